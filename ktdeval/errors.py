@@ -80,12 +80,14 @@ class ModelError(KtdevalError):
     """A model call failed. The message is one line without secrets. `kind`, under which it is counted, is `timeout`,
     `rate_limited`, `overloaded`, `server`, `connection`, `bad_response`, `bad_request`, or another identifier of `[a-z_]+` that an
     adapter documents; `retry_after_s` are the seconds after which the provider wants to be asked again, where it said so.
+    `may_be_billed`: the provider may have written a reply that never arrived whole; so it is of each `timeout` and `bad_response`.
     """
 
-    def __init__(self, kind: str, message: str, retry_after_s: float | None = None) -> None:
+    def __init__(self, kind: str, message: str, retry_after_s: float | None = None, may_be_billed: bool = False) -> None:
         super().__init__(message)
         self.kind = kind
         self.retry_after_s = retry_after_s
+        self.may_be_billed = may_be_billed or kind in ("timeout", "bad_response")
 
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)

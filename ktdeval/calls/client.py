@@ -33,8 +33,6 @@ from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, Usage, sound
 
 _THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say that the provider is asked too much at once
-#: Failures after which the provider may have written, and bills, a reply that never arrived whole
-_POSSIBLY_BILLED = frozenset({"timeout", "bad_response"})
 _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not reported to observers
 _SHORTEST_SECRET = 8  #: Characters; below are placeholders of local servers (`x`, `none`), and words of any reply hold them
 _FIRST_CONTACTS = 3  #: Connections that may fail before the first answer of a run: an address that was never reached is wrong
@@ -246,8 +244,7 @@ class ModelClient:
 
     def _fail(self, call: _Call, reservation: Reservation, error: BaseException, was_sent: bool) -> None:
         if was_sent and isinstance(error, ModelError):
-            is_billed = error.kind in _POSSIBLY_BILLED
-            held_usd = self._budget.hold(reservation) if is_billed else self._budget.release(reservation)
+            held_usd = self._budget.hold(reservation) if error.may_be_billed else self._budget.release(reservation)
             self._log.record(self._record(call, error.kind, held_usd=held_usd), durable=held_usd > 0)
             self._check_reach(error, is_last=call.attempts_made >= _FIRST_CONTACTS)
         elif was_sent and isinstance(error, ProviderError):

@@ -117,14 +117,16 @@ def http_error(
     return error_of(refusal_of(status, content, headers), caller, sent)
 
 
-def network_error(caller: Caller, words: str, is_timeout: bool = False) -> ModelError:
-    """Return the error to raise where no whole response came; `words` of the HTTP library say why."""
+def network_error(caller: Caller, words: str, is_timeout: bool = False, was_sent: bool = False) -> ModelError:
+    """Return the error to raise where no whole response came; `words` of the HTTP library say why. `was_sent`: the request had
+    begun to leave, so that its reply may be billed.
+    """
     who = f"{caller.provider}/{caller.model}"
     if is_timeout:
         return ModelError("timeout", f"{who}: no whole reply from {caller.endpoint} within --timeout-s")
     words = one_line(words, caller.secrets)
     hint = " (is the address right?)" if any(word in words for word in _DNS_WORDS) else ""
-    return ModelError("connection", f"{who}: {caller.endpoint} can't be reached: {words}{hint}")
+    return ModelError("connection", f"{who}: {caller.endpoint} can't be reached: {words}{hint}", may_be_billed=was_sent)
 
 
 def bad_response(caller: Caller, problem: str) -> ModelError:

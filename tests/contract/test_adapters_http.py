@@ -8,6 +8,7 @@ import ipaddress
 import json
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -187,6 +188,22 @@ def test_an_answer_that_comes_before_all_was_sent_counts() -> None:
 
     with raw_server(serve) as url:
         failure(url, "bad_request", "HTTP 413: too long", text="x" * 5_000_000)
+
+
+@pytest.mark.parametrize(("begun", "kind"), [(b"", "connection"), (response()[:-10], "bad_response")])
+def test_a_connection_that_breaks_after_a_request_may_be_billed(begun: bytes, kind: str) -> None:
+    def reset(connection: socket.socket) -> None:
+        read_request(connection)
+        connection.sendall(begun)
+        time.sleep(0.1)  # so that what was begun arrives
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with raw_server(reset) as url, pytest.raises(ModelError) as caught:
+        ask(model_at(url))
+    assert (caught.value.kind, caught.value.may_be_billed) == (kind, True)
+    with pytest.raises(ModelError) as caught:  # nobody there
+        ask(model_at(url))
+    assert (caught.value.kind, caught.value.may_be_billed) == ("connection", False)
 
 
 def test_what_is_not_http_is_a_connection_failure() -> None:

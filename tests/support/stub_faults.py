@@ -57,7 +57,7 @@ NOT_ON_WIRE = {
 KINDS = {
     "rate_limited": "rate_limited", "rate_limited_date": "rate_limited", "server": "server", "bad_gateway": "server",
     "gateway_timeout": "server", "unavailable": "overloaded", "overloaded": "overloaded", "error_200": "server",
-    "reset": "connection", "reset_body": "connection", "silent": "timeout", "slow": "timeout", "cut": "bad_response",
+    "reset": "connection", "reset_body": "bad_response", "silent": "timeout", "slow": "timeout", "cut": "bad_response",
     "cut_chunked": "bad_response", "malformed": "bad_response", "wrong_shape": "bad_response", "html": "bad_response",
     "empty_body": "bad_response",
 }  # fmt: skip

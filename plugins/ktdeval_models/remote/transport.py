@@ -69,34 +69,33 @@ class Transport:
         `connection` or `bad_response`.
         """
         content = dumps_compact(body).encode("utf-8", "surrogatepass")
+        try:
+            lane = self._free.pop()
+        except IndexError:
+            lane = _Lane(self._httpcore, self._proxy, self._ssl_context)
+        lane.clock.until, lane.clock.is_sent = time.monotonic() + timeout_s, False
         # Raised outside of the handlers, so that no traceback leads to a message that is not filtered.
         try:
-            return self._send(url, content, timeout_s)
+            return self._send(lane, url, content)
         except BodyError as error:
             failure = bad_response(caller, str(error))
         except self._httpcore.TimeoutException:
             failure = network_error(caller, "", is_timeout=True)
         except self._failures as error:
-            failure = network_error(caller, str(error))
-        raise failure
-
-    def _send(self, url: str, content: bytes, timeout_s: float) -> Answer:
-        try:
-            lane = self._free.pop()
-        except IndexError:
-            lane = _Lane(self._httpcore, self._proxy, self._ssl_context)
-        lane.clock.until = time.monotonic() + timeout_s
-        headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
-        try:
-            request = self._httpcore.Request("POST", self._url(url), headers=headers, content=content)
-            response = lane.connection_to(request.url.origin).handle_request(request)
-            try:
-                received = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
-                return Answer(response.status, received, _unpacked(self._read(response), received.get("content-encoding", "")))
-            finally:
-                response.close()
+            failure = network_error(caller, str(error), was_sent=lane.clock.is_sent)
         finally:
             self._free.append(lane)
+        raise failure
+
+    def _send(self, lane: _Lane, url: str, content: bytes) -> Answer:
+        headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
+        request = self._httpcore.Request("POST", self._url(url), headers=headers, content=content)
+        response = lane.connection_to(request.url.origin).handle_request(request)
+        try:
+            received = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
+            return Answer(response.status, received, _unpacked(self._read(response), received.get("content-encoding", "")))
+        finally:
+            response.close()
 
     def _read(self, response: Any) -> bytes:
         chunks, size = [], 0
@@ -106,7 +105,7 @@ class Transport:
                 if size > MAX_REPLY_BYTES:
                     raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
                 chunks.append(chunk)
-        except self._httpcore.ProtocolError as error:
+        except (self._httpcore.ProtocolError, self._httpcore.NetworkError) as error:
             raise BodyError("the reply ends early") from error
         return b"".join(chunks)
 
@@ -133,9 +132,10 @@ def http_libraries() -> tuple[ModuleType, ModuleType]:
 
 
 class _Clock:
-    """Deadline of the call in progress."""
+    """Deadline of the call in progress, and whether its request has begun to leave."""
 
     until = 0.0
+    is_sent = False
 
     def left(self) -> float:
         """Seconds left; never 0, which means "do not wait" to a socket."""
@@ -173,6 +173,7 @@ class _Stream:
     def _send(self) -> None:
         data = b"".join(self._unsent)
         self._unsent.clear()
+        self._clock.is_sent = True
         with suppress(self._httpcore.WriteError):  # a server may answer, and hang up, before it has read all; reading shows it
             self._stream.write(data, self._clock.left())
 

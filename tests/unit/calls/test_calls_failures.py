@@ -19,16 +19,19 @@ from tables import on_each_row
 from threads import in_threads
 
 
-@pytest.mark.parametrize("kind", ["timeout", "rate_limited", "overloaded", "server", "connection", "bad_response"])
+@pytest.mark.parametrize("kind", ["timeout", "rate_limited", "overloaded", "server", "connection", "sent", "bad_response"])
 def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_in_the_book(run, kind):
-    model = ScriptedModel(lambda text, attempt: ModelError(kind, "not now") if text == "a" and attempt <= 3 else reply_to(text))
+    may_be_billed = kind in ("timeout", "bad_response", "sent")
+    failure = ModelError(kind, "not now")
+    if kind == "sent":
+        failure, kind = network_error(CALLER, "reset", was_sent=True), "connection"
+    model = ScriptedModel(lambda text, attempt: failure if text == "a" and attempt <= 3 else reply_to(text))
     client = run.client(model)
     client.for_episode("check").reply(ask("hello"))  # the address is right
     assert client.for_episode("e1", run.note).reply(ask("a")) == reply_to("a")
     records = run.records()[1:]
     assert [(record.outcome, record.attempt) for record in records] == [(kind, 1), (kind, 2), (kind, 3), ("answered", 4)]
     assert [(note[0], *note[2:]) for note in run.notes] == [(kind, 1, 13), (kind, 2, 13), (kind, 3, 13)]
-    may_be_billed = kind in ("timeout", "bad_response")
     assert [record.held_usd > 0 for record in records] == [may_be_billed] * 3 + [False]
     assert [record.cost_usd for record in records] == [None] * 3 + [pytest.approx(COST)]
 

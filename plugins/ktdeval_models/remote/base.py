@@ -28,6 +28,7 @@ PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"  # dated price
 KEYRING_SERVICE = "ktdeval"  # under which a key is stored in the system's keyring; the user name is the variable's name
 # Raised by code that reads a reply of an unforeseen shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
+_NO_COUNT = -10 * MAX_TOKEN_COUNT  # stands for what is no count of tokens: a sum with it stays below 0
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -255,14 +256,17 @@ def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason
 
 
 def count(usage: Any, *path: str) -> int:
-    """Return a count of tokens, 0 if it is missing or invalid."""
+    """Return a count of tokens, 0 if it is missing, and `_NO_COUNT` if it is something else."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
-    return usage if isinstance(usage, int) and not isinstance(usage, bool) and 0 < usage <= MAX_TOKEN_COUNT else 0
+    if usage is None:
+        return 0
+    return usage if type(usage) is int and 0 <= usage <= MAX_TOKEN_COUNT else _NO_COUNT
 
 
 def whole_usage(total: int, usage: Usage) -> Usage:
-    """Make counts consistent: a part is never more than its whole, and the output includes the reasoning.
+    """Make counts consistent: a part is never more than its whole, and the output includes the reasoning. Where one of them is no
+    count, nothing is known: the others would look like all.
 
     `total`: of input and output, by the provider; 0 if it gives none. Some leave reasoning out of the output, but not of the total.
     """

@@ -155,7 +155,8 @@ def json_reply(
 
 def one_line(text: str, secrets: Sequence[str] = ()) -> str:
     """Return foreign text in a form for messages: one line, no control characters, no secrets, at most 300 characters."""
-    text = _CONTROL.sub(" ", encodable(text[:_READ_CHARS]))
+    # Without NUL, ASCII in a page of UTF-16 is itself again: a key in it would not be found between spaces.
+    text = _CONTROL.sub(" ", encodable(text[:_READ_CHARS].replace("\0", "")))
     for secret in secrets:
         text = text.replace(secret, "[key]")
         if len(secret) >= 2 * _KEY_START:

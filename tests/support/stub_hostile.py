@@ -272,7 +272,7 @@ ODD: dict[str, Odd] = {
     ),
     "chosen_twice": Odd(parts(lambda old: old * 2, *WHOLES), "model", {"google": "model_bad_response"}),
     "calls_300": Odd(parts(lambda old: old * 300, *CALLS), "model_bad_response"),
-    "calls_null": Odd(parts(lambda _: [None], *CALLS), "model_bad_response", {"responses": "empty_reply"}),
+    "calls_null": Odd(parts(lambda _: [None], *CALLS), "model_bad_response"),
     "finish_unknown": Odd(every(("finish_reason", "status", "stop_reason", "finishReason"), "tired"), "model_bad_response"),
     "unnamed_call": Odd(every(("name",), ""), "wrong_tool"),
     "long_name": Odd(every(("name",), "submit_action" * 1_000), "wrong_tool"),

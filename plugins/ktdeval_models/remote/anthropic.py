@@ -181,12 +181,12 @@ class AnthropicModel(RemoteAdapter):
         texts: list[str] = []
         thoughts: list[Body] = []
         calls: list[ToolCall] = []
-        for block in self._blocks(answer):
-            if block["type"] == "text":
+        for block in base.parts(answer, "content", self.caller):
+            if block.get("type") == "text":
                 texts.append(self._text(block, "text"))
-            elif block["type"] in _THOUGHTS:
+            elif block.get("type") in _THOUGHTS:
                 thoughts.append(dict(block))
-            elif block["type"] == "tool_use":
+            elif block.get("type") == "tool_use":
                 calls.append(self._call(block))
             else:
                 raise bad_response(self.caller, "the reply holds a block that was not asked for")
@@ -202,14 +202,6 @@ class AnthropicModel(RemoteAdapter):
             reasoning="\n\n".join(text for block in thoughts if (text := self._text(block, "thinking"))),
             served_by=served_by if isinstance(served_by, str) else "",
         )
-
-    def _blocks(self, answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        blocks = answer.get("content")
-        if not isinstance(blocks, list) or not all(
-            isinstance(block, dict) and isinstance(block.get("type"), str) for block in blocks
-        ):
-            raise bad_response(self.caller, "the reply has no content of blocks")
-        return blocks
 
     def _text(self, block: Mapping[str, Any], name: str) -> str:
         text = block.get(name, "" if block["type"] == "redacted_thinking" else None)

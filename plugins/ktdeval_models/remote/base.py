@@ -200,6 +200,14 @@ def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -
     return value
 
 
+def parts(mapping: Mapping[str, Any], name: str, caller: Caller) -> list[dict[str, Any]]:
+    """Return a required field that is a list of objects; errors as of `part`."""
+    found = part(mapping, name, list, caller)
+    if not all(isinstance(item, dict) for item in found):
+        raise bad_response(caller, f"the reply's {name!r} holds more than objects")
+    return found
+
+
 def wire_words(api: str) -> dict[str, Any]:
     """Return an API's entry of `wire.yaml`, and under `finish` how a reply ended by the API's word for it."""
     words = load_yaml(Path(__file__).with_name("wire.yaml"))[api]
@@ -270,6 +278,8 @@ def whole_usage(total: int, usage: Usage) -> Usage:
 
     `total`: of input and output, by the provider; 0 if it gives none. Some leave reasoning out of the output, but not of the total.
     """
+    if min(total, *usage.to_json().values()) < 0:
+        return Usage()
     read, output = min(usage.cache_read_tokens, usage.input_tokens), max(usage.output_tokens, total - usage.input_tokens)
     write = min(usage.cache_write_tokens, usage.input_tokens - read)
     return Usage(usage.input_tokens, output, min(usage.reasoning_tokens, output), read, write)

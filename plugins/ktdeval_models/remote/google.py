@@ -17,21 +17,13 @@ from ktdeval.calls import Refusal, bad_response, one_line
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Opaque, Reply, ToolCall, Usage
 from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval_models.remote.base import (
-    RemoteAdapter,
-    count,
-    earlier_calls,
-    error_details,
-    finish_of,
-    sent_arguments,
-    whole_usage,
-    wire_words,
-)
+from ktdeval_models.remote import base
+from ktdeval_models.remote.base import RemoteAdapter, count, earlier_calls, error_details, finish_of, sent_arguments, whole_usage
 from ktdeval_models.remote.params import GoogleParams
 
 Body = dict[str, Any]
 
-_WORDS = wire_words("google")
+_WORDS = base.wire_words("google")
 _FINISH: Mapping[Any, FinishReason] = _WORDS["finish"]
 _SEED_BITS = 0x7FFFFFFF  # the API's seed is a signed integer of 32 bits
 _TOOL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
@@ -151,15 +143,17 @@ class GoogleModel(RemoteAdapter):
         texts: list[str] = []
         thoughts: list[str] = []
         calls: list[ToolCall] = []
-        for part in self._parts(candidate):
+        # A candidate that was filtered, or used its tokens for thoughts, has no content.
+        content = {} if candidate.get("content") is None else base.part(candidate, "content", dict, self.caller)
+        for part in base.parts({"parts": [], **content}, "parts", self.caller):
             if "functionCall" in part:
                 calls.append(self._call(part, earlier_calls(request) + len(calls) + 1))
             elif isinstance(part.get("text"), str):
                 (thoughts if part.get("thought") else texts).append(part["text"])
             elif part.keys() - {"thoughtSignature", "thought"}:
                 raise bad_response(self.caller, "the reply holds a part that was not asked for")
-        content, reasoning, finish = "".join(texts), "".join(thoughts), finish_of(_FINISH[reason], calls)
-        return dataclasses.replace(blank, content=content, reasoning=reasoning, tool_calls=tuple(calls), finish_reason=finish)
+        said, reasoning, finish = "".join(texts), "".join(thoughts), finish_of(_FINISH[reason], calls)
+        return dataclasses.replace(blank, content=said, reasoning=reasoning, tool_calls=tuple(calls), finish_reason=finish)
 
     def _candidate(self, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return the one candidate; None where the prompt was blocked."""
@@ -169,15 +163,6 @@ class GoogleModel(RemoteAdapter):
             case {"promptFeedback": {"blockReason": str()}} if not answer.get("candidates"):
                 return None
         raise bad_response(self.caller, "the reply does not hold one candidate")
-
-    def _parts(self, candidate: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        content = candidate.get("content") or {}  # a candidate that was filtered, or used its tokens for thoughts, has none
-        parts = content.get("parts", []) if isinstance(content, dict) else None
-        if not isinstance(parts, list):
-            raise bad_response(self.caller, "the reply has no parts")
-        if not all(isinstance(part, dict) for part in parts):
-            raise bad_response(self.caller, "the reply's content is not made of parts")
-        return parts
 
     def _call(self, part: Mapping[str, Any], number: int) -> ToolCall:
         call, signature = part["functionCall"], part.get("thoughtSignature")

@@ -216,7 +216,10 @@ class ChatModel(OpenAIAdapter):
             raise ModelError(_FINISH_FAILURES[reason], f"{self.provider}/{self.name}: the server gave up ({reason})")
         finish = self.finish(reason)
         calls = tuple(self._calls(message, earlier_calls(request) + 1))
-        content, refusal = text_of(message.get("content")), text_of(message.get("refusal"))
+        said = message.get("content")
+        # Raises where it is neither text nor parts: that must not pass for an empty reply, which is the model's.
+        pieces = [{"text": said}] if isinstance(said, str | None) else base.parts(message, "content", self.caller)
+        content, refusal = "".join(piece.get("text") or "" for piece in pieces), text_of(message.get("refusal"))
         # The reasoning channel, under the servers' names for it; else the thought that a server left in the content.
         channels = (text_of(message.get(name)) for name in ("reasoning_content", "reasoning", "reasoning_details"))
         reasoning = next(filter(None, channels), "")
@@ -324,12 +327,12 @@ class ResponsesModel(OpenAIAdapter):
         refusals: list[str] = []
         thoughts: list[str] = []
         calls: list[ToolCall] = []
-        for item in part(answer, "output", list, self.caller):
-            kind = item.get("type") if isinstance(item, dict) else None
+        for item in base.parts(answer, "output", self.caller):
+            kind = item.get("type")
             if kind == "message":
-                parts = [piece for piece in part(item, "content", list, self.caller) if isinstance(piece, dict)]
-                texts += [text_of(piece.get("text")) for piece in parts if piece.get("type") == "output_text"]
-                refusals += [text_of(piece.get("refusal")) for piece in parts if piece.get("type") == "refusal"]
+                pieces = base.parts(item, "content", self.caller)
+                texts += [part(piece, "text", str, self.caller) for piece in pieces if piece.get("type") == "output_text"]
+                refusals += [part(piece, "refusal", str, self.caller) for piece in pieces if piece.get("type") == "refusal"]
             elif kind == "function_call":
                 call_id, name = (part(item, name, str, self.caller) for name in ("call_id", "name"))
                 calls.append(ToolCall(call_id, name, self.arguments(item.get("arguments"))))

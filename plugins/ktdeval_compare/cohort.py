@@ -26,6 +26,7 @@ from ktdeval import stats
 from ktdeval.attribution import FACTOR_NAMES
 from ktdeval.cards import TradingEpisode
 from ktdeval.errors import CardError, UsageError
+from ktdeval.fields import option
 from ktdeval.typed import encode_canonical
 from ktdeval.yamlio import load_yaml
 from ktdeval_compare.compare import TASK_FACETS
@@ -59,7 +60,7 @@ class Options:
 
     cohorts: tuple[str, ...] = ()  #: NAME=ITEM,…; an item is a glob of models, a run folder or a card; empty: all are one cohort
     task: str | None = None  #: task of exposures and figures; None: that of most models, see `_common_task`
-    alpha: float = 0.05  #: level of verdicts, and of the intervals (1 - alpha)
+    alpha: float = option(0.05, help="level of verdicts, and of the intervals (1 - alpha)", minimum=0.0001, maximum=0.5)
     common: bool = False  #: where models or seeds differ in windows, use those that all have
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ktdeval import stats
 from ktdeval.errors import CardError
+from ktdeval.fields import option
 from ktdeval.stats import RankNull
 from ktdeval_compare.entrants import (
     MARKET_FACETS,
@@ -47,11 +48,11 @@ class Options:
     metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
     #: `window`: a pair is a window, its difference the median over seeds. `episode`: a pair is a (window, seed)
     unit: Literal["window", "episode"] = "window"
-    alpha: float = 0.05  #: level of the verdicts, and of the intervals (1 - alpha)
+    alpha: float = option(0.05, help="level of the verdicts, and of the intervals (1 - alpha)", minimum=0.0001, maximum=0.5)
     common: bool = False  #: compare on the cells that all cards have, where they differ
     against_first: bool = False  #: only the first card against each other one
-    seed: int = 0  #: of every simulation and bootstrap
-    draws: int = 1000  #: bootstrap samples of the daily tests
+    seed: int = option(0, help="of every simulation and bootstrap", minimum=0)
+    draws: int = option(1000, help="bootstrap samples of the daily tests", minimum=1)
     #: windows that lie on this side of the cutoff of every card that records one; None: all
     side: Literal["before", "after"] | None = None
 

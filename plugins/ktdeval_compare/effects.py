@@ -10,6 +10,7 @@ import numpy as np
 
 from ktdeval import stats
 from ktdeval.errors import CardError
+from ktdeval.fields import option
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
 from ktdeval_compare.compare import NULL_DRAWS
 from ktdeval_compare.entrants import (
@@ -37,9 +38,9 @@ class Options:
     """Settings of an analysis."""
 
     metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
-    alpha: float = 0.05  #: level of verdicts, and of the intervals (1 - alpha)
+    alpha: float = option(0.05, help="level of verdicts, and of the intervals (1 - alpha)", minimum=0.0001, maximum=0.5)
     common: bool = False  #: where cards differ in windows or seeds, use those that all have
-    seed: int = 0  #: of the simulation where windows share days
+    seed: int = option(0, help="of the simulation where windows share days", minimum=0)
 
 
 @dataclass(frozen=True)

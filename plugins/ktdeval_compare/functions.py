@@ -58,8 +58,7 @@ def compare(*runs: Any, factors: str | Iterable[str] = (), table: str | Path | N
     CSV file of runs, or "ama-1", in place of `runs`. Raises KtdevalError: they can't be compared, or are no complete crossing.
     """
     if factors:
-        named = split_list(factors) if isinstance(factors, str) else factors
-        settings = build(VarianceOptions, {**_listed(options), "factors": named}, "compare")
+        settings = build(VarianceOptions, _listed({**options, "factors": factors}), "compare")
         report = study(_paths(runs) if runs else (), None if table is None else str(table), settings)
         return Tables(report, variance_lines(report))
     if table is not None:
@@ -119,5 +118,5 @@ def _paths(runs: Iterable[Any]) -> list[Path]:
 
 
 def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
-    metrics = options.get("metrics", ())
-    return {**options, "metrics": split_list(metrics) if isinstance(metrics, str) else metrics}
+    lists = ("metrics", "factors")
+    return {name: split_list(value) if name in lists and isinstance(value, str) else value for name, value in options.items()}

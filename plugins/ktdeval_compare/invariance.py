@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ktdeval.errors import CardError
+from ktdeval.fields import option
 from ktdeval.jsonio import dumps_canonical
 from ktdeval.stats import clopper_pearson_upper, mean_with_interval, overlap_correlation
 from ktdeval.trading import Ledger, OrderRecord, StepRecord
@@ -83,18 +84,15 @@ def course_of(ledger: Ledger) -> Course:
     """Return the course that a ledger records."""
     steps, days = ledger.steps, tuple(step.filled_on for step in ledger.steps)
     decisions = tuple(Counter(map(_order, step.orders)) for step in steps)
-    return Course(days, decisions, ("", *map(_account, steps[:-1])), tuple(map(_trades, steps)), ledger.nav)
+    held = [[[position.code, position.shares, position.locked] for position in step.positions] for step in steps[:-1]]
+    accounts = ("", *(dumps_canonical([step.cash_minor, own]) for step, own in zip(steps, held, strict=False)))
+    return Course(days, decisions, accounts, tuple(map(_trades, steps)), ledger.nav)
 
 
 def _order(order: OrderRecord) -> _Order:
     # A stock_id that is no asset has no true identity: it stands for itself.
     asset = order.code if order.code is not None else f"? {order.stock_id}"
     return asset, order.side, order.target_weight, order.shares
-
-
-def _account(step: StepRecord) -> str:
-    held = [[position.code, position.shares, position.locked] for position in step.positions]
-    return dumps_canonical([step.cash_minor, held])
 
 
 def _trades(step: StepRecord) -> Counter[_Trade]:
@@ -146,7 +144,7 @@ def _turnover_distance(one: Course, other: Course) -> float | str:
 class Options:
     """Settings of an analysis."""
 
-    alpha: float = 0.05  #: intervals hold with 1 - alpha
+    alpha: float = option(0.05, help="intervals hold with 1 - alpha", minimum=0.0001, maximum=0.5)
     #: what intervals vary over. `episode`: each (window, seed), whose labels are drawn independently; it describes other labels in
     #: these windows. `window`: windows, each the mean of its seeds; it describes other windows too
     over: Literal["episode", "window"] = "episode"

@@ -16,6 +16,7 @@ import pandas as pd
 from ktdeval import stats
 from ktdeval.cards import TradingEpisode
 from ktdeval.errors import CardError, UsageError
+from ktdeval.fields import option
 from ktdeval.jsonio import read_plain
 from ktdeval_compare.compare import TASK_FACETS
 from ktdeval_compare.entrants import (
@@ -57,9 +58,9 @@ class Options:
 
     factors: tuple[str, ...]  #: two or more of `FACTORS`, or one where there are replicates
     metrics: tuple[str, ...] = ()  #: one name; `total_return` of cards, the first of a table, when empty
-    alpha: float = 0.05  #: level of verdicts, and of the intervals (1 - alpha)
+    alpha: float = option(0.05, help="level of verdicts, and of the intervals (1 - alpha)", minimum=0.0001, maximum=0.5)
     common: bool = False  #: where cards differ in windows or seeds, use those that all have
-    seed: int = 0  #: of permutations and intervals
+    seed: int = option(0, help="of permutations and intervals", minimum=0)
 
     def __post_init__(self) -> None:
         if unknown := [factor for factor in self.factors if factor not in FACTORS]:

@@ -203,6 +203,9 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_p
         (runs[1:], {"factors": words[0]}, "no run of direct × house/one × tsla × 0"),
         (runs[:6], {"factors": words[0]}, "factor asset has one level"),
         (runs, {"factors": "agent,model", "against_first": True}, "unknown field 'against_first'"),
+        (runs, {"factors": "agent,model", "alpha": 0.95}, "alpha: expected a value in 0.0001 … 0.5, was 0.95"),
+        (runs[:2], {"alpha": 0.95}, "compare: alpha: expected a value in 0.0001 … 0.5, was 0.95"),
+        (runs[:2], {"draws": 0}, "compare: draws: expected a value in 1 … ∞, was 0"),
         (runs, {"factors": "agent,model", "table": "ama-1"}, "either cards of runs or --table"),
         (runs, {"table": "ama-1"}, "table goes with factors"),
     ):

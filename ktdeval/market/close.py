@@ -50,9 +50,4 @@ class Close:
 @lru_cache(maxsize=1 << 16)
 def _instant(close: Close, day: int) -> int:
     start = datetime.combine(date(1970, 1, 1) + timedelta(days=day + close.hour // 24), datetime.min.time(), ZoneInfo(close.zone))
-    return microseconds(start.replace(hour=close.hour % 24, minute=close.minute))
-
-
-def microseconds(moment: datetime) -> int:
-    """Microseconds since 1970 UTC of a moment with a time zone."""
-    return (moment - EPOCH) // MICROSECOND
+    return (start.replace(hour=close.hour % 24, minute=close.minute) - EPOCH) // MICROSECOND

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.jsonio import content_hash
-from ktdeval.market.close import EPOCH, MICROSECOND, Close, microseconds
+from ktdeval.market.close import EPOCH, MICROSECOND, Close
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -216,8 +216,8 @@ def _cells(item: Document) -> tuple[int | str, ...]:
     offset = item.published_at.utcoffset()
     if offset is None or item.known_at.utcoffset() is None:
         raise DataError(f"document {item.title[:40]!r}: a time has no time zone; give published_at and known_at one")
-    stamps = (microseconds(item.known_at), microseconds(item.published_at), offset // timedelta(minutes=1))
-    return (*stamps, item.source, item.kind, " ".join(item.assets), item.title, item.text)
+    known, published = ((moment - EPOCH) // MICROSECOND for moment in (item.known_at, item.published_at))
+    return (known, published, offset // timedelta(minutes=1), item.source, item.kind, " ".join(item.assets), item.title, item.text)
 
 
 def _sorted(table: pa.Table) -> pa.Table:

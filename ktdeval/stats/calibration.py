@@ -238,18 +238,12 @@ def reliability_points(forecasts: Sequence[Forecast], level: float = 0.95) -> li
     return points
 
 
-# Three metrics of one episode take a term each, from the same judged orders.
-@lru_cache(maxsize=4)
-def _terms(forecasts: Same[tuple[Forecast, ...]]) -> BrierTerms | None:
-    return brier_terms(forecasts.value)
-
-
 def _term(name: str) -> FunctionMetric:
     """Metric `brier_NAME`: one term of an episode's Brier score. Both rule sets agree."""
 
     def of(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
         forecasts = judged_orders(ledger, market).forecasts
-        terms = _terms(Same(forecasts))
+        terms = brier_terms(forecasts)
         return undefined(NO_ORDERS, 0) if terms is None else defined(float(getattr(terms, name)), len(forecasts))
 
     of.__name__ = f"brier_{name}"

@@ -168,7 +168,9 @@ def draw_shocks(seed: int, days: DayArray, listings: Listings) -> Shocks:
     noise = daily_noise(days)
     volatility = _volatility(stream(seed, "volatility"), noise)
     target = target_levels(days, noise * volatility * _student(stream(seed, "index"), (len(days),)))
-    base = _base_volatility(stream(seed, "idiosyncratic volatility"), listings)
+    boards = np.array([BOARD_VOLATILITY[board] for board in listings.boards])
+    drawn = stream(seed, "idiosyncratic volatility").standard_normal(len(boards))
+    base = IDIOSYNCRATIC_VOLATILITY * boards * np.exp(0.25 * drawn)
     ranges = np.abs(stream(seed, "range").standard_normal((2, *shape))) * (0.4 * base) * volatility[:, None]
     return Shocks(
         target=target,
@@ -213,11 +215,6 @@ def _factor_returns(seed: int, target: FloatArray, volatility: FloatArray) -> Fl
     # alone would move a premium by about three points a year.
     returns += premia - returns.mean(axis=0)
     return returns
-
-
-def _base_volatility(rng: np.random.Generator, listings: Listings) -> FloatArray:
-    boards = np.array([BOARD_VOLATILITY[board] for board in listings.boards])
-    return IDIOSYNCRATIC_VOLATILITY * boards * np.exp(0.25 * rng.standard_normal(len(boards)))
 
 
 def _clustered(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:

@@ -109,7 +109,8 @@ def _split(snapshot: MarketSnapshot, options: dict[str, Any]) -> Split:
     """Split by the given days, else by the paper's; without the paper's training days, by the days before the test."""
     paper = paper_segments(options["train_from"])
     parts = {name: _days(f"--{name}", options[f"{name}_days"]) for name in ("train", "valid", "test")}
-    requested = Segments(parts["train"] or paper.train, parts["valid"] or paper.valid, parts["test"] or _within(snapshot, paper))
+    test = paper.test if paper.test and str(snapshot.days[-1]) >= paper.test.first else None  # where the snapshot has any of it
+    requested = Segments(parts["train"] or paper.train, parts["valid"] or paper.valid, parts["test"] or test)
     try:
         return make_split(snapshot, requested)
     except DataError:
@@ -121,11 +122,6 @@ def _split(snapshot: MarketSnapshot, options: dict[str, Any]) -> Split:
     click.echo(f"the paper's days of training are not in snapshot {snapshot.meta.name}; trained on those that are", err=True)
     used = Segments(Days(trainable[0], trainable[middle - 1]), Days(trainable[middle], trainable[-1]), requested.test)
     return make_split(snapshot, used)
-
-
-def _within(snapshot: MarketSnapshot, paper: Segments) -> Days | None:
-    """Return the paper's test days, if the snapshot has any of them."""
-    return paper.test if paper.test and str(snapshot.days[-1]) >= paper.test.first else None
 
 
 def _days(option: str, text: str | None) -> Days | None:

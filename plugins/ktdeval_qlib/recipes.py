@@ -132,7 +132,8 @@ class Estimator:
         self._class = class_
         self._parameters = recipe.parameters
         self._fit = dict(recipe.fit)
-        settings = {recipe.seed: seed, recipe.threads: threads, recipe.device: _device_argument(recipe, device)}
+        unit = device if recipe.device == "device" else (0 if device == "cuda" else -1)
+        settings = {recipe.seed: seed, recipe.threads: threads, recipe.device: unit}
         self._parameters |= {name: value for name, value in settings.items() if name is not None}
         for index, name in enumerate(recipe.rounds if rounds is not None else ()):
             target = self._fit if name in self._fit else self._parameters
@@ -212,10 +213,6 @@ class _Series(list[float]):
     def append(self, value: float) -> None:
         super().append(value)
         self._report(len(self))
-
-
-def _device_argument(recipe: Recipe, device: Device) -> int | str:
-    return device if recipe.device == "device" else (0 if device == "cuda" else -1)
 
 
 def _class_of(recipe: Recipe, device: Device) -> Any:

@@ -16,6 +16,7 @@ from ktdeval.stats import left_out_windows
 from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_board.documents import Day, Sha256, in_words
+from ktdeval_board.layout import path_segment
 
 RULES_FILE, ERRATA_FILE = "board.yaml", "errata.yaml"
 
@@ -197,6 +198,20 @@ def _window_problems(where: str, division: Division) -> Iterator[str]:
         yield f"{where}: window {name} {reason}; give it a division of its own"
 
 
+def _address_problems(rules: Rules) -> Iterator[str]:
+    """Names that can't be part of an address, or give equal ones on disks that ignore case; `all` is the scope of all windows."""
+    markets = [snapshot.name for snapshot in rules.snapshots]
+    for name in markets:
+        if path_segment(name) != name:
+            yield f"snapshots: {name!r} can't be part of an address; use letters, digits, `.`, `_` and `-`"
+    windows = {f"divisions: {each.id}: windows": ["all", *each.window_names()] for each in rules.divisions}
+    for where, names in {"snapshots": markets, **windows}.items():
+        addresses = [path_segment(name).lower() for name in names]
+        for index, address in enumerate(addresses):
+            if (first := addresses.index(address)) < index:
+                yield f"{where}: {names[first]!r} and {names[index]!r} would have one address; rename one of them"
+
+
 def _problems(rules: Rules) -> Iterator[str]:
     """Yield what single fields can't say."""
     for where, names in (
@@ -217,6 +232,7 @@ def _problems(rules: Rules) -> Iterator[str]:
         if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
             yield f"{where}: a window or seed stands there twice"
         yield from _window_problems(where, division)
+    yield from _address_problems(rules)
     if not rules.title.strip():
         yield "title: expected one line of text"
     if rules.url and not rules.url.startswith(("https://", "http://")):

@@ -29,7 +29,7 @@ from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import ERRATA_FILE, Division, load_rules
 from ktdeval_board.site.curves import curves, has_curves
-from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, check_addresses, ranks_of, scope_key, standings_of
+from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, ranks_of, scope_key, standings_of
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
 
 Progress = Callable[[str], None]
@@ -63,7 +63,6 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
     with replacing(out, MARKER) as folder, without_collection():
         tell("reading the board")
         board = load_board(board_path)
-        check_addresses(board.rules)
         require_baselines(board)
         site = SiteWriter(folder)
         processes = usable_workers() if workers is None else workers

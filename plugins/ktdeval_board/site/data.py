@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ktdeval.errors import ConfigError
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import to_plain
 from ktdeval_board.entries import Board, Entry, facets
@@ -28,27 +27,6 @@ _DIVISION_RULES = ("id", "task", "version", "hash", "snapshot", "rules", "rank_b
 _SNAPSHOT_FACTS = ("benchmark", "benchmark_name", "source", "assets", "first_day", "last_day")
 _ERRATUM = ("date", "effect", "what", "by")
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
-
-
-def check_addresses(rules: Rules) -> None:
-    """Refuse names of markets and windows that give equal addresses of data files."""
-    for snapshot in rules.snapshots:
-        if path_segment(snapshot.name) != snapshot.name:
-            raise ConfigError(
-                f"board.yaml: snapshots: {snapshot.name!r} can't be part of an address; use letters, digits, `.`, `_` and `-`"
-            )
-    _check_distinct("snapshots", [snapshot.name for snapshot in rules.snapshots])
-    for division in rules.divisions:
-        _check_distinct(f"divisions: {division.id}: windows", ["all", *division.window_names()])
-
-
-def _check_distinct(where: str, names: Iterable[str]) -> None:
-    """Compare without case, for sites are also kept on disks that ignore it."""
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(scope_key(name).lower(), name)
-        if other != name:
-            raise ConfigError(f"board.yaml: {where}: {other!r} and {name!r} would have one address; rename one of them")
 
 
 def scope_key(scope: str) -> str:

@@ -21,6 +21,7 @@ from ktdeval.errors import CardError, ConfigError, KtdevalError, UsageError
 from ktdeval_board.entries import load_board
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.reading import DOCUMENTS, read_untrusted
+from ktdeval_board.rules import load_rules
 from ktdeval_board.site.build import build_site, run_jobs
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, SiteWriter, data_file
 from run_support import error_line, ktdeval
@@ -305,19 +306,19 @@ def test_a_card_that_nobody_checked_is_validated(small: Path, tmp_path: Path) ->
         build_site(small, tmp_path / "site", workers=1)
 
 
-@pytest.mark.parametrize("names", [("W1", "w1"), ("a/b", "a--b"), ("ALL", "W1")])
+@pytest.mark.parametrize("names", [("W1", "w1"), ("a/b", "a--b"), ("ALL", "W1"), ("all", "W1")])
 def test_windows_that_would_share_an_address_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
     board = empty_board(tmp_path, windows=2)
     change_division(board, lambda division: [w.update(name=name) for w, name in zip(division["windows"], names, strict=True)])
-    with pytest.raises(ConfigError, match="would have one address; rename one of them"):
-        build_site(board, tmp_path / "site")
+    with pytest.raises(ConfigError, match="would have one address; rename one of them"):  # by build, check and all else
+        load_rules(board)
 
 
 def test_a_snapshot_whose_name_is_no_address_is_refused(tmp_path: Path) -> None:
     path = empty_board(tmp_path) / "board.yaml"
     path.write_text(path.read_text().replace("name: main", "name: ../main").replace("snapshot: main", "snapshot: ../main"))
     with pytest.raises(ConfigError, match="can't be part of an address"):
-        build_site(path.parent, tmp_path / "site")
+        load_rules(path.parent)
 
 
 # -- odd boards that can be

@@ -38,6 +38,7 @@ class Definition(Value, frozen=True, kw_only=True):
 class _Words(Value, frozen=True, kw_only=True):
     title: str
     description: str
+    unit: str = ""  #: in the place of the card's; empty where that says enough
 
 
 class _Columns(Value, frozen=True, kw_only=True):
@@ -135,7 +136,7 @@ def _definition(name: str, figure: MetricLine | ScoreLine, is_metric: bool) -> D
     words = _COLUMNS.cards.get(name)
     return Definition(
         title=words.title if words else name.replace("_", " ").capitalize(),
-        unit=figure.unit,
+        unit=(words and words.unit) or figure.unit,
         better=figure.better,
         group=_GROUPS.get(name, "diagnostics") if is_metric else "scores",
         headline=figure.headline,

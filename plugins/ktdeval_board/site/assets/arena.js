@@ -251,7 +251,7 @@ kt.arena = (() => {
       el("th", {scope: "row"}, row.card ? kt.cardLink(row.card, row.label) : row.label),
       el("td", {}, agentOf(row)),
       names.map((name) => el("td.n", {}, format.cell(view.figure(row, name), view.board.metrics[name].unit, "not defined",
-        {bare: true, digits: view.board.metrics[name].unit === "per year" ? 2 : null}))),
+        {bare: true}))),
       el("td", {}, row.card ? kt.modelLink(row.model, "report", {card: row.card}) : null))));
     table.element.classList.toggle("tall", rows.length > 40);
     return table.element;

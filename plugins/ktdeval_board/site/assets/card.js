@@ -57,7 +57,7 @@ Address: #card=ID */
     const heads = ["Figure", right("Value"), right(bounds(names.map((name) => given[name]))),
       ...(scoring ? [right("Chance")] : []), right("n"), "Better", "Formula and source"];
     const row = (name) => {
-      const metric = given[name];
+      const metric = {...given[name], unit: board.metrics[name]?.unit || given[name].unit};
       return [el("span", {title: board.metrics[name]?.description || null}, title(name)),
         format.cell(metric.value, metric.unit, metric.reason), interval(metric),
         ...(scoring ? [format.cell(metric.baseline, metric.unit, "not defined")] : []), format.count(metric.n),

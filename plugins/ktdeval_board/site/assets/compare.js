@@ -187,7 +187,7 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     view.tested = name;
     view.metric.set(name);
     const [a, b] = view.sides.map(({card}) => card);
-    const {unit, better} = a.metrics[name];
+    const {unit, better} = view.board.metrics[name] || a.metrics[name];
     const title = titleOf(view, name);
     const found = kt.stats.windowDifferences(a, b, name);
     const test = kt.stats.testOf(view.pairing, view.tests, view.sides[1].id, name);
@@ -211,9 +211,10 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
 
   function figureRow(view, name) {
     const [left, right] = view.sides.map(({card}) => (card.metrics || card.scores)[name]);
-    const range = ({interval, unit}) => (
+    const unit = view.board.metrics[name]?.unit || left.unit;
+    const range = ({interval}) => (
       interval && known(interval.low) ? el("span.between", {}, format.range(interval.low, interval.high, unit)) : null);
-    const cell = (figure) => [format.cell(figure.value, figure.unit, figure.reason), range(figure)];
+    const cell = (figure) => [format.cell(figure.value, unit, figure.reason), range(figure)];
     const differ = known(left.value) && known(right.value) && left.value !== right.value && left.better !== "neither";
     const ahead = differ ? ((left.value > right.value) === (left.better === "higher") ? "A" : "B") : "";
     return [titleOf(view, name), cell(left), cell(right), ahead];

@@ -109,7 +109,8 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
     divisions = tuple(_division(task, new, snapshot, plugins) for task in tasks.values())
     trading = [division for division in divisions if not is_scoring(tasks[division.task])]
     baselines, notes = _baselines(new, trading, snapshot, plugins)
-    snapshots = () if snapshot is None else (SnapshotRule(_address(snapshot), snapshot.id, new.data, dict(new.data_args)),)
+    args = dict(new.data_args)
+    snapshots = () if snapshot is None else (SnapshotRule(path_segment(snapshot.meta.name), snapshot.id, new.data, args),)
     rules = Rules(
         new.name, new.title, market, snapshots, divisions,
         summary=new.summary, contact=new.contact, url=new.url, opened_on=new.opened_on, baselines=baselines,
@@ -119,11 +120,6 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
             f"{RULES_FILE}: snapshots: data names a folder of this machine; where the check can't open it, cards stay self-reported"
         )
     return Begun(_write(folder, rules), tuple(notes))
-
-
-def _address(snapshot: MarketSnapshot) -> str:
-    """Return the name of a market as it can stand in an address."""
-    return path_segment(snapshot.meta.name)
 
 
 def _is_folder(data: str) -> bool:
@@ -166,7 +162,7 @@ def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins
         task=task.name,
         version=task.version,
         hash=content_hash(describe_any(task, plugins)),
-        snapshot=_address(snapshot) if snapshot and windows else None,
+        snapshot=path_segment(snapshot.meta.name) if snapshot and windows else None,
         windows=tuple(WindowRule(window.name, window.first, window.last) for window in windows),
         seeds=new.seeds,
         rank_by=_first_score(task) if scoring else "total_return",

@@ -212,10 +212,18 @@ def _address_problems(rules: Rules) -> Iterator[str]:
                 yield f"{where}: {names[first]!r} and {names[index]!r} would have one address; rename one of them"
 
 
+def _twin_problems(rules: Rules) -> Iterator[str]:
+    """Divisions that ask for the same cards, which the first would have all."""
+    seen: dict[tuple[object, ...], str] = {}
+    for each in rules.divisions:
+        asked = (each.task, each.version, each.hash, each.snapshot, frozenset(each.windows), frozenset(each.seeds), each.rules)
+        if (first := seen.setdefault(asked, each.id)) != each.id:
+            yield f"divisions: {each.id} asks for the same cards as {first}, which would have all of them; keep one of the two"
+
+
 def _problems(rules: Rules) -> Iterator[str]:
     """Yield what single fields can't say."""
     for where, names in (
-        ("snapshots", [snapshot.name for snapshot in rules.snapshots]),
         ("snapshots", [snapshot.id for snapshot in rules.snapshots]),
         ("divisions", [division.id for division in rules.divisions]),
         ("baselines", [baseline.model for baseline in rules.baselines]),
@@ -233,6 +241,7 @@ def _problems(rules: Rules) -> Iterator[str]:
             yield f"{where}: a window or seed stands there twice"
         yield from _window_problems(where, division)
     yield from _address_problems(rules)
+    yield from _twin_problems(rules)
     if not rules.title.strip():
         yield "title: expected one line of text"
     if rules.url and not rules.url.startswith(("https://", "http://")):

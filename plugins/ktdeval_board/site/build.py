@@ -21,6 +21,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval.typed import to_plain
 from ktdeval_board.documents import Decisions, Imported, Series
 from ktdeval_board.entries import Board, Entry, load_board
+from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.placement import replacing
 from ktdeval_board.ranking.models import history, model_pages
@@ -29,7 +30,7 @@ from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import ERRATA_FILE, Division, load_rules
 from ktdeval_board.site.curves import curves, has_curves
-from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, ranks_of, scope_key, standings_of
+from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, ranks_of, standings_of
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
 
 Progress = Callable[[str], None]
@@ -126,7 +127,7 @@ def _write_division(board: Board, site: SiteWriter, division: Division) -> Mappi
     """Write the tables of a division and the series of its cards; return the tables."""
     tables: Mapping[str, JsonValue] = rank_division(board, division, lambda card_id: _series(board, site, card_id))
     for scope, table in tables.items():
-        key = scope_key(scope)
+        key = path_segment(scope)
         site.put(f"division/{division.id}/{key}", {**table, "scope": key}, is_plain=True)
     if has_curves(tables["all"]["columns"]):
         site.put(f"curves/{division.id}", curves(division, _records(board, division)), is_plain=True)

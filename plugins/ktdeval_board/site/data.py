@@ -29,11 +29,6 @@ _ERRATUM = ("date", "effect", "what", "by")
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
 
 
-def scope_key(scope: str) -> str:
-    """Return how a scope (`all`, or a window) is called in addresses."""
-    return path_segment(scope)
-
-
 def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> dict[str, JsonValue]:
     """Return the value of `board`: everything that pages need before any row."""
     rules = board.rules
@@ -91,7 +86,7 @@ def _division(board: Board, division: Division, table: Table, market: Market | N
         "kind": describe.division_kind(board, division),
         "windows": _windows(division, entries, market),
         "seeds": list(division.seeds),
-        "scopes": [scope_key(scope) for scope in describe.division_scopes(board, division)],
+        "scopes": [path_segment(scope) for scope in describe.division_scopes(board, division)],
         "entrants": sum(entry.baseline is None for entry in entries),
         "ranked": sum(row["ranked"] for row in table["rows"]),
         "baselines": sum(entry.baseline is not None for entry in entries),
@@ -157,7 +152,7 @@ def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
             for row in table["rows"]:
                 if row["card"] is not None and row["ranked"]:
                     standing = {name: row[name] for name in ("rank", "alpha_rank", "tie")}
-                    ranks.setdefault(row["card"], {})[scope_key(scope)] = {**standing, "of": ranked}
+                    ranks.setdefault(row["card"], {})[path_segment(scope)] = {**standing, "of": ranked}
     return ranks
 
 

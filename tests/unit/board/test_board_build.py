@@ -314,6 +314,15 @@ def test_windows_that_would_share_an_address_are_refused(tmp_path: Path, names: 
         load_rules(board)
 
 
+def test_divisions_that_ask_for_the_same_cards_are_refused(tmp_path: Path) -> None:
+    board = empty_board(tmp_path, windows=2)
+    rules = yaml.safe_load((board / "board.yaml").read_text())
+    rules["divisions"].append({**rules["divisions"][0], "id": "again", "rank_by": "sharpe"})
+    (board / "board.yaml").write_text(yaml.safe_dump(rules))
+    with pytest.raises(ConfigError, match="again asks for the same cards as"):
+        load_rules(board)
+
+
 def test_a_snapshot_whose_name_is_no_address_is_refused(tmp_path: Path) -> None:
     path = empty_board(tmp_path) / "board.yaml"
     path.write_text(path.read_text().replace("name: main", "name: ../main").replace("snapshot: main", "snapshot: ../main"))

@@ -201,8 +201,15 @@ def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(chromi
             shown = session.open(page).locator(parts or "main").all_inner_texts()
             assert shown, page
             for words in shown:
-                matches = re.findall("window|mask|market|snapshot|undefined|null", words.replace("own market", ""), re.IGNORECASE)
+                matches = re.findall(
+                    "window|mask|market|snapshot|undefined|null|medians|engine held", words.replace("own market", ""), re.IGNORECASE
+                )
                 assert not matches, (page, words)
+        data = tmp_path / "site" / "data" / "board.js"  # with a division of another task, whose mask hides something
+        masked = '"divisions":[{"id":"masked","task":"other","mask":"blinded","scopes":["all"],"windows":[]},{'
+        data.write_text(data.read_text().replace('"divisions":[{', masked, 1))
+        tab = session.open("index.html#division=sums")
+        assert tab.inner_text("label:has-text('Mask') option:checked") == "none"
 
 
 # ==== figures that a page sets beside each other

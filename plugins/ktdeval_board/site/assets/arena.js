@@ -250,8 +250,7 @@ kt.arena = (() => {
       el("td.n", {}, row.rank === null ? "–" : String(row.rank)),
       el("th", {scope: "row"}, row.card ? kt.cardLink(row.card, row.label) : row.label),
       el("td", {}, agentOf(row)),
-      names.map((name) => el("td.n", {}, format.cell(view.figure(row, name), view.board.metrics[name].unit, "not defined",
-        {bare: true}))),
+      names.map((name) => el("td.n", {}, format.cell(view.figure(row, name), view.board.metrics[name].unit, "not defined", {bare: true}))),
       el("td", {}, row.card ? kt.modelLink(row.model, "report", {card: row.card}) : null))));
     table.element.classList.toggle("tall", rows.length > 40);
     return table.element;

@@ -22,7 +22,7 @@ kt.choices = (() => {
 
   // -- which division and window
 
-  /** A facet of a division; "" where it is not known before a card is there. */
+  /** A facet of a division; "" where it has none, or none is known before a card is there. */
   const facet = (one, name) => (one[name] === null || one[name] === undefined ? "" : String(one[name]));
 
   /** The division that has the chosen facet and most of the others as they are. */
@@ -35,6 +35,7 @@ kt.choices = (() => {
 
   function pickers({board: boardOf, division, scope}) {
     const board = boardOf();
+    const hasNone = (name) => board.divisions.some((one) => !facet(one, name) && (name === "snapshot" || one.task_config));
     const move = (id) => state.set({division: id === board.divisions[0].id ? "" : id, rows: "", pick: ""});
     const made = FACETS.map(([name, label]) => {
       const values = [...new Set(board.divisions.map((one) => facet(one, name)))];
@@ -44,7 +45,7 @@ kt.choices = (() => {
       }
       const field = kt.controls.choice({
         label,
-        options: values.map((value) => [value, kt.words(value) || "not known yet"]),
+        options: values.map((value) => [value, kt.words(value) || (hasNone(name) ? "none" : "not known yet")]),
         onChange: (value) => move(nearest(board, division(), name, value).id),
       });
       return {element: field.element, show: () => field.set(facet(division(), name))};
@@ -79,11 +80,7 @@ kt.choices = (() => {
       },
     });
     return {
-      element: el(
-        "div.pickers",
-        {role: "group", "aria-label": "What is compared"},
-        made.map(({element}) => element),
-      ),
+      element: el("div.pickers", {role: "group", "aria-label": "What is compared"}, made.map(({element}) => element)),
       show: () => made.forEach((one) => one.show()),
     };
   }

@@ -177,8 +177,9 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
   function conduct({card}) {
     const {coverage, orders, usage} = card;
     const decided = coverage.steps_planned ? coverage.steps_decided / coverage.steps_planned : null;
-    const lines = [`The model decided ${format.percent(decided, 1)} of ${plural(coverage.steps_planned, "step")}; at the others `
-      + `the engine held.`];
+    const lines = [orders
+      ? `The model decided ${format.percent(decided, 1)} of ${plural(coverage.steps_planned, "step")}${decided < 1 ? "; at the others the engine held" : ""}.`
+      : `The model answered ${format.percent(decided, 1)} of ${plural(coverage.steps_planned, "question")}.`];
     if (orders) {
       const rejected = orders.submitted ? orders.rejected / orders.submitted : 0;
       lines.push(`Of ${plural(orders.submitted, "order")} ${format.count(orders.rejected)} (${format.percent(rejected, 1)}) were `
@@ -235,8 +236,8 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
       el("h3", {}, `${card.model.name}, ${card.agent.name}: ${card.task.name}`),
       parts.filter(([, lines]) => lines.length)
         .map(([title, lines]) => el("section", {}, el("h4", {}, title), lines.map((line) => el("p", {}, line)))),
-      el("p.quiet", {}, `From the board “${board.title}”, card ${entry.id}. Medians are over episodes; nothing here is advice to `
-        + `trade.`));
+      el("p.quiet", {}, `From the board “${board.title}”, card ${entry.id}. ${
+        trading ? "Medians are over episodes; nothing" : "Nothing"} here is advice to trade.`));
   }
 
   Object.assign(kt, {report, ordinal, cutoffOf, sidesWords, windowsAfter, afterWords, maskWords: (mask) => look(MASKS, mask),

@@ -260,7 +260,9 @@ def _modified(order: Order, updates: types.Updates) -> placement.OrderSpec:
         raise conflict(f"{order.filled_qty} are filled already; cancel the order instead", "updates.qty")
     expire_ns = order.expire_ns if order.time_in_force == "GTD" else None
     terms = (order.instrument, order.side, order.order_type, left, new["limit_price"], new["stop_price"])
-    return placement.OrderSpec(*terms, order.time_in_force, expire_ns, order.take_profit_e4, order.stop_loss_e4)
+    spec = placement.OrderSpec(*terms, order.time_in_force, expire_ns, order.take_profit_e4, order.stop_loss_e4)
+    placement.require_bracket(spec, "updates", "updates")
+    return spec
 
 
 def _oco_group(engine: Engine, session: Session, spec: placement.OrderSpec) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ NOT_OURS = "don't have it"
 _PRICES: Mapping[OrderType, tuple[str, ...]] = {
     "MARKET": (), "LIMIT": ("limit_price",), "STOP": ("stop_price",), "STOP_LIMIT": ("limit_price", "stop_price"),
 }  # fmt: skip
+_BRACKET = ("take_profit_price", "stop_loss_price")
 
 
 class OrderSpec(msgspec.Struct, frozen=True):
@@ -61,19 +61,21 @@ def read_spec(hours: TradingHours, given: types.NewOrder) -> OrderSpec:
         prices.append(None if value is None else read_price(value, instrument.kind, f"order.{name}"))
     expire_ns = read_expiry(hours, given, "order.expire_ts")
     terms = (instrument, given.side, given.order_type, given.qty, prices[0], prices[1], given.time_in_force, expire_ns)
-    return OrderSpec(*terms, *_read_bracket(given, instrument.kind, prices), given.oco_with or "")
+    named = {name: getattr(given, name) for name in _BRACKET}
+    bracket = (None if value is None else read_price(value, instrument.kind, f"order.{name}") for name, value in named.items())
+    spec = OrderSpec(*terms, *bracket, given.oco_with or "")
+    require_bracket(spec, *(f"order.{name}" for name in _BRACKET))
+    return spec
 
 
-def _read_bracket(given: types.NewOrder, kind: Kind, prices: Sequence[int | None]) -> tuple[int | None, int | None]:
-    """(take profit, stop loss) of an order; raises ServiceError `invalid_argument`: one is on the wrong side."""
-    named = {name: getattr(given, name) for name in ("take_profit_price", "stop_loss_price")}
-    profit, loss = (None if value is None else read_price(value, kind, f"order.{name}") for name, value in named.items())
-    ascending = [(loss, "order.stop_loss_price"), *((price, "") for price in prices), (profit, "order.take_profit_price")]
-    priced = [pair for pair in (ascending if given.side == "BUY" else ascending[::-1]) if pair[0] is not None]
-    for (low, below), (high, above) in pairwise(priced):
-        if low is not None and high is not None and low >= high and (below or above):
-            raise invalid(below or above, "expected stop_loss < price of the order < take_profit (of a SELL the other way round)")
-    return profit, loss
+def require_bracket(spec: OrderSpec, profit_field: str, loss_field: str) -> None:
+    """Refuse a bracket on the wrong side of its order's prices; raises ServiceError `invalid_argument`."""
+    sign = 1 if spec.side == "BUY" else -1
+    listed = ((spec.stop_loss_e4,), (spec.limit_e4, spec.stop_e4), (spec.take_profit_e4,))
+    loss, prices, profit = ([sign * price for price in part if price is not None] for part in listed)
+    for below, above, field in ((loss, [*prices, *profit], loss_field), (prices, profit, profit_field)):
+        if below and above and max(below) >= min(above):
+            raise invalid(field, "expected stop_loss < price of the order < take_profit (of a SELL the other way round)")
 
 
 def read_instrument(given: NamedInstrument, field: str) -> Instrument:

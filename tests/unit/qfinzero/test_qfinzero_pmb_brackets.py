@@ -142,7 +142,14 @@ def test_a_bracket_stays_in_the_bar_that_runs() -> None:
 @on_each_row
 def test_a_bracket_on_the_wrong_side_is_refused(prices: dict[str, float], field: str) -> None:
     play = Play(market({"AVLN": minutes([FLAT, CALM])}))
-    assert refused(play.order, "BUY", "LIMIT" if "limit_price" in prices else "MARKET", **prices).field == field
+    assert refused(play.order, "BUY", prices.pop("kind", "LIMIT" if "limit_price" in prices else "MARKET"), **prices).field == field
+
+
+def test_a_modified_order_stays_on_its_side_of_the_bracket() -> None:
+    play = bracket(CALM, CALM, kind="LIMIT", limit_price=99.0)
+    for limit in (95.0, 110.0):
+        assert refused(play.call, "order.modify", order_id="ord-000001", updates={"limit_price": limit}).field == "updates"
+    play.call("order.modify", order_id="ord-000001", updates={"limit_price": 109.99})
 
 
 # -- what an order is bound by

@@ -16,9 +16,17 @@ from ktdeval.masking import Lens, MaskConfig
 class Mumbler:
     """Submits something that is no answer, whatever the feedback."""
 
+    submits = '{"tickers": "all of them"}'
+
     def reply(self, request: Any) -> Reply:
-        call = ToolCall("call_1", request.tool_choice, '{"tickers": "all of them"}')
+        call = ToolCall("call_1", request.tool_choice, self.submits)
         return Reply(tool_calls=(call,), finish_reason="tool_calls")
+
+
+class Shrugger(Mumbler):
+    """Submits answers that name no code and no day of the market."""
+
+    submits = '{"tickers": ["unknown"], "date": "1900-01-01", "sector": null, "board": null, "confidence": 0, "reasoning": ""}'
 
 
 class Flawed:
@@ -60,6 +68,9 @@ def ktdeval_tasks() -> Sequence[Spec]:
     return [Spec(name, partial(_flawed, name), "flawed") for name in FLAWS]
 
 
+MODELS = (Reader, Mumbler, Shrugger)
+
+
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
-    return [Spec(f"attacker/{model.__name__.lower()}", lambda _, model=model: model(), "attacks") for model in (Reader, Mumbler)]
+    return [Spec(f"attacker/{model.__name__.lower()}", lambda _, model=model: model(), "attacks") for model in MODELS]

@@ -20,6 +20,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import choose_windows, make_plan, target_task_of
+from ktdeval_deanon.answer import days_off, tickers_of
 
 PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"
 """Files of a probe set: what is sent, and separately the true answers."""
@@ -215,7 +216,8 @@ def blank_answer(reasoning: str) -> dict[str, JsonValue]:
 def attacker_entry(questions: Questions, name: str, records: Sequence[AnswerRecord], facts: Mapping[str, JsonValue]) -> Entry:
     """An attacker of a certificate, with what it recovered; `facts`: its kind, and of a model its card, model, agent and call."""
     answers = [record.answer for record in records if record.answer is not None]
-    named = {field: sum(bool(answer[field]) for answer in answers) for field in ("tickers", "date")}
+    dates = sum(days_off(answer, questions.snapshot.days, 0) is not None for answer in answers)
+    named = {"tickers": sum(bool(tickers_of(answer)) for answer in answers), "date": dates}
     counts = {"probes": len(records), "answered": len(answers), "named": named}
     nobody = {"card": None, "model": None, "agent": None, "call": None}
     return {"name": name, **nobody, **facts, **counts, "scores": tally(questions, records)}

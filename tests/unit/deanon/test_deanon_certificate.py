@@ -196,6 +196,8 @@ def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_ther
     assert attacked["labels"] == ["synthetic", "limited", "few guesses"]
     folder = RunFolder.load(reader)
     assert folder.artefacts(folder.manifest.specs).items() <= attacked["artefacts"].items()
+    shrug = environment.certify(runs=(environment.attack("shrugger"),))
+    assert (attacker(shrug, "attacker/shrugger")["named"], shrug["labels"][-1]) == ({"tickers": 0, "date": 0}, "few guesses")
     silent = environment.certify(runs=(environment.attack("mumbler"),))
     mumbler = attacker(silent, "attacker/mumbler")
     assert (mumbler["answered"], mumbler["probes"]) == (0, PROBES)

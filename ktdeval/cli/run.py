@@ -131,8 +131,10 @@ def run(config: RunConfig) -> None:
     folder, *cards = map(shown_path, (result.folder, *result.cards))
     _print_cards(cards)
     if cards:
-        click.echo(f"verify  ktdeval card verify {shlex.quote(str(cards[0] if len(cards) == 1 else folder))}")
-        click.echo(f"score   ktdeval score {shlex.quote(str(folder))}")
+        given = {"items": config.items, "plugin": ",".join(config.plugin)}
+        same = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value)
+        click.echo(f"verify  ktdeval card verify {shlex.quote(str(cards[0] if len(cards) == 1 else folder))}{same}")
+        click.echo(f"score   ktdeval score {shlex.quote(str(folder))}{same}")
     check_finished(result)
 
 

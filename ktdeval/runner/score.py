@@ -94,6 +94,7 @@ def make_card(
         raise StoreError(
             f"{folder.path}: {task.name} ran as version {complete[0].task_version} ({complete[0].task_hash[:12]}), "
             f"the installed one is {task.version} ({content_hash(task_json)[:12]}); install the version that ran"
+            f"{', and give the --items that it ran with' if is_scoring(task) else ''}"
         )
     first, owners = complete[0], plugins.owners("metrics", manifest.metrics)
     common: dict[str, Any] = {

@@ -140,6 +140,7 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
     assert load_tasks(folder) == tasks
     asked = ["--model", "builtin/chaos", "--tasks", "qfinzero_planning_text", "--limit", "2", "--out", str(out), "--quiet"]
     assert main([*asked, "--items", str(folder)]) == 0
+    assert capsys.readouterr().out.endswith(f"score   ktdeval score {out} --items {folder}\n")
     material = json.loads((out / "cards" / "qfinzero_planning_text.json").read_text())["task"]["config"]["material"]
     assert (material["tasks_file"]["name"], material["questions"]["count"]) == ("made", len(tasks))
     assert main(["card", "verify", str(out), "--items", str(folder)]) == 0

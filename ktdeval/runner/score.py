@@ -167,9 +167,8 @@ def keep_certificate(folder: Path, certificate: str | None) -> None:
 def certificate_problem(folder: Path, certificate: str) -> str | None:
     """Say why a run can't be given a certificate: it has another one."""
     target = folder / CERTIFICATE
-    if target.exists() and read_plain(target) != read_plain(Path(certificate)):
-        return f"{target}: the run has another certificate; remove it to give its cards {certificate}"
-    return None
+    is_other = target.exists() and read_plain(target) != read_plain(Path(certificate))
+    return f"{target}: the run has another certificate; remove it to give its cards {certificate}" if is_other else None
 
 
 def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> None:

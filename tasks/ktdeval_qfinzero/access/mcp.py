@@ -194,7 +194,8 @@ class McpEndpoint:
         """Answer a request; raises ServiceError `unavailable`: there are too many workspaces to begin a session."""
         headers = Headers(scope=scope)
         session = headers.get(SESSION)
-        if scope["method"] == "POST" and session is None and HEADER not in headers and _is_handshake(headers):
+        has_sessions = headers.get(VERSION, HANDSHAKE_PROTOCOL_VERSIONS[0]) in HANDSHAKE_PROTOCOL_VERSIONS  # without a version, too
+        if scope["method"] == "POST" and session is None and HEADER not in headers and has_sessions:
             await self._begin(scope, receive, send)
             return
         if session is not None and scope["method"] == "DELETE":
@@ -257,11 +258,6 @@ def _at_start(send: Send, on_start: Callable[[str | None], None]) -> Send:
         await send(message)
 
     return send_reported
-
-
-def _is_handshake(headers: Headers) -> bool:
-    """Whether a request uses a version with sessions; one that names no version does."""
-    return headers.get(VERSION, HANDSHAKE_PROTOCOL_VERSIONS[0]) in HANDSHAKE_PROTOCOL_VERSIONS
 
 
 def _versions_for(context: Context) -> Sequence[str]:

@@ -156,11 +156,6 @@ class AccountState(Value, frozen=True):
     orders: tuple[OrderState, ...]
     sessions: tuple[SessionState, ...]
 
-    @property
-    def terms(self) -> tuple[str, str, int]:
-        """Terms of its opening."""
-        return self.account_id, self.type, self.initial_cash_e4
-
 
 class EndState(Value, frozen=True):
     """State that calls left behind. Orders without a fill count too, also those that were cancelled."""
@@ -195,9 +190,9 @@ def _account(workspace: Workspace, account_id: str) -> AccountState:
 
 
 def _session(each: Any) -> SessionState:
-    stocks, options = tuple(sorted(each.stocks)), tuple(sorted(each.options))
     rules = None if each.rules == Rules() else each.rules
-    return SessionState(frequency=each.frequency, status=each.status, stocks=stocks, options=options, rules=rules)
+    universe = {name: tuple(sorted(getattr(each, name))) for name in ("stocks", "options")}
+    return SessionState(frequency=each.frequency, status=each.status, rules=rules, **universe)
 
 
 def _order(order: Any) -> OrderState:

@@ -152,7 +152,8 @@ class BarFeed:
             length = max(1, min(_MOST_DAYS[self.frequency], _MOST_BARS // (per_day * count)))
             rows = range(row, max(row, min(row + length - 1, self.last_row)) + 1)
             span = Span(self._span(hours, row).start_ns, self._span(hours, rows[-1]).end_ns)
-            chunk = rows, self.prices.bars(_asset_class(instrument), instrument.symbol, _RESOLUTION[self.frequency], span)
+            asset_class: AssetClass = "stock" if instrument.kind == "STOCK" else "option"
+            chunk = rows, self.prices.bars(asset_class, instrument.symbol, _RESOLUTION[self.frequency], span)
             self._chunks[instrument] = chunk
         span = self._span(hours, row)
         first, stop = np.searchsorted(chunk[1].start_ns, (span.start_ns, span.end_ns))
@@ -171,10 +172,6 @@ def bar_times(hours: TradingHours, row: int, frequency: Frequency) -> tuple[IntA
         return hours.open_ns[row : row + 1], hours.close_ns[row : row + 1]
     starts = hours.minutes(row)
     return starts, starts + MINUTE
-
-
-def _asset_class(instrument: Instrument) -> AssetClass:
-    return "stock" if instrument.kind == "STOCK" else "option"
 
 
 def _carry_forward(opened: IntArray, close_e4: IntArray) -> IntArray:

@@ -207,7 +207,7 @@ def _closing(holding: Holding, qty: int, rules: Rules) -> WantedTrade:
 
 def _deficit_e4(portfolio: Portfolio, required: Requirements) -> int:
     missed = max(0, required.maintenance_e4 - portfolio.equity_e4)
-    return missed + (portfolio.short_stock_e4() if portfolio.type == "CASH" else 0)
+    return missed + (sum(max(0, -stock.value_e4) for stock in portfolio.of_kind("STOCK")) if portfolio.type == "CASH" else 0)
 
 
 def _stock_e4(stock: Holding, account_type: AccountType, rules: MarginRules) -> tuple[int, int]:

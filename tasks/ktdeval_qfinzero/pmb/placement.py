@@ -61,9 +61,9 @@ def read_spec(hours: TradingHours, given: types.NewOrder) -> OrderSpec:
         prices.append(None if value is None else read_price(value, instrument.kind, f"order.{name}"))
     expire_ns = read_expiry(hours, given, "order.expire_ts")
     terms = (instrument, given.side, given.order_type, given.qty, prices[0], prices[1], given.time_in_force, expire_ns)
-    named = {name: getattr(given, name) for name in _BRACKET}
-    bracket = (None if value is None else read_price(value, instrument.kind, f"order.{name}") for name, value in named.items())
-    spec = OrderSpec(*terms, *bracket, given.oco_with or "")
+    named = ((getattr(given, name), f"order.{name}") for name in _BRACKET)
+    profit, loss = (None if value is None else read_price(value, instrument.kind, field) for value, field in named)
+    spec = OrderSpec(*terms, profit, loss, given.oco_with or "")
     require_bracket(spec, *(f"order.{name}" for name in _BRACKET))
     return spec
 

@@ -280,10 +280,6 @@ class Portfolio:
         """Underlyings of its short options, in order."""
         return sorted({option.contract.underlying for option in self.options() if option.qty < 0})
 
-    def short_stock_e4(self) -> int:
-        """Market value, positive, of shares sold short."""
-        return -sum(min(0, holding.value_e4) for holding in self.of_kind("STOCK"))
-
     def secured_e4(self) -> int:
         """Cash that its short puts set aside in a CASH account: their strikes."""
         puts = (option for option in self.options() if option.contract.right == "P" and option.qty < 0)

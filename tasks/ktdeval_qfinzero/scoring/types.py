@@ -114,11 +114,6 @@ def prefix_family(name: str) -> str:
     return next((prefix for prefix in PREFIXES if name.startswith(prefix)), UNKNOWN_FAMILY)
 
 
-def is_refusal_name(name: str) -> bool:
-    """Whether a tool name is one of the pseudo-calls that refuse."""
-    return name.strip().upper() in REFUSAL_NAMES
-
-
 # ---- predicted calls
 
 MAX_DEPTH: Final = 64
@@ -139,7 +134,7 @@ class PredictedCall:
     @property
     def is_refusal(self) -> bool:
         """Whether this is a pseudo-call that refuses instead of calling a service."""
-        return is_refusal_name(self.tool)
+        return self.tool.strip().upper() in REFUSAL_NAMES
 
 
 def read_calls(predicted: Sequence[JsonValue]) -> tuple[tuple[PredictedCall, ...], int]:

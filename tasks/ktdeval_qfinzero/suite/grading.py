@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -136,11 +137,9 @@ def differing_parts(state: EndState, gold: EndState) -> tuple[str, ...]:
     """Name the parts in which two end states differ: `clock`, `accounts` (which there are), `cash`, `positions`, `orders`,
     `sessions`.
     """
-    differs = {
-        "clock": state.as_of_ts != gold.as_of_ts,
-        "accounts": [account.terms for account in state.accounts] != [account.terms for account in gold.accounts],
-    }
-    for part, field in (("cash", "cash_e4"), ("positions", "positions"), ("orders", "orders"), ("sessions", "sessions")):
-        left, right = ({each.account_id: getattr(each, field) for each in of.accounts} for of in (state, gold))
-        differs[part] = left != right
-    return tuple(part for part, is_so in differs.items() if is_so)
+    differing = ["clock"] if state.as_of_ts != gold.as_of_ts else []
+    fields = {"accounts": ("type", "initial_cash_e4"), "cash": ("cash_e4",)}
+    for part in ("accounts", "cash", "positions", "orders", "sessions"):
+        read = attrgetter("account_id", *fields.get(part, (part,)))
+        differing += [part] if [*map(read, state.accounts)] != [*map(read, gold.accounts)] else []
+    return tuple(differing)

@@ -96,8 +96,6 @@ def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str,
 
 
 def _metric(name: str, asked: Sequence[Asked], rules: Rules) -> Score:
-    if not asked:
-        return _NO_ITEM
     scale, other = _SCALE.get(name, 1.0), OTHER[rules]
     detail: dict[str, JsonValue] = {"other_rules": {"rules": other, "value": _mean(asked, _earned(other, name))}}
     if name == "overall":
@@ -118,9 +116,6 @@ def _metric(name: str, asked: Sequence[Asked], rules: Rules) -> Score:
 
 
 def _exact(asked: Sequence[Asked]) -> Score:
-    if not asked:
-        return _NO_ITEM
-
     def share(of_group: Sequence[Asked]) -> dict[str, JsonValue]:
         return {"value": _mean(of_group, lambda graded: graded.exact)}
 
@@ -134,9 +129,6 @@ def _exact(asked: Sequence[Asked]) -> Score:
 
 
 def _end_state(asked: Sequence[Asked]) -> Score:
-    if not asked:
-        return _NO_ITEM
-
     def match(graded: Graded) -> bool:
         return bool(graded.end_state_match)
 
@@ -180,6 +172,8 @@ def _unanswered(records: Sequence[AnswerRecord]) -> Score:
 def _score(
     name: str, points: Sequence[tuple[str, float]], scale: float, baseline: float | None, detail: Mapping[str, JsonValue]
 ) -> Score:
+    if not points:
+        return _NO_ITEM
     interval = interval_of(name, points)
     if scale != 1.0:
         interval = interval.transformed(lambda end: end * scale)

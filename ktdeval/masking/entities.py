@@ -1,11 +1,11 @@
 """Words that give an asset away in a text, found in one pass however many there are.
 
 Rules of spelling: the longest match counts. A word with capitals is found only where its first letter is a capital, unless the text
-has capitals only or none, where case tells nothing; one without capitals (`bitcoin`) is found in any case. Tickers are found as
-they are spelled, those of one or two letters only next to `$`, `:` or a bracket. A possessive stays (`asset_0042's`), a legal form
-(`Corporation`) goes with its name. Latin words must stand alone, except long names (`bitcoiners`) and, in texts without capitals,
-tickers without vowels (`databtc`, where a title runs into a text). A person's last name counts where the full name stands in the
-same text.
+has capitals only or none, and in addresses (`apple.com`, `@apple`), where case tells nothing; one without capitals (`bitcoin`) is
+found in any case. Tickers are found as they are spelled, those of one or two letters only next to `$`, `:` or a bracket. A
+possessive stays (`asset_0042's`), a legal form (`Corporation`) goes with its name. Latin words must stand alone, except long names
+(`bitcoiners`) and, in texts without capitals, tickers without vowels (`databtc`, where a title runs into a text). A person's last
+name counts where the full name stands in the same text.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _FORM_AFTER = re.compile(rf"(?:,? (?:{_FORMS})(?![A-Za-z-])(?:\.(?! [A-Z])|\.(?=
 COMMON_WORDS = frozenset(row["word"] for row in _WORDS if row["kind"] == "common")
 _TOKEN = re.compile(r"[a-z]+|[0-9]+|[&+]|[^\x00-\x7f]+")
 _WORD = re.compile(r"[a-z]+|[0-9]+")
+_ADDRESS = re.compile(r"(?:https?://|www\.|[@#])\S+|(?<![\w-])[\w-]+(?:\.[a-z]{2,})+(?:/\S*)?")
 _BESIDE_TICKER = re.compile(r"[$:(（：] ?\Z")
 _GLUED = 7  # letters of a name that is found in the middle of a word
 _GRAM = 3  # first letters by which such a name is looked up
@@ -62,7 +63,7 @@ class _Alias:
         spelled = ""
         for index, word in enumerate(self.tokens):
             if word == "&":
-                spelled += r" ?(?:&(?:amp;)?|and) ?"
+                spelled += r" ?(?:&|and) ?"
             else:
                 spelled += ("" if not index or self.tokens[index - 1] == "&" else r"[ .'_-]{0,2}") + re.escape(word)
         if self.is_latin and not self.is_glued:
@@ -126,11 +127,12 @@ class EntityIndex:
         lower = lowered(normalised)
         no_case = is_caseless(normalised) if no_case is None else no_case
         mentions = []
+        addresses = [] if no_case else [match.span() for match in _ADDRESS.finditer(normalised)]
         persons: dict[str, set[int]] = {}
         for alias in self._candidates(lower):
             for match in alias.pattern.finditer(normalised):
                 start, end = match.span()
-                if not alias.fits(normalised, start, end, no_case):
+                if not alias.fits(normalised, start, end, no_case or any(first <= start < last for first, last in addresses)):
                     continue
                 if alias.kind in ("name", "former") and (form := _FORM_AFTER.match(normalised, end)) is not None:
                     end = form.end()

@@ -48,6 +48,7 @@ _FULL_DATES = (
 )
 _HEADLINE_DATES = (
     re.compile(r"(?<=[A-Za-z] )(?:1[0-2]|0?[1-9])/(?:3[01]|[12][0-9]|0?[1-9])(?=:)"),  # Market wrap 8/21:
+    re.compile(r"(?<![0-9./-])[0-3]?[0-9]/[0-3]?[0-9]/(?:9[0-9]|[0-3][0-9])(?![0-9/]|[- ]?day)"),  # 8/2/24
     re.compile(r"(?<![a-z])(?:jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec)\.? (?:3[01]|[12]?[0-9])(?:st|nd|rd|th)?(?![0-9%])", re.I),
 )
 # In texts without capitals a title often runs into what follows it.

@@ -1,8 +1,8 @@
 """Text as guards read it: the many ways to write a character normalised to one, and the shape of a text for fast searches.
 
 Normalising keeps a look-alike from carrying an identity past a guard: full-width and other digits become 0-9, every dash a hyphen,
-every space a space; zero-width characters and accents vanish; Cyrillic and Greek letters that look Latin become Latin; JSON escapes
-become what they stand for. Case is kept.
+every space a space; zero-width characters and accents vanish; Cyrillic and Greek letters that look Latin become Latin; escapes of
+JSON and HTML become what they stand for. Case is kept.
 
 Model-facing text is mostly numbers. Asking "does six digits stand alone anywhere?" of 10 kB of them takes a regular expression half
 a millisecond; as a substring search in the shape, one byte a character, it takes a few microseconds.
@@ -13,20 +13,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
+from html import unescape
 from typing import TypeVar
 
-_ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\s\S]")
+_ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\s\S]|&#?[0-9A-Za-z]{1,8};")
 _UNIT = re.compile(rf"{_ESCAPE.pattern}|[^\x00-\x7f]")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
 # Unseen characters that are not of the Unicode category Cf: fillers of the Hangul and Khmer blocks, a Braille blank.
 _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
-_MINUS = frozenset("\u2212\u02d7\u2796\u30fc\u2500")
-_SOLIDUS = frozenset("\u2215\u29f8\u2571")
-_LOOKALIKES = dict(zip("АВЕКМНОРСТХУЅІЈаеорсухіѕјΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "ABEKMHOPCTXYSIJaeopcyxisjABEZHIKMNOPTYXo", strict=True))
+_FOREIGN_LETTERS = "АВЕКМНОРСТХУЅІЈаеорсухіѕјΑΒΕΖΗΙΚΜΝΟΡΤΥΧο‘’‛ʼ\u2212\u02d7\u2796\u30fc\u2500\u2215\u29f8\u2571"
+_LOOKALIKES = dict(zip(_FOREIGN_LETTERS, "ABEKMHOPCTXYSIJaeopcyxisjABEZHIKMNOPTYXo''''-----///", strict=True))
 
 
-@lru_cache(maxsize=8192)
 def _normalise_character(character: str) -> str:
     """Plain characters that one looks like; empty when it can't be seen."""
     category = unicodedata.category(character)
@@ -34,12 +33,10 @@ def _normalise_character(character: str) -> str:
         return ""
     if category == "Nd":
         return str(unicodedata.decimal(character))
-    if category == "Pd" or character in _MINUS:
+    if category == "Pd":
         return "-"
     if category in ("Zs", "Zl", "Zp"):
         return " "
-    if character in _SOLIDUS:
-        return "/"
     parts = unicodedata.normalize("NFKD", character)
     if parts != character:
         return "".join(part if part.isascii() else _normalise_character(part) for part in parts)
@@ -54,9 +51,14 @@ class _Table(dict[int, str]):
         return normalised
 
 
+_TABLE = _Table()
+
+
 def _unescape(match: re.Match[str]) -> str:
-    r"""The character of `\uXXXX`; other escapes, such as \n, become two spaces so that no letter sticks to a word."""
+    r"""The character of `\uXXXX` or `&#39;`; other escapes, such as \n, become two spaces so that no letter sticks to a word."""
     text = match[0]
+    if text[0] == "&":
+        return unescape(text)
     if len(text) == 12:
         return chr(0x10000 + ((int(text[2:6], 16) - 0xD800) << 10) + (int(text[8:], 16) - 0xDC00))
     return chr(int(text[2:], 16)) if len(text) == 6 else "  "
@@ -64,29 +66,25 @@ def _unescape(match: re.Match[str]) -> str:
 
 def normalise(text: str) -> str:
     """Normalised form of a text. ASCII text without escapes is returned as it is."""
-    if "\\" in text:
+    if "\\" in text or "&" in text:
         text = _ESCAPE.sub(_unescape, text)
-    if text.isascii():
-        return text
-    table = _Table()
-    return _FOREIGN.sub(lambda match: match[0].translate(table), text)
+    return text if text.isascii() else _FOREIGN.sub(lambda match: match[0].translate(_TABLE), text)
 
 
 def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
     """Normalised form, and the offsets in `text` where its characters come from, with one for the end."""
-    if text.isascii() and "\\" not in text:
+    if text.isascii() and "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
-    table = _Table()
     normalised: list[str] = []
     offsets: list[int] = []
     end = 0
     for match in _UNIT.finditer(text):
         start, unit = match.start(), match[0]
         plain = _unescape(match) if len(unit) > 1 else unit
-        plain = plain if plain.isascii() else plain.translate(table)
+        plain = plain if plain.isascii() else plain.translate(_TABLE)
         normalised += (text[end:start], plain)
         offsets += range(end, start)
-        offsets += [start] * len(plain)
+        offsets += range(start, match.end()) if plain == unit else [start] * len(plain)
         end = match.end()
     offsets += range(end, len(text) + 1)
     return "".join((*normalised, text[end:])), offsets

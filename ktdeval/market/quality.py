@@ -319,6 +319,9 @@ def _check_names(raw: RawMarket) -> Iterator[Finding]:
     wrong[1:] |= (codes[1:] == codes[:-1]) & (first[1:] <= last[:-1])
     rows = np.flatnonzero(wrong)
     yield _finding("name_days_overlap", len(rows), (f"{codes[row]} {first[row]}…{last[row]}" for row in rows))
+    owners = names.groupby("code_then")["code"].unique()
+    shared = owners[owners.map(len) > 1]
+    yield _finding("code_of_two_assets", len(shared), (f"{then}: {' and '.join(sorted(own))}" for then, own in shared.items()))
 
 
 def _check_indices(raw: RawMarket) -> Iterator[Finding]:

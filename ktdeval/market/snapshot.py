@@ -262,14 +262,15 @@ class MarketSnapshot:
         return {code: list(spells) for code, spells in groupby(self.spells, key=lambda spell: spell.code)}
 
     def called(self, asset: int, row: int) -> tuple[str, str]:
-        """Code and name of an asset on day `row`. Where names are dated and none is known for the day, the code is the name; where
-        they are not, both are those of the only day known.
+        """Code and name of an asset on day `row`. Where names are dated and none is known for the day, the last code before it, or
+        else the first one, is the name, too; where they are not, both are those of the only day known.
         """
         code, day = self.codes[asset], str(self.days[row])
         if not self.spells:
             return code, self.names[asset]
-        spells = self._spells_of.get(code, ())
-        return next(((spell.code_then, spell.name) for spell in spells if spell.first <= day <= spell.last), (code, code))
+        spells = self._spells_of.get(code) or [NameSpell(code, "", day, code, code)]
+        spell = next((spell for spell in reversed(spells) if spell.first <= day), spells[0])
+        return spell.code_then, spell.name if spell.first <= day <= spell.last else spell.code_then
 
     @cached_property
     def former_codes(self) -> dict[str, str]:

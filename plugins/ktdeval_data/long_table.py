@@ -307,9 +307,7 @@ def read_names(
 
 def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
     """Return the table with former codes of renumbered assets replaced by the present ones."""
-    former = dict(zip(names["code_then"], names["code"], strict=True))
-    own = set(names["code"])
-    if renewed := {then: code for then, code in former.items() if then not in own}:
+    if renewed := {then: code for then, code in zip(names["code_then"], names["code"], strict=True) if then != code}:
         table["code"] = with_texts(table["code"], lambda text: renewed.get(text, text))
     return table
 

@@ -337,3 +337,15 @@ def test_dated_names_that_contradict_each_other_are_refused(days: tuple[str, str
     raw = dated([*ROWS, ("601211.SH", *days, "another", "601211.SH")])
     with pytest.raises(DataError, match="name_days_overlap"):
         assemble(raw)
+
+
+def test_a_code_that_two_assets_have_after_each_other_is_refused() -> None:
+    with pytest.raises(DataError, match=r"code_of_two_assets \(first: 601211\.SH: 601211\.SH and 601989\.SH\)"):
+        assemble(dated([*ROWS, ("601989.SH", "1900-01-01", "1999-12-31", "another", "601211.SH")]))
+
+
+def test_on_days_without_a_name_the_code_is_no_later_one() -> None:
+    gap = [*ROWS[:2], (*ROWS[2][:1], "2024-01-03", "2024-01-03", *ROWS[2][3:]), ROWS[3]]
+    market = assemble(dated(gap))
+    assert [market.called(0, row) for row in (0, BEFORE)] == [("300114.SZ",) * 2] * 2
+    assert [market.asset_of("302132.SZ", row) for row in (0, BEFORE, AFTER)] == [None, None, 0]

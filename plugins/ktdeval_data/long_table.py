@@ -250,7 +250,8 @@ def _read_indices(params: LongParams, mapping: Mapping[str, str], benchmark_code
         raise DataError(f"{path}: no levels of benchmark {benchmark_code}; it has {', '.join(codes[:8])}")
     if params.index_is_asset and not mapping:
         own = bars.sort_values("date", ignore_index=True)
-        table = own.assign(code=benchmark_code, close=own["close"] * own["factor"].ffill().fillna(1.0))
+        factor = own["factor"].ffill()  # from 1 on: what a vendor scales to its last day tells of later dividends
+        table = own.assign(code=benchmark_code, close=own["close"] * (factor / factor.dropna().head(1).sum()).fillna(1.0))
     elif params.index_is_asset:  # the other codes are assets, not indices
         table = table[table["code"] == benchmark_code].reset_index(drop=True)
     return table[["date", "code", "close"]]

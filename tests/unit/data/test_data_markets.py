@@ -108,6 +108,9 @@ def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
     split = {"benchmark": same, "benchmark_code": "SPY", "splits": "code,date,ratio\nSPY,2025-08-04,2\n"}
     for mapping, last in (({}, 2 * 631.2), ({"benchmark.close": "close"}, 631.2)):
         assert assemble(read(tmp_path, bars, "", **split, map=mapping)).benchmark.tolist() == [621.7, last]
+    # Nor does a factor that its vendor scales to the last day show a later split in a level before it.
+    scaled = "date,code,close,factor\n2025-08-01,SPY,621.7,0.5\n2025-08-04,SPY,631.2,1\n"
+    assert assemble(read(tmp_path, scaled, "", benchmark=same, benchmark_code="SPY")).benchmark.tolist() == [621.7, 2 * 631.2]
     # A-shares need opens and volumes.
     with pytest.raises(DataError, match="no column for 'open'"):
         read(tmp_path, bars, "", venue="a_share")

@@ -32,6 +32,7 @@ from ktdeval.market.raw import (
 )
 from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, board_of, parse_code, parse_symbol
 from ktdeval.market.units import MOSTLY_WHOLE, average_price, in_wholes, outside_bar, wrong_units
+from ktdeval.market.venue import MAX_PRICE
 
 __all__ = ["LOOKBACK_DAYS", "Finding", "RawMarket", "check", "raw_from_snapshot"]
 
@@ -114,14 +115,9 @@ def is_impossible(table: BarTable) -> BoolArray:
     return np.asarray(table.traded & wrong)
 
 
-def is_known_code(code: str) -> bool:
-    """Whether a code is normalised (`600519.SH`) and belongs to an A-share board; `000300.SH`, an index, does not."""
-    return parse_code(code[:6]) == code
-
-
 def fits_venue(raw: RawMarket, code: str) -> bool:
-    """Whether a code is one of its venue: an A-share code where there are boards, a symbol elsewhere."""
-    return is_known_code(code) if raw.venue(code).has_boards else parse_symbol(code) == code
+    """Whether a code is one of its venue: an A-share's where there are boards (not `000300.SH`, an index), a symbol elsewhere."""
+    return parse_code(code[:6]) == code if raw.venue(code).has_boards else parse_symbol(code) == code
 
 
 def _check_rows(raw: RawMarket) -> Iterator[Finding]:
@@ -143,6 +139,7 @@ def _check_rows(raw: RawMarket) -> Iterator[Finding]:
         "non_positive_price": table.judged(is_non_positive),
         "impossible_bars": table.judged(is_impossible),
         "coarse_ticks": table.judged(is_coarse),
+        "untradable_price": table.traded & table.judged(lambda part: np.fmax(part["open"], part["close"]) >= MAX_PRICE),
         "suspended_rows": table.suspended,
         "missing_volume_rows": table.traded & of_boards & table.judged(lambda part: np.isnan(part["volume"])),
     }
@@ -199,18 +196,14 @@ def _check_factor(raw: RawMarket) -> Iterator[Finding]:
         yield _bars_finding(raw, "prices_look_adjusted", broken)
 
 
-def _limit(code: str) -> float:
-    return DAILY_LIMIT_PCT[board_of(code)] / 100 if is_known_code(code) else float("inf")
-
-
 def _check_returns(raw: RawMarket) -> Iterator[Finding]:
     """Moves beyond what the price limit allows, or of stocks without one by whole numbers of times: mostly a factor or a price that
     is wrong.
     """
     table = raw.table
     bounded = np.array([raw.venue(code).has_boards for code in table.codes], dtype=np.bool_)
-    limits = np.array([_limit(code) for code in table.codes])
-    limits[~bounded] = np.inf
+    known = {code for code, own in zip(table.codes, bounded, strict=True) if own and fits_venue(raw, code)}
+    limits = np.array([DAILY_LIMIT_PCT[board_of(code)] / 100 if code in known else np.inf for code in table.codes])
     splits = ~bounded & np.array([raw.instrument(code).kind != "crypto" for code in table.codes], dtype=np.bool_)
     masks: dict[str, list[BoolArray]] = {"implausible_returns": [], "split_like_moves": []}
     for part in table.parts():

@@ -27,6 +27,7 @@ from ktdeval.market.close import Close
 
 FillRule = Literal["next_open", "next_close", "same_close"]
 MAX_SCALE = 10**8
+MAX_PRICE = 1e8  #: From here on a price is an error of the source, and limit comparisons would leave 64-bit integers
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,14 +29,13 @@ from msgspec.structs import replace
 
 from ktdeval.errors import DataError
 from ktdeval.market.snapshot import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, board_of
-from ktdeval.market.venue import Venue
+from ktdeval.market.venue import MAX_PRICE, Venue
 from ktdeval.trading.terms import PPB, Limits, Terms, limits_of, scaled_int, terms_of
 from ktdeval.trading.types import Scale, TradingConfig
 
 IntArray = npt.NDArray[np.int64]
 PPM = 1_000_000
 FACTOR_JITTER = 1e-5
-MAX_PRICE = 100_000_000.0  #: Above this a price is an error of the source, and limit comparisons would leave 64-bit integers
 MAX_FACTOR_RATIO = 1e5
 _DAYS_AT_ONCE = 256  # so that what is computed on the way stays small
 

@@ -42,6 +42,7 @@ BAD_CELLS = [
     ({"volume": np.nan}, "missing_volume_rows"), ({"amount": np.nan}, "missing_amount_rows"),
     ({"amount": 1e6}, "average_price_outside_bar"), ({"factor": np.nan}, "factor_missing"),
     ({"factor": 0.0}, "factor_non_positive"), ({"factor": np.inf}, "factor_non_positive"),
+    ({"high": 2e8, "open": 1e8}, "untradable_price"),
     ({"factor": 2.0}, "implausible_returns"), ({"volume": 0.0}, "suspended_rows"), ({"close": np.inf}, "incomplete_bars"),
 ]  # fmt: skip
 

@@ -332,8 +332,7 @@ def _check_indices(raw: RawMarket) -> Iterator[Finding]:
 
 
 def _check_documents(raw: RawMarket) -> Iterator[Finding]:
-    for kind, count, examples in document_files.faults(raw.documents, frozenset(raw.codes)):
-        yield _finding(kind, count, examples)
+    yield from (_finding(*fault) for fault in document_files.faults(raw.documents, frozenset(raw.codes)))
 
 
 def _check_minutes(raw: RawMarket) -> Iterator[Finding]:

@@ -47,8 +47,7 @@ class _Table(dict[int, str]):
     """Code point -> normalised text, filled as characters appear; for `str.translate`."""
 
     def __missing__(self, point: int) -> str:
-        self[point] = normalised = _normalise_character(chr(point))
-        return normalised
+        return self.setdefault(point, _normalise_character(chr(point)))
 
 
 _TABLE = _Table()

@@ -180,14 +180,10 @@ class Step:
                 return AssetRef(asset).change_pct(value, last, since)
         return AssetRef(asset).figure(value, name, day)
 
-    def mark_ticks(self, asset: int) -> int:
-        """Last close in today's terms, in ticks of 1/10,000 CNY."""
-        mark = float(self.marks_cny[asset])
-        return round(mark * TICKS_PER_CNY) if mark == mark else 0
-
     def value_fen(self, asset: int, shares: int) -> int:
         """Value of a holding at the last close, in fen, rounded half up."""
-        return (shares * self.mark_ticks(asset) + 50) // 100
+        mark = float(self.marks_cny[asset])
+        return (shares * (round(mark * TICKS_PER_CNY) if mark == mark else 0) + 50) // 100
 
     @cached_property
     def held_fen(self) -> dict[int, int]:

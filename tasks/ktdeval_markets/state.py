@@ -238,10 +238,7 @@ def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -
     for days in RETURN_DAYS:
         change = figure((path[-1] / path[-1 - days] - 1.0) * 100.0) if len(path) > days else None
         last, since = view.bar_row(asset, day), view.bar_row(asset, day - days)
-        if change is None or last is None or since is None:
-            changes.append(None)
-        else:
-            changes.append(ref.change_pct(change, last, since))
+        changes.append(None if change is None or last is None or since is None else ref.change_pct(change, last, since))
     recent = path[-1 - VOLATILITY_DAYS :]
     moves = recent[1:] / recent[:-1] - 1.0
     spread = figure(np.std(moves, ddof=1) * 100.0) if len(moves) == VOLATILITY_DAYS else None

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from card_cases import card, remote_card, ruined_card, section, typed
+from card_cases import CALLS, card, remote_card, ruined_card, section, typed
 from ktdeval.cards.figures import number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
@@ -213,6 +213,10 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
     text = " ".join(text_of(remote_card(drift=drift)).split())
     assert "0.250 between start and end over 6 questions, 0.125 within one round" in text
     assert "the provider named another model at the end" in text
+    text = " ".join(text_of(remote_card(calls=CALLS | {"paid_usd": None})).split())
+    uncounted = "the provider did not count the tokens of every reply"
+    for words in (f"cost at least 0.00018 USD: {uncounted}", f"return per USD not known: {uncounted}", "paid not known, possibly"):
+        assert words in text
 
 
 # ---- scoring cards

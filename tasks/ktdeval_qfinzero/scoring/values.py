@@ -280,9 +280,8 @@ def _compare_value(predicted: JsonValue, expected: JsonValue, key: str) -> Fract
         predicted, expected = (_names_of(value, key in CASELESS_LISTS) for value in (predicted, expected))
     if isinstance(expected, list):
         return _jaccard(predicted, expected) if isinstance(predicted, list) else ZERO
-    if isinstance(expected, dict):
-        return ONE if isinstance(predicted, dict) else ZERO
-    return ONE if _same_scalar(predicted, expected) else ZERO
+    is_same = isinstance(predicted, dict) if isinstance(expected, dict) else _same_scalar(predicted, expected)
+    return ONE if is_same else ZERO
 
 
 def _names_of(value: JsonValue, fold_case: bool) -> JsonValue:
@@ -304,13 +303,17 @@ def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> F
     return Fraction(len(required & given), union) if union else ONE
 
 
-def _item_key(item: JsonValue) -> tuple[str, str]:
-    """Equal for equal items: texts are trimmed, 1 and 1.0 are one number, and true is not a number."""
+def _item_key(item: JsonValue) -> str:
+    """Equal for equal items: texts are trimmed, 1 and 1.0 are one number, at any depth, and true is not a number."""
+    return json.dumps(_plain(item), sort_keys=True)
+
+
+def _plain(item: JsonValue) -> JsonValue:
+    if isinstance(item, dict | list):
+        return {key: _plain(part) for key, part in item.items()} if isinstance(item, dict) else list(map(_plain, item))
     if isinstance(item, str):
-        return "text", item.strip()
-    if isinstance(item, float) and item.is_integer():
-        item = int(item)
-    return type(item).__name__, json.dumps(item, sort_keys=True)
+        return item.strip()
+    return int(item) if isinstance(item, float) and item.is_integer() else item
 
 
 def _same_scalar(predicted: JsonValue, expected: JsonValue) -> bool:

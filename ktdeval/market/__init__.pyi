@@ -17,7 +17,13 @@ from ktdeval.market.documents import (
 )
 from ktdeval.market.minutes import NO_MINUTES as NO_MINUTES, MinuteBars as MinuteBars
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
-from ktdeval.market.raw import EVERY_ASSET as EVERY_ASSET, NO_INDEX as NO_INDEX, categories as categories
+from ktdeval.market.raw import (
+    EVERY_ASSET as EVERY_ASSET,
+    NO_INDEX as NO_INDEX,
+    UNTIL_SILENT as UNTIL_SILENT,
+    categories as categories,
+    members_by_bars as members_by_bars,
+)
 from ktdeval.market.snapshot import (
     DAILY_LIMIT_PCT as DAILY_LIMIT_PCT,
     NO_MARKET as NO_MARKET,

@@ -21,7 +21,6 @@ from ktdeval.jsonio import csv_rows
 from ktdeval.market import document_files
 from ktdeval.market.calendar import sessions
 from ktdeval.market.raw import (
-    EVERY_ASSET,
     PRICE_FIELDS,
     UNKNOWN_INDUSTRY,
     BarTable,
@@ -261,12 +260,12 @@ def _check_members(raw: RawMarket) -> Iterator[Finding]:
     yield _finding("unpriced_members", int(later.sum()), _spans(member, later, raw.codes, days))
     early = unpriced & member.any(axis=0) & ~later
     yield _finding("unpriced_members_in_lookback", int(early.sum()), _spans(member, early, raw.codes, days), LOOKBACK_DAYS)
-    yield _unrecorded_member_days(raw, member & ~unpriced)
+    yield _unrecorded_member_days(raw, member & ~unpriced & raw.has_members)
     counts = member.sum(axis=1)
     expected = INDEX_SIZES.get(raw.benchmark)
     if expected is not None:
         is_far = (np.abs(counts - expected) > FAR_FROM_NOMINAL * expected) & (np.arange(len(days)) >= lookback)
-        is_far &= EVERY_ASSET not in raw.notes and not any(repair.startswith(ACCEPT_MEMBER_COUNT) for repair in raw.repairs)
+        is_far &= raw.has_members and not any(repair.startswith(ACCEPT_MEMBER_COUNT) for repair in raw.repairs)
         for kind, odd in (("member_count_far", is_far), ("member_count", (counts != expected) & ~is_far)):
             rows = np.flatnonzero(odd)
             yield _finding(kind, len(rows), (f"{days[row]}: {counts[row]}" for row in rows), expected)

@@ -29,8 +29,13 @@ INDEX_NAMES = {
     "000905.SH": "CSI500", "399001.SZ": "SZSE Component", "399006.SZ": "ChiNext Index",
 }  # fmt: skip
 UNKNOWN_INDUSTRY = "unknown"
-EVERY_ASSET = "no membership file: every asset is a member from its first bar to its last"
-"""Note of a market whose universe is no index's."""
+_NO_MEMBERS = "no membership file: "
+SILENT_DAYS = 60  #: of the market, for which an asset without a bar stays a member where no file says who is one
+EVERY_ASSET = f"{_NO_MEMBERS}every asset is a member from its first bar to its last"
+"""Note of a market whose universe is no index's, and whose assets all end with it."""
+SILENT_DAYS = 60  #: of the market
+UNTIL_SILENT = f"{_NO_MEMBERS}every asset is a member from its first bar until it has had none for {SILENT_DAYS} days of the market"
+"""Note of a market whose universe is that of `members_by_bars`."""
 NO_INDEX = "no index: figures against a benchmark are null, and tasks about an index refuse the market"
 """Note of a market that was imported without index levels."""
 _NEVER_CLOSES = "24/7"
@@ -90,6 +95,11 @@ class RawMarket:
         """Rules under which a code trades. Raises UsageError: there is no venue of that name."""
         name = self.instrument(code).venue
         return self.rules.get(name) or find_venue(name)
+
+    @property
+    def has_members(self) -> bool:
+        """Whether a source says who is a member when."""
+        return not any(note.startswith(_NO_MEMBERS) for note in self.notes)
 
     @cached_property
     def calendars(self) -> npt.NDArray[np.str_]:
@@ -232,6 +242,19 @@ def membership(members: pd.DataFrame, days: DayArray, codes: Sequence[str]) -> B
         if code in column_of:
             grid[start:stop, column_of[code]] = True
     return grid
+
+
+def members_by_bars(bars: pd.DataFrame) -> pd.DataFrame:
+    """Intervals code, first, last of the members where no file says who is one: an asset is from its first bar on, until it has had
+    none for `SILENT_DAYS` days of the market. So membership tells of no day to come: whether an asset will trade again.
+    """
+    code, date = pd.Categorical(bars["code"]), as_days(bars["date"])
+    days = np.unique(date)
+    keys = np.unique(code.codes[code.codes >= 0] * np.int64(len(days)) + np.searchsorted(days, date[code.codes >= 0]))
+    column, row = np.divmod(keys, len(days))
+    starts = np.flatnonzero(np.append(True, (np.diff(column) > 0) | (np.diff(row) > SILENT_DAYS + 1)))
+    last = np.minimum(row[np.append(starts[1:], len(row)) - 1] + SILENT_DAYS, len(days) - 1)
+    return pd.DataFrame({"code": code.categories[column[starts]].astype(str), "first": days[row[starts]], "last": days[last]})
 
 
 def member_intervals(member: BoolArray, days: DayArray, codes: Sequence[str]) -> pd.DataFrame:

@@ -16,16 +16,17 @@ from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import (
-    EVERY_ASSET,
     NO_DOCUMENTS,
     NO_INDEX,
     NO_MINUTES,
+    UNTIL_SILENT,
     Close,
     Documents,
     Instrument,
     MarketSnapshot,
     MinuteBars,
     RawMarket,
+    members_by_bars,
     read_documents,
     stored_volume,
 )
@@ -76,8 +77,7 @@ def read_long(params: LongParams) -> RawMarket:
     index_bars = bars[bars["code"] == present(pd.Series([params.benchmark_code]))[0]] if params.index_is_asset else bars
     indices = _read_indices(params, mappings["benchmark"], benchmark_code, index_bars)
     if params.members is None:
-        lives = bars.groupby("code", sort=True, observed=True)["date"].agg(["min", "max"]).reset_index()
-        members = lives.set_axis(["code", "first", "last"], axis=1).astype({"code": str})
+        members = members_by_bars(bars)
     else:
         members = renumbered(read_members(Path(params.members), mappings["members"], benchmark_code, listing), names)
     if params.assets == "members" and params.members is not None:
@@ -86,7 +86,7 @@ def read_long(params: LongParams) -> RawMarket:
             raise DataError(f"{params.bars}: no bars of any member of {params.members}; check both code columns")
     files = dict.fromkeys(Path(path).name for file in _FILES if (path := getattr(params, file)))
     bars = _clip(bars, params)
-    universe = () if params.members else (EVERY_ASSET,)
+    universe = () if params.members else (UNTIL_SILENT,)
     instruments = {code: listing.of(code) for code in {*bars["code"].unique(), *members["code"]}}
     minutes, left_out = _minutes(params, mappings["minutes"], listing, names, bars)
     raw = RawMarket(

@@ -56,7 +56,7 @@ class LongParams(DocumentParams):
     members: str | None = option(
         None,
         help="index membership: a file of intervals (code, in_date, out_date; both ends included) or of dated lists (date, code),"
-        " each holding until the next; without it every asset is a member from its first bar to its last",
+        " each holding until the next; without it every asset is a member from its first bar until it has had none for 60 days",
     )
     industry: str | None = option(None, help="a file with code, and optionally name, industry, venue, kind, currency")
     splits: str | None = option(
@@ -118,7 +118,7 @@ class QlibParams(DocumentParams):
 
 
 _FROM = {"help": "the vendor to ask", "flag": "--from"}
-_SYMBOLS_HELP = "assets to fetch; each is in the universe from its first bar to its last"
+_SYMBOLS_HELP = "assets to fetch; each is in the universe from its first bar until it has had none for 60 days"
 
 
 @dataclass(frozen=True, kw_only=True)

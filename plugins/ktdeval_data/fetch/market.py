@@ -16,7 +16,7 @@ import pandas as pd
 from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import EVERY_ASSET, NO_INDEX, Instrument, MarketSnapshot, RawMarket, parse_day, parse_symbol
+from ktdeval.market import NO_INDEX, UNTIL_SILENT, Instrument, MarketSnapshot, RawMarket, members_by_bars, parse_day, parse_symbol
 from ktdeval_data.columns import normalise_codes, parse_days, parse_flags, to_numbers
 from ktdeval_data.fetch.libraries import Akshare, Baostock, Ccxt, Yfinance
 from ktdeval_data.fetch.vendor import Answer, Answers, Request, Table, Transport, Vendor, plan, vendors
@@ -111,15 +111,14 @@ def _symbol_market(tables: _Tables, instrument: Instrument) -> dict[str, Any]:
         raise DataError(f"{tables.name}: no bars of {', '.join(missing)} from {tables.days[0]} to {tables.days[1]}; leave them out")
     if tables.has("actions"):
         bars = _with_factor(bars, _from_actions(tables.read("actions", codes), bars), sparse=True)
-    lives = bars.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index()
     return {
         "benchmark": "",
         "bars": bars.assign(**{name: np.nan for name in ("amount", "factor") if name not in bars}),
         "indices": pd.DataFrame({"date": bars["date"][:0], "code": [], "close": []}),
-        "members": lives.set_axis(["code", "first", "last"], axis=1),
+        "members": members_by_bars(bars),
         "assets": pd.DataFrame({"code": [], "name": [], "industry": []}),
         "has_factor": "factor" in bars,
-        "notes": (*tables.vendor.notes, EVERY_ASSET, NO_INDEX),
+        "notes": (*tables.vendor.notes, UNTIL_SILENT, NO_INDEX),
         "instruments": dict.fromkeys(codes, instrument),
     }
 

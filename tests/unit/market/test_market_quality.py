@@ -11,7 +11,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import REPAIRS, apply_repairs, assemble
 from ktdeval.market.calendar import sessions
 from ktdeval.market.quality import EXAMPLES, LOOKBACK_DAYS, Finding, RawMarket, check, raw_from_snapshot
-from ktdeval.market.raw import member_intervals, membership
+from ktdeval.market.raw import SILENT_DAYS, UNTIL_SILENT, member_intervals, members_by_bars, membership
 from ktdeval.market.units import stored_volume
 from raw_market import CODES, DAYS, bars, changed, market, same, without
 from searching import examples
@@ -246,6 +246,27 @@ def test_intervals_include_both_ends_and_days_between_sessions() -> None:
     days = np.array(DAYS, dtype="datetime64[D]")
     inside = membership(dated([(CODES[0], "2024-01-04", "2024-01-07")]), days, CODES)
     assert np.argwhere(inside).tolist() == [[2, 0], [3, 0]]
+
+
+@given(st.sets(st.integers(0, 199), min_size=1), st.integers(0, 199))
+@examples(100)
+def test_membership_by_bars_is_that_of_the_days_so_far(own: set[int], today: int) -> None:
+    """Day by day: a member while one of the last 60 days, or this one, has a bar; what comes later changes no day before it."""
+    days = np.arange("2024-01-01", "2025-01-01", dtype="datetime64[D]")[:200]
+    rows = [*((row, "000001.SZ") for row in range(200)), *((row, "600519.SH") for row in sorted(own))]
+    table = pd.DataFrame({"date": [days[row] for row, _ in rows], "code": [code for _, code in rows]})
+    member = membership(members_by_bars(table), days, ["000001.SZ", "600519.SH"])
+    assert member[:, 0].all()
+    assert member[:, 1].tolist() == [bool(own & set(range(day - SILENT_DAYS, day + 1))) for day in range(200)]
+    so_far = membership(members_by_bars(table[table["date"] <= days[today]]), days[: today + 1], ["000001.SZ", "600519.SH"])
+    assert same(so_far, member[: today + 1])
+
+
+def test_an_asset_without_bars_is_no_finding_where_membership_comes_from_the_bars() -> None:
+    table = without("600519.SH", DAYS[-1])
+    by_bars = {"members": members_by_bars(table), "notes": (UNTIL_SILENT,)}
+    assert kinds(market(table, **by_bars)) == {"import_notes"}, "it may trade again"
+    assert "unrecorded_member_days" in kinds(market(table))
 
 
 def test_a_snapshot_gives_the_findings_of_its_source() -> None:

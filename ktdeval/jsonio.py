@@ -151,6 +151,8 @@ _UNTRUSTED = json.JSONDecoder(
 def _parse(text: str | bytes, decoder: json.JSONDecoder, levels: int = MOST_PARSED_LEVELS) -> JsonValue:
     if not isinstance(text, str):
         text = text.decode(json.detect_encoding(text), "surrogatepass")  # as `json.loads`
+    if text.startswith("\ufeff"):
+        raise ValueError("begins with a byte order mark; save it as UTF-8 without one")
     try:
         value = decoder.decode(text)
     except RecursionError:

@@ -138,8 +138,6 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
         raise CardError(f"{path}: can't read the card: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise CardError(f"{path}: is not UTF-8 text at byte {error.start}; give a result card (JSON)") from error
-    if text.startswith("\ufeff"):
-        raise CardError(f"{path}: begins with a byte order mark; save it as UTF-8 without one")
     card = parse_card(text, str(path))
     if kind is not None and card.kind != kind:
         raise CardError(f"{path}: is a {card.kind} card; this command takes {kind} cards")

@@ -33,7 +33,6 @@ _NO_MEMBERS = "no membership file: "
 SILENT_DAYS = 60  #: of the market, for which an asset without a bar stays a member where no file says who is one
 EVERY_ASSET = f"{_NO_MEMBERS}every asset is a member from its first bar to its last"
 """Note of a market whose universe is no index's, and whose assets all end with it."""
-SILENT_DAYS = 60  #: of the market
 UNTIL_SILENT = f"{_NO_MEMBERS}every asset is a member from its first bar until it has had none for {SILENT_DAYS} days of the market"
 """Note of a market whose universe is that of `members_by_bars`."""
 NO_INDEX = "no index: figures against a benchmark are null, and tasks about an index refuse the market"

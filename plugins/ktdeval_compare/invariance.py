@@ -84,15 +84,18 @@ def course_of(ledger: Ledger) -> Course:
     """Return the course that a ledger records."""
     steps, days = ledger.steps, tuple(step.filled_on for step in ledger.steps)
     decisions = tuple(Counter(map(_order, step.orders)) for step in steps)
-    held = [[[position.code, position.shares, position.locked] for position in step.positions] for step in steps[:-1]]
-    accounts = ("", *(dumps_canonical([step.cash_minor, own]) for step, own in zip(steps, held, strict=False)))
-    return Course(days, decisions, accounts, tuple(map(_trades, steps)), ledger.nav)
+    return Course(days, decisions, ("", *map(_account, steps[:-1])), tuple(map(_trades, steps)), ledger.nav)
 
 
 def _order(order: OrderRecord) -> _Order:
     # A stock_id that is no asset has no true identity: it stands for itself.
     asset = order.code if order.code is not None else f"? {order.stock_id}"
     return asset, order.side, order.target_weight, order.shares
+
+
+def _account(step: StepRecord) -> str:
+    held = [[position.code, position.shares, position.locked] for position in step.positions]
+    return dumps_canonical([step.cash_minor, held])
 
 
 def _trades(step: StepRecord) -> Counter[_Trade]:

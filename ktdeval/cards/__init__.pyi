@@ -71,7 +71,12 @@ from ktdeval.cards.parts import (
     Time as Time,
     UsageCounts as UsageCounts,
 )
-from ktdeval.cards.reports import figure_notes as figure_notes, figures_differ_in as figures_differ_in, with_args as with_args
+from ktdeval.cards.reports import (
+    figure_notes as figure_notes,
+    figures_differ_in as figures_differ_in,
+    uncounted_tokens as uncounted_tokens,
+    with_args as with_args,
+)
 from ktdeval.cards.schema import card_schema as card_schema, field_docs as field_docs, struct_types as struct_types
 from ktdeval.cards.scoring import recorded_as as recorded_as
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines

@@ -17,7 +17,6 @@ from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, share_of,
 
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
-_UNCOUNTED = "the provider did not count the tokens of every reply"
 _UNDEFINED_LINE = Line(value=None, n=0, undefined={}, reason="was not asked for")
 
 AnyCard = TradingCard | ScoringCard
@@ -111,8 +110,7 @@ def _coverage_rows(card: AnyCard, step: str) -> Iterator[Row]:
 def _spending_rows(card: AnyCard) -> Iterator[Row]:
     """Yield tokens in and out, their cost and return, the drift of the model, and the calls of its provider."""
     usage, cost, drift, calls = card.usage, card.cost, card.drift, card.provenance.calls
-    # The price is known and yet not what was paid: some replies came without their tokens.
-    has_uncounted = cost.value is not None and calls is not None and calls.paid_usd is None
+    uncounted = uncounted_tokens(card)
     inside = _some({"read from the provider's cache": usage.cache_read_tokens, "written to it": usage.cache_write_tokens})
     yield "tokens", f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{_some({'reasoning': usage.reasoning_tokens})}"
     if cost.value is None or not cost.per_episode:
@@ -120,19 +118,26 @@ def _spending_rows(card: AnyCard) -> Iterator[Row]:
     else:
         each = cost.per_episode
         words = _dollars(cost.value) + ("" if each.n < 2 else f", {_dollars(each.value or 0.0)} an episode (median)")
-        yield "cost", f"at least {words}: {_UNCOUNTED}" if has_uncounted else words
+        yield "cost", f"at least {words}: {uncounted}" if uncounted else words
     if cost.value and cost.price:
         yield "price", _price_words(cost.price)
         if isinstance(card, TradingCard) and (gain := card.cost.return_per_usd):
             median = " (median over episodes)" if gain.n > 1 else ""
             words = f"not defined: {gain.reason}" if gain.value is None else f"{100 * gain.value:+,.4g} %{median}"
-            yield "return per USD", f"not known: {_UNCOUNTED}" if has_uncounted else words
+            yield "return per USD", f"not known: {uncounted}" if uncounted else words
     if drift.value is not None:
         distances = f"{drift.value:.3f} between start and end over {count(drift.prompts or 0, 'question')}"
         changed = "; the provider named another model at the end" if drift.served_by_changed else ""
         yield "drift", f"{distances}, {drift.noise:.3f} within one round (0 equal, 1 different){changed}"
     if calls is not None:
         yield from _call_rows(calls)
+
+
+def uncounted_tokens(card: AnyCard) -> str:
+    """Say why a card's cost is less than what was paid: the price is known, the amount is not; empty where all was counted."""
+    calls = card.provenance.calls
+    is_partial = card.cost.value is not None and calls is not None and calls.paid_usd is None
+    return "the provider did not count the tokens of every reply" if is_partial else ""
 
 
 def _some(parts: Mapping[str, int]) -> str:

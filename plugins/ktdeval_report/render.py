@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ktdeval.cards import clean as one_line, count, cutoff_words, is_fraction, price_index, tally, with_args
+from ktdeval.cards import clean as one_line, count, cutoff_words, is_fraction, price_index, tally, uncounted_tokens, with_args
 from ktdeval.stats import Interval
 from ktdeval.yamlio import load_yaml
 
@@ -60,7 +60,9 @@ def templates() -> Environment:
         loader=PackageLoader("ktdeval_report"), autoescape=True, finalize=clean, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    functions = (cutoff_words, dollars, ends, figure, p_value, percent, price_index, tally, unbroken, unit_name, with_args)
+    functions = (
+        cutoff_words, dollars, ends, figure, p_value, percent, price_index, tally, unbroken, uncounted_tokens, unit_name, with_args,
+    )  # fmt: skip
     environment.filters |= {function.__name__: function for function in functions} | {"counted": count, "thousands": "{:,}".format}
     environment.globals |= {"words": WORDS, "span": span}
     return environment

@@ -17,7 +17,7 @@ from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 
 import card_cases
-from card_cases import card, remote_card, typed
+from card_cases import CALLS, card, remote_card, typed
 from compare_cards import APART, make_card, save_card
 from ktdeval.cards import figure_notes
 from ktdeval.registry import load_plugins
@@ -357,6 +357,12 @@ def test_cost_calls_and_drift_stand_in_words() -> None:
     assert shown["failed attempts"] == "rate_limited 1, timeout 1"
     assert shown["paid"] == "1.50 USD, possibly 0.25 USD more"
     assert shown["served by"] == "gpt-4.1-2025-04-14 2"
+    partial, uncounted = (
+        facts(remote_card(calls=CALLS | {"paid_usd": None})),
+        "the provider did not count the tokens of every reply",
+    )
+    assert partial["cost"] == f"at least 0.00018 USD: {uncounted}"
+    assert partial["return per USD"] == f"not known: {uncounted}"
     drift = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
     words = facts(remote_card(drift=drift))["drift"]
     assert words.startswith("0.250 between the answers to 6 questions at the start and at the end, within one round 0.125")

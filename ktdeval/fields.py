@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import difflib
 import functools
+import json
 import os
 import re
 import types
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.jsonio import bounded_int, dumps_canonical, loads_untrusted, plain
+from ktdeval.jsonio import bounded_int, loads_untrusted, plain
 
 T = TypeVar("T")
 
@@ -248,8 +249,8 @@ def parse_scalar(text: str) -> Any:
 
 def check_plain(value: Any, where: str) -> None:
     """Raise ConfigError, which `where` starts, for a value that no record can hold: NaN, infinity, a lone surrogate, an object."""
-    try:
-        dumps_canonical(plain(value)).encode()
+    try:  # by `json`: msgspec, which checks nothing that this does not, takes time to import
+        json.dumps(plain(value), sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: can't be recorded as JSON: {error}") from error
 

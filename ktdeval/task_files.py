@@ -27,11 +27,11 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ktdeval import market
 from ktdeval.errors import ConfigError
 from ktdeval.fields import check_plain, convert, near_matches, to_mapping
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later
-from ktdeval.market.venue import find_venue, parse_venue
 from ktdeval.yamlio import load_yaml, load_yaml_as
 
 if TYPE_CHECKING:
@@ -137,8 +137,8 @@ def venue_specs(path: Path | str) -> list[Spec]:
 
 def _make_venue(where: str, fields: PlainConfig) -> Any:
     like = fields.get("like")
-    base = {} if like is None else to_mapping(find_venue(str(like)))
-    return parse_venue({**base, **{key: value for key, value in fields.items() if key != "like"}}, where)
+    base = {} if like is None else to_mapping(market.find_venue(str(like)))
+    return market.parse_venue({**base, **{key: value for key, value in fields.items() if key != "like"}}, where)
 
 
 def resolve_variants(specs: Mapping[str, Spec]) -> tuple[dict[str, Spec], dict[str, ConfigError]]:

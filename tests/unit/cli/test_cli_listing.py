@@ -21,7 +21,7 @@ from tables import on_each_row
 from terminal import Terminal
 
 HEAVY = {"pandas", "numpy", "scipy", "statsmodels", "datasets", "pyarrow", "jsonschema", "rich", "exchange_calendars"}
-HEAVY |= {"importlib.metadata"}
+HEAVY |= {"importlib.metadata", "msgspec"}
 
 
 LISTINGS = ("tasks", "models", "agents", "metrics", "plugins")
@@ -47,6 +47,7 @@ def test_the_package_help_and_listings_import_nothing_heavy() -> None:
     loaded = {words: set(modules) for _, words, *modules in map(str.split, done.stderr.splitlines())}
     assert {words: modules & HEAVY for words, modules in loaded.items() if modules & HEAVY} == {}
     assert "yaml" not in loaded["--help"], "help reads no task file"
+    assert "zoneinfo" not in loaded["metrics"], "only the list of plugins makes venues"
 
 
 # ---- help

@@ -59,24 +59,12 @@ def value_minor(shares: int, ticks: int, unit: int) -> int:
     return (shares * ticks + (unit >> 1)) // unit if shares >= 0 else -((-shares * ticks + (unit >> 1)) // unit)
 
 
-def holdings_minor(positions: Mapping[int, Position], ticks: Sequence[int], units: Sequence[int] | int) -> int:
-    """Worth of all positions, each rounded to a minor unit. `units`: of each asset, or one for all where there are no shorts."""
-    total = 0
-    if isinstance(units, int):
-        half = units >> 1
-        for asset, position in positions.items():
-            total += (position.shares * ticks[asset] + half) // units
-        return total
-    for asset, position in positions.items():
-        shares, unit = position.shares, units[asset]
-        if shares < 0:
-            total += value_minor(shares, ticks[asset], unit)
-        else:
-            total += (shares * ticks[asset] + (unit >> 1)) // unit
-    return total
+def holdings_minor(positions: Mapping[int, Position], ticks: Sequence[int], units: Sequence[int]) -> int:
+    """Worth of all positions, each rounded to a minor unit; `units`: of each asset."""
+    return sum(value_minor(held.shares, ticks[asset], units[asset]) for asset, held in positions.items())
 
 
-def nav_minor(account: Account, ticks: Sequence[int], units: Sequence[int] | int) -> int:
+def nav_minor(account: Account, ticks: Sequence[int], units: Sequence[int]) -> int:
     """Cash and holdings at the given prices."""
     return account.cash_minor + holdings_minor(account.positions, ticks, units)
 

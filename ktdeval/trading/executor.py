@@ -55,9 +55,9 @@ def settle(account: Account, day: TradingDay, action: Action, decided_row: int) 
     fails.
     """
     opened, corporate_actions, charges = open_day(account, day)
-    open_nav = nav_minor(opened, day.open_ticks, day.rules.unit or day.rules.units)
+    open_nav = nav_minor(opened, day.open_ticks, day.rules.units)
     after, outcomes = _execute(opened, day, action, open_nav)
-    held = holdings_minor(after.positions, day.close_ticks, day.rules.unit or day.rules.units)
+    held = holdings_minor(after.positions, day.close_ticks, day.rules.units)
     changes, nav = tuple(corporate_actions), after.cash_minor + held
     settlement = Settlement(account, opened, changes, open_nav, action, tuple(outcomes), after, held, nav, tuple(charges))
     check_step(settlement, day, decided_row)

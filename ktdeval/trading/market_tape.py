@@ -111,11 +111,6 @@ class MarketRules:
         return tuple(terms.unit for terms in self.terms)
 
     @cached_property
-    def unit(self) -> int | None:
-        """The one unit of all assets, where nothing can be sold short; None where there are several."""
-        return self.units[0] if len(set(self.units)) == 1 and not self.shorts else None
-
-    @cached_property
     def shorts(self) -> bool:
         """Whether any asset can be sold short."""
         return any(terms.margin for terms in self.terms)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 
 
 def derive_seed(*parts: str | int, bits: int = 63) -> int:
@@ -12,13 +11,3 @@ def derive_seed(*parts: str | int, bits: int = 63) -> int:
     """
     text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big") >> 256 - bits
-
-
-def derive_seeds(*parts: str | int) -> Callable[[int], int]:
-    """Return a stream of seeds by number: `derive_seeds("a")(3)` is `derive_seed("a", 3)`, at half the time."""
-    head, sha256, from_bytes = (
-        "".join(f"{type(part).__name__}:{part}\x1f" for part in parts).encode(),
-        hashlib.sha256,
-        int.from_bytes,
-    )
-    return lambda number: from_bytes(sha256(b"%bint:%d" % (head, number)).digest(), "big") >> 193

@@ -13,20 +13,20 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
-from ktdeval.seeds import derive_seed, derive_seeds
+from ktdeval.seeds import derive_seed
 
 
 def _shuffled(count: int, seed: int, stream: str) -> list[int]:
     """A permutation of 0..count-1 by sorting on hashes: equal on every machine and with every NumPy version."""
-    return sorted(range(count), key=derive_seeds(seed, stream))
+    return sorted(range(count), key=lambda number: derive_seed(seed, stream, number))
 
 
 def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
     """Different numbers of 1..most in no order: the largest does not tell how many assets there are, or will be."""
     numbers: dict[int, None] = {}
-    draws = map(derive_seeds(seed, "asset_alias"), itertools.count())
+    draws = (1 + derive_seed(seed, "asset_alias", draw) % most for draw in itertools.count())
     while len(numbers) < count:
-        numbers[1 + next(draws) % most] = None
+        numbers[next(draws)] = None
     return tuple(numbers)
 
 

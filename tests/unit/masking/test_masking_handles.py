@@ -18,7 +18,7 @@ from ktdeval.masking.payload import (
     Figure,
 )
 from ktdeval.masking.text import Shape
-from ktdeval.seeds import derive_seed, derive_seeds
+from ktdeval.seeds import derive_seed
 from masking_market import BASE_ROW, MARKET
 
 N = 60
@@ -40,12 +40,6 @@ def test_who_knows_seed_window_code_and_all_earlier_runs_names_handles_no_better
         assert hits <= 6, f"{hits} of {N * len(book)} guesses, 1 in 9,999 by chance"
     assert len({replace(SPEC, mask_key="0" * 32, seed=seed).mask_seed for seed in range(9)}) == 9
     assert replace(SPEC, mask_key="0" * 32).id != replace(SPEC, mask_key="1" * 32).id
-
-
-def test_a_stream_of_seeds_is_that_of_the_seeds_one_by_one() -> None:
-    for parts in ((7, "asset_alias"), ("a",), (1 << 62, "listing_order", -3)):
-        stream = derive_seeds(*parts)
-        assert [stream(number) for number in (0, 1, 41, -2)] == [derive_seed(*parts, number) for number in (0, 1, 41, -2)]
 
 
 def test_every_dated_figure_of_an_asset_has_the_noise_that_the_mask_promises() -> None:

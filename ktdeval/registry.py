@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pluggy
@@ -16,7 +19,6 @@ from ktdeval import plugin_import
 from ktdeval.discovery import EntryPoint, find_entry_points
 from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
 from ktdeval.fields import build_params, near_matches
-from ktdeval.hints import hint, hints
 from ktdeval.hookspecs import Spec
 from ktdeval.plugin_import import KINDS as KINDS, call_foreign, hooks_of, import_reference, one_line
 
@@ -38,6 +40,19 @@ _ONE_OF |= {"venues": "venue", "cards": "card kind", "runners": "runner", "comma
 def count_of(kind: str, count: int) -> str:
     """Return a count in words, such as `1 task` or `7 models`."""
     return f"{count} {_ONE_OF[kind]}{'' if count == 1 else 's'}"
+
+
+@cache
+def hints() -> dict[str, Any]:
+    """Return the content of `hints.json`: hints for names of other suites or of habit, built-in commands, groups of options."""
+    content: dict[str, Any] = json.loads(Path(__file__).with_name("hints.json").read_text(encoding="utf-8"))
+    return content
+
+
+def hint(kind: str, name: str) -> str:
+    """Return `; HINT` for a name that ktdeval does not have; empty without a hint. `kind`: commands, options, models."""
+    matches = (text for pattern, text in hints()[kind].items() if fnmatch.fnmatchcase(name, pattern))
+    return next((f"; {text.format(name=name)}" for text in matches), "")
 
 
 class PluginInfo(NamedTuple):
@@ -246,7 +261,7 @@ class Plugins:
     def make_task(self, name: str, items: str | None = None) -> Task:
         """Make the task called `name`, with samples of another source where `items` names one; UsageError if it takes none."""
         if items is None:
-            return cast("Task", self._make("tasks", name))
+            return cast("Task", self.make("tasks", name))
         from ktdeval.task_files import ITEMS_KEY  # noqa: PLC0415 - `ktdeval --help` imports no task file
 
         extra = self.spec("tasks", name).extra
@@ -266,7 +281,7 @@ class Plugins:
         Raises UsageError: unknown, with near names; or a provider without a model.
         """
         spec_name, rest = self.model_spec_name(full_name)
-        return cast("Model", self._make("models", spec_name, args, rest))
+        return cast("Model", self.make("models", spec_name, args, rest))
 
     def model_spec_name(self, full_name: str) -> tuple[str, str]:
         """Return the spec's name for a model's full name, and the argument of its maker (what follows the provider's slash)."""
@@ -284,11 +299,11 @@ class Plugins:
 
     def make_agent(self, name: str, args: Mapping[str, Any] | None = None) -> Agent:
         """Return the agent scaffold called `name`."""
-        return cast("Agent", self._make("agents", name, args))
+        return cast("Agent", self.make("agents", name, args))
 
     def make_metric(self, name: str) -> Metric:
         """Return the metric called `name`."""
-        return cast("Metric", self._make("metrics", name))
+        return cast("Metric", self.make("metrics", name))
 
     def venues(self) -> dict[str, Venue]:
         """Return every venue by name."""
@@ -296,7 +311,7 @@ class Plugins:
 
     def make_venue(self, name: str) -> Venue:
         """Return the venue called `name`."""
-        return cast("Venue", self._make("venues", name))
+        return cast("Venue", self.make("venues", name))
 
     def owners(self, kind: str, names: Iterable[str]) -> dict[str, str]:
         """Return the plugin that each of some names of a kind comes from."""
@@ -306,25 +321,20 @@ class Plugins:
         """Return the tools called `names`, in that order. Raises ConfigError: one is named twice, which providers refuse."""
         if len(set(names)) < len(names):
             raise ConfigError(f"tools: one stands there twice: {', '.join(names)}")
-        return tuple(self._make("tools", name) for name in names)
+        return tuple(self.make("tools", name) for name in names)
 
     def make_snapshot(self, name: str, args: Mapping[str, Any] | None = None) -> MarketSnapshot:
         """Return a market from the data provider called `name`, without an id."""
-        return cast("MarketSnapshot", self._make("data", name, args))
-
-    def make_card_kind(self, name: str) -> Any:
-        """Return the kind of cards called `name`, a `ktdeval.cards.CardKind`."""
-        return self._make("cards", name)
+        return cast("MarketSnapshot", self.make("data", name, args))
 
     def make_runner(self, name: str) -> Runner:
         """Return the execution backend called `name`."""
-        return cast("Runner", self._make("runners", name))
+        return cast("Runner", self.make("runners", name))
 
-    def make_command(self, name: str) -> Any:
-        """Return the command called `name`, a `click.Command`."""
-        return self._make("commands", name)
-
-    def _make(self, kind: str, name: str, args: Mapping[str, Any] | None = None, *arguments: Any) -> Any:
+    def make(self, kind: str, name: str, args: Mapping[str, Any] | None = None, *arguments: Any) -> Any:
+        """Return what a plugin offers of a kind as `name`, checked. Raises UsageError: no such name, or arguments that it has not;
+        PluginError: the plugin fails, or gives something else.
+        """
         spec = self.spec(kind, name)
         where = f"{_ONE_OF[kind]} {name}"
         if spec.params is not None:

@@ -1,4 +1,6 @@
-"""Task variants as data: one YAML file per task family, one `Spec` per variant, and variants that extend another plugin's task.
+"""What plugins offer as data: tasks and venues in YAML, metrics in CSV.
+
+Tasks are variants: one YAML file per task family, one `Spec` per variant, and variants that extend another plugin's task.
 
 A task file is a mapping with these keys:
 
@@ -17,25 +19,29 @@ The config of a variant is `defaults` with the variant's overrides merged in (ma
 together with `family`, `version`, `data_card`, `sources`, `windows` and `default_windows`, which a variant may override as well.
 `summary`, `groups` and `extends` are read here and do not enter it. A variant that says `extends: NAME` starts from the config of
 task NAME, which may belong to another plugin, and is built by that task's maker.
+
+Metrics are rows: one CSV table per family, with columns name, formula, unit, better, low, high, source, summary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ktdeval import market
-from ktdeval.errors import ConfigError
+from ktdeval.errors import ConfigError, UsageError
 from ktdeval.fields import check_plain, convert, near_matches, to_mapping
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import later
+from ktdeval.jsonio import csv_rows
+from ktdeval.lazy import later, maker
 from ktdeval.yamlio import load_yaml, load_yaml_as
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from ktdeval.stats import FunctionMetric
 
 PlainConfig = Mapping[str, Any]  #: A variant's resolved config: plain YAML values
 
@@ -226,3 +232,28 @@ class TaskFile:
     def ktdeval_tasks(self) -> list[Spec]:
         """Offer the tasks of the file."""
         return self._specs
+
+
+# ---- metrics
+
+_rows = cache(csv_rows)  # a command loads its plugins more than once
+
+
+def metric_specs(path: Path | str, figure: str) -> list[Spec]:
+    """Return the metrics of a table, for a plugin's `ktdeval_metrics` hook. `figure`: `module:function` that makes one by its name,
+    imported when the first is made.
+    """
+    return [Spec(row["name"], maker(figure, row["name"]), row["summary"]) for row in _rows(Path(path))]
+
+
+def table_metrics(path: Path | str, function_of: Callable[[str], Callable[..., Any]]) -> dict[str, FunctionMetric]:
+    """Make the metrics of a table, by name, each from the function that `function_of` returns for its name."""
+    described = later("ktdeval.stats.metric:described")()  # manifests import this module
+    return {row["name"]: described(row, function_of(row["name"])) for row in _rows(Path(path))}
+
+
+def find_figure(family: str, figures: Mapping[str, FunctionMetric], name: str) -> FunctionMetric:
+    """Return one of a family's figures. Raises UsageError: there is none of that name."""
+    if name not in figures:
+        raise UsageError(f"no figure {name!r} of {family}{near_matches(name, figures)}")
+    return figures[name]

@@ -104,7 +104,7 @@ def card_kinds(kind: str | None = None, plugins: Plugins | None = None) -> dict[
     if kind in _BUILT_IN:
         return _BUILT_IN
     plugins = load_plugins() if plugins is None else plugins
-    return {**_BUILT_IN, **{name: plugins.make_card_kind(name) for name in plugins.specs("cards")}}
+    return {**_BUILT_IN, **{name: plugins.make("cards", name) for name in plugins.specs("cards")}}
 
 
 # ---- reading

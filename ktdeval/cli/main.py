@@ -19,7 +19,7 @@ from ktdeval.cli.options import grouped, open_plugins, run_options, write_groups
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.hints import hint, hints
+from ktdeval.registry import hint, hints
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
@@ -110,7 +110,7 @@ class KtdevalGroup(LazyGroup):
         """Import a command, of ktdeval or of a plugin; None when there is none of that name."""
         if cmd_name in self.lazy:
             return self.load(cmd_name)
-        return open_plugins().make_command(cmd_name) if cmd_name in _plugin_commands(ctx) else None
+        return open_plugins().make("commands", cmd_name) if cmd_name in _plugin_commands(ctx) else None
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Usage, commands with plugins' own, and the options of `run`."""

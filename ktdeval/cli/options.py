@@ -13,8 +13,7 @@ import click
 
 from ktdeval.config import RunConfig, is_list, load_config, names_in
 from ktdeval.fields import parse_assignments, user_path
-from ktdeval.hints import hints
-from ktdeval.registry import Plugins, load_plugins
+from ktdeval.registry import Plugins, hints, load_plugins
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -22,7 +22,7 @@ def ktdeval_tasks() -> Sequence[Spec]:
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Figures of the papers."""
-    from ktdeval.metric_files import metric_specs
+    from ktdeval.task_files import metric_specs
 
     families = ("ama_figures", "deepfund_figures")
     return [spec for family in families for spec in metric_specs(f"{__path__[0]}/{family}.csv", f"ktdeval_arena.{family}:figure")]

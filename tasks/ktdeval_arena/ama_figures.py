@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.metric_files import find_figure, table_metrics
 from ktdeval.stats import MetricValue, RuleSet
+from ktdeval.task_files import find_figure, table_metrics
 from ktdeval.trading import Ledger, StepRecord
 
 _COST = 5e-4  #: of a notional, where nothing was filled

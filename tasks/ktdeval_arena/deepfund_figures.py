@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.metric_files import find_figure, table_metrics
 from ktdeval.stats import (
     NO_VARIANCE,
     TRADING_DAYS,
@@ -32,6 +31,7 @@ from ktdeval.stats import (
     simple_returns,
     standard_deviation,
 )
+from ktdeval.task_files import find_figure, table_metrics
 from ktdeval.trading import Ledger, StepRecord
 
 RISK_FREE = 0.0429  #: 1-month US Treasury bill on 2025-04-17, a year

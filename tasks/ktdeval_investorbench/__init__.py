@@ -54,7 +54,7 @@ def ktdeval_agents() -> list[Spec]:
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Return the figures of the paper's tables."""
-    from ktdeval.metric_files import metric_specs
+    from ktdeval.task_files import metric_specs
 
     return metric_specs(f"{__path__[0]}/figures.csv", "ktdeval_investorbench.figures:figure")
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.metric_files import find_figure, table_metrics
 from ktdeval.stats import MetricValue, RuleSet
+from ktdeval.task_files import find_figure, table_metrics
 from ktdeval.trading import Ledger
 
 _TRADING_DAYS = 252

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -412,12 +413,7 @@ def maker_of(write_plugin: Callable[[str, str], str], kind: str, made: str, name
     def ktdeval_{kind}():
         return [Spec({name!r}, lambda *given: {made}, "made to be checked")]
     """
-    plugins = load_plugins([write_plugin("made", code)])
-    return {
-        "tasks": plugins.make_task, "models": plugins.make_model, "agents": plugins.make_agent, "metrics": plugins.make_metric,
-        "tools": lambda name: plugins.tools([name]), "data": plugins.make_snapshot, "runners": plugins.make_runner,
-        "commands": plugins.make_command,
-    }[kind]  # fmt: skip
+    return partial(load_plugins([write_plugin("made", code)]).make, kind)
 
 
 @on_each_row
@@ -430,7 +426,7 @@ def test_what_a_plugin_makes_is_checked_when_it_is_made(
     elif match := re.fullmatch(r"([A-Z]+) - (\w+)", made):
         made = f"Object(**{{part: {match[1]}[part] for part in {match[1]} if part != {match[2]!r}}})"
     with pytest.raises(PluginError, match=message):
-        maker_of(write_plugin, kind, made)("x/y" if kind == "models" else "x")
+        maker_of(write_plugin, kind, made)("x")
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "two words", "任务", "x" * 121])

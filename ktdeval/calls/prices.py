@@ -52,16 +52,10 @@ class Price:
 FREE = Price(0.0, 0.0, source="a model of this machine, which bills nothing")  #: of a model that says that it is free
 
 
-@dataclass(frozen=True)
-class PriceTable:
-    """Prices by pattern of `PROVIDER/NAME`."""
-
-    prices: Mapping[str, Price]
-
-    def find(self, full_name: str) -> Price | None:
-        """Return the price of the pattern that fits best: that with most literal characters, the name itself first; or None."""
-        fitting = [pattern for pattern in self.prices if fnmatch.fnmatchcase(full_name, pattern)]
-        return self.prices[max(fitting, key=_specificity)] if fitting else None
+def find_price(prices: Mapping[str, Price], full_name: str) -> Price | None:
+    """Return the price of the pattern that fits best: that with most literal characters, the name itself first; or None."""
+    fitting = [pattern for pattern in prices if fnmatch.fnmatchcase(full_name, pattern)]
+    return prices[max(fitting, key=_specificity)] if fitting else None
 
 
 def _specificity(pattern: str) -> tuple[bool, int, str]:
@@ -92,10 +86,10 @@ class _Table:
     currency: Literal["USD"] = option("USD", help="of all prices")
 
 
-def load_price_table(path: Path | str) -> PriceTable:
-    """Read a YAML table: `as_of`, `source`, `currency: USD` and `models`, a list of `match` (a pattern such as `openai/gpt-*`, or a
-    list), `input`, `output` and, where they differ, the rest. Raises ConfigError for a field that is unknown, missing, wrong or
-    doubled.
+def load_price_table(path: Path | str) -> dict[str, Price]:
+    """Return the prices of a YAML table by pattern of PROVIDER/NAME: `as_of`, `source`, `currency: USD` and `models`, a list of
+    `match` (a pattern such as `openai/gpt-*`, or a list), `input`, `output` and, where they differ, the rest. Raises ConfigError
+    for a field that is unknown, missing, wrong or doubled.
     """
     table = build(_Table, load_yaml(path), str(path))
     parse_day(table.as_of, f"{path}: as_of: ", ConfigError)
@@ -111,7 +105,7 @@ def load_price_table(path: Path | str) -> PriceTable:
             if pattern in owners:
                 raise ConfigError(f"{where}: match {pattern!r} was already given in models[{owners[pattern]}]; keep one of the two")
             owners[pattern], prices[pattern] = index, price
-    return PriceTable(prices)
+    return prices
 
 
 def choose_price(
@@ -124,7 +118,7 @@ def choose_price(
         price = build(_Rates, fields, "--price")
         return Price(price.input, price.output, price.cache_read, price.cache_write, source="--price")
     path = default if table_path is None else table_path
-    return None if path is None else load_price_table(path).find(full_name)
+    return None if path is None else find_price(load_price_table(path), full_name)
 
 
 def _patterns(entry: _Entry, where: str) -> tuple[str, ...]:

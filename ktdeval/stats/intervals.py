@@ -119,10 +119,6 @@ class PoissonBinomial:
         """Probability of this many successes or more: the one-sided p-value of an attacker that is no better than chance."""
         return min(1.0, float(self.probabilities[max(successes, 0) :].sum()))
 
-    def at_most(self, successes: int) -> float:
-        """Probability of this many successes or fewer."""
-        return min(1.0, float(self.probabilities[: max(successes + 1, 0)].sum()))
-
     def middle(self, level: float = 0.95) -> tuple[int, int]:
         """Fewest and most successes of the central range, which holds at least `level` (0 … 1, else ValueError)."""
         _check(0, 0, level)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 
 class KtdevalError(Exception):
@@ -88,6 +89,15 @@ class ModelError(KtdevalError):
         self.kind = kind
         self.retry_after_s = retry_after_s
         self.may_be_billed = may_be_billed or kind in ("timeout", "bad_response")
+
+
+@contextmanager
+def explained(problem: str, advice: str = "", kind: type[KtdevalError] = StoreError) -> Iterator[None]:
+    """Turn an OSError into a `kind` that says the problem, what the system says, and the advice."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{problem}: {error.strerror or error}{advice and f'; {advice}'}") from error
 
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)

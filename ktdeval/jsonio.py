@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, explained
 
 if TYPE_CHECKING:
     import msgspec
@@ -289,10 +289,8 @@ class Closing:
 
 def make_folder(path: Path, advice: str = "choose another") -> None:
     """Make a folder and those above it. Raises StoreError: it can't be made; `advice` is its last words."""
-    try:
+    with explained(f"{path}: can't make the folder", advice):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"{path}: can't make the folder: {error.strerror or error}; {advice}") from error
 
 
 @contextmanager
@@ -300,10 +298,8 @@ def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a folder's lock, which ends with the process. Raises StoreError: another process holds it and this one is not to `wait`,
     or the folder can't be opened.
     """
-    try:
+    with explained(f"{folder}: can't open the folder"):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise StoreError(f"{folder}: can't open the folder: {error.strerror or error}") from error
     try:
         if wait:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

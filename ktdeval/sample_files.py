@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ktdeval.errors import DataError, UsageError
+from ktdeval.errors import DataError, UsageError, explained
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, is_flat, loads_untrusted, open_plain
 
 HUB: Final = "hf:"
@@ -161,12 +161,10 @@ def write_samples(folder: Path, rows: Sequence[Mapping[str, JsonValue]], title: 
         raise UsageError(f"{folder}: is not an empty folder; name a new one")
     table = pa.Table.from_pylist([{name: _packed(row.get(name)) for name in columns} for row in rows])
     features = datasets.Features.from_arrow_schema(table.schema)
-    try:
+    with explained(f"{folder}: can't write", kind=DataError):
         (folder / _DATA_FILE).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table.cast(features.arrow_schema), folder / _DATA_FILE)
         (folder / "README.md").write_text(_card(title, len(rows), columns, features), encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"{folder}: can't write: {error.strerror or error}") from error
 
 
 def _packed(value: JsonValue) -> JsonValue:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ktdeval.errors import ConfigError
+from ktdeval.errors import ConfigError, explained
 from ktdeval.jsonio import bounded_int, read_plain
 
 T = TypeVar("T")
@@ -123,7 +123,5 @@ def _read_once(text: bytes, where: str, read: Callable[[Mapping[str, Any], str],
 
 
 def _read(path: Path | str) -> bytes:
-    try:
+    with explained(f"{path}: can't read", kind=ConfigError):
         return read_plain(Path(path))
-    except OSError as error:
-        raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error

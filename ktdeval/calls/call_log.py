@@ -12,7 +12,7 @@ from typing import Any
 from ktdeval.calls.database import RECORD, CallDatabase, read_records
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import ANSWERED, CacheEntry, CallRecord, Spent, pack
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, explained
 from ktdeval.harness.messages import Reply
 from ktdeval.jsonio import Closing, read_plain
 from ktdeval.typed import decode_json
@@ -39,10 +39,8 @@ def read_calls(folder: Path) -> Iterator[CallRecord]:
 
 def _read_old(path: Path) -> Iterator[CallRecord]:
     """Yield the calls of a file of lines; a last line without an end, as a crash left it, is left out."""
-    try:
+    with explained(f"{path}: can't read the record of calls", "make it readable"):
         lines = read_plain(path).splitlines(keepends=True)
-    except OSError as error:
-        raise StoreError(f"{path}: can't read the record of calls: {error.strerror or error}; make it readable") from error
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
             return

@@ -12,7 +12,7 @@ import platformdirs
 from ktdeval.config import RunConfig
 from ktdeval.contracts.scoring import needs_market
 from ktdeval.contracts.task import Task
-from ktdeval.errors import DataError, StoreError
+from ktdeval.errors import DataError, explained
 from ktdeval.fields import build_params, near_matches, user_path
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
@@ -83,11 +83,6 @@ def _cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> 
             return _stored(folder)
         except DataError as error:
             raise DataError(f"{error}; delete {folder} to generate it again") from error
-    try:
+    with explained(f"{folder.parent}: can't keep generated markets here", "set KTDEVAL_CACHE_DIR to a writable folder"):
         folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"{folder.parent}: can't keep generated markets here: {error.strerror or error}; "
-            "set KTDEVAL_CACHE_DIR to a writable folder"
-        ) from error
     return store_snapshot(plugins, name, data_args, folder)

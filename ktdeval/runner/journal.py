@@ -13,7 +13,7 @@ import zstandard
 from msgspec import UNSET, UnsetType
 
 from ktdeval.contracts.scoring import AnswerRecord
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, explained
 from ktdeval.harness.messages import Message, Reply
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import Closing, JsonValue, open_plain, read_plain, sync_folder
@@ -60,7 +60,7 @@ class Journal(Closing, Generic[T]):
         self.path = path
         self.recovered: list[T] = []
         created = not path.exists()
-        try:
+        with explained(f"{path}: can't open the journal"):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             if created:
                 sync_folder(path.parent)
@@ -68,8 +68,6 @@ class Journal(Closing, Generic[T]):
                 self._recover(type_, is_own)
             self._end = os.lseek(self._descriptor, 0, os.SEEK_END)
             self._count = len(self.recovered)
-        except OSError as error:
-            raise StoreError(f"{path}: can't open the journal: {error.strerror or error}") from error
 
     def _recover(self, type_: type[T], is_own: Callable[[int, T], bool] | None) -> None:
         keep = 0
@@ -109,11 +107,9 @@ class Journal(Closing, Generic[T]):
 
 def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
     """Read whole entries one by one: together they may not fit in memory. Raises StoreError for an unreadable or corrupt one."""
-    try:
+    with explained(f"{path}: can't read"):
         for number, line in _lines(path):
             yield _decode_line(path, number, line, type_)
-    except OSError as error:
-        raise StoreError(f"{path}: can't read: {error.strerror or error}") from error
 
 
 def compacted(path: Path, type_: type[Entry]) -> tuple[list[Any], list[float], bytes]:

@@ -29,7 +29,7 @@ from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE
 from ktdeval.cards.parts import CutoffEntry, PriceEntry
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.errors import StoreError
+from ktdeval.errors import StoreError, explained
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import (
     JsonObject,
@@ -93,11 +93,9 @@ class RunManifest:
     @classmethod
     def load(cls, path: Path) -> RunManifest:
         """Read a manifest file. Raises StoreError: it can't be read, or an episode's spec does not hash to its id."""
-        try:
-            data = read_plain(path)
-        except OSError as error:
-            raise StoreError(f"{path}: not a readable manifest: {error.strerror or error}") from error
         where = f"{path}: not a readable manifest"
+        with explained(where):
+            data = read_plain(path)
         _check_head(data, path)
         file = decode_json(data, ManifestFile, where)
         if not file.episodes:
@@ -184,10 +182,8 @@ class RunFolder:
         """
         folder = cls(claim.path, manifest)
         folder._claim = claim
-        try:
+        with explained(f"{claim.path}: can't write", "free space or choose another --out"):
             folder._begin()
-        except OSError as error:
-            raise StoreError(f"{claim.path}: can't write: {error.strerror or error}; free space or choose another --out") from error
         return folder
 
     def _begin(self) -> None:
@@ -210,11 +206,9 @@ class RunFolder:
     @classmethod
     def load(cls, path: Path) -> RunFolder:
         """Open a run for reading. Raises StoreError: there is no run here, or its manifest is not readable."""
-        try:
+        with explained(str(path / MANIFEST), "fix that, or name another path"):  # too long a name, or no permission
             if not (path / MANIFEST).exists():
                 raise StoreError(f"{path}: no run here (manifest.json is missing)")
-        except OSError as error:  # too long a name, or no permission
-            raise StoreError(f"{path / MANIFEST}: {error.strerror or error}; fix that, or name another path") from error
         return cls(path, RunManifest.load(path / MANIFEST))
 
     def save_manifest(self, manifest: RunManifest) -> None:
@@ -242,10 +236,8 @@ class RunFolder:
     ) -> Journal[Entry]:
         """Open the journal of an unfinished episode, holding what an earlier run recorded; arguments as of `Journal`."""
         folder = self.episode_path(spec)
-        try:
+        with explained(f"{folder}: can't make the episode's folder"):
             folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"{folder}: can't make the episode's folder: {error.strerror or error}") from error
         return Journal(folder / JOURNAL, entry_type, is_own)
 
     def complete(self, spec: EpisodeSpec, entry_type: type[Entry], encode: Callable[[Sequence[Any]], tuple[str, bytes]]) -> None:
@@ -300,10 +292,8 @@ class RunFolder:
         for spec in specs:
             for name, recorded in self.mark(spec).sha256.items():
                 path = self.episode_path(spec) / name
-                try:
+                with explained(f"{path}: can't read", _ANEW):
                     digest = file_sha256(path)
-                except OSError as error:
-                    raise StoreError(f"{path}: can't read: {error.strerror or error}; {_ANEW}") from error
                 if digest != recorded:
                     raise StoreError(f"{path}: is not the file that the episode ended with; {_ANEW}")
                 digests[f"episodes/{spec.id}/{name}"] = digest
@@ -312,10 +302,8 @@ class RunFolder:
     def mark(self, spec: EpisodeSpec) -> EpisodeMark:
         """Read the mark of a complete episode. Raises StoreError where it is not readable."""
         path = self.episode_path(spec) / MARK
-        try:
+        with explained(f"{path}: can't read", _ANEW):
             mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
-        except OSError as error:
-            raise StoreError(f"{path}: can't read: {error.strerror or error}; {_ANEW}") from error
         if set(mark.sha256) not in ({LEDGER, TRANSCRIPT}, {ANSWERS, TRANSCRIPT}):
             raise StoreError(f"{path}: not readable; {_ANEW}: sha256: expected a ledger or answers, and a transcript")
         return mark
@@ -337,13 +325,11 @@ class FolderClaim:
         """Take the lock. Raises StoreError where the folder can't be made, is no run, or is another process's."""
         self.path = path
         self._lock: int | None = None
-        try:
+        with explained(f"{path}: can't make the run folder", "choose another --out"):
             path.mkdir(parents=True, exist_ok=True)
             check_vacant(path)
             self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
             is_ours = try_lock(self._lock)
-        except OSError as error:
-            raise StoreError(f"{path}: can't make the run folder: {error.strerror or error}; choose another --out") from error
         if not is_ours:
             self.release()
             raise StoreError(f"{path}: another process is running this; wait for it or choose another --out")

@@ -187,6 +187,18 @@ def user_path(text: str | Path) -> Path:
     return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for a user that there is not
 
 
+def stored_market(data: str | Path) -> Path | None:
+    """Return the folder of the stored market that the user named; None if it is not one."""
+    folder = user_path(data)
+    return folder if (folder / "manifest.json").is_file() else None
+
+
+def lasting_data(data: str) -> str:
+    """Return what was named as the market, a stored one by its absolute path, so that it is found from any working folder."""
+    folder = stored_market(data)
+    return data if folder is None else str(folder.resolve())
+
+
 def working_folder() -> Path | None:
     """Return the working folder; None where it has been deleted."""
     try:

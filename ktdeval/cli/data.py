@@ -15,7 +15,7 @@ from ktdeval.cards import count
 from ktdeval.cli.options import FilePath, config_option, field_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table
 from ktdeval.errors import UsageError
-from ktdeval.fields import build_params, near_matches, parse_assignments, user_path
+from ktdeval.fields import build_params, near_matches, parse_assignments, stored_market
 from ktdeval.jsonio import csv_rows, dumps_pretty
 from ktdeval.registry import Plugins
 from ktdeval.task_files import merge_layers
@@ -100,7 +100,7 @@ class CheckGroup(ProviderGroup):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Return a provider's command, or the one for a stored snapshot."""
-        is_stored = (user_path(args[0]) / "manifest.json").is_file()  # comes first, as after `--data`
+        is_stored = stored_market(args[0]) is not None  # comes first, as after `--data`
         if is_stored or self.get_command(ctx, args[0]) is None:
             return args[0], _check_folder, args
         return super().resolve_command(ctx, args)

@@ -13,7 +13,7 @@ from ktdeval.config import RunConfig
 from ktdeval.contracts.scoring import needs_market
 from ktdeval.contracts.task import Task
 from ktdeval.errors import DataError, explained
-from ktdeval.fields import build_params, near_matches, user_path
+from ktdeval.fields import build_params, near_matches, stored_market, user_path
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot, with_id
@@ -22,17 +22,16 @@ from ktdeval.registry import Plugins
 
 def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
     """Return the snapshot of a stored folder or a data provider (with its arguments). Raises DataError where it is no such."""
-    path = user_path(data)
-    if (path / "manifest.json").is_file():
+    if (folder := stored_market(data)) is not None:
         if data_args:
             raise DataError(f"--data {data} is a stored snapshot and takes no arguments, was given {', '.join(sorted(data_args))}")
-        return _stored(path)
+        return _stored(folder)
     providers = plugins.specs("data")
     if data in providers:
         if providers[data].extra.get("generated"):
             return _cached(plugins, data, data_args)
         return with_id(plugins.make_snapshot(data, data_args))
-    if path.exists():
+    if user_path(data).exists():
         raise DataError(f"{data} holds no snapshot (manifest.json is missing); make one from it with `ktdeval data import`")
     raise DataError(f"--data {data!r} is neither a folder nor a data provider{near_matches(data, providers)} (see `ktdeval data`)")
 
@@ -78,7 +77,7 @@ def _cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> 
     spec = plugins.specs("data")[name]
     key = content_hash({"provider": name, "version": spec.extra.get("version", 1), "args": dict(data_args)})[:16]
     folder = cache_folder() / "snapshots" / f"{name}-{key}"
-    if (folder / "manifest.json").is_file():
+    if stored_market(folder) is not None:
         try:
             return _stored(folder)
         except DataError as error:

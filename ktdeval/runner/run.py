@@ -17,7 +17,7 @@ from ktdeval.config import RunConfig
 from ktdeval.contracts.events import EpisodeFinished, Event
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import RunStop, UsageError
-from ktdeval.fields import user_path
+from ktdeval.fields import lasting_data, user_path
 from ktdeval.harness.messages import RemoteModel, as_remote
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
@@ -202,7 +202,4 @@ def run_path(config: RunConfig, plan: Plan) -> Path:
 
 
 def _data_of(config: RunConfig) -> dict[str, JsonValue]:
-    path = user_path(config.data)
-    # A folder by its absolute path, so that the run can be scored and verified from anywhere on this machine.
-    data = str(path.resolve()) if (path / "manifest.json").is_file() else config.data
-    return {"data": data, "data_args": dict(config.data_args)}
+    return {"data": lasting_data(config.data), "data_args": dict(config.data_args)}

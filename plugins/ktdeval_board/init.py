@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from ktdeval.contracts import is_scoring, needs_market
 from ktdeval.errors import ConfigError, StoreError, UsageError
-from ktdeval.fields import user_path
+from ktdeval.fields import stored_market
 from ktdeval.jsonio import JsonValue, content_hash, write_atomic
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.registry import Plugins
@@ -115,16 +115,11 @@ def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
         new.name, new.title, market, snapshots, divisions,
         summary=new.summary, contact=new.contact, url=new.url, opened_on=new.opened_on, baselines=baselines,
     )  # fmt: skip
-    if _is_folder(new.data):
+    if stored_market(new.data) is not None:
         notes.append(
             f"{RULES_FILE}: snapshots: data names a folder of this machine; where the check can't open it, cards stay self-reported"
         )
     return Begun(_write(folder, rules), tuple(notes))
-
-
-def _is_folder(data: str) -> bool:
-    """Return whether a market is a folder of this machine, and not a provider's."""
-    return (user_path(data) / "manifest.json").is_file()
 
 
 # ---- what it is to be
@@ -256,6 +251,6 @@ def _run_command(rules: Rules, division: Division) -> str:
             f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in snapshot.data_args.items()
         )
         words.append(
-            f"--data {'SNAPSHOT' if _is_folder(snapshot.data) else snapshot.data}" + (f" --data-args {args}" if args else "")
+            f"--data {'SNAPSHOT' if stored_market(snapshot.data) else snapshot.data}" + (f" --data-args {args}" if args else "")
         )
     return " ".join([*words, "--out run"])

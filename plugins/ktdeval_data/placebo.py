@@ -16,7 +16,7 @@ import pandas as pd
 
 from ktdeval.attribution import Fit, factor_values, fit_factors
 from ktdeval.errors import ConfigError, DataError
-from ktdeval.fields import near_matches, user_path
+from ktdeval.fields import near_matches, stored_market
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market import DAILY_LIMIT_PCT, NO_MARKET, Board, BoolArray, FloatArray, MarketSnapshot, load_snapshot, with_id
 from ktdeval.seeds import derive_seed
@@ -67,8 +67,7 @@ def open_source(of: str) -> MarketSnapshot:
     """Return the market to be like, with its id. Raises DataError: neither the embedded market nor a stored snapshot."""
     if of == SYNTHETIC:
         return with_id(make_synthetic(SyntheticParams()))
-    stored = user_path(of)
-    if not (stored / "manifest.json").is_file():
+    if (stored := stored_market(of)) is None:
         hint = near_matches(of, [SYNTHETIC]) or "; `ktdeval data` lists the commands that make one"
         raise DataError(f"placebo: of={of!r} is neither {SYNTHETIC!r} nor the folder of a stored snapshot{hint}")
     return load_snapshot(stored)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from ktdeval.cards import card_difference, load_card, validate_card
 from ktdeval.contracts import describe_task
 from ktdeval.errors import CardError, ConfigError, StoreError
-from ktdeval.fields import to_mapping, user_path
+from ktdeval.fields import lasting_data, to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, read_plain, sha256_hex
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, describe_any, describe_environment, open_snapshot, recorded_mask_key, verify_records
@@ -60,10 +60,8 @@ def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certi
     key = config.mask_key or next((key for run in config.runs if (key := recorded_mask_key(run))), secrets.token_hex(16))
     questions = open_questions(task, plugins, snapshot, ProbeChoice(config.windows, config.seed, each, key))
     parts = _parts(questions, plugins, read_attacks(config.runs, questions), on_probe)
-    # A data folder as an absolute path, so that a certificate can be verified from anywhere on this machine.
-    path = user_path(config.data)
-    data = str(path.resolve()) if (path / "manifest.json").is_file() else config.data
-    provenance = {**describe_environment(time.perf_counter() - began), "data": data, "data_args": dict(config.data_args)}
+    source = {"data": lasting_data(config.data), "data_args": dict(config.data_args)}
+    provenance = {**describe_environment(time.perf_counter() - began), **source}
     certificate = build_certificate({**parts, "provenance": provenance})
     validate_card(certificate.plain, "certificate")
     return Certified(certificate, questions.files)

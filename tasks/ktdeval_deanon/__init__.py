@@ -30,5 +30,5 @@ def ktdeval_tasks() -> Sequence[Spec]:
     """Four probes, one for each mask."""
     from ktdeval.task_files import task_maker, task_specs
 
-    make = task_maker("ktdeval_deanon.task:DeanonTask", "ktdeval_deanon.samples:DeanonConfig")
+    make = task_maker("ktdeval_deanon.task:DeanonTask", "ktdeval_deanon.task:DeanonConfig")
     return task_specs(f"{__path__[0]}/deanon.yaml", make)

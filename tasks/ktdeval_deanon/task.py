@@ -1,18 +1,244 @@
-"""A probe task: config in, samples out, answers summarised."""
+"""Probe tasks: which stocks and days of a window and seed are asked about, what each shows, its gold answer, scores of answers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from string import Template
+from typing import NamedTuple
 
-from ktdeval.contracts import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window, windows_of
-from ktdeval.errors import ConfigError
-from ktdeval.fields import to_mapping
-from ktdeval.jsonio import JsonValue
-from ktdeval.market import MarketSnapshot
-from ktdeval_deanon.answer import ANSWER_FORM
-from ktdeval_deanon.brief import prompt_hashes
-from ktdeval_deanon.samples import DeanonConfig, DeanonSamples
+import numpy as np
+
+from ktdeval.contracts import AnswerRecord, EpisodeSpec, Sample, Score, ScoreDefinition, TargetTask, TaskConfig, Window, windows_of
+from ktdeval.errors import ConfigError, DataError
+from ktdeval.fields import option, to_mapping
+from ktdeval.harness import HarnessConfig, call
+from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.market import Board, BoolArray, MarketSnapshot, window_rows
+from ktdeval.masking import Lens, MaskKind
+from ktdeval.seeds import derive_seed
+from ktdeval.trading import Account
+from ktdeval_deanon.answer import ANSWER_FORM, board_of_answer, days_off, names_sector, sector_keys, tickers_of
+from ktdeval_deanon.brief import Brief, prompt_hashes, prompt_text
 from ktdeval_deanon.scores import DEFINITIONS, summarise
+
+DATE_MARGINS = (5, 20, 60)  #: Trading days that a recovered date may be off
+
+_NO_SECTOR = frozenset({"", "unknown"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeanonConfig(TaskConfig):
+    """One variant of the probes."""
+
+    mask: MaskKind = option(help="the mask under attack; that of the subject")
+    subject: str = option(help="the trading task whose scene and research tools the attacker sees the answers of")
+    screen_factors: tuple[str, ...] = option(help="what the shown screen is ranked by")
+    probes_per_window: int = option(40, help="probes drawn from each window", minimum=1, maximum=10_000)
+    max_probes_per_stock: int = option(1, help="most probes of one window that ask about one stock", minimum=1)
+    lookback: int = option(60, help="trading days of bars that a payload shows", minimum=1)
+    harness: HarnessConfig = option(HarnessConfig(), help="budgets of a sample; of these, only schema_retries counts")
+
+    def check(self, where: str) -> None:
+        """Raise ConfigError if values do not go together."""
+        super().check(where)
+        if not self.screen_factors:
+            raise ConfigError(f"{where}: screen_factors: name at least one factor")
+
+
+# --- which stocks and days
+
+
+class Probe(NamedTuple):
+    """One stock at the close of one day, as column and row of the snapshot; the board is the stratum of the draw."""
+
+    asset: int
+    row: int
+    board: Board
+
+
+def _decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
+    """Rows [start, stop) of the days inside a window at whose close a trading episode over this window decides.
+
+    An episode also decides at the close before the window, which is no day of it, and decides no more at its last close.
+    """
+    start, stop = window_rows(snapshot.days, window.first, window.last)
+    if stop - start < 2:
+        raise DataError(f"window {window.name}: no decision falls on its only trading day; choose a longer window")
+    return start, stop - 1
+
+
+def draw_probes(snapshot: MarketSnapshot, window: Window, count: int, most_per_stock: int, seed: int) -> tuple[Probe, ...]:
+    """Draw a window's probes in the order dealt; equal arguments give equal probes, and no pair of stock and day comes twice.
+
+    A pair can be drawn when the stock is a member of the index and trades that day. Boards take turns, in a seeded order, until all
+    probes are dealt; a board that has no more to give (too few members) is passed over, and the others get its share: any first
+    part is about as evenly stratified as the whole. Within a board each stock is asked about once, on a day drawn among its own,
+    before any is asked about twice. Draws go by code and date, so that columns and rows of a snapshot don't enter. Raises
+    DataError: the window reaches outside the data, or has fewer than two trading days; ConfigError: it has fewer pairs than asked.
+    """
+    start, stop = _decision_rows(snapshot, window)
+    traded = np.isfinite(snapshot.close[start:stop]) & (snapshot.volume[start:stop] > 0)
+    eligible: BoolArray = snapshot.member[start:stop] & traded
+    order = sorted(Board, key=lambda board: derive_seed(seed, "board", str(board)))
+    queues = [_queue(snapshot, board, (start, eligible), most_per_stock, seed) for board in order]
+    probes: list[Probe] = []
+    while queues and len(probes) < count:
+        dealt = [(queue, next(queue, None)) for queue in queues]
+        probes += [probe for _, probe in dealt if probe is not None]
+        queues = [queue for queue, probe in dealt if probe is not None]
+    if len(probes) < count:
+        raise ConfigError(
+            f"window {window.name}: probes_per_window is {count}, but at most {most_per_stock} for each stock gives "
+            f"{len(probes)}; lower probes_per_window or raise max_probes_per_stock"
+        )
+    return tuple(probes[:count])
+
+
+def _queue(snapshot: MarketSnapshot, board: Board, days: tuple[int, BoolArray], most_per_stock: int, seed: int) -> Iterator[Probe]:
+    """Probes of one board in the order in which they are dealt: each stock once, then each a second time, …"""
+    start, eligible = days
+    assets = [int(asset) for asset in np.flatnonzero(eligible.any(axis=0)) if snapshot.boards[asset] is board]
+    assets.sort(key=lambda asset: derive_seed(seed, "stock", snapshot.codes[asset]))
+    shuffled: dict[int, list[int]] = {}
+    for turn in range(most_per_stock):
+        for asset in assets:
+            if asset not in shuffled:
+                code, rows = snapshot.codes[asset], [start + int(row) for row in np.flatnonzero(eligible[:, asset])]
+                shuffled[asset] = sorted(rows, key=lambda row, code=code: derive_seed(seed, "day", code, str(snapshot.days[row])))  # type: ignore[misc]
+            if turn < len(shuffled[asset]):
+                yield Probe(asset, shuffled[asset][turn], board)
+
+
+# --- what a probe shows
+
+
+class View(NamedTuple):
+    """View of a probe: its own mask, and the JSON text of `market_context`, `screen` and `snapshot`, the answers of three tools."""
+
+    lens: Lens
+    text: str
+
+
+def target_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> EpisodeSpec:
+    """Episode of the target task that a probe is taken from.
+
+    Its seed is the probe's own, so its scene draws a fresh alias map: nothing that an attacker learns from one probe, or any other
+    episode, says what a handle stands for in the next.
+    """
+    task, seed = target_task.task, derive_seed(spec.mask_seed, "probe", number)
+    return replace(spec, task=task.name, task_version=task.version, mask=task.mask, mode=task.mode, seed=seed)
+
+
+def view_probe(config: DeanonConfig, target_task: TargetTask, spec: EpisodeSpec, snapshot: MarketSnapshot, probe: Probe) -> View:
+    """Call the target task's tools through its own scene, at the probe's close, as a model with an untouched account would.
+
+    `spec` is the target task's episode (`target_spec`). Raises ConfigError: a tool is missing, or refuses its arguments.
+    """
+    first, _ = window_rows(snapshot.days, spec.span.first, spec.span.last)
+    task = target_task.task
+    scene = task.scene(spec, snapshot)
+    step = probe.row - (first - 1)  # the episode's first decision falls on the close before the window
+    context = scene.tool_context(step, snapshot.as_of(probe.row), Account(task.trading.initial_cash * 100, {}))
+    asked: dict[str, tuple[str, JsonValue]] = {
+        "market_context": ("get_market_context", {}),
+        "screen": ("screen_candidates", {"factors": list(config.screen_factors), "k": task.harness.max_candidates}),
+        "snapshot": ("get_stock_snapshot", {"stock_id": scene.lens.asset_handle(probe.asset), "lookback": config.lookback}),
+    }
+    tools, shown = {tool.name: tool for tool in target_task.tools}, {}
+    for part, (name, arguments) in asked.items():
+        if name not in tools:
+            raise ConfigError(f"task {task.name}: has no tool {name!r}, which a probe shows; choose an open_research subject")
+        outcome = call(tools[name], context, dumps_canonical(arguments), scene.lens)
+        if outcome.failure is not None:
+            problem = outcome.payload["error"]
+            raise ConfigError(f"task {task.name}: {name} refuses {problem['argument']}: expected {problem['expected']}")
+        shown[part] = outcome.payload
+    return View(scene.lens, scene.lens.render_text(shown))
+
+
+# --- samples
+
+
+class DeanonSamples:
+    """Probes of one window and seed. Pure: equal arguments give equal bytes.
+
+    The same stocks and days are drawn under every mask and for every model, so that rates can be paired probe by probe. `windows`
+    are the task's default ones: the `period` that the brief names, and that chance draws its day from, rows [start, stop), runs
+    from the first of their days to the last (and includes this set's own window). Raises ConfigError: the window has too few
+    stocks; DataError: it lies outside the snapshot.
+    """
+
+    def __init__(
+        self, config: DeanonConfig, windows: Sequence[Window], spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask
+    ) -> None:
+        seed = derive_seed(spec.seed, spec.span.first, spec.span.last, "probes")
+        self.probes = draw_probes(snapshot, spec.span, config.probes_per_window, config.max_probes_per_stock, seed)
+        self._config, self._spec, self._snapshot, self._target_task = config, spec, snapshot, target_task
+        own_start, own_stop = _decision_rows(snapshot, spec.span)
+        first, last = min(window.first for window in windows), max(window.last for window in windows)
+        start = int(np.searchsorted(snapshot.days, np.datetime64(first, "D"), side="left"))
+        stop = int(np.searchsorted(snapshot.days, np.datetime64(last, "D"), side="right"))
+        self.period = (min(start, own_start), max(stop, own_stop))
+        self._brief = Brief(snapshot, self.period, config.screen_factors)
+
+    def __len__(self) -> int:
+        """How many probes there are."""
+        return len(self.probes)
+
+    def sample(self, number: int) -> Sample:
+        """One probe as an attacker gets it."""
+        view = self.view(number)
+        user = Template(prompt_text("user")).substitute(payload=view.text)
+        return Sample(f"probe_{number:04d}", view.lens, self._brief.text(view.lens), user, ANSWER_FORM, self.facts(number))
+
+    def view(self, number: int) -> View:
+        """View of a probe, without its gold answer."""
+        spec = target_spec(self._target_task, self._spec, number)
+        return view_probe(self._config, self._target_task, spec, self._snapshot, self.probes[number])
+
+    def facts(self, number: int) -> dict[str, JsonValue]:
+        """Gold answer of a probe, its strata, and what the chance of guessing it is computed from."""
+        probe, market = self.probes[number], self._snapshot
+        members = np.flatnonzero(market.member[probe.row])
+        boards = Counter(str(market.boards[asset]) for asset in members)
+        industries = [market.industries[asset] for asset in members if market.boards[asset] is probe.board]
+        gold = market.industries[probe.asset]
+        known = gold not in _NO_SECTOR
+        start, stop = self.period
+        near = {margin: min(stop, probe.row + margin + 1) - max(start, probe.row - margin) for margin in DATE_MARGINS}
+        return {
+            "code": market.codes[probe.asset],
+            "day": str(market.days[probe.row]),
+            "sector": gold if known else None,
+            "board": str(probe.board),
+            "window": self._spec.span.name,
+            # index members of that day by board
+            "members": {str(board): boards[str(board)] for board in Board if boards[str(board)]},
+            # members of this board whose industry has a name in common with the gold one (the stock among them), or the most common
+            "sector_members": sum(not sector_keys(gold).isdisjoint(sector_keys(name)) for name in industries) if known else None,
+            "largest_sector": max(Counter(industries).values()) if known else None,
+            # trading days of the period, and of these the ones that lie within so many trading days of the gold one
+            "period_days": stop - start,
+            "near_days": {str(margin): days for margin, days in near.items()},
+        }
+
+    def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, bool | None]:
+        """Recoveries of an answer, as booleans by name; `sector` is null where the data don't know the stock's."""
+        probe, market = self.probes[number], self._snapshot
+        tickers = tuple(market.canonical(code) for code in tickers_of(answer))
+        code, sector = market.codes[probe.asset], market.industries[probe.asset]
+        off = days_off(answer, market.days, probe.row)
+        dates = {f"date_within_{margin}": off is not None and off <= margin for margin in DATE_MARGINS}
+        return {
+            "ticker_top1": tickers[:1] == (code,),
+            "ticker_top5": code in tickers,
+            "board": board_of_answer(answer) is probe.board,
+            "sector": None if sector in _NO_SECTOR else names_sector(answer, sector),
+            **dates,
+            "joint": code in tickers and dates["date_within_5"],
+        }
 
 
 class DeanonTask:

@@ -33,8 +33,7 @@ _DATE = re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}\b")
 @cache
 def task_of(mask: str, **changes: Any) -> Any:
     """The probe task of a mask, with some of its config changed."""
-    from ktdeval_deanon.samples import DeanonConfig
-    from ktdeval_deanon.task import DeanonTask
+    from ktdeval_deanon.task import DeanonConfig, DeanonTask
 
     spec = load_plugins(["ktdeval_deanon"]).specs("tasks")[PROBES[mask]]
     return DeanonTask(PROBES[mask], DeanonConfig.load({**spec.extra["config"], **changes}, "test"))

@@ -17,9 +17,8 @@ from ktdeval.jsonio import JsonValue, content_hash, read_plain, sha256_hex
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder, describe_any, describe_environment, open_snapshot, recorded_mask_key, verify_records
 from ktdeval.typed import to_plain
+from ktdeval_deanon.certificate.attackers import attack_questions, read_attacks
 from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by
-from ktdeval_deanon.certificate.mechanical import attack_questions
-from ktdeval_deanon.certificate.models import read_attacks
 from ktdeval_deanon.certificate.questions import Entry, ProbeChoice, Questions, find_scoring_task, open_questions, per_window
 from ktdeval_deanon.certificate.types import Certificate
 

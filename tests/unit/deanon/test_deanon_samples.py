@@ -24,7 +24,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account
 from ktdeval_deanon.brief import quarter_words
-from ktdeval_deanon.samples import DeanonConfig, draw_probes, target_spec, view_probe
+from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec, view_probe
 from ktdfin_market import poisoned, small_market
 from tables import on_each_row
 

@@ -62,4 +62,4 @@ def ktdeval_metrics() -> list[Spec]:
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Return the command for the paper's tables."""
-    return [Spec("investorbench", later("ktdeval_investorbench.command:investorbench"), "Tables of InvestorBench, of your cards.")]
+    return [Spec("investorbench", later("ktdeval_investorbench.tables:investorbench"), "Tables of InvestorBench, of your cards.")]

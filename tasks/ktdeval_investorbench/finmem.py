@@ -28,10 +28,9 @@ from ktdeval.harness import (
 from ktdeval.jsonio import JsonValue, sha256_hex
 from ktdeval.typed import from_plain, to_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_investorbench.embedding import Embedder, HashingEmbedder, SentenceEmbedder
+from ktdeval_investorbench.embedding import Embedder, HashingEmbedder, RemoteEmbedding, SentenceEmbedder, SessionEmbedder
 from ktdeval_investorbench.memory import Layer, LayeredMemory, Memory, parameter_set
 from ktdeval_investorbench.params import FinmemParams
-from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbedder
 
 MOMENTUM_DAYS = 3
 _MOST_NAMED, _REASON_CHARACTERS = 10, 160

@@ -23,10 +23,9 @@ from ktdeval.errors import ConfigError, ModelError, ProviderError, UsageError
 from ktdeval.jsonio import sha256_hex
 from ktdeval.runner import pack_lines
 from ktdeval.runner.journal import unpack_lines
-from ktdeval_investorbench.embedding import HashingEmbedder, weights_hash
+from ktdeval_investorbench.embedding import HashingEmbedder, RemoteEmbedding, SessionEmbedder, unit_vector, weights_hash
 from ktdeval_investorbench.finmem import FinmemAgent, make_embedder
 from ktdeval_investorbench.params import FinmemParams
-from ktdeval_investorbench.remote_embedding import RemoteEmbedding, SessionEmbedder, unit_vector
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
 from tables import on_each_row
 

@@ -52,12 +52,12 @@ def ktdeval_models() -> Sequence[Spec]:
         *(Spec(f"builtin/{name}", rule, entry["summary"], rule_params.get(name)) for name, entry in keyless.rules().items()),
         Spec(
             "builtin/recall",
-            maker("ktdeval_models.recall:RecallModel"),
+            maker("ktdeval_models.counting:RecallModel"),
             "Learns from the memories in its prompt what came of news: for agents with a memory",
         ),
-        Spec("builtin/tally", maker("ktdeval_models.tally:TallyModel"), "Takes the side of most desks of synthetic_views"),
+        Spec("builtin/tally", maker("ktdeval_models.counting:TallyModel"), "Takes the side of most desks of synthetic_views"),
         Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", keyless.ChaosParams),
-        Spec("rl/policy", maker("ktdeval_models.rl.model:PolicyModel"), "Decides by a policy that was trained", PolicyParams),
+        Spec("rl/policy", maker("ktdeval_models.rl.policy:PolicyModel"), "Decides by a policy that was trained", PolicyParams),
         Spec("replay", maker("ktdeval_models.replay:ReplayModel"), "Answers from the transcripts of an earlier run: replay/RUN"),
         Spec(
             "trading_action",

@@ -23,7 +23,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, evaluate
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_investorbench.twin import make_twin
-from ktdeval_models.rl import model as model_module, policy as module
+from ktdeval_models.rl import policy as module
 from ktdeval_models.rl.environment import TradingSimulation
 from ktdeval_models.rl.policy import DECISIONS, features, overlap, read_policy
 from rl_policies import drawn_policy, write_policy
@@ -51,8 +51,8 @@ def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
         seen.append(model_features(*given))
         return seen[-1]
 
-    model_features = model_module.features
-    monkeypatch.setattr(model_module, "features", watched)
+    model_features = module.features
+    monkeypatch.setattr(module, "features", watched)
     config = RunConfig(
         model="rl/policy",
         model_args={"policy": str(path)},

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
+from ktdeval_qfinzero.data.rows import Dataset, DatasetInfo
 from ktdeval_qfinzero.moments import Clock, day_of, moment_text
 from ktdeval_qfinzero.pmb.broker import Broker, rerun
 from ktdeval_qfinzero.pmb.engine import Observer

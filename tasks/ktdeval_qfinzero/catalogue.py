@@ -11,16 +11,18 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.masking import Exact
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.queries import (
+    coverage,
     earnings_calendar,
     economic_calendar,
+    freshness as events_freshness,
     get_event,
     news_body,
     next_triggers,
     query_events,
     search_news,
+    stream_events,
     timeline,
 )
-from ktdeval_qfinzero.esp.stream import coverage, freshness as events_freshness, stream_events
 from ktdeval_qfinzero.esp.types import EventAnswer
 from ktdeval_qfinzero.operations import Catalogue, Operation, query
 from ktdeval_qfinzero.pmb.operations import OPERATIONS as PMB

@@ -13,15 +13,18 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     BorrowRow,
     ContractRow,
+    Dataset,
     DividendRow,
     EventRow,
     NewsRow,
+    Page,
     RateRow,
     Resolution,
+    Span,
     SplitRow,
     SymbolRow,
+    Tags,
 )
-from ktdeval_qfinzero.data.stores import Dataset, Page, Span, Tags
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of
 from ktdeval_qfinzero.trading_hours import TradingHours
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.moments import Clock
 from ktdeval_qfinzero.pmb.broker import Broker
 from ktdeval_qfinzero.view import View

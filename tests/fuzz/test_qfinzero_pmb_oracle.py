@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, reject, settings, strategies as st
 
-from ktdeval_qfinzero.data.rows import Bars, BorrowRow, ContractRow, DividendRow, SplitRow, SymbolRow
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import Bars, BorrowRow, ContractRow, Dataset, DividendRow, SplitRow, SymbolRow
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE, Clock, day_start, moment_text

@@ -18,8 +18,7 @@ from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from ktdeval_qfinzero.access.dispatch import Security
-from ktdeval_qfinzero.access.http import server_app
-from ktdeval_qfinzero.access.openapi import openapi_document
+from ktdeval_qfinzero.access.http import openapi_document, server_app
 from ktdeval_qfinzero.access.workspaces import HEADER, Limits, Workspaces
 from ktdeval_qfinzero.catalogue import catalogue
 from qfinzero_scenario import CONTRACT, FARTHER, amid_trading, in_process, played

@@ -14,7 +14,7 @@ from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.store import ANSWERS, RunFolder
 from ktdeval_qfinzero.benchmark.items import Item, open_workspace, resolved
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.suite.records import RecordedCall
+from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.suite.task import SuiteTask
 from paths import SUPPORT

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ktdeval_qfinzero.data.rows import Bars
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import Bars, Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start, moment_text
 from ktdeval_qfinzero.pmb import commands as broker_commands

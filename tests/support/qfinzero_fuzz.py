@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.errors import STATUS, ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.schemas import write_cursor

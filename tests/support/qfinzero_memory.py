@@ -19,18 +19,20 @@ from ktdeval_qfinzero.data.rows import (
     DividendRow,
     EventRow,
     NewsRow,
+    Page,
     PriceRows,
     RateRow,
     Resolution,
+    Span,
     SplitRow,
     SymbolRow,
+    Tags,
     as_known,
     empty_bars,
     known_moments,
     row_key,
 )
 from ktdeval_qfinzero.data.sqlite_stores import words
-from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.instruments import read_contract
 
 Row = TypeVar("Row", EventRow, NewsRow)

@@ -19,6 +19,7 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     BorrowRow,
     ContractRow,
+    Dataset,
     DividendRow,
     EventRow,
     NewsRow,
@@ -27,7 +28,6 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
     SymbolRow,
 )
-from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, day_start

@@ -8,8 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import BorrowRow, ContractRow, DividendRow, EventRow, Release, SplitRow
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import BorrowRow, ContractRow, Dataset, DividendRow, EventRow, Release, SplitRow
 from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.moments import day_start
 from qfinzero_memory import MemoryCalendars

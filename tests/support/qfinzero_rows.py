@@ -6,8 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, IMPORTANCE, NEWS_TYPES, EventRow, NewsRow, Release
-from ktdeval_qfinzero.data.stores import Page, Span, Tags
+from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, IMPORTANCE, NEWS_TYPES, EventRow, NewsRow, Page, Release, Span, Tags
 from ktdeval_qfinzero.moments import MINUTE
 from qfinzero_world import at
 

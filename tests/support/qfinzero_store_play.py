@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval_qfinzero.data.folder import save_dataset
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, ContractRow, RateRow, SymbolRow
-from ktdeval_qfinzero.data.stores import DatasetInfo
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, ContractRow, DatasetInfo, RateRow, SymbolRow
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
 from qfinzero_memory import MemoryPrices

@@ -17,11 +17,11 @@ from ktdeval.task_files import merge_layers
 from ktdeval.typed import decode_json, encode_canonical
 from ktdeval.yamlio import load_yaml
 from ktdeval_builtin.react import ReactAgent
-from ktdeval_qfinzero.benchmark.facts import Facts
+from ktdeval_qfinzero.benchmark.draws import Facts
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Step, resolved
 from ktdeval_qfinzero.benchmark.templates import IDS, Identity, Template, item_of, opening, order
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.samples import Material, embedded_items, own_material
 from ktdeval_qfinzero.suite.task import SuiteTask

@@ -10,12 +10,10 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, EventRow, PriceRows, SymbolRow
-from ktdeval_qfinzero.data.stores import Dataset, Span
-from ktdeval_qfinzero.data.synthetic.corporate import live
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, Dataset, EventRow, PriceRows, Span, SymbolRow
+from ktdeval_qfinzero.data.synthetic.corporate import STOCKS, live
 from ktdeval_qfinzero.data.synthetic.grid import Grid, session_grid, shift_sessions
 from ktdeval_qfinzero.data.synthetic.market import SyntheticMarket, generate
-from ktdeval_qfinzero.data.synthetic.names import STOCKS
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.data.synthetic.prices import Course, common_moves, make_stock
 from ktdeval_qfinzero.moments import DAY, day_start

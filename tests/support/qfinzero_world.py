@@ -16,6 +16,8 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     BorrowRow,
     ContractRow,
+    Dataset,
+    DatasetInfo,
     DividendRow,
     EventRow,
     NewsRow,
@@ -24,7 +26,6 @@ from ktdeval_qfinzero.data.rows import (
     SplitRow,
     SymbolRow,
 )
-from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_start, parse_moment
 from ktdeval_qfinzero.trading_hours import trading_hours

@@ -13,7 +13,7 @@ from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import Value
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.moments import moment_text
 from ktdeval_qfinzero.pmb.values import Rules
 from ktdeval_qfinzero.scoring.types import GoldTask

@@ -22,12 +22,11 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.seeds import derive_seed
 from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_qfinzero.benchmark.draws import DRAWS, Random
-from ktdeval_qfinzero.benchmark.facts import Facts
+from ktdeval_qfinzero.benchmark.draws import DRAWS, Facts, Random
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Difficulty, Draft, Item, Step, is_empty, run_calls
 from ktdeval_qfinzero.benchmark.wordings import Wording
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.moments import MINUTE, moment_text
 from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Suite
 from ktdeval_qfinzero.scoring.values import Tolerance

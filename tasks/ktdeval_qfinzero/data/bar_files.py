@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.jsonio import dumps_canonical
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, empty_bars
-from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, Span, empty_bars
 from ktdeval_qfinzero.moments import day_of, day_start
 
 ROWS_OF_GROUP = 16_384

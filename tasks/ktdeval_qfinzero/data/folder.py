@@ -43,9 +43,8 @@ from ktdeval_qfinzero.data.layout import (
     table_of,
 )
 from ktdeval_qfinzero.data.parquet_prices import CACHE_BYTES, ParquetPrices
-from ktdeval_qfinzero.data.rows import EventRow, NewsRow, PriceRows
+from ktdeval_qfinzero.data.rows import Dataset, DatasetInfo, EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news
-from ktdeval_qfinzero.data.stores import Dataset, DatasetInfo
 from ktdeval_qfinzero.data.tables import TABLES, parts_of
 
 

@@ -28,6 +28,7 @@ from ktdeval_qfinzero.data.rows import (
     BarKey,
     Bars,
     ContractRow,
+    DatasetInfo,
     EventRow,
     Market,
     NewsRow,
@@ -36,7 +37,6 @@ from ktdeval_qfinzero.data.rows import (
     Release,
     SymbolRow,
 )
-from ktdeval_qfinzero.data.stores import DatasetInfo
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import Addition, UpdateReport, update_dataset
 from ktdeval_qfinzero.errors import ServiceError

@@ -19,8 +19,7 @@ import msgspec
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty
 from ktdeval.typed import Value, decode_json, to_plain
-from ktdeval_qfinzero.data.rows import AssetClass, Resolution
-from ktdeval_qfinzero.data.stores import DatasetInfo
+from ktdeval_qfinzero.data.rows import AssetClass, DatasetInfo, Resolution
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import TICKER
 from ktdeval_qfinzero.moments import day_of, moment_text, parse_moment

@@ -33,11 +33,11 @@ from ktdeval_qfinzero.data.rows import (
     IntArray,
     RateRow,
     Resolution,
+    Span,
     SplitRow,
     SymbolRow,
     empty_bars,
 )
-from ktdeval_qfinzero.data.stores import Span
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.instruments import read_contract

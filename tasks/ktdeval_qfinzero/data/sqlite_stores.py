@@ -16,8 +16,19 @@ from typing import Any, Final, TypeVar
 from ktdeval.errors import DataError
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.typed import decode_json, from_plain
-from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, IMPORTANCE, NEWS_TYPES, EventRow, NewsRow, Release, as_known, known_moments
-from ktdeval_qfinzero.data.stores import Page, Span, Tags
+from ktdeval_qfinzero.data.rows import (
+    CALENDAR_TYPES,
+    IMPORTANCE,
+    NEWS_TYPES,
+    EventRow,
+    NewsRow,
+    Page,
+    Release,
+    Span,
+    Tags,
+    as_known,
+    known_moments,
+)
 from ktdeval_qfinzero.errors import ServiceError
 
 _WORD = re.compile(r"[^\W_]+")

@@ -35,8 +35,7 @@ from ktdeval_qfinzero.data.layout import (
     table_key,
     table_of,
 )
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, ContractRow, EventRow, NewsRow, PriceRows
-from ktdeval_qfinzero.data.stores import DatasetInfo
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, ContractRow, DatasetInfo, EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.tables import TABLES, key_text, parts_of
 from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.moments import moment_text

@@ -12,9 +12,8 @@ from typing import Any, Final, TypeVar
 from msgspec import UNSET
 
 from ktdeval.jsonio import JsonValue
-from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, EventType, NewsRow, row_key
+from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, EventType, NewsRow, Page, Span, Tags, row_key
 from ktdeval_qfinzero.data.sqlite_stores import words
-from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.moments import DAY, moment_text, parse_moment

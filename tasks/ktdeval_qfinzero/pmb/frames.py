@@ -10,8 +10,7 @@ from functools import cache
 import numpy as np
 
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
-from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, Resolution
-from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.data.rows import AssetClass, Bars, IntArray, Resolution, Span
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start, parse_moment
 from ktdeval_qfinzero.pmb.values import Bar, Frequency, Instrument

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
-from ktdeval_qfinzero.data.rows import AssetClass, Bars, BorrowRow, DealRow, DividendRow, Resolution, SplitRow
-from ktdeval_qfinzero.data.stores import Dataset, Span
+from ktdeval_qfinzero.data.rows import AssetClass, Bars, BorrowRow, Dataset, DealRow, DividendRow, Resolution, Span, SplitRow
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
 from ktdeval_qfinzero.pmb.day_events import adjusted_contract

@@ -12,10 +12,10 @@ from ktdeval.fields import option
 from ktdeval.harness import HarnessConfig
 from ktdeval.task_files import ITEMS_KEY
 from ktdeval_qfinzero.scoring.types import Suite
-from ktdeval_qfinzero.suite.records import Rules
 
 Calls = Literal["native", "text"]
 Execution = Literal["dry", "live"]
+Rules = Literal["paper", "reference"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from ktdeval_qfinzero.catalogue import answered, catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.operations import Operation
 from ktdeval_qfinzero.suite.config import Calls
-from ktdeval_qfinzero.suite.records import Answer, RecordedCall
+from ktdeval_qfinzero.suite.grading import Answer, RecordedCall
 from ktdeval_qfinzero.workspace import Workspace
 
 RECORDED: Mapping[str, JsonValue] = {"recorded": True}

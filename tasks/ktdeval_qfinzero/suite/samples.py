@@ -17,7 +17,7 @@ from ktdeval.masking import UNMASKED
 from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_qfinzero.benchmark.items import EndState, Item, end_state, open_workspace, refusal_of, run_calls
 from ktdeval_qfinzero.benchmark.templates import make_items
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.moments import day_of, moment_text
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_of
@@ -32,8 +32,7 @@ from ktdeval_qfinzero.suite.environment import (
     make_calls,
     recording_tools,
 )
-from ktdeval_qfinzero.suite.grading import Expectation, differing_parts, graded, nothing_earned
-from ktdeval_qfinzero.suite.records import Answer, Facts
+from ktdeval_qfinzero.suite.grading import Answer, Expectation, Facts, differing_parts, graded, nothing_earned
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
 from ktdeval_qfinzero.workspace import Workspace
@@ -178,7 +177,7 @@ class SuiteSamples:
         )
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Grade an answer (`records.Graded`); where calls are made, the state that they leave, too.
+        """Grade an answer (`grading.Graded`); where calls are made, the state that they leave, too.
         Raises InvariantError if the recorded calls, made again, leave another state than the recorded one.
         """
         question = self._question(number)

@@ -17,9 +17,8 @@ from ktdeval.seeds import derive_seed
 from ktdeval.stats import Interval, wilson
 from ktdeval.typed import Value, from_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_qfinzero.suite.config import SuiteConfig
-from ktdeval_qfinzero.suite.grading import OTHER
-from ktdeval_qfinzero.suite.records import METRICS, Asked, Graded, Rules
+from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
+from ktdeval_qfinzero.suite.grading import METRICS, OTHER, Asked, Graded
 
 LEVEL: Final = 0.95
 DRAWS: Final = 999

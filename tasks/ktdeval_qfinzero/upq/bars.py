@@ -21,13 +21,12 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval_qfinzero.data.rows import E4, AssetClass, Bars, FloatArray, IntArray, Resolution, grouped
-from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.data.rows import E4, AssetClass, Bars, FloatArray, IntArray, Resolution, Span, grouped
 from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq import columns, types
-from ktdeval_qfinzero.upq.arguments import VALUES, read_days, read_moments, read_names, read_tickers, span_of
 from ktdeval_qfinzero.upq.columns import Rows, indicator_columns, read_indicators
+from ktdeval_qfinzero.upq.types import VALUES, read_days, read_moments, read_names, read_tickers, span_of
 from ktdeval_qfinzero.view import View
 
 

@@ -16,9 +16,9 @@ from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_t
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq import columns, types
-from ktdeval_qfinzero.upq.arguments import MOST_VALUED, TERMS, VALUES, read_moments, read_names, span_of
 from ktdeval_qfinzero.upq.bars import TIME_FIELD
 from ktdeval_qfinzero.upq.quotes import Quotes, day_moment, spots_of_days, spots_of_moments, value_quotes
+from ktdeval_qfinzero.upq.types import MOST_VALUED, TERMS, VALUES, read_moments, read_names, span_of
 from ktdeval_qfinzero.view import View
 
 GREEK_DECIMALS = 8

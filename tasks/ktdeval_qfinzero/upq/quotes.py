@@ -16,8 +16,7 @@ from datetime import date, timedelta
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, FloatArray, IntArray, RateRow
-from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, FloatArray, IntArray, RateRow, Span
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
 from ktdeval_qfinzero.upq import pricing

@@ -7,13 +7,12 @@ from datetime import date
 
 from msgspec import UNSET, UnsetType
 
-from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, AssetClass, Bars, Resolution, SymbolRow
-from ktdeval_qfinzero.data.stores import Span
+from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, AssetClass, Bars, Resolution, Span, SymbolRow
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq import types
-from ktdeval_qfinzero.upq.arguments import read_days, read_names, read_tickers
 from ktdeval_qfinzero.upq.quotes import curves_of_days, day_moment
+from ktdeval_qfinzero.upq.types import read_days, read_names, read_tickers
 from ktdeval_qfinzero.view import View
 
 _LENGTHS = {"M": "month", "Y": "year"}

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from ktdeval.harness import Refusal
 from ktdeval.jsonio import content_hash, dumps_canonical
 from ktdeval.masking import Exact
-from ktdeval_qfinzero.access.openapi import openapi_document
+from ktdeval_qfinzero.access.http import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER
 from ktdeval_qfinzero.catalogue import catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError

@@ -24,8 +24,7 @@ from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, manifest_text
-from ktdeval_qfinzero.data.rows import Release, SplitRow
-from ktdeval_qfinzero.data.stores import Page, Span, Tags
+from ktdeval_qfinzero.data.rows import Page, Release, Span, SplitRow, Tags
 from ktdeval_qfinzero.data.update import Addition, update_dataset
 from ktdeval_qfinzero.errors import ServiceError
 from qfinzero_memory import MemoryPrices

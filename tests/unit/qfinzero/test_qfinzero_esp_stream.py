@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval_qfinzero.data.rows import EventRow, NewsRow, Release
+from ktdeval_qfinzero.data.rows import Dataset, EventRow, NewsRow, Release
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, write_calendars, write_news
-from ktdeval_qfinzero.data.stores import Dataset
 from ktdeval_qfinzero.moments import DAY, MINUTE
 from qfinzero_calls import DATASET, ask, workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews

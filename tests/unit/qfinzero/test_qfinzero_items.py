@@ -16,8 +16,7 @@ import pytest
 from ktdeval.errors import DataError
 from ktdeval.jsonio import dumps_canonical, sha256_hex
 from ktdeval.typed import from_plain
-from ktdeval_qfinzero.benchmark.draws import Days
-from ktdeval_qfinzero.benchmark.facts import Facts
+from ktdeval_qfinzero.benchmark.draws import Days, Facts
 from ktdeval_qfinzero.benchmark.items import Call, Draft, Item, is_empty, prove, resolved
 from ktdeval_qfinzero.benchmark.templates import (
     CallPattern,
@@ -30,7 +29,7 @@ from ktdeval_qfinzero.benchmark.templates import (
 )
 from ktdeval_qfinzero.benchmark.wordings import Wording
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.data.stores import Tags
+from ktdeval_qfinzero.data.rows import Tags
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from ktdeval_qfinzero.scoring.paper import score
 from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, task_to_row

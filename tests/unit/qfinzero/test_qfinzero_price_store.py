@@ -18,9 +18,8 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, path_name
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, EventRow, NewsRow, Release, as_known, known_moments
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, EventRow, NewsRow, Page, Release, Span, Tags, as_known, known_moments
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, words, write_calendars, write_news
-from ktdeval_qfinzero.data.stores import Page, Span, Tags
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY
 from qfinzero_memory import MemoryCalendars, MemoryNews

@@ -19,7 +19,7 @@ from ktdeval_qfinzero.data.folder import save_dataset
 from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update
 from ktdeval_qfinzero.data.ingest_spec import load_spec
 from ktdeval_qfinzero.data.layout import bar_file_of, load_manifest
-from ktdeval_qfinzero.data.stores import DatasetInfo
+from ktdeval_qfinzero.data.rows import DatasetInfo
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import SyntheticParams
 from ktdeval_qfinzero.moments import moment_text

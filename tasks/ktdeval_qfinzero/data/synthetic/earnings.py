@@ -11,10 +11,9 @@ import numpy as np
 
 from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import EventRow, Importance, Release
-from ktdeval_qfinzero.data.synthetic.corporate import Life
+from ktdeval_qfinzero.data.synthetic.corporate import Life, Size
 from ktdeval_qfinzero.data.synthetic.engine import Shock
 from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, shift_sessions, stream
-from ktdeval_qfinzero.data.synthetic.names import Size
 from ktdeval_qfinzero.moments import moment_text
 
 IMPORTANCE_OF: dict[Size, Importance] = {"mega": "high", "large": "high", "mid": "medium", "thin": "low"}

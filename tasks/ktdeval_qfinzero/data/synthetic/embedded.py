@@ -11,7 +11,7 @@ from ktdeval.jsonio import content_hash, locked, make_folder
 from ktdeval.runner import cache_folder
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import MANIFEST, VERSION
-from ktdeval_qfinzero.data.stores import Dataset
+from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.data.synthetic.market import generate
 from ktdeval_qfinzero.data.synthetic.params import GENERATOR_VERSION, SyntheticParams
 

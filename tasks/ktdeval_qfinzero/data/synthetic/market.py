@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from ktdeval_qfinzero.data.rows import AssetClass, BarKey, Bars, EventRow, FloatArray, NewsRow, PriceRows, row_key
-from ktdeval_qfinzero.data.stores import DatasetInfo
-from ktdeval_qfinzero.data.synthetic.corporate import symbol_row
+from ktdeval_qfinzero.data.rows import AssetClass, BarKey, Bars, DatasetInfo, EventRow, FloatArray, NewsRow, PriceRows, row_key
+from ktdeval_qfinzero.data.synthetic.corporate import COINS, STOCKS, Coin, symbol_row
 from ktdeval_qfinzero.data.synthetic.earnings import report_events
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
 from ktdeval_qfinzero.data.synthetic.grid import Grid, calendar_grid, session_grid
 from ktdeval_qfinzero.data.synthetic.macro import Reading, draw_readings, macro_event, market_shocks
-from ktdeval_qfinzero.data.synthetic.names import COINS, STOCKS, Coin
 from ktdeval_qfinzero.data.synthetic.news import Facts, make_news
 from ktdeval_qfinzero.data.synthetic.option_bars import OptionMarket, make_options
 from ktdeval_qfinzero.data.synthetic.params import Ranges, SyntheticParams, ranges_of

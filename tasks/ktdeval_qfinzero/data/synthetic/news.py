@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import Bars, NewsRow
+from ktdeval_qfinzero.data.synthetic.corporate import Coin, Stock
 from ktdeval_qfinzero.data.synthetic.grid import Grid
 from ktdeval_qfinzero.data.synthetic.macro import Reading
-from ktdeval_qfinzero.data.synthetic.names import Coin, Stock
 from ktdeval_qfinzero.data.synthetic.news_company import happening_article, life_articles, report_articles
 from ktdeval_qfinzero.data.synthetic.option_bars import Flow
 from ktdeval_qfinzero.data.synthetic.prices import ACTIONS, Course, Quotes

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import NewsRow
-from ktdeval_qfinzero.data.synthetic.corporate import BID_PREMIUM, Life
+from ktdeval_qfinzero.data.synthetic.corporate import BID_PREMIUM, Life, Size, Stock
 from ktdeval_qfinzero.data.synthetic.earnings import IMPORTANCE_OF, Report
 from ktdeval_qfinzero.data.synthetic.grid import new_york, shift_sessions
-from ktdeval_qfinzero.data.synthetic.names import Size, Stock
 from ktdeval_qfinzero.data.synthetic.prices import ACTIONS, Happening, Quotes
 from ktdeval_qfinzero.data.synthetic.wordings import Newsroom, choice, choose, dollars, fill, phrase, profit, sentiment, wordings
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, ContractRow, FloatArray, IntArray, Resolution, grouped
+from ktdeval_qfinzero.data.synthetic.corporate import Size
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
 from ktdeval_qfinzero.data.synthetic.grid import Grid, stream, volume_shape
-from ktdeval_qfinzero.data.synthetic.names import Size
 from ktdeval_qfinzero.data.synthetic.option_prices import (
     Contracts,
     Terms,

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ktdeval_qfinzero.data.rows import TENOR_YEARS, BorrowRow, FloatArray, RateRow, SymbolRow
-from ktdeval_qfinzero.data.synthetic.corporate import Life, live, log_factor
+from ktdeval_qfinzero.data.synthetic.corporate import SECTORS, Coin, Life, Size, Stock, live, log_factor
 from ktdeval_qfinzero.data.synthetic.earnings import Report, draw_reports
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape, Moves, Shock, Traded, combine, draw_moves, make_tape, with_shocks
 from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, stream
 from ktdeval_qfinzero.data.synthetic.macro import Reading, policy_rate, rate_changes
-from ktdeval_qfinzero.data.synthetic.names import SECTORS, Coin, Size, Stock
 from ktdeval_qfinzero.data.synthetic.wordings import wordings
 from ktdeval_qfinzero.moments import DAY, day_start
 

@@ -6,8 +6,6 @@ import re
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 
-import numpy as np
-
 from ktdeval_qfinzero.errors import conflict, invalid
 
 SECOND = 1_000_000_000
@@ -63,11 +61,6 @@ def day_start(day: date) -> int:
 def day_of(ns: int) -> date:
     """The calendar day in UTC of a moment."""
     return _EPOCH + timedelta(days=ns // DAY)
-
-
-def as_datetime64(day: date) -> np.datetime64:
-    """The day as numpy has it."""
-    return np.datetime64(day, "D")
 
 
 def _day(text: str) -> date | None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.errors import ServiceError, invalid
-from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_start
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
 
 FIRST, LAST = date(2015, 1, 1), date(2035, 12, 31)  #: Reach of calendars; those that are known for fewer years end before
 _EARLY_TRADING = 330 * MINUTE
@@ -38,8 +38,8 @@ class TradingHours:
 
     def row_of(self, day: date) -> int | None:
         """Row of a trading day; None on a day without a session."""
-        row = int(np.searchsorted(self.days, as_datetime64(day)))
-        return row if row < len(self.days) and self.days[row] == as_datetime64(day) else None
+        row = int(np.searchsorted(self.days, np.datetime64(day)))
+        return row if row < len(self.days) and self.days[row] == np.datetime64(day) else None
 
     def day(self, row: int) -> date:
         """The day of a row."""
@@ -74,9 +74,9 @@ class TradingHours:
 
     def last_expiry_session(self, expiry: date) -> date:
         """The last trading day up to an expiry. Raises ServiceError: `invalid_argument`: outside the calendar."""
-        if as_datetime64(expiry) > self.days[-1]:
+        if np.datetime64(expiry) > self.days[-1]:
             raise self._out_of_reach()
-        return self._day_in_reach(int(np.searchsorted(self.days, as_datetime64(expiry), side="right")) - 1)
+        return self._day_in_reach(int(np.searchsorted(self.days, np.datetime64(expiry), side="right")) - 1)
 
     def _day_in_reach(self, row: int) -> date:
         if not 0 <= row < len(self.days):

@@ -25,7 +25,7 @@ from ktdeval_qfinzero.data.rows import (
     SymbolRow,
     Tags,
 )
-from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_of
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 
@@ -108,7 +108,7 @@ class View:
         """The span without what can't be complete: nothing later is even asked for."""
         if resolution == "minute":
             return Span(span.start_ns, min(span.end_ns, self.as_of_ns - MINUTE + 1))
-        after = as_datetime64(self.last_day(asset_class) + timedelta(days=1)).astype("datetime64[ns]").astype(np.int64)
+        after = np.datetime64(self.last_day(asset_class) + timedelta(days=1)).astype("datetime64[ns]").astype(np.int64)
         return Span(span.start_ns, min(span.end_ns, int(after)))
 
     def _known(self, asset_class: AssetClass, resolution: Resolution, bars: Bars) -> Bars:

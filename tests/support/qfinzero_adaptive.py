@@ -19,7 +19,7 @@ from scipy import stats
 
 from ktdeval_qfinzero.data.rows import Bars, Dataset
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start, moment_text
+from ktdeval_qfinzero.moments import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.pmb import commands as broker_commands
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
@@ -46,7 +46,7 @@ class Walk:
 
 def walk(seed: int, days: int) -> Walk:
     rng, hours = np.random.default_rng([77, seed]), trading_hours()
-    row = int(np.searchsorted(hours.days, as_datetime64(FIRST)))
+    row = int(np.searchsorted(hours.days, np.datetime64(FIRST)))
     price = 100 * 10_000
     before = np.array([[day_start(hours.day(row - 1))], *[[price]] * 4])
     tables: dict[str, list[np.ndarray]] = {"minute": [], "day": [before]}

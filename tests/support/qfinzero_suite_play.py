@@ -19,7 +19,7 @@ from ktdeval.yamlio import load_yaml
 from ktdeval_builtin.react import ReactAgent
 from ktdeval_qfinzero.benchmark.draws import Facts
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Call, Draft, Item, Step, resolved
-from ktdeval_qfinzero.benchmark.templates import IDS, Identity, Template, item_of, opening, order
+from ktdeval_qfinzero.benchmark.templates import IDS, Template, item_of, opening, order
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.suite.config import SuiteConfig
@@ -40,7 +40,7 @@ def world() -> Dataset:
 
 def _make(draft: Draft, suite: Any, number: int, category: str) -> Item:
     template = Template(name=category, category=category, difficulty="easy" if number < 3 else "hard")
-    return item_of(draft, template, Identity(suite, f"{suite}-{number}", world().info.default_as_of_ns))
+    return item_of(draft, template, suite, f"{suite}-{number}", world().info.default_as_of_ns)
 
 
 @cache

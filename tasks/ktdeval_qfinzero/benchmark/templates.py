@@ -8,7 +8,6 @@ can't be done.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -195,22 +194,13 @@ _OWN_IDS: dict[tuple[str, JsonValue], str] = {("account_id", ACCOUNT): "{account
 """Ids that the instruction names: copying them earns nothing, so that gold has placeholders, as in the public tasks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Identity of an item that a draft becomes."""
-
-    suite: Suite  #: `calling` or `planning`
-    id: str  #: of the item
-    as_of_ns: int  #: the moment that its facts are of
-
-
-def item_of(draft: Draft, template: Template, identity: Identity) -> Item:
-    """Make a draft of a template an item."""
-    step_ids = [f"s{number}" if identity.suite == "planning" else None for number in range(1, max(len(draft.steps), 1) + 1)]
+def item_of(draft: Draft, template: Template, suite: Suite, item_id: str, as_of_ns: int) -> Item:
+    """Make a draft of a template an item; `as_of_ns`: the moment that its facts are of."""
+    step_ids = [f"s{number}" if suite == "planning" else None for number in range(1, max(len(draft.steps), 1) + 1)]
     calls = tuple(_gold_call(step, step_id) for step, step_id in zip(draft.steps, step_ids, strict=False))
     task = GoldTask(
-        id=identity.id,
-        suite=identity.suite,
+        id=item_id,
+        suite=suite,
         category=template.category,
         difficulty=template.difficulty,
         instruction=draft.instruction,
@@ -219,7 +209,7 @@ def item_of(draft: Draft, template: Template, identity: Identity) -> Item:
     )
     empty = frozenset(number for number, step in enumerate(draft.steps) if step.may_be_empty)
     gold = tuple(step.call for step in draft.steps)
-    return Item(task, template.name, identity.as_of_ns, draft.setup, gold, empty, draft.attempt)
+    return Item(task, template.name, as_of_ns, draft.setup, gold, empty, draft.attempt)
 
 
 def _gold_call(step: Step, step_id: str | None) -> GoldCall:
@@ -257,7 +247,7 @@ def make_items(dataset: Dataset, suite: Suite, seed: int) -> tuple[Item, ...]:
     items = []
     for number, chosen in enumerate(order, 1):
         template, draft, as_of_ns = drafts[chosen]
-        items.append(item_of(draft, template, Identity(suite, f"{_PREFIX[suite]}-{number:04d}", as_of_ns)))
+        items.append(item_of(draft, template, suite, f"{_PREFIX[suite]}-{number:04d}", as_of_ns))
     return tuple(items)
 
 

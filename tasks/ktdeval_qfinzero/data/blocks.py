@@ -130,7 +130,7 @@ def blocks_of(prices: PriceRows, problems: Problems) -> Iterator[tuple[BarFile, 
     """Yield the bars of each file. Series that can't be cut into files are left out and become problems."""
     groups: dict[tuple[AssetClass, Resolution, str], list[BarKey]] = {}
     for key in sorted(prices.bar_table):
-        owner = _owner(key)
+        owner = owner_of(key[0], key[1])
         if owner is None:
             problems.add(f"{key[0]} {key[2]} bars of {key[1][:40]!r}: expected {_EXPECTED_SYMBOL[key[0] == 'option']}")
         else:
@@ -153,9 +153,8 @@ _EXPECTED_SYMBOL = ("a ticker in capitals", "an OPRA symbol")
 _KINDS = {name: np.dtype(np.float64 if name == "volume" else np.int64) for name in BAR_COLUMNS}
 
 
-def _owner(key: BarKey) -> str | None:
+def owner_of(asset_class: AssetClass, symbol: str) -> str | None:
     """Return the ticker by which the files of bars are named; None if the symbol is malformed."""
-    asset_class, symbol, _ = key
     if asset_class == "option":
         contract = read_contract(symbol)
         return contract.underlying if contract else None

@@ -32,7 +32,7 @@ from ktdeval_qfinzero.data.layout import (
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.data.update import strays_of
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.moments import DAY, as_datetime64, day_of, day_start
+from ktdeval_qfinzero.moments import DAY, day_of, day_start
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, TradingHours
 
 _SILENT = 20  #: Trading days without bars at the end of a dataset after which a stock is taken to have ended
@@ -167,9 +167,9 @@ def _symbol_warnings(read: _Read) -> Iterator[Finding]:
             yield Finding("warning", "tables/symbols", f"{row.symbol}: has_options is {row.has_options}, contracts say otherwise")
     ended = {row.symbol for row in read.tables["deals"]}
     lasts = {symbol: day_of(last_ns) for (asset_class, symbol), (_, last_ns) in read.reaches.items() if asset_class == "stock"}
-    end = np.searchsorted(read.hours.days, as_datetime64(max(lasts.values(), default=FIRST)))
+    end = np.searchsorted(read.hours.days, np.datetime64(max(lasts.values(), default=FIRST)))
     for symbol, day in sorted(lasts.items()):
-        if symbol not in ended and end - np.searchsorted(read.hours.days, as_datetime64(day)) > _SILENT:
+        if symbol not in ended and end - np.searchsorted(read.hours.days, np.datetime64(day)) > _SILENT:
             words = "no row says what a share became: the broker keeps what is held at its last price"
             yield Finding("warning", "tables/deals", f"{symbol} has no bars after {day}, and {words}")
 

@@ -29,9 +29,7 @@ from ktdeval_qfinzero.data.rows import (
     Bars,
     ContractRow,
     DatasetInfo,
-    EventRow,
     Market,
-    NewsRow,
     PriceRows,
     RateRow,
     Release,
@@ -274,16 +272,6 @@ _NO_DAY = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
-    """Rows that were read from files, all of them sound. `events, news`: calendar and articles."""
-
-    prices: PriceRows  #: bars and small tables
-    events: tuple[EventRow, ...]
-    news: tuple[NewsRow, ...]
-    report: IngestReport  #: what was read
-
-
-@dataclass(frozen=True, slots=True)
 class IngestReport:
     """Report of what was read."""
 
@@ -293,11 +281,12 @@ class IngestReport:
     notes: tuple[str, ...] = ()  #: changes that were made to values of the files
 
 
-def read_files(spec: IngestSpec, base: Path, *, is_new: bool = False) -> Ingested:
-    """Read everything that a spec names; its paths are relative to `base`. `is_new`: symbols may be made of the bars. Raises
-    DatasetRefused: rows that are wrong, with file, line and field; all of them counted; ConfigError: there is no such file, or the
-    spec contradicts itself.
+def read_files(spec: IngestSpec, base: Path, *, is_new: bool = False) -> tuple[Addition, IngestReport]:
+    """Read everything that a spec names, its paths relative to `base`: sound rows, and what was read. `is_new`: symbols may be made
+    of the bars. Raises DatasetRefused: rows that are wrong, with file, line and field; all counted; ConfigError: there is no
+    such file, or the spec contradicts itself.
     """
+    moment = _default_as_of(spec)
     problems = Problems()
     bars = BarReader(base, problems, spec.round)
     for source in spec.bars:
@@ -324,7 +313,7 @@ def read_files(spec: IngestSpec, base: Path, *, is_new: bool = False) -> Ingeste
     prices = PriceRows(table_of_bars, *(rows.rows(name) for name, table in TABLES.items() if table.own))
     prices = replace(prices, symbol_rows=symbols) if symbols else prices
     report = IngestReport((*bars.files, *rows.files), counts, bars.duplicates + rows.duplicates, tuple(notes))
-    return Ingested(prices, tuple(rows.rows("events")), tuple(rows.rows("news")), report)
+    return Addition(prices, rows.rows("events"), rows.rows("news"), moment), report
 
 
 def _symbols_of(table: Mapping[BarKey, Bars], units: Mapping[tuple[AssetClass, str], float]) -> tuple[SymbolRow, ...]:
@@ -346,17 +335,15 @@ def ingest_dataset(spec: IngestSpec, base: Path, folder: Path) -> tuple[DatasetI
     if not re.fullmatch("[A-Z]{3,8}", spec.currency):
         raise ConfigError(f"currency: expected a code such as USD, CNY or USDT, was {spec.currency!r}")
     trading_hours(spec.calendar)
-    ingested = read_files(spec, base, is_new=True)
+    rows, report = read_files(spec, base, is_new=True)
     info = DatasetInfo(spec.name, spec.synthetic, "", _NO_DAY, _NO_DAY, _NO_DAY, _NO_DAY, moment, spec.calendar, spec.currency)
-    return save_dataset(folder, ingested.prices, ingested.events, ingested.news, info), ingested.report
+    return save_dataset(folder, rows.prices, rows.events, rows.news, info), report
 
 
 def ingest_update(spec: IngestSpec, base: Path, folder: Path, *, replace: bool = False) -> tuple[UpdateReport, IngestReport]:
     """Add everything that a spec names to a dataset folder; raises what `read_files` and `update_dataset` do."""
-    moment = _default_as_of(spec)
-    ingested = read_files(spec, base)
-    addition = Addition(ingested.prices, ingested.events, ingested.news, moment)
-    return update_dataset(folder, addition, replace=replace), ingested.report
+    rows, report = read_files(spec, base)
+    return update_dataset(folder, rows, replace=replace), report
 
 
 def _default_as_of(spec: IngestSpec) -> int | None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from cachetools import LRUCache, cachedmethod
 
 from ktdeval_qfinzero.data.bar_files import Block, FileIndex, Group, cut, join, read_group, read_index, within_int64
+from ktdeval_qfinzero.data.blocks import owner_of
 from ktdeval_qfinzero.data.layout import Manifest, Part, TableName, load_manifest, table_key, table_of
 from ktdeval_qfinzero.data.rows import (
     BAR_COLUMNS,
@@ -36,11 +37,9 @@ from ktdeval_qfinzero.data.rows import (
     Span,
     SplitRow,
     SymbolRow,
-    empty_bars,
 )
 from ktdeval_qfinzero.data.tables import TABLES
 from ktdeval_qfinzero.errors import ServiceError
-from ktdeval_qfinzero.instruments import read_contract
 
 CACHE_BYTES = 256 << 20
 _BYTES_OF_BAR = 56
@@ -87,14 +86,8 @@ class ParquetPrices:
         """Bars that start in the span; empty for an unknown symbol. NOT cut: only `View` and the broker's engine call this. Raises
         ServiceError: `unavailable`.
         """
-        owner = symbol
-        if asset_class == "option":
-            contract = read_contract(symbol)
-            if contract is None:
-                return empty_bars()
-            owner = contract.underlying
         pieces = []
-        for part in self._years.get((asset_class, owner, resolution), ()):
+        for part in self._years.get((asset_class, owner_of(asset_class, symbol) or "", resolution), ()):
             for block in self._blocks_of(part, span, symbol):
                 index = bisect_left(block.symbols, symbol)
                 if index < len(block.symbols) and block.symbols[index] == symbol:

@@ -19,7 +19,6 @@ import numpy as np
 from ktdeval_qfinzero.data.rows import DealRow, DividendRow, SplitRow
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.instruments import CONTRACT_SIZE, OptionContract, read_contract
-from ktdeval_qfinzero.moments import as_datetime64
 from ktdeval_qfinzero.pmb.holding_events import (
     DividendPaid,
     EndTerms,
@@ -280,7 +279,7 @@ class Charges:
 
 def settlement_day(hours: TradingHours, trade_day: date) -> date:
     """T+1 (SEC Rule 15c6-1, since 28 May 2024): the first trading day after that of the trade."""
-    return hours.day(int(np.searchsorted(hours.days, as_datetime64(trade_day), side="right")))
+    return hours.day(int(np.searchsorted(hours.days, np.datetime64(trade_day), side="right")))
 
 
 def debit_e4(account: Account, marks: Mapping[str, int]) -> int:

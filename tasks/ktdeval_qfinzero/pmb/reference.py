@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
 from ktdeval_qfinzero.data.rows import AssetClass, Bars, BorrowRow, Dataset, DealRow, DividendRow, Resolution, Span, SplitRow
 from ktdeval_qfinzero.instruments import OptionContract, read_contract
-from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start
 from ktdeval_qfinzero.pmb.day_events import adjusted_contract
 from ktdeval_qfinzero.pmb.values import Instrument
 from ktdeval_qfinzero.trading_hours import TradingHours
@@ -134,7 +134,7 @@ class Reference:
         """Close of a bar as the corporate actions up to a moment leave it, also where it is ex of those at the open that comes."""
         hours, start_ns, price_e4 = self.hours, int(bar.start_ns[0]), int(bar.close_e4[0])
         if resolution == "day":
-            first = int(np.searchsorted(hours.days, as_datetime64(day_of(start_ns)), side="right"))
+            first = int(np.searchsorted(hours.days, np.datetime64(day_of(start_ns)), side="right"))
         else:
             first = int(np.searchsorted(hours.close_ns, start_ns, side="right"))
             first += first < len(hours.days) and start_ns >= hours.ex_ns(first)
@@ -150,7 +150,7 @@ class Reference:
     def _effective_row(self, ex_day: date) -> int:
         """Row of the trading day at whose open an action takes effect: the ex-day, or the first one after it."""
         days = self.hours.days
-        return min(int(np.searchsorted(days, as_datetime64(ex_day))), len(days) - 1)
+        return min(int(np.searchsorted(days, np.datetime64(ex_day))), len(days) - 1)
 
     def _effective(self, ex_day: date) -> date:
         return self.hours.day(self._effective_row(ex_day))

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval_qfinzero.data.rows import E4, AssetClass, Bars, FloatArray, IntArray, Resolution, Span, grouped
-from ktdeval_qfinzero.moments import MINUTE, as_datetime64, day_start, moment_text
+from ktdeval_qfinzero.moments import MINUTE, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq import columns, types
 from ktdeval_qfinzero.upq.columns import Rows, indicator_columns, read_indicators
@@ -73,7 +73,7 @@ def factors(events: Sequence[Adjustment], start_ns: IntArray, resolution: Resolu
 def _ex_session(view: View, ex_day: date) -> tuple[date, int] | None:
     """First session without the event, and from when on minutes are without it; None where it has not opened yet."""
     hours = view.hours
-    row = int(np.searchsorted(hours.days, as_datetime64(ex_day)))
+    row = int(np.searchsorted(hours.days, np.datetime64(ex_day)))
     if row == len(hours.days) or hours.open_ns[row] > view.as_of_ns:
         return None
     return hours.day(row), hours.ex_ns(row)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, FloatArray, IntArray, RateRow, Span
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_of, day_start
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start
 from ktdeval_qfinzero.upq import pricing
 from ktdeval_qfinzero.upq.types import PriceField
 from ktdeval_qfinzero.view import View
@@ -160,7 +160,7 @@ def _dividends(view: View, quotes: Quotes, expiry_ns: IntArray, curves: Curves) 
     hours = view.hours
     total = np.zeros(len(quotes.contracts))
     for row in view.dividends(quotes.underlying):
-        session = int(np.searchsorted(hours.days, as_datetime64(row.ex_day)))
+        session = int(np.searchsorted(hours.days, np.datetime64(row.ex_day)))
         if session == len(hours.days):
             continue
         ex_ns = int(hours.open_ns[session])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from operator import attrgetter
+from typing import TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, AssetClass, Bars, Resolution, Span, SymbolRow
+from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, AssetClass, Bars, DividendRow, Resolution, Span, SplitRow, SymbolRow
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.schemas import read_cursor, write_cursor
 from ktdeval_qfinzero.upq import types
@@ -19,6 +21,7 @@ _LENGTHS = {"M": "month", "Y": "year"}
 _NAMES: Mapping[Resolution, str] = {"day": "daily", "minute": "minute"}
 _LOOK_BACK_DAYS = (7, 70)  #: The newest bar is looked for in the last days of the data, before all of it is read
 
+_Row = TypeVar("_Row", DividendRow, SplitRow)
 Instruments = Mapping[AssetClass, Mapping[str, frozenset[str]]]
 """Asset class -> symbol of a stock or coin -> itself, or the contracts on it."""
 
@@ -40,28 +43,31 @@ def rates_query(view: View, given: types.DaysOfRates) -> types.Rates:
 
 def dividends_query(view: View, given: types.ExDays) -> types.Dividends:
     """Cash dividends declared so far, by ex-day."""
-    first, last = read_days(given.start, given.end)
-    listed, unknown = _known_stocks(view, read_tickers(given.tickers))
+    found, unknown = _of_ex_days(view, given, view.dividends, ("ex_day", "declared_ns", "amount_e4"))
     rows = [
-        types.DividendShown(ticker, str(row.ex_day), str(row.pay_day), row.amount_e4 / E4, moment_text(row.declared_ns))
-        for ticker in listed
-        for row in sorted(view.dividends(ticker), key=lambda row: (row.ex_day, row.declared_ns, row.amount_e4))
-        if first <= row.ex_day <= last
+        types.DividendShown(row.symbol, str(row.ex_day), str(row.pay_day), row.amount_e4 / E4, moment_text(row.declared_ns))
+        for row in found
     ]
     return types.Dividends(as_of_ts=moment_text(view.as_of_ns), dividends=rows, unknown=unknown)
 
 
 def splits_query(view: View, given: types.ExDays) -> types.Splits:
     """Stock splits announced so far, by ex-day."""
-    first, last = read_days(given.start, given.end)
-    listed, unknown = _known_stocks(view, read_tickers(given.tickers))
-    rows = [
-        types.SplitShown(ticker, str(row.ex_day), row.new, row.old, moment_text(row.announced_ns))
-        for ticker in listed
-        for row in sorted(view.splits(ticker), key=lambda row: (row.ex_day, row.announced_ns, row.new, row.old))
-        if first <= row.ex_day <= last
-    ]
+    found, unknown = _of_ex_days(view, given, view.splits, ("ex_day", "announced_ns", "new", "old"))
+    rows = [types.SplitShown(row.symbol, str(row.ex_day), row.new, row.old, moment_text(row.announced_ns)) for row in found]
     return types.Splits(as_of_ts=moment_text(view.as_of_ns), splits=rows, unknown=unknown)
+
+
+def _of_ex_days(
+    view: View, given: types.ExDays, read: Callable[[str], Sequence[_Row]], order: tuple[str, ...]
+) -> tuple[list[_Row], list[str]]:
+    """Rows of the stocks and ex-days asked for, by stock and then in an order of fields; and the tickers that are no stock's."""
+    first, last = read_days(given.start, given.end)
+    tickers = read_tickers(given.tickers)
+    stocks = {row.symbol for row in view.symbols() if row.asset_class == "stock"}
+    by_stock = (sorted(read(ticker), key=attrgetter(*order)) for ticker in tickers if ticker in stocks)
+    rows = [row for of_stock in by_stock for row in of_stock if first <= row.ex_day <= last]
+    return rows, [ticker for ticker in tickers if ticker not in stocks]
 
 
 def symbols_list(view: View, given: types.SymbolsQuery) -> types.Symbols:
@@ -85,11 +91,6 @@ def _symbol(view: View, row: SymbolRow) -> types.SymbolShown:
     asset_class: types.ListedClass = "crypto" if row.asset_class == "crypto" else "stock"
     has_options = row.has_options and len(view.contracts(row.symbol)) > 0
     return types.SymbolShown(row.symbol, asset_class, row.name, row.sector, has_options, moment_text(row.listed_ns))
-
-
-def _known_stocks(view: View, tickers: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    stocks = {row.symbol for row in view.symbols() if row.asset_class == "stock"}
-    return [ticker for ticker in tickers if ticker in stocks], [ticker for ticker in tickers if ticker not in stocks]
 
 
 def freshness(view: View, given: types.Nothing) -> types.Freshness:  # noqa: ARG001 - all functions of operations take both

@@ -25,11 +25,12 @@ from ktdeval.fields import build
 from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
-from ktdeval_qfinzero.data.ingest import Ingested, ingest_dataset, ingest_update, read_files
+from ktdeval_qfinzero.data.ingest import IngestReport, ingest_dataset, ingest_update, read_files
 from ktdeval_qfinzero.data.ingest_bars import moments, prices_e4
 from ktdeval_qfinzero.data.ingest_files import LONGEST_LINE, sources_of
 from ktdeval_qfinzero.data.ingest_spec import IngestSpec, load_spec
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
+from ktdeval_qfinzero.data.update import Addition
 from ktdeval_qfinzero.moments import moment_text, parse_moment
 from qfinzero_store_play import equal_bars
 from qfinzero_world import at, small_dataset, small_prices
@@ -64,7 +65,7 @@ def problems_of(base: Path, spec: IngestSpec) -> list[str]:
     return list(caught.value.problems)
 
 
-def read_days(base: Path, text: str, **more: Any) -> Ingested:
+def read_days(base: Path, text: str, **more: Any) -> tuple[Addition, IngestReport]:
     write(base, day__csv=text)
     return read_files(spec_of(bars=[stock_days(**more)]), base)
 
@@ -195,7 +196,7 @@ def test_prices_and_volumes_of_parts_are_those_of_decimals(unit: Decimal, price:
     rows = [f"2025-01-0{day},{price},{price},{price},{price},{amount:f}" for day, amount in ((6, whole * unit), (7, volume))]
     with TemporaryDirectory() as folder:
         text = "\n".join(["time,open,high,low,close,volume", *rows, ""])
-        table = read_days(Path(folder), text, symbol="BTC-USD", unit=float(unit)).prices.bar_table
+        table = read_days(Path(folder), text, symbol="BTC-USD", unit=float(unit))[0].prices.bar_table
     bars = table["stock", "BTC-USD", "day"]
     assert bars.volume.tolist() == [whole, int(volume / unit)]
     assert bars.close_e4.tolist() == [int((price * unit * 10_000).quantize(Decimal(1), ROUND_HALF_EVEN))] * 2
@@ -216,7 +217,7 @@ def test_a_float_from_another_program_is_told_not_trimmed(tmp_path: Path) -> Non
         "day.csv:2: high: expected dollars with at most four decimals, such as 101.25 (`round: true` rounds them), "
         "was '101.50000000000001'"
     ]
-    read = read_files(spec_of(bars=[stock_days()], round=True), tmp_path)
+    read, _ = read_files(spec_of(bars=[stock_days()], round=True), tmp_path)
     assert read.prices.bar_table["stock", "AVLN", "day"].high_e4.tolist() == [1_015_000]
 
 
@@ -251,7 +252,7 @@ def test_a_days_bar_may_begin_at_midnight_elsewhere(tmp_path: Path) -> None:
     winter, summer = at("2025-01-06T05:00:00Z"), at("2025-07-07T04:00:00Z")
     text = "ticker,volume,open,close,high,low,window_start,transactions\n"
     text += f"AVLN,1000,100,101,101.5,99.25,{winter},7\nAVLN,1000,100,101,101.5,99.25,{summer},7\n"
-    read = read_days(tmp_path, text, day_zone="America/New_York")
+    read, _ = read_days(tmp_path, text, day_zone="America/New_York")
     assert read.prices.bar_table["stock", "AVLN", "day"].start_ns.tolist() == [at("2025-01-06"), at("2025-07-07")]
     assert "day.csv:2: time: expected a bar's start: midnight in UTC of its date" in problems_of(
         tmp_path, spec_of(bars=[stock_days()])
@@ -294,8 +295,8 @@ def test_lines_that_are_no_rows_are_named_and_do_not_shift_the_others(tmp_path: 
 
 
 def test_the_same_row_twice_is_taken_once_and_counted(tmp_path: Path) -> None:
-    read = read_days(tmp_path, HEADER + DAY_BAR + DAY_BAR.replace("-06", "-03") + DAY_BAR)
-    assert read.report.duplicates == 1
+    read, report = read_days(tmp_path, HEADER + DAY_BAR + DAY_BAR.replace("-06", "-03") + DAY_BAR)
+    assert report.duplicates == 1
     assert read.prices.bar_table["stock", "AVLN", "day"].start_ns.tolist() == [at("2025-01-03"), at("2025-01-06")]
 
 
@@ -319,7 +320,7 @@ GOOD = beside(__file__)["good_rows"]
 def test_a_good_row_is_read_and_a_bad_field_of_it_is_named(tmp_path: Path) -> None:
     for kind, row in GOOD.items():
         write(tmp_path, **{f"{kind}__json": json.dumps([row])})
-        assert read_files(spec_of(**{kind: [{"file": f"{kind}.json"}]}), tmp_path).report.rows == {kind: 1}
+        assert read_files(spec_of(**{kind: [{"file": f"{kind}.json"}]}), tmp_path)[1].rows == {kind: 1}
     for kind, change, expected in beside(__file__)["bad_fields"][1:]:
         change = {name: "x" * 501 if value == "501 characters" else value for name, value in change.items()}
         write(tmp_path, **{f"{kind}__jsonl": f"{json.dumps(GOOD[kind])}\n\n{json.dumps(GOOD[kind] | change)}\n"})
@@ -334,7 +335,7 @@ def test_lists_and_objects_stand_in_csv_as_json_or_with_semicolons(tmp_path: Pat
         "releases": '[{"available": "2025-01-15T13:30:00Z", "values": {"actual": 2.9}}]',
     }
     write(tmp_path, events__csv=to_csv([row]))
-    (event,) = read_files(spec_of(events=[{"file": "events.csv"}]), tmp_path).events
+    (event,) = read_files(spec_of(events=[{"file": "events.csv"}]), tmp_path)[0].events
     assert (event.tickers, event.expected) == (("AVLN", "BRKT"), {"consensus": 2.8, "count": 3})
     assert (event.releases[0].values, event.source) == ({"actual": 2.9}, "mine")
 
@@ -370,21 +371,21 @@ def test_a_file_that_can_not_be_read_or_a_line_without_end_is_a_problem(tmp_path
 
 
 def test_packed_and_json_bars_are_the_same_bars(tmp_path: Path) -> None:
-    plain = read_days(tmp_path, HEADER + DAY_BAR).prices.bar_table["stock", "AVLN", "day"]
+    plain = read_days(tmp_path, HEADER + DAY_BAR)[0].prices.bar_table["stock", "AVLN", "day"]
     (tmp_path / "day.csv.gz").write_bytes(gzip.compress((HEADER + DAY_BAR).encode()))
     (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbf" + (HEADER + DAY_BAR).replace("\n", "\r\n").encode())
     row = {"symbol": "AVLN", "time": "2025-01-06", "open": 100, "high": 101.5, "low": "99.25", "close": 101.0, "volume": 1e3,
            "transactions": 7}  # fmt: skip
     write(tmp_path, day__jsonl=json.dumps(row) + "\n", day__json=json.dumps([row]))
     for name in ("day.csv.gz", "bom.csv", "day.jsonl", "day.json"):
-        read = read_files(spec_of(bars=[stock_days(name)]), tmp_path)
+        read, _ = read_files(spec_of(bars=[stock_days(name)]), tmp_path)
         assert equal_bars(read.prices.bar_table["stock", "AVLN", "day"], plain), name
 
 
 def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
     text = "sym,date,o,high,low,close,volume,vwap\nAVLN,2025-01-06,100,101.5,99.25,101,1000,100.7\n"
     mapped = {"symbol": "sym", "open": "o"}
-    read = read_days(tmp_path, text, columns=mapped, ignore=["vwap"])
+    read, _ = read_days(tmp_path, text, columns=mapped, ignore=["vwap"])
     assert read.prices.bar_table["stock", "AVLN", "day"].transactions.tolist() == [0]
     assert problems_of(tmp_path, spec_of(bars=[stock_days(columns=mapped)])) == [
         "day.csv:1: 'vwap': no such field; map it under columns, or name it under ignore"
@@ -401,7 +402,7 @@ def test_columns_are_mapped_ignored_or_refused(tmp_path: Path) -> None:
 
 def test_a_symbol_may_be_said_once_for_a_file(tmp_path: Path) -> None:
     text = (HEADER + DAY_BAR).replace("symbol,", "").replace("AVLN,", "")
-    assert list(read_days(tmp_path, text, symbol="BRK.B").prices.bar_table) == [("stock", "BRK.B", "day")]
+    assert list(read_days(tmp_path, text, symbol="BRK.B")[0].prices.bar_table) == [("stock", "BRK.B", "day")]
 
 
 # ---- specs

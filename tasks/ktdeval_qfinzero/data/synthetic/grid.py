@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval.errors import DataError
 from ktdeval.seeds import derive_seed
 from ktdeval_qfinzero.data.rows import FloatArray, IntArray
-from ktdeval_qfinzero.moments import DAY, MINUTE, as_datetime64, day_start
+from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
 
 SESSION_MINUTES, DAY_MINUTES = 390, 1440
@@ -64,7 +64,7 @@ class Grid:
 def session_grid(first: date, last: date) -> Grid:
     """Return the exchange's sessions in [first, last]. Raises DataError: fewer than two."""
     hours = trading_hours()
-    rows = np.flatnonzero((hours.days >= as_datetime64(first)) & (hours.days <= as_datetime64(last)))
+    rows = np.flatnonzero((hours.days >= np.datetime64(first)) & (hours.days <= np.datetime64(last)))
     if len(rows) < 2:
         raise DataError(f"synthetic market: fewer than two trading days in {first} … {last}; choose a longer range")
     days = tuple(hours.day(int(row)) for row in rows)
@@ -81,7 +81,7 @@ def calendar_grid(first: date, last: date) -> Grid:
 def shift_sessions(day: date, count: int = 0) -> date:
     """Return the session `count` after (before, where negative) the first one on or after `day`."""
     hours = trading_hours()
-    return hours.day(int(np.searchsorted(hours.days, as_datetime64(day))) + count)
+    return hours.day(int(np.searchsorted(hours.days, np.datetime64(day))) + count)
 
 
 def session_before(day: date) -> date:

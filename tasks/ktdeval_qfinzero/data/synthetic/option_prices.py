@@ -18,7 +18,6 @@ from ktdeval_qfinzero.data.rows import ContractRow, DividendRow, FloatArray, Int
 from ktdeval_qfinzero.data.synthetic.engine import volatility_path
 from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, session_before, shift_sessions
 from ktdeval_qfinzero.instruments import OptionContract
-from ktdeval_qfinzero.moments import as_datetime64
 
 _STEPS = ((30.0, 0.5), (75.0, 1.0), (150.0, 2.5), (400.0, 5.0))
 _WEEKLY = (28, 7)
@@ -84,7 +83,7 @@ def list_contracts(ticker: str, grid: Grid, reference: FloatArray) -> Contracts:
         np.repeat(np.concatenate([listed for _, _, listed in parts]), 2),
         np.minimum(end_row, len(grid) - 1),
         end_row,
-        np.repeat(np.array([as_datetime64(expiry.day) for expiry, _, _ in parts]), counts),
+        np.repeat(np.array([np.datetime64(expiry.day) for expiry, _, _ in parts]), counts),
     )
 
 
@@ -162,7 +161,7 @@ def dividends_before(
     day = np.array(grid.days, dtype="datetime64[D]")[row]
     value = np.zeros(len(row))
     for dividend in dividends:
-        ex_day = as_datetime64(dividend.ex_day)
+        ex_day = np.datetime64(dividend.ex_day)
         counts = (day < ex_day) & (ex_day <= last_day) & (dividend.declared_ns <= grid.close_ns[row])
         years = (ex_day - day).astype(np.float64) / 365.0
         value += np.where(counts, dividend.amount_e4 / 1e4 * np.exp(-rate * years), 0.0)

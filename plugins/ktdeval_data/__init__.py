@@ -4,8 +4,11 @@ and placebos of any of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import maker
+from ktdeval.lazy import later, maker
 
 
 @hookimpl
@@ -27,39 +30,40 @@ def ktdeval_data() -> list[Spec]:
     """
     from ktdeval_data import params
 
-    with_truth, fetched = maker("ktdeval_data.synthetic:make_with_files"), {"fetch": params.FETCH_LOCAL}
+    synthetic, placebo = (maker(f"ktdeval_data.{name}:make_with_files") for name in ("synthetic", "placebo"))
+    fetched = {"fetch": params.FETCH_LOCAL}
     return [
         Spec(
             "synthetic",
-            maker("ktdeval_data.synthetic:make_synthetic"),
+            lambda *given: synthetic(*given)[0],
             "a generated CSI300-like market with known factor returns, from a seed",
             params.SyntheticParams,
-            extra={"generated": True, "version": params.GENERATOR_VERSION, "make_with_files": with_truth},
+            extra={"generated": True, "version": params.GENERATOR_VERSION, "make_with_files": synthetic},
         ),
         *_twins(),
         Spec(
             "placebo",
-            maker("ktdeval_data.placebo:make_placebo"),
+            lambda *given: placebo(*given)[0],
             "a market like another one in which nobody can select: the same market and style returns, residuals under random signs",
             params.PlaceboParams,
-            extra={"make_with_files": maker("ktdeval_data.placebo:make_with_files")},
+            extra={"make_with_files": placebo},
         ),
         Spec(
             "long",
-            maker("ktdeval_data.long_table:make_long"),
+            _assembled("ktdeval_data.long_table:read_long"),
             "CSV or Parquet tables of bars, index levels, membership and industries, in any vendor's columns, codes and units",
             params.LongParams,
             extra={"read": maker("ktdeval_data.long_table:read_long")},
         ),
         Spec(
             "qlib",
-            maker("ktdeval_data.qlib_binary:make_qlib"),
+            _assembled("ktdeval_data.qlib_binary:read_qlib"),
             "a folder in Qlib's binary layout (calendars, instruments, features)",
             params.QlibParams,
             extra={"read": maker("ktdeval_data.qlib_binary:read_qlib")},
         ),
         *(
-            Spec(market, maker("ktdeval_data.fetch.market:make_fetched", market), summary, fields, extra=fetched)
+            Spec(market, _assembled("ktdeval_data.fetch.market:read_fetched", market), summary, fields, extra=fetched)
             for market, summary, fields in params.FETCHED
         ),
         Spec(
@@ -70,6 +74,12 @@ def ktdeval_data() -> list[Spec]:
             extra={**fetched, "pin": maker("ktdeval_data.fetch.hub:pinned")},
         ),
     ]
+
+
+def _assembled(reader: str, *first: str) -> Callable[..., Any]:
+    """Return the maker of a snapshot from the tables that a function `module:name` reads."""
+    read = maker(reader, *first)
+    return lambda params: later("ktdeval.api:assemble")()(read(params), params.repair)
 
 
 def _twins() -> list[Spec]:

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import (
@@ -23,7 +22,6 @@ from ktdeval.market import (
     Close,
     Documents,
     Instrument,
-    MarketSnapshot,
     MinuteBars,
     RawMarket,
     members_by_bars,
@@ -44,11 +42,6 @@ _FILES = ("bars", "benchmark", "members", "industry", "names", "splits", "minute
 _TIME = r"^((?:19|20)\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::00(?:\.0+)?)?)(Z|[+-]\d\d:?\d\d)?$"
 _FIX = "write 2024-01-02T10:31:00-05:00, or name the zone of times without one (--minutes-zone)"
 _OPEN_START, OPEN_END = np.datetime64("1900-01-01"), np.datetime64("2200-01-01")
-
-
-def make_long(params: LongParams) -> MarketSnapshot:
-    """Return a snapshot from CSV or Parquet tables."""
-    return assemble(read_long(params), params.repair)
 
 
 def read_long(params: LongParams) -> RawMarket:

@@ -35,11 +35,6 @@ CLOSE, OPEN = 0, 1
 """Indices of the two returns of a bar, both from the last close before: to the close, and to the open."""
 
 
-def make_placebo(params: PlaceboParams) -> MarketSnapshot:
-    """Return a placebo of another market, without an id."""
-    return make_with_files(params)[0]
-
-
 def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
     """Return a placebo, without an id, and `placebo.json` to store next to it.
 

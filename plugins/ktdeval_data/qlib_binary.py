@@ -12,20 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ktdeval.api import assemble
-from ktdeval.errors import DataError
-from ktdeval.market import DayArray, FloatArray, MarketSnapshot, RawMarket
+from ktdeval.errors import DataError, explained
+from ktdeval.market import DayArray, FloatArray, RawMarket
 from ktdeval_data.columns import index_code, normalise_codes, parse_days
 from ktdeval_data.instruments import read_listing
 from ktdeval_data.long_table import documents_of, read_names, renumbered, to_our_units
 from ktdeval_data.params import QlibParams
 
 _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
-
-
-def make_qlib(params: QlibParams) -> MarketSnapshot:
-    """Return a snapshot from a folder in Qlib's binary layout."""
-    return assemble(read_qlib(params), params.repair)
 
 
 def read_qlib(params: QlibParams) -> RawMarket:
@@ -115,11 +109,8 @@ def read_bin(path: Path | None, n_days: int) -> FloatArray:
     values = np.full(n_days, np.nan)
     if path is None:
         return values
-    try:
-        stored = np.fromfile(path, dtype="<f4")
-        size = path.stat().st_size
-    except OSError as error:
-        raise DataError(f"{path}: can't read: {error.strerror or error}") from error
+    with explained(f"{path}: can't read", kind=DataError):
+        stored, size = np.fromfile(path, dtype="<f4"), path.stat().st_size
     if not len(stored) or size % 4 or not stored[0] >= 0 or stored[0] != np.floor(stored[0]):
         raise DataError(f"{path}: not a Qlib field (float32 numbers, the first one an index into the calendar)")
     start, stop = int(stored[0]), int(stored[0]) + len(stored) - 1

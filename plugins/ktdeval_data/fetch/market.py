@@ -13,10 +13,9 @@ import click
 import numpy as np
 import pandas as pd
 
-from ktdeval.api import assemble
 from ktdeval.errors import DataError, UsageError
 from ktdeval.fields import near_matches
-from ktdeval.market import NO_INDEX, UNTIL_SILENT, Instrument, MarketSnapshot, RawMarket, members_by_bars, parse_day, parse_symbol
+from ktdeval.market import NO_INDEX, UNTIL_SILENT, Instrument, RawMarket, members_by_bars, parse_day, parse_symbol
 from ktdeval_data.columns import normalise_codes, parse_days, parse_flags, to_numbers
 from ktdeval_data.fetch.libraries import Akshare, Baostock, Ccxt, Yfinance
 from ktdeval_data.fetch.vendor import Answer, Answers, Request, Table, Transport, Vendor, plan, vendors
@@ -44,11 +43,6 @@ _MARKETS = {
     "us": _Market(-8, "", Instrument("stock", "USD", "us_equity")),
     "crypto": _Market(0, "", Instrument("crypto", "USD", "crypto_spot")),
 }
-
-
-def make_fetched(market: str, params: FetchParams) -> MarketSnapshot:
-    """Return a snapshot of `market` from a vendor. Raises DataError or UsageError: as of `read_fetched` and `assemble`."""
-    return assemble(read_fetched(market, params), params.repair)
 
 
 def read_fetched(market: str, params: FetchParams) -> RawMarket:

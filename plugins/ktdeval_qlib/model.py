@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from ktdeval.contracts import Window
-from ktdeval.errors import DataError, UsageError
+from ktdeval.errors import DataError, UsageError, explained
 from ktdeval.fields import user_path
 from ktdeval.jsonio import file_sha256, read_plain, sha256_hex
 from ktdeval.keyless import TopModel
@@ -91,18 +91,14 @@ class Trained(NamedTuple):
 def read_model(folder: Path) -> Trained:
     """Read a folder's description and check its files. Raises DataError: it is missing or malformed, or a file's hash differs."""
     path = folder / DESCRIPTION
-    try:
+    with explained(f"{path}: can't be read", "make one with `ktdeval train`", DataError):
         data = read_plain(path, _MOST_BYTES)
-    except OSError as error:
-        raise DataError(f"{path}: can't be read: {error.strerror or error}; make one with `ktdeval train`") from error
     content = decode_json(data, ModelFile, str(path), DataError)
     if content.model not in recipes():
         raise DataError(f"{path}: {content.model!r} is not a baseline of this version")
     for name, stated in content.files.items():
-        try:
+        with explained(f"{folder / name}: can't be read", "train the model again", DataError):
             actual = file_sha256(folder / name)
-        except OSError as error:
-            raise DataError(f"{folder / name}: can't be read: {error.strerror or error}; train the model again") from error
         if actual != stated:
             raise DataError(f"{folder / name}: SHA-256 is {actual[:12]}…, {DESCRIPTION} has {stated[:12]}…; train the model again")
     return Trained(content, sha256_hex(data))
@@ -110,10 +106,8 @@ def read_model(folder: Path) -> Trained:
 
 def read_log(folder: Path) -> TrainingLog:
     """Read a folder's log. Raises DataError."""
-    try:
+    with explained(f"{folder / LOG}: can't be read", kind=DataError):
         return decode_json(read_plain(folder / LOG), TrainingLog, str(folder / LOG), DataError)
-    except OSError as error:
-        raise DataError(f"{folder / LOG}: can't be read: {error.strerror or error}") from error
 
 
 class TrainedModel(TopModel):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.contracts import Window
-from ktdeval.errors import DataError, ProviderError, UsageError
+from ktdeval.errors import DataError, ProviderError, UsageError, explained
 from ktdeval.fields import user_path
 from ktdeval.harness import HoldRule, ModelRequest, Reply
 from ktdeval.jsonio import read_plain, sha256_hex
@@ -86,10 +86,8 @@ class Policy(NamedTuple):
 
 def read_policy(path: Path) -> Policy:
     """Read a policy. Raises DataError: no file, too large, malformed, layers that don't fit together, or a number out of range."""
-    try:
+    with explained(f"policy {path}: can't be read", "make one with `ktdeval rl train`", DataError):
         data = read_plain(path, MOST_BYTES)
-    except OSError as error:
-        raise DataError(f"policy {path}: can't be read: {error.strerror or error}; make one with `ktdeval rl train`") from error
     content = decode_json(data, PolicyFile, f"policy {path}", DataError)
     sizes = [content.lookback + 1, *map(len, content.biases)]
     rows = [[size] * outputs for size, outputs in pairwise(sizes)]

@@ -103,33 +103,29 @@ def recipes() -> MappingProxyType[str, Recipe]:
     )
 
 
-def make_estimator(recipe: Recipe, seed: int, rounds: int | None = None, threads: int = 1, device: Device = "cpu") -> Estimator:
-    """Return an untrained estimator. `rounds` replaces the published number of epochs, boosting rounds or steps. Raises UsageError:
-    a package is missing, CUDA is requested and absent, or a number is out of range.
-    """
-    if not 0 <= seed < 2**32:
-        raise UsageError(f"qlib/{recipe.name}: seed {seed} is out of range; give 0 to {2**32 - 1}")
-    if threads < 1 or (rounds is not None and rounds < 1):
-        raise UsageError(f"qlib/{recipe.name}: rounds and threads are whole numbers from 1")
-    if device not in get_args(Device):
-        raise UsageError(f"qlib/{recipe.name}: device {device!r} is unknown; give cpu or cuda")
-    return Estimator(recipe, seed, rounds, threads, device, _class_of(recipe, device))
-
-
 class Estimator:
     """Baseline to be trained: pyqlib's object, built anew by each `fit`, with controlled seeds, threads and temporary files.
 
     `model` is pyqlib's object (None before `fit`), `scores` its scores of each round on `train` and `valid`.
     """
 
-    def __init__(self, recipe: Recipe, seed: int, rounds: int | None, threads: int, device: Device, class_: Any) -> None:
+    def __init__(self, recipe: Recipe, seed: int, rounds: int | None = None, threads: int = 1, device: Device = "cpu") -> None:
+        """Make an untrained one. `rounds` replaces the published number of epochs, boosting rounds or steps. Raises UsageError: a
+        package is missing, CUDA is requested and absent, or a number is out of range.
+        """
+        if not 0 <= seed < 2**32:
+            raise UsageError(f"qlib/{recipe.name}: seed {seed} is out of range; give 0 to {2**32 - 1}")
+        if threads < 1 or (rounds is not None and rounds < 1):
+            raise UsageError(f"qlib/{recipe.name}: rounds and threads are whole numbers from 1")
+        if device not in get_args(Device):
+            raise UsageError(f"qlib/{recipe.name}: device {device!r} is unknown; give cpu or cuda")
         self.recipe = recipe
         self.seed = seed
         self.threads = threads
         self.device: Device = device
         self.model: Any = None
         self.scores: dict[str, list[float]] = {}
-        self._class = class_
+        self._class = _class_of(recipe, device)
         self._parameters = recipe.parameters
         self._fit = dict(recipe.fit)
         unit = device if recipe.device == "device" else (0 if device == "cuda" else -1)

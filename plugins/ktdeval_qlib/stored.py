@@ -15,18 +15,15 @@ import math
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ktdeval.errors import DataError, StoreError, UsageError
+from ktdeval.errors import DataError, StoreError, UsageError, explained
 from ktdeval.jsonio import read_plain, write_atomic
 from ktdeval.market import FloatArray
 from ktdeval.typed import Value, decode_json, encode_canonical
-from ktdeval_qlib.recipes import FACTORS, Estimator, Recipe, held, make_estimator, quiet_lightgbm
-
-if TYPE_CHECKING:
-    from ktdeval_qlib.training import LinearEstimator
+from ktdeval_qlib.recipes import FACTORS, Estimator, Recipe, held, quiet_lightgbm
 
 _LINEAR, _ENSEMBLE, _WEIGHTS, _PART = "linear.json", "ensemble.json", "weights.safetensors", "model-{}.txt"
 _TREES = {"lightgbm": "model.txt", "xgboost": "model.json", "catboost": "model.cbm"}
@@ -73,11 +70,9 @@ class Predictor:
         return np.asarray(self._scores(np.ascontiguousarray(features, dtype=float)), dtype=float)
 
 
-def save(estimator: Estimator | LinearEstimator, recipe: Recipe, folder: Path) -> tuple[Path, ...]:
-    """Write a trained estimator into an existing folder and return the files. Raises UsageError before `fit`."""
-    if estimator.model is None:
-        raise UsageError(f"qlib/{recipe.name} is not trained; call fit before saving")
-    contents = _contents(estimator.model, recipe)
+def save(model: Any, recipe: Recipe, folder: Path) -> tuple[Path, ...]:
+    """Write a trained pyqlib object into an existing folder and return the files."""
+    contents = _contents(model, recipe)
     for name, content in contents.items():
         write_atomic(folder / name, content)
     return tuple(folder / name for name in contents)
@@ -176,7 +171,7 @@ def _network(recipe: Recipe, folder: Path) -> Callable[[FloatArray], Any]:
     import torch  # noqa: PLC0415
     from safetensors.torch import load as decode  # noqa: PLC0415
 
-    model = make_estimator(recipe, seed=0).build()
+    model = Estimator(recipe, seed=0).build()
     if hasattr(model, "add_output"):
         model.add_output()
     try:
@@ -210,10 +205,8 @@ def _booster(folder: Path, name: str, columns: int) -> Any:
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with explained(f"{path}: can't read"):
         return read_plain(path)
-    except OSError as error:
-        raise StoreError(f"{path}: can't read: {error.strerror or error}") from error
 
 
 def _check_columns(path: Path, actual: int, expected: int = FACTORS) -> None:

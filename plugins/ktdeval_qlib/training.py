@@ -21,32 +21,13 @@ from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import least_squares, newey_west_mean
 from ktdeval.typed import encode_canonical, to_plain
 from ktdeval_qlib.model import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model
-from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe, make_estimator
+from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe
 from ktdeval_qlib.samples import Samples, Scaler, arranged, normalised_labels, sequences, shuffled_labels
 from ktdeval_qlib.stored import Predictor, load, save
 
 FEWEST_NAMES = 3  #: with a label on a day, for a rank correlation
 _Z95 = 1.959963984540054
 _LIBRARIES = ("pyqlib", "torch", "numpy", "lightgbm", "xgboost", "catboost", "scikit-learn")
-
-
-class LinearEstimator:
-    """Linear, the only baseline that trains without the extra: the suite's least squares, equal to pyqlib's LinearModel. As
-    `recipes.Estimator`, in closed form: no rounds, no seed, no threads. `model` has pyqlib's names.
-    """
-
-    def __init__(self) -> None:
-        self.model: Any = None
-        self.scores: dict[str, list[float]] = {}
-
-    def fit(self, samples: Samples, scaler: Scaler) -> None:
-        """Fit normalised ranks of the labels to scaled factors of the samples of training; no intercept, as pyqlib's `ols`."""
-        rows = samples.rows("train")
-        labels = normalised_labels(samples.labels[rows], "CSRankNorm")
-        labelled = np.isfinite(labels)
-        self.model = SimpleNamespace(
-            coef_=least_squares(scaler.apply(samples.features[rows])[labelled], labels[labelled]), intercept_=0.0
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +51,13 @@ def train(
     scaler = Scaler.fit(samples)
     learnt = shuffled_labels(samples, settings.seed) if settings.shuffled else samples
     began = time.perf_counter()
-    estimator = _fitted(recipe, learnt, scaler, settings, progress)
+    model, rounds = _fitted(recipe, learnt, scaler, settings, progress)
     seconds = time.perf_counter() - began
     make_folder(folder.parent, "choose another --out")
     with tempfile.TemporaryDirectory(prefix=".training-", dir=folder.parent) as scratch:
         unfinished = Path(scratch, folder.name)
         unfinished.mkdir()
-        save(estimator, recipe, unfinished)
+        save(model, recipe, unfinished)
         predictor = load(recipe, unfinished)
         segments = [name for name, _ in samples.split.used.items() if name != "train"]
         content = ModelFile(
@@ -94,24 +75,27 @@ def train(
             **asdict(settings),
         )
         accuracy = {name: accuracy_of(predictor, samples, scaler, recipe, name) for name in segments}
-        log = TrainingLog(seconds=round(seconds, 3), rounds=len(estimator.scores.get("valid", ())), accuracy=accuracy)
+        log = TrainingLog(seconds=round(seconds, 3), rounds=rounds, accuracy=accuracy)
         write_atomic(unfinished / LOG, encode_canonical(log) + "\n")
         write_atomic(unfinished / DESCRIPTION, encode_canonical(content) + "\n")
         shutil.move(unfinished, folder)
     return content, log
 
 
-def _fitted(
-    recipe: Recipe, samples: Samples, scaler: Scaler, settings: Settings, progress: Progress | None
-) -> Estimator | LinearEstimator:
+def _fitted(recipe: Recipe, samples: Samples, scaler: Scaler, settings: Settings, progress: Progress | None) -> tuple[Any, int]:
+    """Return pyqlib's trained object, and the rounds done. Linear trains without the extra: the suite's least squares of normalised
+    ranks on scaled factors without an intercept equal those of pyqlib's LinearModel (`ols`), whose names the object has.
+    """
     if recipe.name == "linear":
-        linear = LinearEstimator()
-        linear.fit(samples, scaler)
-        return linear
-    estimator = make_estimator(recipe, settings.seed, settings.rounds, settings.threads, settings.device)
-    make_dataset = later("ktdeval_qlib.dataset:make_dataset")()  # imports pyqlib, which `make_estimator` has found
+        rows = samples.rows("train")
+        labels = normalised_labels(samples.labels[rows], "CSRankNorm")
+        labelled = np.isfinite(labels)
+        fitted = least_squares(scaler.apply(samples.features[rows])[labelled], labels[labelled])
+        return SimpleNamespace(coef_=fitted, intercept_=0.0), 0
+    estimator = Estimator(recipe, settings.seed, settings.rounds, settings.threads, settings.device)
+    make_dataset = later("ktdeval_qlib.dataset:make_dataset")()  # imports pyqlib, which `Estimator` has found
     estimator.fit(make_dataset(samples, scaler, recipe.layout, recipe.days, recipe.label), progress)
-    return estimator
+    return estimator.model, len(estimator.scores.get("valid", ()))
 
 
 def is_trained(folder: Path, recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings) -> bool:

@@ -63,9 +63,9 @@ def small(layout: str) -> Any:
 @functools.cache
 def trained(name: str, seed: int = 3) -> Any:
     """Return an estimator after a quick training on `small`."""
-    from ktdeval_qlib.recipes import make_estimator, recipes
+    from ktdeval_qlib.recipes import Estimator, recipes
 
-    estimator = make_estimator(recipes()[name], seed, rounds=ROUNDS.get(name, 1))
+    estimator = Estimator(recipes()[name], seed, rounds=ROUNDS.get(name, 1))
     estimator.fit(small(estimator.recipe.layout))
     return estimator
 

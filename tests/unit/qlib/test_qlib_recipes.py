@@ -12,7 +12,7 @@ import pytest
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.jsonio import sha256_hex
 from ktdeval.typed import from_plain
-from ktdeval_qlib.recipes import Recipe, make_estimator, recipes
+from ktdeval_qlib.recipes import Estimator, Recipe, recipes
 from ktdeval_qlib.stored import load
 from tables import beside, on_each_row
 
@@ -81,7 +81,7 @@ def test_a_wrong_field_is_one_line_that_names_it(field, value, told):
 @pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**32}, {"rounds": 0}, {"threads": 0}, {"device": "tpu"}])
 def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError, match="qlib/linear"):
-        make_estimator(recipes()["linear"], **{"seed": 0, **wrong})
+        Estimator(recipes()["linear"], **{"seed": 0, **wrong})
 
 
 def test_reading_recipes_imports_neither_torch_nor_pyqlib():

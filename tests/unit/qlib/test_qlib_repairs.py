@@ -28,7 +28,7 @@ from qlib.contrib.model.pytorch_tabnet import TabnetModel
 from qlib.contrib.model.pytorch_tcn_ts import TCN
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval_qlib.recipes import make_estimator, recipes
+from ktdeval_qlib.recipes import Estimator, recipes
 from qlib_data import ROUNDS, dataset, samples, small, trained
 
 NETWORKS = [name for name, recipe in recipes().items() if recipe.layout != "flat" or name in ("mlp", "tabnet")]
@@ -37,7 +37,7 @@ UNROLLED = [name for name, recipe in recipes().items() if recipe.layout == "unro
 
 def untrained(name, **changed):
     """Return the repaired pyqlib object of a recipe before training."""
-    estimator = make_estimator(recipes()[name], seed=0, rounds=1)
+    estimator = Estimator(recipes()[name], seed=0, rounds=1)
     estimator._parameters |= changed
     return estimator.build()
 
@@ -66,7 +66,7 @@ def test_two_trainings_with_one_seed_predict_byte_for_byte_the_same_and_leave_no
     torch.manual_seed(77)
     threads = torch.get_num_threads()
 
-    second = make_estimator(recipes()[name], seed=3, rounds=ROUNDS.get(name, 1))
+    second = Estimator(recipes()[name], seed=3, rounds=ROUNDS.get(name, 1))
     second.fit(small(second.recipe.layout))
     predicted = second.predict(small(second.recipe.layout))
 
@@ -94,7 +94,7 @@ def test_any_segment_is_predicted(name):
 
 @pytest.mark.parametrize("name", ["lightgbm", "mlp", "lstm", "tabnet", "add", "adarnn"])
 def test_progress_counts_the_rounds_that_are_scored(name):
-    estimator = make_estimator(recipes()[name], seed=0, rounds={"lightgbm": 4, "mlp": 60}.get(name, 2))
+    estimator = Estimator(recipes()[name], seed=0, rounds={"lightgbm": 4, "mlp": 60}.get(name, 2))
     seen: list[tuple[int, int]] = []
     estimator.fit(small(estimator.recipe.layout), lambda done, most: seen.append((done, most)))
     most = estimator.most_rounds
@@ -104,17 +104,17 @@ def test_progress_counts_the_rounds_that_are_scored(name):
 
 def test_a_missing_fit_and_a_missing_gpu_are_one_line():
     with pytest.raises(UsageError, match="qlib/gru is not trained"):
-        make_estimator(recipes()["gru"], seed=0).predict(None)
+        Estimator(recipes()["gru"], seed=0).predict(None)
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match="qlib/gru: torch finds no CUDA device"):
-            make_estimator(recipes()["gru"], seed=0, device="cuda")
+            Estimator(recipes()["gru"], seed=0, device="cuda")
 
 
 def test_validation_without_a_finite_score_is_an_error_of_the_data():
     data = small("unrolled")
     data.handler._learn.loc[data.segments["valid"][0] :, "feature"] = np.nan
     with pytest.raises(DataError, match="qlib/krnn: no round had a finite validation score"):
-        make_estimator(recipes()["krnn"], seed=0, rounds=1).fit(data)
+        Estimator(recipes()["krnn"], seed=0, rounds=1).fit(data)
 
 
 # --- batches
@@ -129,7 +129,7 @@ def test_fewer_validation_rows_than_a_batch_end_pyqlibs_training_without_weights
 @pytest.mark.parametrize("name", NETWORKS)
 def test_fewer_training_rows_than_a_batch_are_trained_on(name):
     estimator = trained(name)
-    before = {key: value.clone() for key, value in make_estimator(estimator.recipe, seed=3).build().module.state_dict().items()}
+    before = {key: value.clone() for key, value in Estimator(estimator.recipe, seed=3).build().module.state_dict().items()}
     after = estimator.model.module.state_dict()
     moved = [key for key in before if not torch.equal(before[key], after[f"model.{key}" if name == "tabnet" else key])]
     assert any(key.endswith(("weight", "weight_v", "W_i", "weight_hh_l0")) for key in moved)
@@ -199,7 +199,7 @@ def test_catboost_has_no_poisson_bootstrap_on_a_cpu():
 
 def test_catboost_stays_on_the_cpu_of_a_machine_with_a_gpu(monkeypatch):
     monkeypatch.setattr(catboost_model, "get_gpu_device_count", lambda: 1)
-    estimator = make_estimator(recipes()["catboost"], seed=0, rounds=2)
+    estimator = Estimator(recipes()["catboost"], seed=0, rounds=2)
     estimator.fit(small("flat"))
     assert estimator.model._params["task_type"] == "CPU"
     assert catboost_model.get_gpu_device_count() == 1
@@ -213,7 +213,7 @@ def test_lightgbm_needs_no_recorder():
 
 def test_lightgbm_prints_nothing(capfd):
     for name in ("lightgbm", "doubleensemble", "xgboost", "catboost"):
-        make_estimator(recipes()[name], seed=0, rounds=3).fit(small("flat"))
+        Estimator(recipes()[name], seed=0, rounds=3).fit(small("flat"))
     assert capfd.readouterr().out == ""
 
 

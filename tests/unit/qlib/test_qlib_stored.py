@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("qlib")
 
-from ktdeval.errors import DataError, StoreError, UsageError
-from ktdeval_qlib.recipes import make_estimator, recipes
+from ktdeval.errors import DataError, StoreError
+from ktdeval_qlib.recipes import Estimator, recipes
 from ktdeval_qlib.stored import load, save
 from qlib_data import dataset, samples, small, trained
 
@@ -23,7 +23,7 @@ SAFE = {".json", ".txt", ".cbm", ".safetensors"}
 @pytest.mark.parametrize("name", recipes())
 def test_a_stored_model_scores_as_its_estimator_predicts(name, tmp_path):
     recipe = recipes()[name]
-    files = save(trained(name), recipe, tmp_path)
+    files = save(trained(name).model, recipe, tmp_path)
     assert sorted(files) == sorted(tmp_path.iterdir())
     assert {path.suffix for path in files} <= SAFE
 
@@ -38,10 +38,10 @@ def test_a_stored_model_scores_as_its_estimator_predicts(name, tmp_path):
 @pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost"])
 def test_trees_stopped_early_score_with_the_same_trees(name, tmp_path):
     data = dataset("flat", names=12, days=110)
-    estimator = make_estimator(recipes()[name], seed=1, rounds=400)
+    estimator = Estimator(recipes()[name], seed=1, rounds=400)
     estimator.fit(data)
     assert len(estimator.scores["valid"]) < 400
-    save(estimator, recipes()[name], tmp_path)
+    save(estimator.model, recipes()[name], tmp_path)
     scores = load(recipes()[name], tmp_path).predict(data.prepare("test", col_set="feature").to_numpy())
     np.testing.assert_array_equal(scores, estimator.predict(data).to_numpy())
 
@@ -49,7 +49,7 @@ def test_trees_stopped_early_score_with_the_same_trees(name, tmp_path):
 @pytest.mark.parametrize("name", ["mlp", "tcn", "sandwich"])
 def test_scores_do_not_depend_on_the_other_samples(name, tmp_path):
     recipe = recipes()[name]
-    save(trained(name), recipe, tmp_path)
+    save(trained(name).model, recipe, tmp_path)
     features, _ = samples(recipe.layout)
     predictor = load(recipe, tmp_path)
     np.testing.assert_allclose(predictor.predict(features[:1]), predictor.predict(features)[:1], atol=1e-6)
@@ -57,7 +57,7 @@ def test_scores_do_not_depend_on_the_other_samples(name, tmp_path):
 
 
 def test_linear_needs_neither_torch_nor_pyqlib(tmp_path):
-    save(trained("linear"), recipes()["linear"], tmp_path)
+    save(trained("linear").model, recipes()["linear"], tmp_path)
     code = f"""
 import sys, pathlib, numpy
 from ktdeval_qlib.recipes import recipes
@@ -71,7 +71,7 @@ print(scores.tolist(), [name for name in ("torch", "qlib", "lightgbm", "safetens
 
 
 def test_weights_of_another_network_are_refused(tmp_path):
-    save(trained("krnn"), recipes()["krnn"], tmp_path)
+    save(trained("krnn").model, recipes()["krnn"], tmp_path)
     with pytest.raises(StoreError, match=r"weights.safetensors: the weights are not those of qlib/sandwich"):
         load(recipes()["sandwich"], tmp_path)
 
@@ -92,13 +92,8 @@ def test_an_ensemble_that_can_not_be_applied_is_refused(members, told, tmp_path)
 
 
 def test_samples_of_another_layout_are_refused(tmp_path):
-    save(trained("linear"), recipes()["linear"], tmp_path)
+    save(trained("linear").model, recipes()["linear"], tmp_path)
     predictor = load(recipes()["linear"], tmp_path)
     for wrong in (np.zeros((4, 540)), np.zeros(9), np.zeros((4, 20, 9))):
         with pytest.raises(DataError, match=r"qlib/linear scores samples of shape \[N, 9\]"):
             predictor.predict(wrong)
-
-
-def test_an_untrained_estimator_is_not_stored(tmp_path):
-    with pytest.raises(UsageError, match="not trained"):
-        save(make_estimator(recipes()["linear"], seed=0), recipes()["linear"], tmp_path)

@@ -12,7 +12,6 @@ costs. All are fractions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -154,16 +153,13 @@ def _figure(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
     return (_of_returns(name, of, returns) if len(returns) else "no returns"), len(returns)
 
 
-def _metric(name: str) -> Callable[..., MetricValue]:
-    def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
-        result = course(ledger, market, rules)
-        if isinstance(result, str):
-            return MetricValue(None, len(ledger.steps), result)
-        value, n = _figure(name, result, rules)
-        return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
-
-    return compute
+def _metric(name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue | str:
+    result = course(ledger, market, rules)
+    if isinstance(result, str):
+        return result
+    value, n = _figure(name, result, rules)
+    return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
 
-FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), _metric)
+FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), lambda name: partial(_metric, name))
 figure = partial(find_figure, "AMA", FIGURES)

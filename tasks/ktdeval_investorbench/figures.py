@@ -11,7 +11,6 @@ cent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -67,17 +66,14 @@ def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet) -> float 
     return cumulative / years / volatility
 
 
-def _metric(name: str) -> Callable[..., MetricValue]:
-    def compute(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
-        result = daily_returns(ledger, market, rules)
-        if isinstance(result, str):
-            return MetricValue(None, len(ledger.steps), result)
-        returns = result[0][np.isfinite(result[0])]
-        value, n = _figure(name, returns, result[1], rules) if len(returns) else "no returns", len(returns)
-        return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
-
-    return compute
+def _metric(name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue | str:
+    result = daily_returns(ledger, market, rules)
+    if isinstance(result, str):
+        return result
+    returns = result[0][np.isfinite(result[0])]
+    value, n = _figure(name, returns, result[1], rules) if len(returns) else "no returns", len(returns)
+    return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
 
-FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), _metric)
+FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), lambda name: partial(_metric, name))
 figure = partial(find_figure, "InvestorBench", FIGURES)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import base64
 import types
 from collections import ChainMap
-from collections.abc import Callable, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, UNSET, Meta, UnsetType
@@ -23,6 +23,7 @@ from ktdeval_qfinzero.errors import invalid
 
 MAX_LENGTH = 500
 _INT64 = 2**63
+Row = TypeVar("Row")
 
 
 def write_cursor(*key: str | int) -> str:
@@ -41,6 +42,12 @@ def read_cursor(text: str, kinds: tuple[type, ...]) -> tuple[str | int, ...]:
     except ValueError:  # ValueError: not base64, not UTF-8, not JSON
         pass
     raise invalid("cursor", "expected the next_cursor of an answer of this operation, unchanged")
+
+
+def page_of(rows: Iterable[Row], limit: int, key: Callable[[Row], tuple[str | int, ...]]) -> tuple[list[Row], str | None]:
+    """First rows of a sorted stream, and the cursor (of their last one's key) of the next page where there are more."""
+    first_rows = list(islice(rows, limit + 1))
+    return first_rows[:limit], write_cursor(*key(first_rows[limit - 1])) if len(first_rows) > limit else None
 
 
 Schema = Mapping[str, JsonValue]

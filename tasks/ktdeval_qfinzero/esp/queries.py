@@ -40,7 +40,6 @@ from ktdeval_qfinzero.esp.reading import (
     event_shown,
     news_rows,
     of_types,
-    page_of,
     read_after,
     read_end,
     read_tags,
@@ -49,7 +48,7 @@ from ktdeval_qfinzero.esp.reading import (
     window_of,
 )
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, moment_text, parse_moment
-from ktdeval_qfinzero.schemas import Answer, write_cursor
+from ktdeval_qfinzero.schemas import Answer, page_of, write_cursor
 from ktdeval_qfinzero.view import View
 
 
@@ -127,7 +126,7 @@ def _page(
     view: View, span: Span, tags: Tags, given: types.EventsQuery | types.EconomicCalendar | types.EarningsCalendar | types.NewsQuery
 ) -> types.EventsPage:
     query = StoreQuery(span, tags, read_after(given.cursor), block=given.limit + 1)
-    rows, next_cursor = page_of(event_rows(view, query), given.limit)
+    rows, next_cursor = page_of(event_rows(view, query), given.limit, row_key)
     return types.EventsPage(
         as_of_ts=moment_text(view.as_of_ns),
         events=[event_shown(row, given.view) for row in rows],
@@ -146,7 +145,7 @@ def next_triggers(view: View, given: types.TriggersQuery) -> types.TriggersPage:
     """Get the next scheduled events worth waking up for, with the reasons."""
     tags = read_tags(given, CALENDAR_TYPES)
     span = Span(view.as_of_ns + 1, view.as_of_ns + given.horizon_minutes * MINUTE + 1)
-    rows, next_cursor = page_of(_watched(view, StoreQuery(span, tags, read_after(given.cursor))), given.limit)
+    rows, next_cursor = page_of(_watched(view, StoreQuery(span, tags, read_after(given.cursor))), given.limit, row_key)
     triggers = [
         types.Trigger(moment_text(row.time_ns), row.event_id, _reasons(row, tags, view.as_of_ns), event_shown(row)) for row in rows
     ]

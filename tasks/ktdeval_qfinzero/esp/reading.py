@@ -6,7 +6,6 @@ import heapq
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
@@ -17,12 +16,11 @@ from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.esp import types
 from ktdeval_qfinzero.moments import DAY, moment_text, parse_moment
-from ktdeval_qfinzero.schemas import read_cursor, write_cursor
+from ktdeval_qfinzero.schemas import read_cursor
 from ktdeval_qfinzero.view import View
 
 Key = tuple[int, str]
 Row = TypeVar("Row", EventRow, NewsRow)
-Given = TypeVar("Given", bound=EventRow | NewsRow)
 
 BLOCK: Final = 4000  #: Rows that are read at once where all are wanted
 
@@ -60,12 +58,6 @@ def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
         return tags
     chosen = tuple(kind for kind in tags.types if kind in known)
     return replace(tags, types=chosen) if chosen else None
-
-
-def page_of(rows: Iterator[Given], limit: int) -> tuple[list[Given], str | None]:
-    """First rows of a stream, and the cursor of the next page where there are more."""
-    first_rows = list(islice(rows, limit + 1))
-    return first_rows[:limit], write_cursor(*row_key(first_rows[limit - 1])) if len(first_rows) > limit else None
 
 
 def _pages(read: Callable[[Span, Tags, Page], Sequence[Row]], query: StoreQuery) -> Iterator[Row]:

@@ -269,14 +269,6 @@ def _mark_e4(instrument: Instrument, marks: Mapping[str, int]) -> int:
 _BPS_YEAR = 10_000 * 360
 
 
-@dataclass(frozen=True, slots=True)
-class Charges:
-    """Charges of a close: interest on borrowed cash, and the fee of each borrowed stock (ticker -> amount); all positive."""
-
-    interest_e4: int
-    borrow_e4: Mapping[str, int]
-
-
 def settlement_day(hours: TradingHours, trade_day: date) -> date:
     """T+1 (SEC Rule 15c6-1, since 28 May 2024): the first trading day after that of the trade."""
     return hours.day(int(np.searchsorted(hours.days, np.datetime64(trade_day), side="right")))
@@ -298,8 +290,10 @@ def debit_interest_e4(debit_e4: int, days: int, bps_per_year: int) -> int:
     return -(-debit_e4 * bps_per_year * days // _BPS_YEAR)
 
 
-def daily_charges(account: Account, marks: Mapping[str, int], rules: Rules, borrow_bps: Mapping[str, int], days: int) -> Charges:
-    """Charges at a close.
+def daily_charges(
+    account: Account, marks: Mapping[str, int], rules: Rules, borrow_bps: Mapping[str, int], days: int
+) -> tuple[int, dict[str, int]]:
+    """Charges at a close: interest on borrowed cash, and the fee of each borrowed stock by ticker; all positive.
     `account`: after the day's trades; `marks`: `STOCK:X` of short stocks at this close; `rules`: debit rate; `borrow_bps`: ticker
     -> `BorrowRow.fee_bps_per_year`; a short stock that is absent has no rate and is charged none; `days`: calendar days that are
     charged for: until the next trading day, over a weekend 3. Raises ServiceError `unavailable`: a short stock has no mark.
@@ -307,7 +301,7 @@ def daily_charges(account: Account, marks: Mapping[str, int], rules: Rules, borr
     interest = debit_interest_e4(debit_e4(account, marks), days, rules.margin.debit_interest_bps)
     shorts = _short_values(account, marks)
     fees = {ticker: debit_interest_e4(value, days, borrow_bps.get(ticker, 0)) for ticker, value in shorts.items()}
-    return Charges(interest, {ticker: fee for ticker, fee in fees.items() if fee})
+    return interest, {ticker: fee for ticker, fee in fees.items() if fee}
 
 
 def _short_values(account: Account, marks: Mapping[str, int]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from ktdeval_qfinzero.pmb.broker import COMMANDS, TAKES, Outcome
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.placement import session_of
 from ktdeval_qfinzero.pmb.values import WORKING, Account, Instrument, OrderStatus, Session
-from ktdeval_qfinzero.schemas import Answer, read_cursor, write_cursor
+from ktdeval_qfinzero.schemas import Answer, page_of, read_cursor
 
 if TYPE_CHECKING:
     from ktdeval_qfinzero.data.rows import Resolution
@@ -78,7 +78,7 @@ def orders(engine: Engine, given: types.OrdersQuery) -> types.OrdersPage:
         for order in engine.state.orders.values()
         if order.account_id == account.id and given.session_id in (None, order.session_id) and order.status in statuses
     )
-    rows, cursor = _page(chosen, given, lambda order: order.seq)
+    rows, cursor = _page(chosen, given, lambda order: (order.seq,))
     sent = [show.order_shown(order) for order in rows]
     return _answer(types.OrdersPage, engine, account_id=account.id, orders=sent, next_cursor=cursor)
 
@@ -88,7 +88,7 @@ def trades(engine: Engine, given: types.TradesQuery) -> types.TradesPage:
     account = _account(engine, given.account_id)
     numbered = enumerate(engine.state.trades)
     chosen = (pair for pair in numbered if pair[1].account_id == account.id and given.session_id in (None, pair[1].session_id))
-    rows, cursor = _page(chosen, given, lambda pair: pair[0])
+    rows, cursor = _page(chosen, given, lambda pair: (pair[0],))
     executions = [show.trade_shown(trade) for _, trade in rows]
     return _answer(types.TradesPage, engine, account_id=account.id, trades=executions, next_cursor=cursor)
 
@@ -96,7 +96,7 @@ def trades(engine: Engine, given: types.TradesQuery) -> types.TradesPage:
 def history(engine: Engine, given: types.HistoryQuery) -> types.HistoryPage:
     """An account at the close of each day on which it was in a session or held anything."""
     account = _account(engine, given.account_id)
-    rows, cursor = _page(engine.state.days[account.id], given, lambda close: date.fromisoformat(close.day).toordinal())
+    rows, cursor = _page(engine.state.days[account.id], given, lambda close: (date.fromisoformat(close.day).toordinal(),))
     closes = [show.day_shown(close) for close in rows]
     return _answer(types.HistoryPage, engine, account_id=account.id, history=closes, next_cursor=cursor)
 
@@ -253,13 +253,11 @@ def _statuses(text: str | None) -> frozenset[str]:
 
 
 def _page(
-    rows: Iterable[_Row], given: types.OrdersQuery | types.TradesQuery | types.HistoryQuery, key: Callable[[_Row], int]
+    rows: Iterable[_Row], given: types.OrdersQuery | types.TradesQuery | types.HistoryQuery, key: Callable[[_Row], tuple[int]]
 ) -> tuple[Sequence[_Row], str | None]:
     """(rows after the cursor's key, up to the limit; where to go on, None at the end). Rows come by ascending key."""
-    after = -1 if given.cursor is None else int(read_cursor(given.cursor, (int,))[0])
-    left = [row for row in rows if key(row) > after]
-    page = left[: given.limit]
-    return page, write_cursor(key(page[-1])) if len(left) > len(page) else None
+    after = (-1,) if given.cursor is None else read_cursor(given.cursor, (int,))
+    return page_of((row for row in rows if key(row) > after), given.limit, key)
 
 
 # ---- declarations

@@ -150,10 +150,10 @@ def _finance(engine: Engine, account: Account) -> None:
         return
     nights = (days.settlement_day(engine.hours, engine.day) - engine.day).days
     bps = {ticker: row.fee_bps_per_year for ticker, row in engine.reference.lent(shorts, engine.now_ns).items()}
-    charges = days.daily_charges(account, engine.marks(), engine.rules_of(account), bps, nights)
-    if charges.interest_e4:
-        engine.emit(InterestCharged(account_id=account.id, days=nights, cash_e4=-charges.interest_e4))
-    for ticker, fee_e4 in charges.borrow_e4.items():
+    interest_e4, fees = days.daily_charges(account, engine.marks(), engine.rules_of(account), bps, nights)
+    if interest_e4:
+        engine.emit(InterestCharged(account_id=account.id, days=nights, cash_e4=-interest_e4))
+    for ticker, fee_e4 in fees.items():
         stock = f"STOCK:{ticker}"
         terms: Any = {"instrument": stock, "qty": account.positions[stock].qty, "fee_bps": bps[ticker], "days": nights}
         engine.emit(BorrowFeeCharged(account_id=account.id, cash_e4=-fee_e4, **terms))

@@ -196,10 +196,18 @@ def bar_rows(view: View, query: BarQuery) -> tuple[Rows, list[Adjustment], str |
 
 
 def _bars(view: View, query: BarQuery, ticker: str) -> Bars:
-    span = query.span_of(ticker)
-    if query.step_ns == MINUTE:
+    """Bars of a ticker that are still to be given, as known at the view's moment; of several minutes, the last may still grow."""
+    span, step_ns = query.span_of(ticker), query.step_ns
+    if step_ns == MINUTE:
         return view.bars(query.asset_class, ticker, query.resolution, span)
-    return _interval_bars(view, query.asset_class, ticker, span, query.step_ns)
+    minutes = view.bars(query.asset_class, ticker, "minute", Span(span.start_ns, span.end_ns + step_ns - MINUTE))
+    start_ns, _ = _interval_of(view, query.asset_class, minutes.start_ns, step_ns)
+    inside = (start_ns >= span.start_ns) & (start_ns < span.end_ns)
+    minutes, start_ns = minutes.take(inside), start_ns[inside]
+    if not len(minutes):
+        return minutes
+    first = np.flatnonzero(np.diff(start_ns, prepend=start_ns[0] - 1))
+    return grouped(minutes, first, start_ns[first])
 
 
 def _columns(view: View, query: BarQuery, ticker: str, bars: Bars, events: tuple[Adjustment, ...]) -> dict[str, columns.Column]:
@@ -220,18 +228,6 @@ def _indicators(view: View, query: BarQuery, ticker: str, bars: Bars, events: tu
     closes = history.close_e4 / E4 * factors(events, history.start_ns, query.resolution)[0]
     rows = np.searchsorted(history.start_ns, bars.start_ns)
     return {name: values[rows] for name, values in indicator_columns(query.indicators, closes).items()}
-
-
-def _interval_bars(view: View, asset_class: AssetClass, ticker: str, span: Span, step_ns: int) -> Bars:
-    """Bars of `step_ns` that start in the span, as known at the view's moment; the last one may still grow."""
-    minutes = view.bars(asset_class, ticker, "minute", Span(span.start_ns, span.end_ns + step_ns - MINUTE))
-    start_ns, _ = _interval_of(view, asset_class, minutes.start_ns, step_ns)
-    inside = (start_ns >= span.start_ns) & (start_ns < span.end_ns)
-    minutes, start_ns = minutes.take(inside), start_ns[inside]
-    if not len(minutes):
-        return minutes
-    first = np.flatnonzero(np.diff(start_ns, prepend=start_ns[0] - 1))
-    return grouped(minutes, first, start_ns[first])
 
 
 def _interval_ends(view: View, asset_class: AssetClass, start_ns: IntArray, step_ns: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.data.rows import E4, Bars, ContractRow, Resolution, empty_
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
-from ktdeval_qfinzero.schemas import read_cursor, write_cursor
+from ktdeval_qfinzero.schemas import page_of, read_cursor, write_cursor
 from ktdeval_qfinzero.upq import columns, types
 from ktdeval_qfinzero.upq.bars import TIME_FIELD
 from ktdeval_qfinzero.upq.quotes import Quotes, day_moment, spots_of_days, spots_of_moments, value_quotes
@@ -38,35 +38,19 @@ class Table:
     resolution: Resolution  #: of the bars
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which contracts of a chain are wanted; None lets everything pass."""
-
-    expiry_min: date | None
-    expiry_max: date | None
-    strike_min: float | None
-    strike_max: float | None
-    right: str | None
-
-    def passes(self, row: ContractRow) -> bool:
-        """Whether a contract is one of those wanted."""
-        in_time = (self.expiry_min or date.min) <= row.expiry <= (self.expiry_max or date.max)
-        least, most = self.strike_min or 0.0, math.inf if self.strike_max is None else self.strike_max
-        return in_time and least <= row.strike_e4 / E4 <= most and self.right in (None, row.right)
-
-
 def chain_query(view: View, given: types.ChainQuery) -> types.Chain:
     """Options on a stock that traded on a day, with that day's bar, from the session's close on."""
-    day, contract_filter = parse_day(given.date, "date"), _read_filter(given)
+    day, expiries = parse_day(given.date, "date"), _read_expiries(given)
     underlying, *others = parse_tickers(given.underlying, "underlying")
     if others:
         raise invalid("underlying", "expected one ticker")
     names, after = _read_fields(given.fields, "day"), None if given.cursor is None else str(read_cursor(given.cursor, (str,))[0])
     listed = {row.symbol: row for row in view.contracts(underlying)}
     chain = view.chain_bars(underlying, "day", span_of(day, day))
-    passing = [symbol for symbol in sorted(chain) if symbol in listed and contract_filter.passes(listed[symbol])]
-    left = [symbol for symbol in passing if after is None or symbol > after]
-    page = left[: min(given.limit, MOST_VALUED) if given.include_greeks else given.limit]
+    passing = [symbol for symbol in sorted(chain) if symbol in listed and _passes(listed[symbol], given, expiries)]
+    left = (symbol for symbol in passing if after is None or symbol > after)
+    most = min(given.limit, MOST_VALUED) if given.include_greeks else given.limit
+    page, next_cursor = page_of(left, most, lambda symbol: (symbol,))
     contracts = tuple(listed[symbol].contract for symbol in page)
     table = Table(underlying, contracts, join([chain[symbol] for symbol in page]), "day")
     is_listed = any(row.symbol == underlying and row.asset_class == "stock" for row in view.symbols())
@@ -79,9 +63,9 @@ def chain_query(view: View, given: types.ChainQuery) -> types.Chain:
         date=day.isoformat(),
         day_status=status,
         contracts=_rows(view, table, names, given),
-        nearest_expiries=[] if passing else _nearest_expiries(listed.values(), day, contract_filter),
+        nearest_expiries=[] if passing else _nearest_expiries(listed.values(), day, expiries),
         unknown=[] if is_listed else [underlying],
-        next_cursor=write_cursor(page[-1]) if len(left) > len(page) else None,
+        next_cursor=next_cursor,
     )
 
 
@@ -152,30 +136,38 @@ def _greek_columns(view: View, table: Table, field: types.PriceField) -> dict[st
         moments = start_ns + (MINUTE if field == "close" else 0)
         spots = spots_of_moments(view, table.underlying, moments)
     price = getattr(table.bars, f"{field}_e4") / E4
-    valued = value_quotes(view, Quotes(table.underlying, table.contracts, moments, price, spots))
-    greeks = {name: columns.numbers(values, GREEK_DECIMALS) for name, values in valued.values.items()}
-    return {**greeks, "greek_status": valued.status.tolist()}
+    values, status = value_quotes(view, Quotes(table.underlying, table.contracts, moments, price, spots))
+    greeks = {name: columns.numbers(of_rows, GREEK_DECIMALS) for name, of_rows in values.items()}
+    return {**greeks, "greek_status": status.tolist()}
 
 
-def _nearest_expiries(listed: Iterable[ContractRow], day: date, contract_filter: Filter) -> list[str]:
+def _nearest_expiries(listed: Iterable[ContractRow], day: date, wanted: tuple[date, date]) -> list[str]:
     """Up to five listed expiries on or after a day, the nearest to those wanted first; of two as near, the earlier."""
-    first, last = contract_filter.expiry_min or day, contract_filter.expiry_max or date.max
+    first, last = wanted
 
     def distance(expiry: date) -> tuple[int, date]:
         return max((first - expiry).days, (expiry - last).days, 0), expiry
 
-    expiries = {row.expiry for row in listed if row.expiry >= day}
-    return [expiry.isoformat() for expiry in sorted(expiries, key=distance)[:_NEAREST]]
+    coming = {row.expiry for row in listed if row.expiry >= day}
+    return [expiry.isoformat() for expiry in sorted(coming, key=distance)[:_NEAREST]]
 
 
-def _read_filter(given: types.ChainQuery) -> Filter:
-    first = None if given.expiry_min is None else parse_day(given.expiry_min, "expiry_min")
-    last = None if given.expiry_max is None else parse_day(given.expiry_max, "expiry_max")
-    if first is not None and last is not None and first > last:
+def _read_expiries(given: types.ChainQuery) -> tuple[date, date]:
+    """First and last expiry wanted, all where none is named; the bounds of strikes are checked, too."""
+    first = date.min if given.expiry_min is None else parse_day(given.expiry_min, "expiry_min")
+    last = date.max if given.expiry_max is None else parse_day(given.expiry_max, "expiry_max")
+    if first > last:
         raise invalid("expiry_max", "lies before expiry_min")
     if given.strike_min is not None and given.strike_max is not None and given.strike_min > given.strike_max:
         raise invalid("strike_max", "lies below strike_min")
-    return Filter(first, last, given.strike_min, given.strike_max, given.type)
+    return first, last
+
+
+def _passes(row: ContractRow, given: types.ChainQuery, expiries: tuple[date, date]) -> bool:
+    """Whether a contract is one of those wanted."""
+    least, most = given.strike_min or 0.0, math.inf if given.strike_max is None else given.strike_max
+    in_time = expiries[0] <= row.expiry <= expiries[1]
+    return in_time and least <= row.strike_e4 / E4 <= most and given.type in (None, row.right)
 
 
 def _read_fields(given: str | None, resolution: Resolution) -> tuple[str, ...]:

@@ -87,16 +87,10 @@ class Quotes:
     spot: FloatArray  #: [n] price of the underlying at that moment, in dollars; NaN where there is none
 
 
-@dataclass(frozen=True, eq=False)
-class Valuation:
-    """Volatility and Greeks of quotes."""
-
-    values: dict[str, FloatArray]  #: `GREEK_FIELDS` and `INPUT_FIELDS` -> [n] numbers, NaN where there is none
-    status: npt.NDArray[np.str_]  #: [n] of `answers.Status`
-
-
-def value_quotes(view: View, quotes: Quotes) -> Valuation:
-    """Implied volatility, Greeks, what they were computed from, and what came of it."""
+def value_quotes(view: View, quotes: Quotes) -> tuple[dict[str, FloatArray], npt.NDArray[np.str_]]:
+    """Implied volatility, Greeks and what they were computed from (`GREEK_FIELDS` and `INPUT_FIELDS` -> [n] numbers, NaN where
+    there is none), and what came of it ([n] of `answers.Status`).
+    """
     count = len(quotes.contracts)
     hours = view.hours
     closes = {day: hours.close_of(hours.last_expiry_session(day)) for day in {contract.expiry for contract in quotes.contracts}}
@@ -121,7 +115,7 @@ def value_quotes(view: View, quotes: Quotes) -> Valuation:
     for name in pricing.GREEK_NAMES:
         values[name][rows] = np.where(status[rows] == "ok", getattr(solved, name), np.nan)
     inputs = dict(zip(INPUT_FIELDS, (quotes.spot, deducted, rate, years), strict=True))
-    return Valuation(values | inputs, status)
+    return values | inputs, status
 
 
 def day_moment(view: View, day: date, field: PriceField) -> int:

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, AssetClass, Bars, DividendRow, Resolution, Span, SplitRow, SymbolRow
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
-from ktdeval_qfinzero.schemas import read_cursor, write_cursor
+from ktdeval_qfinzero.schemas import page_of, read_cursor
 from ktdeval_qfinzero.upq import types
 from ktdeval_qfinzero.upq.quotes import curves_of_days, day_moment
 from ktdeval_qfinzero.upq.types import read_days, read_names, read_tickers
@@ -74,12 +74,12 @@ def symbols_list(view: View, given: types.SymbolsQuery) -> types.Symbols:
     """Stocks and coins listed so far."""
     after = () if given.cursor is None else read_cursor(given.cursor, (str, str))
     listed = sorted(view.symbols(), key=_symbol_key)
-    left = [row for row in listed if _symbol_key(row) > after and given.asset_class in (None, row.asset_class)]
-    page = left[: given.limit]
+    left = (row for row in listed if _symbol_key(row) > after and given.asset_class in (None, row.asset_class))
+    page, next_cursor = page_of(left, given.limit, _symbol_key)
     return types.Symbols(
         as_of_ts=moment_text(view.as_of_ns),
         symbols=[_symbol(view, row) for row in page],
-        next_cursor=write_cursor(*_symbol_key(page[-1])) if len(left) > len(page) else None,
+        next_cursor=next_cursor,
     )
 
 

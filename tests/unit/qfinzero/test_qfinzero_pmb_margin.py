@@ -255,8 +255,8 @@ def test_proceeds_of_short_sales_do_not_pay_for_purchases_and_a_weekend_costs_th
     assert debit_e4(account(30_000, {STOCK: 1_200, OTHER: -1_000}), AT_100) == e4(20_000)
     assert debit_e4(account(150_000, {OTHER: -1_000}), AT_100) == 0
     assert debit_e4(account(-20_000, {STOCK: 1_200}), {}) == e4(20_000)
-    charges = daily_charges(account(14_000, {STOCK: 1_200, OTHER: -1_000}), marks(BRKT=50), RULES, {"BRKT": 1_200}, 3)
-    assert (charges.interest_e4, charges.borrow_e4) == (e4(7 * 3), {"BRKT": e4(50_000 * 0.12 * 3 / 360)})
+    interest, fees = daily_charges(account(14_000, {STOCK: 1_200, OTHER: -1_000}), marks(BRKT=50), RULES, {"BRKT": 1_200}, 3)
+    assert (interest, fees) == (e4(7 * 3), {"BRKT": e4(50_000 * 0.12 * 3 / 360)})
 
 
 def test_sales_settle_on_the_next_trading_day() -> None:

@@ -58,10 +58,6 @@ class TradingHours:
         early_ns = int(self.open_ns[row]) - _EARLY_TRADING
         return max(early_ns, int(self.close_ns[row - 1])) if row else early_ns
 
-    def rows(self, first_ns: int, last_ns: int) -> range:
-        """Rows of the sessions that lie in [first, last], judged by open and close."""
-        return range(int(np.searchsorted(self.open_ns, first_ns)), int(np.searchsorted(self.close_ns, last_ns, side="right")))
-
     def session_day(self, ns: int) -> date:
         """Trading day of the session that a moment lies in, or of the next. Raises ServiceError: `invalid_argument`."""
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns)))

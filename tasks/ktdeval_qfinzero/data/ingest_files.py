@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 import math
 import zlib
@@ -188,14 +187,9 @@ def _problems_of(source: Source, problems: Problems) -> Iterator[None]:
         problems.add(f"{source.name}: can't be read: {' '.join(str(error).split())[:200]}")
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
-    if path.name.endswith(".gz"):
-        with gzip.open(path, "rb") as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
-            yield text
-    else:
-        with path.open(encoding="utf-8-sig", newline="") as text:
-            yield text
+def _opened(path: Path) -> TextIO:
+    opener = gzip.open if path.name.endswith(".gz") else open
+    return opener(path, "rt", encoding="utf-8-sig", newline="")
 
 
 def _lines(stream: TextIO) -> Iterator[str]:

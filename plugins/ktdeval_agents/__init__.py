@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ktdeval.fields import option
 from ktdeval.hookspecs import Spec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TEAMS = {
     "investor": "One role with a memory of its decisions and what came of them",
@@ -39,7 +35,7 @@ class VoteParams:
 
 
 @hookimpl
-def ktdeval_agents() -> Sequence[Spec]:
+def ktdeval_agents() -> list[Spec]:
     """Return the teams, each a graph of roles in `teams/`, the agent that asks by asset, and the vote."""
     from ktdeval.lazy import maker
 
@@ -49,7 +45,7 @@ def ktdeval_agents() -> Sequence[Spec]:
 
 
 @hookimpl
-def ktdeval_commands() -> Sequence[Spec]:
+def ktdeval_commands() -> list[Spec]:
     """Return the command for tokens and cost by role."""
     from ktdeval.lazy import later
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ktdeval.fields import option
@@ -30,7 +29,7 @@ class TrainedParams(TopParams):
 
 
 @hookimpl
-def ktdeval_models() -> Sequence[Spec]:
+def ktdeval_models() -> list[Spec]:
     """Return the models that `ktdeval train` trains."""
     make = "ktdeval_qlib.model:TrainedModel"
     return [
@@ -40,6 +39,6 @@ def ktdeval_models() -> Sequence[Spec]:
 
 
 @hookimpl
-def ktdeval_commands() -> Sequence[Spec]:
+def ktdeval_commands() -> list[Spec]:
     """Return the command that trains them."""
     return [Spec("train", later("ktdeval_qlib.command:train"), "Train supervised baselines, for the models qlib/…")]

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 @hookimpl
-def ktdeval_cards() -> Sequence[Spec]:
+def ktdeval_cards() -> list[Spec]:
     """Certificate of a mask."""
     summary = "What attackers recovered of masked payloads, and what that bounds."
     return [Spec("certificate", later("ktdeval_deanon.certificate.show:CERTIFICATE"), summary)]
 
 
 @hookimpl
-def ktdeval_commands() -> Sequence[Spec]:
+def ktdeval_commands() -> list[Spec]:
     """Command that makes and verifies certificates."""
     summary = "Certify a mask: attack what it shows, and bound what is recovered."
     return [Spec("certify", later("ktdeval_deanon.certificate.command:certify"), summary)]
 
 
 @hookimpl
-def ktdeval_tasks() -> Sequence[Spec]:
+def ktdeval_tasks() -> list[Spec]:
     """Four probes, one for each mask."""
     from ktdeval.task_files import task_maker, task_specs
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import later, maker
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 @hookimpl
-def ktdeval_tasks() -> Sequence[Spec]:
+def ktdeval_tasks() -> list[Spec]:
     """Return the tasks: one asset, one decision a day."""
     from ktdeval.task_files import task_specs
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.lazy import maker
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _TOOLS = {
     "get_market_context": "Indices, breadth and the tone of industries",
@@ -23,7 +18,7 @@ _TOOLS = {
 
 
 @hookimpl
-def ktdeval_tasks() -> Sequence[Spec]:
+def ktdeval_tasks() -> list[Spec]:
     """Twelve tasks: four masks times three modes."""
     from ktdeval.task_files import task_maker, task_specs
 
@@ -32,6 +27,6 @@ def ktdeval_tasks() -> Sequence[Spec]:
 
 
 @hookimpl
-def ktdeval_tools() -> Sequence[Spec]:
+def ktdeval_tools() -> list[Spec]:
     """Read-only research tools over the step of a KTD-Fin scene."""
     return [Spec(name, maker("ktdeval_ktdfin.tools:research_tool", name), summary) for name, summary in _TOOLS.items()]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ktdeval.hookspecs import Spec, hookimpl
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @hookimpl
-def ktdeval_tasks() -> Sequence[Spec]:
+def ktdeval_tasks() -> list[Spec]:
     """One decision a day on any market, with and without names and dates."""
     from ktdeval.task_files import task_maker, task_specs
 

@@ -16,8 +16,7 @@ from ktdeval.fields import split_list
 from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty, file_sha256, sha256_hex, write_atomic
 from ktdeval.market import Document, Documents, document_code, read_documents
 from ktdeval_arena.agreement import RULES, Agreement, agreement as agreement_of, read_ratings
-from ktdeval_arena.articles import MIS, Stream, stream_of
-from ktdeval_arena.summaries import TASK, ask, document_line, extract
+from ktdeval_arena.summaries import MIS, TASK, Stream, ask, document_line, extract, stream_of
 
 _AGREEMENT = LazyCommand(__name__, "agreement", "Report how far raters of daily summaries agree, also beyond chance.")
 _AGGREGATE = LazyCommand(__name__, "aggregate", "Make daily summaries of the news of several sources.")

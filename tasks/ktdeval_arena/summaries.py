@@ -1,19 +1,196 @@
-"""Daily summaries of stories: as an extract without any model, or as a model's answers in a run of their own."""
+"""Daily summaries of articles of many sources: stories of an asset and day, what is left out and why (`mis.yaml`), what reports the
+same; and their summaries, as an extract without any model, or as a model's answers in a run of their own.
+
+A day begins after the close of the session before and ends with its own close, equality included: nothing that became known later
+is part of it. An article is compared with the stories of its asset in the last days by the Jaccard index of their runs of three
+words.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, zip_longest
 from pathlib import Path
 from string import Template
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ktdeval.api import QATask, Spec, hookimpl
 from ktdeval.cli import check_finished, run_shown
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.market import Close, Document, Venue, sessions
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder
-from ktdeval_arena.articles import MIS, NewsDay, Story, themes, words_of
+from ktdeval.yamlio import load_yaml
+
+MIS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))
+_WORD = re.compile(r"\w+")
+_DAY = np.timedelta64(1, "D")
+
+
+@dataclass
+class Story:
+    """Articles of an asset and day that report the same."""
+
+    article: Document  #: known first
+    row: int  #: of its session
+    sources: list[str]  #: in the order in which they reported it, each once
+    size: int = 0  #: runs of words
+
+
+class NewsDay(NamedTuple):
+    """Stories of an asset and day."""
+
+    asset: str
+    day: str  #: ISO
+    begins: datetime  #: close of the session before
+    cutoff: datetime  #: its own close
+    stories: Sequence[Story]  #: reported by most sources first, outlets taken in turn
+
+    @property
+    def id(self) -> str:
+        """Name in records, such as `TSLA/2025-08-01`."""
+        return f"{self.asset}/{self.day}"
+
+    @property
+    def sources(self) -> list[str]:
+        """Sources of all stories, each once."""
+        return list(dict.fromkeys(source for story in self.stories for source in story.sources))
+
+    def facts(self) -> dict[str, JsonValue]:
+        """What is recorded of the day, with scores of 0, 1 or 2 by the quality rules that can be counted: bias needs a reader."""
+        late = sum(story.article.published_at <= self.begins for story in self.stories)
+        drivers, outlets = themes(self), len(self.sources)
+        covered = 2 if len(drivers) == len(MIS["drivers"]) else int(len(drivers) > 1)
+        ratings = {
+            "date_accuracy": 2 - min(late, 2),
+            "coverage": covered,
+            "source_diversity": 2 if outlets > 3 else int(outlets > 1),
+        }
+        counts = {"asset": self.asset, "day": self.day, "cutoff": self.cutoff.isoformat(), "stories": len(self.stories)}
+        return {**counts, "sources": list(self.sources), "drivers": dict(drivers), "ratings": dict(ratings)}
+
+
+@dataclass
+class Stream:
+    """Stories of each asset and day, and how many articles each rule has left out."""
+
+    days: list[NewsDay] = field(default_factory=list)  #: by day, then asset
+    dropped: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(MIS["dropped"], 0)))
+    articles: int = 0
+
+
+def words_of(article: Document) -> list[str]:
+    """Words of title and text in lower case."""
+    return _WORD.findall(f"{article.title} {article.text}".lower())
+
+
+def themes(day: NewsDay) -> dict[str, int]:
+    """Number of stories on each driver, the most frequent first; without those of no story."""
+    vocabularies = [set(words_of(story.article)) for story in day.stories]
+    counts = Counter({name: sum(not words.isdisjoint(terms) for words in vocabularies) for name, terms in MIS["drivers"].items()})
+    return {name: count for name, count in counts.most_common() if count}
+
+
+def stream_of(articles: Iterable[Document], venue: Venue, assets: Sequence[str] = ()) -> Stream:
+    """Return the stories of `assets` (empty: of all that articles are filed under), by the days of a venue. `articles`: sorted by
+    when they became known. Raises DataError: the venue's calendar does not reach as far.
+    """
+    stream, stories = Stream(), dict[str, _Stories]()
+    faults = [(article, _fault(article, assets)) for article in articles]
+    stream.articles, kept = len(faults), [article for article, rule in faults if rule is None]
+    stream.dropped.update(rule for _, rule in faults if rule)
+    if not kept:
+        return stream
+    calendar = _Days(venue, kept[0].known_at, kept[-1].known_at)
+    for article in kept:
+        row = calendar.row_of(article.known_at)
+        for asset in [code for code in article.assets if not assets or code in assets]:
+            if rule := stories.setdefault(asset, _Stories()).add(article, row):
+                stream.dropped[rule] += 1
+    for asset, own in stories.items():
+        for row, group in groupby(own.stories, key=lambda story: story.row):
+            chosen = _in_turn(day_stories := list(group))
+            stream.dropped["over_most"] += len(day_stories) - len(chosen)
+            stream.days.append(NewsDay(asset, str(calendar.days[row]), calendar.close(row - 1), calendar.close(row), chosen))
+    stream.days.sort(key=lambda day: (day.day, day.asset))
+    return stream
+
+
+def _fault(article: Document, assets: Sequence[str]) -> str | None:
+    """Name of the first rule by which an article by itself is left out."""
+    limits = MIS["filter"]
+    faults = {
+        "known_early": article.known_at < article.published_at,
+        "no_asset": not article.assets,
+        "other_asset": bool(assets) and not set(assets) & set(article.assets),
+        "no_source": not article.source.strip(),
+        "too_short": len(words_of(article)) < limits["least_words"],
+        "late": article.known_at - article.published_at > timedelta(hours=limits["most_latency_hours"]),
+    }
+    return next((rule for rule, holds in faults.items() if holds), None)
+
+
+class _Days:
+    """Sessions of a venue around a span of time."""
+
+    def __init__(self, venue: Venue, first: datetime, last: datetime) -> None:
+        self._close = Close.parse(f"{venue.close} {venue.zone}")
+        edges = (np.datetime64(first.astimezone(UTC).date()) - 15 * _DAY, np.datetime64(last.astimezone(UTC).date()) + 15 * _DAY)
+        self.days = sessions(*edges, venue.calendar)
+
+    def close(self, row: int) -> datetime:
+        """Close of a session."""
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self._close.instant(self.days[row]))
+
+    def row_of(self, moment: datetime) -> int:
+        """Row of the first session whose close is not before a moment."""
+        return bisect_left(range(len(self.days)), moment, key=self.close)
+
+
+class _Stories:
+    """Stories of an asset, found again by their runs of words."""
+
+    def __init__(self) -> None:
+        self.stories: list[Story] = []  #: by when they became known
+        self._with: dict[tuple[str, ...], list[int]] = defaultdict(list)
+
+    def add(self, article: Document, row: int) -> str | None:
+        """Add an article of a session to the story that it tells, or as a new one; return the rule that leaves it out, if any."""
+        words = words_of(article)
+        runs = {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
+        shared = Counter(number for run in runs for number in self._with[run])
+        likeness = [(count / (len(runs) + self.stories[number].size - count), number) for number, count in shared.items()]
+        near = [candidate for candidate in likeness if row - self.stories[candidate[1]].row <= MIS["filter"]["repeated_days"]]
+        most, number = max(near, default=(0.0, 0))
+        if most >= MIS["filter"]["similar"]:
+            story = self.stories[number]
+            if story.row < row:
+                return "repeated"
+            story.sources += [article.source] if article.source not in story.sources else []
+            return "duplicate"
+        for run in runs:
+            self._with[run].append(len(self.stories))
+        self.stories.append(Story(article, row, [article.source], len(runs)))
+        return None
+
+
+def _in_turn(stories: Sequence[Story]) -> list[Story]:
+    """Most reported stories, the latest first among equals, one of each outlet in turn."""
+    by_outlet = defaultdict(list)
+    for story in sorted(stories, key=lambda story: (len(story.sources), story.article.known_at), reverse=True):
+        by_outlet[story.sources[0]].append(story)
+    return [story for turn in zip_longest(*by_outlet.values()) for story in turn if story][: MIS["filter"]["most_stories"]]
+
+
+# ---- summaries
 
 TASK = "ama_summary"
 _PROMPTS = Path(__file__).with_name("prompts")

@@ -18,8 +18,7 @@ from ktdeval.jsonio import sha256_hex
 from ktdeval.market import Document, Documents, find_venue, read_documents
 from ktdeval.runner import RunFolder
 from ktdeval_arena.agreement import COLUMNS, RULES, agreement, alpha
-from ktdeval_arena.articles import MIS, NewsDay, Stream, stream_of
-from ktdeval_arena.summaries import document_line, extract
+from ktdeval_arena.summaries import MIS, NewsDay, Stream, document_line, extract, stream_of
 from searching import examples
 from stub_provider import KEY, FaultPlan, running_stub
 from tables import on_each_row

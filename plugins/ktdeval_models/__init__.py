@@ -32,7 +32,7 @@ def ktdeval_models() -> Sequence[Spec]:
 
     builtin = maker("ktdeval_models.catalogue:make_builtin")
     openai, anthropic = maker("ktdeval_models.remote.openai:make_openai"), maker("ktdeval_models.remote.anthropic:AnthropicModel")
-    rule, rule_params = maker("ktdeval_models.rules:RuleModel"), {"turn_of_month": keyless.CalendarParams}
+    rule, rule_params = maker("ktdeval_models.technical:RuleModel"), {"turn_of_month": keyless.CalendarParams}
     google = maker("ktdeval_models.remote.google:GoogleModel")
     return [
         Spec("builtin/hold", builtin, "Looks at the market and never trades"),

@@ -16,8 +16,7 @@ from ktdeval.harness.messages import Message, ModelRequest, ToolSpec
 from ktdeval.registry import load_plugins
 from ktdeval_models import technical
 from ktdeval_models.params import CalendarParams, rules
-from ktdeval_models.rules import RuleModel
-from ktdeval_models.technical import RULES, Bars, rsi, smoothed, turn_of_month
+from ktdeval_models.technical import RULES, Bars, RuleModel, rsi, smoothed, turn_of_month
 from tables import number, on_each_row
 
 NAN = float("nan")

@@ -43,7 +43,8 @@ class MemoryModel(RankModel):
         row = self._row_of(str(conversation.state["day"]))
         if self._recognises(conversation):
             return self._hold(conversation, row)
-        if row is None or self._rises(row):
+        levels = self._market.benchmark
+        if row is None or levels[min(row + self._horizon, len(levels) - 1)] > levels[row]:
             return super().plan(conversation)
         held = conversation.rows(conversation.state["positions"])
         reason = "the market is remembered to fall from here"
@@ -53,10 +54,6 @@ class MemoryModel(RankModel):
         """Return the row of a real day; None for a masked one."""
         rows = np.flatnonzero(self._market.days.astype(str) == day)
         return int(rows[0]) if rows.size else None
-
-    def _rises(self, row: int) -> bool:
-        levels = self._market.benchmark
-        return bool(levels[min(row + self._horizon, len(levels) - 1)] > levels[row])
 
     def _recognises(self, conversation: Conversation) -> bool:
         """Whether any label shown is a code of the market."""

@@ -79,7 +79,8 @@ class ReplayModel:
     def _index(self) -> dict[str, Mapping[str, JsonValue]]:
         with self._lock:
             if self._replies is None:
-                entries = list(_recorded(RunFolder.load(self._folder)))
+                folder = RunFolder.load(self._folder)
+                entries = [entry for spec in folder.manifest.specs for entry in folder.load_recorded(spec)[1]]
                 self._replies = dict(exchange for entry in entries for exchange in _exchanges(entry))
                 self._predictions = {
                     int(entry.exchanges[0]["seed"]): entry.predicted
@@ -87,11 +88,6 @@ class ReplayModel:
                     if entry.predicted is not UNSET and entry.exchanges
                 }
             return self._replies
-
-
-def _recorded(folder: RunFolder) -> Iterator[TranscriptEntry]:
-    for spec in folder.manifest.specs:
-        yield from folder.load_recorded(spec)[1]
 
 
 def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:

@@ -33,19 +33,12 @@ class RenamedSegments:
         return self._dataset.prepare(self._names.get(segments, segments), **arguments)
 
 
-def _pieces(rows: int, most: int) -> list[tuple[int, int]]:
-    """Return (first, past the last) row of the fewest pieces of at most `most` rows, of nearly equal size."""
-    bounds = np.linspace(0, rows, -(-rows // most) + 1).astype(int)
-    return [(int(first), int(last)) for first, last in pairwise(bounds)]
-
-
 def mean_over_rows(rows: int, most: int, measure: Callable[[int, int], tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean loss and score over all rows, measured a piece at a time."""
-    pieces = _pieces(rows, most)
+    """Return the mean loss and score over all rows, measured in the fewest pieces of at most `most` rows, of nearly equal size."""
+    bounds = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
     with torch.no_grad():
-        measured = [measure(first, last) for first, last in pieces]
-    weights = [last - first for first, last in pieces]
-    loss, score = np.average(np.array(measured, dtype=float), axis=0, weights=weights)
+        measured = [measure(first, last) for first, last in pairwise(bounds)]
+    loss, score = np.average(np.array(measured, dtype=float), axis=0, weights=np.diff(bounds))
     return float(loss), float(score)
 
 

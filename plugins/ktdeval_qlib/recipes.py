@@ -33,8 +33,6 @@ Progress = Callable[[int, int], None]
 FACTORS = 9
 WINDOW_DAYS = 20
 UNROLLED_DAYS = 60
-SHAPES = MappingProxyType({"flat": (FACTORS,), "window": (WINDOW_DAYS, FACTORS), "unrolled": (FACTORS * UNROLLED_DAYS,)})
-"""Shape of one sample in each layout."""
 
 _HOLDING = threading.RLock()
 _FILE = Path(__file__).with_name("models.yaml")
@@ -91,7 +89,8 @@ class Recipe(Value):
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the shape of one sample: (9,), (20, 9) or (540,)."""
-        return SHAPES[self.layout]
+        shapes = {"flat": (FACTORS,), "window": (WINDOW_DAYS, FACTORS), "unrolled": (FACTORS * UNROLLED_DAYS,)}
+        return shapes[self.layout]
 
 
 @functools.cache

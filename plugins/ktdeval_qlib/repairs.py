@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,10 @@ from ktdeval_qlib.recipes import quiet_lightgbm
 quiet_lightgbm()
 
 _SWAPPING = threading.RLock()
+_UNRECORDED = SimpleNamespace(log_metrics=lambda **_: None)
+"""Recorder without effect. pyqlib's own needs `qlib.init`, and writes an mlflow store into the working folder (which mlflow 3
+refuses).
+"""
 
 
 @contextmanager
@@ -39,21 +43,12 @@ def _swapped(module: ModuleType, name: str, value: Any) -> Iterator[None]:
             setattr(module, name, before)
 
 
-class _Unrecorded:
-    """Recorder without effect. pyqlib's own needs `qlib.init`, and writes an mlflow store into the working folder (which mlflow 3
-    refuses).
-    """
-
-    def log_metrics(self, **metrics: float) -> None:
-        """Record nothing."""
-
-
 class LightGBM(gbdt.LGBModel):
     """LightGBM that records nothing with mlflow."""
 
     def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
         """Train; arguments as of pyqlib."""
-        with _swapped(gbdt, "R", _Unrecorded()):
+        with _swapped(gbdt, "R", _UNRECORDED):
             super().fit(dataset, evals_result=evals_result, **arguments)
 
 
@@ -103,7 +98,7 @@ class MLP(Network, pytorch_nn.DNNModelPytorch):
 
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
         """Train; arguments as of pyqlib."""
-        with _swapped(pytorch_nn, "R", _Unrecorded()):
+        with _swapped(pytorch_nn, "R", _UNRECORDED):
             super().fit(dataset, evals_result, verbose=False, save_path=save_path)
 
     def get_metric(self, pred: Any, target: Any, index: Any) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -30,6 +30,8 @@ from ktdeval.jsonio import content_hash, dumps_canonical, file_sha256, sha256_he
 from ktdeval_investorbench.params import FinmemParams
 
 Vectors = NDArray[np.float32]
+Embedder = Callable[[Sequence[str]], Vectors]
+"""Encodes texts as [texts, floats] unit vectors (float32); that of a text without words may be all 0."""
 
 _WORD = re.compile(r"\w+")
 _SIZE = 256
@@ -41,13 +43,6 @@ _PICKLED = {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
 _TIMEOUT_S, _MOST_BYTES = 60.0, 16 << 20  # of a request to a server
 _RETRIES = RetryPolicy(max_retries=6, max_wait_s=120.0)
 _ENCODING = threading.Lock()  # episodes run in threads, and tokenizers take one text at a time
-
-
-class Embedder(Protocol):
-    """Encodes texts as vectors."""
-
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return [texts, floats] unit vectors (float32); that of a text without words may be all 0."""
 
 
 class _CachingEmbedder:

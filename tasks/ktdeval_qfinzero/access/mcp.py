@@ -213,18 +213,15 @@ class McpEndpoint:
                 self._workspaces.drop(workspace_id)
             else:
                 has_begun = True
-                self._bind(session, workspace_id)
+                # Sessions whose workspace is gone are forgotten.
+                held = {name: of_name for name, of_name in self._sessions.items() if of_name in self._workspaces}
+                self._sessions = {**held, session: workspace_id}
 
         try:
             await self._manager.handle_request(scope, receive, _at_start(send, settle))
         finally:
             if not has_begun:  # nor was anything answered, maybe
                 self._workspaces.drop(workspace_id)
-
-    def _bind(self, session: str, workspace_id: str) -> None:
-        """Give a session its workspace, and forget sessions whose workspace is gone."""
-        self._sessions = {name: held for name, held in self._sessions.items() if held in self._workspaces}
-        self._sessions[session] = workspace_id
 
     def _end(self, session: str | None) -> None:
         """Drop the workspace of a session that has ended."""

@@ -42,14 +42,12 @@ def event_rows(view: View, query: StoreQuery) -> Iterator[EventRow | NewsRow]:
 
 def calendar_rows(view: View, query: StoreQuery) -> Iterator[EventRow]:
     """Calendar events by (time_ns, event_id)."""
-    tags = of_types(query.tags, CALENDAR_TYPES)
-    return iter(()) if tags is None else _pages(view.events, replace(query, tags=tags))
+    return _pages(view.events, query, CALENDAR_TYPES)
 
 
 def news_rows(view: View, query: StoreQuery) -> Iterator[NewsRow]:
     """Articles by (published_ns, id)."""
-    tags = of_types(query.tags, NEWS_TYPES)
-    return iter(()) if tags is None else _pages(view.news, replace(query, tags=tags))
+    return _pages(view.news, query, NEWS_TYPES)
 
 
 def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
@@ -60,10 +58,10 @@ def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
     return replace(tags, types=chosen) if chosen else None
 
 
-def _pages(read: Callable[[Span, Tags, Page], Sequence[Row]], query: StoreQuery) -> Iterator[Row]:
-    after = query.after
-    while True:
-        page = read(query.span, query.tags, Page(query.block, after))
+def _pages(read: Callable[[Span, Tags, Page], Sequence[Row]], query: StoreQuery, known: tuple[EventType, ...]) -> Iterator[Row]:
+    tags, after = of_types(query.tags, known), query.after
+    while tags is not None:
+        page = read(query.span, tags, Page(query.block, after))
         yield from page
         if len(page) < query.block:
             return

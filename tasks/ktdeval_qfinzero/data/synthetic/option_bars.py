@@ -44,18 +44,10 @@ class Trades:
         return Trades(contract, row, self.volume[rows], trades, self.terms.take(rows), self.years[rows])
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """[t] trades in order of contract, day and time: which of the contracts' days, minute, price and size."""
-
-    contract_day: IntArray
-    minute: IntArray
-    price_e4: IntArray
-    size: FloatArray
-
-
-def draw_trades(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades) -> Drawn:
-    """Trades at times when the underlying trades, each at what the option is worth then, to the cent."""
+def minute_bars(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades) -> tuple[Bars, Bars, IntArray]:
+    """Bars of trades at times when the underlying trades, each at what the option is worth then, to the cent: of minutes, of the
+    contracts' days, and the contract of each bar of a minute.
+    """
     contract_day = np.repeat(np.arange(len(part.row)), part.trades)
     row = part.row[contract_day]
     chance, within = rng.random(len(contract_day)), rng.random(len(contract_day))
@@ -75,19 +67,15 @@ def draw_trades(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades)
     price = _e4(part.terms.take(contract_day), spot, part.years[contract_day] + left / _MINUTES_A_YEAR, noise)
     size = _sizes(rng, part)
     order = np.lexsort((within, minute, contract_day))
-    return Drawn(contract_day[order], minute[order], price[order], size)
-
-
-def minute_bars(grid: Grid, part: Trades, drawn: Drawn) -> tuple[Bars, Bars, IntArray]:
-    """Bars of the trades: of minutes, of the contracts' days, and the contract of each bar of a minute."""
-    price_e4, time_ns = drawn.price_e4, grid.open_ns[part.row[drawn.contract_day]] + drawn.minute * MINUTE
-    trades = Bars(time_ns, price_e4, price_e4, price_e4, price_e4, drawn.size, np.ones_like(price_e4))
-    key = drawn.contract_day * grid.width + drawn.minute
+    contract_day, minute, price = contract_day[order], minute[order], price[order]
+    time_ns = grid.open_ns[part.row[contract_day]] + minute * MINUTE
+    trades = Bars(time_ns, price, price, price, price, size, np.ones_like(price))
+    key = contract_day * grid.width + minute
     first = np.flatnonzero(np.append(True, key[1:] != key[:-1]))
     minutes = grouped(trades, first, time_ns[first])
-    day_first = np.flatnonzero(np.append(True, drawn.contract_day[1:] != drawn.contract_day[:-1]))
+    day_first = np.flatnonzero(np.append(True, contract_day[1:] != contract_day[:-1]))
     days = grouped(trades, day_first, grid.midnight_ns[part.row])
-    return minutes, days, part.contract[drawn.contract_day[first]]
+    return minutes, days, part.contract[contract_day[first]]
 
 
 def _sizes(rng: np.random.Generator, part: Trades) -> FloatArray:
@@ -140,8 +128,7 @@ def make_options(seed: int, grid: Grid, course: Course, tape: MarketTape, curves
     inside = np.flatnonzero((traded.row >= minute_rows.start) & (traded.row < minute_rows.stop))
     if len(inside):
         part = traded.take(inside)
-        drawn = draw_trades(stream(seed, "options", ticker, "minutes"), grid, tape.minutes, part)
-        minutes, of_day, contract = minute_bars(grid, part, drawn)
+        minutes, of_day, contract = minute_bars(stream(seed, "options", ticker, "minutes"), grid, tape.minutes, part)
         days = _replaced(days, inside, of_day)
         bars |= _by_contract(contracts, contract, minutes, "minute")
     bars |= _by_contract(contracts, traded.contract, days, "day")

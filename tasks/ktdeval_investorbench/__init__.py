@@ -28,12 +28,12 @@ def ktdeval_data() -> list[Spec]:
     from ktdeval_investorbench.params import TWIN_VERSION, FileParams, TwinParams
 
     summary = "the public files of InvestorBench: a close a day, news and filings of an asset each"
-    read = maker("ktdeval_investorbench.files:read_files")
+    read = maker("ktdeval_investorbench.markets:read_files")
     generated = "a generated market of InvestorBench's symbols and periods, with news"
     extra = {"generated": True, "version": TWIN_VERSION}
     return [
-        Spec("investorbench", maker("ktdeval_investorbench.files:make_market"), summary, FileParams, extra={"read": read}),
-        Spec("synthetic_investorbench", maker("ktdeval_investorbench.twin:make_twin"), generated, TwinParams, extra=extra),
+        Spec("investorbench", maker("ktdeval_investorbench.markets:make_market"), summary, FileParams, extra={"read": read}),
+        Spec("synthetic_investorbench", maker("ktdeval_investorbench.markets:make_twin"), generated, TwinParams, extra=extra),
     ]
 
 

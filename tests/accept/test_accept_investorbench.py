@@ -20,8 +20,8 @@ from ktdeval.cli.main import main
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner.store import RunFolder
+from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams
-from ktdeval_investorbench.twin import make_twin
 from ktdeval_models.params import rules
 from ktdeval_models.technical import RULES, Bars, turn_of_month
 

@@ -28,8 +28,8 @@ from ktdeval.testing import ConformanceError, random_snapshot, tiny_snapshot
 from ktdeval.testing.ledgers import sample_ledgers, step_record
 from ktdeval_data.params import TwinParams as ArenaParams, ViewParams
 from ktdeval_data.twins import make_twin as make_arena
+from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams
-from ktdeval_investorbench.twin import make_twin
 
 
 @pytest.fixture(scope="module")

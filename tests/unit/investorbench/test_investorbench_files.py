@@ -26,10 +26,9 @@ from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading import Ledger
 from ktdeval_investorbench.epochs import FIGURES
 from ktdeval_investorbench.figures import figure
-from ktdeval_investorbench.files import make_market
+from ktdeval_investorbench.markets import make_market, make_twin
 from ktdeval_investorbench.params import FileParams, TwinParams
 from ktdeval_investorbench.tables import SIZES, class_rows, classify, read_classes
-from ktdeval_investorbench.twin import make_twin
 from market_scene import market_scene
 from searching import examples
 from tables import on_each_row

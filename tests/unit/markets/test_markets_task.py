@@ -29,8 +29,8 @@ from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
 from ktdeval.yamlio import load_yaml
+from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams
-from ktdeval_investorbench.twin import make_twin
 from ktdeval_markets import task as task_module
 from ktdeval_markets.task import MarketConfig, MarketTask, venue_line
 from ktdeval_models.catalogue import make_builtin

@@ -21,8 +21,8 @@ from ktdeval.harness import ModelRequest, Reply
 from ktdeval.market import MarketSnapshot, save_snapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, evaluate
+from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams
-from ktdeval_investorbench.twin import make_twin
 from ktdeval_models.rl import policy as module
 from ktdeval_models.rl.environment import TradingSimulation
 from ktdeval_models.rl.policy import DECISIONS, features, overlap, read_policy

@@ -1,7 +1,11 @@
-"""Reader of the public files: an asset each, a JSON object of days with `prices`, `news` and, of stocks, `10k` and `10q`.
+"""Markets of the public files, and one of their form from a seed.
 
-Prices are adjusted closes. Texts of a day are known at its close, when the paper's agents are shown them. On a day without a price
-nothing trades: the previous price and the next one give one return. Source: felis33/INVESTOR-BENCH.
+A file has an asset: a JSON object of days with `prices`, `news` and, of stocks, `10k` and `10q`. Prices are adjusted closes. Texts
+of a day are known at its close, when the paper's agents are shown them. On a day without a price nothing trades: the previous price
+and the next one give one return. Source: felis33/INVESTOR-BENCH.
+
+The generated market has random-walk closes, news of which some predict them, and filings. `twin.yaml` holds periods, the words of
+the news and their effects. Informative news move the next day's close; talk has no effect. Prices are sums of shocks, rounded once.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
@@ -33,9 +38,10 @@ from ktdeval.market import (
     read_entities,
     sessions,
 )
+from ktdeval.seeds import derive_seed
 from ktdeval.task_files import venue_specs
 from ktdeval.yamlio import load_yaml
-from ktdeval_investorbench.params import FileParams
+from ktdeval_investorbench.params import TWIN_VERSION, FileParams, TwinParams
 
 Day = tuple[str, float | None, Mapping[str, Any]]  #: ISO day, price (None where there is none), cells
 _HERE = Path(__file__).parent
@@ -148,3 +154,42 @@ def _items(code: str, day: str, cells: Mapping[str, Any], venue: Venue) -> Itera
     for name, kind in _KINDS.items():
         for text in cells.get(name) or []:
             yield Document(moment, moment, "feed", kind, (code,), "", text)
+
+
+# ---- a market from a seed
+
+
+def make_twin(params: TwinParams) -> MarketSnapshot:
+    """Return the snapshot, without an id; equal parameters give equal bytes."""
+    plan, symbols = load_yaml(_HERE / "twin.yaml"), load_yaml(_HERE / "symbols.yaml")
+    days = {
+        code: _walk(
+            group, symbols[code]["name"], plan, np.random.default_rng(derive_seed(params.seed, "investorbench", code)), params
+        )
+        for group in plan["groups"].values()
+        for code in group["symbols"]
+    }
+    source = f"ktdeval synthetic InvestorBench, generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g}"
+    return assemble(market_of(f"synthetic-investorbench-{params.seed}", source, days, [], synthetic=True))
+
+
+def _walk(group: Mapping[str, Any], name: str, plan: Mapping[str, Any], rng: np.random.Generator, params: TwinParams) -> list[Day]:
+    """Return the days of one asset in the public form."""
+    dates = np.datetime_as_string(sessions(group["first"], group["last"], group["calendar"]), unit="D").tolist()
+    count = len(dates)
+    tells, side = rng.random(count) < plan["tell_share"], rng.choice([-1, 1], count)
+    has_news = rng.random(count) < plan["news_share"]
+    drift = np.zeros(count)
+    drift[1:] = np.where(has_news & tells, side, 0)[:-1] * plan["effect"] * params.effect
+    closes = np.exp(np.log(rng.uniform(*group["price"])) + np.cumsum(group["volatility"] * rng.standard_normal(count) + drift))
+    words = plan["words"]
+    days: list[Day] = []
+    for row, date in enumerate(dates):
+        kind = "talk" if not tells[row] else "good" if side[row] > 0 else "bad"
+        text = str(rng.choice(words[kind])).format(name=name, figure=int(rng.integers(11, 100)))
+        filing = words["filing"].format(name=name, date=date)
+        quarter = [filing] if group["filings"] and row % plan["filing_days"] == plan["filing_days"] - 1 else []
+        is_year = bool(quarter) and row // plan["filing_days"] % 4 == 3
+        cells = {"news": [text] if has_news[row] else [], "10k": quarter if is_year else [], "10q": [] if is_year else quarter}
+        days.append((date, round(float(closes[row]), 6), cells))
+    return days

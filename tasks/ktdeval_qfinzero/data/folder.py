@@ -42,7 +42,7 @@ from ktdeval_qfinzero.data.layout import (
     table_key,
     table_of,
 )
-from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
+from ktdeval_qfinzero.data.parquet_prices import CACHE_BYTES, ParquetPrices
 from ktdeval_qfinzero.data.rows import Dataset, DatasetInfo, EventRow, NewsRow, PriceRows
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news
 from ktdeval_qfinzero.data.tables import TABLES, parts_of
@@ -105,9 +105,9 @@ def save_dataset(
     return manifest.info if held is None else held.info
 
 
-def open_dataset(folder: Path) -> Dataset:
-    """Return the dataset of a folder, whose files are looked at, not read as by `check_dataset`. Raises DataError: there is none,
-    its manifest is malformed, or a file is missing or of another size.
+def open_dataset(folder: Path, cache_bytes: int = CACHE_BYTES) -> Dataset:
+    """Return the dataset of a folder, of which at most `cache_bytes` are kept decoded. Files are looked at, not read as by
+    `check_dataset`. Raises DataError: there is none, its manifest is malformed, or a file is missing or of another size.
     """
     manifest = load_manifest(folder)
     for part in manifest.parts.values():
@@ -118,7 +118,7 @@ def open_dataset(folder: Path) -> Dataset:
     if missing:
         raise DataError(f"{folder}: {MANIFEST} names no {missing[0]}; make the dataset again")
     events, news = (folder / manifest.parts[key].file for key in (EVENTS, NEWS))
-    return Dataset(manifest.info, ParquetPrices(folder, manifest), open_calendars(events), open_news(news))
+    return Dataset(manifest.info, ParquetPrices(folder, manifest, cache_bytes), open_calendars(events), open_news(news))
 
 
 def file_problem(folder: Path, part: Part) -> str:

@@ -41,7 +41,7 @@ class Learning(NamedTuple):
 LEARNING = {name: Learning(**given) for name, given in beside(__file__)["learning"].items()}
 FEW_IN_A_MILLION = 4.5  # standard errors: eighteen models are looked at
 SHORT = ("2023-09-15:2023-10-31", "2023-11-15:2023-12-29", "2024-01-02:2024-02-08")
-SLOW = ("transformer", "localformer", "sfm", "add", "tcn")
+SLOW = ("transformer", "localformer", "sfm", "add", "adarnn", "tcn")
 
 
 def quick(name: str) -> Recipe:

@@ -39,7 +39,7 @@ test: $(VENV)/.installed-dev
 test-rest: $(VENV)/.installed-dev
 	$(PYTEST) -m slow $(REST)
 
-# Not part of test-all: its extra takes gigabytes. CI installs it at its end.
+# Not part of test-all: its extra takes gigabytes. CI installs it into an environment of its own.
 QLIB := tests/unit/qlib tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py
 test-qlib: $(VENV)/.installed-qlib
 	$(PYTEST) --durations=10 $(QLIB)

@@ -147,8 +147,7 @@ class GuardedSession:
         self._cleared: dict[Message, Message] = {}
         self._cleared_ids: dict[str, str] = {}
         self._opaque: set[Opaque] = set()
-        self.tools, self.submit_tool = parts.specs, parts.form.tool
-        self.tool_budget, self.submission_attempts = parts.harness.max_tool_calls, 1 + parts.harness.schema_retries
+        self._budget = parts.harness.max_tool_calls
         self._calls = 0
         self._previous: tuple[Message, ...] = ()
         self._accepted: list[tuple[str, Submission]] = []
@@ -179,6 +178,26 @@ class GuardedSession:
             step=self._step, exchanges=tuple(self.exchanges), submission=text, embedded=embedded, predicted=predicted
         )
         return StepOutcome(decision, self.counts.record(), transcript)
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """Research tools of this mode; empty where the mode has none."""
+        return self._parts.specs
+
+    @property
+    def submit_tool(self) -> ToolSpec:
+        """Return the tool to submit with, and its JSON Schema: `submit_action` in trading."""
+        return self._parts.form.tool
+
+    @property
+    def tool_budget(self) -> int:
+        """Research calls left in this step."""
+        return self._budget
+
+    @property
+    def submission_attempts(self) -> int:
+        """Return how often the model may be asked to submit in this step: 1 + retries."""
+        return 1 + self._parts.harness.schema_retries
 
     @cached_property
     def lessons(self) -> Sequence[Lesson]:
@@ -247,9 +266,9 @@ class GuardedSession:
     @_ends_episode
     def call_tool(self, call_: ToolCall) -> ToolResult:
         """Run a research tool with un-masked arguments; the result is re-masked. Bad calls become feedback and cost budget."""
-        if self.tool_budget <= 0:
+        if self._budget <= 0:
             return self._refuse("tool_budget", "no research calls are left in this step", "submit your action now")
-        self.tool_budget -= 1
+        self._budget -= 1
         self.counts.tool_calls += 1
         if call_.name == self.submit_tool.name:
             return self._refuse("wrong_tool", "this is not the time to submit", "use a research tool, or stop calling tools")

@@ -13,7 +13,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from ktdeval.errors import KtdevalError, UsageError
 from ktdeval_board.layout import CARDS, CERTIFICATES, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
@@ -118,12 +118,12 @@ class SiteServer(ThreadingHTTPServer):
         return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
 
 
-def _name(host: str) -> str | None:
-    """Return the name that a `Host` header holds, without its port; None where it is none."""
+def _parsed(address: str) -> SplitResult:
+    """Return the parts of an address; those of one that names neither a host nor a page where it is malformed."""
     try:
-        return urlsplit(f"//{host}").hostname
+        return urlsplit(address)
     except ValueError:
-        return None
+        return urlsplit(".")
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -136,9 +136,9 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
         """Return the answer but for its body; the body is what is returned."""
-        path = unquote(urlsplit(self.path).path)
+        path = unquote(_parsed(self.path).path)
         live, hosts = self.server.live, self.server.hosts
-        if hosts is not None and _name(self.headers.get("Host", "")) not in hosts:
+        if hosts is not None and _parsed(f"//{self.headers.get('Host', '')}").hostname not in hosts:
             return self._problem(HTTPStatus.MISDIRECTED_REQUEST, f"this server answers to {', '.join(sorted(hosts))} only")
         if path.endswith(("/", ".html")):
             live.refresh()

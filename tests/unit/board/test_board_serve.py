@@ -137,8 +137,9 @@ def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(own: Served) -> No
         "/nothing.html",
         "/data",
         "/" + 300 * "a",
+        "http://[/",
     ):
-        status, headers, body = own.get(path)
+        status, headers, body = own.get(path, Host="localhost")
         assert (status, b"not for you" in body, b"There is no such page" in body) == (404, False, True), path
         assert "Content-Security-Policy" in headers
     assert own.get("/", method="POST")[0] == own.get("/data/board.json", method="DELETE")[0] == 501

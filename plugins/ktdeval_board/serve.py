@@ -46,15 +46,17 @@ class LiveSite:
 
     def __init__(self, board: Path, folder: Path, progress: Progress | None = None) -> None:
         """Nothing is built yet."""
-        self.board, self.site, self._progress = board, folder / "site", progress
+        self.board, self._progress = board, progress
+        self.site, self._spare = folder / "second", folder / "site"  # a build is in the spare one
         self.problem: str | None = None
         self._built: Fingerprint | None = None
         self._lock = threading.Lock()
 
     def build(self, workers: int | None = None) -> BuildReport:
-        """Build the site as the board is now."""
+        """Build the site as the board is now, where nothing is read; answers that are being read stay whole."""
         seen = fingerprint(self.board)
-        report = build_site(self.board, self.site, self._progress, workers)
+        report = build_site(self.board, self._spare, self._progress, workers)
+        self.site, self._spare = self._spare, self.site
         self._built, self.problem = seen, None
         return report
 

@@ -135,6 +135,7 @@ class _Handler(SimpleHTTPRequestHandler):
     server_version = "ktdeval"
     sys_version = ""
     protocol_version = "HTTP/1.1"
+    timeout = 30  #: Seconds for which a connection may be silent; each takes a thread
 
     def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
         """Return the answer but for its body; the body is what is returned."""

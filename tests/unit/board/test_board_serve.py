@@ -19,7 +19,7 @@ import pytest
 
 from board_forge import forge_board
 from ktdeval.errors import UsageError
-from ktdeval_board.serve import LiveSite, SiteServer, fingerprint
+from ktdeval_board.serve import LiveSite, SiteServer, _Handler, fingerprint
 from ktdeval_board.site.files import RESPONSE_HEADERS
 from run_support import error_line, ktdeval
 
@@ -153,6 +153,12 @@ def test_a_browser_that_leaves_before_its_answer_is_passed_over(served: Served, 
             except (OSError, ValueError):
                 server.handle_error(None, ("127.0.0.1", 1))
             assert ("a defect" in capsys.readouterr().err) == is_said
+
+
+def test_a_silent_connection_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Handler, "timeout", _Handler.timeout / 600)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as silent:
+        assert silent.recv(1) == b""
 
 
 def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it_again(own: Served) -> None:

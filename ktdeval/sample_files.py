@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ktdeval.errors import DataError, UsageError, explained
+from ktdeval.fields import user_path
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, is_flat, loads_untrusted, open_plain
 
 HUB: Final = "hf:"
@@ -51,7 +52,7 @@ def read_samples(source: str, json_columns: Collection[str] = ()) -> SampleRows:
     """Read all rows of a source; `json_columns` hold JSON text where it is one of `datasets`, and are parsed. Raises DataError: it
     can't be read, has no rows or too many, or a row is not plain JSON; names source and row.
     """
-    path = Path(source)
+    path = user_path(source)
     if source.startswith(HUB) or path.is_dir() or path.suffix == ".parquet":
         rows = tuple(_dataset_rows(source, json_columns))
         sha256 = content_hash([row.value for row in rows])
@@ -126,10 +127,10 @@ def _loaded(source: str) -> Iterable[Any]:
         if source.startswith(HUB):
             name, _, revision = source.removeprefix(HUB).partition("@")
             splits = datasets.load_dataset(name, revision=revision or None)
-        elif Path(source).is_dir():
-            splits = datasets.load_dataset(str(Path(source).resolve()), streaming=True)
+        elif (path := user_path(source).resolve()).is_dir():
+            splits = datasets.load_dataset(str(path), streaming=True)
         else:
-            splits = datasets.load_dataset("parquet", data_files=source, streaming=True)
+            splits = datasets.load_dataset("parquet", data_files=str(path), streaming=True)
         if len(splits) > 1 and _SPLIT not in splits:
             raise DataError(f"{source}: has the splits {', '.join(map(str, splits))}; give a dataset with one, or with {_SPLIT!r}")
         yield from splits[_SPLIT] if _SPLIT in splits else next(iter(splits.values()))

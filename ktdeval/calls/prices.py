@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import build, option
+from ktdeval.fields import build, option, user_path
 from ktdeval.harness.messages import Usage
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.calendar import parse_day
@@ -91,7 +91,7 @@ def load_price_table(path: Path | str) -> dict[str, Price]:
     `match` (a pattern such as `openai/gpt-*`, or a list), `input`, `output` and, where they differ, the rest. Raises ConfigError
     for a field that is unknown, missing, wrong or doubled.
     """
-    table = build(_Table, load_yaml(path), str(path))
+    table = build(_Table, load_yaml(user_path(path)), str(path))
     parse_day(table.as_of, f"{path}: as_of: ", ConfigError)
     prices: dict[str, Price] = {}
     owners: dict[str, int] = {}

@@ -24,7 +24,7 @@ from ktdeval.cards.table import Report
 from ktdeval.cards.trading import NOT_GIVEN, derive_trading, trading_problems
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import CardError, UsageError
-from ktdeval.fields import near_matches
+from ktdeval.fields import near_matches, user_path
 from ktdeval.jsonio import MOST_LEVELS, JsonValue, content_hash, dumps_canonical, dumps_pretty, loads_untrusted, read_plain
 from ktdeval.registry import Plugins, load_plugins
 from ktdeval.typed import from_plain
@@ -133,7 +133,7 @@ def load_card(path: Path | str, kind: str | None = None) -> Card:
     names the file, the line and the field.
     """
     try:
-        text = read_plain(Path(path)).decode()
+        text = read_plain(user_path(path)).decode()
     except OSError as error:
         raise CardError(f"{path}: can't read the card: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

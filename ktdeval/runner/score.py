@@ -28,7 +28,7 @@ from ktdeval.contracts.scoring import ScoringTask, is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task
 from ktdeval.errors import CardError, DataError, StoreError, UsageError
-from ktdeval.fields import to_mapping
+from ktdeval.fields import to_mapping, user_path
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, read_plain, sha256_hex, write_atomic
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
@@ -158,16 +158,16 @@ def _run_certificate(folder: Path) -> Card | None:
 def keep_certificate(folder: Path, certificate: str | None) -> None:
     """Keep a certificate with its run, so that cards can be verified from the folder alone. Raises CardError for an invalid one."""
     if certificate is not None:
-        load_card(Path(certificate), ATTACHED)
+        load_card(certificate, ATTACHED)
         if problem := certificate_problem(folder, certificate):
             raise StoreError(problem)
-        write_atomic(folder / CERTIFICATE, read_plain(Path(certificate)))
+        write_atomic(folder / CERTIFICATE, read_plain(user_path(certificate)))
 
 
 def certificate_problem(folder: Path, certificate: str) -> str | None:
     """Say why a run can't be given a certificate: it has another one."""
     target = folder / CERTIFICATE
-    is_other = target.exists() and read_plain(target) != read_plain(Path(certificate))
+    is_other = target.exists() and read_plain(target) != read_plain(user_path(certificate))
     return f"{target}: the run has another certificate; remove it to give its cards {certificate}" if is_other else None
 
 

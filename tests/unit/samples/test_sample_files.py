@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ktdeval import sample_files
-from ktdeval.errors import DataError, UsageError
+from ktdeval.calls.prices import load_price_table
+from ktdeval.cards.check import load_card
+from ktdeval.errors import CardError, DataError, UsageError
 from ktdeval.jsonio import file_sha256
 from ktdeval.registry import load_plugins
 from ktdeval.sample_files import read_samples, source_name, write_samples
@@ -33,6 +35,20 @@ def published(folder: Path) -> Path:
 def lines(path: Path, *rows: Any) -> Path:
     path.write_text("".join(f"{json.dumps(row)}\n\n" for row in rows))
     return path
+
+
+def test_files_that_a_run_names_may_lie_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples, a table of prices and a certificate, as a YAML file names them, which no shell expands."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    lines(tmp_path / "rows.jsonl", *ROWS)
+    pq.write_table(pa.Table.from_pylist([{"id": "a"}]), tmp_path / "rows.parquet")
+    head = "as_of: 2026-01-02\nsource: https://prices.example\ncurrency: USD\n"
+    (tmp_path / "prices.yaml").write_text(f"{head}models: [{{match: a/b, input: 1, output: 2}}]\n")
+    (tmp_path / "certificate.json").write_text("[]")
+    assert [len(read_samples(f"~/rows.{kind}").rows) for kind in ("jsonl", "parquet")] == [2, 1]
+    assert list(load_price_table("~/prices.yaml")) == ["a/b"]
+    with pytest.raises(CardError, match=r"^~/certificate.json: (?!can't read)"):
+        load_card("~/certificate.json")
 
 
 def test_rows_survive_the_way_to_a_dataset_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,15 +28,6 @@ _NAMES_BEFORE, _NAMES_AFTER = 320, 5
 _CLOSE_SCALE = 1000  #: Adjusted closes are kept in thousandths: what a plot of them can show; outside A-shares in ticks
 
 
-def benchmark_levels(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[float]:
-    """[steps + 1] closes of the benchmark: of the day of the first decision, then of each fill day; empty without an index.
-
-    Raises DataError: a day of the records is no day of the market.
-    """
-    days = [steps[0].decided_on, *(step.filled_on for step in steps)] if market.meta.benchmark else []
-    return [float(market.benchmark[market.day_index(day)]) for day in days]
-
-
 def order_facts(step: StepRecord, market: MarketSnapshot, ledger: Ledger) -> list[JsonValue]:
     """For each order of a step prices around it, and returns adjusted for splits and dividends as fractions.
 

@@ -15,8 +15,9 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.runner import RunFolder
+from ktdeval.stats import benchmark_levels
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
-from ktdeval_view.market_facts import Names, benchmark_levels, close_series, order_facts, stock_paths
+from ktdeval_view.market_facts import Names, close_series, order_facts, stock_paths
 from ktdeval_view.records import EpisodeRecords, episode_label, step_in_units, submitted_handles
 
 _SCRIPTS = (
@@ -75,9 +76,7 @@ def make_episode_page(records: EpisodeRecords, around: Surroundings, redactor: R
 
 def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue]:
     spec, market = records.spec, around.market
-    levels, benchmark = None, around.no_market
-    if market is not None:
-        levels, benchmark = benchmark_levels(records.steps, market) or None, _benchmark_name(market)
+    levels, benchmark = _levels(records, market), around.no_market if market is None else _benchmark_name(market)
     return {
         "label": episode_label(spec),
         "state": records.state,
@@ -86,7 +85,7 @@ def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue
         "synthetic": market is not None and market.meta.synthetic,
         "spec": {**spec.to_json(), "id": spec.id, "mask_note": _MASK_NOTES.get(str(spec.mask), "")},
         "market": None if market is None else market.meta.name,
-        "benchmark": {"name": benchmark, "levels": levels},
+        "benchmark": {"name": benchmark, "levels": None if levels is None else levels.tolist()},
         "initial_cash": float(records.ledger.nav[0]),
         "currency": records.ledger.currency,
         "is_exact": records.ledger.version == 2,
@@ -96,6 +95,11 @@ def _facts(records: EpisodeRecords, around: Surroundings) -> dict[str, JsonValue
 
 def _benchmark_name(market: MarketSnapshot) -> str:
     return market.index_names.get(market.meta.benchmark) or market.meta.benchmark or "no index"
+
+
+def _levels(records: EpisodeRecords, market: MarketSnapshot | None) -> npt.NDArray[np.float64] | None:
+    """[steps + 1] closes of the benchmark from the day of the first decision on; None without a market or an index."""
+    return None if market is None or not market.meta.benchmark else benchmark_levels(records.ledger, market)
 
 
 def _rows(records: EpisodeRecords) -> list[JsonValue]:
@@ -160,7 +164,7 @@ def _figures(records: EpisodeRecords, market: MarketSnapshot | None) -> dict[str
     steps = records.steps
     nav = records.ledger.nav
     orders = [order for step in steps for order in step.orders]
-    levels = None if market is None or not market.meta.benchmark else np.array(benchmark_levels(steps, market))
+    levels = _levels(records, market)
     return {
         "nav": _sparse(nav),
         "return": float(nav[-1] / nav[0] - 1.0),

@@ -6,11 +6,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-
 from ktdeval.cards import Line, TradingCard
 from ktdeval.jsonio import JsonValue, content_hash
-from ktdeval.stats import MASK_FACTORS, mask_contrasts, mean_with_interval, overlap_correlation
+from ktdeval.stats import MASK_FACTORS, mask_contrasts, mean_with_interval, overlap_correlation, window_means
 from ktdeval.typed import to_plain
 from ktdeval_board.documents import rounded
 from ktdeval_board.entries import Board, Card, Entry, settings_of, unset_to_none
@@ -125,16 +123,13 @@ def _effects(cards: Mapping[str, TradingCard], metric: str) -> Iterator[JsonValu
 
 def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Vector], list[str], int]:
     """Mask -> mean over seeds by window; the windows; how many (window, seed) were left out because a figure is undefined."""
-    figures = {mask: {(each.window, each.seed): each.metrics.get(metric) for each in card.pooled} for mask, card in cards.items()}
-    by_mask = {mask: {cell: each and each.value for cell, each in values.items()} for mask, values in figures.items()}
-    cells = list(by_mask["blinded"])
-    whole = [cell for cell in cells if all(values.get(cell) is not None for values in by_mask.values())]
-    windows = list(dict.fromkeys(window for window, _ in whole))
-    means = {
-        mask: np.array([np.mean([values[cell] for cell in whole if cell[0] == window]) for window in windows], dtype=np.float64)
-        for mask, values in by_mask.items()
-    }
-    return means, windows, len(cells) - len(whole)
+    of_masks = [{(each.window, each.seed): each.metrics.get(metric) for each in card.pooled} for card in cards.values()]
+    cells = [(each.window, each.seed) for each in cards["blinded"].pooled]
+    rows = {cell: [each.value for of in of_masks if (each := of.get(cell)) and each.value is not None] for cell in cells}
+    whole = {cell: row for cell, row in rows.items() if len(row) == len(cards)}
+    mode = cards["blinded"].task.mode
+    windows, means = window_means([(mask, mode) for mask in cards], whole)
+    return {mask: means[mask, mode] for mask in cards}, windows, len(cells) - len(whole)
 
 
 Rankings = Mapping[str, Mapping[str, JsonValue]]  #: Division id -> scope -> table of `rank_division`

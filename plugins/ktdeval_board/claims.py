@@ -20,6 +20,7 @@ from ktdeval_board.rules import Division
 NO_CUTOFF = "none"  #: Given as the cut-off date: there is none, or it is not known
 
 _NO_CARD = "0" * 64
+_STAND_INS = {"submitter": "x", "contact": "https://example.org", "cutoff": NO_CUTOFF, "cutoff_source": "x", "attempts": 1}
 
 
 class Claims(Value, frozen=True, kw_only=True):
@@ -77,19 +78,15 @@ def claim_problems(board: Board, card: Card, claims: Claims, today: str) -> Iter
         )
     elif not claims.cutoff_source:
         yield "cut-off date: say with --cutoff-source where it is from, or why there is none"
+    # What is missing is reported by now, so that what was claimed can be judged.
+    lacking: dict[str, Any] = {name: value for name, value in _STAND_INS.items() if not getattr(claims, name)}
     try:
-        submission = make_submission(card, _NO_CARD, msgspec.structs.replace(claims, **_stand_ins(claims)), today)
+        submission = make_submission(card, _NO_CARD, msgspec.structs.replace(claims, **lacking), today)
     except CardError as error:
         yield in_words(str(error))
         return
     inputs = SubmissionInputs("submission", board.rules, _NO_CARD, card, submission, today)
     yield from (f"{finding.rule}: {finding.message}" for finding in findings_of(Stage.SUBMISSION, inputs))
-
-
-def _stand_ins(claims: Claims) -> dict[str, Any]:
-    """Return values for what is missing, so that what was claimed can be judged; the missing itself is reported before."""
-    stand_ins = {"submitter": "x", "contact": "https://example.org", "cutoff": NO_CUTOFF, "cutoff_source": "x", "attempts": 1}
-    return {name: value for name, value in stand_ins.items() if not getattr(claims, name)}
 
 
 def attempt_problems(board: Board, division: Division, run: RunFolder, card: Card, declared: int | None) -> Iterator[str]:

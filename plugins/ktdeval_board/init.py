@@ -152,6 +152,7 @@ def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins
         for window in windows:
             window_rows(snapshot.days, window.first, window.last)
     scoring = is_scoring(task)
+    scores = sorted(task.scores, key=lambda name: not task.scores[name].headline) if scoring else ["total_return"]
     return Division(
         id=re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-")[:63],
         task=task.name,
@@ -160,15 +161,10 @@ def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins
         snapshot=path_segment(snapshot.meta.name) if snapshot and windows else None,
         windows=tuple(WindowRule(window.name, window.first, window.last) for window in windows),
         seeds=new.seeds,
-        rank_by=_first_score(task) if scoring else "total_return",
+        rank_by=scores[0],
         certificate="optional" if scoring else new.certificate,
         summary=plugins.spec("tasks", task.name).summary,
     )
-
-
-def _first_score(task: Any) -> str:
-    headlines = [name for name, definition in task.scores.items() if definition.headline]
-    return str([*headlines, *task.scores][0])
 
 
 def _baselines(

@@ -174,14 +174,11 @@ def _read(path: Path, type_: type[T]) -> T:
     try:
         return from_plain(load_yaml(path), type_, str(path), ConfigError)
     except ConfigError as error:
-        raise ConfigError(_explained(str(error))) from error
-
-
-def _explained(message: str) -> str:
-    if unknown := _UNKNOWN.search(message):
-        known = {name for type_ in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum) for name in type_.__struct_fields__}
-        return message + near_matches(unknown[1], known)
-    return in_words(message)
+        unknown = _UNKNOWN.search(str(error))
+        if unknown is None:
+            raise ConfigError(in_words(str(error))) from error
+        known = {name for each in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum) for name in each.__struct_fields__}
+        raise ConfigError(f"{error}{near_matches(unknown[1], known)}") from error
 
 
 def _window_problems(where: str, division: Division) -> Iterator[str]:

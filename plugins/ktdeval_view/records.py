@@ -78,19 +78,15 @@ def read_episode(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
     What can't be read is reported in `problem`, not raised: one damaged file must not hide the other episodes.
     """
     path = folder.episode_path(spec)
-    if folder.is_complete(spec):
-        return _finished(folder, spec)
-    journal = path / "journal.jsonl"
-    return _unfinished(journal, spec) if journal.is_file() else EpisodeRecords(spec, "not begun")
-
-
-def _finished(folder: RunFolder, spec: EpisodeSpec) -> EpisodeRecords:
+    if not folder.is_complete(spec):
+        journal = path / "journal.jsonl"
+        return _unfinished(journal, spec) if journal.is_file() else EpisodeRecords(spec, "not begun")
     try:
         ledger = folder.load_ledger(spec)
     except StoreError as error:
         return EpisodeRecords(spec, "unreadable", problem=str(error))
     if not ledger.steps:
-        return EpisodeRecords(spec, "unreadable", problem=f"{folder.episode_path(spec)}: the ledger has no step")
+        return EpisodeRecords(spec, "unreadable", problem=f"{path}: the ledger has no step")
     return EpisodeRecords(spec, "finished", ledger, *finished_talks(folder, spec, len(ledger.steps)))
 
 

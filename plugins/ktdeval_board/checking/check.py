@@ -115,11 +115,7 @@ class _Run:
     def __init__(self, folder: BoardFolder, markets: OpenedMarkets, plugins: Plugins, options: CheckOptions, tell: Tell) -> None:
         self.findings, self.checked, self.skipped, self.notes = list[Finding](), list[Checked](), 0, list[str]()
         self._folder, self._markets, self._plugins, self._options, self._tell = folder, markets, plugins, options, tell
-
-    @property
-    def rules(self) -> Rules:
-        """Rules, with the markets where they are on this machine."""
-        return self._markets.rules
+        self._rules = markets.rules  # with the markets where they are on this machine
 
     def check(self, candidates: Sequence[Candidate], names: Sequence[str]) -> None:
         """Look at the records of the cards that are to be checked."""
@@ -128,12 +124,12 @@ class _Run:
             if not any(card_id in name for name in names):
                 near = near_matches(card_id, [candidate.card_id for candidate in candidates])
                 raise UsageError(f"--card {card_id}: no such card on the board{near}")
-        own = [] if options.rerun is None else load_own_run(options.rerun, self.rules, self._plugins)
+        own = [] if options.rerun is None else load_own_run(options.rerun, self._rules, self._plugins)
         used = 0
         for candidate in candidates:
             assert candidate.records is not None  # a candidate of a check has a list of records
             facts = (candidate.division, candidate.files, candidate.card, candidate.records, options.plugins)
-            recorded = RecordedCard(self._folder, self.rules, *facts)
+            recorded = RecordedCard(self._folder, self._rules, *facts)
             again = matching_run(recorded, own) if not options.only or candidate.card_id in options.only else None
             used += again is not None
             if again is None and not self._is_due(candidate):
@@ -189,21 +185,21 @@ class _Run:
         return rerun_baseline(recorded, candidate.baseline, self._options.today, self._plugins)
 
     def _market(self, candidate: Candidate) -> MarketSnapshot | str | None:
-        rule = self.rules.snapshot_of(candidate.division)
+        rule = self._rules.snapshot_of(candidate.division)
         return None if rule is None else self._markets.open(rule)
 
     def write_markets(self) -> Iterator[Finding]:
         """Write the markets that are not there as the rules now have them; windows that a market does not cover are findings."""
-        for rule in self.rules.snapshots:
+        for rule in self._rules.snapshots:
             path = self._folder.market(rule.name)
-            if not self._options.record or _is_current(path, self.rules, rule):
+            if not self._options.record or _is_current(path, self._rules, rule):
                 continue
             market = self._markets.open(rule)
             if isinstance(market, str):
                 self.notes.append(market)
                 continue
             try:
-                write_own(path, encode_canonical(make_market(self.rules, rule, market)) + "\n")
+                write_own(path, encode_canonical(make_market(self._rules, rule, market)) + "\n")
             except DataError as error:
                 yield Finding(RULES_FILE, "snapshot", f"snapshots: {rule.name}: {error}")
 

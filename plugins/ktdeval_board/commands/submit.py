@@ -16,7 +16,7 @@ from ktdeval.typed import to_plain
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
 from ktdeval_board.options import as_day, moved_market
-from ktdeval_board.submit import Outcome, Request, Submitted, submit_run
+from ktdeval_board.submit import Outcome, Request, submit_run
 
 _CLAIMS = Claims.__struct_fields__
 
@@ -88,13 +88,10 @@ def _lines(outcome: Outcome, request: Request) -> Iterator[str]:
         yield from (f"  {verb} {path}" for path in submitted.paths)
         yield from (f"  redacted {leak.kind} in {leak.place}" for leak in submitted.redacted)
     if outcome.submitted and not request.is_dry:
-        yield from _git_words(outcome.submitted)
-
-
-def _git_words(cards: tuple[Submitted, ...]) -> Iterator[str]:
-    folders = " ".join(sorted({path.partition("/")[0] for card in cards for path in card.paths}))
-    yield "next, in the board's repository:"
-    yield f"  git switch -c submit-{cards[0].card_id[:12]}"
-    yield f"  git add {folders}"
-    yield f"  git commit -m 'Submit {', '.join(card.card_id[:12] for card in cards)}'"
-    yield "  git push -u origin HEAD    # then open a pull request"
+        folders = {path.partition("/")[0] for card in outcome.submitted for path in card.paths}
+        ids = [card.card_id[:12] for card in outcome.submitted]
+        yield "next, in the board's repository:"
+        yield f"  git switch -c submit-{ids[0]}"
+        yield f"  git add {' '.join(sorted(folders))}"
+        yield f"  git commit -m 'Submit {', '.join(ids)}'"
+        yield "  git push -u origin HEAD    # then open a pull request"

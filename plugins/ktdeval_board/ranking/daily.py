@@ -41,16 +41,13 @@ class SeriesFacts:
 def facts_of(series: Series) -> SeriesFacts:
     """Return the facts of a series."""
     arrays: dict[tuple[str, ...], Days] = {}
-    cells = {(episode.window, episode.seed): episode for episode in series.episodes}
-    return SeriesFacts(
-        {cell: episode.gross_nav[-1] / episode.gross_nav[0] - 1.0 for cell, episode in cells.items()},
-        {cell: _beaten(episode) for cell, episode in cells.items()},
-        {cell: _daily(episode, arrays) for cell, episode in cells.items()},
-    )
-
-
-def _beaten(episode: EpisodeSeries) -> float | str:
-    return episode.envelope.rank if episode.envelope is not None else episode.envelope_reason or "no order was filled"
+    gross, beaten, daily = dict[Cell, float](), dict[Cell, float | str](), dict[Cell, Daily]()
+    for episode in series.episodes:
+        cell, envelope = (episode.window, episode.seed), episode.envelope
+        gross[cell] = episode.gross_nav[-1] / episode.gross_nav[0] - 1.0
+        beaten[cell] = envelope.rank if envelope is not None else episode.envelope_reason or "no order was filled"
+        daily[cell] = _daily(episode, arrays)
+    return SeriesFacts(gross, beaten, daily)
 
 
 def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> Daily:

@@ -39,16 +39,14 @@ def curves(division: Division, records: Iterable[tuple[Series, Decisions]]) -> d
             episodes = [episode for episode in series.episodes if episode.window == window and episode.id in known]
             if not episodes:
                 continue
-            frame = windows.setdefault(window, _frame(episodes[0]))
-            if all([episode.base_day, *episode.days] == frame["days"] for episode in episodes):
+            days = [[episode.base_day, *episode.days] for episode in episodes]
+            levels: dict[str, JsonValue] = {"asset": episodes[0].asset or None, "benchmark": episodes[0].benchmark}
+            frame = windows.setdefault(window, {"days": days[0], **levels})
+            if all(each == frame["days"] for each in days):
                 decided = [known[episode.id] for episode in episodes]
                 card = _card(episodes, [episode.steps for episode in decided])
                 cards.setdefault(series.card, {})[window] = card | {"signals": _signals(decided)}
     return {"division": division.id, "windows": windows, "cards": rounded(cards)}
-
-
-def _frame(episode: EpisodeSeries) -> dict[str, JsonValue]:
-    return {"days": [episode.base_day, *episode.days], "asset": episode.asset or None, "benchmark": episode.benchmark}
 
 
 def _card(episodes: Sequence[EpisodeSeries], steps: Sequence[Sequence[DecisionStep]]) -> dict[str, JsonValue]:

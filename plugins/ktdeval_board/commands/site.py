@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import sys
 import tempfile
 import webbrowser
@@ -61,6 +62,7 @@ def serve(folder: Path, port: int, host: str, is_opened: bool, verbose: bool) ->
     DIR is the board's repository, which is only read: the site lies in a temporary folder. When a file of the board has changed,
     the site is built again at the next request for a page. Nothing else of the disk can be reached.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="ktdeval-board-") as private:
         live = LiveSite(folder, Path(private), tell)
         with SiteServer((host, port), live, say if verbose else None) as server:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import http.client
+import os
 import re
 import signal
 import socket
@@ -215,18 +216,19 @@ def test_a_host_of_another_machine_is_refused(tmp_path: Path) -> None:
         SiteServer(("203.0.113.7", 0), LiveSite(tmp_path, tmp_path))
 
 
-def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)
     words = ["leaderboard", "serve", str(board), "--port", "0"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ktdeval", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    )
-    with process:
+    (temporary := tmp_path / "temporary").mkdir()
+    environ = os.environ | {"TMPDIR": str(temporary)}
+    command = [sys.executable, "-m", "ktdeval", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environ) as process:
         printed = [process.stdout.readline(), process.stdout.readline()]
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, errors = process.communicate(timeout=240)
     assert printed[0].startswith("site    ")
     address = re.fullmatch(r"serving (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", printed[1])
     assert address is not None
     assert (process.returncode, errors) == (0, "")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["board"]
+    assert ([path.name for path in tmp_path.iterdir() if path != temporary], list(temporary.iterdir())) == (["board"], [])

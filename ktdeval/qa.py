@@ -176,8 +176,8 @@ def _mean(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
         hits = means.count(1.0)
         return Score(hits / n, n, wilson(hits, n, LEVEL), detail={"successes": hits})
     mean = fmean(means)
-    if n < 2:
-        return Score(mean, n, no_interval("a single sample has no spread", n))
+    if len({*means}) < 2:  # t has nothing to measure chance by
+        return Score(mean, n, no_interval("a single sample has no spread" if n < 2 else "all samples have the same figure", n))
     from scipy.special import stdtrit  # noqa: PLC0415 - only where a mean is made
 
     half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * stdev(means) / math.sqrt(n)

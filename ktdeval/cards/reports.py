@@ -198,7 +198,6 @@ def _absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:
 
 def _windows(card: TradingCard) -> Grid:
     """Return for each window the model's median over seeds, and the benchmark below it."""
-    benchmark = clean(f"{card.snapshot.benchmark_name} buy and hold")
     policy = clean(card.model.name)
     if len(policy) > _LONGEST_POLICY:  # leave room for figures; the whole name stands above
         policy = policy.rpartition("/")[2]
@@ -219,7 +218,8 @@ def _windows(card: TradingCard) -> Grid:
         days, (gain, *risk), (held_gain, *held_risk) = str(episodes[0].steps), _return_and_risk(own), _return_and_risk(held)
         seeds = share_of(_least(own.values(), len(episodes)), len(episodes))
         rows.append((clean(window.name), policy, days, seeds, gain, excess, *risk))
-        rows.append(("", benchmark, days, "", held_gain, "", *held_risk))
+        if card.snapshot.benchmark != "none":
+            rows.append(("", clean(f"{card.snapshot.benchmark_name} buy and hold"), days, "", held_gain, "", *held_risk))
     columns = ("window", "policy", "days", "seeds", "return", "excess", "sharpe", "drawdown")
     return Grid("Against the benchmark (return, excess and drawdown in %)", columns, tuple(rows), left=2)
 

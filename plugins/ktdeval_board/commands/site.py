@@ -29,8 +29,7 @@ def build(folder: Path, out: Path | None, quiet: bool) -> None:
     so does a browser that opens index.html from the disk. Equal boards give equal bytes. A site that was built before is replaced
     as a whole; anything else that lies in OUT is left alone, and named.
     """
-    report = build_site(folder, out or folder / "site", None if quiet else tell)
-    show_report(report)
+    show_report(build_site(folder, out or folder / "site", None if quiet else tell))
 
 
 def tell(message: str) -> None:

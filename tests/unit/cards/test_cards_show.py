@@ -144,6 +144,10 @@ def test_the_benchmark_stands_beneath_the_model() -> None:
     assert own[:6] == ["long", "builtin/momentum", "5", "1", "+2.80", "-0.20"]
     assert benchmark == ["CSI300", "buy", "and", "hold", "5", "+3.00", "5.291", "1.98"]
 
+    made = card()
+    made["snapshot"] |= {"benchmark": "none", "benchmark_name": "no index"}
+    assert "no index buy and hold" not in text_of(made), "a market without an index has nothing to stand there"
+
 
 def test_several_episodes_show_median_spread_and_count() -> None:
     head, _, first, *_ = words(card((0, 1, 2)), "Metrics")

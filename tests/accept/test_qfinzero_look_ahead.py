@@ -26,8 +26,21 @@ from ktdeval_qfinzero.moments import DAY, MINUTE, SECOND, day_of, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.workspace import Workspace
 from qfinzero_broker_play import thing
-from qfinzero_poison import NEW_COIN, NEW_STOCK, in_memory, known_bars, lawful, new_contracts, poison
-from qfinzero_poison_world import FAR, LATER, NEAR, NEVER, PUT, small_world
+from qfinzero_poison import (
+    FAR,
+    LATER,
+    NEAR,
+    NEVER,
+    NEW_COIN,
+    NEW_STOCK,
+    PUT,
+    in_memory,
+    known_bars,
+    lawful,
+    new_contracts,
+    poison,
+    small_world,
+)
 from qfinzero_synthetic import dataset_of, small_market
 from qfinzero_world import at
 from tables import on_each_row
@@ -235,11 +248,6 @@ def assert_same(ours: list[tuple[Call, str]], theirs: list[tuple[Call, str]]) ->
 DAYS = Setting((NEAR, FAR, PUT), LATER, NEVER, "2025-01-06", "2025-02-28", "1d")
 MINUTES = replace(DAYS, start="2025-01-06T14:30:00Z", end="2025-01-10", frequency="1m")
 SETTINGS = {"days": DAYS, "minutes": MINUTES}
-
-
-def test_the_story_calls_every_operation() -> None:
-    names = {name for (name, _), _ in told(small_world(), DAYS, at("2025-01-08T14:30:00Z"))}
-    assert names == {operation.name for operation in catalogue().operations}
 
 
 @on_each_row

@@ -34,7 +34,7 @@ from run_support import SAME_MASK, TASK, episodes, ktdeval
 
 NAMES = ("lightgbm", "linear")
 LABEL = ("label", "LABEL0")
-PLUGIN = Path(__file__).parents[1] / "support" / "lookup_plugin.py"
+PLUGIN = Path(__file__).parents[1] / "support" / "predictor_plugin.py"
 
 # ---- pyqlib's own workflow: raw factors and prices in, predictions out, by pyqlib's objects and pandas alone
 

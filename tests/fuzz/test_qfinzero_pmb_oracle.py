@@ -21,8 +21,7 @@ from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_broker_play import thing
 from qfinzero_invariants import check_invariants
 from qfinzero_memory import MemoryPrices
-from qfinzero_reference_broker import ReferenceBroker
-from qfinzero_reference_values import Refused, Row, Spread, Terms, Ticket, World
+from qfinzero_reference_broker import ReferenceBroker, Refused, Row, Spread, Terms, Ticket, World
 from qfinzero_world import at, small_dataset
 
 EARLY = at("2024-06-01T00:00:00Z")

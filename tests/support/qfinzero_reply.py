@@ -22,20 +22,15 @@ def score_reply(task: GoldTask, text: str) -> tuple[Scores, bool, int]:
     start, end = bare.find("{"), bare.rfind("}")
     readings = (bare, bare[start : end + 1] if 0 <= start < end else "", _TRAILING_COMMA.sub(r"\1", bare))
     whole, root = next(((reading is bare, root) for reading in readings if (root := _load(reading)) is not None), (False, None))
-    if not isinstance(root, dict):
-        return score_unreadable(), False, 0
+    if not isinstance(root, dict):  # all 0, except that no surplus call was made
+        detail = {"overall_weighted": 100.0 * WEIGHTS["ocp"], "ocp": 1.0, **dict.fromkeys(("ec", "cos", "jv", "foc"), 0.0)}
+        return Scores(0.0, 0.0, 0.0, ("invalid_json",), detail), False, 0
     plan, answer = root.get("tool_plan") or root.get("thoughtless_plan") or [], root.get("final_answer")
     calls = plan if isinstance(plan, list) else []
     departures = (not isinstance(plan, list)) + (not isinstance(answer, dict) or "summary" not in answer)
     departures += sum(map(_departures, calls))
     closing = answer if isinstance(answer, dict) else None
     return score_calling(task, calls, whole and not departures, closing), whole and not departures, departures
-
-
-def score_unreadable() -> Scores:
-    """Scores of a reply without readable JSON: all 0, except that no surplus call was made."""
-    detail = dict.fromkeys(("ec", "cos", "jv", "foc"), 0.0)
-    return Scores(0.0, 0.0, 0.0, ("invalid_json",), {"overall_weighted": 100.0 * WEIGHTS["ocp"], "ocp": 1.0, **detail})
 
 
 def _load(text: str) -> Any:

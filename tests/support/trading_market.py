@@ -1,4 +1,4 @@
-"""Small markets as literals, for the trading tests."""
+"""Small markets as literals, for the trading tests, and a task on a market as an episode has it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ktdeval.contracts import EpisodeSpec, Window
 from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 
 CODES = {"main": "600001.SH", "main2": "000002.SZ", "chinext": "300003.SZ", "star": "688004.SH", "bse": "830005.BJ"}
@@ -55,3 +56,12 @@ def make_market(
         index_names={"000300.SH": "CSI300"},
         **more,
     )
+
+
+def market_scene(task: Any, market: MarketSnapshot, window: Window, seed: int = 0) -> Any:
+    """The scene of an episode of a window."""
+    spec = EpisodeSpec(
+        task=task.name, task_version="1", task_hash="", snapshot="0" * 64, mask=task.mask, mode="market", window=window,
+        model="builtin/hold", model_args={}, agent="react", agent_args={}, seed=seed,
+    )  # fmt: skip
+    return task.scene(spec, market)

@@ -22,8 +22,8 @@ from ktdeval_data.params import TwinParams
 from ktdeval_data.twins import make_twin
 from ktdeval_markets.task import MarketConfig
 from ktdeval_models.rl.environment import TradingSimulation
-from market_scene import market_scene
 from tables import on_each_row
+from trading_market import market_scene
 
 PLUGINS = load_plugins()
 

@@ -29,10 +29,9 @@ from ktdeval_investorbench.figures import figure
 from ktdeval_investorbench.markets import make_market, make_twin
 from ktdeval_investorbench.params import FileParams, TwinParams
 from ktdeval_investorbench.tables import SIZES, class_rows, classify, read_classes
-from market_scene import market_scene
 from searching import examples
 from tables import on_each_row
-from trading_market import make_market as literal_market
+from trading_market import make_market as literal_market, market_scene
 
 DAYS = {
     "2020-10-01": {"prices": 10.0, "news": ["Microsoft rose.", "Rain fell."], "10k": ["the year"], "10q": []},

@@ -26,10 +26,9 @@ from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
 from ktdeval_markets.portfolio import PortfolioRebuild, WeightRule, box_optimum, moments, scaled, weights
 from ktdeval_markets.task import MarketConfig, MarketTask
-from market_scene import market_scene
 from searching import examples
 from tables import number, on_each_row
-from trading_market import make_market
+from trading_market import make_market, market_scene
 
 COIN = Instrument("crypto", "USD", "frictionless")
 MEANS, COVARIANCE = np.array([0.03, 0.01]), np.array([[0.02, 0.01], [0.01, 0.03]])

@@ -35,8 +35,7 @@ from ktdeval_markets import task as task_module
 from ktdeval_markets.task import MarketConfig, MarketTask, venue_line
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.params import EqualWeightParams, RankParams
-from market_scene import market_scene
-from trading_market import make_market
+from trading_market import make_market, market_scene
 
 CODES = ("BTC", "COST", "TSLA")
 N_DAYS = 70

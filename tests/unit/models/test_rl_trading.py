@@ -7,6 +7,7 @@ import math
 import os
 import pickle
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,29 @@ from ktdeval_investorbench.params import TwinParams
 from ktdeval_models.rl import policy as module
 from ktdeval_models.rl.environment import TradingSimulation
 from ktdeval_models.rl.policy import DECISIONS, features, overlap, read_policy
-from rl_policies import drawn_policy, write_policy
 from tables import on_each_row
 from terminal import Terminal
 
 TASK = "investorbench_msft_history"
 STEPS = 25
+FACTS = {
+    "format": "ktdeval-rl-policy/1", "algorithm": "ppo", "activation": "tanh", "lookback": 2, "scale": 0.01, "hold": "flat",
+    "task": "investorbench_msft_history", "snapshot": "", "first": "2020-04-01", "last": "2020-09-30", "steps": 1, "seed": 0,
+    "libraries": {},
+}  # fmt: skip
+
+
+def write_policy(path: Path, weights: list[Any], biases: list[Any], **changes: Any) -> Path:
+    """Write the file of a policy; returns its path."""
+    path.write_text(json.dumps({**FACTS, "weights": weights, "biases": biases, **changes}), encoding="utf-8")
+    return path
+
+
+def drawn_policy(path: Path, lookback: int = 5, seed: int = 1, **changes: Any) -> Path:
+    """Write a policy of one hidden layer whose weights are drawn, which takes each decision now and then."""
+    rng, sizes = np.random.default_rng(seed), (lookback + 1, 8, 3)
+    weights = [rng.normal(size=(outputs, inputs)).tolist() for inputs, outputs in pairwise(sizes)]
+    return write_policy(path, weights, [[0.0] * size for size in sizes[1:]], lookback=lookback, **changes)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from ktdeval_qfinzero.scoring.reference_calling import score_calling
 from ktdeval_qfinzero.scoring.reference_planning import score_planning
 from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, REGISTRY, GoldCall, Scores, prefix_family, registry_family
 from ktdeval_qfinzero.scoring.values import CALLING_RULES, PLANNING_RULES, reference_time, reference_value
-from qfinzero_reply import score_reply, score_unreadable
+from qfinzero_reply import score_reply
 from qfinzero_scoring_cases import (
     BARS,
     EVENTS,
@@ -112,11 +112,8 @@ def test_a_call_is_scored_as_the_public_calling_rules_do(
     assert {name: figures(scores)[name] for name in expected} == pytest.approx(expected), what
 
 
-def test_failure_modes_and_terms_of_empty_and_unreadable_replies() -> None:
+def test_failure_modes_and_terms_of_empty_replies() -> None:
     assert score_calling(task(POSITIONS), []).failure_modes == ("false_refusal",)
-    unreadable = score_unreadable()
-    assert (unreadable.overall, unreadable.detail["ocp"], unreadable.failure_modes) == (0, 1, ("invalid_json",))
-    assert unreadable.detail["overall_weighted"] == pytest.approx(10)
     assert score_calling(task(REFUSAL), [], True, None).detail["foc"] == 0.5
     assert score_calling(task(REFUSAL), [], True, {"anything": 1}).detail["foc"] == 1
 

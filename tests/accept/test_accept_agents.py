@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 from pathlib import Path
@@ -25,6 +26,13 @@ GRID = {  # tasks of one run, by their market
 }
 
 
+def each_on_one_of(*markets: str) -> pytest.MarkDecorator:
+    """Every agent on one of some markets, and with `--hypothesis-profile search` on all."""
+    turns = zip(AGENTS, itertools.cycle(markets), strict=False)
+    pairs = [(agent, data) for agent, own in turns for data in (markets if is_searching() else [own])]
+    return pytest.mark.parametrize(("agent", "data"), pairs)
+
+
 def words(agent: str, model: str, data: str, out: Path) -> list[str]:
     told = ["--plugin", PLUGIN, "--model", model, "--agent", agent, *SAME_MASK, "--tasks", ",".join(GRID[data]), "--data", data]
     price = ["--price", "input=3", "--price", "output=15"] if model == STUB else []
@@ -38,30 +46,14 @@ def test_an_agent_completes_and_is_told_nothing_hidden(agent: str, data: str, tm
     check_words(agent, data, tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    ("agent", "data"),
-    [  # on one of the markets, and with `--hypothesis-profile search` on both
-        (agent, data)
-        for place, agent in enumerate(AGENTS)
-        for number, data in enumerate(("synthetic", "synthetic_arena"))
-        if place % 2 == number or is_searching()
-    ],
-)
+@each_on_one_of("synthetic", "synthetic_arena")
 def test_an_agent_of_a_random_model_verifies(agent: str, data: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert main(words(agent, "builtin/random", data, run)) == 0
     assert main(["card", "verify", str(run), "--plugin", str(PLUGIN)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("agent", "data"),
-    [
-        (agent, data)
-        for place, agent in enumerate(AGENTS)
-        for number, data in enumerate(GRID)
-        if place % len(GRID) == number or is_searching()
-    ],
-)
+@each_on_one_of(*GRID)
 def test_an_agent_killed_within_each_episode_resumes_with_equal_bytes_and_verifies(agent: str, data: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     for number, _ in enumerate(GRID[data], 1):

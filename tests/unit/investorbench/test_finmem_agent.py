@@ -376,14 +376,7 @@ def test_one_stream_forgets_and_credits_nothing_and_a_recall_makes_new_again() -
 
 
 @on_each_row
-def test_a_step_decays(name: str, layer: str, before: float, after: float) -> None:
-    held = memory(name, **{layer: [one(before, age=2)]})
-    held.end_step()
-    assert where(held) == {layer: (after, 3)}
-
-
-@on_each_row
-def test_memories_flow_between_layers(name: str, layer: str, importance: float, age: int, expected: dict[str, Any]) -> None:
+def test_memories_decay_and_flow_between_layers(name: str, layer: str, importance: float, age: int, expected: Any) -> None:
     held = memory(name, **{layer: [one(importance, age)]})
     held.end_step()
     assert where(held) == {at: tuple(each) for at, each in expected.items()}

@@ -18,7 +18,7 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, path_name
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, EventRow, NewsRow, Page, Release, Span, Tags, as_known, known_moments
+from ktdeval_qfinzero.data.rows import BAR_COLUMNS, EventRow, NewsRow, Page, Release, Span, Tags
 from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, words, write_calendars, write_news
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY
@@ -224,14 +224,7 @@ def test_calendars_in_a_file_answer_as_those_in_memory(
         assert file.events(EVER, tags, ALL, LAST) == memory.events(EVER, tags, ALL, LAST)
         for row in rows:
             assert file.event(row.event_id, as_of_ns) == memory.event(row.event_id, as_of_ns)
-        updates = [
-            (known_ns, as_known(row, known_ns))
-            for row in memory.events(EVER, tags, ALL, as_of_ns)
-            for known_ns in known_moments(row)
-            if page.after is None or (known_ns, row.event_id) > page.after
-        ]
-        updates.sort(key=lambda update: (update[0], update[1].event_id))
-        assert file.updates(tags, page, as_of_ns) == updates[: page.limit]
+        assert file.updates(tags, page, as_of_ns) == memory.updates(tags, page, as_of_ns)
 
 
 @settings(max_examples=25)

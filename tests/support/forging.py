@@ -124,10 +124,6 @@ def place_of(steps: list[dict[str, Any]], wanted: Callable[[dict[str, Any]], boo
     return next((s, o) for s, step in enumerate(steps) for o, order in enumerate(step["orders"]) if wanted(order))
 
 
-def other_code(steps: list[dict[str, Any]], code: str) -> str:
-    return next(order["code"] for step in steps for order in step["orders"] if order["code"] not in (None, code))
-
-
 def more(by: float) -> Callable[[Any], Any]:
     return lambda old: old + by
 
@@ -181,7 +177,8 @@ def change_column(steps: Steps, kind: str, column: str, step: int, index: int) -
     else:
         row[column] = COLUMNS[kind][column](row[column])
     if column == "code":
-        row["code"] = other_code(steps, row["code"])
+        codes = (order["code"] for step in steps for order in step["orders"])
+        row["code"] = next(code for code in codes if code not in (None, row["code"]))
     elif (kind, column) == ("orders", "shares"):
         row["target_weight"] = None
     elif column == "corporate_actions":

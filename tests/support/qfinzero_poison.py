@@ -145,7 +145,11 @@ def _prices(prices: MemoryPrices, as_of_ns: int) -> MemoryPrices:
 
     return MemoryPrices(
         _bar_table(prices, as_of_ns),
-        _rows(prices.symbol_rows, "listed_ns", as_of_ns, lambda row: replace(row, name="Poisoned")) + _new_symbols(later),
+        [
+            *_rows(prices.symbol_rows, "listed_ns", as_of_ns, lambda row: replace(row, name="Poisoned")),
+            SymbolRow(NEW_STOCK, "stock", "New Stock", "new", later, True),
+            SymbolRow(NEW_COIN, "crypto", "New Coin", "crypto", later),
+        ],
         _rows(prices.contract_rows, "listed_ns", as_of_ns, lambda row: replace(row, listed_ns=row.listed_ns + DAY))
         + [
             ContractRow(contract.symbol, contract.underlying, contract.expiry, contract.strike_e4, contract.right, later)
@@ -161,13 +165,6 @@ def _prices(prices: MemoryPrices, as_of_ns: int) -> MemoryPrices:
         _rows(prices.borrow_rows, "available_ns", as_of_ns, lambda row: replace(row, shares=row.shares + 66))
         + [BorrowRow(name, later, 0, 66_600) for name in [*stocks, NEW_STOCK]],
     )
-
-
-def _new_symbols(listed_ns: int) -> list[SymbolRow]:
-    return [
-        SymbolRow(NEW_STOCK, "stock", "New Stock", "new", listed_ns, True),
-        SymbolRow(NEW_COIN, "crypto", "New Coin", "crypto", listed_ns),
-    ]
 
 
 def _rows(rows: Sequence[Row], known_from: str, as_of_ns: int, alter: Callable[[Row], Row]) -> list[Row]:
@@ -245,7 +242,8 @@ def _joined(*parts: Bars) -> Bars:
 
 
 def _events(rows: Sequence[EventRow], as_of_ns: int) -> list[EventRow]:
-    changed = _rows(rows, "announced_ns", as_of_ns, _other_event)
+    wrong: dict[str, Any] = {"title": "Poisoned", "importance": "low", "expected": {"eps": 66.6}}
+    changed = _rows(rows, "announced_ns", as_of_ns, lambda row: replace(row, **wrong, time_ns=row.time_ns + DAY))
     later = as_of_ns + 1
     added = [
         EventRow(f"earn_{name}_{when}", "earnings", "Poisoned", as_of_ns + shift, later, "high", (name,), expected={"eps": 66.6})
@@ -253,10 +251,6 @@ def _events(rows: Sequence[EventRow], as_of_ns: int) -> list[EventRow]:
         for when, shift in (("past", -3_600 * SECOND), ("now", 0), ("soon", 3_600 * SECOND))
     ]
     return [replace(row, releases=_releases(row, as_of_ns)) for row in changed + added]
-
-
-def _other_event(row: EventRow) -> EventRow:
-    return replace(row, title="Poisoned", importance="low", time_ns=row.time_ns + DAY, expected={"eps": 66.6})
 
 
 def _releases(row: EventRow, as_of_ns: int) -> tuple[Release, ...]:

@@ -54,14 +54,10 @@ def from_server(out: Path, server: VendorServer, *more: str) -> list[str]:
     return fetch(out, "tushare", "--endpoint", server.endpoint, *more)
 
 
-def members_file(folder: Path) -> str:
+def more_of(vendor: str, folder: Path) -> tuple[str, ...]:
     path = folder / "members.csv"
     path.write_text("code,in_date,out_date\n000001,2020-01-02,2024-01-30\n600519,2020-01-02,\n688981,2024-01-31,\n")
-    return str(path)
-
-
-def more_of(vendor: str, folder: Path) -> tuple[str, ...]:
-    return ("--members", members_file(folder)) if vendor == "akshare" else ()
+    return ("--members", str(path)) if vendor == "akshare" else ()
 
 
 def texts_in(folder: Path) -> str:

@@ -62,10 +62,6 @@ def embedded() -> MarketSnapshot:
     return with_id(make_synthetic(SyntheticParams()))
 
 
-def long_rows(market: MarketSnapshot) -> range:
-    return range(market.day_index(LONG[0]), market.day_index(LONG[1]) + 1)
-
-
 def references(market: MarketSnapshot) -> FloatArray:
     """[T, N] the last close before each day in that day's terms."""
     return pd.DataFrame(market.adjusted_close).ffill().shift(1).to_numpy() / market.factor
@@ -302,14 +298,8 @@ def test_market_path_styles_and_clustering_stay_and_the_memory_of_residuals_goes
     assert abs(alike["residuals"]) < 0.05
 
 
-def t_of(daily: FloatArray) -> float:
-    mean, error = newey_west_mean(daily)
-    return mean / error
-
-
 def long_fit(market: MarketSnapshot) -> Fit:
-    rows = long_rows(market)
-    return fit_factors(market, rows.start, rows.stop - 1, "paper")
+    return fit_factors(market, market.day_index(LONG[0]), market.day_index(LONG[1]), "paper")
 
 
 def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
@@ -317,7 +307,8 @@ def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
 ) -> None:
     def t_of_followers(market: MarketSnapshot) -> float:
         fit = long_fit(market)
-        return t_of(selection(books(fit, 0)["residual_winners"], fit))
+        mean, error = newey_west_mean(selection(books(fit, 0)["residual_winners"], fit))
+        return mean / error
 
     assert t_of_followers(remembering) > 5.0
     assert all(abs(t_of_followers(market)) < 3.0 for market in forgetting.values())

@@ -19,14 +19,13 @@ from ktdeval_qfinzero.pmb.margin import equity_e4
 from ktdeval_qfinzero.pmb.reference import Reference
 from ktdeval_qfinzero.pmb.shown import summary_shown
 from ktdeval_qfinzero.pmb.values import Instrument
-from qfinzero_broker_play import FLAT, FREE, OPEN, Play, by_days, market, minutes, table
+from qfinzero_broker_play import EARLY, FLAT, FREE, OPEN, Play, by_days, market, minutes, table
 from qfinzero_calls import refused
 from qfinzero_invariants import check_invariants
+from qfinzero_margin import STOCK
 from qfinzero_world import at, bars_of, small_dataset, with_prices
 from tables import on_each_row
 
-STOCK = Instrument("STOCK", "AVLN")
-EARLY = at("2024-12-01T00:00:00Z")
 JANUARY = date(2025, 1, 17)
 HUNDRED, FIFTY = (OptionContract("AVLN", JANUARY, strike * 10_000, "C") for strike in (100, 50))
 CALL = Instrument("OPTION", HUNDRED.symbol)

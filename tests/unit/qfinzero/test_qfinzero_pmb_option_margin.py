@@ -37,11 +37,6 @@ def required(*options: OptionHolding, spot: float, shares: int = 0) -> float:
     return required_e4(margin_groups(options, shares, e4(spot), RULES)) / 10_000
 
 
-def in_terms_of_equity(*options: OptionHolding, spot: float, shares: int = 0) -> float:
-    """The requirement less the value of short options and with that of long ones; without that of shares."""
-    return required(*options, spot=spot, shares=shares) + sum(option.qty * option.mark_e4 for option in options) / 100
-
-
 # ---- figures published by others
 
 
@@ -53,7 +48,8 @@ def test_a_published_requirement_is_met_to_the_cent(options: Rows, spot: float, 
 @on_each_row
 def test_the_requirement_on_equity_is_that_of_the_examples_of_cboe(options: Rows, shares: int, published: int) -> None:
     """Cboe, Margin Requirement Examples for Sample Options-based Positions: IBM at $97.73, deposits after premiums."""
-    assert in_terms_of_equity(*holdings(options), spot=97.73, shares=shares) == pytest.approx(published, abs=1e-6)
+    worth = sum(option.qty * option.mark_e4 for option in holdings(options)) / 100  # of long options less that of short ones
+    assert required(*holdings(options), spot=97.73, shares=shares) + worth == pytest.approx(published, abs=1e-6)
 
 
 @on_each_row

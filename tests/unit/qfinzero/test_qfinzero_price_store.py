@@ -191,10 +191,6 @@ ALL = Page(10**6)
 LAST = 2**62
 
 
-def calendars_of(path: Path) -> Sequence[EventRow]:
-    return open_calendars(path).events(EVER, Tags(), ALL, LAST)
-
-
 def articles_of(path: Path) -> Sequence[NewsRow]:
     return open_news(path).news(EVER, Tags(), ALL, LAST)
 
@@ -258,7 +254,7 @@ def test_all_rows_of_a_file_are_written_or_none(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the calendar store can't be written"):
         write_calendars(calendars, [replace(events()[0], event_id="econ_new"), events()[1]])
     assert [row.id for row in articles_of(path)] == ["news_0"]
-    assert len(calendars_of(calendars)) == 4
+    assert len(open_calendars(calendars).events(EVER, Tags(), ALL, LAST)) == 4
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.entrants import Entrant, Row, card_notes, label, recorded_ledger
 
 _SELECTION = "selection_alpha"
+_RANKED = ("total_return", _SELECTION)  #: A card has a rank where both are defined in all its episodes
 
 
 def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
@@ -40,8 +41,9 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
         ranks: Row = {"spearman": None, "kendall": None, "reason": f"the cards' figures are of different {what}"}
         factors = [row | {"mean": None, "members": 0, "same_sign": 0} for row in factors]
     else:
-        ranks = rank(rows)
-    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": list(card_notes(named, ("total_return", _SELECTION)))}
+        whole = [all(line.n == len(one.card.pooled) for line in map(one.card.metrics.get, _RANKED) if line) for one in named]
+        ranks = rank([row for row, is_whole in zip(rows, whole, strict=True) if is_whole])
+    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": list(card_notes(named, _RANKED))}
 
 
 def rank(rows: Sequence[Row]) -> Row:
@@ -97,11 +99,8 @@ def card_value(card: TradingCard, name: str) -> float | None:
 
 def exposures(entrants: Sequence[Entrant]) -> list[Row]:
     """Mean style exposures of each card's holdings, and of the cohort that the cards are; none where no card has them."""
-    members: dict[str, dict[str, float | None]] = {}
-    for entrant in entrants:
-        if table := mean_exposures([(entrant, episode) for episode in entrant.card.pooled])[0]:
-            members[entrant.label] = table
-    return cohort_means(members)
+    tables = {entrant.label: mean_exposures([(entrant, episode) for episode in entrant.card.pooled])[0] for entrant in entrants}
+    return cohort_means({name: table for name, table in tables.items() if table})
 
 
 def mean_exposures(episodes: Iterable[tuple[Entrant, TradingEpisode]]) -> tuple[dict[str, float | None], str | None]:

@@ -437,6 +437,8 @@ def test_trials_ranks_and_exposures_are_of_runs_and_cards(traders: Path, tmp_pat
     note = f"total_return, sharpe, max_drawdown: median over 2 of 3 episodes: {RUIN}"
     assert note in terminal.call("table", ruined, "--like", "ktdfin-4")[2]
     assert "lies in no run folder, so its trials can't be counted" in terminal.refusal("luck", ruined)
+    (partly,) = terminal.report("luck", ruined, "--runs", traders)["cards"]
+    assert (partly["return"], partly["return_rank"]) == (pytest.approx(0.108), None), "of the two episodes that it survived"
     # The deflated Sharpe ratio is that of the library on the ledgers.
     folders = [RunFolder.load(traders / model) for model in MODELS]
     expected = []

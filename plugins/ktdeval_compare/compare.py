@@ -246,12 +246,7 @@ def _best_set(group: Group, table: tuple[Values, int] | str, options: Options) -
 
 def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> Iterator[str]:
     """What a reader must know before trusting the table."""
-    yield from notes_of_groups({group.task: _group_notes(group, options) for group in groups})
-    for row in tests:
-        for reason, count in row["left_out"].items():
-            yield f"{row['metric']}: {count} (window, seed) left out: {reason}"
-        if options.unit == "window" and row["seeds"] == 1 and row["n"]:
-            yield "one seed: the chance of decoding is not averaged out, and not seen"
+    yield from notes_of_groups({group.task: _group_notes(group, tests, options) for group in groups})
     yield from _reach_notes(tests, options.alpha)
     if options.unit == "episode":
         yield (
@@ -260,7 +255,7 @@ def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> I
         )
 
 
-def _group_notes(group: Group, options: Options) -> Iterator[str]:
+def _group_notes(group: Group, tests: Sequence[Row], options: Options) -> Iterator[str]:
     yield from left_out_notes(group.entrants)
     if options.unit == "window":
         yield from _overlap_notes(group)
@@ -270,6 +265,11 @@ def _group_notes(group: Group, options: Options) -> Iterator[str]:
     for name, what in (("agent", "agents (scaffolds)"), ("call", "call parameters")):
         if any(getattr(entrant.card, name) != getattr(group.entrants[0].card, name) for entrant in group.entrants):
             yield f"the cards have different {what}; the comparison is of model and {what} together"
+    for row in (row for row in tests if row["task"] == group.task):
+        for reason, count in row["left_out"].items():
+            yield f"{row['metric']}: {count} (window, seed) left out: {reason}"
+        if options.unit == "window" and row["seeds"] == 1 and row["n"]:
+            yield "one seed: the chance of decoding is not averaged out, and not seen"
 
 
 def _overlap_notes(group: Group) -> Iterator[str]:

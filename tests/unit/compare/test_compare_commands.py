@@ -137,6 +137,9 @@ def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(term
     assert (some["n"], some["left_out"]) == (6, {"house/one: no steps": 1})
     seeds = terminal.pair({**figures(7, 2), ("A1", 0): None, ("A1", 1): None}, figures(7, 2, 3))
     assert "total_return: 2 (window, seed) left out: house/one: no steps" in terminal.report("compare", *seeds)["notes"]
+    whole = terminal.cards(*(make_card(figures(7), name, mask="bright") for name in ("house/one", "house/two")))
+    note = "blinded_open_research: total_return: 2 (window, seed) left out: house/one: no steps"
+    assert note in terminal.report("compare", *seeds, *whole)["notes"]
     nothing = row(dict.fromkeys(figures(7)), figures(7))
     assert (nothing["p"], nothing["verdict"], nothing["reason"]) == (None, None, "no pair")
     equal = row(figures(6), figures(6))

@@ -40,16 +40,8 @@ def bars(digits: str, first: str, last: str) -> Iterator[tuple[str, float, float
     """day, open, high, low, close, lots, amount in CNY."""
     for day in DAYS:
         if first <= day <= last and (digits, day) != HALT:
-            start = cents(digits, day)
-            yield (
-                day,
-                start / 100,
-                (start + 9) / 100,
-                (start - 5) / 100,
-                (start + 4) / 100,
-                lots(digits, day),
-                lots(digits, day) * start,
-            )
+            start, volume = cents(digits, day), lots(digits, day)
+            yield day, start / 100, (start + 9) / 100, (start - 5) / 100, (start + 4) / 100, volume, volume * start
 
 
 def factor(digits: str, day: str) -> float:
@@ -137,16 +129,8 @@ def alpaca(path: str, params: dict[str, str]) -> dict[str, Any]:
     bars = []
     for index, day in enumerate(DAYS):
         price = (400.0 if day < "2024-01-30" else 100.0) + index if symbol == "AAPL" else 50.0 + index
-        bar = {
-            "c": price,
-            "h": price + 1,
-            "l": price - 1,
-            "n": 9,
-            "o": price,
-            "t": f"{day}T05:00:00Z",
-            "v": 1000 + index,
-            "vw": price,
-        }
+        prices = {"o": price, "h": price + 1, "l": price - 1, "c": price, "vw": price}
+        bar = {"t": f"{day}T05:00:00Z", **prices, "v": 1000 + index, "n": 9}
         bars += [bar] if params["start"] <= bar["t"] <= params["end"] else []
     return {"bars": {symbol: bars}, "next_page_token": None}
 

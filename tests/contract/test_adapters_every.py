@@ -38,9 +38,7 @@ GOOGLE = ("GEMINI_API_KEY or GOOGLE_API_KEY", "google.genai")
 WIRES = {
     "responses": Wire("responses", "openai", {}, *OPENAI),
     "chat": Wire("chat", "openai", {"api": "chat"}, *OPENAI),
-    "anthropic": Wire(
-        "anthropic", "anthropic", {}, "ANTHROPIC_API_KEY", "anthropic", frozenset({"unsupported", *NOT_ON_WIRE["anthropic"]})
-    ),
+    "anthropic": Wire("anthropic", "anthropic", {}, *ANTHROPIC, frozenset({"unsupported", *NOT_ON_WIRE["anthropic"]})),
     "google": Wire("google", "google", {}, *GOOGLE, frozenset({"prompt_filter", *NOT_ON_WIRE["google"]})),
 }
 FAILURES = {**KINDS, "context": PROMPT["context"], "too_large": PROMPT["too_large"]}  # a blocked prompt is a reply

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import csv
 import dataclasses
 import importlib
 import re
-from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from ktdeval.cli.main import cli
 from ktdeval.config import RunConfig
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.hookspecs import Spec
+from ktdeval.market.assembly import REPAIRS
 from ktdeval.registry import KINDS, load_plugins
 from ktdeval.trading.types import TradingConfig
 from paths import REPOSITORY
@@ -130,7 +132,7 @@ def test_there_are_no_cycles_of_modules_and_of_packages() -> None:
     for part_of in (lambda module: module, lambda module: ".".join(module.split(".")[:2])):
         graph: dict[str, set[str]] = {}
         for path in SOURCES:
-            graph.setdefault(part_of(module_name(path)), set()).update(map(part_of, run_time_imports(path)))
+            graph.setdefault(part_of(module_name(path)), set()).update(map(part_of, imports_in(tree_of(path).body, names=True)))
         graph = {part: (targets & graph.keys()) - {part} for part, targets in graph.items()}
         while leaves := {part for part, targets in graph.items() if not targets}:
             graph = {part: targets - leaves for part, targets in graph.items() if part not in leaves}
@@ -140,15 +142,6 @@ def test_there_are_no_cycles_of_modules_and_of_packages() -> None:
 def module_name(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts if parts[0] == "ktdeval" else parts[1:]).removesuffix(".__init__")
-
-
-def run_time_imports(path: Path) -> Iterator[str]:
-    for node in tree_of(path).body:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
 
 
 # ---- documented surfaces
@@ -193,6 +186,16 @@ def test_modules_and_public_names_have_docstrings() -> None:
         for node in tree.body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
                 assert ast.get_docstring(node), f"{name_of(path)}: {node.name}"
+
+
+def test_every_kind_of_finding_and_every_repair_is_documented() -> None:
+    text = (ROOT / "docs/data.md").read_text(encoding="utf-8")
+    with (resources.files("ktdeval.market") / "findings.csv").open(encoding="utf-8") as stream:
+        kinds = {row["kind"] for row in csv.DictReader(stream)}
+    assert len(kinds) > 20
+    assert {kind for kind in kinds if f"`{kind}`" not in text} == set()
+    rows = re.findall(r"^\| `([a-z_]+)` \| \w", text, flags=re.MULTILINE)
+    assert list(REPAIRS) == [row for row in rows if row in REPAIRS]
 
 
 def test_every_plugin_has_an_entry_point_and_is_linted() -> None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from paths import REPOSITORY
-from source_trees import SOURCES, nodes_of
+from source_trees import SOURCES, imports_in, nodes_of
 
 PAGE = REPOSITORY / "docs/dependencies.md"
 MODULE_OF = {"pyyaml": "yaml", "pyqlib": "qlib", "google-genai": "google.genai", "exchange_calendars": "exchange_calendars"}
@@ -48,14 +48,10 @@ def importers() -> dict[str, set[str]]:
 
 
 def imported(path: Path) -> set[str]:
-    names = {alias.name for node in nodes_of(path) if isinstance(node, ast.Import) for alias in node.names}
-    for node in nodes_of(path):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        # Adapters of models name the package of their SDK, which is imported when the model is made.
-        elif isinstance(node, ast.Assign) and "package" in [getattr(target, "id", "") for target in node.targets]:
-            names |= {node.value.value} if isinstance(node.value, ast.Constant) else set()
-    return names
+    """What a module imports; adapters of models name the package of their SDK, which is imported when the model is made."""
+    constants = [node for node in nodes_of(path) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)]
+    packages = {node.value.value for node in constants if "package" in [getattr(target, "id", "") for target in node.targets]}
+    return {*imports_in(nodes_of(path), names=True), *packages}
 
 
 def rows() -> list[tuple[str, str, str]]:

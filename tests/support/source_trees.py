@@ -39,10 +39,11 @@ def functions_in(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
     return (node for node in nodes_of(path) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
 
 
-def imports_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Modules that statements import."""
+def imports_in(nodes: Iterable[ast.AST], names: bool = False) -> Iterator[str]:
+    """Modules that statements import; with `names` also what is imported from them, which may be modules too."""
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names if names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

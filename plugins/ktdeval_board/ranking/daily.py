@@ -32,19 +32,19 @@ class Daily:
 class SeriesFacts:
     """Facts of one card's series, by cell."""
 
-    gross: Mapping[Cell, float] = field(default_factory=dict)  #: total return before fees
-    #: share of random traders beaten, or the reason why there is none.
-    beaten: Mapping[Cell, float | str] = field(default_factory=dict)
+    gross: Mapping[Cell, float | str] = field(default_factory=dict)  #: total return before fees, or why there is none
+    beaten: Mapping[Cell, float | str] = field(default_factory=dict)  #: share of random traders beaten, or why there is none
     daily: Mapping[Cell, Daily] = field(default_factory=dict)
 
 
 def facts_of(series: Series) -> SeriesFacts:
     """Return the facts of a series."""
     arrays: dict[tuple[str, ...], Days] = {}
-    gross, beaten, daily = dict[Cell, float](), dict[Cell, float | str](), dict[Cell, Daily]()
+    gross, beaten, daily = dict[Cell, float | str](), dict[Cell, float | str](), dict[Cell, Daily]()
     for episode in series.episodes:
         cell, envelope = (episode.window, episode.seed), episode.envelope
-        gross[cell] = episode.gross_nav[-1] / episode.gross_nav[0] - 1.0
+        is_positive = min(*episode.nav, *episode.gross_nav) > 0
+        gross[cell] = episode.gross_nav[-1] / episode.gross_nav[0] - 1.0 if is_positive else "a level is not positive"
         beaten[cell] = envelope.rank if envelope is not None else episode.envelope_reason or "no order was filled"
         daily[cell] = _daily(episode, arrays)
     return SeriesFacts(gross, beaten, daily)

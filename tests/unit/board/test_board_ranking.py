@@ -159,6 +159,9 @@ def test_without_series_and_price_the_figures_say_why() -> None:
     assert reasons["gross_return"] == reasons["vs_random"] == NO_SERIES
     assert reasons["cost_usd"] == "no price of the model is known"
     assert rows["house/idle"]["reasons"]["vs_random"] == "no order was filled"
+    ruined = make_series(idle, {("W1", 0): [-1.5, -3.0], ("W2", 0): [0.02]}, fees=0.1)  # it ends above zero, on money nobody had
+    (row,) = (row for row in ranked_tables(make_board([idle]), {idle.card_id: ruined})["W1"]["rows"] if row["card"])
+    assert row["reasons"]["gross_return"] == "a level is not positive"
 
 
 def test_the_benchmark_of_the_best_confirmed_card_counts_for_all() -> None:

@@ -78,6 +78,18 @@ def _versions() -> Mapping[str, str]:
     return MappingProxyType({"python": platform.python_version(), "platform": platform.platform(terse=True), **packages})
 
 
+def check_ran(folder: RunFolder, task: Task, plugins: Plugins, spec: EpisodeSpec) -> dict[str, JsonValue]:
+    """Return the description of the task that an episode ran. Raises StoreError: the installed one is another."""
+    task_json = describe_any(task, plugins)
+    if content_hash(task_json) != spec.task_hash:
+        raise StoreError(
+            f"{folder.path}: {task.name} ran as version {spec.task_version} ({spec.task_hash[:12]}), "
+            f"the installed one is {task.version} ({content_hash(task_json)[:12]}); install the version that ran"
+            f"{', and give the --items that it ran with' if is_scoring(task) else ''}"
+        )
+    return task_json
+
+
 def make_card(
     folder: RunFolder, task: Task, snapshot: MarketSnapshot | None, plugins: Plugins, errors: Mapping[str, str]
 ) -> TradingCard | ScoringCard:
@@ -89,13 +101,7 @@ def make_card(
     complete = [spec for spec in specs if folder.is_complete(spec)]
     if not complete:
         raise StoreError(f"{folder.path}: no episode of {task.name} is complete; run it again to resume")
-    task_json = describe_any(task, plugins)
-    if content_hash(task_json) != complete[0].task_hash:
-        raise StoreError(
-            f"{folder.path}: {task.name} ran as version {complete[0].task_version} ({complete[0].task_hash[:12]}), "
-            f"the installed one is {task.version} ({content_hash(task_json)[:12]}); install the version that ran"
-            f"{', and give the --items that it ran with' if is_scoring(task) else ''}"
-        )
+    task_json = check_ran(folder, task, plugins, complete[0])
     first, owners = complete[0], plugins.owners("metrics", manifest.metrics)
     common: dict[str, Any] = {
         "task": task_json,

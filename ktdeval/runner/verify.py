@@ -32,7 +32,7 @@ from ktdeval.registry import Plugins
 from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.journal import Entry, Record
-from ktdeval.runner.score import make_card, open_recorded_snapshot, open_task_files, run_of
+from ktdeval.runner.score import check_ran, make_card, open_recorded_snapshot, open_task_files, run_of
 from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
 
@@ -123,6 +123,8 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
     if card.snapshot is not None and card.snapshot.id != folder.manifest.snapshot:
         used = folder.manifest.snapshot or "none"
         raise DataError(f"{path}: snapshot.id: the card names {card.snapshot.id[:12]}, the run used {used[:12]}")
+    if complete := [spec for spec in folder.manifest.specs if spec.task == task.name and folder.is_complete(spec)]:
+        check_ran(folder, task, plugins, complete[0])  # that another task asks otherwise says nothing of the records
     records = verify_records(folder, task, plugins, snapshot)
     card_findings = list(_artefact_findings(folder, card.artefacts))
     if isinstance(card, TradingCard) and path.resolve().parent != folder.path.resolve() / "cards":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -145,7 +146,11 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
     assert (material["tasks_file"]["name"], material["questions"]["count"]) == ("made", len(tasks))
     assert main(["card", "verify", str(out), "--items", str(folder)]) == 0
     assert main(["score", str(out), "--items", str(folder)]) == 0
-    assert main(["card", "verify", str(out)]) == 1
+    capsys.readouterr()
+    assert main(["card", "verify", str(out)]) == 2
+    assert re.fullmatch(
+        r".*: qfinzero_planning_text ran as version .*, and give the --items that it ran with\n", capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("words", [["serve"], ["serve", "qfinzero"], ["qfinzero"], ["qfinzero", "data"]], ids=" ".join)

@@ -53,7 +53,7 @@ def test_a_model_page_says_where_each_card_stands(session: Reader, forged_site: 
     assert len(shown) == len(own) >= 2
     for card in own:
         (cells,) = [cells for cells in shown if cells[0].startswith(card["division"]) and cells[1].startswith(card["agent"])]
-        assert cells[2:4] == ([str(card["rank"]), str(card["alpha_rank"])] if card["ranked"] else ["—", "—"])
+        assert cells[2:4] == [str((card["ranked"] and card[name]) or "—") for name in ("rank", "alpha_rank")]
     table = read_data(forged_site, f"division/{DIVISION}/all")
     (cells,) = [cells for cells in shown if cells[0].startswith(DIVISION) and cells[1].startswith(row["agent"])]
     assert numbers(cells[4]) == [round(100 * row["values"][table["columns"].index("total_return")], 2)]

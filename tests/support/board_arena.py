@@ -32,12 +32,13 @@ Play = Callable[[dict[str, Any], dict[str, Any], np.random.Generator, int], dict
 """Changes an episode's series and steps to those of an entrant of an agent (by its place in `AGENTS`); returns its figures."""
 
 
-def run_frame(task: str, data: str, seeds: int, model: str = "builtin/random") -> Frame:
+def run_frame(task: str, data: str, seeds: int, model: str = "builtin/random", windows: tuple[str, ...] = ()) -> Frame:
     """The frame of a board's cards: a real run of a keyless model."""
     plugins = load_plugins(())
     with tempfile.TemporaryDirectory() as folder:
         out = f"{folder}/run"
-        evaluate(RunConfig(model=model, tasks=(task,), data=data, seeds=seeds, out=out, quiet=True, mask_key="0" * 32), plugins)
+        what = {"tasks": (task,), "data": data, "seeds": seeds, "windows": windows}
+        evaluate(RunConfig(model=model, **what, out=out, quiet=True, mask_key="0" * 32), plugins)  # type: ignore[arg-type]
         run = RunFolder.load(Path(out))
         card = loads_strict(next(Path(out, "cards").glob("*.json")).read_bytes())
         made: Any = typed(card)

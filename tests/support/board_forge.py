@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,17 +17,16 @@ from typing import Any
 import numpy as np
 import yaml
 
+from board_arena import Frame, run_frame
 from board_cards import division_of, put_card, put_json, submission_of, verdict_of
-from board_forge_days import Days, Episode, days_of, forge_decisions, forge_series, play_episode
+from board_forge_days import Played, forge_decisions
 from card_cases import derived_fields, spec_of
-from ktdeval.cards import load_card
 from ktdeval.cards.scoring import build_scoring_card
-from ktdeval.config import RunConfig
 from ktdeval.contracts import Window
 from ktdeval.jsonio import content_hash, sha256_hex
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.runner import evaluate, open_snapshot
+from ktdeval.runner import open_snapshot
 from ktdeval.typed import to_plain
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.rules import load_rules
@@ -74,7 +72,6 @@ class Entrant:
     strategy: str = ""
     effort: str | None = None
     skill: float = 0.0  #: mean daily selection return
-    beta: float = 0.9  #: share of NAV that is invested on average
     baseline: str | None = None  #: kind of baseline; None for an entrant
     seeds: tuple[int, ...] = (0,)
     special: str = ""  #: what is wrong with it; empty for most (`SPECIALS`)
@@ -82,6 +79,10 @@ class Entrant:
 
 SPECIALS = ("low coverage", "unchecked", "self-reported", "unranked", "withdrawn", "no alpha", "noted", "hostile", "unpriced")
 """Kinds of odd entrants of a forged board with `specials`: one each, the last ones of the entrants."""
+
+
+_SKILLS = {"no alpha": 0.001, "noted": -0.001}
+"""Who has no rank by selection is ahead of some who have one, and the best has random traders beside it."""
 
 
 @dataclass
@@ -101,18 +102,9 @@ class Forge:
     baselines: bool = True
     errata: list[dict[str, str]] = field(default_factory=list)
 
-    def task_windows(self) -> list[tuple[str, str, str]]:
-        """Name, first and last day of each window."""
-        known = list(template(TASKS[0]).windows.items())[: self.windows]
-        return [(name, window["first"], window["last"]) for name, window in known]
-
-
-@dataclass(frozen=True)
-class Template:
-    """Frame of the cards of one task: a real card of one window, and the windows that its task knows."""
-
-    card: Mapping[str, Any]
-    windows: Mapping[str, Mapping[str, str]]
+    def frame(self, task: str = TASKS[0]) -> Frame:
+        """The frame of a task's cards: card, series and decisions of a real run of as many windows."""
+        return _frame(task, self.windows)
 
 
 def forge_board(path: Path, entrants: int, divisions: int = 1, windows: int = 2, **more: Any) -> Path:
@@ -142,18 +134,8 @@ def embedded_market() -> MarketSnapshot:
 
 
 @functools.cache
-def template(task: str) -> Template:
-    """The frame of a task's cards, from a run of it."""
-    plugins = load_plugins(())
-    with tempfile.TemporaryDirectory() as folder:
-        config = RunConfig(
-            model="builtin/momentum", tasks=(task,), windows=("W1",), out=f"{folder}/run", quiet=True, mask_key="0" * 32
-        )
-        card = load_card(evaluate(config, plugins).cards[0]).plain
-    windows = plugins.make_task(task).windows
-    return Template(
-        card, {name: {"first": str(each.first), "last": str(each.last)} for name, each in windows.items() if name != "long"}
-    )
+def _frame(task: str, windows: int) -> Frame:
+    return run_frame(task, "synthetic", 1, "builtin/momentum", tuple(f"W{number}" for number in range(1, windows + 1)))
 
 
 def _entrants(forge: Forge) -> Iterator[Entrant]:
@@ -161,6 +143,7 @@ def _entrants(forge: Forge) -> Iterator[Entrant]:
     rng = np.random.default_rng([forge.seed, 77])
     first_odd = forge.entrants - len(SPECIALS) if forge.specials else forge.entrants
     for index in range(forge.entrants):
+        special = SPECIALS[index - first_odd] if 0 <= first_odd <= index else ""
         is_second = index % 6 == 5  # the same model as the one before, in another agent
         named = index - is_second
         yield Entrant(
@@ -168,19 +151,18 @@ def _entrants(forge: Forge) -> Iterator[Entrant]:
             agent="debate" if is_second else _AGENTS[index % 3],
             strategy=_STRATEGIES[index % 5 % 4],
             effort=_EFFORTS[index % 3],
-            skill=float(rng.normal(0.0002, 0.0006)),
-            beta=float(rng.uniform(0.6, 0.98)),
+            skill=_SKILLS.get(special, float(rng.normal(0.0002, 0.0006))),
             seeds=forge.seeds,
-            special=SPECIALS[index - first_odd] if 0 <= first_odd <= index else "",
+            special=special,
         )
     for model, kind in BASELINES.items() if forge.baselines else ():
         seeds = tuple(range(RANDOM_SEEDS)) if kind == "random" else forge.seeds
-        yield Entrant(model, beta=0.95, baseline=kind, seeds=seeds)
+        yield Entrant(model, baseline=kind, seeds=seeds)
 
 
 def _snapshot(forge: Forge) -> dict[str, Any]:
     """The card's snapshot entry; a "real" board has the same prices under another name."""
-    own = dict(template(TASKS[0]).card["snapshot"])
+    own = dict(forge.frame()[0]["snapshot"])
     if forge.market == "real":
         own |= {"id": sha256_hex("a real market"), "name": "forged", "source": "a forged real market", "synthetic": False}
     return own
@@ -188,13 +170,12 @@ def _snapshot(forge: Forge) -> dict[str, Any]:
 
 def _rules(forge: Forge) -> dict[str, Any]:
     snapshot = _snapshot(forge)
-    windows = [{"name": name, "first": first, "last": last} for name, first, last in forge.task_windows()]
     divisions = []
     for task in TASKS[: forge.divisions]:
-        facts = template(task).card["task"]
-        summary = f"{facts['mask']}, {facts['mode'].replace('_', ' ')}"
-        frame = {"task": facts, "windows": windows, "seeds": forge.seeds}
-        divisions.append(division_of(frame, task.replace("_", "-"), "main", rank_by="total_return", summary=summary))
+        card = forge.frame(task)[0]
+        summary = f"{card['task']['mask']}, {card['task']['mode'].replace('_', ' ')}"
+        facts = {"seeds": list(forge.seeds), "rank_by": "total_return", "summary": summary}
+        divisions.append(division_of(card, task.replace("_", "-"), "main", **facts))
     snapshots = [{"name": "main", "id": snapshot["id"], "data": "synthetic" if forge.market == "synthetic" else ""}]
     if forge.scoring:
         snapshots.append(scoring_snapshot(forge.market == "synthetic"))
@@ -261,10 +242,17 @@ def _forge_entry(forge: Forge, division: Mapping[str, Any], entrant: Entrant, rn
     put_json(folder.verdict(card_id), _verdict(card, card_id, division["id"], tier, submitted_on))
     if tier == "self-reported":
         return
-    put_json(folder.series(card_id), forge_series(card_id, played, entrant.special != "noted", rng))
+    frame = {"schema_version": 1, "card": card_id}
+    put_json(folder.series(card_id), {**frame, "episodes": [each.series(entrant.special != "noted", rng) for each in played]})
     if forge.decisions:
         hostile = HOSTILE if entrant.special == "hostile" else ()
-        put_json(folder.decisions(card_id), forge_decisions(card_id, played, embedded_market().codes, hostile, rng))
+        real = {each["window"]: each["steps"] for each in forge.frame(division["task"])[2]["episodes"]}
+        episodes = [
+            {name: each.entry[name] for name in ("id", "window", "seed")}
+            | {"steps": forge_decisions(real[each.entry["window"]], hostile, rng)}
+            for each in played
+        ]
+        put_json(folder.decisions(card_id), {**frame, "episodes": episodes})
 
 
 def _put_submission(
@@ -282,9 +270,9 @@ def _put_submission(
 
 def _card(
     forge: Forge, division: Mapping[str, Any], entrant: Entrant, rng: np.random.Generator
-) -> tuple[dict[str, Any], list[tuple[Mapping[str, Any], Episode]]]:
+) -> tuple[dict[str, Any], list[Played]]:
     """A valid card, and what its episodes did day by day."""
-    base = template(division["task"]).card
+    base, series, _ = forge.frame(division["task"])
     card = {**base, "model": {"name": entrant.model, "args": {}}, "agent": {"name": entrant.agent, "args": {}}}
     card["mask_key"] = f"{rng.integers(2**62):032x}"
     card["snapshot"] = _snapshot(forge)
@@ -295,17 +283,9 @@ def _card(
         card["cost"] = {"value": None, "reason": "not counted yet"}
         if entrant.special != "unpriced":
             card["cost"]["price"] = _price(rng)
-    days = {name: days_of(embedded_market(), first, last) for name, first, last in forge.task_windows()}
-    card["windows"] = [
-        {"name": name, "first": first, "last": last, "days": len(days[name].days)} for name, first, last in forge.task_windows()
-    ]
-    played = []
-    for window in card["windows"]:
-        for seed in card["seeds"]:
-            entry, episode = _episode(card, window, seed, days[window["name"]], entrant, rng)
-            played.append((entry, episode))
-    card["episodes"] = [entry for entry, _ in played]
-    card["reference"] = {"benchmark_buy_and_hold": {name: _reference(base, each) for name, each in days.items()}}
+    real = zip(card["windows"], base["episodes"], series["episodes"], strict=True)
+    played = [_episode(card, each, seed, entrant, rng) for each in real for seed in card["seeds"]]
+    card["episodes"] = [each.entry for each in played]
     card["artefacts"] = {
         f"episodes/{entry['id']}/{name}": sha256_hex(f"{entry['id']}{name}")
         for entry in card["episodes"]
@@ -323,83 +303,49 @@ def _price(rng: np.random.Generator) -> dict[str, Any]:
     return {"as_of": "2026-05-01", "cache_read": None, "cache_write": None, "input": price, "output": 4 * price, "source": "forged"}
 
 
-def _reference(base: Mapping[str, Any], days: Days) -> dict[str, Any]:
-    entry = copy.deepcopy(next(iter(base["reference"]["benchmark_buy_and_hold"].values())))
-    levels = days.benchmark / days.benchmark[0]
-    for name, value in zip(("total_return", "sharpe", "max_drawdown"), figures_of(levels), strict=True):
-        entry["metrics"][name] = {"n": len(days.days), "value": value}
-    return {**entry, "base_day": days.base_day, "last_day": days.days[-1]}
-
-
-def figures_of(levels: np.ndarray) -> tuple[float, float, float]:
-    """Total return, annualised Sharpe ratio and maximum drawdown of levels that begin with the base day."""
-    returns = levels[1:] / levels[:-1] - 1
-    drawdown = float(np.max(1 - levels / np.maximum.accumulate(levels)))
-    return float(levels[-1] / levels[0] - 1), float(np.sqrt(252) * returns.mean() / returns.std(ddof=1)), drawdown
-
-
 def _episode(
-    card: Mapping[str, Any], window: Mapping[str, Any], seed: int, days: Days, entrant: Entrant, rng: np.random.Generator
-) -> tuple[dict[str, Any], Episode]:
-    spec = spec_of(card, Window(window["name"], window["first"], window["last"]), seed)
-    played = play_episode(days, entrant.skill, entrant.beta, rng)
-    entry = copy.deepcopy(card["episodes"][0])
-    steps = len(days.days)
+    card: Mapping[str, Any], real: Sequence[dict[str, Any]], seed: int, entrant: Entrant, rng: np.random.Generator
+) -> Played:
+    """An episode like the real one of its window, but for what is drawn; `real`: its window, its entry on the card, its series."""
+    window, entry, days = real
+    steps = window["days"]
     errors = round(0.08 * steps) if entrant.special == "low coverage" else 0
-    entry |= {
-        "id": spec.id,
-        "window": window["name"],
-        "seed": seed,
-        "first_day": days.days[0],
-        "last_day": days.days[-1],
-        "steps": steps,
-        "final_nav_fen": round(1e8 * played.nav[-1]),
-        "decisions": {"error": errors, "fallback": 0, "model": steps - errors, "model_after_retry": 0},
-        "failures": {"timeout": errors} if errors else {},
-    }
+    played = Played(copy.deepcopy(entry), days, rng.normal(0.0 if entrant.baseline else entrant.skill, 0.006, steps))
+    played.entry.update(
+        id=spec_of(card, Window(window["name"], window["first"], window["last"]), seed).id,
+        seed=seed,
+        final_nav_fen=round(1e8 * played.nav[-1]),
+        decisions={"error": errors, "fallback": 0, "model": steps - errors, "model_after_retry": 0},
+        failures={"timeout": errors} if errors else {},
+    )
     if not entrant.baseline:
         tokens = int(rng.integers(20_000, 90_000)) * steps
-        entry["usage"] = {**entry["usage"], "input_tokens": tokens, "output_tokens": tokens // 20}
-    _fill_metrics(entry["metrics"], played, steps, rng)
+        played.entry["usage"] |= {"input_tokens": tokens, "output_tokens": tokens // 20}
+    _move_metrics(played)
     if entrant.special == "no alpha":
         for name in ("selection_alpha", "style_return", "industry_return", "common_return", "trading_effect"):
-            entry["metrics"][name] = {"n": steps, "value": None, "reason": "fewer than 200 days before the window"}
-    return entry, played
+            played.entry["metrics"][name] = {"n": steps, "value": None, "reason": "fewer than 200 days before the window"}
+    return played
 
 
-def _fill_metrics(metrics: dict[str, Any], played: Episode, steps: int, rng: np.random.Generator) -> None:
-    """The drawn days' own figures in the place of the template's, intervals moved along with them."""
-    total, sharpe, drawdown = figures_of(played.nav)
+def _move_metrics(played: Played) -> None:
+    """The drawn days' figures in the place of the real run's, intervals moved along with them."""
+    metrics, nav, levels = played.entry["metrics"], played.nav, np.array(played.days["benchmark"])
+    returns, alpha = nav[1:] / nav[:-1] - 1, metrics["selection_alpha"]
+    active = returns - (levels[1:] / levels[:-1] - 1)
     values = {
-        "total_return": total,
-        "sharpe": sharpe,
-        "max_drawdown": drawdown,
-        "information_ratio": played.information_ratio(),
-        "turnover": float(played.turnover.sum() * 252 / steps),
-        "cash_ratio": float(1 - played.invested.mean()),
-        "common_return": float(played.common[-1]),
-        "industry_return": float(played.industry[-1]),
-        "style_return": float(played.style[-1]),
-        "selection_alpha": float(played.selection[-1]),
-        "trading_effect": float(played.trading[-1]),
-        "hhi": float(rng.uniform(0.04, 0.2)),
-        "ece": float(rng.uniform(0.02, 0.3)),
-        "brier": float(rng.uniform(0.2, 0.35)),
-        "abstention_rate": float(rng.uniform(0, 0.8)),
+        "total_return": nav[-1] / nav[0] - 1,
+        "sharpe": np.sqrt(252) * returns.mean() / returns.std(ddof=1),
+        "max_drawdown": np.max(1 - nav / np.maximum.accumulate(nav)),
+        "information_ratio": np.sqrt(252) * active.mean() / active.std(ddof=1),
+        "selection_alpha": alpha["value"] + played.moved[-1],
     }
     for name, value in values.items():
-        entry = metrics[name]
-        moved = value - (entry["value"] or 0.0)
-        entry |= {"value": value, "n": entry["n"] if name in ("ece", "brier") else steps}
-        entry.pop("reason", None)
-        if "interval" in entry:
-            entry["interval"] = {**entry["interval"], "n": steps}
-            entry["interval"] |= {end: entry["interval"][end] + moved for end in ("low", "high")}
-    detail = metrics["selection_alpha"]["detail"]
-    detail["linked"] = played.linked(list(detail["mean_exposures"]))
-    detail["mean_exposures"] = {name: float(rng.normal(0, 0.6)) for name in detail["mean_exposures"]}
-    detail["total_return"] = total
-    metrics["style_return"]["detail"] = {"linked": {name: detail["linked"][name] for name in detail["mean_exposures"]}}
+        moved, metrics[name]["value"] = float(value) - metrics[name]["value"], float(value)
+        interval = metrics[name].get("interval", {})
+        interval |= {end: interval[end] + moved for end in ("low", "high") if end in interval}
+    alpha["detail"]["linked"]["selection"] += float(played.moved[-1])
+    alpha["detail"]["total_return"] = float(values["total_return"])
 
 
 def _submission(

@@ -22,7 +22,7 @@ from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.plugin_import import call_foreign
 from ktdeval.stats.intervals import clopper_pearson_upper, wilson
 from ktdeval.stats.metric import range_problem
-from ktdeval.trading.types import PROVENANCES
+from ktdeval.trading.types import DECIDED, PROVENANCES
 
 TARGET_CONFIG = "subject_config"  #: Field of a scoring task's config that holds the config of its target task
 
@@ -93,7 +93,7 @@ def _answers_by_id(inputs: ScoringInputs, planned: Sequence[EpisodeSpec]) -> dic
             raise CardError(f"episode {spec.id} has two sets of answers")
         where, samples = f"episode {spec.id} ({spec.label})", _samples(inputs, spec.id)
         for record in records:
-            if record.answer is not None and record.provenance not in ("model", "model_after_retry"):
+            if record.answer is not None and record.provenance not in DECIDED:
                 raise CardError(f"{where}: step {record.step} has an answer though the model gave none ({record.provenance})")
         if [record.step for record in records] != list(range(samples)):
             raise CardError(

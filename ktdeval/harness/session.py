@@ -48,7 +48,7 @@ from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.trading.types import Action
+from ktdeval.trading.types import DECIDED, Action
 from ktdeval.typed import Value
 
 _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
@@ -339,7 +339,7 @@ class GuardedSession:
         texts = {call_["arguments"] for exchange in self.exchanges for call_ in exchange.get("reply", {}).get("tool_calls", ())}
         for text, submission in reversed(self._accepted):
             same = (submission.action, submission.overall_reason) == (decision.action, decision.overall_reason)
-            if same and text in texts and decision.provenance in ("model", "model_after_retry"):
+            if same and text in texts and decision.provenance in DECIDED:
                 return text
         return None
 

@@ -19,6 +19,7 @@ from ktdeval.stats import calibration, luck, series
 from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, built_in
 from ktdeval.stats.series import TRADING_DAYS, Series, day_rows, defined, level_problem, mean, undefined
 from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.trading.types import DECIDED
 
 PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),
@@ -38,7 +39,6 @@ ANNUALISED = ("sharpe", "information_ratio", "turnover", "min_track_record")
 _LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
 _NO_STEPS = "no steps"
 _NO_NAV = "the NAV is not positive on a step"
-_DECIDED = ("model", "model_after_retry")
 _VALUE = operator.attrgetter("value_minor")
 
 
@@ -172,7 +172,7 @@ def _share(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:
 @built_in
 def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
     """Share of steps without an order: `paper` of all, failed ones too; `strict` of those that the model decided."""
-    steps = [step for step in ledger.steps if rules == "paper" or step.provenance in _DECIDED]
+    steps = [step for step in ledger.steps if rules == "paper" or step.provenance in DECIDED]
     return _share(ledger, sum(not step.orders for step in steps), len(steps), "the model decided no step")
 
 
@@ -189,7 +189,7 @@ def parse_failure_rate(ledger: Ledger) -> MetricValue:
 @built_in
 def decision_coverage(ledger: Ledger) -> MetricValue:
     """Share of steps that the model decided, at once or after retries."""
-    return _share(ledger, sum(step.provenance in _DECIDED for step in ledger.steps), len(ledger.steps), _NO_STEPS)
+    return _share(ledger, sum(step.provenance in DECIDED for step in ledger.steps), len(ledger.steps), _NO_STEPS)
 
 
 @built_in

@@ -19,6 +19,7 @@ from ktdeval.trading.market_tape import (
 )
 from ktdeval.trading.terms import target_steps as target_steps
 from ktdeval.trading.types import (
+    DECIDED as DECIDED,
     Account as Account,
     AccountConfig as AccountConfig,
     Action as Action,

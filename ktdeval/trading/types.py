@@ -162,3 +162,5 @@ Provenance = Literal["model", "model_after_retry", "fallback", "error"]
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
 """Who decided a step: the model at its first submission, the model after retries with feedback, the engine because every
 submission was invalid (hold), the engine because the model call failed (hold)."""
+DECIDED: tuple[Provenance, ...] = ("model", "model_after_retry")
+"""Of these, those of steps that the model decided."""

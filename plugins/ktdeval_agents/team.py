@@ -28,6 +28,7 @@ from ktdeval.harness import (
     research,
 )
 from ktdeval.jsonio import JsonValue
+from ktdeval.trading import DECIDED
 from ktdeval.typed import from_plain, to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_agents import TeamParams
@@ -138,7 +139,7 @@ class TeamAgent:
         decision = decide_in_phases(self._prompt(last, meeting), role_session, None)
         if rule is None:
             return decision
-        if decision.provenance in ("model", "model_after_retry"):
+        if decision.provenance in DECIDED:
             state.remember(observation.step, sight, decision, role_session.submitted, session.withhold)
         return replace(decision, memory=to_plain(state))
 

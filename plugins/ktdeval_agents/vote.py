@@ -11,11 +11,10 @@ from ktdeval.errors import ConfigError
 from ktdeval.fields import near_matches
 from ktdeval.harness import Decision, Observation, StepSession, json_object, label_key
 from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.trading import DECIDED
 from ktdeval.typed import from_plain
 from ktdeval_agents import TEAMS, VoteParams
 from ktdeval_agents.team import RoleSession, make_team
-
-_DECIDED = ("model", "model_after_retry")
 
 
 class VoteAgent:
@@ -44,7 +43,7 @@ class VoteAgent:
             role_session = RoleSession(session, name, session.tool_budget // (len(self._voters) - index), keep)
             decision = voter.decide(observation, role_session, held)
             memories[index] = decision.memory
-            if decision.provenance in _DECIDED:
+            if decision.provenance in DECIDED:
                 ballots.append(json_object(role_session.submitted))
         submission = session.parse_submission(dumps_canonical(elected(ballots, len(self._voters)))) if ballots else None
         if submission is None or submission.action is None:

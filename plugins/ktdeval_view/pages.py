@@ -16,6 +16,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market import MarketSnapshot, window_rows
 from ktdeval.runner import RunFolder
 from ktdeval.stats import benchmark_levels
+from ktdeval.trading import DECIDED
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
 from ktdeval_view.market_facts import Names, close_series, order_facts, stock_paths
 from ktdeval_view.records import EpisodeRecords, episode_label, step_in_units, submitted_handles
@@ -170,7 +171,7 @@ def _figures(records: EpisodeRecords, market: MarketSnapshot | None) -> dict[str
         "return": float(nav[-1] / nav[0] - 1.0),
         "levels": None if levels is None else _sparse(levels),
         "benchmark": None if levels is None else float(levels[-1] / levels[0] - 1.0),
-        "decided": sum(step.provenance in ("model", "model_after_retry") for step in steps) / len(steps),
+        "decided": sum(step.provenance in DECIDED for step in steps) / len(steps),
         "failures": sum(sum(step.failures.values()) for step in steps),
         "orders": len(orders),
         "rejected": sum(order.status == "rejected" for order in orders),

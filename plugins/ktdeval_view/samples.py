@@ -13,6 +13,7 @@ from ktdeval.errors import CardError, StoreError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue
 from ktdeval.runner import JournalEntry, RunFolder, entry_type
+from ktdeval.trading import DECIDED
 from ktdeval.typed import to_plain
 from ktdeval_view.document import Redactor, pack_days, pack_value, render
 from ktdeval_view.pages import entry_head, with_shared
@@ -136,7 +137,7 @@ def make_sample_entry(records: SampleRecords, page: str | None) -> dict[str, Jso
     entry, answers = entry_head(records, page, None), records.answers
     if not answers:
         return entry
-    decided = sum(answer.provenance in ("model", "model_after_retry") for answer in answers)
+    decided = sum(answer.provenance in DECIDED for answer in answers)
     failures = sum(sum(answer.failures.values()) for answer in answers)
     tokens = {name: sum(getattr(answer, name) for answer in answers) for name in ("input_tokens", "output_tokens")}
     return {**entry, "decided": decided / len(answers), "failures": failures, **tokens}

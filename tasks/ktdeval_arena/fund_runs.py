@@ -18,10 +18,9 @@ from ktdeval.harness import StepSignals, TranscriptEntry, as_object, json_object
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder, run_of
 from ktdeval.stats import day_rows, next_return
-from ktdeval.trading import Ledger, OrderRecord, StepRecord
+from ktdeval.trading import DECIDED, Ledger, OrderRecord, StepRecord
 from ktdeval_arena.consistency import Action, Decided, Opinion, Record, Row
 
-_DECIDED = ("model", "model_after_retry")
 _ACTIONS: Mapping[str, Action] = {"BUY": "Buy", "SELL": "Sell", "HOLD": "Hold"}
 
 
@@ -95,7 +94,7 @@ class _ReadStep:
 
     def decisions(self, owner: tuple[str, str], codes: Mapping[str, str]) -> Iterator[Decided]:
         """Yield a decision on each asset that was shown or ordered."""
-        is_default, held = self.step.provenance not in _DECIDED, self._signals.held
+        is_default, held = self.step.provenance not in DECIDED, self._signals.held
         if not is_default and not self._is_traced:
             return
         for label in dict.fromkeys([*held, *self.actions]):

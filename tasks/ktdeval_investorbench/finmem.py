@@ -26,6 +26,7 @@ from ktdeval.harness import (
     table_rows,
 )
 from ktdeval.jsonio import JsonValue, sha256_hex
+from ktdeval.trading import DECIDED
 from ktdeval.typed import from_plain, to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_investorbench.embedding import Embedder, HashingEmbedder, RemoteEmbedding, SentenceEmbedder, SessionEmbedder
@@ -129,7 +130,7 @@ class FinmemAgent:
         ]
         decision = decide_in_phases(messages, session, None)
         self._settle(state, observation.step, sight, remembered)
-        if decision.provenance in ("model", "model_after_retry"):
+        if decision.provenance in DECIDED:
             self._reflect(state, observation.step, sight, remembered, (decision.overall_reason, recalled))
         remembered.end_step()
         state.memory, state.step = remembered.to_json(), observation.step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -209,17 +210,18 @@ def test_what_is_no_ticker_is_refused_with_examples(dataset: Dataset, ticker: st
     assert "600519.SH" in str(refused(ask, Workspace(dataset), "UPQ.stock.daily", tickers=ticker, **days))
 
 
-def test_an_option_is_found_by_its_underlying_though_its_root_is_another(dataset: Dataset, files: Path) -> None:
+def test_an_option_is_found_by_its_underlying_though_its_root_is_another(dataset: Dataset, files: Path, tmp_path: Path) -> None:
     workspace = Workspace(dataset)
     chain = ask(workspace, "UPQ.option.chain_query", underlying="^GSPC", date="2025-01-24", include_greeks=True)
     (row,) = chain["contracts"]
     assert (row["contract"], row["underlying"], row["strike"], row["greek_spot"]) == (CONTRACT, "^GSPC", 6000, 10.1)
     history = ask(workspace, "UPQ.option.ticker_query", contract=CONTRACT, start="2025-01-23", end="2025-02-05")
     assert [each["underlying"] for each in history["bars"]] == ["^GSPC"] * 2
-    (files / "options.csv").write_text(bars(CONTRACT, days=("2025-02-06",)))
-    (files / "more.yaml").write_text("name: more\nbars: [{file: options.csv, asset_class: option, resolution: day}]")
-    ingest_update(load_spec(files / "more.yaml"), files, files / "made")
-    assert len(open_dataset(files / "made").prices.chain_bars("^GSPC", "day", Span(0, 2**62))) == 1
+    updated = shutil.copytree(files / "made", tmp_path / "made")
+    (tmp_path / "options.csv").write_text(bars(CONTRACT, days=("2025-02-06",)))
+    (tmp_path / "more.yaml").write_text("name: more\nbars: [{file: options.csv, asset_class: option, resolution: day}]")
+    ingest_update(load_spec(tmp_path / "more.yaml"), tmp_path, updated)
+    assert len(open_dataset(updated).prices.chain_bars("^GSPC", "day", Span(0, 2**62))) == 1
 
 
 def test_sessions_and_money_are_those_of_the_datasets_market(dataset: Dataset) -> None:
@@ -237,7 +239,8 @@ def test_sessions_and_money_are_those_of_the_datasets_market(dataset: Dataset) -
     assert ask(workspace, "PMB.account.positions", **account)["positions"][0]["qty"] == 10
 
 
-def test_a_market_that_never_closes_has_a_session_each_day_and_an_unknown_calendar_is_named(files: Path) -> None:
+def test_a_market_that_never_closes_has_a_session_each_day_and_an_unknown_calendar_is_named(files: Path, tmp_path: Path) -> None:
+    files = shutil.copytree(files, tmp_path / "files")
     (files / "stocks.csv").write_text(bars("600519.SH", "^GSPC", days=("2025-01-24", "2025-01-25", "2025-01-26")))
     info, _ = ingest_dataset(load_spec(files / "open.yaml"), files, files / "open")
     assert check_dataset(files / "open") == ()  # a weekend is no day outside of sessions

@@ -89,6 +89,9 @@ def check_words(agent: str, data: str, run: Path) -> None:
     assert sum(row["calls"] for row in rows.values()) == len(exchanges)
     assert sum(row["usd"] for row in rows.values()) == pytest.approx(card["cost"]["value"])
     assert sum(row["input_tokens"] for row in rows.values()) == card["usage"]["input_tokens"] > 0
+    *_, total = ktdeval("roles", run, cwd=run).out.splitlines()
+    assert total.split()[:2] == ["all", f"{len(exchanges):,}"]
+    assert float(total.split()[-1]) == pytest.approx(card["cost"]["value"], abs=5e-5)
 
 
 @pytest.mark.parametrize(("task", "data"), [("blinded_fixed_candidate", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")])

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ktdeval.runner.run import RunResult
 
 _COLLECTED_AFTER = 20_000  #: New objects between collections, some megabytes; Python's own 700 come every 16 steps
-_FROZEN_BY_NOBODY = 5_000  #: Fewer frozen objects than this are the interpreter's own: Python 3.12 begins with some hundreds
 
 
 @contextlib.contextmanager
@@ -87,19 +86,13 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
 
 @contextlib.contextmanager
 def collector_held_back() -> Iterator[None]:
-    """Let Python's collector run less often meanwhile and skip the present objects: market and modules stay to the run's end, and a
-    step leaves almost nothing behind that refers to itself. Objects that the calling process froze stay frozen.
-    """
-    before, ours = gc.get_threshold(), gc.get_freeze_count() < _FROZEN_BY_NOBODY
-    if ours:
-        gc.freeze()
+    """Let Python's collector run less often meanwhile: a step leaves almost nothing behind that refers to itself."""
+    before = gc.get_threshold()
     gc.set_threshold(_COLLECTED_AFTER)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        if ours:
-            gc.unfreeze()
 
 
 def check_finished(result: RunResult) -> None:

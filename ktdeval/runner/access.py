@@ -107,11 +107,7 @@ class RemoteAccess(ModelAccess):
 
     def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> Model:
         """Return the model as one episode asks it; waits of its calls become events."""
-
-        def notify(kind: str, wait_s: float, attempt: int, attempts: int) -> None:
-            emit(CallDelayed(spec, kind, wait_s, attempt, attempts))
-
-        return ProtocolModel(self.client.for_episode(spec.id, notify))
+        return ProtocolModel(self.client.for_episode(spec.id, lambda *wait: emit(CallDelayed(spec, *wait))))
 
     def redact(self, text: str) -> str:
         """Return `text` without secrets of the environment, and without the model's own, which may come from elsewhere."""

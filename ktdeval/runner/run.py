@@ -19,7 +19,7 @@ from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import RunStop, UsageError
 from ktdeval.fields import lasting_data, user_path
 from ktdeval.harness.messages import RemoteModel, as_remote
-from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.jsonio import content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
@@ -104,7 +104,7 @@ def run_manifest(
     """Return what a run writes down before its first step."""
     cutoff = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
     return RunManifest(
-        data=None if snapshot is None else _data_of(config),
+        data=None if snapshot is None else {"data": lasting_data(config.data), "data_args": dict(config.data_args)},
         snapshot=None if snapshot is None else snapshot.id,
         metrics=config.metrics,
         rules=config.rules,
@@ -199,7 +199,3 @@ def run_path(config: RunConfig, plan: Plan) -> Path:
     words = f"{title}-{plan.specs[0].model}"
     digest = content_hash([spec.id for spec in plan.specs])[:8]
     return Path(DEFAULT_RUNS_FOLDER) / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', words)[:100]}-{digest}"
-
-
-def _data_of(config: RunConfig) -> dict[str, JsonValue]:
-    return {"data": lasting_data(config.data), "data_args": dict(config.data_args)}

@@ -21,13 +21,17 @@ _WILDCARDS = re.compile(r"\[[^\]]+\]|[*?]")
 
 
 @dataclass(frozen=True)
-class Price:
+class _Rates:
+    input: float = option(help="of the prompt", minimum=0)
+    output: float = option(help="of the reply, reasoning included", minimum=0)
+    cache_read: float | None = option(None, help="of the prompt, read from the provider's cache; None: as `input`", minimum=0)
+    cache_write: float | None = option(None, help="of the prompt, written to the provider's cache; None: as `input`", minimum=0)
+
+
+@dataclass(frozen=True)
+class Price(_Rates):
     """Price of a model's tokens in US dollars per million."""
 
-    input: float  #: tokens of the prompt
-    output: float  #: tokens of the reply, reasoning included
-    cache_read: float | None = None  #: tokens of the prompt that come from the provider's prompt cache; None: as `input`
-    cache_write: float | None = None  #: tokens of the prompt that are written to it; None: as `input`
     as_of: str = ""  #: the day on which the price was looked up, `YYYY-MM-DD`; empty where nobody said so
     source: str = ""  #: where it was found
 
@@ -61,14 +65,6 @@ def find_price(prices: Mapping[str, Price], full_name: str) -> Price | None:
 def _specificity(pattern: str) -> tuple[bool, int, str]:
     literal = _WILDCARDS.sub("", pattern)
     return literal == pattern, len(literal), pattern
-
-
-@dataclass(frozen=True)
-class _Rates:
-    input: float = option(help="of the prompt", minimum=0)
-    output: float = option(help="of the reply", minimum=0)
-    cache_read: float | None = option(None, help="of the prompt, read from the provider's cache", minimum=0)
-    cache_write: float | None = option(None, help="of the prompt, written to the provider's cache", minimum=0)
 
 
 @dataclass(frozen=True)
@@ -115,8 +111,7 @@ def choose_price(
     plugin's table; None where none is known. Raises ConfigError for one that is incomplete or not usable.
     """
     if fields:
-        price = build(_Rates, fields, "--price")
-        return Price(price.input, price.output, price.cache_read, price.cache_write, source="--price")
+        return Price(**asdict(build(_Rates, fields, "--price")), source="--price")
     path = default if table_path is None else table_path
     return None if path is None else find_price(load_price_table(path), full_name)
 

@@ -101,12 +101,12 @@ def explained(problem: str, advice: str = "", kind: type[KtdevalError] = StoreEr
 
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-_SHORTEST_SECRET = 8  # shorter values are words such as "true" that would blank out ordinary text
+SHORTEST_SECRET = 8  #: Characters; shorter are words such as "true", and placeholders of local servers, that any text holds
 
 
 def redact_secrets(text: str, environment: Mapping[str, str]) -> str:
     """Return `text` with the value of every secret-looking environment variable replaced by its name."""
     for name, value in environment.items():
-        if len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name):
+        if len(value) >= SHORTEST_SECRET and _SECRET_NAME.search(name):
             text = text.replace(value, f"[{name}]")
     return text

@@ -29,12 +29,11 @@ from ktdeval.calls.record import (
 )
 from ktdeval.calls.retry import Notify, RetryPolicy
 from ktdeval.calls.stop import StopSignal
-from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
+from ktdeval.errors import SHORTEST_SECRET, ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, Usage, sound
 
 _THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say that the provider is asked too much at once
 _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not reported to observers
-_SHORTEST_SECRET = 8  #: Characters; below are placeholders of local servers (`x`, `none`), and words of any reply hold them
 _FIRST_CONTACTS = 3  #: Connections that may fail before the first answer of a run: an address that was never reached is wrong
 
 
@@ -238,7 +237,7 @@ class ModelClient:
 
     def _without_secrets(self, text: str) -> str:
         for secret in self._model.secrets():  # a server may echo what it was sent
-            if len(secret) >= _SHORTEST_SECRET:
+            if len(secret) >= SHORTEST_SECRET:
                 text = _spelt(secret).sub("[key]", text)
         return text
 

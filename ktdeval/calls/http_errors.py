@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ktdeval.errors import ConfigError, ModelError, ProviderError
+from ktdeval.errors import SHORTEST_SECRET, ConfigError, ModelError, ProviderError
 from ktdeval.harness.messages import encodable
 from ktdeval.jsonio import JsonValue, csv_rows, loads_strict
 
@@ -158,7 +158,8 @@ def one_line(text: str, secrets: Sequence[str] = ()) -> str:
     # Without NUL, ASCII in a page of UTF-16 is itself again: a key in it would not be found between spaces.
     text = _CONTROL.sub(" ", encodable(text[:_READ_CHARS].replace("\0", "")))
     for secret in secrets:
-        text = text.replace(secret, "[key]")
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, "[key]")
         if len(secret) >= 2 * _KEY_START:
             text = re.sub(rf"{re.escape(secret[:_KEY_START])}\S*", "[key]", text)
     text = " ".join("[key]" if "***" in word else word for word in _KEY.sub("[key]", text).split())

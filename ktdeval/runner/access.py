@@ -21,7 +21,7 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import CallDelayed, Event
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.errors import ConfigError, ProviderError, StoreError, UsageError, redact_secrets
+from ktdeval.errors import SHORTEST_SECRET, ConfigError, ProviderError, StoreError, UsageError, redact_secrets
 from ktdeval.fields import user_path
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.protocols import ProtocolModel
@@ -112,7 +112,8 @@ class RemoteAccess(ModelAccess):
     def redact(self, text: str) -> str:
         """Return `text` without secrets of the environment, and without the model's own, which may come from elsewhere."""
         for secret in self._remote.secrets():
-            text = text.replace(secret, "[key]")
+            if len(secret) >= SHORTEST_SECRET:
+                text = text.replace(secret, "[key]")
         return super().redact(text)
 
     def flush(self) -> None:

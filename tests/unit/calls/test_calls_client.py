@@ -13,6 +13,7 @@ import pytest
 from call_clients import COST, PRICE, USAGE, Answer, ScriptedModel, ask, failing, reply_to
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.database import CallDatabase
+from ktdeval.calls.http_errors import one_line
 from ktdeval.calls.record import CacheEntry, request_key
 from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
@@ -237,10 +238,13 @@ def test_a_key_that_a_server_echoes_in_a_reply_is_neither_passed_on_nor_kept(run
     assert key not in repr(run.records())
 
 
-def test_a_placeholder_for_a_key_changes_no_reply(run, monkeypatch):
+def test_a_placeholder_for_a_key_changes_no_reply_and_no_message(run, monkeypatch):
     model = ScriptedModel(lambda text, attempt: Reply("100 of asset_0001", usage=Usage(10, 5)))
     monkeypatch.setattr(model, "secrets", lambda: ("1", "a", "EMPTY"))
     assert run.client(model).for_episode("e1").reply(ask("a")).content == "100 of asset_0001"
+    access = object.__new__(RemoteAccess)
+    monkeypatch.setattr(access, "_remote", model, raising=False)
+    assert access.redact("a maximum of 100") == one_line("a maximum of 100", model.secrets()) == "a maximum of 100"
 
 
 def test_a_reply_without_bounds_is_a_failed_attempt_that_is_made_again(run):

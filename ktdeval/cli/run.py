@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from ktdeval.cards import count
 from ktdeval.cli.options import FilePath, GroupedCommand, config_option, config_options, open_plugins
 from ktdeval.cli.table import grid_lines, print_json
 from ktdeval.config import RunConfig, load_config
-from ktdeval.errors import EpisodeFailure, StoreError, VerificationError
+from ktdeval.errors import EpisodeFailure, KtdevalError, StoreError, VerificationError
 from ktdeval.fields import shown_path, working_folder
 
 if TYPE_CHECKING:
@@ -203,11 +203,13 @@ def show(paths: tuple[Path, ...], whole: bool, plain: bool) -> None:
 @_PATH
 def validate(path: Path) -> None:
     """Check a card against its schema and against its own episodes."""
-    from ktdeval.cards.check import card_files, card_kinds, load_card
+    from ktdeval.cards.check import card_kinds, load_card
 
-    for file in card_files([path]):
+    def judge(file: Path) -> str:
         checked = load_card(file)
-        click.echo(f"{file}: valid ({card_kinds(checked.kind)[checked.kind].content(checked)})")
+        return f"valid ({card_kinds(checked.kind)[checked.kind].content(checked)})"
+
+    _judge_cards(path, judge, "valid")
 
 
 @card.command(short_help="Execute the recorded decisions again and recompute every figure.")
@@ -218,21 +220,39 @@ def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> Non
 
     --data and --data-args are only needed when the snapshot has moved since the run, --items when the run had that option.
     """
-    from ktdeval.cards.check import card_files
     from ktdeval.runner.verify import verify_card
 
     plugins = open_plugins(plugin or ())
     moved = {name: value for name, value in changes.items() if value is not None}
-    for file in card_files([path]):
+
+    def judge(file: Path) -> str:
         verification = verify_card(file, plugins, moved)
+        for finding in verification.findings[1:]:
+            click.echo(f"also differs: {finding}")
         if verification.findings:
-            for finding in verification.findings[1:]:
-                click.echo(f"also differs: {finding}")
             raise VerificationError(f"{file}: does not verify: {verification.findings[0]}")
-        click.echo(
-            f"{file}: verified (episodes: {verification.episodes}, steps executed again: {verification.steps}, "
-            f"of these traced to the model's own submission: {verification.traced_steps})"
-        )
+        executed = f"episodes: {verification.episodes}, steps executed again: {verification.steps}"
+        return f"verified ({executed}, of these traced to the model's own submission: {verification.traced_steps})"
+
+    _judge_cards(path, judge, "verified")
+
+
+def _judge_cards(path: Path, judge: Callable[[Path], str], passed: str) -> None:
+    """Print what each card is judged to be. When all are judged, raise the failure of the first one that fails."""
+    from ktdeval.cards.check import card_files
+
+    files, failures = card_files([path]), list[KtdevalError]()
+    for file in files:
+        try:
+            click.echo(f"{file}: {judge(file)}")
+        except KtdevalError as error:
+            failures.append(error)
+    for failure in failures[1:]:
+        click.echo(f"also fails: {' '.join(str(failure).split())}")
+    if failures and len(files) > 1:
+        click.echo(f"{len(files) - len(failures)} of {len(files)} cards {passed}")
+    if failures:
+        raise failures[0]
 
 
 # ---- plan

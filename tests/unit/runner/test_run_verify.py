@@ -114,6 +114,19 @@ def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(run:
     assert ktdeval("card", "validate", tmp_path / "mine.json", cwd=tmp_path).code == 0
 
 
+def test_each_card_of_a_folder_is_judged_whatever_becomes_of_others(run: Path) -> None:
+    for name in ("a", "z"):
+        (run / "cards" / f"{name}.json").write_text("[]")
+    for command, passed in (("verify", "verified"), ("validate", "valid")):
+        done = ktdeval("card", command, run, cwd=run.parent)
+        verified, second, counted = done.out.splitlines()
+        assert f"{TASK}.json: {passed} (" in verified
+        assert re.match(r"also fails: .*z\.json: line 1: ", second)
+        assert counted == f"1 of 3 cards {passed}"
+        assert done.code == 2
+        assert "a.json: line 1: " in error_line(done)
+
+
 def test_a_path_in_a_card_is_never_followed(run: Path) -> None:
     card, paths = card_of(run), ("../../etc/passwd", "/etc/passwd", "episodes/../../../etc/passwd", "episodes/x/ledger.parquet")
     card["artefacts"] |= dict.fromkeys(paths, "0" * 64)

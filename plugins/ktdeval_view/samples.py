@@ -29,15 +29,10 @@ class SampleRecords:
 
     spec: EpisodeSpec
     state: Literal["finished", "unfinished", "not begun", "unreadable"]
-    answers: Sequence[AnswerRecord] = ()
+    steps: Sequence[AnswerRecord] = ()  # samples that were asked
     talks: Sequence[TranscriptEntry] = ()
     scores: Mapping[str, ScoreLine] = field(default_factory=dict)  # headline scores of the card, by their name in records
     problem: str = ""
-
-    @property
-    def steps(self) -> Sequence[AnswerRecord]:
-        """Samples that were asked."""
-        return self.answers
 
 
 def is_scoring(folder: RunFolder, spec: EpisodeSpec) -> bool:
@@ -91,7 +86,7 @@ def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
     """Return the page as HTML. Equal records and versions give equal bytes."""
     texts: dict[str, int] = {}  # system prompts, which samples share, by their index
     counts, pieces = pack_days(redactor.value(sample) for sample in _samples(records, texts))
-    kinds = _kinds(records.answers)
+    kinds = _kinds(records.steps)
     head = {
         "label": episode_label(records.spec),
         "state": records.state,
@@ -109,7 +104,7 @@ def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
                 "kinds": {name: answer.facts.get(name) for name in kinds},
                 "scores": [answer.scores.get(name) for name in records.scores],
             }
-            for answer in records.answers
+            for answer in records.steps
         ],
     }
     data = {"head": pack_value(redactor.value(head)), "texts": pack_value(redactor.value(list(texts)))}
@@ -118,7 +113,7 @@ def make_samples_page(records: SampleRecords, redactor: Redactor) -> str:
 
 
 def _samples(records: SampleRecords, texts: dict[str, int]) -> Iterator[dict[str, JsonValue]]:
-    for answer, talk in zip(records.answers, records.talks, strict=True):
+    for answer, talk in zip(records.steps, records.talks, strict=True):
         yield {**to_plain(answer), "talk": {"submission": talk.submission, "exchanges": with_shared(talk, texts)}}
 
 
@@ -134,7 +129,7 @@ def _kinds(answers: Sequence[AnswerRecord]) -> dict[str, list[str]]:
 
 def make_sample_entry(records: SampleRecords, page: str | None) -> dict[str, JsonValue]:
     """One episode's line of the index."""
-    entry, answers = entry_head(records, page, None), records.answers
+    entry, answers = entry_head(records, page, None), records.steps
     if not answers:
         return entry
     decided = sum(answer.provenance in DECIDED for answer in answers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from ktdeval.cards.card import ScoringCard, TradingCard, TradingEpisode
 from ktdeval.cards.parts import MetricLine
@@ -76,9 +77,7 @@ def price_index(episodes: Sequence[TradingEpisode]) -> str:
 
 def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
     """Return selection by the industries in the fit: means over episodes, a row a scheme; heads are `SCHEME_HEADS`."""
-    details = [one.metrics["selection_alpha"].detail for one in card.pooled if "selection_alpha" in one.metrics]
-    tables = [table for detail in details if isinstance(detail, Mapping) and isinstance(table := detail.get("schemes"), Mapping)]
-    rows = []
+    tables, rows = selection_tables(card, "schemes"), []
     for scheme in ("strict", "paper", "coarse", "fine"):
         entries = [entry for table in tables if isinstance(entry := table.get(scheme), Mapping)]
         figures = {name: [entry[name] for entry in entries if isinstance(entry.get(name), float)] for name in _SCHEME_FIGURES}
@@ -87,6 +86,12 @@ def scheme_rows(card: TradingCard) -> list[tuple[str, ...]]:
             cells = (number(f"{name}_alpha", unit, means[name]) for name, unit in _SCHEME_FIGURES.items())
             rows.append((scheme, *cells))
     return rows
+
+
+def selection_tables(card: TradingCard, part: str) -> list[Mapping[str, Any]]:
+    """Return a mapping in the detail of selection, of each episode that has it."""
+    details = [one.metrics["selection_alpha"].detail for one in card.pooled if "selection_alpha" in one.metrics]
+    return [table for detail in details if isinstance(detail, Mapping) and isinstance(table := detail.get(part), Mapping)]
 
 
 def panel(card: TradingCard) -> tuple[Grid, ...]:

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
 from ktdeval.cards.cutoff import cutoff_words
 from ktdeval.cards.derive import aggregate
-from ktdeval.cards.figures import chosen_columns, claims, is_fraction, number, panel
+from ktdeval.cards.figures import chosen_columns, claims, is_fraction, number, panel, selection_tables
 from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, share_of, tally, word_grid
 
@@ -272,17 +272,11 @@ def _trading_notes(card: TradingCard) -> Iterator[str]:
     if shares := [(one.monte_carlo_se or 0) / width for one in intervals if (width := (one.high or 0.0) - (one.low or 0.0)) > 0]:
         error = f"a Monte-Carlo error of {100 * max(shares):.1f} % of the width, or less ({intervals[0].draws:,} resamples)"
         yield f"ends of intervals have {error}"
-    yield from _vif_notes(card)
-    yield from _absence_notes(card, "attribution", "certificate")
-
-
-def _vif_notes(card: TradingCard) -> Iterator[str]:
-    """Yield the largest variance inflation factor of the styles, where the detail of selection has them."""
-    details = [one.metrics["selection_alpha"].detail for one in card.pooled if "selection_alpha" in one.metrics]
-    tables = [table for detail in details if isinstance(detail, Mapping) and isinstance(table := detail.get("vif"), Mapping)]
+    tables = selection_tables(card, "vif")
     if factors := [(value, name) for table in tables for name, value in table.items() if isinstance(value, float)]:
         value, name = max(factors)
         yield f"variance inflation of the styles over the 60 days before a window: {value:.1f} or less ({name})"
+    yield from _absence_notes(card, "attribution", "certificate")
 
 
 # ---- scoring cards

@@ -90,9 +90,6 @@ class ActionForm:
         value, feedback = read_valid(text, self._validator)
         if feedback is not None:
             return Reading(feedback, count_attempts(value, "orders", self._lens))
-        return self._read_orders(value)
-
-    def _read_orders(self, value: Mapping[str, Any]) -> Reading:
         orders = []
         shown_ids = []
         attempts = unknown = 0

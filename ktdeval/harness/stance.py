@@ -139,9 +139,8 @@ class StanceForm:
     def read(self, text: str) -> Reading:
         """Return the submission in `text`. Whatever it holds, the answer is a Reading."""
         value, feedback = read_valid(text, self._validator)
-        return self._read(value) if feedback is None else Reading(feedback, count_attempts(value, "decisions", self._lens))
-
-    def _read(self, value: Mapping[str, Any]) -> Reading:
+        if feedback is not None:
+            return Reading(feedback, count_attempts(value, "decisions", self._lens))
         items = value["decisions"]
         assets = [self._lens.parse_asset(item["stock_id"]) for item in items]
         hidden = sum(
@@ -158,7 +157,8 @@ class StanceForm:
         return Reading(Submission(orders, encodable(value["overall_reason"]), ("",) * len(orders)), hidden)
 
     def _side(self, asset: int) -> int:
-        return _sign(self._held.get(asset, 0))
+        steps = self._held.get(asset, 0)
+        return (steps > 0) - (steps < 0)
 
     def _trades(self, sides: Mapping[int, int]) -> list[tuple[int, Side, float]]:
         """Return asset, side and target weight of what has to be traded for the sides decided on."""
@@ -172,10 +172,6 @@ class StanceForm:
             for asset, side in sides.items()
         ]
         return [(asset, *change) for asset, change in changes if change is not None]
-
-
-def _sign(steps: int) -> int:
-    return (steps > 0) - (steps < 0)
 
 
 def _direction(move: int) -> Side:

@@ -80,6 +80,8 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
     if venue.has_boards:
         costs = (config.buy_fee_bps, config.sell_fee_bps, config.min_fee_cny, config.lot_shares)
     buy_bps, sell_bps, minimum, lot = costs
+    short = venue.short
+    percents = None if short is None else (short.initial_margin_pct, short.maintenance_margin_pct, short.borrow_pct_a_year)
     return Terms(
         unit=venue.ticks_per_minor,
         lot=lot,
@@ -90,7 +92,7 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
         levies=None if venue.has_boards else _levies(venue),
         minimum_notional=scaled_int(venue.minimum_notional, minor),
         locks=venue.settlement_lock,
-        margin=_margin(venue),
+        margin=None if percents is None else Margin(*(scaled_int(per_cent, _PER_CENT) for per_cent in percents)),
     )
 
 
@@ -104,14 +106,6 @@ def _levies(venue: Venue) -> Levies:
         levy_most=None if fees.sell_levy_most is None else scaled_int(fees.sell_levy_most, minor),
         steps=venue.steps_per_unit,
     )
-
-
-def _margin(venue: Venue) -> Margin | None:
-    if venue.short is None:
-        return None
-    short = venue.short
-    percents = (short.initial_margin_pct, short.maintenance_margin_pct, short.borrow_pct_a_year)
-    return Margin(*(scaled_int(per_cent, _PER_CENT) for per_cent in percents))
 
 
 def in_lots(steps: int, lot: int) -> int:

@@ -1,4 +1,4 @@
-"""Number of trials: every episode that run folders plan counts, finished or not, since each was a chance to be lucky."""
+"""Number of trials: every trading episode that run folders plan counts, finished or not, since each was a chance to be lucky."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.jsonio import content_hash
-from ktdeval.runner.store import MANIFEST, NotARunError, RunFolder
+from ktdeval.runner.journal import JournalEntry, entry_type
+from ktdeval.runner.store import ANSWERS, JOURNAL, MANIFEST, NotARunError, RunFolder
 from ktdeval.stats.luck import Shape, sharpe_shape
 
 _DEPTH = 4  #: How deep below the store a run folder may lie
@@ -49,15 +51,17 @@ def run_folders(roots: Iterable[Path]) -> list[RunFolder]:
 
 def count_trials(roots: Iterable[Path], window: str | None = None, snapshot: str | None = None) -> Trials:
     """Count the trials under these folders, of one window or snapshot if named (Sharpe ratios of different windows are not one
-    sample); the same episode in two runs is one trial. Raises StoreError where a folder has no run or can't be read.
+    sample); the same episode in two runs is one trial, and answers to questions are none. Raises StoreError where a folder has no
+    run or can't be read.
     """
     specs: dict[str, EpisodeSpec] = {}
     finished: set[str] = set()
     shapes: dict[str, Shape] = {}
     folders = run_folders(roots)
+    asking = {spec.task for folder in folders for spec in folder.manifest.specs if _holds_answers(folder, spec)}
     for folder in folders:
         for spec in folder.manifest.specs:
-            if (window is not None and spec.window_name != window) or (snapshot is not None and spec.snapshot != snapshot):
+            if window not in (None, spec.window_name) or snapshot not in (None, spec.snapshot) or spec.task in asking:
                 continue
             specs[spec.id] = spec
             if spec.id in finished or not folder.is_complete(spec):
@@ -68,3 +72,11 @@ def count_trials(roots: Iterable[Path], window: str | None = None, snapshot: str
     strategies = {content_hash({**spec.to_json(), "seed": 0}) for spec in specs.values()}
     ordered = {identity: shapes[identity] for identity in sorted(shapes)}
     return Trials(len(specs), len(strategies), len(finished), ordered, len(folders))
+
+
+def _holds_answers(folder: RunFolder, spec: EpisodeSpec) -> bool:
+    """Whether an episode is known to ask questions instead of trading: by its records, or since it has no market."""
+    path = folder.episode_path(spec)
+    if (path / JOURNAL).exists():
+        return entry_type(path / JOURNAL) == JournalEntry[AnswerRecord]
+    return spec.snapshot is None or (path / ANSWERS).exists()

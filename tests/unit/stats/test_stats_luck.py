@@ -144,6 +144,17 @@ def test_trials_are_distinct_episodes_finished_or_not(tmp_path: Path) -> None:
         count_trials([tmp_path / "none"])
 
 
+def test_answers_to_questions_are_no_trials(tmp_path: Path) -> None:
+    asked = specs(3, task="deanon_probe")
+    run(tmp_path / "a", specs(2), finished=2)
+    for one, file, text in ((asked[0], "answers.jsonl.zst", ""), (asked[1], "journal.jsonl", '{"step":{"sample":1}}\n')):
+        run(tmp_path / file, asked, finished=0)
+        (tmp_path / file / "episodes" / one.id).mkdir()
+        (tmp_path / file / "episodes" / one.id / file).write_text(text)
+    trials = count_trials([tmp_path])
+    assert (trials.episodes, trials.finished, trials.runs) == (2, 2, 3)
+
+
 def test_trials_of_a_window_are_counted_apart(tmp_path: Path) -> None:
     run(tmp_path / "a", [*specs(2), *specs(1, window=Window("short", "2024-01-03", "2024-01-05"))], finished=0)
     assert count_trials([tmp_path], window="short").episodes == 1

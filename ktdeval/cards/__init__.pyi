@@ -86,6 +86,7 @@ from ktdeval.cards.table import (
     Report as Report,
     clean as clean,
     count as count,
+    dollars as dollars,
     share_of as share_of,
     tally as tally,
     word_grid as word_grid,

@@ -13,7 +13,7 @@ from ktdeval.cards.cutoff import cutoff_words
 from ktdeval.cards.derive import aggregate
 from ktdeval.cards.figures import chosen_columns, claims, is_fraction, number, panel, selection_tables
 from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
-from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, share_of, tally, word_grid
+from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, dollars, share_of, tally, word_grid
 
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
@@ -117,7 +117,7 @@ def _spending_rows(card: AnyCard) -> Iterator[Row]:
         yield "cost", f"not known: {cost.reason}"
     else:
         each = cost.per_episode
-        words = _dollars(cost.value) + ("" if each.n < 2 else f", {_dollars(each.value or 0.0)} an episode (median)")
+        words = f"{dollars(cost.value)} USD" + ("" if each.n < 2 else f", {dollars(each.value or 0.0)} USD an episode (median)")
         yield "cost", f"at least {words}: {uncounted}" if uncounted else words
     if cost.value and cost.price:
         yield "price", _price_words(cost.price)
@@ -166,19 +166,12 @@ def _call_rows(calls: Calls) -> Iterator[Row]:
         lost = f"; {calls.lost_s:,.1f} s in failed attempts" if calls.lost_s else ""
         most = f"99 % within {seconds.p99:.2f} s, longest {seconds.longest:.2f} s"
         yield "latency", f"median {seconds.median:.2f} s, {most}{lost}"
-    paid = "not known" if calls.paid_usd is None else _dollars(calls.paid_usd)
-    besides = f", possibly {_dollars(calls.possibly_paid_usd)} more" if calls.possibly_paid_usd else ""
-    own = f"; checks of the run {_dollars(calls.checks.paid_usd)}" if calls.checks.paid_usd else ""
+    paid = "not known" if calls.paid_usd is None else f"{dollars(calls.paid_usd)} USD"
+    besides = f", possibly {dollars(calls.possibly_paid_usd)} USD more" if calls.possibly_paid_usd else ""
+    own = f"; checks of the run {dollars(calls.checks.paid_usd)} USD" if calls.checks.paid_usd else ""
     yield "paid", f"{paid}{besides}{own}"
     if calls.served_by:
         yield "served by", ", ".join(f"{name} ({number:,})" for name, number in calls.served_by.items())
-
-
-def _dollars(value: float) -> str:
-    """Return `1,234.57 USD`; small sums with as many decimals as show two digits."""
-    if value == 0 or value >= 1:
-        return f"{value:,.2f} USD"
-    return f"{value:.4f} USD" if value >= 0.001 else f"{value:.2g} USD"
 
 
 def _absence_notes(card: AnyCard, *fields: str) -> Iterator[str]:

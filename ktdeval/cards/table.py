@@ -71,3 +71,10 @@ def count(number: int, noun: str) -> str:
     """Return `1 step`, `2 steps`, `3 replies`."""
     plural = re.sub("([^aeiou])y$", r"\1ie", noun) + "s"
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def dollars(value: float) -> str:
+    """Return a sum of money such as `1,234.57`; a small one with as many decimals as show two digits."""
+    if value == 0 or value >= 1:
+        return f"{value:,.2f}"
+    return f"{value:.4f}" if value >= 0.001 else f"{value:.2g}"

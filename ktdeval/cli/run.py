@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktdeval.cards import count
+from ktdeval.cards import count, dollars
 from ktdeval.cli.options import FilePath, GroupedCommand, config_option, config_options, open_plugins
 from ktdeval.cli.table import grid_lines, print_json
 from ktdeval.config import RunConfig, load_config
@@ -307,8 +307,8 @@ def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
     state = f", {done:,} of {sum(task.steps for task in estimate.tasks):,} steps are finished" if done else ""
     facts = [("model", f"{estimate.model}{tools}"), ("price", cost), ("folder", f"{estimate.folder}{state}")]
     if estimate.paid.cost_usd or estimate.paid.possibly_usd:
-        besides = f", possibly {estimate.paid.possibly_usd:,.2f} more" if estimate.paid.possibly_usd else ""
-        facts.append(("paid", f"{estimate.paid.cost_usd:,.2f} USD{besides}"))
+        besides = f", possibly {dollars(estimate.paid.possibly_usd)} more" if estimate.paid.possibly_usd else ""
+        facts.append(("paid", f"{dollars(estimate.paid.cost_usd)} USD{besides}"))
     return [*facts, ("at once", count(estimate.concurrency, "episode"))]
 
 
@@ -326,5 +326,5 @@ def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amoun
 
 
 def _amounts(used: Finished | Amount) -> tuple[str, ...]:
-    dollars = "?" if used.cost_usd is None else f"{used.cost_usd:,.2f}"
-    return (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}", dollars)
+    cost = "?" if used.cost_usd is None else dollars(used.cost_usd)
+    return (f"{used.calls:,}", f"{used.input_tokens:,}", f"{used.output_tokens:,}", cost)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cards import PriceEntry, ScoringCard, TradingCard, load_card, usage_cost
+from ktdeval.cards import PriceEntry, ScoringCard, TradingCard, dollars, load_card, usage_cost
 from ktdeval.cli import FilePath, grid_lines
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
@@ -80,7 +80,7 @@ def roles(run: Path, as_json: bool) -> None:
         setattr(total, name, sum(getattr(role, name) for role in by_role.values()))
     rows = []
     for name, role in (*by_role.items(), ("all", total)):
-        usd = "-" if price is None else f"{usage_cost(role.usage, price):.4f}"
+        usd = "-" if price is None else dollars(usage_cost(role.usage, price))
         counts = (role.calls, role.failed, role.empty, role.usage.input_tokens, role.usage.output_tokens)
         rows.append((name, *(f"{count:,}" for count in counts), usd))
     click.echo("\n".join(grid_lines(_COLUMNS, rows, left=("role",))))

@@ -14,7 +14,17 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ktdeval.cards import clean as one_line, count, cutoff_words, is_fraction, price_index, tally, uncounted_tokens, with_args
+from ktdeval.cards import (
+    clean as one_line,
+    count,
+    cutoff_words,
+    dollars,
+    is_fraction,
+    price_index,
+    tally,
+    uncounted_tokens,
+    with_args,
+)
 from ktdeval.stats import Interval
 from ktdeval.yamlio import load_yaml
 
@@ -114,8 +124,3 @@ def unit_name(unit: str) -> str:
 def p_value(value: float | None) -> str:
     """A p-value, or a dash."""
     return UNDEFINED if value is None else "< 0.0001" if value < 1e-4 else f"{value:.4f}" if value < 0.1 else f"{value:.2f}"
-
-
-def dollars(value: float) -> str:
-    """A sum of money; small ones with two digits."""
-    return f"{value:,.2f} USD" if value == 0 or value >= 1 else f"{value:.2g} USD"

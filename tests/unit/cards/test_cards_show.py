@@ -15,6 +15,7 @@ from card_cases import CALLS, card, remote_card, ruined_card, section, typed
 from ktdeval.cards.figures import number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
+from ktdeval.cards.table import dollars
 from ktdeval.jsonio import content_hash, dumps_pretty
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 from metric_cases import ledger, spec, step
@@ -32,6 +33,11 @@ def text_of(made: dict[str, Any]) -> str:
 
 def words(made: dict[str, Any], title: str) -> list[list[str]]:
     return [line.split() for line in section(text_of(made), title)]
+
+
+def test_small_sums_of_money_are_not_shown_as_nothing() -> None:
+    shown = [dollars(value) for value in (0.0, 1234.567, 1.0, 0.25, 0.0045, 0.00018)]
+    assert shown == ["0.00", "1,234.57", "1.00", "0.2500", "0.0045", "0.00018"]
 
 
 # ---- trading cards

@@ -267,6 +267,7 @@ def test_what_is_finished_is_counted_and_speaks_for_what_is_left(begun: Path, pl
     each = second["finished"]["input_tokens"] / second["finished"]["steps"]
     left = second["left"]["typical"]["input_tokens"]
     assert left == pytest.approx(each * (second["steps"] - second["finished"]["steps"]), abs=1)
+    assert f"{'paid':<10}{made['paid']['cost_usd']:.4f} USD" in terminal.out("plan", *words("--out", "begun"))
     # Every call of the second task is a step, so that none was paid for a step that did not finish.
     assert made["paid"]["cost_usd"] == pytest.approx(first["finished"]["cost_usd"] + second["finished"]["cost_usd"])
 

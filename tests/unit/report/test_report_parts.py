@@ -355,7 +355,7 @@ def test_cost_calls_and_drift_stand_in_words() -> None:
     assert shown["price"] == "input 2, output 8, cache read 0.5 USD a million tokens (as of 2026-01-02, a price list)"
     assert shown["requests"] == "3: 1 answered by the provider, 1 from the cache"
     assert shown["failed attempts"] == "rate_limited 1, timeout 1"
-    assert shown["paid"] == "1.50 USD, possibly 0.25 USD more"
+    assert shown["paid"] == "1.50 USD, possibly 0.2500 USD more"
     assert shown["served by"] == "gpt-4.1-2025-04-14 2"
     partial, uncounted = (
         facts(remote_card(calls=CALLS | {"paid_usd": None})),

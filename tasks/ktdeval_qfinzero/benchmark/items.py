@@ -15,9 +15,12 @@ from ktdeval.typed import Value
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.moments import moment_text
-from ktdeval_qfinzero.pmb.values import Rules
+from ktdeval_qfinzero.pmb.events import BrokerState
+from ktdeval_qfinzero.pmb.timeline import last_tick
+from ktdeval_qfinzero.pmb.values import Account, Rules, Session
 from ktdeval_qfinzero.scoring.types import GoldTask
 from ktdeval_qfinzero.scoring.values import Tolerance
+from ktdeval_qfinzero.trading_hours import TradingHours
 from ktdeval_qfinzero.workspace import Workspace
 
 Difficulty = Literal["easy", "medium", "hard"]
@@ -143,9 +146,10 @@ class SessionState(Value, frozen=True, omit_defaults=True):
     stocks: tuple[str, ...]
     options: tuple[str, ...]
     rules: Rules | None = None  #: where they are not the usual ones
+    last_ns: int = 0  #: its last tick; of a whole state only
 
 
-class AccountState(Value, frozen=True):
+class AccountState(Value, frozen=True, omit_defaults=True):
     """An account with what it holds, its orders and its sessions."""
 
     account_id: str
@@ -155,6 +159,7 @@ class AccountState(Value, frozen=True):
     positions: dict[str, int]
     orders: tuple[OrderState, ...]
     sessions: tuple[SessionState, ...]
+    not_exercised: tuple[str, ...] = ()  #: contracts that are to expire; of a whole state only
 
 
 class EndState(Value, frozen=True):
@@ -164,35 +169,38 @@ class EndState(Value, frozen=True):
     accounts: tuple[AccountState, ...]
 
 
-def end_state(workspace: Workspace) -> EndState:
-    """Return the state that a workspace is in."""
-    accounts = sorted(workspace.broker.state.accounts)
-    return EndState(
-        as_of_ts=moment_text(workspace.clock.as_of_ns), accounts=tuple(_account(workspace, account) for account in accounts)
-    )
-
-
-def _account(workspace: Workspace, account_id: str) -> AccountState:
+def end_state(workspace: Workspace, *, whole: bool = False) -> EndState:
+    """Return the state that a workspace is in, as it is recorded; `whole`: with what is compared besides."""
     state = workspace.broker.state
-    account = state.accounts[account_id]
+    hours = workspace.dataset.info.hours if whole else None
+    accounts = tuple(_account(state, state.accounts[account_id], hours) for account_id in sorted(state.accounts))
+    return EndState(as_of_ts=moment_text(workspace.clock.as_of_ns), accounts=accounts)
+
+
+def _account(state: BrokerState, account: Account, hours: TradingHours | None) -> AccountState:
     positions = {position.instrument.id: position.qty for position in account.positions.values() if position.qty}
-    orders = sorted((order for order in state.orders.values() if order.account_id == account_id), key=lambda order: order.seq)
-    sessions = [session for session in state.sessions.values() if session.account_id == account_id]
+    orders = sorted((order for order in state.orders.values() if order.account_id == account.id), key=lambda order: order.seq)
     return AccountState(
-        account_id=account_id,
+        account_id=account.id,
         type=account.type,
         initial_cash_e4=account.initial_cash_e4,
         cash_e4=account.cash_e4,
         positions=dict(sorted(positions.items())),
-        orders=tuple(_order(order) for order in orders),
-        sessions=tuple(map(_session, sessions)),
+        orders=tuple(map(_order, orders)),
+        sessions=tuple(_session(session, hours) for session in state.sessions.values() if session.account_id == account.id),
+        not_exercised=tuple(sorted(symbol for owner, symbol in state.kept if hours and owner == account.id)),
     )
 
 
-def _session(each: Any) -> SessionState:
-    rules = None if each.rules == Rules() else each.rules
-    universe = {name: tuple(sorted(getattr(each, name))) for name in ("stocks", "options")}
-    return SessionState(frequency=each.frequency, status=each.status, rules=rules, **universe)
+def _session(each: Session, hours: TradingHours | None) -> SessionState:
+    return SessionState(
+        frequency=each.frequency,
+        status=each.status,
+        stocks=tuple(sorted(each.stocks)),
+        options=tuple(sorted(each.options)),
+        rules=None if each.rules == Rules() else each.rules,
+        last_ns=last_tick(hours, each) if hours else 0,
+    )
 
 
 def _order(order: Any) -> OrderState:

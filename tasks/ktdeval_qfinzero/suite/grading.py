@@ -261,11 +261,11 @@ def nothing_earned(rules: Rules, expectation: Expectation, end_state_match: floa
 
 
 def differing_parts(state: EndState, gold: EndState) -> tuple[str, ...]:
-    """Name the parts in which two end states differ: `clock`, `accounts` (which there are), `cash`, `positions`, `orders`,
-    `sessions`.
+    """Name the parts in which two whole end states differ: `clock`, `accounts` (which there are), `cash`, `positions` (with what is
+    not to be exercised of them), `orders`, `sessions`.
     """
     differing = ["clock"] if state.as_of_ts != gold.as_of_ts else []
-    fields = {"accounts": ("type", "initial_cash_e4"), "cash": ("cash_e4",)}
+    fields = {"accounts": ("type", "initial_cash_e4"), "cash": ("cash_e4",), "positions": ("positions", "not_exercised")}
     for part in ("accounts", "cash", "positions", "orders", "sessions"):
         read = attrgetter("account_id", *fields.get(part, (part,)))
         differing += [part] if [*map(read, state.accounts)] != [*map(read, gold.accounts)] else []

@@ -187,15 +187,14 @@ class SuiteSamples:
             return record.to_scores()
         workspace = self._open(number)
         make_calls(workspace, recorded.calls)
-        state = end_state(workspace)
-        if encode_canonical(state) != dumps_canonical(recorded.end_state):
+        if encode_canonical(end_state(workspace)) != dumps_canonical(recorded.end_state):
             raise InvariantError(
                 f"item {question.task.id}: its recorded calls, made again, leave another state than the recorded one; the dataset"
                 " or the services changed since, or this is a defect of theirs"
             )
         gold = self._situated(number).gold
         assert gold is not None  # of live items
-        differing = differing_parts(state, gold)
+        differing = differing_parts(end_state(workspace, whole=True), gold)
         return replace(record, end_state_match=not differing, differing=differing).to_scores()
 
     # --- one question
@@ -232,11 +231,11 @@ class SuiteSamples:
         clock_ns = workspace.clock.as_of_ns
         if not self._config.is_live:
             return _Situated(clock_ns)
-        start = end_state(workspace)
+        start = end_state(workspace, whole=True)
         for call, answer in zip(item.gold, run_calls(workspace, item.gold), strict=True):
             if problem := refusal_of(answer):
                 raise DataError(f"{item.task.id} ({item.template}): expected call: {call.tool}: {problem}")
-        return _Situated(clock_ns, start, end_state(workspace))
+        return _Situated(clock_ns, start, end_state(workspace, whole=True))
 
     def _facts_of(self, number: int) -> dict[str, JsonValue]:
         """Expected calls and strata of a question, and what doing nothing would earn (`empty`)."""

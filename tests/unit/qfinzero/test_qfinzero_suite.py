@@ -245,6 +245,16 @@ def test_an_order_with_a_bracket_and_a_session_with_rules_of_its_own_are_others(
     assert differing_parts(own, usual) == ("sessions",)
 
 
+def test_a_session_that_ends_on_another_day_and_an_instruction_not_to_exercise_are_others() -> None:
+    item, end = calling_items()[1], {"PMB.session.create": {"end_ts": "2025-01-17"}}
+    other = replace(item, setup=tuple(replace(call, args={**call.args, **end.get(call.tool, {})}) for call in item.setup))
+    usual, longer, kept = (open_workspace(each, world()) for each in (item, other, item))
+    kept.broker.state.kept.add(("acct-000001", "O:AVLN250117C00105000"))
+    assert end_state(usual) == end_state(longer) == end_state(kept)  # as they are recorded
+    whole, *others = (end_state(each, whole=True) for each in (usual, longer, kept))
+    assert [differing_parts(state, whole) for state in others] == [("sessions",), ("positions",)]
+
+
 def test_an_end_state_that_the_calls_do_not_lead_to_is_found() -> None:
     task = task_of("qfinzero_calling_live")
     record = sit(task, Perfect(calling_items(), live=True), [1])[0]

@@ -91,7 +91,7 @@ def read_table(
         if absent:
             frame["code"] = pd.Categorical([stem(file)]).repeat(len(frame)) if "code" in repeated else stem(file)
         frames.append(frame)
-    return _as_one(frames)
+    return _as_one([frame for frame in frames if len(frame)] or frames[:1])
 
 
 def _as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -109,9 +109,9 @@ def _as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def read_events(path: str, key: str, value: str, mapping: Mapping[str, str], form: Callable[..., pd.Series]) -> pd.DataFrame:
     """Read `key`, brought to one form by `form`, date and `value` by date. Raises DataError: one is missing, or a row repeats."""
     table = read_table(Path(path), ["date", key, value], [], mapping)
+    absent = table[["date", key]].isna().any(axis=1)
     table[key], table["date"] = form(table[key]), parse_days(table["date"], f"{path}: date").astype("datetime64[ns]")
-    keys = table[["date", key]]
-    bad = ~((table[value] > 0) & np.isfinite(table[value])) | keys.isna().any(axis=1) | keys.duplicated()
+    bad = absent | ~((table[value] > 0) & np.isfinite(table[value])) | table[["date", key]].duplicated()
     if bad.any():
         what, day, number = table.loc[bad, [key, "date", value]].iloc[0]
         where = f"{path}: {what} {str(day)[:10]}: {value} {number:g}"

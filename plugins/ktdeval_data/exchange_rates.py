@@ -31,7 +31,7 @@ def convert(raw: RawMarket, params: LongParams, mapping: Mapping[str, str]) -> R
         raise UsageError(f"--benchmark: {raw.benchmark} is not in {account}; give its levels in {account} in a file of its own")
     if minutes := sorted(set(raw.minutes.codes).intersection(quoted)):
         raise UsageError(f"--minutes: bars within days are not converted; leave out those of {', '.join(minutes[:8])}")
-    rates = read_events(where, "currency", "rate", mapping, lambda column: column.astype(str).str.strip().where(column.notna()))
+    rates = read_events(where, "currency", "rate", mapping, lambda column: column.astype(str).str.strip())
     bars = _converted(raw, quoted, rates, params)
     currencies = sorted(set(quoted.values()))
     days = pd.MultiIndex.from_product([raw.table.days.astype("datetime64[ns]"), currencies], names=["date", "currency"])

@@ -169,6 +169,8 @@ def _read_bars(params: LongParams, mapping: Mapping[str, str], listing: Listing)
     required = _REQUIRED if listing.venues[params.venue].has_boards else _REQUIRED_OF_CLOSES
     optional = (*(name for name in _REQUIRED if name not in required), *_OPTIONAL)
     bars = read_table(Path(where), required, optional, mapping, ("date", "code"))
+    if bars.empty:
+        raise DataError(f"{where}: there are no bars, only a header; check the file")
     bars["date"] = _known_days(bars, "date", where)
     bars["code"] = listing.codes(bars["code"])
     if "traded" in bars:

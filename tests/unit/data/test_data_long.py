@@ -227,6 +227,8 @@ def test_parquet_gzip_and_folders_are_the_same_market(tmp_path: Path, monkeypatc
         half.to_csv(tmp_path / "years" / f"{number}.csv", index=False)
     for code, rows in table.groupby("code"):
         rows.drop(columns="code").to_csv(tmp_path / "codes" / f"{code}.csv", index=False)
+    for name, suffix in (("years", "csv"), ("codes", "csv"), ("kinds", "parquet")):  # a year or code without a row
+        getattr(table[:0].set_index("date"), f"to_{suffix}")(tmp_path / name / f"600000.SH.{suffix}")
     expected = assemble(read_long(LongParams(**paths)))
     monkeypatch.setattr(columns, "_ROWS", 3)  # text files are read in two parts
     for name in ("bars.csv.gz", "bars.parquet", "years", "codes", "kinds"):
@@ -295,6 +297,9 @@ def test_files_and_parameters_that_are_not_there_are_named(tmp_path: Path) -> No
         (tmp_path / "broken.jsonl.gz").write_bytes(broken)
         with pytest.raises(DataError, match=r"broken\.jsonl\.gz: (can't read|line 1)"):
             read(tmp_path, documents=str(tmp_path / "broken.jsonl.gz"))
+    (tmp_path / "headers.csv").write_text("date,code,open,high,low,close,volume\n")
+    with pytest.raises(DataError, match=r"headers\.csv: there are no bars"):
+        read_long(LongParams(bars=str(tmp_path / "headers.csv")))
     # Parameters are checked by name.
     with pytest.raises(ConfigError, match="expected one of unadjusted, adjusted, was 'hfq'"):
         read(tmp_path, prices="hfq")

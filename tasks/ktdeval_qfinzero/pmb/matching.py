@@ -101,7 +101,7 @@ def _price(order: Order, bar: Bar, triggered: bool, rules: FillRules) -> int | N
 
 
 def _limit_price(side: Side, limit_e4: int, bar: Bar, at_open: bool) -> int | None:
-    """Price of a limit order: the open where that is no worse, later its limit where that is reached."""
-    if at_open:
-        return bar.open_e4 if (bar.open_e4 <= limit_e4 if side == "BUY" else bar.open_e4 >= limit_e4) else None
-    return limit_e4 if (bar.low_e4 <= limit_e4 if side == "BUY" else bar.high_e4 >= limit_e4) else None
+    """Price of a limit order: the open where that is no worse, also for a bracket that the open sent, else its limit if reached."""
+    if side == "BUY":
+        return min(limit_e4, bar.open_e4) if (bar.open_e4 if at_open else bar.low_e4) <= limit_e4 else None
+    return max(limit_e4, bar.open_e4) if (bar.open_e4 if at_open else bar.high_e4) >= limit_e4 else None

@@ -166,7 +166,8 @@ def as_days(column: pd.Series) -> DayArray:
 class BarTable:
     """Bars as flat arrays sorted by code, then day (source order among duplicates): their indices in `codes` and `days` (both
     ascending), values by field (`table["close"]`), and whether no trade took place (marked so, or volume 0, or no volume and no or
-    one flat price). Values stay in the source's columns and are sorted when they are asked for, so that nothing is held twice.
+    one flat price, unless a code has nothing but such prices, and they move). Values stay in the source's columns and are sorted
+    when they are asked for, so that nothing is held twice.
     """
 
     def __init__(self, bars: pd.DataFrame) -> None:
@@ -207,8 +208,11 @@ class BarTable:
         prices = np.stack([self[name] for name in PRICE_FIELDS])
         present = np.isfinite(prices)
         flat = present.all(axis=0) & (prices == prices[0]).all(axis=0)
-        volume = self["volume"]
-        suspended = (volume == 0) | (np.isnan(volume) & (flat | ~present.any(axis=0)))
+        volume, close = self["volume"], self["close"]
+        quiet = np.isnan(volume) & (flat | ~present.any(axis=0))
+        moves = np.append(False, (close[1:] != close[:-1]) & flat[1:] & flat[:-1] & ~self.new_code[1:])
+        traded, moving = (np.bincount(self.column[rows], minlength=len(self.codes)) > 0 for rows in (~quiet, moves))
+        suspended = (volume == 0) | (quiet & (~flat | (traded | ~moving)[self.column]))
         return np.asarray(suspended | (self["traded"] == 0) if "traded" in self._source else suspended)
 
     @property

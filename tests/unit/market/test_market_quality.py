@@ -122,6 +122,16 @@ def test_days_without_trade_are_suspensions_not_faults() -> None:
     assert "gaps" not in kinds(market(ENDS)), "nor are days outside a life"
 
 
+def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_stand_still() -> None:
+    table, own = bars().assign(volume=bars()["volume"].mask(bars()["code"] == "600519.SH")), bars()["code"] == "600519.SH"
+    values = table.assign(**{name: table[name].mask(own, 10.1 + table["date"].dt.day / 100) for name in FLAT})
+    assert "suspended_rows" not in kinds(market(values))
+    still = table.assign(**{name: table[name].mask(own, 10.1) for name in FLAT})
+    assert finding(market(still), "suspended_rows").count == 5
+    values.loc[7, "high"] = 11.0  # a bar that is not flat, so that the others are repeated prices
+    assert finding(market(values), "suspended_rows").count == 4
+
+
 def test_members_that_left_in_the_look_back_are_counted_apart() -> None:
     days = sessions("2023-01-03", "2024-03-29")
     gone, stayed = str(days[LOOKBACK_DAYS - 1]), str(days[LOOKBACK_DAYS])

@@ -59,7 +59,9 @@ def read_long(params: LongParams) -> RawMarket:
     benchmark_code = index_code(params.benchmark_code) if params.benchmark else ""
     listing = read_listing(params.industry, mappings["industry"], params.venue, params.kind)
     names = read_names(params.names, mappings["names"], listing.codes)
-    bars = renumbered(_read_bars(params, mappings["bars"], listing), names)
+    bars = _read_bars(params, mappings["bars"], listing)
+    late = _given_up(bars, names)
+    bars = renumbered(bars, names)
 
     def present(codes: pd.Series) -> pd.Series:
         return renumbered(pd.DataFrame({"code": listing.codes(codes)}), names)["code"]
@@ -91,7 +93,7 @@ def read_long(params: LongParams) -> RawMarket:
         members=members,
         assets=listing.assets,
         has_factor=has_factor,
-        notes=(*universe, *notes, *split, *left_out, *(() if benchmark_code else (NO_INDEX,))),
+        notes=(*universe, *notes, *split, *late, *left_out, *(() if benchmark_code else (NO_INDEX,))),
         names=names,
         instruments=instruments if set(instruments.values()) != {Instrument()} else {},
         rules=listing.rules,
@@ -306,6 +308,14 @@ def renumbered(table: pd.DataFrame, names: pd.DataFrame) -> pd.DataFrame:
     if renewed := {then: code for then, code in zip(names["code_then"], names["code"], strict=True) if then != code}:
         table["code"] = with_texts(table["code"], lambda text: renewed.get(text, text))
     return table
+
+
+def _given_up(bars: pd.DataFrame, names: pd.DataFrame) -> tuple[str, ...]:
+    """Note on former codes with bars of days after they were given up, when another asset may have had them."""
+    ends = names[names["code_then"] != names["code"]].groupby("code_then")["last"].max().to_dict()
+    latest = bars[bars["code"].isin(ends)].groupby("code", observed=True)["date"].max()
+    late = [str(code) for code, last in latest.items() if last > ends[str(code)]]
+    return (f"former codes with bars after their last day, perhaps of another asset: {', '.join(late[:8])}",) if late else ()
 
 
 def documents_of(params: DocumentParams) -> Documents:

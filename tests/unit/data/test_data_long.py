@@ -192,6 +192,9 @@ def test_dated_names_are_read_and_rows_of_a_former_code_belong_to_the_asset_that
     assert np.array_equal(snapshot.close, expected.close)
     assert np.array_equal(snapshot.member, expected.member)
     assert [snapshot.called(1, row) for row in (0, 1)] == [("600001.SH", "旧名"), ("600519.SH", "贵州茅台")]
+    assert not any("former codes" in note for note in snapshot.meta.notes)
+    late = assemble(read(tmp_path, {"bars": BARS.replace("600519.SH", "600001")}, names=str(tmp_path / "names.csv")))
+    assert "former codes with bars after their last day, perhaps of another asset: 600001.SH" in late.meta.notes
     (tmp_path / "names.csv").write_text("code,name\n600519,x\n")
     with pytest.raises(DataError, match="no column for 'in_date'"):
         read(tmp_path, names=str(tmp_path / "names.csv"))

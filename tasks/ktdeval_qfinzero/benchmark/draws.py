@@ -56,9 +56,7 @@ class Facts:
     @cached_property
     def row(self) -> int:
         """Row of `last_day` among the sessions."""
-        row = trading_hours().row_of(self.last_day)
-        assert row is not None
-        return row
+        return int(np.searchsorted(trading_hours().days, np.datetime64(self.last_day)))
 
     def session(self, offset: int) -> date:
         """Trading day so many sessions after (negative: before) the last one that is over; raises DataError: there is none."""

@@ -178,15 +178,13 @@ def end_state(workspace: Workspace, *, whole: bool = False) -> EndState:
 
 
 def _account(state: BrokerState, account: Account, hours: TradingHours | None) -> AccountState:
-    positions = {position.instrument.id: position.qty for position in account.positions.values() if position.qty}
-    orders = sorted((order for order in state.orders.values() if order.account_id == account.id), key=lambda order: order.seq)
     return AccountState(
         account_id=account.id,
         type=account.type,
         initial_cash_e4=account.initial_cash_e4,
         cash_e4=account.cash_e4,
-        positions=dict(sorted(positions.items())),
-        orders=tuple(map(_order, orders)),
+        positions={name: held.qty for name, held in sorted(account.positions.items()) if held.qty},
+        orders=tuple(_order(order) for order in state.orders.values() if order.account_id == account.id),
         sessions=tuple(_session(session, hours) for session in state.sessions.values() if session.account_id == account.id),
         not_exercised=tuple(sorted(symbol for owner, symbol in state.kept if hours and owner == account.id)),
     )

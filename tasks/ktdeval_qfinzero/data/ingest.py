@@ -5,6 +5,7 @@ everything is read and checked first, and nothing is written if a row is wrong.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
@@ -305,11 +306,10 @@ def read_files(spec: IngestSpec, base: Path, *, is_new: bool = False) -> tuple[A
     if symbols:
         notes.append(f"no symbols were given: {len(symbols)} were made of the bars, each listed from its first one on")
     problems.refuse()
-    counts: dict[str, int] = {}
+    counts = Counter[str]()
     for (asset_class, _, resolution), series in table_of_bars.items():
-        name = f"{asset_class} {resolution}"
-        counts[name] = counts.get(name, 0) + len(series)
-    counts |= {kind: len(rows.rows(kind)) for kind in TABLES if rows.rows(kind)}
+        counts[f"{asset_class} {resolution}"] += len(series)
+    counts.update({kind: len(rows.rows(kind)) for kind in TABLES if rows.rows(kind)})
     prices = PriceRows(table_of_bars, *(rows.rows(name) for name, table in TABLES.items() if table.own))
     prices = replace(prices, symbol_rows=symbols) if symbols else prices
     report = IngestReport((*bars.files, *rows.files), counts, bars.duplicates + rows.duplicates, tuple(notes))
@@ -347,9 +347,7 @@ def ingest_update(spec: IngestSpec, base: Path, folder: Path, *, replace: bool =
 
 
 def _default_as_of(spec: IngestSpec) -> int | None:
-    if spec.default_as_of is None:
-        return None
-    moment = moment_of(spec.default_as_of)
-    if moment is None:
+    moment = None if spec.default_as_of is None else moment_of(spec.default_as_of)
+    if moment is None and spec.default_as_of is not None:
         raise ConfigError("default_as_of: expected a moment such as 2025-01-06T21:00:00Z")
     return moment

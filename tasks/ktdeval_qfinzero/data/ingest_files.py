@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -127,13 +128,8 @@ def columns_of(source: Source, problems: Problems) -> Iterator[Columns]:
         with _problems_of(source, problems):
             yield from _csv_columns(source, problems)
         return
-    batch: list[Record] = []
-    for record in records_of(source, problems):
-        batch.append(record)
-        if len(batch) == _BATCH:
-            yield _as_columns(source, batch)
-            batch = []
-    if batch:
+    records = records_of(source, problems)
+    while batch := list(islice(records, _BATCH)):
         yield _as_columns(source, batch)
 
 

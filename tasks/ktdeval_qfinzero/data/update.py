@@ -91,10 +91,8 @@ def merge_blocks(stored: Block, new: Block) -> Merged[Block]:
     kept_codes = codes[keep]
     offsets = np.searchsorted(kept_codes, np.arange(len(symbols) + 1)).astype(np.int64)
     tally = Tally(new=len(new) - len(twice), same=int((~other).sum()), other=int(other.sum()))
-    lines = tuple(
-        _bar_line(symbols[codes[row]], bars.take(slice(int(row), int(row) + 2)))
-        for row in twice[other][:SHOWN]
-    )  # fmt: skip
+    pairs = ((symbols[codes[row]], bars.take(slice(int(row), int(row) + 2))) for row in twice[other][:SHOWN])
+    lines = tuple(_bar_line(*pair) for pair in pairs)
     return Merged(Block(symbols, offsets, bars.take(keep)), tally, lines)
 
 
@@ -106,15 +104,10 @@ def merge_rows(
     tally, lines = Tally(), []
     for row in new:
         before = held.get(key(row))
-        if before is None:
-            tally += Tally(new=1)
-        elif before == row:
-            tally += Tally(same=1)
-        elif grown is not None and grown(before, row):
-            tally += Tally(grown=1)
-        else:
-            tally += Tally(other=1)
-            lines.append(_row_line(key(row), before, row))
+        is_grown = before is not None and grown is not None and grown(before, row)
+        kind = "new" if before is None else "same" if before == row else "grown" if is_grown else "other"
+        tally += Tally(**{kind: 1})
+        lines += [_row_line(key(row), before, row)] if kind == "other" else []
         held[key(row)] = row
     return Merged(list(held.values()), tally, tuple(lines[:SHOWN]))
 

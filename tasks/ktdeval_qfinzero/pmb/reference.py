@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -77,10 +77,8 @@ class Reference:
         """Last close by a moment, of a minute or of a day, as corporate actions since then leave it; None without any.
         Of two that end at the same moment, it is the day's: the official close.
         """
-        day_bar, minute_bar = (self.last_bar(instrument, resolution, as_of_ns) for resolution in ("day", "minute"))
-        candidates = [
-            (self._end(bar, kind), bar, kind) for bar, kind in ((day_bar, "day"), (minute_bar, "minute")) if bar is not None
-        ]
+        bars = ((self.last_bar(instrument, resolution, as_of_ns), resolution) for resolution in get_args(Resolution))
+        candidates = [(self._end(bar, kind), bar, kind) for bar, kind in bars if bar is not None]
         _, bar, resolution = max(candidates, key=lambda candidate: candidate[0], default=(0, None, "day"))
         contract = instrument.contract
         if contract is not None:
@@ -159,5 +157,4 @@ class Reference:
         return int(self.hours.open_ns[self._effective_row(ex_day)])
 
     def _end(self, bar: Bars, resolution: str) -> int:
-        start = int(bar.start_ns[0])
-        return start + MINUTE if resolution == "minute" else self.hours.close_of(day_of(start))
+        return int(bar.start_ns[0]) + MINUTE if resolution == "minute" else self.hours.close_of(day_of(int(bar.start_ns[0])))

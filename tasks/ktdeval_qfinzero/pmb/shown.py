@@ -255,9 +255,7 @@ def _closes(engine: Engine, session: Session) -> tuple[int, ...]:
     row = int(np.searchsorted(hours.close_ns, session.clock_ns))
     if int(hours.open_ns[row]) < session.clock_ns < int(hours.close_ns[row]):
         equity = session.end_equity_e4
-        if equity is None:
-            equity = equity_e4(state.accounts[session.account_id], engine.marks())
-        closes.append(equity)
+        closes.append(equity_e4(state.accounts[session.account_id], engine.marks()) if equity is None else equity)
     return tuple(closes)
 
 

@@ -114,7 +114,7 @@ def slipped(price: int, sign: int, bps: Fraction, symbol: str) -> int:
     step = 1 if not symbol.startswith("O:") and worse < 10_000 else 100
     if sign > 0:
         return math.ceil(worse / step) * step
-    return max(step, math.floor(worse / step) * step)
+    return max(min(step, price), math.floor(worse / step) * step)
 
 
 def adjusted(contract: OptionContract, split: SplitRow) -> OptionContract:

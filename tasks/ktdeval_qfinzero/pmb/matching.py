@@ -41,7 +41,7 @@ def capacity(bar: Bar, rules: FillRules) -> int:
 
 def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules) -> int:
     """What a market order pays (receives) at a reference price: slippage and, for options, half the spread, to the next step.
-    A sale brings at least one step, the least price that can be traded at. Without slippage and spread, the price itself.
+    A sale brings at least one step, or the reference price where that is less. Without slippage and spread, the price itself.
     """
     half_bps = rules.half_bps(instrument)
     if not half_bps:
@@ -52,7 +52,7 @@ def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules)
         return -(-paid // step) * step
     received = price_e4 * max(0, 20_000 - half_bps) // 20_000
     step = price_step(instrument.kind, received)
-    return max(step, received // step * step)
+    return max(min(step, price_e4), received // step * step)
 
 
 def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool) -> Match:

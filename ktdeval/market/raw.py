@@ -211,7 +211,7 @@ class BarTable:
         volume, close = self["volume"], self["close"]
         quiet = np.isnan(volume) & (flat | ~present.any(axis=0))
         moves = np.append(False, (close[1:] != close[:-1]) & flat[1:] & flat[:-1] & ~self.new_code[1:])
-        traded, moving = (np.bincount(self.column[rows], minlength=len(self.codes)) > 0 for rows in (~quiet, moves))
+        traded, moving = (np.bincount(self.column[rows], minlength=len(self.codes)) > 0 for rows in (~quiet & (volume != 0), moves))
         suspended = (volume == 0) | (quiet & (~flat | (traded | ~moving)[self.column]))
         return np.asarray(suspended | (self["traded"] == 0) if "traded" in self._source else suspended)
 

@@ -60,8 +60,7 @@ def read_long(params: LongParams) -> RawMarket:
     listing = read_listing(params.industry, mappings["industry"], params.venue, params.kind)
     names = read_names(params.names, mappings["names"], listing.codes)
     bars = _read_bars(params, mappings["bars"], listing)
-    late = _given_up(bars, names)
-    bars = renumbered(bars, names)
+    late, bars = _given_up(bars, names), renumbered(bars, names)
 
     def present(codes: pd.Series) -> pd.Series:
         return renumbered(pd.DataFrame({"code": listing.codes(codes)}), names)["code"]

@@ -126,6 +126,8 @@ def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_sta
     table, own = bars().assign(volume=bars()["volume"].mask(bars()["code"] == "600519.SH")), bars()["code"] == "600519.SH"
     values = table.assign(**{name: table[name].mask(own, 10.1 + table["date"].dt.day / 100) for name in FLAT})
     assert "suspended_rows" not in kinds(market(values))
+    halted = raw_from_snapshot(assemble(market(values.assign(traded=values.index != 6))))  # stored as a day of volume 0
+    assert finding(halted, "suspended_rows").count == 1
     still = table.assign(**{name: table[name].mask(own, 10.1) for name in FLAT})
     assert finding(market(still), "suspended_rows").count == 5
     values.loc[7, "high"] = 11.0  # a bar that is not flat, so that the others are repeated prices

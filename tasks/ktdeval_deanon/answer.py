@@ -25,7 +25,7 @@ _BOARD_WORDS = {
     Board.STAR: re.compile(r"\bstar\b|sci-?tech innovation|science and technology innovation|科创"),
     Board.BSE: re.compile(r"\bbse\b|\bbeijing\b|北交|北证|北京证券"),
 }
-_PIECES = re.compile(r"[\s,;/|()\[\]（），、；：:\"']+")
+_CODES = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*", re.IGNORECASE)
 _ALTERNATIVES = re.compile(r"[,;/|()\[\]（），、；]")
 _SECTOR_FILLERS = frozenset({"sector", "industry", "industrie", "stock", "a", "share", "china", "chinese", "and", "the", "of"})
 _CHINESE_ENDING = re.compile(r"(?:板块|概念|股|(?<!银)行业|业)\Z")
@@ -43,7 +43,7 @@ def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
 
 def _code_in(text: str) -> str | None:
     plain = unicodedata.normalize("NFKC", text).strip()
-    for piece in (plain, *_PIECES.split(plain)):
+    for piece in (plain, *_CODES.findall(plain)):
         if (code := parse_code(piece)) is not None:
             return code
     return None

@@ -14,9 +14,9 @@ from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.fields import build
 from ktdeval.harness.action import Reading, read_valid
 from ktdeval.harness.agent import Agent, Observation, Submission
-from ktdeval.harness.messages import CallParams, Model, ToolSpec
+from ktdeval.harness.messages import CallParams, Model, ToolSpec, encodable
 from ktdeval.harness.session import GuardedSession, SessionParts
-from ktdeval.jsonio import loads_strict
+from ktdeval.jsonio import dumps_canonical, loads_strict
 from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
@@ -73,7 +73,8 @@ class ScoringEpisode:
         answer = None
         if outcome.transcript.submission is not None:
             submitted = loads_strict(outcome.transcript.submission)
-            answer = dict(submitted if sample.environment is None else sample.environment.completed(submitted))
+            done = submitted if sample.environment is None else sample.environment.completed(submitted)
+            answer = dict(loads_strict(encodable(dumps_canonical(done))))
         record = AnswerRecord(
             **asdict(outcome.counts),
             step=step,

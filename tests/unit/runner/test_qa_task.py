@@ -249,3 +249,10 @@ def test_a_task_keeps_the_contract_only_with_a_new_bench_for_each_sample() -> No
     check_scoring_task(Buttons(), snapshot=MARKET)
     with pytest.raises(ConformanceError, match="environment"):
         check_scoring_task(Buttons(Counter()), snapshot=MARKET)
+
+
+def test_half_a_character_in_an_answer_is_replaced_so_that_it_can_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    reply = Reply(tool_calls=(ToolCall("s", "submit_answer", r'{"answer": "5 \ud83d"}'),))
+    monkeypatch.setattr(Presser, "reply", lambda *_: reply)
+    record = ScoringEpisode(SPEC, ScoringParts(task_of(), None, None, Presser(), ReactAgent())).run_step(0).step
+    assert record.answer == {"answer": "5 ?"}

@@ -57,7 +57,7 @@ def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int |
     the snapshot.
     """
     try:
-        day = np.datetime64(date.fromisoformat(answer["date"] or ""), "D")
+        day = np.datetime64(date.fromisoformat((answer["date"] or "").strip()), "D")
     except ValueError:
         return None
     if not days[0] <= day <= days[-1]:

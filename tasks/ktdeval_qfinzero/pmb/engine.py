@@ -87,12 +87,8 @@ class Engine:
 
     def visible_marks(self, instruments: Iterable[Instrument], as_of_ns: int) -> dict[str, int]:
         """Last prices of instruments in the data as of a moment; of a position that never had one, its average cost."""
-        marks = {}
-        for instrument in instruments:
-            mark = self.reference.visible_mark(instrument, as_of_ns) or self._cost(instrument.id)
-            if mark:
-                marks[instrument.id] = mark
-        return marks
+        found = ((each.id, self.reference.visible_mark(each, as_of_ns) or self._cost(each.id)) for each in instruments)
+        return {name: mark for name, mark in found if mark}
 
     def load_frame(self, opened: Mapping[str, int]) -> None:
         """Read the bars of the running session's day. `opened`: marks at the day's open."""

@@ -22,15 +22,17 @@ SPLIT = "SPLIT: the order's terms were about units from before the split"
 
 
 def open_day(engine: Engine) -> None:
-    """Open of the engine's day: splits and dividends, then the day's frame where a session runs."""
+    """Open of the engine's day: splits and dividends, then ends of stocks, then the day's frame where a session runs."""
     engine.now_ns = int(engine.hours.open_ns[engine.day_row])
     marks = _marks_at_open(engine)
-    for ticker in dict.fromkeys(instrument.underlying for instrument in engine.instruments()):
+    tickers = dict.fromkeys(instrument.underlying for instrument in engine.instruments())
+    for ticker in tickers:
         marks = _split(engine, ticker, marks)
         for dividend in engine.reference.dividends_on(ticker, engine.day, engine.now_ns):
             for account in engine.state.accounts.values():
                 if (due := days.entitlement(account, dividend)) is not None:
                     engine.emit(due)
+    for ticker in tickers:
         _end(engine, ticker, marks)
     engine.opened = True
     engine.load_frame(marks)

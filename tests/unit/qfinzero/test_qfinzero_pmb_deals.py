@@ -10,11 +10,11 @@ import pytest
 
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
-from ktdeval_qfinzero.data.rows import BorrowRow, DealRow
+from ktdeval_qfinzero.data.rows import BorrowRow, DealRow, DividendRow, SplitRow
 from ktdeval_qfinzero.moments import DAY
 from ktdeval_qfinzero.pmb.broker import verify
 from ktdeval_qfinzero.pmb.holding_events import PositionEnded
-from qfinzero_broker_play import EARLY, FLAT, Play, daily, market, table
+from qfinzero_broker_play import EARLY, FLAT, Play, by_days, daily, market, table
 from qfinzero_calls import refused
 from qfinzero_invariants import check_invariants
 from qfinzero_margin import e4
@@ -74,6 +74,19 @@ def test_shares_that_never_had_a_price_are_worth_what_they_cost_and_never_less_t
     play.order("BUY", "MARKET")
     play.step(2)
     assert (play.held("BRKT"), play.equity) == (100, equity)
+
+
+@pytest.mark.parametrize("stocks", [["AVLN", "BRKT"], ["BRKT", "AVLN"]])
+def test_shares_of_a_deal_come_after_the_days_splits_and_dividends_whatever_the_order_of_stocks(stocks: list[str]) -> None:
+    rows: dict[str, Any] = {
+        "split_rows": [SplitRow("BRKT", date(2025, 1, 7), 2, 1, EARLY)],
+        "dividend_rows": [DividendRow("BRKT", date(2025, 1, 7), date(2025, 1, 8), 10_000, EARLY)],
+    }
+    prices = {"AVLN": [100.0, 100.0, None], "BRKT": [80.0, 80.0, 40.0]}
+    play = by_days(prices, days=3, deal_rows=[deal(into="BRKT", new=5, old=2)], universe={"stocks": stocks}, **rows)
+    play.order("BUY", "MARKET")
+    play.step(2)
+    assert (play.held("BRKT"), play.equity) == (250, 100_000)
 
 
 def test_a_stock_that_ended_before_it_ever_had_a_price_is_no_obstacle() -> None:

@@ -51,7 +51,7 @@ def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> t
         for name, fields in sets.items():
             guesses[name].append(evidence.guess(fields, number))
             counts[name].append(evidence.anonymity(fields))
-        dates.append(evidence.day(seed=number))
+        dates.append(evidence.guess(("index", "breadth"), number).day)  # whose market moved most like the shown one
         guesses[RANDOM].append(random.guess(question.payload, number))
         on_probe(number + 1)
     records = {name: _records(questions, [_answer(RANDOM if name == RANDOM else EXACT_MATCHER, guess) for guess in of])

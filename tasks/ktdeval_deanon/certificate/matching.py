@@ -58,10 +58,6 @@ class Evidence:
         order = np.argsort(total.min(axis=0))[:TOP].tolist()
         return _guess_of(self.history, order, int(total[:, order[0]].argmin()))
 
-    def day(self, fields: Collection[Field] = ("index", "breadth"), seed: int = 0) -> str:
-        """Date matcher: the day whose market moved most like the shown one."""
-        return self.guess(fields, seed).day
-
     def anonymity(self, fields: Collection[Field] = FIELDS) -> int:
         """How many pairs of asset and day agree with all that these fields show, to the shown precision: k of k-anonymity.
 

@@ -229,7 +229,7 @@ def test_ties_are_drawn_by_seed_and_favour_no_column() -> None:
 def test_the_market_as_a_whole_tells_the_day_and_no_stock() -> None:
     for mask in (MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(noise_pct=2.0), MaskConfig(round_digits=3)):
         for field, probe in itertools.product(("index", "breadth"), PROBES):
-            assert weigh(payload_of(mask, probe), HISTORY, [field], mask).day([field]) == gold_of(probe).day, (mask, field, probe)
+            assert attack(payload_of(mask, probe), HISTORY, [field], mask).day == gold_of(probe).day, (mask, field, probe)
     evidence = weigh(payload_of(MaskConfig(), PROBES[0]), HISTORY, ["index"])
     assert evidence.anonymity(["index"]) == HISTORY.is_listed[PROBES[0][1]].sum()
     assert len({evidence.guess(["index"], seed).tickers[0] for seed in range(20)}) > 5

@@ -61,7 +61,7 @@ def share(successes: int, n: int, baseline: float | None) -> dict[str, JsonValue
     Returns successes, n, value (null with a reason when n is 0), interval (Wilson), upper (exact one-sided bound of Clopper and
     Pearson; 1 when n is 0) and baseline, what chance gives on the same probes (null where that is not known).
     """
-    value: dict[str, JsonValue] = {"value": successes / n} if n else {"value": None, "reason": "no valid answer to any probe"}
+    value: dict[str, JsonValue] = {"value": successes / n} if n else {"value": None, "reason": "no valid answer with a known truth"}
     ends = {"interval": wilson(successes, n, LEVEL).to_json(), "upper": clopper_pearson_upper(successes, n, LEVEL)}
     return {**value, "successes": successes, "n": n, **ends, "baseline": baseline}
 

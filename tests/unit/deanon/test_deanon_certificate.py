@@ -202,6 +202,7 @@ def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_ther
     mumbler = attacker(silent, "attacker/mumbler")
     assert (mumbler["answered"], mumbler["probes"]) == (0, PROBES)
     assert (mumbler["scores"]["joint"]["value"], mumbler["scores"]["joint"]["upper"]) == (None, 1.0)
+    assert mumbler["scores"]["sector"]["reason"] == "no valid answer with a known truth"
     assert silent["bound"] == {"value": None, "reason": NO_ANSWER}
     assert "few answers" in silent["labels"]
 

@@ -174,8 +174,11 @@ def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Win
             continue
         names = [name for name in task.windows if fnmatch.fnmatchcase(name, text)]
         if not names:
-            known = ", ".join(task.windows)
-            near = near_matches(text, task.windows)
-            raise UsageError(f"task {task.name} has no window {text!r}{near} (it has {known}; or FIRST:LAST days)")
+            unknown = f"task {task.name} has no window {text!r}{near_matches(text, task.windows)}"
+            raise UsageError(f"{unknown} (it has {', '.join(task.windows)}; or FIRST:LAST days)")
         chosen.update((name, task.windows[name]) for name in names)
+    for text, window in chosen.items():  # a task's own windows of equal days may differ in what comes before them
+        equal = [name for name, other in chosen.items() if Window(text, other.first, other.last) == window]
+        if _DATE_RANGE.fullmatch(text) and len(equal) > 1:
+            raise UsageError(f"windows {' and '.join(equal)} are the same days, which would count twice; name one of them")
     return tuple(chosen.values())

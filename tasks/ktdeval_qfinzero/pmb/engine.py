@@ -117,9 +117,7 @@ class Engine:
 
     def rules_of(self, account: Account) -> Rules:
         """Rules of the account's latest session; the defaults before its first."""
-        sessions = (session for session in reversed(self.state.sessions.values()) if session.account_id == account.id)
-        latest = next(sessions, None)
-        return Rules() if latest is None else latest.rules
+        return next((each.rules for each in reversed(self.state.sessions.values()) if each.account_id == account.id), Rules())
 
     def legs_of(self, order: Order) -> tuple[Order, ...]:
         """Order, or all orders of the spread that it belongs to."""

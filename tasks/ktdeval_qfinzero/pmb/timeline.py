@@ -92,9 +92,11 @@ def _cancel_about(engine: Engine, ticker: str, reason: str) -> None:
             engine.emit(OrderCancelled(order.id, reason))
 
 
-def _end(engine: Engine, ticker: str, marks: dict[str, int]) -> None:
-    """End of a stock that trades no more: its orders are cancelled, and what is held of it and its options is closed."""
-    if (deal := engine.reference.deal_on(ticker, engine.day, engine.now_ns)) is None:
+def _end(engine: Engine, ticker: str, marks: dict[str, int], before: tuple[str, ...] = ()) -> None:
+    """End of a stock that trades no more: its orders are cancelled, and what is held of it and its options is closed; likewise of
+    what it becomes, where that has ended too. `before`: stocks that became it at this open.
+    """
+    if ticker in before or (deal := engine.reference.deal_on(ticker, engine.day, engine.now_ns)) is None:
         return
     _cancel_about(engine, ticker, DELISTED)
     if deal.into and f"STOCK:{deal.into}" not in marks:
@@ -102,6 +104,8 @@ def _end(engine: Engine, ticker: str, marks: dict[str, int]) -> None:
     for account in engine.state.accounts.values():
         for effect in days.deal_effects(account, deal, marks):
             engine.emit(effect)
+    if deal.into:
+        _end(engine, deal.into, marks, (*before, ticker))
 
 
 def _expire_options(engine: Engine, account: Account) -> None:
@@ -116,8 +120,7 @@ def _expire_options(engine: Engine, account: Account) -> None:
             continue
         spot = engine.reference.visible_mark(Instrument("STOCK", position.instrument.underlying), engine.now_ns)
         kept = (account.id, position.instrument.symbol) in engine.state.kept
-        event = days.expiry_event(days.Ending(account.id, position, spot, fees, settles), do_not_exercise=kept)
-        if event is not None:
+        if (event := days.expiry_event(days.Ending(account.id, position, spot, fees, settles), do_not_exercise=kept)) is not None:
             engine.emit(event)
 
 
@@ -233,8 +236,7 @@ def _run_session(engine: Engine, to_ns: int) -> None:
 
 
 def _finish(engine: Engine, now_ns: int) -> None:
-    session = engine.session
-    if session is not None and now_ns >= last_tick(engine.hours, session):
+    if (session := engine.session) is not None and now_ns >= last_tick(engine.hours, session):
         end_session(engine, session, last_tick(engine.hours, session), stopped=False)
         engine.frame = engine.frame if now_ns == last_tick(engine.hours, session) else None
 

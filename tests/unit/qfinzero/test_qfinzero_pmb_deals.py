@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,16 @@ def test_shares_of_a_deal_come_after_the_days_splits_and_dividends_whatever_the_
     play.order("BUY", "MARKET")
     play.step(2)
     assert (play.held("BRKT"), play.equity) == (250, 100_000)
+
+
+@pytest.mark.parametrize("stocks", [["AVLN", "BRKT"], ["BRKT", "AVLN"]])
+@pytest.mark.parametrize(("terms", "cash"), [({"cash": 50.0}, 95_000), ({"into": "AVLN", "new": 2}, 90_000)])  # or a ring
+def test_what_a_stock_becomes_may_have_ended_too(stocks: list[str], terms: dict[str, Any], cash: float) -> None:
+    deals = [deal(into="BRKT"), replace(deal(**terms), symbol="BRKT")]
+    play = by_days({"AVLN": [100.0, 100.0], "BRKT": [80.0, 80.0]}, days=3, deal_rows=deals, universe={"stocks": stocks})
+    play.order("BUY", "MARKET")
+    play.step(2)
+    assert play.cash == cash
 
 
 def test_a_stock_that_ended_before_it_ever_had_a_price_is_no_obstacle() -> None:

@@ -22,7 +22,7 @@ _FOLDER = FilePath(file_okay=False)
 @click.option("--task", metavar="NAME", help="the trading task whose mask is put to the test")
 @config_option("data", "data_args", "windows", "mask_key")
 @click.option("--probes", type=click.IntRange(min=1), metavar="N", help="probes in all, the first of each window; default: all")
-@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="N", help="of the probe set [default: 0]")
+@click.option("--seed", type=click.IntRange(min=0, max=2**62), default=0, metavar="N", help="of the probe set [default: 0]")
 @click.option("--exam", default="", metavar="NAME", help="the scoring task that asks; default: the one that asks about the task")
 @click.option(
     "--attackers", "runs", type=_FOLDER, multiple=True, metavar="RUN", help="run of that scoring task; give it once for each model"
@@ -44,6 +44,7 @@ def certify(task: str | None, out: Path | None, recorded: Path | None, **options
     if task is None or out is None:
         raise UsageError(f"{'--task NAME' if task is None else '--out FILE'} is missing; or give --verify FILE")
     arguments = {name: value for name, value in options.items() if value is not None and name not in ("plugin", "save_probes")}
+    make_folder(out.parent, "choose another --out")
     certified = make(CertifyConfig(task, **arguments), open_plugins(options["plugin"] or ()), _progress())
     write_atomic(out, dumps_pretty(certified.certificate.plain))
     print_lines(card_lines(certified.certificate))
@@ -60,8 +61,7 @@ def _verify(recorded: Path, task: str | None, out: Path | None, options: dict[st
     if task is not None or out is not None:
         raise UsageError("--verify takes what to attack from the certificate; leave --task and --out out")
     moved = {name: options[name] for name in ("data", "data_args") if options[name] is not None}
-    plugins = open_plugins(options["plugin"] or ())
-    difference = verify_certificate(recorded, plugins, moved, options["runs"], _progress())
+    difference = verify_certificate(recorded, open_plugins(options["plugin"] or ()), moved, options["runs"], _progress())
     if difference is not None:
         raise VerificationError(f"{recorded}: does not verify: {difference}")
     if options["runs"]:

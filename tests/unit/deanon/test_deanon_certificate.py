@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import BadParameter
 from click.testing import CliRunner
 from statsmodels.stats.proportion import proportion_confint
 
@@ -363,7 +364,7 @@ def test_a_certificate_that_contradicts_itself_is_refused_by_file_line_and_field
 def test_the_command_writes_shows_and_verifies(
     environment: Environment, reader: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, probes = tmp_path / "certificate.json", tmp_path / "probes"
+    file, probes = tmp_path / "new" / "certificate.json", tmp_path / "probes"
     run_command("--task", TASK, "--data", environment.data, "--windows", MARCH, "--probes", str(PROBES), "--attackers", reader,
                 "--out", file, "--save-probes", probes)  # fmt: skip
     printed = capsys.readouterr().out
@@ -466,6 +467,8 @@ def test_the_command_says_what_is_missing() -> None:
     ):
         with pytest.raises(UsageError, match=message):
             run_command(*words)
+    with pytest.raises(BadParameter, match="is not in the range"):  # no run can have it, and no certificate hold it
+        run_command("--seed", str(10**22))
 
 
 # ---- showing

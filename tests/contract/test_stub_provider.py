@@ -83,6 +83,7 @@ def sdk_call(wire: str, stub: Stub) -> tuple[str, str]:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_official_sdks_get_the_same_decision_and_the_stub_sees_the_same_content() -> None:
     with running_stub() as stub:
         answers = {sdk_call(wire, stub) for wire in WIRES}

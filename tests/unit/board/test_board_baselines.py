@@ -130,6 +130,7 @@ def test_a_baseline_gives_the_same_card_wherever_it_runs(market: Path, empty_boa
     assert {name for name in first if first[name] != second[name]} <= {"provenance"}
 
 
+@pytest.mark.slow
 def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_where_they_are_wanted(
     empty_board: Path, tmp_path: Path
 ) -> None:

@@ -303,6 +303,7 @@ def test_parquet_gives_back_the_frames_with_units_and_without_withdrawn_cards(
     assert set(said[said["frame"] == "cards"]["column"]) == set(cards.columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "csv", "hf-dataset", "every-eval-ever", "eval-results"])
 def test_an_export_of_an_equal_board_has_equal_bytes_and_nothing_of_withdrawn_cards(
     path: Path, board: Board, export: Callable[[str], Path], tmp_path: Path, form: str

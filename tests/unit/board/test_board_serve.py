@@ -216,6 +216,7 @@ def test_a_host_of_another_machine_is_refused(tmp_path: Path) -> None:
         SiteServer(("203.0.113.7", 0), LiveSite(tmp_path, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     board = forge_board(tmp_path / "board", 1, windows=1, decisions=False)

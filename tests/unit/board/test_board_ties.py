@@ -70,6 +70,7 @@ def arch_p(returns: np.ndarray, reps: int = 2000) -> np.ndarray:
     return np.array([float(test.pvalues["Pvalue"].loc[agent]) for agent in range(returns.shape[1])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_on_long_series_p_values_are_those_of_arch(seed: int) -> None:
     rng = np.random.default_rng(seed)

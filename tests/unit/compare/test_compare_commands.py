@@ -469,6 +469,7 @@ def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and
     assert (by_effect, by_windows) == (sorted(by_effect), sorted(by_windows))
 
 
+@pytest.mark.slow
 def test_the_detectable_effect_has_the_power_asked_for() -> None:
     assert wilcoxon_effect(5) is None  # five windows find nothing whatever the effect
     assert wilcoxon_power(50.0, 5) == 0.0

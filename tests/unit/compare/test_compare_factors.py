@@ -178,6 +178,7 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path:
     assert terminal.text("compare", "--factor", "agent,model", *runs)
 
 
+@pytest.mark.slow
 def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_path: Path, terminal: CardTerminal) -> None:
     runs = [run for asset in ("tsla", "btc") for run in saved(tmp_path / asset, ("A1",), config={"name": asset})]
     words = ("agent,model,asset,seed", "total_return")

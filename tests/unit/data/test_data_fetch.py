@@ -159,6 +159,7 @@ def test_baostock_is_asked_again_where_its_library_hides_a_fault(
     wrapped.close()
 
 
+@pytest.mark.slow
 def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, server: VendorServer) -> None:
     assert main(from_server(tmp_path / "whole", server)) == 0
     whole, server.asked[:] = len(server.asked), []

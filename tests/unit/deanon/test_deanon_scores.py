@@ -350,6 +350,7 @@ def test_a_summary_of_guesses_is_no_better_than_chance() -> None:
 # ---- the embedded market and a real one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", PROBES)
 def test_the_embedded_market_is_probed_over_four_boards(mask: str) -> None:
     market = synthetic()
@@ -363,6 +364,7 @@ def test_the_embedded_market_is_probed_over_four_boards(mask: str) -> None:
         attack(exam, market, Reader(), range(0, 40, 20))
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_a_real_market_is_probed_over_the_boards_that_its_index_has(shared_data: Path, tmp_path: Path) -> None:
     market = load_snapshot(import_real(shared_data, tmp_path / "csi300"))

@@ -160,6 +160,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Prep
         yield folder / "run", server
 
 
+@pytest.mark.slow
 def test_a_run_resumes_and_verifies_by_the_vectors_on_record(whole: tuple[Path, PreparedServer], tmp_path: Path) -> None:
     environment, server = {"OPENAI_COMPATIBLE_API_KEY": KEY}, whole[1]
     once = texts(server)

@@ -232,6 +232,7 @@ def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp
         assert (update_dataset(folder, later()).info.content_id, check_dataset(folder)) == (new, ())
 
 
+@pytest.mark.slow
 def test_a_process_killed_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp_path: Path) -> None:
     states = []
     for step in range(1, 100, 5):

@@ -283,6 +283,7 @@ def test_what_can_not_be_begun_is_said_in_one_line(terminal: Terminal, folder: P
 # ---- the running server
 
 
+@pytest.mark.slow
 def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(folder: Path, tmp_path: Path) -> None:
     """On all addresses of the machine, with stderr at a terminal."""
     mine, theirs = pty.openpty()

@@ -202,6 +202,7 @@ def test_a_cache_folder_that_can_not_be_made_is_one_line_with_a_way_out(tmp_path
     assert "set KTDEVAL_CACHE_DIR to a writable folder" in line
 
 
+@pytest.mark.slow
 def test_two_processes_never_run_one_folder_at_once(market: Path, whole: Path, tmp_path: Path) -> None:
     words, hold = (*MIXED, "--data", market, "--out", "run"), tmp_path / "hold"
     hold.touch()

@@ -12,7 +12,17 @@ import numpy.typing as npt
 from ktdeval.errors import DataError
 from ktdeval_qfinzero.data.bar_files import Block, block_of, by_year
 from ktdeval_qfinzero.data.layout import BarFile, TableName
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, AssetClass, BarKey, Bars, ContractRow, PriceRows, Resolution, SymbolRow
+from ktdeval_qfinzero.data.rows import (
+    BAR_COLUMNS,
+    AssetClass,
+    BarKey,
+    Bars,
+    ContractRow,
+    DealRow,
+    PriceRows,
+    Resolution,
+    SymbolRow,
+)
 from ktdeval_qfinzero.instruments import TICKER, read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start, moment_text
 
@@ -217,3 +227,15 @@ def reference_problems(symbols: Iterable[SymbolRow], referring: Mapping[TableNam
         about = {row.underlying if name == "contracts" else row.symbol for row in rows}
         for symbol in sorted(about - stocks):
             yield f"tables/{name}: {symbol[:40]} is not a stock in symbols"
+
+
+def deal_problems(deals: Iterable[DealRow]) -> Iterator[str]:
+    """Yield stocks of which a share becomes, by one deal after another, a share of the same stock."""
+    becomes = {row.symbol: row.into for row in deals}
+    for symbol in sorted(becomes):
+        into = becomes[symbol]
+        for _ in becomes:
+            if into == symbol:
+                yield f"tables/deals: a share of {symbol} becomes {becomes[symbol]}, and that in the end {symbol} again"
+                break
+            into = becomes.get(into, "")

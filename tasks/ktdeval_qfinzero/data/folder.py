@@ -21,6 +21,7 @@ from ktdeval_qfinzero.data.blocks import (
     add_reach,
     block_problems,
     blocks_of,
+    deal_problems,
     instrument_problems,
     reference_problems,
     tables_of,
@@ -136,6 +137,7 @@ def table_problems(tables: Mapping[TableName, Sequence[Any]], reaches: Reaches) 
     """Yield what small tables say that doesn't fit the bars or each other."""
     symbols = tables["symbols"]
     yield from reference_problems(symbols, {name: tables[name] for name in ("contracts", "dividends", "splits", "borrow", "deals")})
+    yield from deal_problems(tables["deals"])
     yield from instrument_problems(reaches, symbols, {row.symbol: row for row in tables["contracts"]})
 
 

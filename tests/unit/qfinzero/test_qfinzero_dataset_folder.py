@@ -24,7 +24,7 @@ from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, manifest_text
-from ktdeval_qfinzero.data.rows import Page, Release, Span, SplitRow, Tags
+from ktdeval_qfinzero.data.rows import DealRow, Page, Release, Span, SplitRow, Tags
 from ktdeval_qfinzero.data.update import Addition, update_dataset
 from ktdeval_qfinzero.errors import ServiceError
 from qfinzero_memory import MemoryPrices
@@ -116,8 +116,12 @@ def test_wrong_rows_are_all_named_and_nothing_is_written(tmp_path: Path) -> None
     table["stock", "ABC", "day"] = replace(bars, close_e4=bars.close_e4 / 10_000)
     table["stock", "ABCD", "day"] = bars
     splits = [SplitRow("AVLN", date(2025, 1, 13), 2, 2, 0), SplitRow("NONE", date(2025, 1, 13), 2, 1, 0)]
+    deals = [
+        DealRow(symbol, date(2025, 1, day), 0, into, 1, 1, 0)
+        for symbol, day, into in (("AVLN", 9, "AB"), ("AB", 8, "ABC"), ("ABC", 9, "AB"))
+    ]
     with pytest.raises(DatasetRefused) as caught:
-        save_dataset(tmp_path / "bad", replace(prices, bar_table=table, split_rows=splits), [], [], INFO)
+        save_dataset(tmp_path / "bad", replace(prices, bar_table=table, split_rows=splits, deal_rows=deals), [], [], INFO)
     assert caught.value.count == len(caught.value.problems)
     assert sorted(caught.value.problems) == [
         "prices/stock/day/AVLN/2025: high: expected the highest price of the bar, up to 10^10: 3 bars of another kind,"
@@ -127,6 +131,10 @@ def test_wrong_rows_are_all_named_and_nothing_is_written(tmp_path: Path) -> None
         "stock day bars of '../evil': expected a ticker in capitals",
         "stock day bars of AB: time: expected bars in the order of their starts, each once",
         "stock day bars of ABC: close_e4: expected an array of 3 int64, as many as start_ns",
+        "tables/deals: AB is not a stock in symbols",
+        "tables/deals: ABC is not a stock in symbols",
+        "tables/deals: a share of AB becomes ABC, and that in the end AB again",
+        "tables/deals: a share of ABC becomes AB, and that in the end ABC again",
         "tables/splits: AVLN 2025-01-13: new: expected a whole number above 0, not that of old",
         "tables/splits: NONE is not a stock in symbols",
     ]

@@ -92,6 +92,16 @@ def call_foreign(function: Callable[..., Any], where: str, *args: Any) -> Any:
         raise PluginError(f"{where}: {type(error).__name__}: {one_line(error)}") from error
 
 
+def call_through(function: Callable[..., Any], where: str, *args: Any) -> Any:
+    """Call a plugin's code whose errors of ktdeval's own, which say what to fix, are raised as they are; else as `call_foreign`."""
+    try:
+        return call_foreign(function, where, *args)
+    except PluginError as error:
+        if isinstance(error.__cause__, KtdevalError):
+            raise error.__cause__ from None
+        raise
+
+
 # ---- hooks
 
 KINDS = tuple(HOOKS)  #: What plugins can offer; the hook of a kind is `ktdeval_<kind>`
@@ -163,6 +173,7 @@ def _spec_of_metric(offered: Any) -> Any:
 
 # ---- objects that plugins make
 
+_ABSENT = object()
 _IS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
     "text that is not empty": lambda value: isinstance(value, str) and value != "",
@@ -204,10 +215,11 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
         kind = "models behind a network"
     class_name, parts = _parts()[kind]
     own, see = type(instance).__name__, f"(see ktdeval.api.{class_name})" if "." not in class_name else f"(expected a {class_name})"
-    if missing := [part for part in parts if not hasattr(instance, part)]:
+    values = {part: call_foreign(getattr, f"{where}: {part} of {own}", instance, part, _ABSENT) for part in parts}
+    if missing := [part for part, value in values.items() if value is _ABSENT]:
         raise PluginError(f"{where}: {own} has no {', no '.join(missing)} {see}")
     for part, expected in parts.items():
-        if not _IS[expected](value := getattr(instance, part)):
+        if not _IS[expected](value := values[part]):
             raise PluginError(f"{where}: {part} of {own} must be {expected}, was {type(value).__name__} {see}")
     if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues") and instance.name != name:
         raise PluginError(f"{where}: {own} is called {instance.name!r}; give it the name of its Spec")

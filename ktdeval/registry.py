@@ -17,10 +17,10 @@ import pluggy
 
 from ktdeval import plugin_import
 from ktdeval.discovery import EntryPoint, find_entry_points
-from ktdeval.errors import ConfigError, KtdevalError, PluginError, UsageError
+from ktdeval.errors import ConfigError, PluginError, UsageError
 from ktdeval.fields import build_params, near_matches
 from ktdeval.hookspecs import Spec
-from ktdeval.plugin_import import KINDS as KINDS, call_foreign, hooks_of, import_reference, one_line
+from ktdeval.plugin_import import KINDS as KINDS, call_foreign, call_through, hooks_of, import_reference, one_line
 
 if TYPE_CHECKING:
     from ktdeval.contracts.events import Event
@@ -343,10 +343,8 @@ class Plugins:
             raise UsageError(f"{where} takes no arguments, was given {', '.join(sorted(args))}")
         where = f"{where} of plugin {self._owners[kind, name]}"
         try:
-            instance = call_foreign(spec.make, where, *arguments)
+            instance = call_through(spec.make, where, *arguments)
         except PluginError as error:
-            if isinstance(error.__cause__, KtdevalError):  # its own message says what to fix
-                raise error.__cause__ from None
             if isinstance(error.__cause__, ImportError):
                 raise PluginError(f"{where} needs what is not installed: {one_line(error.__cause__)}") from error.__cause__
             raise

@@ -21,10 +21,12 @@ from ktdeval.calls.stop import StopSignal
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import CallDelayed, Event
 from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.errors import SHORTEST_SECRET, ConfigError, ProviderError, StoreError, UsageError, redact_secrets
+from ktdeval.errors import SHORTEST_SECRET, ConfigError, PluginError, ProviderError, StoreError, UsageError, redact_secrets
 from ktdeval.fields import user_path
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
 from ktdeval.harness.protocols import ProtocolModel
+from ktdeval.jsonio import dumps_canonical
+from ktdeval.plugin_import import call_foreign, call_through
 from ktdeval.runner.canary import ask_at_end, ask_at_start
 from ktdeval.runner.data_source import cache_folder
 from ktdeval.runner.store import MANIFEST, REPLIES, RunFolder
@@ -123,6 +125,15 @@ class RemoteAccess(ModelAccess):
     def close(self) -> None:
         """Write down what is still to be written."""
         self._files.close()
+
+
+def connect(model: RemoteModel, where: str) -> None:
+    """Connect a model. Raises PluginError, which `where` starts: it fails, or its settings or secrets are not what they must be."""
+    call_through(model.connect, where)
+    settings, secrets = call_through(model.settings, where), call_through(model.secrets, where)
+    call_foreign(lambda: dumps_canonical({**settings}).encode(), f"{where}: settings() must be a mapping of plain JSON")
+    if not isinstance(secrets, tuple | list) or not all(isinstance(secret, str) for secret in secrets):  # or a key would be shown
+        raise PluginError(f"{where}: secrets() must be a tuple of texts, was {type(secrets).__name__}")
 
 
 def requested_protocol(config: RunConfig, folder: Path) -> Literal["auto"] | ToolProtocol:

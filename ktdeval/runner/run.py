@@ -6,7 +6,7 @@ import dataclasses
 import re
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,14 +16,14 @@ from ktdeval.cards.cutoff import run_cutoff
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import EpisodeFinished, Event
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
-from ktdeval.errors import RunStop, UsageError
+from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.fields import lasting_data, user_path
 from ktdeval.harness.messages import RemoteModel, as_remote
 from ktdeval.jsonio import content_hash
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugin_import import call_foreign
+from ktdeval.plugin_import import call_foreign, call_through
 from ktdeval.registry import Plugins
-from ktdeval.runner.access import ModelAccess, RemoteAccess, run_price
+from ktdeval.runner.access import ModelAccess, RemoteAccess, connect, run_price
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
@@ -74,7 +74,8 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     remote = as_remote(model)
     price = run_price(config, model)
     if remote is not None:
-        remote.connect()
+        plugin = plugins.owner("models", plugins.model_spec_name(config.model)[0])
+        connect(remote, f"model {config.model} of plugin {plugin}")
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
     snapshot = open_market(plugins, config, tasks.values())
@@ -123,8 +124,7 @@ def execute_run(run: PreparedRun) -> RunResult:
     work = [spec for spec in run.plan.specs if spec not in finished]
     if work:
         run.access.begin()
-    runner = run.plugins.make_runner(run.config.runner)
-    outcomes = runner.run(work, _executor(run), run.config.concurrency)
+    outcomes = _outcomes(run, work)
     failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
     if not failed:
         run.access.finish()
@@ -133,6 +133,16 @@ def execute_run(run: PreparedRun) -> RunResult:
     run.access.flush()
     cards = write_cards(run.folder, tasks, run.snapshot, run.plugins, errors)
     return RunResult(run.folder.path, tuple(cards), failed, len(run.plan.specs), run.stop.reason)
+
+
+def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[EpisodeOutcome]:
+    """Run episodes by the run's backend. Raises PluginError: it fails, or gives something else than an outcome of each."""
+    runner, name = run.plugins.make_runner(run.config.runner), run.config.runner
+    where = f"runner {name} of plugin {run.plugins.owner('runners', name)}"
+    outcomes = call_through(runner.run, where, work, _executor(run), run.config.concurrency)
+    if not isinstance(outcomes, list | tuple) or [getattr(one, "spec", None) for one in outcomes] != list(work):
+        raise PluginError(f"{where}: run() must return what execute() gave for each episode, in their order")
+    return outcomes
 
 
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
@@ -179,7 +189,8 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
     config = replace(config, model_args={**config.model_args, **pins})
     recorded = getattr(model, "recorded_settings", None)
     if recorded is not None:
-        unset, preset = RunConfig(model=config.model, tasks=config.tasks), recorded(tuple(choose_tasks(config, plugins)))
+        where, tasks = f"model {config.model}: recorded_settings()", tuple(choose_tasks(config, plugins))
+        unset, preset = RunConfig(model=config.model, tasks=config.tasks), call_through(recorded, where, tasks)
         config = replace(config, **{name: value for name, value in preset.items() if getattr(config, name) == getattr(unset, name)})
     return config
 

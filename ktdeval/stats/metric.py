@@ -53,6 +53,15 @@ class Metric(Protocol):
         """Return the metric of one episode. Never raises on a legal ledger; never returns NaN."""
 
 
+RANGE = "range is a pair such as (0.0, 1.0), the lower end first, None where there is no bound"
+
+
+def is_range(ends: object) -> bool:
+    """Whether a metric may have a range: see `RANGE`."""
+    known = [end for end in ends if end is not None] if isinstance(ends, tuple) and len(ends) == 2 else [math.nan]
+    return all(type(end) in (int, float) and math.isfinite(end) for end in known) and known == sorted(known)
+
+
 def range_problem(value: float | None, ends: Sequence[float | None]) -> str:
     """Return how a value lies outside the range of its metric, or "". Rounding (1e-9 of a bound, or 1e-12) takes none outside."""
     low, high = (bound if end is None else end for end, bound in zip(ends, (-math.inf, math.inf), strict=True))
@@ -108,8 +117,8 @@ def metric(
                 raise PluginError(f"{where}: {field} is empty")
         if better not in ("higher", "lower", "neither"):
             raise PluginError(f"{where}: better is 'higher', 'lower' or 'neither', was {better!r}")
-        if not isinstance(range, tuple) or len(range) != 2:
-            raise PluginError(f"{where}: range is a pair such as (0.0, 1.0), None where there is no bound")
+        if not is_range(range):
+            raise PluginError(f"{where}: {RANGE}")
         asks_for = tuple(inspect.signature(function).parameters)
         if unknown := [argument for argument in asks_for if argument not in _ARGUMENTS]:
             raise PluginError(f"{where}: the function asks for {unknown[0]!r}; it may ask for {', '.join(_ARGUMENTS)}")

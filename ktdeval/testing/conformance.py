@@ -24,7 +24,7 @@ from ktdeval.jsonio import dumps_canonical
 from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import KINDS, Plugins, load_plugins
-from ktdeval.stats.metric import Metric, MetricValue, range_problem
+from ktdeval.stats.metric import RANGE, Metric, MetricValue, is_range, range_problem
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.account import open_account
@@ -141,9 +141,7 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
         expect(str(getattr(metric, attribute, "") or "").strip(), f"metric {name}: {attribute} is empty")
     expect(metric.better in ("higher", "lower", "neither"), f"metric {name}: better is 'higher', 'lower' or 'neither'")
     expect(isinstance(metric.headline, bool), f"metric {name}: headline is a bool")
-    ends = getattr(metric, "range", None)
-    is_pair = isinstance(ends, tuple) and len(ends) == 2 and all(end is None or isinstance(end, (int, float)) for end in ends)
-    expect(is_pair, f"metric {name}: range is a pair such as (0.0, 1.0), None where there is no bound")
+    expect(is_range(getattr(metric, "range", None)), f"metric {name}: {RANGE}")
     market = snapshot or random_snapshot()
     for label, ledger in sample_ledgers(market).items():
         before = encode_canonical(ledger.steps)

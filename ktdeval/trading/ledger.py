@@ -143,6 +143,9 @@ class Ledger:
     days_a_year: int = 252  #: trading days that annualised figures count with
     scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)  #: of the codes that are no A-shares
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "steps", tuple(self.steps))  # all metrics share them
+
     @property
     def version(self) -> Literal[1, 2]:
         """Version of the ledger's file: 1 where all is in A-shares."""

@@ -363,6 +363,18 @@ HEAD = "from ktdeval.api import Spec, hookimpl, MetricValue\nfrom ktdeval.errors
 MAKER = "def make(name):\n    raise RuntimeError('no\\nkey')\n"
 
 
+def remote(changed: str) -> str:
+    """Return a model behind a network, one member of which is changed."""
+    members = f"""
+    provider = name = endpoint = "odd"
+    protocols, price_table = ("native",), None
+    reply = connect = lambda *_: None
+    settings, secrets = lambda self: {{}}, lambda self: ()
+    {changed}
+"""
+    return f"{HEAD}class Odd:{members}@hookimpl\ndef ktdeval_models():\n    return [Spec('odd/one', lambda name: Odd(), 'odd')]\n"
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -371,6 +383,10 @@ MAKER = "def make(name):\n    raise RuntimeError('no\\nkey')\n"
         (f"{HEAD}@hookimpl\ndef ktdeval_models():\n    return 1 / 0\n", "ktdeval_models: ZeroDivisionError: division by zero"),
         (f"{HEAD}def tasks():\n    return []\n", "offers nothing: it has no hook, such as ktdeval_tasks marked with @hookimpl"),
         (f"{HEAD}{MAKER}@hookimpl\ndef ktdeval_models():\n    return [Spec('odd/one', make, 'odd')]\n", "RuntimeError: no key"),
+        (remote("connect = lambda self: open('/nowhere')"), "model odd/one of plugin broken: FileNotFoundError: [Errno 2]"),
+        (remote("settings = lambda self: {'a': float('nan')}"), "settings() must be a mapping of plain JSON: ValueError"),
+        (remote("secrets = lambda self: 'one key'"), "secrets() must be a tuple of texts, was str"),
+        (remote("unit = property(lambda self: 1 / 0); name = unit"), "broken: name of Odd: ZeroDivisionError: division by zero"),
     ],
 )
 def test_a_plugin_that_is_broken_is_named(market: Path, tmp_path: Path, source: str | None, said: str) -> None:
@@ -411,6 +427,18 @@ def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
     assert records(tmp_path / "run") == records(whole)
     assert ktdeval(*MIXED, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
     assert_same(tmp_path / "run", whole)
+
+
+def test_a_backend_that_fails_or_gives_other_outcomes_is_named(market: Path, tmp_path: Path) -> None:
+    for number, given in enumerate(("1 / 0", "None", "[]", "[one] * 2")):
+        (tmp_path / f"odd{number}.py").write_text(
+            f"{HEAD}class Odd:\n    def run(self, specs, execute, concurrency):\n        one = execute(specs[0])\n"
+            f"        return {given}\n@hookimpl\ndef ktdeval_runners():\n    return [Spec('odd', Odd, 'odd')]\n"
+        )
+        words = (*MOMENTUM, "--limit", "1", "--windows", WINDOW, "--data", market, "--plugin", f"odd{number}.py", "--runner", "odd")
+        done = ktdeval(*words, "--out", f"run{number}", "--quiet", cwd=tmp_path)
+        said = "ZeroDivisionError: division by zero" if "/" in given else "run() must return what execute() gave for each"
+        assert (done.code, f"runner odd of plugin odd{number}: {said}" in error_line(done)) == (2, True)
 
 
 def test_a_task_that_cannot_describe_itself_is_named_in_one_line(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import functools
 import json
+import math
 import os
 import re
 import types
@@ -257,6 +258,15 @@ def parse_scalar(text: str) -> Any:
             return bounded_int(text)
         return text
     return float(text) if _NUMBER.fullmatch(text) else text
+
+
+RANGE = "a pair such as (0.0, 1.0), the lower end first, None where there is no bound"
+
+
+def is_range(value: object) -> bool:
+    """Whether a value is a range of numbers: see `RANGE`."""
+    known = [end for end in value if end is not None] if isinstance(value, tuple) and len(value) == 2 else [math.nan]
+    return all(type(end) in (int, float) and math.isfinite(end) for end in known) and known == sorted(known)
 
 
 def check_plain(value: Any, where: str) -> None:

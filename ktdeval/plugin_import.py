@@ -18,7 +18,7 @@ from typing import Any, cast
 import pluggy
 
 from ktdeval.errors import KtdevalError, PluginError
-from ktdeval.fields import near_matches
+from ktdeval.fields import RANGE, is_range, near_matches
 from ktdeval.hookspecs import HOOKS, Spec, hookspec, ktdeval_event
 
 
@@ -181,11 +181,29 @@ _IS: Mapping[str, Callable[[Any], bool]] = {
     "a tuple": lambda value: isinstance(value, tuple),
     "a tuple or list": lambda value: isinstance(value, tuple | list),
     "a mapping": lambda value: isinstance(value, Mapping),
+    "a mapping of Window": lambda value: isinstance(value, Mapping) and all(hasattr(each, "first") for each in value.values()),
+    "a HarnessConfig": lambda value: hasattr(value, "max_tool_calls"),
+    RANGE: is_range,
     "a dataclass or None": lambda value: value is None or (isinstance(value, type) and is_dataclass(value)),
     "a method": callable,
     "a function": callable,
     "": lambda _: True,
 }
+
+
+def _is(value: Any, expected: str) -> bool:
+    words = expected.removeprefix("one of ")
+    if expected.startswith("a mapping of ScoreDefinition"):
+        return isinstance(value, Mapping) and all(map(_is_definition, value.values()))
+    return _IS[expected](value) if words == expected else str(value) in words.split(", ")
+
+
+def _is_definition(value: Any) -> bool:
+    texts = [getattr(value, part, "") for part in ("formula", "unit", "source")]
+    is_described = all(isinstance(text, str) and text for text in texts) and isinstance(getattr(value, "headline", None), bool)
+    return is_described and getattr(value, "better", None) in ("higher", "lower", "") and is_range(getattr(value, "range", None))
+
+
 _PARTS_OF_SPEC = {
     "name": "text that is not empty", "make": "a function", "summary": "text", "params": "a dataclass or None",
     "groups": "a tuple or list", "extra": "a mapping",
@@ -219,8 +237,9 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
     if missing := [part for part, value in values.items() if value is _ABSENT]:
         raise PluginError(f"{where}: {own} has no {', no '.join(missing)} {see}")
     for part, expected in parts.items():
-        if not _IS[expected](value := values[part]):
-            raise PluginError(f"{where}: {part} of {own} must be {expected}, was {type(value).__name__} {see}")
+        if not _is(value := values[part], expected):
+            shown = f"{value!r:.60}" if isinstance(value, str | tuple) else type(value).__name__
+            raise PluginError(f"{where}: {part} of {own} must be {expected}, was {shown} {see}")
     if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues") and instance.name != name:
         raise PluginError(f"{where}: {own} is called {instance.name!r}; give it the name of its Spec")
     if kind in ("tasks", "scoring tasks", "metrics") and not is_file_name(name):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from ktdeval.masking.lens import MaskKind as MaskKind
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.typed import Value
 
@@ -22,7 +23,6 @@ Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 EpisodeId = Annotated[str, Meta(pattern="^[0-9a-f]{20}$")]
 Limit = Annotated[int, Meta(ge=1)]
 Range = Annotated[list[Number | None], Meta(min_length=2, max_length=2)]
-MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
 
 
 class Figure:

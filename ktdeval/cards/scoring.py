@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 from msgspec.structs import asdict, replace
 
@@ -20,7 +20,7 @@ from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, PluginError
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.plugin_import import call_foreign
-from ktdeval.stats.intervals import clopper_pearson_upper, wilson
+from ktdeval.stats.intervals import Interval, clopper_pearson_upper, wilson
 from ktdeval.stats.metric import range_problem
 from ktdeval.trading.types import DECIDED, PROVENANCES
 
@@ -121,6 +121,8 @@ def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord]) -> dict[str, Js
 
 def _scores(inputs: ScoringInputs, task: str) -> dict[str, JsonValue]:
     """Return each score with its definition; PluginError if one is missing, unknown, or no `Score` with a value or reason."""
+    if not isinstance(inputs.scores, Mapping):
+        raise PluginError(f"task {task}: summarise() returned {type(inputs.scores).__name__}, expected a mapping of names to Score")
     if odd := sorted(set(inputs.scores) ^ set(inputs.definitions)):
         problem = "is not defined in its scores" if odd[0] in inputs.scores else "is missing from what summarise() returned"
         raise PluginError(f"task {task}: score {odd[0]!r} {problem}")
@@ -132,6 +134,10 @@ def _score(task: str, name: str, score: Score, definition: ScoreDefinition) -> d
         raise PluginError(f"task {task}: score {name!r} is a {type(score).__name__}; summarise() must return Score objects")
     if (score.value is None) == (not score.reason):
         raise PluginError(f"task {task}: score {name!r} must have either a value or the reason why it has none")
+    if not isinstance(score.n, SupportsIndex) or int(score.n) < 0:
+        raise PluginError(f"task {task}: score {name!r}: n must be a count of samples, was {score.n!r:.80}")
+    if not isinstance(score.interval, Interval | None):
+        raise PluginError(f"task {task}: score {name!r}: interval must be a ktdeval.stats.Interval, was {score.interval!r:.80}")
     for value in (score.value, score.baseline):
         if problem := call_foreign(range_problem, f"task {task}: score {name!r}", value, definition.range):
             raise PluginError(f"task {task}: score {name!r}: {problem}; fix the score, or the range that it declares")

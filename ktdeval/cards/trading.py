@@ -36,7 +36,7 @@ from ktdeval.stats import series
 from ktdeval.stats.bootstrap import episode_intervals
 from ktdeval.stats.calibration import calibration_table, judged_orders, pool
 from ktdeval.stats.designs import left_out_windows
-from ktdeval.stats.metric import RANGE, Metric, MetricValue, RuleSet, is_range, range_problem
+from ktdeval.stats.metric import Metric, MetricValue, RuleSet, range_problem
 from ktdeval.stats.panel import ANNUALISED, benchmark_levels, benchmark_problem
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.trading.ledger import Ledger
@@ -105,8 +105,6 @@ def build_card(inputs: CardInputs) -> TradingCard:
 
 def _definition(metric: Metric, years: Sequence[int]) -> Definition:
     """Return the definition of a metric, with the days a year of the episodes in its formula: `252 or 365` where windows differ."""
-    if not is_range(metric.range):
-        raise PluginError(f"metric {metric.name!r}: {RANGE}")
     try:
         definition = converted(metric, Definition, from_attributes=True)
     except msgspec.ValidationError as error:

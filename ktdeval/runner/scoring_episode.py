@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
@@ -11,6 +13,7 @@ from msgspec.structs import asdict
 from ktdeval.contracts.events import SampleFinished
 from ktdeval.contracts.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
 from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.errors import PluginError
 from ktdeval.fields import build
 from ktdeval.harness.action import Reading, read_valid
 from ktdeval.harness.agent import Agent, Observation, Submission
@@ -56,18 +59,19 @@ class ScoringEpisode:
         self._spec = spec
         self._parts = parts
         self._samples: SampleSet = parts.task.samples(spec, parts.snapshot, parts.target_task)
+        self._steps: dict[str, int] = {}  # by the ids of their samples
         self.total_steps = samples_of(spec, self._samples)
 
     def is_own(self, step: int, entry: JournalEntry[AnswerRecord]) -> bool:
         """Whether an entry can be that of the sample with this index."""
-        return (entry.step.step, entry.step.sample) == (step, self._samples.sample(step).id)
+        return (entry.step.step, entry.step.sample) == (step, self._sample(step).id)
 
     def resume(self, last: JournalEntry[AnswerRecord]) -> None:
         """There is nothing to take up."""
 
     def run_step(self, step: int) -> JournalEntry[AnswerRecord]:
         """Ask one sample and score its answer."""
-        sample = self._samples.sample(step)
+        sample = self._sample(step)
         session = GuardedSession(self._session_parts(sample), step, sample.environment)
         outcome = session.decide(self._parts.agent, Observation(step, sample.system, sample.user), None)
         answer = None
@@ -95,6 +99,15 @@ class ScoringEpisode:
         tokens = record.input_tokens + record.output_tokens
         return SampleFinished(self._spec, record.step, self.total_steps, tokens, record.provenance)
 
+    def _sample(self, step: int) -> Sample:
+        """Return the sample with this index. Raises PluginError: it can't be asked, or has the id of another one."""
+        sample = self._samples.sample(step)
+        if problem := sample_problem(sample):
+            raise PluginError(f"sample {step}: {problem}")
+        if (other := self._steps.setdefault(sample.id, step)) != step:
+            raise PluginError(f"sample {step}: id {sample.id!r:.80} is that of sample {other}")
+        return sample
+
     def _session_parts(self, sample: Sample) -> SessionParts:
         return SessionParts(
             model=self._parts.model,
@@ -106,6 +119,19 @@ class ScoringEpisode:
             params=build(CallParams, self._spec.call, "call"),
             seed=self._spec.call_seed,
         )
+
+
+def sample_problem(sample: object) -> str:
+    """Return what a plugin's sample should have and lacks; empty where it can be asked."""
+    if not isinstance(sample, Sample):
+        return f"expected a ktdeval.api.Sample, was {sample!r:.80}"
+    for name in ("id", "system", "user"):
+        if not isinstance(text := getattr(sample, name), str) or encodable(text) != text or (name == "id" and not text):
+            return f"{name} must be text{' that is not empty' if name == 'id' else ''}, was {text!r:.80}"
+    form: Any = sample.form
+    if isinstance(form, ToolSpec) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", form.name) and form.parameters.get("type") == "object":
+        return ""
+    return "form must be a ToolSpec with a name of A-Z, a-z, 0-9, `_` and `-`, and the schema of an object"
 
 
 def samples_of(spec: EpisodeSpec, samples: SampleSet) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ktdeval.errors import PluginError
+from ktdeval.fields import RANGE, is_range
 from ktdeval.jsonio import JsonValue, csv_rows
 
 if TYPE_CHECKING:
@@ -51,15 +52,6 @@ class Metric(Protocol):
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
         """Return the metric of one episode. Never raises on a legal ledger; never returns NaN."""
-
-
-RANGE = "range is a pair such as (0.0, 1.0), the lower end first, None where there is no bound"
-
-
-def is_range(ends: object) -> bool:
-    """Whether a metric may have a range: see `RANGE`."""
-    known = [end for end in ends if end is not None] if isinstance(ends, tuple) and len(ends) == 2 else [math.nan]
-    return all(type(end) in (int, float) and math.isfinite(end) for end in known) and known == sorted(known)
 
 
 def range_problem(value: float | None, ends: Sequence[float | None]) -> str:
@@ -118,7 +110,7 @@ def metric(
         if better not in ("higher", "lower", "neither"):
             raise PluginError(f"{where}: better is 'higher', 'lower' or 'neither', was {better!r}")
         if not is_range(range):
-            raise PluginError(f"{where}: {RANGE}")
+            raise PluginError(f"{where}: range is {RANGE}")
         asks_for = tuple(inspect.signature(function).parameters)
         if unknown := [argument for argument in asks_for if argument not in _ARGUMENTS]:
             raise PluginError(f"{where}: the function asks for {unknown[0]!r}; it may ask for {', '.join(_ARGUMENTS)}")

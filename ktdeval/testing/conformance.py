@@ -18,13 +18,14 @@ from ktdeval.contracts.scoring import Sample, Score, ScoringTask, TargetTask, ne
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.contracts.task import Task
 from ktdeval.errors import ModelError
+from ktdeval.fields import RANGE, is_range
 from ktdeval.harness.messages import CallParams, FinishReason, Message, Model, ModelRequest, Reply, ToolSpec
 from ktdeval.hookspecs import Spec
 from ktdeval.jsonio import dumps_canonical
 from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import KINDS, Plugins, load_plugins
-from ktdeval.stats.metric import RANGE, Metric, MetricValue, is_range, range_problem
+from ktdeval.stats.metric import Metric, MetricValue, range_problem
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.account import open_account
@@ -141,7 +142,7 @@ def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None
         expect(str(getattr(metric, attribute, "") or "").strip(), f"metric {name}: {attribute} is empty")
     expect(metric.better in ("higher", "lower", "neither"), f"metric {name}: better is 'higher', 'lower' or 'neither'")
     expect(isinstance(metric.headline, bool), f"metric {name}: headline is a bool")
-    expect(is_range(getattr(metric, "range", None)), f"metric {name}: {RANGE}")
+    expect(is_range(getattr(metric, "range", None)), f"metric {name}: range is {RANGE}")
     market = snapshot or random_snapshot()
     for label, ledger in sample_ledgers(market).items():
         before = encode_canonical(ledger.steps)

@@ -395,8 +395,8 @@ MADE = """
 
     def nothing(*given): ...
 
-    TASK = dict(name="t", version="1", mask="bright", mode="m", tools=(), harness=None, windows={}, default_windows=(),
-                describe=nothing, trading=None, metrics=(), scene=nothing)
+    TASK = dict(name="t", version="1", mask="bright", mode="m", tools=(), harness=Object(max_tool_calls=1), windows={},
+                default_windows=(), describe=nothing, trading=None, metrics=(), scene=nothing)
     SCORING = {**TASK, "target_task": None, "scores": {}, "samples": nothing, "summarise": nothing}
     METRIC = dict(name="x", formula="f", unit="u", range=(0, 1), better="higher", source="s", headline=False, compute=nothing)
     TOOL = dict(name="x", description="", parameters={}, function=nothing)

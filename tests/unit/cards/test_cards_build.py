@@ -390,6 +390,8 @@ def test_inputs_that_contradict_each_other_are_refused(given: Any, build: Any, c
     ("changes", "message"),
     [
         ({"extra": Score(1.0, 1)}, "score 'extra' is not defined in its scores"),
+        ({"distance": Score(12.5, 2.5)}, "score 'distance': n must be a count of samples, was 2.5"),
+        ({"distance": Score(12.5, 2, (1.0, 2.0))}, "score 'distance': interval must be a ktdeval.stats.Interval, was"),
         ({"distance": 1.0}, "score 'distance' is a float"),
         ({"distance": Score(math.nan, 19)}, r"score 'distance': nan lies outside its range 0\.0 … inf; fix the score"),
         ({"distance": Score(-1.0, 19)}, r"score 'distance': -1\.0 lies outside its range 0\.0 … inf"),
@@ -404,6 +406,8 @@ def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(changes:
     scores = {name: score for name, score in {**base.scores, **changes}.items() if score is not ...}
     with pytest.raises(PluginError, match=f"task name_probe: .*{message}"):
         build_scoring_card(dataclasses.replace(base, scores=scores))
+    with pytest.raises(PluginError, match=r"task name_probe: summarise\(\) returned list, expected a mapping of names to Score"):
+        build_scoring_card(dataclasses.replace(base, scores=list(scores)))
 
 
 # ---- the schemas

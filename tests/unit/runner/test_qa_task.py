@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -256,3 +257,26 @@ def test_half_a_character_in_an_answer_is_replaced_so_that_it_can_be_recorded(mo
     monkeypatch.setattr(Presser, "reply", lambda *_: reply)
     record = ScoringEpisode(SPEC, ScoringParts(task_of(), None, None, Presser(), ReactAgent())).run_step(0).step
     assert record.answer == {"answer": "5 ?"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"id": 1}, "sample 1: id must be text that is not empty, was 1"),
+        ({"id": ""}, "sample 1: id must be text that is not empty, was ''"),
+        ({"id": "sample_0"}, "sample 1: id 'sample_0' is that of sample 0"),
+        ({"user": None}, "sample 1: user must be text, was None"),
+        ({"system": "\ud800"}, r"sample 1: system must be text, was '\\ud800'"),
+        ({"form": replace(FORM, name="say it")}, "sample 1: form must be a ToolSpec with a name of A-Z"),
+        ({"form": replace(FORM, parameters={"type": "array"})}, "sample 1: form must be .* and the schema of an object"),
+    ],
+)
+def test_a_sample_that_could_not_be_asked_or_told_from_another_is_the_plugins_error(changes: dict[str, Any], problem: str) -> None:
+    class Odd(Buttons):
+        def sample(self, number: int) -> Sample:
+            return replace(super().sample(number), **(changes if number else {}))
+
+    sat = sitting(Odd())
+    sat.run_step(0)
+    with pytest.raises(PluginError, match=problem):
+        sat.run_step(1)

@@ -156,8 +156,10 @@ class MarketSnapshot:
         for name, (array, expected) in {**arrays, **{code: (levels, shape[:1]) for code, levels in self.indices.items()}}.items():
             if (actual := getattr(array, "shape", type(array).__name__)) != expected:
                 raise DataError(f"{where}: {name} has shape {actual}, expected {expected}")
+            if array.dtype.kind == "O":
+                raise DataError(f"{where}: {name} has objects, expected numbers")
             array.setflags(write=False)
-        if self.days.dtype != np.dtype("datetime64[D]") or (np.diff(self.days) <= np.timedelta64(0, "D")).any():
+        if self.days.dtype != np.dtype("datetime64[D]") or not (np.diff(self.days) > np.timedelta64(0, "D")).all():
             raise DataError(f"{where}: days are not ascending, each once, as datetime64[D]")
         if {len(set(self.codes)), len(self.names), len(self.industries)} != {len(self.codes)}:
             raise DataError(f"{where}: a code stands there twice, or lacks its name or industry")
@@ -165,14 +167,23 @@ class MarketSnapshot:
             raise DataError(f"{where}: member has type {self.member.dtype}, expected bool")
         if self.meta.benchmark and self.meta.benchmark not in self.indices:
             raise DataError(f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series")
+        self._check_texts(where)
         if self.instruments:
-            self._check_instruments()
+            self._check_instruments(where)
         own = self.rules if self.instruments else {}
         rules = {name: own.get(name) or find_venue(name) for name in sorted({*self.venues}) or ["a_share"]}
         object.__setattr__(self, "rules", rules)
 
-    def _check_instruments(self) -> None:
-        where = f"snapshot {self.meta.name}"
+    def _check_texts(self, where: str) -> None:
+        meta = self.meta
+        try:
+            "".join((*self.codes, *self.names, *self.industries, meta.name, meta.source, *meta.repairs, *meta.notes)).encode()
+        except (TypeError, UnicodeEncodeError) as error:
+            raise DataError(f"{where}: a code, name, industry or text of its meta is no text: {error}") from error
+        if {type(meta.synthetic), type(meta.has_factor)} != {bool}:
+            raise DataError(f"{where}: synthetic and has_factor are True or False")
+
+    def _check_instruments(self, where: str) -> None:
         if len(self.instruments) != len(self.codes):
             raise DataError(f"{where}: {len(self.instruments)} instruments for {len(self.codes)} assets; give one an asset")
         if set(self.instruments) == {Instrument()}:

@@ -226,6 +226,11 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
         ({"codes": (snapshot.codes[0],) * len(snapshot.codes)}, "a code stands there twice"),
         ({"names": snapshot.names[:-1]}, "lacks its name or industry"),
         ({"member": snapshot.member.astype(int)}, "member has type int64, expected bool"),
+        ({"days": np.where(np.arange(len(snapshot.days)) == 1, np.datetime64("NaT"), snapshot.days)}, "days are not ascending"),
+        ({"close": snapshot.close.astype(object)}, "close has objects, expected numbers"),
+        ({"names": (None, *snapshot.names[1:])}, "a code, name, industry or text of its meta is no text"),
+        ({"meta": dataclasses.replace(snapshot.meta, source=None)}, "a code, name, industry or text of its meta is no text"),
+        ({"meta": dataclasses.replace(snapshot.meta, synthetic="no")}, "synthetic and has_factor are True or False"),
     ):
         with pytest.raises(DataError, match=said):
             dataclasses.replace(snapshot, **changes)

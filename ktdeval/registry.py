@@ -106,7 +106,8 @@ class Plugins:
         self.task_files: dict[str, tuple[str, ...]] = {}  #: path -> names of its tasks, of files that belong to no package
         self._manager = plugin_import.HookManager()
         self._specs: dict[str, dict[str, Spec]] = {}
-        self._owners: dict[tuple[str, str], str] = {("commands", name): "ktdeval itself" for name in hints()["built_in"]}
+        own = [*(("commands", name) for name in hints()["built_in"]), ("cards", "trading"), ("cards", "scoring")]
+        self._owners: dict[tuple[str, str], str] = dict.fromkeys(own, "ktdeval itself")
 
     # ---- loading
 

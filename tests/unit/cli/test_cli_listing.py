@@ -181,7 +181,7 @@ def test_a_broken_plugin_is_a_warning_and_listed_as_such(
     assert entries["ktdeval_builtin"]["error"] is None
 
 
-def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one(
+def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one_or_of_a_kind_of_cards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
     code = "import click\nfrom ktdeval.api import Spec, hookimpl\n@click.command()\ndef hello(): click.echo('hello')\n"
@@ -192,6 +192,9 @@ def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one(
     advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=code + hook.format(name="tasks"))
     for words in ("--help", "plugins"):
         assert "command 'tasks' is offered by ktdeval itself and by plugin adds_command" in terminal.refusal(words)
+    kind = (code + hook.format(name="trading")).replace("commands", "cards")
+    advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=kind)
+    assert "card kind 'trading' is offered by ktdeval itself and by plugin adds_command" in terminal.refusal("plugins")
 
 
 # ---- errors

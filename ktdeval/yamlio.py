@@ -66,6 +66,7 @@ def _check_keys(loader: Any, node: Any) -> None:
 
 
 _MOST_DEPTH = 200
+_TOO_DEEP = f"is nested more than {_MOST_DEPTH} levels deep"
 _SHALLOW = 2 * _MOST_DEPTH
 """Characters that a text of more levels has at least."""
 
@@ -87,9 +88,11 @@ def parse_yaml(text: str | bytes, where: str) -> dict[str, Any]:
 
     try:
         if len(text) > _SHALLOW and _depth(text) > _MOST_DEPTH:
-            raise ConfigError(f"is nested more than {_MOST_DEPTH} levels deep")
+            raise ConfigError(_TOO_DEEP)
         value = yaml.load(text, Loader=_strict_loader())  # noqa: S506 - a subclass of the safe loader
     except yaml.MarkedYAMLError as error:
+        if "nesting depth" in (error.problem or ""):  # from 6.0.4 on, PyYAML ends at a depth of its own, which is beyond ours
+            raise ConfigError(f"{where}: {_TOO_DEEP}") from error
         mark = error.problem_mark or error.context_mark
         line = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ConfigError(f"{where}: {line}not YAML: {error.problem or error.context}") from error

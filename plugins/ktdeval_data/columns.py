@@ -142,32 +142,36 @@ def _header(file: Path) -> list[str]:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
 
 
-def _read_csv(file: Path, columns: Sequence[str] = (), **options: Any) -> pd.DataFrame:
-    """Read a text file. Raises ValueError: it is not text, or a row has more cells than the header; pandas ignores these with
-    `usecols`, and would read `1,000` without quotes as 1. A comma at the end of every row is no further cell.
+def _read_csv(file: Path, columns: Sequence[str] = (), texts: Mapping[str, str] | None = None, **options: Any) -> pd.DataFrame:
+    """Read a text file. `texts`: the columns of texts, as `text` or `category`. Raises ValueError: it is not text, or a row has
+    more cells than the header; pandas ignores these with `usecols`, and would read `1,000` without quotes as 1. A comma at the end
+    of every row is no further cell.
     """
     for encoding in _ENCODINGS:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)
-                read = pd.read_csv(file, encoding=encoding, index_col=False, **options)
-                if isinstance(read, pd.DataFrame):
-                    return read
-                return _as_one([_within(part, columns, options["dtype"], file) for part in read])
+                read = pd.read_csv(file, encoding=encoding, index_col=False, dtype=dict.fromkeys(texts or (), str), **options)
+                if texts is None:
+                    return pd.DataFrame(read)
+                return _as_one([_within(part, columns, texts, file) for part in read])
         except UnicodeDecodeError:
             continue
         except pd.errors.ParserWarning as error:
             if "names" in options:
                 raise ValueError(_BEYOND) from error
             names = [*pd.read_csv(file, encoding=encoding, nrows=0).columns, _BEYOND]
-            return _read_csv(file, columns, names=names, header=0, **options)
+            return _read_csv(file, columns, texts, names=names, header=0, **options)
     raise ValueError(f"not text in any of {', '.join(_ENCODINGS)}")
 
 
-def _within(part: pd.DataFrame, columns: Sequence[str], texts: Mapping[str, object], file: Path) -> pd.DataFrame:
-    """Return the columns of a part, all but `texts` as numbers: as texts they take several times the memory."""
+def _within(part: pd.DataFrame, columns: Sequence[str], texts: Mapping[str, str], file: Path) -> pd.DataFrame:
+    """Return the columns of a part, all but `texts` as numbers: as texts they take several times the memory. Categories are made
+    here, since pandas 3.1 reads `000001` as the category 1.
+    """
     if _BEYOND in part and not part[_BEYOND].isin(["", np.nan]).all():
         raise ValueError(_BEYOND)
+    part = part.astype({name: kind for name, kind in texts.items() if kind == "category"})
     return pd.DataFrame({name: part[name] if name in texts else to_numbers(part[name], file) for name in columns}, copy=False)
 
 
@@ -175,14 +179,14 @@ def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str
     text = [field for field in columns if field in _TEXT_FIELDS]
     try:
         if file.suffix == ".parquet":
-            texts = [columns[field] for field in text if field in repeated]
-            read = ((field, pq.read_table(file, columns=[column], read_dictionary=texts)) for field, column in columns.items())
+            coded = [columns[field] for field in text if field in repeated]
+            read = ((field, pq.read_table(file, columns=[column], read_dictionary=coded)) for field, column in columns.items())
             named = ((field, part.to_pandas(ignore_metadata=True, date_as_object=False).iloc[:, 0].copy()) for field, part in read)
         else:
-            dtypes = {columns[field]: "category" if field in repeated else str for field in text}
+            texts = {columns[field]: "category" if field in repeated else "text" for field in text}
             missing = {column: ("",) if field == "code" else _MISSING for field, column in columns.items()}
-            options = {"dtype": dtypes, "na_values": missing, "keep_default_na": False, "low_memory": False}
-            frame = _read_csv(file, [*missing], chunksize=_ROWS, **options)
+            options = {"na_values": missing, "keep_default_na": False, "low_memory": False}
+            frame = _read_csv(file, [*missing], texts, chunksize=_ROWS, **options)
             named = ((field, frame[column]) for field, column in columns.items())
         kept = {field: series if field in text else to_numbers(series, file) for field, series in named}
     except _UNREADABLE as error:

@@ -154,6 +154,7 @@ def test_dated_lists_hold_until_the_next_one(tmp_path: Path) -> None:
     levels = "date,close\n" + "".join(f"{day},1\n" for day in days)
     lists = "date,code\n20240103,600519\n20240103,000001\n20240105,600519\n20240110,000001\n20240110,600519\n"
     raw = read(tmp_path, {"bars": bars, "benchmark": levels, "members": lists})
+    assert raw.table.codes == ("000001.SZ", "600519.SH"), "zeros at the start of bare digits are kept"
     assert not {"membership_overlaps", "membership_reversed"} & {finding.kind for finding in check(raw)}
     member = assemble(raw).member
     assert member[:, 1].tolist() == [day >= "2024-01-03" for day in days]

@@ -20,15 +20,7 @@ from ktdeval.errors import DataError
 from ktdeval.jsonio import csv_rows
 from ktdeval.market import document_files
 from ktdeval.market.calendar import sessions
-from ktdeval.market.raw import (
-    PRICE_FIELDS,
-    UNKNOWN_INDUSTRY,
-    BarTable,
-    RawMarket,
-    as_days,
-    membership,
-    raw_from_snapshot,
-)
+from ktdeval.market.raw import PRICE_FIELDS, UNKNOWN_INDUSTRY, BarTable, RawMarket, as_days, membership, raw_from_snapshot
 from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, board_of, parse_code, parse_symbol
 from ktdeval.market.units import MOSTLY_WHOLE, average_price, in_wholes, outside_bar, wrong_units
 from ktdeval.market.venue import MAX_PRICE

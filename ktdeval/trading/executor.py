@@ -56,7 +56,7 @@ def settle(account: Account, day: TradingDay, action: Action, decided_row: int) 
     """
     opened, corporate_actions, charges = open_day(account, day)
     open_nav = nav_minor(opened, day.open_ticks, day.rules.units)
-    after, outcomes = _execute(opened, day, action, open_nav)
+    after, outcomes = execute(opened, day, action, open_nav)
     held = holdings_minor(after.positions, day.close_ticks, day.rules.units)
     changes, nav = tuple(corporate_actions), after.cash_minor + held
     settlement = Settlement(account, opened, changes, open_nav, action, tuple(outcomes), after, held, nav, tuple(charges))
@@ -64,15 +64,13 @@ def settle(account: Account, day: TradingDay, action: Action, decided_row: int) 
     return settlement
 
 
-def execute(account: Account, day: TradingDay, action: Action) -> tuple[Account, list[Outcome]]:
-    """Fill any orders, legal or not, at the opens; return the new account and one outcome per order, in their order."""
-    return _execute(account, day, action, nav_minor(account, day.open_ticks, day.rules.units))
-
-
-def _execute(account: Account, day: TradingDay, action: Action, nav: int) -> tuple[Account, list[Outcome]]:
+def execute(account: Account, day: TradingDay, action: Action, nav: int | None = None) -> tuple[Account, list[Outcome]]:
+    """Fill any orders, legal or not, at the opens; return the new account and one outcome per order, in their order. `nav`: of the
+    account at the opens, where it is known already.
+    """
     if not action:
         return account, []
-    book = _Book(account, day, nav)
+    book = _Book(account, day, nav_minor(account, day.open_ticks, day.rules.units) if nav is None else nav)
     outcomes = [_REJECTED["schema"]] * len(action)
     buys = []
     for index, order in enumerate(action):

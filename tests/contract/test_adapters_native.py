@@ -366,6 +366,18 @@ def test_parallel_calls_come_back_in_order_with_text_and_thoughts_apart() -> Non
     assert reply == Reply("I look at two.", calls, "tool_calls", Usage(5, 2), "First.", "gemini-x-001")
 
 
+def test_a_call_in_which_a_reply_of_claude_broke_off_stays_cut_however_whole_its_part_looks() -> None:
+    blocks = [{"type": "tool_use", "id": f"toolu_{number}", "name": "submit_action", "input": {"orders": []}} for number in (1, 2)]
+    note = {"type": "text", "text": "So far"}
+    for reason, content, expected in (
+        ("max_tokens", blocks, ['{"orders": []}', '{"orders": []']),
+        ("refusal", blocks[:1], ['{"orders": []']),
+        ("max_tokens", [*blocks[:1], note], ['{"orders": []}']),
+        ("tool_use", blocks[:1], ['{"orders": []}']),
+    ):
+        assert [call.arguments for call in decoded(message(*content, stop_reason=reason)).tool_calls] == expected
+
+
 def test_usage_counts_the_whole_prompt_and_thoughts_as_output_and_names_the_cached_parts() -> None:
     cached = {"cache_creation_input_tokens": 300, "cache_read_input_tokens": 4000}
     usage = {"input_tokens": 10, "output_tokens": 50, "output_tokens_details": {"thinking_tokens": 20}, **cached}

@@ -181,13 +181,14 @@ class AnthropicModel(RemoteAdapter):
         texts: list[str] = []
         thoughts: list[Body] = []
         calls: list[ToolCall] = []
-        for block in base.parts(answer, "content", self.caller):
+        blocks = base.parts(answer, "content", self.caller)
+        for block in blocks:
             if block.get("type") == "text":
                 texts.append(self._text(block, "text"))
             elif block.get("type") in _THOUGHTS:
                 thoughts.append(dict(block))
             elif block.get("type") == "tool_use":
-                calls.append(self._call(block))
+                calls.append(self._call(block, is_cut=block is blocks[-1] and _FINISH[reason] in ("length", "refusal")))
             else:
                 raise bad_response(self.caller, "the reply holds a block that was not asked for")
         carries = body.get("thinking", {}).get("type") == "enabled"
@@ -209,11 +210,13 @@ class AnthropicModel(RemoteAdapter):
             raise bad_response(self.caller, "a block of the reply holds no text where it should")
         return text
 
-    def _call(self, block: Mapping[str, Any]) -> ToolCall:
+    def _call(self, block: Mapping[str, Any], is_cut: bool) -> ToolCall:
+        """Return a call. Where the reply broke off in it, its arguments are a part that may look whole; their text is cut, too."""
         call_id, name, arguments = block.get("id"), block.get("name"), block.get("input")
         if not (isinstance(call_id, str) and call_id and isinstance(name, str) and isinstance(arguments, dict)):
             raise bad_response(self.caller, "a tool call of the reply lacks its id, name or arguments")
-        return ToolCall(call_id, name, json.dumps(arguments, ensure_ascii=False))
+        text = json.dumps(arguments, ensure_ascii=False)
+        return ToolCall(call_id, name, text[:-1] if is_cut else text)
 
     # --- a refusal
 

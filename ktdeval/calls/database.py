@@ -53,6 +53,8 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 _ADD_REPLY, _ADD_CALL = _insert("replies", REPLY_COLUMNS), _insert("calls", CALL_COLUMNS)
 _FIND_REPLY = f"SELECT {', '.join(REPLY_COLUMNS)} FROM replies WHERE key = ?"  # noqa: S608 - constants
 _ALL_CALLS = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls ORDER BY number"  # noqa: S608 - constants
+_HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
+    FROM pragma_application_id, pragma_user_version"""  # one statement: no other process can write in between
 _ADVICE = {
     getattr(sqlite3, f"SQLITE_{row['code']}"): row["advice"] for row in csv_rows(Path(__file__).with_name("sqlite_advice.csv"))
 }  #: Advice for an error of SQLite, by its primary code
@@ -155,11 +157,7 @@ class Connection:
 
     def _is_ours(self) -> bool:
         """Return True for a file of ours, False for an empty database. Raises StoreError: it is something else."""
-        with contextlib.nullcontext() if self.sql.in_transaction else self._look():  # one view of all three
-            application, version, tables = (
-                int(self.rows(query)[0][0])
-                for query in ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-            )
+        ((application, version, tables),) = self.rows(_HEADER)
         if application == APPLICATION_ID:
             if version != VERSION:
                 raise self.problem(
@@ -169,12 +167,6 @@ class Connection:
         if application or version or tables:
             raise StoreError(f"{self.path}: is an SQLite file of another application and is left as it is; {self.kind.elsewhere}")
         return False
-
-    @contextlib.contextmanager
-    def _look(self) -> Iterator[None]:
-        self.sql.execute("BEGIN")
-        yield
-        self.sql.execute("COMMIT")
 
     def _write_ahead(self) -> None:
         """Switch to the write-ahead log, so that readers and a writer do not wait for each other; the file remembers it."""

@@ -7,6 +7,7 @@ only when both halves of a step work in it: a look-up by an optional tool, and a
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +79,7 @@ def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: st
                     f"{name}: no answer to the question how it takes tools ({error.kind}: {error}); run the same command again, or "
                     "name the protocol with --tool-protocol"
                 ) from error
-            return f"{error.kind}, {_short(str(error))}"
+            return f"{error.kind}, {textwrap.shorten(str(error), _LONGEST_PROBLEM, placeholder='…')}"
         else:
             return None
     return problem
@@ -114,8 +115,3 @@ def _check(reply: Reply, name: str, expected: Mapping[str, JsonValue]) -> None:
         raise _Unfit("a call whose arguments are no JSON") from None
     if arguments != expected:
         raise _Unfit("a call with other arguments than asked for")
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_PROBLEM else f"{line[: _LONGEST_PROBLEM - 1]}…"

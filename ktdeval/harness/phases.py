@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.harness.agent import Decision, StepSession
-from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall
+from ktdeval.harness.messages import Message, ModelRequest, Reply
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 
 SUBMIT_NOW = "The research phase is over. Submit your decision for this step now: call {tool} exactly once."
@@ -51,7 +51,7 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
             continue
         if len(calls) > 1 and len({_meaning(other.arguments) for other in calls}) > 1:
             session.count_failure("contradictory")
-            _answer_invalid_submission(messages, reply, call, CONTRADICTORY.format(tool=tool.name))
+            _answer_calls(messages, reply, tool.name, CONTRADICTORY.format(tool=tool.name))
             continue
         submission = session.parse_submission(call.arguments)
         if submission.action is not None:
@@ -62,7 +62,7 @@ def _submit(messages: list[Message], session: StepSession, memory: JsonValue) ->
                 stock_ids=submission.stock_ids,
                 memory=memory,
             )
-        _answer_invalid_submission(messages, reply, call, submission.feedback)
+        _answer_calls(messages, reply, tool.name, submission.feedback)
     return Decision(action=(), provenance="fallback", memory=memory)
 
 
@@ -70,9 +70,7 @@ def _answer_without_submission(messages: list[Message], reply: Reply, session: S
     """Append the feedback to a reply that did not call the submit tool, and count the failure under its kind."""
     if reply.tool_calls:
         session.count_failure("wrong_tool")
-        messages.append(Message("assistant", reply.content, reply.tool_calls))
-        wrong = WRONG_TOOL.format(tool=session.submit_tool.name)
-        messages.extend(Message("tool", wrong, tool_call_id=call.id) for call in reply.tool_calls)
+        _answer_calls(messages, reply, session.submit_tool.name)
         return
     if _is_empty(reply):
         # An empty assistant turn is not re-sent: several providers refuse one.
@@ -83,11 +81,11 @@ def _answer_without_submission(messages: list[Message], reply: Reply, session: S
     messages.append(Message("user", NO_SUBMISSION.format(tool=session.submit_tool.name)))
 
 
-def _answer_invalid_submission(messages: list[Message], reply: Reply, submitted: ToolCall, feedback: str) -> None:
-    """Answer every call of the reply, as providers require: the submitted one with the feedback."""
+def _answer_calls(messages: list[Message], reply: Reply, submit_tool: str, feedback: str = "") -> None:
+    """Answer every call of the reply, as providers require: a submission with the feedback."""
     messages.append(Message("assistant", reply.content, reply.tool_calls))
     for call in reply.tool_calls:
-        text = feedback if call.name == submitted.name else WRONG_TOOL.format(tool=submitted.name)
+        text = feedback if call.name == submit_tool else WRONG_TOOL.format(tool=submit_tool)
         messages.append(Message("tool", text, tool_call_id=call.id))
 
 

@@ -64,3 +64,4 @@ from ktdeval.harness.tools import (
     json_tool as json_tool,
     tool as tool,
 )
+from ktdeval.harness.written_calls import split_thought as split_thought

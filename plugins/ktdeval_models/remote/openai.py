@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
@@ -13,7 +12,7 @@ from typing import Any
 from ktdeval.calls import bad_response
 from ktdeval.errors import ConfigError, ModelError
 from ktdeval.fields import near_matches
-from ktdeval.harness import CallParams, FinishReason, Message, Model, ModelRequest, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness import CallParams, FinishReason, Message, Model, ModelRequest, Reply, ToolCall, ToolSpec, Usage, split_thought
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval_models.remote import base
 from ktdeval_models.remote.base import RemoteAdapter, count, earlier_calls, finish_of, part, sent_arguments, sent_name, text_of
@@ -27,8 +26,6 @@ _FINISH: Mapping[Any, FinishReason] = _WORDS["finish"]
 _FINISH_FAILURES, _NOT_TO_ADD = base.by_word(_WORDS["failures"]), base.by_word(_WORDS["not_to_add"])
 _PRESET_SETTINGS = ("thinks", "takes_seed", "takes_effort", "budget_field", "think_on", "think_off", "empty_thought")
 _SCHEMA_PROMPT = "Reply with one JSON object and nothing else. It must follow this JSON Schema:"
-# A closing tag alone (its template opened the thought in the prompt) counts only at the end of a line: no JSON has one there.
-_THOUGHT = re.compile(r"\s*<think>(.*?)(?:</think>\s*|\Z)|(.*?)</think>[ \t]*(?:\n\s*|\Z)", re.DOTALL)
 
 
 def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
@@ -223,8 +220,8 @@ class ChatModel(OpenAIAdapter):
         # The reasoning channel, under the servers' names for it; else the thought that a server left in the content.
         channels = (text_of(message.get(name)) for name in ("reasoning_content", "reasoning", "reasoning_details"))
         reasoning = next(filter(None, channels), "")
-        if not reasoning and "think>" in content and (thought := _THOUGHT.match(content)):
-            reasoning, content = (thought[1] or thought[2] or "").strip(), content[thought.end() :]
+        if not reasoning:
+            reasoning, content = split_thought(content)
         return Reply(
             content=refusal or content,
             tool_calls=calls,

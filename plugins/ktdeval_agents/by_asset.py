@@ -28,6 +28,7 @@ from ktdeval.harness import (
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_untrusted
 from ktdeval.keyless import buyable, is_affordable
 from ktdeval.masking import Payload, table
+from ktdeval.trading import Provenance
 from ktdeval.typed import Value, from_plain, to_plain
 from ktdeval_agents.sight import Sight, first_number
 from ktdeval_agents.team import wordings
@@ -65,25 +66,27 @@ class ByAssetAgent:
                 f"the agent by_asset asks about the assets that a prompt shows, and this one shows none (step {observation.step}): "
                 "choose a task such as blinded_fixed_candidate, deepfund_berkshire or ama_tsla"
             )
-        answers = []
+        answers, invalid = list[_Answer](), 0
         for asset in priced:
-            answer = self._ask(asset, sight, state, session)
+            answer, retries = self._ask(asset, sight, state, session)
             if answer is None:
                 return Decision((), "fallback", memory=memory)
             answers.append(answer)
+            invalid += retries
         submission = _submit(sight, state, answers, session)
         if submission.action is None:
             return Decision((), "fallback", memory=memory)
-        return Decision(submission.action, "model", submission.overall_reason, submission.stock_ids, memory)
+        provenance: Provenance = "model_after_retry" if invalid else "model"
+        return Decision(submission.action, provenance, submission.overall_reason, submission.stock_ids, memory)
 
-    def _ask(self, asset: str, sight: Sight, state: Mapping[str, Any], session: StepSession) -> _Answer | None:
-        """Return the answer on an asset; None if no attempt was valid."""
+    def _ask(self, asset: str, sight: Sight, state: Mapping[str, Any], session: StepSession) -> tuple[_Answer | None, int]:
+        """Return the answer on an asset, None if no attempt was valid, and the number of invalid ones before it."""
         words = wordings()
         shortest = int(first_number(as_object(state.get("constraints")), ("min_reason_chars",)) or 0)
         tool = ToolSpec(session.submit_tool.name, words["by_asset_tool"], _schema(shortest))
         prompt = json.dumps(_narrowed(asset, sight, state), ensure_ascii=False, separators=(",", ":"))
         messages = [Message("system", words["by_asset"]), Message("user", f"```json\n{prompt}\n```")]
-        for _ in range(session.submission_attempts):
+        for attempt in range(session.submission_attempts):
             reply = session.ask(ModelRequest(tuple(messages), (tool,), tool.name, role="asset"))
             submissions = [call.arguments for call in reply.tool_calls if call.name == tool.name]
             try:
@@ -92,10 +95,10 @@ class ByAssetAgent:
             except (ValueError, StoreError):
                 answer = None
             if answer is not None and answer.stock_id == asset and len(answer.reason) >= shortest:
-                return answer
+                return answer, attempt
             session.count_failure("schema" if submissions else "no_submission")
             messages.append(Message("user", words["by_asset_again"].format(asset=asset)))
-        return None
+        return None, session.submission_attempts
 
 
 def _narrowed(asset: str, sight: Sight, state: Mapping[str, Any]) -> dict[str, Payload]:

@@ -11,7 +11,7 @@ from ktdeval.errors import ConfigError
 from ktdeval.fields import near_matches
 from ktdeval.harness import Decision, Observation, StepSession, json_object, label_key
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.trading import DECIDED
+from ktdeval.trading import DECIDED, Provenance
 from ktdeval.typed import from_plain
 from ktdeval_agents import TEAMS, VoteParams
 from ktdeval_agents.team import RoleSession, make_team
@@ -33,7 +33,7 @@ class VoteAgent:
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError: a voter's model call failed; StoreError: `memory` is not this agent's."""
         memories = [None] * len(self._voters) if memory is None else from_plain(memory, list[Any], "memory of the agent vote")
-        kept, ballots = [*memories], []
+        kept, ballots, provenances = [*memories], list[Mapping[str, Any]](), set[Provenance]()
         for index, ((name, voter), held) in enumerate(zip(self._voters, memories, strict=True)):
 
             def keep(value: JsonValue, index: int = index) -> None:
@@ -45,10 +45,12 @@ class VoteAgent:
             memories[index] = decision.memory
             if decision.provenance in DECIDED:
                 ballots.append(json_object(role_session.submitted))
+                provenances.add(decision.provenance)
         submission = session.parse_submission(dumps_canonical(elected(ballots, len(self._voters)))) if ballots else None
         if submission is None or submission.action is None:
             return Decision((), "fallback", memory=memories)
-        return Decision(submission.action, "model", submission.overall_reason, submission.stock_ids, memories)
+        provenance: Provenance = "model" if provenances == {"model"} else "model_after_retry"
+        return Decision(submission.action, provenance, submission.overall_reason, submission.stock_ids, memories)
 
 
 def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:

@@ -113,7 +113,7 @@ def test_where_decisions_are_asked_for_they_are_submitted_one_for_each_candidate
 def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(wrong: Any, kind: str) -> None:
     wrong = wrong if isinstance(wrong, str) else answer("A", "BUY", **wrong)
     made, session = decided(lambda asset, attempt: wrong if asset == "A" and attempt == 1 else answer(asset, "HOLD"))
-    assert (made.provenance, session.failures) == ("model", [kind])
+    assert (made.provenance, session.failures) == ("model_after_retry", [kind])
     made, session = decided(lambda asset, _: wrong if asset == "A" else answer(asset, "BUY"))
     assert (made.action, made.provenance, session.failures, session.asked) == ((), "fallback", [kind, kind], ["A", "A"])
 

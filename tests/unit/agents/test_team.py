@@ -449,6 +449,11 @@ def test_voters_decide_by_themselves_and_remember_their_own_ballots() -> None:
     assert (first.provenance, first.action[0].side) == ("model", "BUY")
     assert [[entry["asset"] for entry in held["entries"]] for held in first.memory] == [["asset_1"], ["asset_1"]]  # type: ignore[union-attr,index,call-overload]
 
+    slow, words = Session(), iter([Reply("I wait.")])
+    asked = slow.ask
+    slow.ask = lambda request: (next(words, None) if request.tool_choice else None) or asked(request)  # type: ignore[method-assign]
+    assert agent.decide(observation(), slow, None).provenance == "model_after_retry"  # type: ignore[arg-type]
+
     failed = Session({"voter 2 (deepfund): risk_control": None})
     with pytest.raises(ModelError):
         agent.decide(observation(1), failed, json.loads(json.dumps(first.memory)))  # type: ignore[arg-type]

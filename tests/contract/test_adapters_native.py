@@ -385,7 +385,8 @@ def test_usage_counts_the_whole_prompt_and_thoughts_as_output_and_names_the_cach
     usage = {"promptTokenCount": 4000, "cachedContentTokenCount": 3000, "candidatesTokenCount": 50, "thoughtsTokenCount": 20}
     assert decoded(response(usageMetadata=usage)).usage == Usage(4000, 70, 20, 3000, 0)
     # A reply that does not say is paid for all the same; it is not thrown away.
-    assert decoded(message(usage=None)).usage == decoded(response(usageMetadata=None)).usage == Usage()
+    for usage in (None, {"input_tokens": 10}, {"output_tokens": 50}, {"candidatesTokenCount": 50}):
+        assert decoded(message(usage=usage)).usage == decoded(response(usageMetadata=usage)).usage == Usage()
 
 
 def test_a_blocked_prompt_and_a_candidate_without_content_are_outcomes() -> None:

@@ -313,8 +313,8 @@ def closed_schema(schema: Any) -> Any:
 def _usage(usage: Any) -> Usage:
     read, write = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
     counts = Usage(
-        input_tokens=count(usage, "input_tokens") + read + write,  # the API counts the three separately
-        output_tokens=count(usage, "output_tokens"),
+        input_tokens=count(usage, "input_tokens", missing=base.NO_COUNT) + read + write,  # the API counts the three separately
+        output_tokens=count(usage, "output_tokens", missing=base.NO_COUNT),
         reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
         cache_read_tokens=read,
         cache_write_tokens=write,

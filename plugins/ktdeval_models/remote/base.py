@@ -28,7 +28,7 @@ PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"  # dated price
 KEYRING_SERVICE = "ktdeval"  # under which a key is stored in the system's keyring; the user name is the variable's name
 # Raised by code that reads a reply of an unforeseen shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
-_NO_COUNT = -10 * MAX_TOKEN_COUNT  # stands for what is no count of tokens: a sum with it stays below 0
+NO_COUNT = -10 * MAX_TOKEN_COUNT  # stands for what is no count of tokens: a sum with it stays below 0
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -263,22 +263,22 @@ def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason
     return "tool_calls" if calls and finish == "stop" else finish
 
 
-def count(usage: Any, *path: str) -> int:
-    """Return a count of tokens, 0 if it is missing, and `_NO_COUNT` if it is something else."""
+def count(usage: Any, *path: str, missing: int = 0) -> int:
+    """Return a count of tokens, `missing` where there is none, and `NO_COUNT` if it is something else."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
     if usage is None:
-        return 0
-    return usage if type(usage) is int and 0 <= usage <= MAX_TOKEN_COUNT else _NO_COUNT
+        return missing
+    return usage if type(usage) is int and 0 <= usage <= MAX_TOKEN_COUNT else NO_COUNT
 
 
 def whole_usage(total: int, usage: Usage) -> Usage:
     """Make counts consistent: a part is never more than its whole, and the output includes the reasoning. Where one of them is no
-    count, nothing is known: the others would look like all.
+    count, or the prompt has no tokens, nothing is known: the others would look like all.
 
     `total`: of input and output, by the provider; 0 if it gives none. Some leave reasoning out of the output, but not of the total.
     """
-    if min(total, *usage.to_json().values()) < 0:
+    if min(total, *usage.to_json().values()) < 0 or usage.input_tokens == 0:
         return Usage()
     read, output = min(usage.cache_read_tokens, usage.input_tokens), max(usage.output_tokens, total - usage.input_tokens)
     write = min(usage.cache_write_tokens, usage.input_tokens - read)

@@ -94,7 +94,9 @@ def _usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) ->
     into, out = whole
     read = count(usage, f"{into}_details", "cached_tokens") or next(filter(None, (count(usage, name) for name in elsewhere)), 0)
     reasoning, write = count(usage, f"{out}_details", "reasoning_tokens"), count(usage, f"{into}_details", "cache_write_tokens")
-    return base.whole_usage(count(usage, "total_tokens"), Usage(count(usage, into), count(usage, out), reasoning, read, write))
+    total = count(usage, "total_tokens")
+    output = count(usage, out, missing=0 if total else base.NO_COUNT)
+    return base.whole_usage(total, Usage(count(usage, into), output, reasoning, read, write))
 
 
 # --- Chat Completions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ktdeval.calls.database import Connection, primary_code
-from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, DamagedError, ReplyRow, unpack
+from ktdeval.calls.record import REPLY_COLUMNS, DamagedError, ReplyRow, unpack
 from ktdeval.jsonio import Closing
 
 _AT_ONCE = 500  # rows in memory, and removed in one transaction: runs that use the cache wait no longer than for these
@@ -88,13 +87,6 @@ class CacheAdmin(Closing):
         """Return the content by provider and model."""
         with self._file.explained():
             return [ModelUse(*row) for row in self._file.rows(_MODELS)]
-
-    def entries(self) -> Iterator[CacheEntry]:
-        """Yield the replies in the order in which they were kept, without those that are damaged."""
-        with self._file.explained():
-            for row in self._rows():
-                with contextlib.suppress(DamagedError):
-                    yield unpack(row)
 
     def verify(self) -> Checked:
         """Check the file and every reply in it. Raises StoreError: the file can't be read for another reason than damage."""

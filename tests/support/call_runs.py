@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.calls.cache_admin import CacheAdmin
 from ktdeval.calls.call_log import LOG_FILE, read_calls
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry, CallRecord
@@ -33,8 +32,7 @@ class Run:
 
     def kept(self, path: Path | None = None) -> set[str]:
         """Contents of all replies of the run's own; or of another file."""
-        with CacheAdmin(path or self.folder / LOG_FILE) as file:
-            return {entry.reply.content for entry in file.entries()}
+        return {entry.reply.content for entry in entries_in(path or self.folder / LOG_FILE)}
 
     def shared(self) -> set[str]:
         return self.kept(self.cache_path)
@@ -60,10 +58,15 @@ def cached(cache: CallDatabase, key: str) -> Reply | None:
     return None if entry is None else entry.reply
 
 
+def entries_in(path: Path) -> list[CacheEntry]:
+    """All sound replies of a file, by key."""
+    with CallDatabase(path) as file:
+        return [entry for key in sorted(file.keys()) if (entry := file.entry(key)) is not None]
+
+
 def keys_in(path: Path) -> set[str]:
     """Keys of all replies of a cache."""
-    with CacheAdmin(path) as cache_admin:
-        return {entry.key for entry in cache_admin.entries()}
+    return {entry.key for entry in entries_in(path)}
 
 
 def python(program: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:

@@ -7,6 +7,7 @@ import os.path
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -251,7 +252,7 @@ def _short(value: object) -> str:
 
 
 def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
-    """Yield the hash of the task's config, windows and ids of episodes that do not follow from the card's own fields."""
+    """Yield the hash of the task's config, windows, seeds and ids of episodes that do not follow from the card's own fields."""
     if content_hash(card.task.config) != card.task.hash:
         yield ("task", "hash"), "is not the hash of the task's config"
     yield from task_problems(card.task, card.windows, card.task.config)
@@ -259,6 +260,8 @@ def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
     if (card.snapshot is None) == bool(windows):
         yield ("windows",), "stand without a market" if windows else "are missing"
         return
+    if len(windows) < len(card.windows):
+        yield ("windows",), "one stands twice"
     windows = windows or {None: None}
     task, market = card.task, None if card.snapshot is None else card.snapshot.id
     spec_of = partial(EpisodeSpec, task.name, task.version, task.hash, market, task.mask, task.mode)
@@ -276,3 +279,17 @@ def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
             if episode.id in seen:
                 yield (field, index, "id"), "stands twice"
             seen.add(episode.id)
+    yield from _plan_problems(card, windows)
+
+
+def _plan_problems(card: TradingCard | ScoringCard, windows: Iterable[str | None]) -> Iterator[Problem]:
+    """Yield where the episodes are not a run's plan, each window with each of seeds that follow each other: some were left out."""
+    if card.seeds != list(range(card.seeds[0], card.seeds[0] + len(card.seeds))):
+        yield ("seeds",), "do not follow each other, as those of a run do"
+    planned = {(episode.window, episode.seed): None for episode in (*card.episodes, *card.missing_episodes)}
+    lacking = (cell for cell in product(windows, card.seeds) if cell not in planned)
+    seeds = set(card.seeds)
+    surplus = (cell for cell in planned if cell[1] not in seeds)
+    for cells, problem in ((lacking, "is neither finished nor missing"), (surplus, "is not one of the seeds")):
+        for window, seed in cells:
+            yield ("seeds",), f"seed {seed}{'' if window is None else f' of window {window}'} {problem}"

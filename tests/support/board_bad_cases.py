@@ -253,9 +253,9 @@ def certificate_of_nothing(board: BadBoard) -> None:
 
 REAL, FALSE = rules(market="real"), setting("snapshot", "synthetic", to=False)
 forged("cherry_picked_seeds", "seeds", only_seed)
-forged("cherry_picked_seeds_with_all_of_them_named", "episodes", lambda card: keep(card, lambda episode: episode["seed"] == 0))
+forged("cherry_picked_seeds_with_all_of_them_named", "card", lambda card: keep(card, lambda episode: episode["seed"] == 0))
 forged("missing_window", "windows", only_window)
-forged("one_window_left_out", "episodes", lambda card: keep(card, lambda e: (e["window"], e["seed"]) != ("W2", 1)))
+forged("one_window_left_out", "card", lambda card: keep(card, lambda e: (e["window"], e["seed"]) != ("W2", 1)))
 forged("seed_written_as_a_fraction", "card", doubled_seed, renew=False)
 forged("other_seeds", "seeds", lambda c: [c.update(seeds=[2, 3]), *(e.update(seed=e["seed"] + 2) for e in c["episodes"])])
 forged("other_task", "task", of_task(name="bright_open_research"))
@@ -298,7 +298,7 @@ def into_another_models_folder(board: BadBoard) -> None:
 
 forged("model_name_of_a_thousand_signs", "name", setting("model", "name", to="m" * 1000))
 forged("task_name_that_climbs", "task", of_task(name="../../.github/workflows"))
-forged("window_twice", "episodes", lambda card: card["windows"].append({**card["windows"][0], "days": 1}))
+forged("window_twice", "card", lambda card: card["windows"].append({**card["windows"][0], "days": 1}))
 PASSWD = setting("artefacts", "../../../etc/passwd", to="0" * 64)
 bad("artefact_that_climbs", "records", "list", forge(PASSWD, renew=False))
 full("card_in_another_models_folder", "path", "card", into_another_models_folder)

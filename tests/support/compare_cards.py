@@ -47,10 +47,18 @@ def make_card(
     template, reference = card["episodes"][0], next(iter(card["reference"]["benchmark_buy_and_hold"].values()))
     card["reference"]["benchmark_buy_and_hold"] = dict.fromkeys(names, reference)
     card["episodes"] = [_episode(template, card, windows, cell, value) for cell, value in figures.items()]
+    lacking = [(name, seed) for name in names for seed in card["seeds"] if (name, seed) not in figures]
+    card["missing_episodes"] = [_missing(card, windows, cell) for cell in lacking]
     card["artefacts"] = {}
     card |= card_cases.derived_fields(card)
     validate_card(card)
     return card
+
+
+def _missing(card: Any, windows: Any, cell: tuple[str, int]) -> dict[str, Any]:
+    window, seed = cell
+    identity = card_cases.spec_of(card, Window(window, *windows[window]), seed).id
+    return {"id": identity, "window": window, "seed": seed, "error": "not run to its end"}
 
 
 def _episode(template: Any, card: Any, windows: Any, cell: tuple[str, int], value: float | None) -> dict[str, Any]:

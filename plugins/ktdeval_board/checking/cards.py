@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import product
 
-from ktdeval.cards import Finished, MissingEpisode, TradingCard
+from ktdeval.cards import TradingCard
 from ktdeval.harness import CallParams
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.documents import RecordFile, Records, Submission
@@ -21,7 +19,6 @@ from ktdeval_board.rules import Division, Rules
 _NAME = re.compile(r"[A-Za-z0-9](?:[!-;=?-~ ]{0,98}[!-;=?-~])?", re.ASCII)
 _METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _MOST_METRICS = 200
-_MOST_SHOWN = 10
 _CALL_FIELDS = {field.name for field in dataclasses.fields(CallParams)}
 _PLACEBO, _SYNTHETIC = "placebo", "synthetic"
 
@@ -142,24 +139,6 @@ def _seeds(inputs: CardInputs) -> Iterator[str]:
         yield inputs.facets["seeds"]
 
 
-def _planned(card: Card) -> list[Finished | MissingEpisode]:
-    return [*card.episodes, *card.missing_episodes]
-
-
-@rule("episodes", Stage.CARD)
-def _episodes(inputs: CardInputs) -> Iterator[str]:
-    card = inputs.card
-    names: list[str | None] = [window.name for window in card.windows] or [None]
-    planned = [(entry.window, entry.seed) for entry in _planned(card)]
-    wanted = len(names) * len(card.seeds)
-    if len(planned) != wanted:  # compared first: the product of what a stranger wrote may fill the memory
-        yield f"has {len(planned):,} episodes; {len(names):,} windows and {len(card.seeds):,} seeds give {wanted:,}"
-        return
-    lacking: Counter[tuple[object, object]] = Counter(product(names, card.seeds))
-    for window, seed in sorted(lacking - Counter(planned))[:_MOST_SHOWN]:
-        yield f"that of window {window}, seed {seed} is missing, another stands twice"
-
-
 @rule("limit", Stage.CARD)
 def _limit(inputs: CardInputs) -> Iterator[str]:
     if inputs.card.limit is not None:
@@ -228,7 +207,8 @@ def _reference(inputs: CardInputs) -> Iterator[str]:
 
 @rule("size", Stage.CARD)
 def _size(inputs: CardInputs) -> Iterator[str]:
-    planned, most = len(_planned(inputs.card)), inputs.rules.limits.episodes
+    card, most = inputs.card, inputs.rules.limits.episodes
+    planned = len(card.episodes) + len(card.missing_episodes)
     if planned > most:
         yield f"has {planned:,} episodes; at most {most:,} are taken"
 

@@ -53,6 +53,8 @@ def test_no_derived_number_can_be_changed_unnoticed(made: dict[str, Any], whole:
 def test_what_no_single_line_shows_is_refused_too() -> None:
     with pytest.raises(CardError, match=r"card: episodes\[0\]\.steps: expected `int`, got `float`"):
         validate_card(with_value(CARD, ("episodes", 0, "steps"), 5.0))
+    with pytest.raises(CardError, match="windows: one stands twice"):
+        validate_card(with_value(CARD, ("windows",), CARD["windows"] * 2))
     with pytest.raises(CardError, match="steps: the limit is 3"):
         validate_card(with_value(scoring_card((0, 1), {1}, limit=3), ("missing_episodes", 0, "steps"), 4))
 

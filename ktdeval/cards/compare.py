@@ -98,7 +98,7 @@ def card_difference(recorded: Mapping[str, JsonValue], recomputed: Mapping[str, 
     """
     kept = {name: recorded[name] for name in UNVERIFIED & recorded.keys()}
     others = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
-    return _difference(recorded, {**others, **kept}, text, _is_close)
+    return _difference(recorded, {**others, **kept}, text, is_close)
 
 
 def value_difference(recorded: object, recomputed: object) -> str | None:
@@ -125,7 +125,7 @@ def steps_difference(recorded: Sequence[StepRecord], recomputed: Sequence[StepRe
 
 
 def _first_path(
-    left: object, right: object, path: tuple[str | int, ...], is_same: _Same | None = None
+    left: object, right: object, path: tuple[str | int, ...] = (), is_same: _Same | None = None
 ) -> tuple[JsonPath, str] | None:
     """Return the path of the first difference, and `recorded …, recomputed …`."""
     if not path and _is_equal_json(left, right):
@@ -161,7 +161,8 @@ def _is_same(left: object, right: object) -> bool:
     return json.dumps(left) == json.dumps(right)
 
 
-def _is_close(left: object, right: object) -> bool:
+def is_close(left: object, right: object) -> bool:
+    """Whether two values are the same JSON but for the last bits of a figure, as of two versions of SciPy."""
     if isinstance(left, float) and isinstance(right, float):
         return math.isclose(left, right, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
     return _is_same(left, right)

@@ -28,12 +28,7 @@ _UNITS = {"ratio": "", "index": "", "probability": "", "score": "", "count": ""}
 _DECIMALS = {"ratio": 3, "per year": 2}
 
 
-def claims(card: TradingCard) -> tuple[str, str]:
-    """Return the card's sentences on memory and on skill."""
-    return _memory(card), _parts(card)
-
-
-def _memory(card: TradingCard) -> str:
+def memory_claim(card: TradingCard) -> str:
     """Return the sentence on memory: what was hidden, and how well."""
     words = {"blinded": "codes and days", "stock_blind": "codes, but not days,", "date_blind": "days, but not codes,"}
     hidden = words.get(card.task.mask)
@@ -43,7 +38,7 @@ def _memory(card: TradingCard) -> str:
     return f"Memory: {hidden} were hidden from the model; {certified}."
 
 
-def _parts(card: TradingCard) -> str:
+def return_claim(card: TradingCard) -> str:
     """Return the sentence on skill: the return of one episode, parts that add to it, and the benchmark's return over its days."""
     defined = [one for one in card.pooled if "total_return" in one.metrics and one.metrics["total_return"].value is not None]
     if not defined:

@@ -11,13 +11,12 @@ from msgspec.structs import asdict
 from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
 from ktdeval.cards.cutoff import cutoff_words
 from ktdeval.cards.derive import aggregate
-from ktdeval.cards.figures import chosen_columns, claims, is_fraction, number, panel, selection_tables
+from ktdeval.cards.figures import chosen_columns, is_fraction, memory_claim, number, panel, return_claim, selection_tables
 from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, dollars, share_of, tally, word_grid
 
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
-_UNDEFINED_LINE = Line(value=None, n=0, undefined={}, reason="was not asked for")
 
 AnyCard = TradingCard | ScoringCard
 Row = tuple[str, str]
@@ -37,7 +36,8 @@ def trading_report(card: TradingCard, attached: Iterable[Row] = ()) -> Report:
     ]
     facts = [_task_row(card), *_run_rows(card, "step"), ("rules", card.rules), *attached]
     report = _report(card, facts, (*panel(card), _windows(card)), activity, _trading_notes(card))
-    return replace(report, claims=tuple(clean(line) for claim in claims(card) for line in wrap(claim, 80)))
+    sentences = (memory_claim(card), return_claim(card))
+    return replace(report, claims=tuple(clean(line) for sentence in sentences for line in wrap(sentence, 80)))
 
 
 def scoring_report(card: ScoringCard) -> Report:
@@ -202,10 +202,7 @@ def _windows(card: TradingCard) -> Grid:
         if not episodes:
             continue
         held: dict[str, EpisodeMetric] = asdict(card.reference.benchmark_buy_and_hold[window.name].metrics)
-        own = {
-            metric: aggregate(episode.metrics[metric] for episode in episodes) if metric in card.metrics else _UNDEFINED_LINE
-            for metric in held
-        }
+        own = {name: aggregate(one.metrics[name] for one in episodes if name in one.metrics) for name in held}
         ours, theirs = own["total_return"].value, held["total_return"].value
         excess = UNDEFINED if ours is None or theirs is None else number("total_return", "fraction", ours - theirs)
         days, (gain, *risk), (held_gain, *held_risk) = str(episodes[0].steps), _return_and_risk(own), _return_and_risk(held)

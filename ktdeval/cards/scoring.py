@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, SupportsIndex
 from msgspec.structs import asdict, replace
 
 from ktdeval.cards.card import ScoreLine, ScoringCard, ScoringFacts, TargetTaskPart
+from ktdeval.cards.compare import is_close
 from ktdeval.cards.cutoff import cutoff_fields, cutoff_problems
 from ktdeval.cards.derive import add_counts, derive_common, token_cost
 from ktdeval.cards.inputs import EvaluationInputs, Problem, common_fields, decode_strict, ordered_plan, planned_days, price_of
@@ -25,8 +25,6 @@ from ktdeval.stats.metric import range_problem
 from ktdeval.trading.types import DECIDED, PROVENANCES
 
 TARGET_CONFIG = "subject_config"  #: Field of a scoring task's config that holds the config of its target task
-
-_TOLERANCE = 1e-9  #: Relative: quantiles of two versions of SciPy may differ in their last digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,11 +206,5 @@ def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
     if (upper := score.detail.get("upper_95")) is not None:
         follows.append((("detail", "upper_95"), upper, clopper_pearson_upper(successes, n)))
     for path, recorded, expected in follows:
-        if not _is_close(recorded, expected):
+        if not is_close(recorded, expected):
             yield path, f"recorded {recorded}, {successes} successes of {n} give {expected}"
-
-
-def _is_close(recorded: JsonValue, expected: float | None) -> bool:
-    if expected is None or type(recorded) not in (int, float):
-        return recorded is expected
-    return math.isclose(recorded, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)

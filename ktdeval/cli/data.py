@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import click
 
 from ktdeval.cards import count
+from ktdeval.cli.listing import spec_json
 from ktdeval.cli.options import FilePath, config_option, field_option, inherited, json_option, open_plugins
-from ktdeval.cli.table import param_json, params_of, print_json, print_table
+from ktdeval.cli.table import params_of, print_json, print_table
 from ktdeval.errors import UsageError
 from ktdeval.fields import build_params, near_matches, parse_assignments, stored_market
 from ktdeval.jsonio import csv_rows, dumps_pretty
@@ -42,13 +43,7 @@ def data(context: click.Context, as_json: bool, plugin: tuple[str, ...] | None) 
         return
     specs = plugins.specs("data").values()
     if as_json:
-        print_json(
-            [
-                {"name": spec.name, "summary": spec.summary, "plugin": plugins.owner("data", spec.name)}
-                | {"params": [param_json(field) for field in params_of(spec)]}
-                for spec in specs
-            ]
-        )
+        print_json([spec_json(plugins, "data", spec) for spec in specs])
         return
     rows = [(spec.name, f"ktdeval data {_verb(spec)} {spec.name} --help", spec.summary) for spec in specs]
     print_table(("PROVIDER", "OPTIONS", "SUMMARY"), rows)

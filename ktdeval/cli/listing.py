@@ -108,7 +108,7 @@ _SHOWN = {"tasks": _show_task, "metrics": _show_metric, "venues": _show_venue}
 
 
 def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
-    entry = _spec_json(plugins, kind, plugins.spec(kind, name))
+    entry = spec_json(plugins, kind, plugins.spec(kind, name))
     if as_json:
         print_json(entry)
         return
@@ -168,7 +168,7 @@ def _list(kind: str, plugins: Plugins, as_json: bool, header: tuple[str, str, st
         names = plugins.resolve_tasks(patterns) if kind == "tasks" else [plugins.spec(kind, name).name for name in patterns]
         specs = [plugins.spec(kind, name) for name in names]
     if as_json:
-        print_json([_spec_json(plugins, kind, spec) for spec in specs])
+        print_json([spec_json(plugins, kind, spec) for spec in specs])
     else:
         providers = {spec.name for spec in specs if kind == "models" and "/" not in spec.name}
         details = {spec.name: spec.groups if kind == "tasks" else [field.name for field in params_of(spec)] for spec in specs}
@@ -176,7 +176,8 @@ def _list(kind: str, plugins: Plugins, as_json: bool, header: tuple[str, str, st
         print_table(header, [(labels[spec.name], " ".join(details[spec.name]), spec.summary) for spec in specs])
 
 
-def _spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
+def spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
+    """Return what a plugin offers for listings: name, summary, plugin, and its parameters, or of a task its groups and version."""
     value: dict[str, Any] = {"name": spec.name, "summary": spec.summary, "plugin": plugins.owner(kind, spec.name)}
     if kind == "tasks":
         config = spec.extra.get("config", {})

@@ -180,7 +180,7 @@ def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
 
 
 def trading_problems(card: TradingCard) -> Iterator[Problem]:
-    """Yield contradictions in lengths and metrics of a card's episodes."""
+    """Yield contradictions in lengths, metrics and references of a card's episodes."""
     for index, episode in enumerate(card.episodes):
         expected = planned_steps(card, episode.window)
         if episode.steps != expected or sum(asdict(episode.decisions).values()) != expected:
@@ -192,6 +192,8 @@ def trading_problems(card: TradingCard) -> Iterator[Problem]:
         for name, entry in episode.metrics.items():
             if name in card.metrics and (problem := range_problem(entry.value, card.metrics[name].range)):
                 yield ("episodes", index, "metrics", name, "value"), problem
+    if set(card.reference.benchmark_buy_and_hold) != {episode.window for episode in card.episodes}:
+        yield ("reference", "benchmark_buy_and_hold"), "must have each window of a finished episode, and no other"
     yield from cutoff_problems(card, card.limit)
 
 

@@ -283,7 +283,7 @@ bad("certificate_that_nobody_verified", "certificate", "card", ASKED, forge(cert
 bad("certificate_without_its_file", "records", "list", forge(certified()))
 full("certificate_file_of_a_card_without_one", "certificate", "list", certificate_of_nothing)
 bad("metric_of_the_rank_left_out", "metric", "card", division(rank_by="luck"), BadBoard.add)
-forged("benchmark_left_out", "reference", drop_reference)
+forged("benchmark_left_out", "card", drop_reference)
 forged("metric_of_a_free_name", "metric", rename_metric)
 
 # -- names -----------------------------------------------------------------------------------------------------------------

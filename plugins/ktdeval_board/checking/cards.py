@@ -197,14 +197,6 @@ def _metric(inputs: CardInputs) -> Iterator[str]:
         yield f"has {len(figures)} metrics; at most {_MOST_METRICS} are taken"
 
 
-@rule("reference", Stage.CARD)
-def _reference(inputs: CardInputs) -> Iterator[str]:
-    if isinstance(inputs.card, TradingCard):
-        windows, wanted = set(inputs.card.reference.benchmark_buy_and_hold), set(spans_of(inputs.card))
-        if windows != wanted:
-            yield f"reference: has {len(windows)} windows, the card {len(wanted)}; each has a benchmark"
-
-
 @rule("size", Stage.CARD)
 def _size(inputs: CardInputs) -> Iterator[str]:
     card, most = inputs.card, inputs.rules.limits.episodes

@@ -132,7 +132,7 @@ class _Estimator:
         self.protocol = None if remote is None else remote.protocols[0] if requested == "auto" else requested
         config = replace(config, mask_key=config.mask_key or recorded_mask_key(self.path))
         self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
-        manifest = run_manifest(config, self.plan, snapshot, remote, self.price)
+        manifest = run_manifest(config, self.plan, snapshot, remote, self.price, self.path)
         self.difference = "" if recorded is None else recorded.difference(manifest)
         self.folder = None if self.difference else recorded
         self.paid, latencies_s = Spent(), list[float]()

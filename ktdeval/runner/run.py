@@ -88,7 +88,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         else:
             access = RemoteAccess(remote, config, price, claim.path, stop)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
-        folder = RunFolder.create(claim, run_manifest(config, plan, snapshot, remote, price))
+        folder = RunFolder.create(claim, run_manifest(config, plan, snapshot, remote, price, claim.path))
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:
@@ -100,10 +100,14 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
 
 
 def run_manifest(
-    config: RunConfig, plan: Plan, snapshot: MarketSnapshot | None, remote: RemoteModel | None, price: Price | None
+    config: RunConfig, plan: Plan, snapshot: MarketSnapshot | None, remote: RemoteModel | None, price: Price | None, path: Path
 ) -> RunManifest:
-    """Return what a run writes down before its first step."""
-    cutoff = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
+    """Return what a run writes down before its first step; one that was begun in its folder keeps its cutoff unless given one."""
+    if config.knowledge_cutoff is None and (path / MANIFEST).exists():
+        cutoff = RunFolder.load(path).manifest.knowledge_cutoff
+    else:
+        known = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
+        cutoff = None if known is None else known.to_json()
     return RunManifest(
         data=None if snapshot is None else {"data": lasting_data(config.data), "data_args": dict(config.data_args)},
         snapshot=None if snapshot is None else snapshot.id,
@@ -112,7 +116,7 @@ def run_manifest(
         specs=plan.specs,
         price=None if price is None else price.to_json(),
         request_settings=None if remote is None else remote.settings(),
-        knowledge_cutoff=None if cutoff is None else cutoff.to_json(),
+        knowledge_cutoff=cutoff,
     )
 
 

@@ -324,3 +324,10 @@ def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(run
     for line in (verify(run, "--data", tmp_path / "other"), ktdeval("score", run, "--data", tmp_path / "other", cwd=tmp_path)):
         assert re.search("is snapshot .*the run used ", error_line(line))
     assert verify(run, "--data", tmp_path / "nowhere").code == 2
+
+
+def test_a_run_keeps_the_cutoff_that_it_began_with_unless_it_is_given_another(market: Path, tmp_path: Path) -> None:
+    words = ("--model", "builtin/hold", "--tasks", TASK, "--windows", WINDOW, "--limit", 1, "--data", market, "--out", "run")
+    for given, date in (("2024-06", "2024-06"), (None, "2024-06"), ("2023-01", "2023-01"), ("unknown", None), (None, None)):
+        assert ktdeval(*words, *(("--knowledge-cutoff", given) if given else ()), cwd=tmp_path).code == 0
+        assert card_of(tmp_path / "run").get("knowledge_cutoff", {}).get("date") == date

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from errno import EFBIG
 from pathlib import Path
 from typing import Any, Final
 
 from ktdeval.errors import DataError, UsageError, explained
 from ktdeval.fields import user_path
-from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, is_flat, loads_untrusted, open_plain
+from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, file_sha256, is_flat, loads_untrusted, read_plain
 
 HUB: Final = "hf:"
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -69,13 +70,10 @@ def read_samples(source: str, json_columns: Collection[str] = ()) -> SampleRows:
 
 def _line_rows(path: Path) -> Iterator[SampleRow]:
     try:
-        with open_plain(path) as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise DataError(f"{path}: more than {MAX_FILE_BYTES} bytes; split the file")
-        text = data.decode("utf-8")
+        text = read_plain(path, MAX_FILE_BYTES).decode("utf-8")
     except OSError as error:
-        raise DataError(f"{path}: can't read samples: {error.strerror or error}") from error
+        advice = "; split the file" if error.errno == EFBIG else ""
+        raise DataError(f"{path}: can't read samples: {error.strerror or error}{advice}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 at byte {error.start}; save the file as UTF-8") from error
     lines = ((f"{path}:{number}", line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())

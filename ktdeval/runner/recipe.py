@@ -5,7 +5,7 @@ where theirs differs.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,16 +152,15 @@ def _changes(
     """Return by field the keys (days or codes) that both have, and whose checksums differ."""
     changed: dict[str, list[str]] = {}
     for key in (key for key in new if key in old):
-        before, after = dict(_pieces(old_fields, old[key])), dict(_pieces(new_fields, new[key]))
+        before, after = _by_field(old_fields, old[key]), _by_field(new_fields, new[key])
         for field in after:
             if before.get(field) != after[field]:
                 changed.setdefault(field, []).append(key)
     return changed
 
 
-def _pieces(fields: Sequence[str], sums: str) -> Iterator[tuple[str, str]]:
-    for index, field in enumerate(fields):
-        yield field, sums[index * _DIGITS : (index + 1) * _DIGITS]
+def _by_field(fields: Sequence[str], sums: str) -> dict[str, str]:
+    return {field: sums[index * _DIGITS : (index + 1) * _DIGITS] for index, field in enumerate(fields)}
 
 
 def _table(field: str, snapshot: MarketSnapshot) -> str:

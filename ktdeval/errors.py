@@ -104,9 +104,14 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGN
 SHORTEST_SECRET = 8  #: Characters; shorter are words such as "true", and placeholders of local servers, that any text holds
 
 
+def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the secret-looking variables of an environment, the longest value first: it may hold a shorter one."""
+    found = [each for each in environment.items() if len(each[1]) >= SHORTEST_SECRET and _SECRET_NAME.search(each[0])]
+    return dict(sorted(found, key=lambda each: (-len(each[1]), each[0])))
+
+
 def redact_secrets(text: str, environment: Mapping[str, str]) -> str:
     """Return `text` with the value of every secret-looking environment variable replaced by its name."""
-    for name, value in environment.items():
-        if len(value) >= SHORTEST_SECRET and _SECRET_NAME.search(name):
-            text = text.replace(value, f"[{name}]")
+    for name, value in secrets_of(environment).items():
+        text = text.replace(value, f"[{name}]")
     return text

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 
 from ktdeval.cards import validate_card
 from ktdeval.contracts import EpisodeSpec
-from ktdeval.errors import KtdevalError, StoreError
+from ktdeval.errors import KtdevalError, StoreError, secrets_of
 from ktdeval.jsonio import JsonValue, dumps_pretty, file_sha256, loads_strict, read_plain, write_atomic
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, load_table, pack_lines, redact_secrets, rescore, verify_card
+from ktdeval.runner import RunFolder, load_table, pack_lines, rescore, verify_card
 from ktdeval.typed import Value, to_plain
 from ktdeval.yamlio import load_yaml
 from ktdeval_board.documents import RecordFile
@@ -223,16 +223,15 @@ class Leak(Value, frozen=True, kw_only=False):
 class Redactor:
     """Finds and replaces what must not be published. Equal texts give equal texts, so that a record and its copies stay equal.
 
-    `environment`: its secret-looking variables are looked for by their values (`redact_secrets` says which these are). `home`: home
+    `environment`: its secret-looking variables are looked for by their values (`secrets_of` says which these are). `home`: home
     folder of the user; looked for where it is none of the usual ones.
     """
 
     def __init__(self, environment: Mapping[str, str], home: str = "") -> None:
         self._values: list[tuple[str, str, str]] = []
-        for name, value in sorted(environment.items(), key=lambda item: (-len(item[1]), item[0])):
-            if redact_secrets(value, {name: value}) != value:
-                forms = dict.fromkeys((value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]))
-                self._values += [(form, f"the value of ${name}", REDACTED) for form in forms]
+        for name, value in secrets_of(environment).items():
+            forms = dict.fromkeys((value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]))
+            self._values += [(form, f"the value of ${name}", REDACTED) for form in forms]
         if home.count("/") > 1 or "\\" in home:  # `/root` and `/` say nothing of anybody
             self._values.append((home, "a home folder", HOME))
         self._seen: dict[str, tuple[str, tuple[str, ...]]] = {}

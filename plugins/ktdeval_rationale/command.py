@@ -11,8 +11,8 @@ import click
 
 from ktdeval.cards import clean
 from ktdeval.cli import FilePath, grid_lines, open_plugins, plugin_option
+from ktdeval.errors import redact_secrets, secrets_of
 from ktdeval.jsonio import JsonValue, dumps_pretty
-from ktdeval.runner import redact_secrets
 from ktdeval_rationale.linter import LEAK_CATEGORIES, WORDS
 from ktdeval_rationale.rates import Row
 from ktdeval_rationale.report import Options, make_report
@@ -53,8 +53,7 @@ def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
         encoder = choose_encoder(model)
         similarity = encoder if isinstance(encoder, str) else SimilarityLinter(encoder)
     # Secret variables are selected once, so that texts are not compared with all variables.
-    secrets = {name: value for name, value in os.environ.items() if redact_secrets(value, {name: value}) != value}
-    redact = partial(redact_secrets, environment=secrets) if secrets else str
+    redact = partial(redact_secrets, environment=secrets_of(os.environ))
     report = make_report(runs, plugins, Options(examples, data, redact, similarity))
     click.echo(dumps_pretty(report) if as_json else "\n".join(_report_lines(report)), nl=not as_json)
 

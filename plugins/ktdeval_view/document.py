@@ -16,8 +16,8 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from ktdeval.cards import clean
+from ktdeval.errors import redact_secrets, secrets_of
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.runner import redact_secrets
 
 _ASSETS = files("ktdeval_view").joinpath("assets")
 _CHUNK_BYTES = 192 * 1024
@@ -56,11 +56,11 @@ class Redactor:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         # Asked once, so that hundreds of thousands of texts are not each compared with the name of every variable.
-        self._secrets = {name: value for name, value in environment.items() if redact_secrets(value, {name: value}) != value}
+        self._secrets = secrets_of(environment)
 
     def text(self, text: str) -> str:
         """A text without them."""
-        return redact_secrets(text, self._secrets) if self._secrets else text
+        return redact_secrets(text, self._secrets)
 
     def value(self, value: JsonValue) -> JsonValue:
         """A JSON value without them, in keys as well."""

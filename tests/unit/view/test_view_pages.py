@@ -188,6 +188,8 @@ def test_no_secret_is_in_any_page_nor_in_keys_and_lists(desk: Path) -> None:
     assert redact({"hush-hush-hush": ["a hush-hush-hush b", 1, None, {"x": "/usr/bin:/bin yes"}]}) == {
         "[MY_TOKEN]": ["a [MY_TOKEN] b", 1, None, {"x": "/usr/bin:/bin yes"}]
     }
+    # One that another begins with leaves nothing of it.
+    assert Redactor({"A_KEY": "hush-hush", "B_KEY": "hush-hush-hush"}).text("a hush-hush-hush, hush-hush") == "a [B_KEY], [A_KEY]"
 
 
 # -- episodes that are not whole

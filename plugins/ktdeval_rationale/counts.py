@@ -108,6 +108,7 @@ class Example:
     """A mention with its context."""
 
     mention: Mention
+    where: str  #: episode, step and kind of text
     context: tuple[str, str]
     decided_on: str  #: ISO day of the decision
     was_sent: bool  #: whether the model had been sent its characters in that step
@@ -178,7 +179,7 @@ class Counter:
             order = "" if text.order is None else f" of order {text.order}"
             where = f"{counts.spec.label} step {step.step}, {text.source}{order}"
             context = _around(text.text, *mention.span)
-            kept.append(Example(mention._replace(where=where), context, step.decided_on, was_sent))
+            kept.append(Example(mention, where, context, step.decided_on, was_sent))
 
 
 def _add(counts: dict[str, int], categories: set[str]) -> None:

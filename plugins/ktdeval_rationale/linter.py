@@ -59,7 +59,6 @@ class Mention(NamedTuple):
     category: Category  #: one of `LEAK_CATEGORIES`
     span: tuple[int, int]  #: first character, and one past the last, in the text as given
     text: str  #: the characters of the span
-    where: str = ""  #: the caller's name of the text
 
 
 class _Hit(NamedTuple):
@@ -81,7 +80,7 @@ class RationaleLinter:
         self._industries = frozenset(_letters(industry) for industry in market.industries) - {""}
         self._lexicon = lexicon or shipped_lexicon()
 
-    def find(self, text: str, where: str = "") -> list[Mention]:
+    def find(self, text: str) -> list[Mention]:
         """Return all mentions in a text, in order. Identities don't overlap each other; a phrase may be next to or around one."""
         folded, offsets = normalise_with_places(text)
         plain = [(start, end) for _, start, end in self._lexicon.find(folded, is_plain=True)]
@@ -93,7 +92,7 @@ class RationaleLinter:
         mentions = []
         for category, start, end in sorted([*identities, *phrases], key=lambda hit: (hit.start, hit.end)):
             span = (offsets[start], offsets[end])
-            mentions.append(Mention(category, span, text[span[0] : span[1]], where))
+            mentions.append(Mention(category, span, text[span[0] : span[1]]))
         return mentions
 
     def _identities(self, folded: str) -> Iterator[_Hit]:

@@ -93,7 +93,7 @@ class _Reading:
         self, spec: EpisodeSpec, steps: Sequence[StepTexts], similarity: SimilarityLinter, linter: RationaleLinter
     ) -> None:
         """Run the second stage over an episode; count also its steps without a mention in the first stage."""
-        resemblances = similarity.find_all([(text.text, str(step.step)) for step in steps for text in step.texts])
+        resemblances = similarity.find([(text.text, str(step.step)) for step in steps for text in step.texts])
         resembling = {int(resemblance.where) for resemblance in resemblances}
         plain = {step.step for step in steps if not any(linter.find(text.text) for text in step.texts)}
         self.resembling[spec.id] = [len(resembling), len(resembling & plain)]
@@ -152,5 +152,5 @@ def _examples(mask: str, counts: Sequence[EpisodeCounts], most: int) -> Iterator
             seen.setdefault(example.mention.text, example)
         for text, example in list(seen.items())[:most]:
             (before, after), span = example.context, list(example.mention.span)
-            origin = {"where": example.mention.where, "decided_on": example.decided_on, "was_sent": example.was_sent}
+            origin = {"where": example.where, "decided_on": example.decided_on, "was_sent": example.was_sent}
             yield {"mask": mask, "category": category, "text": text, "span": span, "before": before, "after": after, **origin}

@@ -110,7 +110,6 @@ class Resemblance(NamedTuple):
     """A sentence that resembles a planted leak."""
 
     category: str  #: kind of the nearest planted sentence
-    span: tuple[int, int]  #: first character of the sentence, and one past the last
     text: str
     where: str  #: the caller's name of the text
     anchor: str  #: the nearest planted sentence
@@ -141,25 +140,20 @@ class SimilarityLinter:
         """Name of the encoder in reports."""
         return self._encoder.name
 
-    def find(self, text: str, where: str = "") -> list[Resemblance]:
-        """Return the sentences of a text that resemble a leak, in order."""
-        return self.find_all([(text, where)])
-
-    def find_all(self, texts: Sequence[tuple[str, str]]) -> list[Resemblance]:
+    def find(self, texts: Sequence[tuple[str, str]]) -> list[Resemblance]:
         """Return the sentences of (text, where) pairs that resemble a leak, in order; embedded in batches, which is faster."""
-        spans = [(number, start, end) for number, (text, _) in enumerate(texts) for start, end in sentences_of(text)]
+        sentences = [(text[start:end], where) for text, where in texts for start, end in sentences_of(text)]
         # Models repeat sentences, and embedding takes most of the time.
-        distinct = list(dict.fromkeys(texts[number][0][start:end] for number, start, end in spans))
+        distinct = list(dict.fromkeys(sentence for sentence, _ in sentences))
         nearest: dict[str, tuple[int, float]] = {}
         for begin in range(0, len(distinct), _BATCH):
             nearest |= self._nearest(distinct[begin : begin + _BATCH])
         resemblances = []
-        for number, start, end in spans:
-            text, where = texts[number]
-            if (sentence := text[start:end]) in nearest:
+        for sentence, where in sentences:
+            if sentence in nearest:
                 index, similarity = nearest[sentence]
                 category, anchor = self._leaks[index]
-                resemblances.append(Resemblance(category, (start, end), sentence, where, anchor, similarity))
+                resemblances.append(Resemblance(category, sentence, where, anchor, similarity))
         return resemblances
 
     def _nearest(self, sentences: Sequence[str]) -> dict[str, tuple[int, float]]:

@@ -45,12 +45,12 @@ def named(text: str, linter: RationaleLinter = LINTER) -> list[tuple[str, str]]:
     return [(mention.category, mention.text) for mention in linter.find(text)]
 
 
-def test_a_mention_says_what_where_and_in_which_text() -> None:
+def test_a_mention_says_what_and_where() -> None:
     text = "I prefer Kweichow Moutai (600519.SH) since October 8."
-    assert LINTER.find(text, "step 3") == [
-        Mention("company", (9, 24), "Kweichow Moutai", "step 3"),
-        Mention("code", (26, 35), "600519.SH", "step 3"),
-        Mention("date", (43, 52), "October 8", "step 3"),
+    assert LINTER.find(text) == [
+        Mention("company", (9, 24), "Kweichow Moutai"),
+        Mention("code", (26, 35), "600519.SH"),
+        Mention("date", (43, 52), "October 8"),
     ]
 
 
@@ -138,14 +138,13 @@ words = st.text(st.sampled_from("abcdefghijklm nopqrstuvwxyz,;:()\n的，。Ａ"
 
 @given(st.text() | st.text(st.sampled_from("0123456789 .-asset_MayQ茅台600519日年月[withheld]")))
 def test_any_text_gives_spans_of_itself_in_order(text: str) -> None:
-    mentions = LINTER.find(text, "here")
+    mentions = LINTER.find(text)
     assert mentions == sorted(mentions, key=lambda mention: mention.span)
     for mention in mentions:
         start, end = mention.span
         assert 0 <= start < end <= len(text)
         assert text[start:end] == mention.text
         assert mention.category in LEAK_CATEGORIES
-        assert mention.where == "here"
     identities = [mention.span for mention in mentions if mention.category not in ("hindsight", "recognition")]
     assert all(one[1] <= other[0] for one, other in itertools.pairwise(identities))
 
@@ -323,15 +322,15 @@ class Planes:
 def test_a_sentence_takes_the_kind_of_its_nearest_anchor() -> None:
     linter = SimilarityLinter(Planes(), ANCHORS)
     text = "My bank lends. In spring it rains. The trend goes on. Nothing of the kind."
-    resemblances = linter.find(text, "here")
+    resemblances = linter.find([(text, "here")])
     assert [(each.category, each.text, each.anchor) for each in resemblances] == [
         ("sector", "My bank lends.", "The bank is steady."),
         ("date", "In spring it rains.", "It is spring again."),
     ]
     assert all(each.where == "here" and each.similarity == pytest.approx(1.0) for each in resemblances)
-    assert [resemblances[1].span, linter.encoder_name] == [(15, 34), "planes"]
-    together = linter.find_all([("The trend goes on.", "a"), ("My bank lends.", "b"), ("", "c")])
-    assert [(each.where, each.span) for each in together] == [("b", (0, 14))]
+    assert linter.encoder_name == "planes"
+    together = linter.find([("The trend goes on.", "a"), ("My bank lends.", "b"), ("", "c")])
+    assert [(each.where, each.text) for each in together] == [("b", "My bank lends.")]
 
 
 def test_the_threshold_lets_few_harmless_anchors_pass() -> None:
@@ -348,7 +347,7 @@ def test_the_threshold_lets_few_harmless_anchors_pass() -> None:
     for sentence in harmless:
         rest = SimilarityLinter(encoder, [pair for pair in shipped_anchors() if pair[1] != sentence])
         rest.threshold = linter.threshold
-        alarms += bool(rest.find(sentence))
+        alarms += bool(rest.find([(sentence, "")]))
     assert 0 < alarms <= FALSE_ALARMS * len(harmless) + 1
 
 
@@ -392,7 +391,8 @@ def test_letter_groups_know_spelling() -> None:
 
 def row(name: str, linter: SimilarityLinter | RationaleLinter) -> str:
     """The docs' row of a linter: paraphrases found, harmless sentences reported."""
-    right, wrong = (sum(bool(linter.find(text)) for text in texts) for texts in (PARAPHRASES, CLEAN))
+    find = linter.find if isinstance(linter, RationaleLinter) else lambda text: linter.find([(text, "")])
+    right, wrong = (sum(bool(find(text)) for text in texts) for texts in (PARAPHRASES, CLEAN))
     return f"| {name} | {right} of {len(PARAPHRASES)} | {wrong} of {len(CLEAN)} |"
 
 
@@ -430,7 +430,7 @@ def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
     vectors = encoder.encode(["the bank", "spring"])
     assert (vectors.dtype, vectors.shape[0]) == (np.float64, 2)
     assert vectors[0] @ vectors[1] == pytest.approx(0.0)
-    assert [each.category for each in SimilarityLinter(encoder, ANCHORS).find("the bank lends money")] == ["sector"]
+    assert [each.category for each in SimilarityLinter(encoder, ANCHORS).find([("the bank lends money", "")])] == ["sector"]
     with pytest.raises(UsageError, match="no model there"):
         choose_encoder(tmp_path)
     (tmp_path / "config.json").write_text("{}")

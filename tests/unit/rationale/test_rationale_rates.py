@@ -52,7 +52,7 @@ def test_reasons_and_steps_are_counted_apart() -> None:
     assert counts.by_source["research"] == {"texts": 1, **nothing, "date": 1, "calendar": 1, "any": 1}
     [example] = counts.examples["date"]
     assert (example.mention.text, example.context, example.was_sent) == ("March", ("In ", " it rose."), False)
-    assert example.mention.where == "t W seed 0 step 1, research"
+    assert example.where == "t W seed 0 step 1, research"
     assert len(counts.examples["company"]) == 1
 
 

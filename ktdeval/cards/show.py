@@ -38,13 +38,15 @@ def plain_text(lines: Iterable[Text]) -> str:
 
 
 def summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
-    """Return lines of tables over cards, one for each kind: a row for each card of a trading task, a column for each of another."""
-    grids = []
+    """Yield the lines of tables over cards, one for each kind, a row for each card of a trading task, a column for each of another;
+    and below, what the cards say of ranking.
+    """
     if trading := [card for card in cards if isinstance(card, TradingCard)]:
-        grids.append(trading_summary(trading))
+        yield from _grid_lines(trading_summary(trading))
+        yield from _note_lines(_notes([card.task.name for card in trading], trading, with_figures=False))
     if scoring := [card for card in cards if isinstance(card, ScoringCard)]:
-        grids.append(scoring_summary(scoring))
-    return [line for grid in grids for line in _grid_lines(grid)]
+        yield from _grid_lines(scoring_summary(scoring))
+        yield from _note_lines(_notes([card.task.name for card in scoring], scoring, with_figures=False))
 
 
 def side_by_side(cards: Sequence[Card]) -> Iterable[Text]:
@@ -53,18 +55,18 @@ def side_by_side(cards: Sequence[Card]) -> Iterable[Text]:
         if several := [card for card in cards if isinstance(card, kind)]:
             grid = columns_of(several)
             yield from _grid_lines(grid)
-            yield from _note_lines(_column_notes(grid.columns[2:], several))
+            yield from _note_lines(_notes(grid.columns[2:], several, with_figures=True))
 
 
-def _column_notes(heads: Sequence[str], cards: Sequence[TradingCard | ScoringCard]) -> Iterable[str]:
-    """Yield labels, reasons against ranking and notes on figures, each with the columns that it is of."""
+def _notes(heads: Sequence[str], cards: Sequence[TradingCard | ScoringCard], *, with_figures: bool) -> Iterable[str]:
+    """Yield labels, reasons against ranking and, where asked for, notes on figures, each with the cards that it is of."""
     of: dict[str, list[str]] = {}
     for head, card in zip(heads, cards, strict=True):
         report = make_report(card)
         ranking = () if card.rankable.value else (report.ranking,)
         figures = map(clean, figure_notes(card)) if isinstance(card, TradingCard) else report.notes
-        for note in (*(f"[{label}]" for label in report.labels), *ranking, *figures):
-            of.setdefault(note, []).append(head)
+        for note in (*(f"[{label}]" for label in report.labels), *ranking, *(figures if with_figures else ())):
+            of.setdefault(note, []).append(clean(head))
     for note, columns in of.items():
         yield f"{'every card' if len(columns) == len(cards) else ', '.join(columns)}: {note}"
     if what := figures_differ_in(card for card in cards if isinstance(card, TradingCard)):

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from importlib.machinery import SOURCE_SUFFIXES
@@ -155,7 +155,8 @@ def offered_specs(kind: str, offered: Any, where: str) -> list[Spec]:
     names: set[str] = set()
     for spec in specs:
         if not isinstance(spec, Spec):
-            raise PluginError(f"{where} returned a list with {type(spec).__name__} in it, expected Spec only")
+            advice = "; give its .spec()" if hasattr(spec, "spec") else "; put @metric(…) above it" if kind == "metrics" else ""
+            raise PluginError(f"{where} returned a list with {type(spec).__name__} in it, expected Spec only{advice}")
         for part, expected in _PARTS_OF_SPEC.items():
             if not _IS[expected](value := getattr(spec, part)):
                 raise PluginError(f"{where}: {part} of Spec {spec.name!r} must be {expected}, was {value!r:.80}")
@@ -193,9 +194,22 @@ _IS: Mapping[str, Callable[[Any], bool]] = {
 
 def _is(value: Any, expected: str) -> bool:
     words = expected.removeprefix("one of ")
+    if expected.startswith(method_of := "a method of "):
+        return callable(value) and not mismatch(value, expected.removeprefix(method_of).split(", "))
     if expected.startswith("a mapping of ScoreDefinition"):
         return isinstance(value, Mapping) and all(map(_is_definition, value.values()))
     return _IS[expected](value) if words == expected else str(value) in words.split(", ")
+
+
+def mismatch(function: Callable[..., Any], arguments: Sequence[object]) -> str:
+    """Return why a function can't be called with so many arguments, by position; empty if it can, or does not say what it takes."""
+    from inspect import signature  # noqa: PLC0415 - listings make nothing
+
+    try:
+        signature(function).bind(*arguments)
+    except (TypeError, ValueError) as error:
+        return str(error) if isinstance(error, TypeError) else ""
+    return ""
 
 
 def _is_definition(value: Any) -> bool:

@@ -17,6 +17,7 @@ from ktdeval.harness.messages import ToolSpec
 from ktdeval.hookspecs import Spec
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, sha256_hex
 from ktdeval.masking.lens import UNMASKED
+from ktdeval.plugin_import import mismatch
 from ktdeval.stats.intervals import Interval, no_interval, wilson
 
 QASample = Mapping[str, JsonValue]
@@ -59,6 +60,8 @@ class QATask:
     ) -> None:
         if not callable(score):
             raise ConfigError(f"task {name}: score: expected a function of answer and sample, was {type(score).__name__}")
+        if problem := mismatch(score, ("answer", "sample")):
+            raise ConfigError(f"task {name}: score: expected a function of answer and sample: {problem}")
         if isinstance(scores, str) or not scores or not all(isinstance(each, str) and each for each in scores):
             raise ConfigError(f"task {name}: scores: expected names such as ('accuracy',), was {scores!r:.80}")
         self.name, self.version, self.summary = name, version, summary

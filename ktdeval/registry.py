@@ -343,6 +343,9 @@ class Plugins:
         elif args:
             raise UsageError(f"{where} takes no arguments, was given {', '.join(sorted(args))}")
         where = f"{where} of plugin {self._owners[kind, name]}"
+        if problem := plugin_import.mismatch(spec.make, arguments):
+            given = "with" if spec.params else "without"
+            raise PluginError(f"{where}: make of its Spec: {problem}; a Spec {given} params calls it {given} them")
         try:
             instance = call_through(spec.make, where, *arguments)
         except PluginError as error:

@@ -136,8 +136,9 @@ def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
     write_plugin: Callable[[str, str], str], code: str, message: str
 ) -> None:
     code = MODEL.format(name="builtin/momentum") if code == "A MODEL OF THE NAME builtin/momentum" else code
+    kind = next((kind for kind in ("metrics", "tasks") if f"def ktdeval_{kind}(" in code), "models")
     with pytest.raises(PluginError, match=message):
-        load_plugins([write_plugin("odd", code + "\n")]).specs("models")
+        load_plugins([write_plugin("odd", code + "\n")]).specs(kind)
 
 
 def test_a_plugin_that_is_not_there_or_named_as_a_loaded_module_is_refused(tmp_path: Path) -> None:
@@ -427,6 +428,15 @@ def test_what_a_plugin_makes_is_checked_when_it_is_made(
         made = f"Object(**{{part: {match[1]}[part] for part in {match[1]} if part != {match[2]!r}}})"
     with pytest.raises(PluginError, match=message):
         maker_of(write_plugin, kind, made)("x")
+
+
+def test_a_maker_of_another_signature_is_told_how_it_is_called(write_plugin: Callable[[str, str], str]) -> None:
+    code = "@hookimpl\ndef ktdeval_agents():\n    return [Spec('x', lambda params: params, 'an agent')]\n"
+    message = (
+        "agent x of plugin odd: make of its Spec: missing a required argument: 'params'; a Spec without params calls it without"
+    )
+    with pytest.raises(PluginError, match=message):
+        load_plugins([write_plugin("odd", code)]).make("agents", "x")
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "two words", "任务", "x" * 121])

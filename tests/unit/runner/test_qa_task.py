@@ -121,6 +121,8 @@ def test_scores_are_names_and_score_is_a_function(scores: Any) -> None:
         task_of(scores=scores)
     with pytest.raises(ConfigError, match="task sums: score: expected a function of answer and sample, was float"):
         task_of(0.5)
+    with pytest.raises(ConfigError, match="task sums: score: expected a function of answer and sample: too many positional"):
+        task_of(lambda answer: True)
 
 
 def test_a_score_that_changes_its_sample_changes_no_question() -> None:

@@ -448,7 +448,7 @@ def test_a_task_that_cannot_describe_itself_is_named_in_one_line(tmp_path: Path)
     )):  # fmt: skip
         (tmp_path / f"odd{number}.py").write_text(
             f"{HEAD}from ktdeval.api import QATask\nclass Odd(QATask):\n    def describe(self):\n        return {defect}\n"
-            "@hookimpl\ndef ktdeval_tasks():\n    return [Odd([{'question': '?'}], len, name='odd').spec()]\n"
+            "@hookimpl\ndef ktdeval_tasks():\n    return [Odd([{'question': '?'}], lambda *_: 0, name='odd').spec()]\n"
         )
         words = ("--model", "builtin/chaos", "--tasks", "odd", "--plugin", f"./odd{number}.py", "--out", tmp_path / "run")
         assert problem in error_line(ktdeval(*words, cwd=tmp_path))
@@ -469,7 +469,7 @@ def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) 
         f"{HEAD}import os\nfrom ktdeval.api import QATask, Reply\nclass Leaves:\n    is_free = True\n"
         "    def reply(self, request):\n        os.chdir('/')\n        return Reply('?')\n"
         "@hookimpl\ndef ktdeval_models():\n    return [Spec('leaves', lambda name: Leaves(), 'leaves')]\n"
-        "@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question': '?'}] * 2, len, name='asked').spec()]\n"
+        "@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question': '?'}] * 2, lambda *_: 0, name='asked').spec()]\n"
     )
     words = ("--model", "leaves/x", "--tasks", "asked", "--plugin", "./leaves.py", "--out", "run", "--seeds", 2, "--quiet")
     done = ktdeval(*map(str, words), cwd=tmp_path)
@@ -499,7 +499,7 @@ def test_a_model_that_gives_no_reply_is_told_what_one_is(tmp_path: Path) -> None
             "class Gives:\n    is_free, name = True, 'gives/x'\n"
             f"    def reply(self, request):\n        return {reply}\n"
             "@hookimpl\ndef ktdeval_models():\n    return [Spec('gives', lambda name: Gives(), 'gives')]\n"
-            "@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question': '?'}], len, name='asked').spec()]\n"
+            "@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question': '?'}], lambda *_: 0, name='asked').spec()]\n"
         )
         words = ("--model", "gives/x", "--tasks", "asked", "--plugin", f"./gives{number}.py", "--out", f"run{number}", "--quiet")
         assert problem in error_line(ktdeval(*words, cwd=tmp_path))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from importlib.machinery import SOURCE_SUFFIXES
+from operator import attrgetter
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, cast
@@ -30,11 +31,7 @@ def one_line(error: BaseException) -> str:
 def import_reference(module: str, attribute: str = "") -> Any:
     """Import `module`, or its `attribute` (dotted); PluginError if it can't be imported, for whatever reason."""
     plugin: Any = call_foreign(importlib.import_module, "can't be imported", module)
-    for name in attribute.split(".") if attribute else ():
-        if not hasattr(plugin, name):
-            raise PluginError(f"can't be imported: {module} has no attribute {attribute!r}")
-        plugin = getattr(plugin, name)
-    return plugin
+    return call_foreign(attrgetter(attribute), "can't be imported", plugin) if attribute else plugin
 
 
 def import_module_or_path(reference: str) -> ModuleType:

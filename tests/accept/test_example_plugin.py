@@ -160,10 +160,11 @@ class Scripted:
     ("model", "message"),
     [
         (Scripted(Reply("a"), Reply("b")), "equal requests gave different replies"),
-        (Scripted("text"), "reply is str"),
-        (Scripted(Reply("a", finish_reason="done")), "finish_reason 'done' is none of"),
+        (Scripted("text"), "the model gave 'text', which is no ktdeval.api.Reply"),
+        (Scripted(Reply("a", finish_reason="done")), "reply ended with 'done', expected one of"),
         (Scripted(Reply(tool_calls=(ToolCall("", "x", "{}"),))), "ids of tool calls are empty"),
-        (Scripted(Reply(tool_calls=(ToolCall("a", "x", {}),))), "arguments are text"),
+        (Scripted(Reply(tool_calls=(ToolCall("a", "x", {}),))), "arguments of a ToolCall are JSON text"),
+        (Scripted(Reply(usage={"input_tokens": 3})), "has a usage that is no ktdeval.harness.Usage"),  # type: ignore[arg-type]
         (Scripted(ModelError("Rate Limited", "slow down")), "is not of"),
     ],
 )
@@ -197,8 +198,8 @@ COUNT = itertools.count()
         (BadMetric(lambda *_: MetricValue(-0.5, 1)), "-0.5 lies outside its range 0.0 … inf"),
         (BadMetric(lambda *_: MetricValue(float(next(COUNT)), 1)), "a second call gave another value"),
         (BadMetric(count_failures), "changed the ledger"),
-        (BadMetric(formula=""), "formula is empty"),
-        (BadMetric(range=None), "range is a pair"),
+        (BadMetric(formula=""), "metric bad: formula of BadMetric must be text that is not empty"),
+        (BadMetric(range=None), "range of BadMetric must be a pair"),
     ],
 )
 def test_the_kit_finds_what_is_wrong_with_a_metric(metric: Any, message: str) -> None:

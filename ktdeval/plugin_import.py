@@ -250,6 +250,10 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
     for part, expected in parts.items():
         if not _is(value := values[part], expected):
             shown = f"{value!r:.60}" if isinstance(value, str | tuple) else type(value).__name__
+            if callable(value) and expected.startswith("a method of "):
+                from inspect import signature  # noqa: PLC0415 - only in an error
+
+                shown = f"one of {signature(value)}"
             raise PluginError(f"{where}: {part} of {own} must be {expected}, was {shown} {see}")
     if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues") and instance.name != name:
         raise PluginError(f"{where}: {own} is called {instance.name!r}; give it the name of its Spec")

@@ -99,38 +99,11 @@ def clopper_pearson_upper(successes: int, n: int, level: float = 0.95) -> float:
     return 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, level))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class PoissonBinomial:
-    """How many of n independent trials succeed when each has a chance of its own."""
-
-    probabilities: FloatArray  #: [n + 1] probability of 0 … n successes
-
-    @property
-    def n(self) -> int:
-        """How many trials."""
-        return len(self.probabilities) - 1
-
-    @property
-    def mean(self) -> float:
-        """Expected successes, the sum of the chances."""
-        return float(np.arange(self.n + 1) @ self.probabilities)
-
-    def at_least(self, successes: int) -> float:
-        """Probability of this many successes or more: the one-sided p-value of an attacker that is no better than chance."""
-        return min(1.0, float(self.probabilities[max(successes, 0) :].sum()))
-
-    def middle(self, level: float = 0.95) -> tuple[int, int]:
-        """Fewest and most successes of the central range, which holds at least `level` (0 … 1, else ValueError)."""
-        _check(0, 0, level)
-        tail = (1.0 - level) / 2.0
-        low = int(np.searchsorted(np.cumsum(self.probabilities), tail, side="right"))
-        high = self.n - int(np.searchsorted(np.cumsum(self.probabilities[::-1]), tail, side="right"))
-        return low, high
-
-
-def poisson_binomial(chances: Sequence[float]) -> PoissonBinomial:
-    """Exact number of successes over trials with these chances (by convolution). Raises ValueError on one outside 0 … 1."""
-    probabilities = np.ones(1)
+def poisson_binomial(chances: Sequence[float]) -> FloatArray:
+    """[n + 1] probabilities of 0 … n successes over n independent trials with these chances, exact (by convolution). Raises
+    ValueError on a chance outside 0 … 1.
+    """
+    probabilities: FloatArray = np.ones(1)
     for chance in chances:
         if not 0.0 <= chance <= 1.0:
             raise ValueError(f"a chance lies in 0 … 1, was {chance!r}")
@@ -138,7 +111,7 @@ def poisson_binomial(chances: Sequence[float]) -> PoissonBinomial:
         longer[:-1] = probabilities * (1.0 - chance)
         longer[1:] += probabilities * chance
         probabilities = longer
-    return PoissonBinomial(probabilities)
+    return probabilities
 
 
 def _check(successes: int, n: int, level: float) -> None:

@@ -70,7 +70,7 @@ def _recovery(name: str, answered: Sequence[AnswerRecord]) -> Score:
     detail: dict[str, JsonValue] = {
         "successes": hits,
         "upper_95": clopper_pearson_upper(hits, len(scored), LEVEL),
-        "p_value": poisson_binomial(chances).at_least(hits),
+        "p_value": min(1.0, float(poisson_binomial(chances)[hits:].sum())),
         "by_window": _by_stratum("window", name, scored),
         "by_board": _by_stratum("board", name, scored),
     }

@@ -297,7 +297,7 @@ def evenness(chances: tuple[float, ...]) -> float:
 def exact_coverage(chances: tuple[float, ...]) -> float:
     """How often Wilson's interval covers the baseline when hits follow these chances, without simulation."""
     mean, n = sum(chances) / len(chances), len(chances)
-    distribution = poisson_binomial(chances).probabilities
+    distribution = poisson_binomial(chances)
     return float(sum(p for hits, p in enumerate(distribution) if covers(hits, n, mean)))
 
 
@@ -318,7 +318,7 @@ def test_intervals_and_bounds_of_a_random_attacker_hold_as_often_as_they_say(nam
     assert sum(hits for hits, _, _ in sets) == pytest.approx(sum(every), abs=4 * error + 1e-6)
     held = sum(clopper_pearson_upper(hits, len(chances), 0.95) >= baseline - 1e-12 for hits, baseline, chances in sets) / SETS
     assert held >= 0.95 - MARGIN
-    exact_hits, (_, baseline, chances) = poisson_binomial(sets[0][2]).probabilities, sets[0]
+    exact_hits, (_, baseline, chances) = poisson_binomial(sets[0][2]), sets[0]
     bounds = [clopper_pearson_upper(hits, len(chances), 0.95) for hits in range(len(exact_hits))]
     assert sum(p for p, bound in zip(exact_hits, bounds, strict=True) if bound >= baseline - 1e-12) >= 0.95
     if name == "board":  # it is shown

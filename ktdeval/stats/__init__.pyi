@@ -8,6 +8,7 @@ from ktdeval.stats.bootstrap import (
 from ktdeval.stats.calibration import (
     Forecast as Forecast,
     brier_terms as brier_terms,
+    filled_orders as filled_orders,
     judged_orders as judged_orders,
     next_return as next_return,
     reliability_points as reliability_points,

@@ -20,7 +20,7 @@ Few outcomes in a bin make its gap look larger than it is. Two remedies (Kumar, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -34,7 +34,7 @@ from ktdeval.market.venue import FillRule
 from ktdeval.stats.intervals import wilson
 from ktdeval.stats.metric import FunctionMetric, MetricValue, built_in
 from ktdeval.stats.series import Same, day_rows, defined, undefined
-from ktdeval.trading.ledger import Ledger
+from ktdeval.trading.ledger import Ledger, OrderRecord
 
 IntArray = npt.NDArray[np.int64]
 N_BINS = 10  #: Equal-width bins over [0, 1], the number of KTD-Fin Appendix G. A bin holds its lower edge; the last also holds 1.
@@ -70,13 +70,7 @@ def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
 @lru_cache(maxsize=4)
 def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
     ledger, market = same_ledger.value, same_market.value
-    rows, columns = day_rows(market, ledger.days).tolist(), market.asset_index
-    filled = [
-        (order, next_return(market, row, columns[order.code], ledger.fill(order.code)))
-        for row, step in zip(rows, ledger.steps, strict=True)
-        for order in step.orders
-        if order.code is not None and order.filled_shares
-    ]
+    filled = list(filled_orders(ledger, market))
     forecasts = tuple(
         Forecast(float(order.confidence), change > 0 if order.side == "BUY" else change < 0)
         for order, change in filled
@@ -84,6 +78,14 @@ def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> Jud
     )
     submitted = sum(len(step.orders) for step in ledger.steps)
     return JudgedOrders(forecasts, submitted - len(filled), len(filled) - len(forecasts))
+
+
+def filled_orders(ledger: Ledger, market: MarketSnapshot) -> Iterator[tuple[OrderRecord, float]]:
+    """Yield each filled order with its asset's `next_return`, in ledger order. Raises DataError on days unknown to `market`."""
+    for row, step in zip(day_rows(market, ledger.days).tolist(), ledger.steps, strict=True):
+        for order in step.orders:
+            if order.code is not None and order.filled_shares:
+                yield order, next_return(market, row, market.asset_index[order.code], ledger.fill(order.code))
 
 
 def next_return(market: MarketSnapshot, row: int, asset: int, fill: FillRule | None = None) -> float:

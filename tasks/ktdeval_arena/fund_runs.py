@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os.path
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness import StepSignals, TranscriptEntry, as_object, json_object, label_key, step_signals
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import RunFolder, run_of
-from ktdeval.stats import day_rows, next_return
+from ktdeval.stats import filled_orders
 from ktdeval.trading import DECIDED, Ledger, OrderRecord, StepRecord
 from ktdeval_arena.consistency import Action, Decided, Opinion, Record, Row
 
@@ -131,23 +132,17 @@ def result_rows(groups: Sequence[Group], markets: Mapping[Path, MarketSnapshot |
         market = markets[group.folder.path]
         if not isinstance(market, str):
             ledgers = map(group.folder.load_ledger, group.specs)
-            counts = Counter(outcome for ledger in ledgers for outcome in _outcomes(ledger, market))
+            counts = Counter(
+                (order.side, change > 0 if order.side == "BUY" else change < 0)
+                for ledger in ledgers
+                for order, change in filled_orders(ledger, market)
+                if math.isfinite(change)
+            )
             for name, side in (("buys", "BUY"), ("sells", "SELL")):
                 row[name] = counts[side, True] + counts[side, False]
                 row[f"effective_{name}"] = counts[side, True] if row[name] else None
         rows.append(row | _card_figures(group))
     return rows
-
-
-def _outcomes(ledger: Ledger, market: MarketSnapshot) -> Iterator[tuple[str, bool]]:
-    """Side of each filled order with a next price, and whether it moved that way, as calibration judges it."""
-    for row, step in zip(day_rows(market, ledger.days).tolist(), ledger.steps, strict=True):
-        for order in step.orders:
-            if order.code is None or not order.filled_shares:
-                continue
-            change = next_return(market, row, market.asset_index[order.code], ledger.fill(order.code))
-            if np.isfinite(change):
-                yield order.side, bool(change > 0 if order.side == "BUY" else change < 0)
 
 
 def _card_figures(group: Group) -> Row:

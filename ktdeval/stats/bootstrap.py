@@ -30,8 +30,8 @@ from ktdeval.stats.panel import benchmark_levels, benchmark_problem
 from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, level_problem, simple_returns
 from ktdeval.trading.ledger import Ledger
 
-Kind = Literal["mean", "ratio", "drawdown", "percentile"]
-"""`mean`: of daily means, sums and total returns; `ratio`: Sharpe and information ratio; `percentile`: any other, unmeasured."""
+Kind = Literal["mean", "ratio", "drawdown"]
+"""`mean`: of daily means, sums and total returns; `ratio`: Sharpe and information ratio."""
 
 MEASURED_LEVEL = 0.95  #: Nominal coverage of the measured intervals
 DAYS = (20, 43, 120, 250, 548)  #: Lengths of the simulated windows
@@ -108,9 +108,7 @@ def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
     return int(lags[runs.argmax()]) if runs.any() else last
 
 
-Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series, or [draws, n, k] of several that are resampled together
-Statistic = Callable[[Draws], npt.NDArray[np.float64]]
-"""One figure for each resample: [draws, n] or [draws, n, k] -> [draws]. Applied to the data as one draw gives the figure itself."""
+Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series
 
 DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
 """Metrics of a series of days, which have intervals over days."""
@@ -169,14 +167,11 @@ def _digest(values: npt.NDArray[np.float64]) -> tuple[tuple[int, ...], str]:
 
 
 class Bootstrap:
-    """A daily series [n], or several [n, k] resampled together (the first decides the block length); all intervals use the same
-    resamples. `seeded_by`: the series that seeds the draws instead of the values, where the last bits of these are those of one
-    processor's arithmetic. `problem` says why there can be none, or is None.
+    """A daily series [n]; all intervals use the same resamples. `seeded_by`: the series that seeds the draws instead of the values,
+    where the last bits of these are those of one processor's arithmetic. `problem` says why there can be none, or is None.
     """
 
-    def __init__(
-        self, values: npt.NDArray[np.float64], resampling: Resampling | None = None, seeded_by: Series | None = None
-    ) -> None:
+    def __init__(self, values: Series, resampling: Resampling | None = None, seeded_by: Series | None = None) -> None:
         self.values = np.ascontiguousarray(values)
         self.seeded_by = self.values if seeded_by is None else seeded_by
         self.resampling = resampling or Resampling()
@@ -185,7 +180,7 @@ class Bootstrap:
     @cached_property
     def block_days(self) -> float:
         """Mean block length in days."""
-        return block_days(self.values if self.values.ndim == 1 else self.values[:, 0])
+        return block_days(self.values)
 
     @cached_property
     def indices(self) -> npt.NDArray[np.int32]:
@@ -197,7 +192,7 @@ class Bootstrap:
 
     def _blocks(self, series: Draws) -> Iterator[Draws]:
         """Resamples of a series of these days, as many at a time as a processor's cache holds."""
-        parts = math.ceil(self.indices.size * series[:1].size / 2**16)
+        parts = math.ceil(self.indices.size / 2**16)
         return (series[rows] for rows in np.array_split(self.indices, min(parts, len(self.indices))))
 
     def total_return(self) -> Interval:
@@ -223,20 +218,12 @@ class Bootstrap:
 
     def max_drawdown(self) -> Interval:
         """Of the maximum drawdown: what the same process gives over as many days; the truth is the median of that."""
-        if self.problem is None and not self.values.min() > -1:
-            return self._none("a day lost everything")
-        return self.percentile(drawdowns, "drawdown")
-
-    def percentile(self, statistic: Statistic, kind: Kind = "percentile") -> Interval:
-        """Of any function of all draws at once, between percentiles; `kind`: under which name its coverage was measured."""
-        if self.problem:
-            return self._none(self.problem)
-        figures = np.concatenate([statistic(drawn) for drawn in self._blocks(self.values)])
-        if not np.isfinite(figures).all():
-            return self._none("the figure is not defined on every resample")
+        if self.problem or not self.values.min() > -1:
+            return self._none(self.problem or "a day lost everything")
         tail = (1 - self.resampling.level) / 2
+        figures = np.concatenate([drawdowns(drawn) for drawn in self._blocks(self.values)])
         (low, high), errors = _quantiles(figures, [tail, 1 - tail])
-        return self._interval(low, high, kind, max(errors))
+        return self._interval(low, high, "drawdown", max(errors))
 
     def _studentised(self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind) -> Interval:
         if self.problem:
@@ -301,13 +288,12 @@ def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
     return np.asarray(-np.expm1(wealth.min(axis=-1)))
 
 
-def _problem(values: npt.NDArray[np.float64]) -> str | None:
+def _problem(values: Series) -> str | None:
     if len(values) < MIN_DAYS:
         return f"fewer than {MIN_DAYS} days"
     if not np.isfinite(values).all():
         return "a daily value is missing"
-    first = values if values.ndim == 1 else values[:, 0]
-    return "the series has no variance" if first.std(ddof=1) < NO_VARIANCE else None
+    return "the series has no variance" if values.std(ddof=1) < NO_VARIANCE else None
 
 
 def _mean_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:

@@ -147,17 +147,9 @@ def test_a_percentile_interval_is_that_of_arch() -> None:
     series = np.convolve(returns(203), np.ones(4) / 2, "valid")
     of = Bootstrap(series, Resampling(draws=4999))
     source = StationaryBootstrap(of.block_days, series, seed=5)  # type: ignore[arg-type]
-    low, high = source.conf_int(np.median, reps=4999, method="percentile")[:, 0]
-    ends = of.percentile(lambda draws: np.median(draws, axis=-1))
+    low, high = source.conf_int(lambda drawn: bootstrap.drawdowns(drawn[None, :])[0], reps=4999, method="percentile")[:, 0]
+    ends = of.max_drawdown()
     assert (ends.low, ends.high) == pytest.approx((low, high), abs=0.06 * (high - low))
-    assert ends.coverage is None
-
-
-def test_series_that_are_resampled_together_stay_together() -> None:
-    series = returns(60)
-    pair = np.column_stack([series, 2 * series])
-    ends = Bootstrap(pair).percentile(lambda draws: (draws[..., 1] - 2 * draws[..., 0]).sum(axis=-1))
-    assert (ends.low, ends.high) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("kind", ["total_return", "ratio", "max_drawdown"])
@@ -207,8 +199,6 @@ def test_no_interval_comes_with_a_reason(series: np.ndarray, kinds: tuple[str, .
 
 
 def test_an_interval_is_two_finite_ends_or_a_reason() -> None:
-    ends = Bootstrap(returns(40)).percentile(lambda draws: np.where(draws[:, 0] > 0, 1.0, np.nan))
-    assert ends.reason == "the figure is not defined on every resample"
     assert interval("max_drawdown", 0.05 * (np.arange(60) == 30)).reason is None, "a single move is a drawdown"
     for low, high, reason in ((1.0, None, None), (None, None, None), (2.0, 1.0, None), (0.0, math.inf, None), (0.0, 1.0, "why")):
         with pytest.raises(ValueError, match="interval"):
@@ -251,7 +241,7 @@ def test_the_measured_coverage_is_whole_near_its_level_and_stored_at_the_next_sh
     ratios = bootstrap.MEASURED["ratio"]
     assert bootstrap.measured_coverage("ratio", 60) == interval("ratio", returns(60)).coverage == min(ratios[43])
     assert bootstrap.measured_coverage("ratio", 548) == min(ratios[548])
-    assert bootstrap.measured_coverage("ratio", 19) is bootstrap.measured_coverage("percentile", 100) is None
+    assert bootstrap.measured_coverage("ratio", 19) is None
     assert interval("ratio", returns(60), Resampling(level=0.9)).coverage is None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from ktdeval_qfinzero.pmb.frames import Frame
 from ktdeval_qfinzero.pmb.margin import margin_state
 from ktdeval_qfinzero.pmb.ticks import next_look
 from ktdeval_qfinzero.pmb.values import Account, Bar, Instrument, Position, Rules
-from qfinzero_broker_play import FREE, OPEN, Play, Row, market, minutes
-from qfinzero_invariants import InvariantWatch, check_invariants
+from qfinzero_broker_play import FREE, OPEN, Play, Row
+from qfinzero_invariants import check_invariants
 from tables import on_each_row
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -61,40 +60,6 @@ def test_the_quick_look_at_margin_never_misses_a_call(holdings: list[tuple[int, 
     frame = Frame(date(2025, 1, 6), ticks - MINUTE, ticks, tuple(stocks), columns, none, none, none, none, none, marks)
     missed = [tick for tick in range(len(moves)) if margin_state(account, frame.marks_at(tick + 1), Rules()).deficit_e4]
     assert not missed or next_look(account, Rules(), frame, 0) <= missed[0]
-
-
-@FEW
-@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 60), min_size=2, max_size=6))
-def test_it_does_not_matter_in_how_many_steps_time_passes(seed: int, steps: list[int]) -> None:
-    books = []
-    for parts in (steps, [sum(steps)]):
-        play = noisy(seed)
-        for ticks in parts:
-            play.step(ticks)
-        state = play.state  # the numbers of its events count the commands too
-        books.append([state.accounts, state.orders, state.trades, state.working, state.days, state.now_ns])
-    assert books[0] == books[1]
-
-
-def noisy(seed: int) -> Play:
-    """A session on a random walk with orders of all types waiting."""
-    chance = np.random.default_rng(seed)
-    close = np.round(100 * np.exp(np.cumsum(chance.normal(0, 0.003, 300))), 2)
-    rows: list[Row | None] = [
-        (float(before), float(max(before, after)) + 0.05, float(min(before, after)) - 0.05, float(after), 400)
-        if chance.random() < 0.9
-        else None
-        for before, after in pairwise(close)
-    ]
-    play = Play(market({"AVLN": minutes(rows)}), config={}, on_tick=InvariantWatch())
-    play.step()
-    for number in range(6):
-        side = ("BUY", "SELL")[int(chance.integers(2))]
-        near = round(float(close[1] * chance.uniform(0.98, 1.02)), 2)
-        kind = ("LIMIT", "STOP", "STOP_LIMIT")[number % 3]
-        more = {name: near for name, word in (("limit_price", "LIMIT"), ("stop_price", "STOP")) if word in kind}
-        play.order(side, kind, 60, **more)
-    return play
 
 
 @on_each_row

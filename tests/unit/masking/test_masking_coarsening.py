@@ -34,7 +34,6 @@ from searching import examples
 MARKET = small_market()
 BASE = 262
 SUSPENDED = (5, len(MARKET.days) - 12)  # an asset and a day within its eight days without a bar
-SPLIT_ASSET = 3
 COARSE = [
     MaskConfig(round_digits=3), MaskConfig(round_digits=1), MaskConfig(noise_pct=1.0), MaskConfig(round_digits=2, noise_pct=0.5),
     MaskConfig(rebase_prices=True, round_digits=3, noise_pct=2.0),

@@ -283,6 +283,7 @@ def test_a_cache_that_cannot_be_written_or_is_damaged_is_told_in_one_line(tmp_pa
 # The embedded market itself, and what was planted in it.
 
 
+@pytest.mark.slow
 def test_the_embedded_market_is_as_large_as_promised() -> None:
     dataset = embedded_dataset(0)
     info = dataset.info

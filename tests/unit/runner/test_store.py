@@ -106,6 +106,7 @@ scalars = st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | s
 values = st.recursive(scalars | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
 
 
+@pytest.mark.slow
 @examples(20)
 @given(st.lists(st.dictionaries(st.text(), values)), values)
 def test_a_transcript_has_the_bytes_of_its_entries_whatever_stands_around_them(tmp_path_factory, exchanges, memory):

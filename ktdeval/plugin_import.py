@@ -19,7 +19,7 @@ from typing import Any, cast
 import pluggy
 
 from ktdeval.errors import KtdevalError, PluginError
-from ktdeval.fields import RANGE, is_range, near_matches, user_path
+from ktdeval.fields import RANGE, is_range, near_matches
 from ktdeval.hookspecs import HOOKS, Spec, hookspec, ktdeval_event
 
 
@@ -38,29 +38,30 @@ def import_module_or_path(reference: str) -> ModuleType:
     """Import a plugin named by `--plugin`: a path to a .py file or to a package folder, or a module on `sys.path`. Raises
     PluginError: there is no such file or module, it can't be imported, or its name belongs to another loaded module.
     """
-    is_package = Path(reference, "__init__.py").is_file()
+    # os.path says False of a link to itself and of too long a name, where Path raises.
+    is_package = os.path.isfile(os.path.join(reference, "__init__.py"))  # noqa: PTH113, PTH118
     if not (is_package or os.sep in reference or reference.startswith(".") or reference.endswith(".py")):
         return cast("ModuleType", import_reference(reference))
-    path = user_path(reference).resolve()
-    name = path.name.removesuffix(".py")
-    if path.is_dir():
-        path /= "__init__.py"
-    if path.suffix not in SOURCE_SUFFIXES or not path.is_file():
+    path = os.path.realpath(os.path.expanduser(reference))  # noqa: PTH111
+    name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119
+    if os.path.isdir(path):  # noqa: PTH112
+        name, path = os.path.basename(path), os.path.join(path, "__init__.py")  # noqa: PTH118, PTH119
+    if not path.endswith(tuple(SOURCE_SUFFIXES)) or not os.path.isfile(path):  # noqa: PTH113
         raise PluginError(f"{path}: no such file; give a .py file, a package folder or a module name")
     if not name.isidentifier():
         raise PluginError(f"{name!r} is no module name; use letters, digits and underscores")
     loaded = sys.modules.get(name)
     if loaded is None:
         return _load_file(name, path)
-    if Path(getattr(loaded, "__file__", None) or "").resolve() != path:
+    if os.path.realpath(getattr(loaded, "__file__", None) or "") != path:
         raise PluginError(f"a module called {name!r} is already loaded from elsewhere; rename the file")
     return loaded
 
 
-def _load_file(name: str, path: Path) -> ModuleType:
+def _load_file(name: str, path: str) -> ModuleType:
     from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415 - only with --plugin PATH
 
-    package = [str(path.parent)] if path.name == "__init__.py" else None
+    package = [os.path.dirname(path)] if path.endswith("__init__.py") else None  # noqa: PTH120
     spec = spec_from_file_location(name, path, submodule_search_locations=package)
     if spec is None or spec.loader is None:  # can't happen for a .py file; narrows the type
         raise PluginError(f"{path}: not a Python source file")

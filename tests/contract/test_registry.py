@@ -143,7 +143,10 @@ def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
 
 def test_a_plugin_that_is_not_there_or_named_as_a_loaded_module_is_refused(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("")
+    (tmp_path / "itself.py").symlink_to("itself.py")
     for reference, message in (
+        (str(tmp_path / "itself.py"), "itself.py: no such file; give"),
+        (f"./{'x' * 300}.py", "no such file; give"),
         ("./nowhere.py", "no such file"),
         (".", "/__init__.py: no such file; give"),
         ("no_such_module_anywhere", "No module named"),

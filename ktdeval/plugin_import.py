@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
 from importlib.machinery import SOURCE_SUFFIXES
+from inspect import signature
 from operator import attrgetter
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
@@ -175,7 +176,7 @@ def _spec_of_metric(offered: Any) -> Any:
 _ABSENT = object()
 _IS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
-    "text that is not empty": lambda value: isinstance(value, str) and value != "",
+    "text that is not empty": lambda value: isinstance(value, str) and value.strip() != "",
     "text or None": lambda value: isinstance(value, str | None),
     "a tuple": lambda value: isinstance(value, tuple),
     "a tuple or list": lambda value: isinstance(value, tuple | list),
@@ -201,8 +202,6 @@ def _is(value: Any, expected: str) -> bool:
 
 def mismatch(function: Callable[..., Any], arguments: Sequence[object]) -> str:
     """Return why a function can't be called with so many arguments, by position; empty if it can, or does not say what it takes."""
-    from inspect import signature  # noqa: PLC0415 - listings make nothing
-
     try:
         signature(function).bind(*arguments)
     except (TypeError, ValueError) as error:
@@ -252,8 +251,6 @@ def check_made(kind: str, name: str, instance: Any, where: str) -> None:
         if not _is(value := values[part], expected):
             shown = f"{value!r:.60}" if isinstance(value, str | tuple) else type(value).__name__
             if callable(value) and expected.startswith("a method of "):
-                from inspect import signature  # noqa: PLC0415 - only in an error
-
                 shown = f"one of {signature(value)}"
             raise PluginError(f"{where}: {part} of {own} must be {expected}, was {shown} {see}")
     if kind in ("tasks", "scoring tasks", "tools", "metrics", "cards", "venues") and instance.name != name:

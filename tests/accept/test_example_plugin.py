@@ -199,6 +199,8 @@ COUNT = itertools.count()
         (BadMetric(lambda *_: MetricValue(float(next(COUNT)), 1)), "a second call gave another value"),
         (BadMetric(count_failures), "changed the ledger"),
         (BadMetric(formula=""), "metric bad: formula of BadMetric must be text that is not empty"),
+        (BadMetric(source=""), "metric bad: source of BadMetric must be text that is not empty"),
+        (BadMetric(unit=" "), "metric bad: unit of BadMetric must be text that is not empty"),
         (BadMetric(range=None), "range of BadMetric must be a pair"),
     ],
 )

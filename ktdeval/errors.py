@@ -112,6 +112,11 @@ def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
 
 def redact_secrets(text: str, environment: Mapping[str, str]) -> str:
     """Return `text` with the value of every secret-looking environment variable replaced by its name."""
-    for name, value in secrets_of(environment).items():
+    return replace_secrets(text, secrets_of(environment))
+
+
+def replace_secrets(text: str, secrets: Mapping[str, str]) -> str:
+    """Return `text` with the value of each of the `secrets_of` an environment replaced by its name."""
+    for name, value in secrets.items():
         text = text.replace(value, f"[{name}]")
     return text

@@ -162,7 +162,7 @@ def _is_same(left: object, right: object) -> bool:
 
 
 def is_close(left: object, right: object) -> bool:
-    """Whether two values are the same JSON but for the last bits of a figure, as of two versions of SciPy."""
+    """Whether two values are the same JSON but for the last bits of a figure, in which other sums or libraries may differ."""
     if isinstance(left, float) and isinstance(right, float):
         return math.isclose(left, right, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
     return _is_same(left, right)

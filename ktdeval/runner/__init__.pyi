@@ -1,6 +1,5 @@
 """Public names of the runner: runs, records, scoring again, verification."""
 
-from ktdeval.errors import redact_secrets as redact_secrets
 from ktdeval.runner.data_source import cache_folder as cache_folder, open_snapshot as open_snapshot
 from ktdeval.runner.journal import (
     JournalEntry as JournalEntry,

@@ -11,7 +11,7 @@ import click
 
 from ktdeval.cards import clean
 from ktdeval.cli import FilePath, grid_lines, open_plugins, plugin_option
-from ktdeval.errors import redact_secrets, secrets_of
+from ktdeval.errors import replace_secrets, secrets_of
 from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval_rationale.linter import LEAK_CATEGORIES, WORDS
 from ktdeval_rationale.rates import Row
@@ -53,7 +53,7 @@ def rationale(  # noqa: PLR0913 - a command takes one parameter for each option
         encoder = choose_encoder(model)
         similarity = encoder if isinstance(encoder, str) else SimilarityLinter(encoder)
     # Secret variables are selected once, so that texts are not compared with all variables.
-    redact = partial(redact_secrets, environment=secrets_of(os.environ))
+    redact = partial(replace_secrets, secrets=secrets_of(os.environ))
     report = make_report(runs, plugins, Options(examples, data, redact, similarity))
     click.echo(dumps_pretty(report) if as_json else "\n".join(_report_lines(report)), nl=not as_json)
 

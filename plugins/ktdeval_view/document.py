@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from ktdeval.cards import clean
-from ktdeval.errors import redact_secrets, secrets_of
+from ktdeval.errors import replace_secrets, secrets_of
 from ktdeval.jsonio import JsonValue, dumps_canonical
 
 _ASSETS = files("ktdeval_view").joinpath("assets")
@@ -60,7 +60,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """A text without them."""
-        return redact_secrets(text, self._secrets)
+        return replace_secrets(text, self._secrets)
 
     def value(self, value: JsonValue) -> JsonValue:
         """A JSON value without them, in keys as well."""

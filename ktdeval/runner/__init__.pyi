@@ -15,7 +15,12 @@ from ktdeval.runner.plan import (
     refuse_market as refuse_market,
     target_task_of as target_task_of,
 )
-from ktdeval.runner.run import RunResult as RunResult, evaluate as evaluate, recorded_mask_key as recorded_mask_key
+from ktdeval.runner.run import (
+    RunResult as RunResult,
+    evaluate as evaluate,
+    mask_key_of as mask_key_of,
+    recorded_run as recorded_run,
+)
 from ktdeval.runner.score import (
     describe_environment as describe_environment,
     open_recorded_snapshot as open_recorded_snapshot,

@@ -35,9 +35,9 @@ from ktdeval.runner.measure import (
     observed_rates,
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
-from ktdeval.runner.run import recorded_mask_key, run_manifest, run_path, with_model_settings
+from ktdeval.runner.run import mask_key_of, recorded_run, run_manifest, run_path, with_model_settings
 from ktdeval.runner.score import certificate_problem
-from ktdeval.runner.store import ANOTHER_RUN, MANIFEST, RunFolder, check_vacant
+from ktdeval.runner.store import ANOTHER_RUN, check_vacant
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.typed import Value
 
@@ -127,12 +127,12 @@ class _Estimator:
         snapshot = open_market(plugins, config, tasks.values())
         self.path = run_path(config, make_plan(config, plugins, tasks, snapshot, None))
         check_vacant(self.path)
-        recorded = RunFolder.load(self.path) if (self.path / MANIFEST).is_file() else None
+        recorded = recorded_run(self.path)
         requested = requested_protocol(config, self.path)
         self.protocol = None if remote is None else remote.protocols[0] if requested == "auto" else requested
-        config = replace(config, mask_key=config.mask_key or recorded_mask_key(self.path))
+        config = replace(config, mask_key=config.mask_key or mask_key_of(recorded))
         self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
-        manifest = run_manifest(config, self.plan, snapshot, remote, self.price, self.path)
+        manifest = run_manifest(config, self.plan, snapshot, remote, self.price, recorded)
         self.difference = "" if recorded is None else recorded.difference(manifest)
         self.folder = None if self.difference else recorded
         self.paid, latencies_s = Spent(), list[float]()

@@ -82,13 +82,14 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     claim = FolderClaim(run_path(config, make_plan(config, plugins, tasks, snapshot, None)).absolute())  # plugins may chdir
     access = None
     try:
-        config = replace(config, mask_key=config.mask_key or recorded_mask_key(claim.path) or secrets.token_hex(16))
+        recorded = recorded_run(claim.path)
+        config = replace(config, mask_key=config.mask_key or mask_key_of(recorded) or secrets.token_hex(16))
         if remote is None:
             access = ModelAccess(model, None if price == FREE else config.max_failures)
         else:
             access = RemoteAccess(remote, config, price, claim.path, stop)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
-        folder = RunFolder.create(claim, run_manifest(config, plan, snapshot, remote, price, claim.path))
+        folder = RunFolder.create(claim, run_manifest(config, plan, snapshot, remote, price, recorded))
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:
@@ -100,11 +101,18 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
 
 
 def run_manifest(
-    config: RunConfig, plan: Plan, snapshot: MarketSnapshot | None, remote: RemoteModel | None, price: Price | None, path: Path
+    config: RunConfig,
+    plan: Plan,
+    snapshot: MarketSnapshot | None,
+    remote: RemoteModel | None,
+    price: Price | None,
+    recorded: RunFolder | None,
 ) -> RunManifest:
-    """Return what a run writes down before its first step; one that was begun in its folder keeps its cutoff unless given one."""
-    if config.knowledge_cutoff is None and (path / MANIFEST).exists():
-        cutoff = RunFolder.load(path).manifest.knowledge_cutoff
+    """Return what a run writes down before its first step. `recorded`: that run, where it was begun before: it keeps its cutoff
+    unless given one.
+    """
+    if config.knowledge_cutoff is None and recorded is not None:
+        cutoff = recorded.manifest.knowledge_cutoff
     else:
         known = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
         cutoff = None if known is None else known.to_json()
@@ -199,9 +207,14 @@ def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
     return config
 
 
-def recorded_mask_key(path: Path) -> str | None:
-    """Mask key of the run in a folder; None where there is no run, or one without a key. Raises StoreError as `RunFolder.load`."""
-    specs = RunFolder.load(path).manifest.specs if (path / MANIFEST).exists() else ()
+def recorded_run(path: Path) -> RunFolder | None:
+    """Return the run in a folder; None where there is none. Raises StoreError as `RunFolder.load`."""
+    return RunFolder.load(path) if (path / MANIFEST).exists() else None
+
+
+def mask_key_of(run: RunFolder | None) -> str | None:
+    """Return the mask key of a run; None where there is no run, or one without a key."""
+    specs = () if run is None else run.manifest.specs
     return next((spec.mask_key for spec in specs if spec.mask_key), None)
 
 

@@ -15,7 +15,15 @@ from ktdeval.errors import CardError, ConfigError, StoreError
 from ktdeval.fields import lasting_data, to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, read_plain, sha256_hex
 from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, describe_any, describe_environment, open_snapshot, recorded_mask_key, verify_records
+from ktdeval.runner import (
+    RunFolder,
+    describe_any,
+    describe_environment,
+    mask_key_of,
+    open_snapshot,
+    recorded_run,
+    verify_records,
+)
 from ktdeval.typed import to_plain
 from ktdeval_deanon.certificate.attackers import attack_questions, read_attacks
 from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by
@@ -56,7 +64,7 @@ def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certi
     task = find_scoring_task(config.exam, config.task, plugins)
     each = None if config.probes is None else per_window(task, config.windows, config.probes)
     snapshot = open_snapshot(plugins, config.data, config.data_args)
-    key = config.mask_key or next((key for run in config.runs if (key := recorded_mask_key(run))), secrets.token_hex(16))
+    key = config.mask_key or next((key for run in config.runs if (key := mask_key_of(recorded_run(run)))), secrets.token_hex(16))
     questions = open_questions(task, plugins, snapshot, ProbeChoice(config.windows, config.seed, each, key))
     parts = _parts(questions, plugins, read_attacks(config.runs, questions), on_probe)
     source = {"data": lasting_data(config.data), "data_args": dict(config.data_args)}

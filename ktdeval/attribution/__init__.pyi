@@ -5,7 +5,6 @@ from ktdeval.attribution.decompose import (
     Attribution as Attribution,
     attribute as attribute,
     attribution_problem as attribution_problem,
-    held_days as held_days,
 )
 from ktdeval.attribution.exposures import vif_screen as vif_screen
 from ktdeval.attribution.factors import (

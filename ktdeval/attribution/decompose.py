@@ -69,13 +69,20 @@ class Decomposition:
     selection: FloatArray  #: [..., D] sum w u, the return that no factor explains
     exposures: FloatArray  #: [..., D, K] sum w X: of the NAV, so cash dilutes it
     invested: FloatArray  #: [..., D] sum w
+    has_exposure: BoolArray  #: [..., D, K] whether any holding of the day has a value of the factor
+
+    def exposure_days(self) -> npt.NDArray[np.int64]:
+        """[..., K] number of days that `mean_exposures` are means over: those with a holding that has the factor's value."""
+        return np.asarray(self.has_exposure.sum(axis=-2), dtype=np.int64)
 
     def mean_exposures(self) -> FloatArray:
-        """[..., K] mean exposures of the NAV, over days with holdings; NaN where nothing was held."""
-        held = self.invested != 0.0  # shorts are below 0
-        count = held.sum(axis=-1)
-        total = (self.exposures * held[..., None]).sum(axis=-2)
-        return np.asarray(total / np.where(count > 0, count, np.nan)[..., None])
+        """[..., K] mean exposures of the NAV over `exposure_days`; NaN without such a day.
+
+        On these days a holding without a value counts with the cross-sectional mean, which is 0.
+        """
+        count = self.exposure_days()
+        total = np.where(self.has_exposure, self.exposures, 0.0).sum(axis=-2)
+        return np.asarray(total / np.where(count > 0, count, np.nan))
 
 
 TRADING_LINES = ("timing", "fees", "rounding")  #: Lines that come from trading, and not from what was held
@@ -218,11 +225,6 @@ class _Holdings:
         return cls(day, asset, value / (ledger.nav[day] * float(ledger.minor_per_unit)))
 
 
-def held_days(ledger: Ledger) -> int:
-    """Count the days over which an account held something: those that mean exposures are means over."""
-    return sum(sum(value for _, value in pairs) != 0 for pairs in _held(ledger))
-
-
 def _held(ledger: Ledger) -> list[list[tuple[str, int]]]:
     """Codes and values in minor units that each day began with."""
     before = [[], *([(position.code, position.value_minor) for position in step.positions] for step in ledger.steps[:-1])]
@@ -248,11 +250,14 @@ def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decompos
     """Split `sum w r` over the positions held, without a column for each asset that is not."""
     at = (holdings.day + offset, holdings.asset)
     weight = holdings.weight
-    columns = np.empty((len(weight), 4 + len(fitted.factor_names)))
+    factors = len(fitted.factor_names)
+    columns = np.empty((len(weight), 4 + 2 * factors))
     columns[:, 0] = weight * fitted.returns[at]
     columns[:, 1] = weight * fitted.residuals[at]
     columns[:, 2] = weight
-    columns[:, 3:] = weight[:, None] * fitted.exposures.design[at[0], :, at[1]]
+    columns[:, 3 : 4 + factors] = weight[:, None] * fitted.exposures.design[at[0], :, at[1]]
+    if factors:
+        columns[:, 4 + factors :] = fitted.exposures.known[at[0], :, at[1]]
     totals = _sum_by_day(columns, holdings.day, days)
     industries: FloatArray = np.zeros((days, len(fitted.industry_names)))
     if len(fitted.industry_names):
@@ -263,11 +268,12 @@ def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decompos
         industry_names=fitted.industry_names,
         held_return=totals[:, 0],
         common=totals[:, 3] * fitted.common[fit_days],
-        style=totals[:, 4:] * fitted.style[fit_days],
+        style=totals[:, 4 : 4 + factors] * fitted.style[fit_days],
         industry=industries * fitted.industry[fit_days],
         selection=totals[:, 1],
-        exposures=totals[:, 4:],
+        exposures=totals[:, 4 : 4 + factors],
         invested=totals[:, 2],
+        has_exposure=totals[:, 4 + factors :] > 0.0,
     )
 
 

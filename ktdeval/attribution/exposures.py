@@ -72,8 +72,13 @@ class Exposures:
     design: FloatArray
     weights: FloatArray  #: [D, N] regression weights: square root of the mean amount of the 20 days before, over the day's median
     investable: BoolArray  #: [D, N] index members at the close of the day before
-    defined: BoolArray  #: [D, N] names with at least one exposure
+    known: BoolArray  #: [D, K, N] which exposures have a value; the others are 0 in `design`
     notes: tuple[Note, ...]  #: undefined exposures and weights among the investable names
+
+    @property
+    def defined(self) -> BoolArray:
+        """[D, N] names with at least one exposure."""
+        return np.asarray(self.known.any(axis=1))
 
     @property
     def z(self) -> FloatArray:
@@ -91,19 +96,20 @@ def exposures(snapshot: MarketSnapshot, rows: range, factors: tuple[str, ...] | 
     columns = _columns(names)
     design = np.ones((len(rows), 1 + len(names), len(snapshot.codes)))
     missing = np.zeros((len(rows), len(names)), dtype=np.intp)
-    defined = np.zeros((len(rows), len(snapshot.codes)), dtype=bool)
+    known = np.zeros((len(rows), len(names), len(snapshot.codes)), dtype=np.bool_)
     investable = snapshot.member[rows.start - 1 : rows.stop - 1]
     for start in range(0, len(rows), _BLOCK):
         days = slice(start, min(start + _BLOCK, len(rows)))
         values = factor_panel(snapshot, range(rows.start - 1 + days.start, rows.start - 1 + days.stop))
         z = standardise(values.transpose(1, 0, 2)[:, columns], investable[days, None, :])
-        unknown = ~np.isfinite(z)
+        known[days] = np.isfinite(z)
+        unknown = ~known[days]
         missing[days] = np.count_nonzero(unknown & investable[days, None, :], axis=2)
-        defined[days] = ~unknown.all(axis=1)
         np.copyto(z, 0.0, where=unknown)
         design[days, 1:] = z
     weights, notes = _weights(snapshot, rows, investable)
-    return Exposures(rows, names, design, weights, investable, defined, (*daily_notes("missing_exposure", missing, names), *notes))
+    all_notes = (*daily_notes("missing_exposure", missing, names), *notes)
+    return Exposures(rows, names, design, weights, investable, known, all_notes)
 
 
 def _columns(names: tuple[str, ...]) -> list[int]:

@@ -231,11 +231,12 @@ def market_model(snapshot: MarketSnapshot, rows: range, scheme: Scheme = "strict
     design = np.where(has_return[own], betas, 0.0)[:, None, :]
     weights = takes_part.astype(np.float64)
     nobody = np.zeros((len(rows), 1), dtype=np.bool_)
+    has_beta = known | ~has_return[own]
     return Fit(
         rows=rows,
         days=snapshot.days[rows.start : rows.stop],
         codes=snapshot.codes,
-        exposures=Exposures(rows, (), design, weights, investable, known | ~has_return[own], notes),
+        exposures=Exposures(rows, (), design, weights, investable, has_beta[:, None, :], notes),
         returns=returns[own],
         has_return=has_return[own],
         weights=weights,

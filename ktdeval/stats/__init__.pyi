@@ -82,6 +82,7 @@ from ktdeval.stats.series import (
     Same as Same,
     beta_to as beta_to,
     day_rows as day_rows,
+    has_no_variance as has_no_variance,
     least_squares as least_squares,
     level_problem as level_problem,
     mean as mean,

@@ -27,7 +27,14 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.seeds import derive_seed
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.panel import benchmark_levels, benchmark_problem
-from ktdeval.stats.series import NO_VARIANCE, TRADING_DAYS, Series, level_problem, simple_returns
+from ktdeval.stats.series import (
+    NO_VARIANCE,
+    TRADING_DAYS,
+    Series,
+    has_no_variance,
+    level_problem,
+    simple_returns,
+)
 from ktdeval.trading.ledger import Ledger
 
 Kind = Literal["mean", "ratio", "drawdown"]
@@ -168,14 +175,21 @@ def _digest(values: npt.NDArray[np.float64]) -> tuple[tuple[int, ...], str]:
 
 class Bootstrap:
     """A daily series [n]; all intervals use the same resamples. `seeded_by`: the series that seeds the draws instead of the values,
-    where the last bits of these are those of one processor's arithmetic. `problem` says why there can be none, or is None.
+    where the last bits of these are those of one processor's arithmetic. `resolution`: a standard deviation of the values below
+    which they vary by rounding only. `problem` says why there can be no interval, or is None.
     """
 
-    def __init__(self, values: Series, resampling: Resampling | None = None, seeded_by: Series | None = None) -> None:
+    def __init__(
+        self,
+        values: Series,
+        resampling: Resampling | None = None,
+        seeded_by: Series | None = None,
+        resolution: float = NO_VARIANCE,
+    ) -> None:
         self.values = np.ascontiguousarray(values)
         self.seeded_by = self.values if seeded_by is None else seeded_by
         self.resampling = resampling or Resampling()
-        self.problem = _problem(values)
+        self.problem = _problem(values, resolution)
 
     @cached_property
     def block_days(self) -> float:
@@ -266,12 +280,14 @@ def episode_intervals(ledger: Ledger, market: MarketSnapshot, resampling: Resamp
     settings, n = resampling or Resampling(), len(ledger.steps)
     if problem := level_problem(ledger.nav):
         return dict.fromkeys(DAILY_METRICS, no_interval(problem, n, settings.level))
-    own = Bootstrap(ledger.returns, settings)
+    resolution = ledger.return_resolution
+    own = Bootstrap(ledger.returns, settings, resolution=resolution)
     levels = benchmark_levels(ledger, market)
     if problem := benchmark_problem(market, levels):
         excess = no_interval(f"benchmark: {problem}", n, settings.level)
     else:
-        excess = Bootstrap(ledger.returns - simple_returns(levels), settings).ratio(ledger.days_a_year)
+        excess_returns = ledger.returns - simple_returns(levels)
+        excess = Bootstrap(excess_returns, settings, resolution=resolution).ratio(ledger.days_a_year)
     return {
         "total_return": own.total_return(),
         "sharpe": own.ratio(ledger.days_a_year),
@@ -288,12 +304,14 @@ def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
     return np.asarray(-np.expm1(wealth.min(axis=-1)))
 
 
-def _problem(values: Series) -> str | None:
+def _problem(values: Series, resolution: float) -> str | None:
     if len(values) < MIN_DAYS:
         return f"fewer than {MIN_DAYS} days"
     if not np.isfinite(values).all():
         return "a daily value is missing"
-    return "the series has no variance" if values.std(ddof=1) < NO_VARIANCE else None
+    if has_no_variance(float(values.std(ddof=1)), resolution):
+        return "the series has no variance"
+    return None
 
 
 def _mean_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:

@@ -15,7 +15,14 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ktdeval.stats.metric import MetricValue, built_in
-from ktdeval.stats.series import NO_VARIANCE, Series, level_problem, standard_deviation, undefined
+from ktdeval.stats.series import (
+    NO_VARIANCE,
+    Series,
+    has_no_variance,
+    level_problem,
+    standard_deviation,
+    undefined,
+)
 from ktdeval.trading.ledger import Ledger
 
 EULER_GAMMA = 0.5772156649015329
@@ -75,12 +82,15 @@ def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
     return math.sqrt(sharpe_variance) * best
 
 
-def deflated_sharpe_ratio(returns: Series, trial_sharpes: Sequence[float], trials: int | None = None) -> MetricValue:
+def deflated_sharpe_ratio(
+    returns: Series, trial_sharpes: Sequence[float], trials: int | None = None, resolution: float = NO_VARIANCE
+) -> MetricValue:
     """Deflated Sharpe ratio of [n] daily returns among trials with these (a day's) ratios, its own included; `trials`: how many,
-    when more than are known. `detail` holds `trials`, `sharpe_variance` and the bar `expected_best`.
+    when more than are known. `detail` holds `trials`, `sharpe_variance` and the bar `expected_best`. Undefined where the returns
+    vary by less than their `resolution`.
     """
     n = len(returns)
-    if problem := _series_problem(returns):
+    if problem := _series_problem(returns, resolution):
         return undefined(problem, n)
     count = max(len(trial_sharpes), trials or 0, 1)
     if count > 1 and len(trial_sharpes) < 2:
@@ -93,14 +103,13 @@ def deflated_sharpe_ratio(returns: Series, trial_sharpes: Sequence[float], trial
 
 def sharpe_shape(ledger: Ledger) -> Shape | None:
     """Sharpe ratio and moments of an episode's daily returns; None where they are not defined."""
-    problem = level_problem(ledger.nav) or _series_problem(ledger.returns)
-    return None if problem else shape_of(ledger.returns)
+    return None if _ledger_problem(ledger) else shape_of(ledger.returns)
 
 
 @built_in
 def psr(ledger: Ledger) -> MetricValue | str:
     """Probability that the true Sharpe ratio of an episode's NAV is positive; `detail` holds what it rests on."""
-    if problem := level_problem(ledger.nav) or _series_problem(ledger.returns):
+    if problem := _ledger_problem(ledger):
         return problem
     shape = shape_of(ledger.returns)
     detail = {"sharpe_per_day": shape.sharpe, "skew": shape.skew, "kurtosis": shape.kurtosis}
@@ -110,17 +119,24 @@ def psr(ledger: Ledger) -> MetricValue | str:
 @built_in
 def min_track_record(ledger: Ledger) -> float | str:
     """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence."""
-    if problem := level_problem(ledger.nav) or _series_problem(ledger.returns):
+    if problem := _ledger_problem(ledger):
         return problem
     days = minimum_track_record(shape_of(ledger.returns))
     return "the Sharpe ratio is not positive" if days is None else days / ledger.days_a_year
 
 
-def _series_problem(returns: Series) -> str | None:
+def _ledger_problem(ledger: Ledger) -> str | None:
+    """Return why the NAV of an episode has no Sharpe ratio with an error, or None."""
+    return level_problem(ledger.nav) or _series_problem(ledger.returns, ledger.return_resolution)
+
+
+def _series_problem(returns: Series, resolution: float = NO_VARIANCE) -> str | None:
     if len(returns) < 3:
         return "fewer than three days"
     if (returns <= -1.0).any():
         return "a level is not positive"
     if not np.isfinite(returns).all():
         return "a daily return is missing"
-    return "returns have no variance" if standard_deviation(returns) < NO_VARIANCE else None
+    if has_no_variance(standard_deviation(returns), resolution):
+        return "returns have no variance"
+    return None

@@ -51,7 +51,9 @@ def total_return(ledger: Ledger) -> MetricValue:
 @built_in
 def sharpe(ledger: Ledger) -> MetricValue | str:
     """Annualised Sharpe ratio of the NAV's daily returns, risk-free rate 0."""
-    return level_problem(ledger.nav) or series.sharpe(ledger.returns, ledger.days_a_year)
+    if problem := level_problem(ledger.nav):
+        return problem
+    return series.sharpe(ledger.returns, ledger.days_a_year, ledger.return_resolution)
 
 
 @built_in
@@ -68,7 +70,8 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
     levels = benchmark_levels(ledger, market)
     if problem := benchmark_problem(market, levels):
         return f"benchmark: {problem}"
-    ratio = series.information_ratio(ledger.returns, series.simple_returns(levels), ledger.days_a_year)
+    benchmark_returns = series.simple_returns(levels)
+    ratio = series.information_ratio(ledger.returns, benchmark_returns, ledger.days_a_year, ledger.return_resolution)
     growth = None if market.meta.synthetic else dividend_growth(market, day_rows(market, ledger.days))
     return ratio if growth is None else replace(ratio, detail={"dividend_growth": growth})
 

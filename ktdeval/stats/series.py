@@ -77,7 +77,8 @@ def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
 
 Series = npt.NDArray[np.float64]
 TRADING_DAYS = 252  #: Trading days in a year of A-shares, the convention of KTD-Fin Appendix G; other venues have their own
-#: A standard deviation of daily returns below this is rounding: one cent of a NAV of 1,000,000 is 1e-8 of it
+#: A standard deviation below this is rounding of floating-point numbers. Returns of a NAV have a coarser resolution,
+#: `Ledger.return_resolution`: one cent of a NAV of 1,000,000 is 1e-8 of it
 NO_VARIANCE = 1e-12
 
 
@@ -129,22 +130,36 @@ def max_drawdown(nav: Series) -> MetricValue:
     return defined(float(np.max(1.0 - nav / np.maximum.accumulate(nav))), len(nav) - 1)
 
 
-def sharpe(returns: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
-    """Annualised Sharpe ratio of [n] simple daily returns, risk-free rate 0: `mean(r) / std(r, ddof=1) * sqrt(days a year)`."""
-    return _annualised_ratio(returns, "returns have no variance", days_a_year)
+def has_no_variance(spread: float, resolution: float = NO_VARIANCE) -> bool:
+    """Whether a standard deviation is only rounding: it is below the resolution of the numbers that it was computed from."""
+    return spread < max(resolution, NO_VARIANCE)
 
 
-def information_ratio(returns: Series, benchmark_returns: Series, days_a_year: int = TRADING_DAYS) -> MetricValue:
-    """Annualised information ratio, `mean(e) / std(e, ddof=1) * sqrt(days a year)` of the daily excess returns `e = r - b`."""
-    return _annualised_ratio(returns - benchmark_returns, "excess returns have no variance", days_a_year)
+def sharpe(returns: Series, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE) -> MetricValue:
+    """Annualised Sharpe ratio of [n] simple daily returns, risk-free rate 0: `mean(r) / std(r, ddof=1) * sqrt(days a year)`.
+
+    Undefined where the standard deviation is below `resolution`, that of the returns (`Ledger.return_resolution`).
+    """
+    return _annualised_ratio(returns, "returns have no variance", days_a_year, resolution)
 
 
-def _annualised_ratio(returns: Series, reason: str, days_a_year: int) -> MetricValue:
+def information_ratio(
+    returns: Series, benchmark_returns: Series, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE
+) -> MetricValue:
+    """Annualised information ratio, `mean(e) / std(e, ddof=1) * sqrt(days a year)` of the daily excess returns `e = r - b`.
+
+    Undefined where the standard deviation is below `resolution`, that of the returns.
+    """
+    excess = returns - benchmark_returns
+    return _annualised_ratio(excess, "excess returns have no variance", days_a_year, resolution)
+
+
+def _annualised_ratio(returns: Series, reason: str, days_a_year: int, resolution: float) -> MetricValue:
     n = len(returns)
     if n < 2:
         return undefined("fewer than two days", n)
     spread = standard_deviation(returns)
-    if spread < NO_VARIANCE:
+    if has_no_variance(spread, resolution):
         return undefined(reason, n)
     return defined(mean(returns) / spread * math.sqrt(days_a_year), n)
 

@@ -186,6 +186,18 @@ class Ledger:
         returns.setflags(write=False)
         return returns
 
+    @property
+    def return_resolution(self) -> float:
+        """Smallest daily return that money can show: one minor unit over the lowest positive NAV.
+
+        A NAV is rounded to minor units, so each return is known to within this much, and a spread of returns
+        below it is rounding. 0 where no NAV is positive.
+        """
+        positive = self.nav[self.nav > 0.0]
+        if not len(positive):
+            return 0.0
+        return 1.0 / (float(positive.min()) * self.minor_per_unit)
+
     @cached_property
     def days(self) -> npt.NDArray[np.datetime64]:
         """[steps] fill days."""

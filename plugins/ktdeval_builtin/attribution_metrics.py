@@ -109,6 +109,7 @@ def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
         "total_return": attribution.linked.total_return,
         "daily": _daily(attribution),
         "mean_exposures": _mean_exposures(attribution),
+        "exposure_days": _exposure_days(attribution),
         # How selection moves with the industries in the fit, and how much each fit explains.
         "schemes": {scheme: _scheme(attributed.by(scheme)) for scheme in get_args(Scheme)},
         "vif": _variance_inflation(Same(attributed.market), attributed.market.day_index(attributed.ledger.days[0])),
@@ -132,10 +133,16 @@ def _scheme(attribution: Attribution) -> dict[str, JsonValue]:
 
 
 def _mean_exposures(attribution: Attribution) -> dict[str, JsonValue]:
-    """Factor -> exposure of the NAV averaged over the days with a holding; null without any."""
-    values = attribution.mean_exposures()
-    named = zip(attribution.factor_names, values, strict=True)
-    return {name: float(value) + 0.0 if math.isfinite(value) else None for name, value in named}
+    """Factor -> exposure of the NAV averaged over `exposure_days`; null without any."""
+    means: dict[str, JsonValue] = {}
+    for name, value in zip(attribution.factor_names, attribution.mean_exposures().tolist(), strict=True):
+        means[name] = value + 0.0 if math.isfinite(value) else None
+    return means
+
+
+def _exposure_days(attribution: Attribution) -> dict[str, JsonValue]:
+    """Factor -> number of days on which a holding had a value of it."""
+    return dict(zip(attribution.factor_names, attribution.exposure_days().tolist(), strict=True))
 
 
 def _lines_of(scheme: Scheme, names: _Lines) -> _Detail:

@@ -124,15 +124,18 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
         notes.append(f"figures are of {task}; also given: {', '.join(others)} (--task chooses)")
     tables: dict[str, dict[str, dict[str, float | None]]] = {name: {} for name in definitions}
     for member in members:
-        table, equally = mean_exposures(run[window] for run in member.runs.values() for window in windows)
-        notes += [f"exposures of {member.label}: its episodes count equally: {equally}"] if equally else []
-        if not member.cohort or None in table.values() or not table:
+        episodes = [run[window][1] for run in member.runs.values() for window in windows]
+        table = mean_exposures(episodes)
+        has_exposures = any(value is not None for value in table.values())
+        if not member.cohort or not has_exposures:
             notes.append(f"{member.label}: {_REASONS['no_exposures'] if member.cohort else 'is in no cohort'}")
         else:
             tables[member.cohort][member.label] = table
+    exposures = _exposures(tables, options.alpha)
+    notes += _unmeasured(tables, exposures["exposures"])
     return {
         "alpha": options.alpha, "task": task, "cards": [{"model": card.label, "path": str(card.path)} for card in cards],
-        **_exposures(tables, options.alpha), "baseline": _baseline(members, windows, 1.0 - options.alpha), "declines": declined,
+        **exposures, "baseline": _baseline(members, windows, 1.0 - options.alpha), "declines": declined,
         "notes": list(dict.fromkeys([*notes, *flag_notes(cards)])),
     }  # fmt: skip
 
@@ -202,11 +205,15 @@ def _windows(members: Sequence[Member], common: bool) -> tuple[list[str], list[s
 def _exposures(tables: Tables, alpha: float) -> Row:
     """Exposures of cohorts factor by factor, where they agree in sign, and their differences with Holm's correction."""
     means = {name: {row["factor"]: row for row in cohort_means(table)} for name, table in tables.items()}
-    factors = [factor for factor in FACTOR_NAMES if all(factor in rows for rows in means.values())]
+    measured = [{factor for factor, row in rows_of.items() if row["mean"] is not None} for rows_of in means.values()]
+    factors = [factor for factor in FACTOR_NAMES if all(factor in of_cohort for of_cohort in measured)]
     rows: list[Row] = []
     differences: list[Row] = []
     for factor in factors:
-        values = {name: np.array([table[factor] for table in tables[name].values()], dtype=np.float64) for name in tables}
+        # A model whose holdings never had a value of the factor is not among those that the mean is of.
+        values = {
+            name: np.array([table[factor] for table in tables[name].values() if table[factor] is not None]) for name in tables
+        }
         cohorts: dict[str, Row] = {}
         for name in tables:
             ends = stats.mean_with_interval(values[name], confidence=1.0 - alpha).detail or {}
@@ -232,6 +239,13 @@ def _exposures(tables: Tables, alpha: float) -> Row:
     agreement: Row = {name: [row["factor"] for row in rows if row[name]] for name in ("agree", "agreement_shown")}
     agreement["factors"] = len(factors)
     return {"cohorts": summaries, "exposures": rows, "agreement": agreement, "differences": differences}
+
+
+def _unmeasured(tables: Tables, rows: Sequence[Row]) -> list[str]:
+    """Notes on style factors that some model has exposures to, but not every cohort."""
+    given = {factor for table in tables.values() for exposures in table.values() for factor in exposures}
+    missing = given - {row["factor"] for row in rows}
+    return [f"no row of {factor}: a cohort has no holding with a value of it" for factor in sorted(missing)]
 
 
 def _agree(cohorts: Mapping[str, Row], low: str, high: str) -> bool:

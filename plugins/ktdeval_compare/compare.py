@@ -18,6 +18,7 @@ from ktdeval.stats import RankNull
 from ktdeval_compare.entrants import (
     MARKET_FACETS,
     Cell,
+    DailyTable,
     Entrant,
     Row,
     Values,
@@ -219,24 +220,34 @@ def _verdict(row: Row, p: float | None, alpha: float) -> str | None:
     return f"{winner} {'higher' if row['better'] == 'neither' else 'better'}"
 
 
-def _daily_test(group: Group, pair: tuple[int, int], table: tuple[Values, int] | str, options: Options) -> Row:
+def _daily_test(group: Group, pair: tuple[int, int], table: DailyTable | str, options: Options) -> Row:
     """Sharpe ratios of two cards, from their daily returns."""
     first, second = (group.entrants[index].label for index in pair)
     row: Row = {"task": group.task, "test": "sharpe_difference", "better": "higher", "first": first, "second": second}
     if isinstance(table, str):
         return {**row, "value": None, "low": None, "high": None, "p": None, "n": 0, "reason": table}
-    returns, year = table
-    left, right = returns[:, pair[0]], returns[:, pair[1]]
-    test = sharpe_difference(left, right, draws=options.draws, seed=options.seed, confidence=1.0 - options.alpha, days_a_year=year)
+    left, right = table.returns[:, pair[0]], table.returns[:, pair[1]]
+    smaller_spread = min(float(left.std()), float(right.std()))
+    if stats.has_no_variance(smaller_spread, table.resolution):
+        reason = "returns have no variance"
+        return {**row, "value": None, "low": None, "high": None, "p": None, "n": len(left), "reason": reason}
+    test = sharpe_difference(
+        left,
+        right,
+        draws=options.draws,
+        seed=options.seed,
+        confidence=1.0 - options.alpha,
+        days_a_year=table.days_a_year,
+    )
     return {**row, **asdict(test), "p_hac": sharpe_difference(left, right).p}
 
 
-def _best_set(group: Group, table: tuple[Values, int] | str, options: Options) -> Row:
+def _best_set(group: Group, table: DailyTable | str, options: Options) -> Row:
     """Cards that do not differ significantly from the one with the highest mean daily return."""
     row: Row = {"task": group.task, "test": "model_confidence_set", "of": "mean daily return"}
     if isinstance(table, str):
         return {**row, "tied_with_best": None, "p": None, "n": 0, "reason": table}
-    ties = stats.tie_groups(table[0], options.alpha, options.draws, options.seed)
+    ties = stats.tie_groups(table.returns, options.alpha, options.draws, options.seed)
     if ties.p is None or ties.group is None:
         return {**row, "tied_with_best": None, "p": None, "n": ties.days, "reason": ties.reason}
     names = [entrant.label for entrant in group.entrants]

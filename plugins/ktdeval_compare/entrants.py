@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -359,15 +359,23 @@ def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
         return str(error)
 
 
-def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> tuple[Values, int] | str:
-    """[days, cards] simple returns of the NAV over the same days, and the days a year, the most of any window; or why there is no
-    such table.
+class DailyTable(NamedTuple):
+    """Daily returns of several cards over the same days."""
+
+    returns: Values  #: [days, cards] simple returns of the NAV
+    days_a_year: int  #: the most of any window
+    resolution: float  #: coarsest `Ledger.return_resolution` of any episode: a smaller spread of returns is rounding
+
+
+def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> DailyTable | str:
+    """Daily returns of cards over the same days; or why there is no such table.
 
     A return is the mean over seeds, and over windows that share the day: a day counts once however many windows hold it, so that
     no day is evidence twice.
     """
     columns: list[dict[str, float]] = []
     days_a_year = 0
+    resolution = 0.0
     for entrant in entrants:
         episodes, by_day = entrant.episodes(), dict[str, list[float]]()
         for cell in cells:
@@ -377,9 +385,11 @@ def daily_table(entrants: Sequence[Entrant], cells: Sequence[Cell]) -> tuple[Val
             if (ledger.nav <= 0).any():
                 return f"{entrant.label}: a NAV is not positive"
             days_a_year = max(days_a_year, ledger.days_a_year)
+            resolution = max(resolution, ledger.return_resolution)
             for day, value in zip(ledger.days, ledger.returns, strict=True):
                 by_day.setdefault(str(day), []).append(float(value))
         columns.append({day: float(np.mean(values)) for day, values in sorted(by_day.items())})
         if list(columns[-1]) != list(columns[0]):
             return f"{entrant.label}: its ledgers cover other days than those of {entrants[0].label}"
-    return np.array([list(column.values()) for column in columns]).T, days_a_year
+    returns = np.array([list(column.values()) for column in columns]).T
+    return DailyTable(returns, days_a_year, resolution)

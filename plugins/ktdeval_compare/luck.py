@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from ktdeval.attribution import held_days
 from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
 from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import split_list
@@ -73,7 +72,9 @@ def _card_row(entrant: Entrant, trials: Mapping[tuple[str, str], Trials]) -> Row
         ledger = recorded_ledger(entrant, episode.id)
         if isinstance(ledger, str):
             reasons.append(ledger)
-        elif (figure := deflated_sharpe_ratio(ledger.returns, counted.sharpes, counted.episodes)).value is None:
+            continue
+        figure = deflated_sharpe_ratio(ledger.returns, counted.sharpes, counted.episodes, ledger.return_resolution)
+        if figure.value is None:
             reasons.append(figure.reason or "")
         else:
             values.append(figure.value)
@@ -99,26 +100,26 @@ def card_value(card: TradingCard, name: str) -> float | None:
 
 def exposures(entrants: Sequence[Entrant]) -> list[Row]:
     """Mean style exposures of each card's holdings, and of the cohort that the cards are; none where no card has them."""
-    tables = {entrant.label: mean_exposures([(entrant, episode) for episode in entrant.card.pooled])[0] for entrant in entrants}
+    tables = {entrant.label: mean_exposures(entrant.card.pooled) for entrant in entrants}
     return cohort_means({name: table for name, table in tables.items() if table})
 
 
-def mean_exposures(episodes: Iterable[tuple[Entrant, TradingEpisode]]) -> tuple[dict[str, float | None], str | None]:
-    """Mean exposure to each style factor over the days on which something was held, of all episodes; None where nothing ever was,
-    empty where no card has exposures. Days are counted in the ledgers; without these episodes count equally, and why is returned.
+def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None]:
+    """Mean exposure to each style factor over all days of the episodes on which a holding had a value of the factor.
+
+    None where no day has one; empty where no episode has exposures.
     """
-    tables = [(entrant, episode.id, detail["mean_exposures"]) for entrant, episode in episodes
-             if _SELECTION in episode.metrics and isinstance(detail := episode.metrics[_SELECTION].detail, Mapping)
-             and isinstance(detail.get("mean_exposures"), Mapping)]  # fmt: skip
-    ledgers = [recorded_ledger(entrant, identity) for entrant, identity, _ in tables] if len(tables) > 1 else []
-    reason = next((ledger for ledger in ledgers if isinstance(ledger, str)), None)
-    days = [held_days(ledger) for ledger in ledgers if not isinstance(ledger, str)] if not reason and ledgers else [1] * len(tables)
-    means: dict[str, float | None] = {}
-    for factor in tables[0][2] if tables else ():
-        known = [(value, count) for (_, _, table), count in zip(tables, days, strict=True)
-                 if (value := table.get(factor)) is not None]  # fmt: skip
-        means[factor] = statistics.fmean(*zip(*known, strict=True)) if known else None
-    return means, reason
+    total: dict[str, float] = {}
+    days: dict[str, int] = {}
+    for episode in episodes:
+        detail = episode.metrics[_SELECTION].detail if _SELECTION in episode.metrics else None
+        if not isinstance(detail, Mapping) or not isinstance(detail.get("mean_exposures"), Mapping):
+            continue
+        for factor, mean in detail["mean_exposures"].items():
+            count = detail["exposure_days"][factor]
+            days[factor] = days.get(factor, 0) + count
+            total[factor] = total.get(factor, 0.0) + (0.0 if mean is None else mean * count)
+    return {factor: total[factor] / count if count else None for factor, count in days.items()}
 
 
 def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.stats import MetricValue, RuleSet
+from ktdeval.stats import MetricValue, RuleSet, has_no_variance
 from ktdeval.task_files import find_figure, table_metrics
 from ktdeval.trading import Ledger, StepRecord
 
@@ -108,7 +108,8 @@ def _of_returns(name: str, of: Course, returns: FloatArray) -> float | str:
     spread = float(np.std(returns, ddof=1))
     if name == "ama_volatility":
         return spread * math.sqrt(of.days)
-    if spread <= 1e-12 * float(np.abs(returns).max()):  # equal but for rounding
+    resolution = 1.0 / float(of.path.min())  # the path is in minor units of money
+    if has_no_variance(spread, resolution):
         return "the returns do not vary"
     return float(np.mean(returns)) / spread * math.sqrt(of.days)
 

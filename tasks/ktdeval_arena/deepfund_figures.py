@@ -17,7 +17,6 @@ import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import (
-    NO_VARIANCE,
     TRADING_DAYS,
     MetricValue,
     RuleSet,
@@ -25,6 +24,7 @@ from ktdeval.stats import (
     benchmark_problem,
     beta_to,
     day_rows,
+    has_no_variance,
     judged_orders,
     level_problem,
     mean,
@@ -66,7 +66,7 @@ def sharpe(ledger: Ledger, rules: RuleSet) -> MetricValue | str:
         return "fewer than two days"
     days = TRADING_DAYS if rules == "paper" else ledger.days_a_year
     spread = standard_deviation(ledger.returns)
-    if spread < NO_VARIANCE:
+    if has_no_variance(spread, ledger.return_resolution):
         return "returns have no variance"
     excess = mean(ledger.returns) - risk_free(days, rules)
     return MetricValue(excess / spread * math.sqrt(days), len(ledger.returns))

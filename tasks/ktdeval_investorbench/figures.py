@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.stats import MetricValue, RuleSet
+from ktdeval.stats import MetricValue, RuleSet, has_no_variance
 from ktdeval.task_files import find_figure, table_metrics
 from ktdeval.trading import Ledger
 
@@ -47,7 +47,7 @@ def daily_returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tup
     return returns, days
 
 
-def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet) -> float | str:
+def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet, resolution: float) -> float | str:
     cumulative = math.fsum(returns)
     if name == "ib_cumulative_return":
         return cumulative
@@ -57,10 +57,11 @@ def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet) -> float 
         return float((1.0 - path / np.maximum.accumulate(path)).max())
     if len(returns) < 2:
         return "fewer than two returns"
-    volatility = float(np.std(returns, ddof=1)) * math.sqrt(days)
+    spread = float(np.std(returns, ddof=1))
+    volatility = spread * math.sqrt(days)
     if name == "ib_volatility":
         return volatility
-    if volatility <= 1e-12 * float(np.abs(returns).max()):  # equal but for rounding
+    if has_no_variance(spread, resolution):
         return "the returns do not vary"
     years = (len(returns) + 1) / _TRADING_DAYS if rules == "paper" else len(returns) / days
     return cumulative / years / volatility
@@ -71,7 +72,10 @@ def _metric(name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -
     if isinstance(result, str):
         return result
     returns = result[0][np.isfinite(result[0])]
-    value, n = _figure(name, returns, result[1], rules) if len(returns) else "no returns", len(returns)
+    n = len(returns)
+    value: float | str = "no returns"
+    if n:
+        value = _figure(name, returns, result[1], rules, ledger.return_resolution)
     return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
 
 

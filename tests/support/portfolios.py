@@ -38,4 +38,5 @@ def decompose(weights: FloatArray, fitted: Fit) -> Decomposition:
         selection=selection,
         exposures=totals[..., 1:],
         invested=totals[..., 0],
+        has_exposure=np.einsum("...dn,dkn->...dk", weights != 0, fitted.exposures.known.astype(float)) > 0,
     )

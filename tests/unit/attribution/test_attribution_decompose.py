@@ -247,6 +247,31 @@ def test_a_holding_that_left_the_index_keeps_exposures_and_a_residual(snapshot: 
     assert np.abs(fitted.exposures.z[:, snapshot.asset_index[code]]).max() > 0.0
 
 
+def test_a_factor_without_a_value_has_no_mean_exposure_and_one_with_some_has_that_of_its_days() -> None:
+    """No amounts: ILLIQ and CV_VOL never have a value. RV_60 has one after enough bars, and the days before are no zeros."""
+    full = random_snapshot(seed=5, n_assets=60)
+    bare = replace(full, amount=np.full_like(full.amount, np.nan), id="bare")
+    first = 20
+    held = [{"code": bare.codes[0], "shares": 1_000, "locked": 0, "price_ticks": 5_000_000, "value_minor": 50_000_000}]
+    steps = [step_record(bare, step, first + step, positions=held) for step in range(30)]
+    attribution = attribute(ledger_of(steps), bare)
+    days = dict(zip(attribution.factor_names, attribution.exposure_days().tolist(), strict=True))
+    means = dict(zip(attribution.factor_names, attribution.mean_exposures().tolist(), strict=True))
+    assert (days["ILLIQ"], days["CV_VOL"]) == (0, 0)
+    assert math.isnan(means["ILLIQ"])
+    assert math.isnan(means["CV_VOL"])
+
+    column = attribution.factor_names.index("RV_60")
+    with_value = np.flatnonzero(attribution.exposures[:, column])
+    assert 0 < days["RV_60"] == len(with_value) < 29 == np.count_nonzero(attribution.invested)
+    assert means["RV_60"] == pytest.approx(attribution.exposures[with_value, column].mean(), rel=1e-12)
+
+    detail = attribution_metric("selection_alpha").compute(ledger_of(steps), bare, "strict").detail
+    assert isinstance(detail, dict)
+    assert (detail["mean_exposures"]["ILLIQ"], detail["exposure_days"]["ILLIQ"]) == (None, 0)
+    assert detail["exposure_days"] == days
+
+
 def test_a_dividend_is_no_selection_and_no_trading_effect() -> None:
     """A 2-for-1 split on day 2: adjusted prices say 0 %, and so does the NAV."""
     closes = {"609001.SH": [10.0, 10.0, 5.0], "609002.SH": [20.0, 20.0, 20.0]}
@@ -404,6 +429,7 @@ def test_selection_carries_lines_exposures_and_its_error(snapshot: MarketSnapsho
     assert detail["daily"] == {"mean": pytest.approx(mean), "se": pytest.approx(se), "t": pytest.approx(mean / se), "reason": None}
     exposures = dict(zip(attribution.factor_names, attribution.mean_exposures(), strict=True))
     assert detail["mean_exposures"] == pytest.approx(exposures)
+    assert set(detail["exposure_days"].values()) == {len(ledger.steps) - 1}  # nothing is held over the first day
     assert value.n == len(ledger.steps)
 
 

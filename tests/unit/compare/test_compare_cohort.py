@@ -19,12 +19,12 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 from card_cases import RUIN, derived_fields, ruined_card
-from compare_cards import CardTerminal, make_card, save_card, save_run
-from ktdeval.attribution import FACTOR_NAMES, factor_panel, held_days
+from compare_cards import CardTerminal, make_card, save_card
+from ktdeval.attribution import FACTOR_NAMES, factor_panel
 from ktdeval.cli.main import main
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder, load_ledger, recorded_market
+from ktdeval.runner import RunFolder, recorded_market
 from ktdeval.stats.luck import deflated_sharpe_ratio, sharpe_shape
 from ktdeval_compare.cohort import difference
 from ktdeval_compare.functions import cohort
@@ -40,8 +40,10 @@ def tilted(model: str, exposures: Mapping[str, float | None], figures: Any = Non
     return derived(card, lambda episode: exposures_of(episode, exposures), {"selection_alpha": _DEFINITION})
 
 
-def exposures_of(episode: dict[str, Any], exposures: Mapping[str, float | None]) -> None:
-    detail = {"linked": {"selection": 0.02}, "mean_exposures": dict(exposures)}
+def exposures_of(episode: dict[str, Any], exposures: Mapping[str, float | None], days: int = 4) -> None:
+    """Give an episode mean exposures, each over so many days; over none where there is no exposure."""
+    counts = {factor: 0 if mean is None else days for factor, mean in exposures.items()}
+    detail = {"linked": {"selection": 0.02}, "mean_exposures": dict(exposures), "exposure_days": counts}
     episode["metrics"]["selection_alpha"] = {"value": 0.02, "n": 5, "detail": detail}
 
 
@@ -115,21 +117,15 @@ def test_a_difference_without_a_spread_has_no_interval_and_says_why(one: list[fl
 
 
 def test_a_day_that_was_invested_weighs_as_any_other(tmp_path: Path, terminal: CardTerminal) -> None:
-    card = tilted("house/one", {"SKEW": 1.0}, {("A1", 0): 0.0, ("A2", 0): 0.0, ("A3", 0): 0.0})
-    exposures_of(card["episodes"][1], {"SKEW": 5.0})
-    exposures_of(card["episodes"][2], {"SKEW": None})  # never invested
+    card = tilted("house/one", {"SKEW": 1.0, "ILLIQ": None}, {("A1", 0): 0.0, ("A2", 0): 0.0, ("A3", 0): 0.0})
+    exposures_of(card["episodes"][1], {"SKEW": 5.0, "ILLIQ": None}, days=1)
+    exposures_of(card["episodes"][2], {"SKEW": None, "ILLIQ": None})  # never invested
     card |= derived_fields(card)
-    cells = [("A1", 0), ("A2", 0), ("A3", 0)]
-    closes = dict(zip(cells, (5, 1, 0), strict=True))
-    run = save_run(tmp_path / "run", card, dict.fromkeys(cells, [0.0] * 5), held=closes).parent.parent
-    # A day is one over which something was held: what stood at the close before it, so not the last step's.
-    ledgers = [load_ledger(run / f"episodes/{episode['id']}/ledger.parquet") for episode in card["episodes"]]
-    assert [held_days(ledger) for ledger in ledgers] == [4, 1, 0]
-    assert terminal.report("cohort", run)["exposures"][0]["models"] == {"house/one": (4 * 1 + 1 * 5) / 5}
     (tmp_path / "alone.json").write_text(dumps_pretty(card))
-    alone = terminal.report("cohort", tmp_path / "alone.json")
-    assert alone["exposures"][0]["models"] == {"house/one": 3.0}
-    assert any("count equally: no ledgers beside the card" in note for note in alone["notes"])
+    report = terminal.report("cohort", tmp_path / "alone.json")
+    # The days of each factor come from the card: 4 days of 1 and one day of 5. A factor without a day has no row.
+    assert {row["factor"]: row["models"] for row in report["exposures"]} == {"SKEW": {"house/one": (4 * 1 + 1 * 5) / 5}}
+    assert "no row of ILLIQ: a cohort has no holding with a value of it" in report["notes"]
 
 
 # ---- figures over seeds

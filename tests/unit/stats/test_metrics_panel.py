@@ -9,6 +9,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from ktdeval.api import MetricValue, metric
 from ktdeval.cards.card import TradingCard
 from ktdeval.cards.schema import card_schema
 from ktdeval.errors import PluginError, UsageError
+from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.registry import load_plugins
-from ktdeval.stats import panel, series
+from ktdeval.stats import episode_intervals, panel, series
 from ktdeval.stats.metric import RuleSet, range_problem
 from ktdeval.stats.panel import panel_metrics
 from ktdeval.testing import check_metric
+from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.testing.markets import Details, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.typed import from_plain, to_plain
@@ -114,6 +117,40 @@ def test_what_does_not_vary_has_no_ratio() -> None:
     assert panel.information_ratio.compute(nav_ledger(NAVS), gap, "strict").reason == "benchmark: a level is missing"
     # 10 % every day: rounding leaves a deviation of about 1e-17, which is no risk estimate.
     assert compute("sharpe", nav_ledger([1100, 1210, 1331])).reason == "returns have no variance"
+
+
+def ledger_of_navs(navs: list[int], benchmark: list[float] | None = None) -> tuple[Ledger, MarketSnapshot]:
+    """A ledger of CNY 1,000,000 whose NAV is given in fen for any number of days, and its market."""
+    snapshot = tiny_snapshot({"609001.SH": [10.0] * (len(navs) + 1)}, Details(benchmark=benchmark))
+    steps = [step_record(snapshot, number, number + 1, nav_minor=nav) for number, nav in enumerate(navs)]
+    return ledger_of(steps), snapshot
+
+
+@pytest.mark.parametrize("name", ["sharpe", "psr", "min_track_record"])
+def test_a_spread_below_one_minor_unit_of_the_nav_is_no_variance(name: str) -> None:
+    # A NAV of 1,000,000.00 that falls 0.3 % a day: its returns differ only because money has two decimals.
+    navs = list(accumulate(range(43), lambda nav, _: round(nav * 0.997), initial=100_000_000))[1:]
+    steady, snapshot = ledger_of_navs(navs)
+    assert 0 < np.std(steady.returns, ddof=1) < steady.return_resolution
+    assert steady.return_resolution == pytest.approx(1 / min(navs))
+    assert panel.panel_metric(name).compute(steady, snapshot, "strict").reason == "returns have no variance"
+    assert episode_intervals(steady, snapshot)["sharpe"].reason == "the series has no variance"
+
+
+def test_a_spread_of_a_few_minor_units_is_variance() -> None:
+    # One fee of CNY 5 on one of 43 days: mean -500 / 43 fen a day, deviation 500 / sqrt(43) fen of 100,000,000.
+    once, snapshot = ledger_of_navs([100_000_000] * 20 + [99_999_500] * 23)
+    assert panel.sharpe.compute(once, snapshot, "strict").value == pytest.approx(-math.sqrt(252 / 43), rel=1e-5)
+
+
+def test_a_nav_beside_its_benchmark_by_rounding_has_no_information_ratio_and_no_interval() -> None:
+    returns = np.random.default_rng(1).normal(0, 0.01, 43)
+    levels = np.concatenate([[100.0], 100.0 * np.cumprod(1 + returns)])
+    tracker, snapshot = ledger_of_navs([round(1_000_000 * level) for level in levels[1:]], levels.tolist())
+    assert panel.information_ratio.compute(tracker, snapshot, "strict").reason == "excess returns have no variance"
+    intervals = episode_intervals(tracker, snapshot)
+    assert intervals["information_ratio"].reason == "the series has no variance"
+    assert intervals["sharpe"].low is not None
 
 
 # -- degenerate ledgers -------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ from ktdeval.cards.derive import (
 from ktdeval.cards.figures import (
     SCHEME_HEADS as SCHEME_HEADS,
     is_fraction as is_fraction,
+    nearest_to_median as nearest_to_median,
     price_index as price_index,
     scheme_rows as scheme_rows,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from ktdeval.cards.card import ScoringCard, TradingCard, TradingEpisode
@@ -38,23 +38,46 @@ def memory_claim(card: TradingCard) -> str:
     return f"Memory: {hidden} were hidden from the model; {certified}."
 
 
+def nearest_to_median(values: Sequence[float]) -> int:
+    """Index of the value nearest to the median of at least one; of equally near ones the first, so that none is preferred for
+    being higher or lower.
+    """
+    middle = median(values)
+    distances = [abs(value - middle) for value in values]
+    least = min(distances)
+    # The two in the middle of an even number are equally near but for rounding.
+    room = 1e-12 * max(abs(middle), *map(abs, values))
+    return next(index for index, distance in enumerate(distances) if distance <= least + room)
+
+
 def return_claim(card: TradingCard) -> str:
-    """Return the sentence on skill: the return of one episode, parts that add to it, and the benchmark's return over its days."""
-    defined = [one for one in card.pooled if "total_return" in one.metrics and one.metrics["total_return"].value is not None]
+    """Return the sentence on skill: the median return, and of one episode the parts that add to its return and the benchmark's.
+
+    Medians over episodes do not add up; the parts of one episode do. It is the one whose return is nearest to the median.
+    """
+    defined: list[TradingEpisode] = []
+    total_returns: list[float] = []
+    for episode in card.pooled:
+        line = episode.metrics.get("total_return")
+        if line is not None and line.value is not None:
+            defined.append(episode)
+            total_returns.append(line.value)
     if not defined:
         return f"Return: not {'defined in any episode' if 'total_return' in card.metrics else 'among the metrics of this card'}."
-    # Medians over episodes do not add up; the parts of the episode whose return is their (lower) median do.
-    one = sorted(defined, key=lambda each: each.metrics["total_return"].value or 0.0)[(len(defined) - 1) // 2]
+    one = defined[nearest_to_median(total_returns)]
     returns = {name: line.value for name, line in one.metrics.items() if name in _SIGNED and line.value is not None}
     texts = {name: number(name, "fraction", value) for name, value in returns.items()}
     parts = ", ".join(f"{name.partition('_')[0]} {texts[name]}" for name in _PARTS if name in texts)
     paper = texts.get(_PAPER_PARTS[-1])
     without = f" (without industries, as the paper: selection {paper})" if paper else ""
-    which = f" ({one.window}, seed {one.seed}, of median return)" if len(card.pooled) > 1 else ""
+    opening = "Return, %:"
+    if len(card.pooled) > 1:
+        middle = number("total_return", "fraction", median(total_returns))
+        opening = f"Return, %: median {middle} over {len(defined)} episodes. One episode, {one.window}, seed {one.seed}:"
     reference = card.reference.benchmark_buy_and_hold.get(one.window)
     held = None if reference is None else reference.metrics.total_return.value
     against = "" if held is None else f" The benchmark made {number('total_return', 'fraction', held)} %{price_index([one])}."
-    return f"Return, %{which}: {texts['total_return']}, of which {parts or 'nothing is attributed'}{without}.{against}"
+    return f"{opening} {texts['total_return']}, of which {parts or 'nothing is attributed'}{without}.{against}"
 
 
 def price_index(episodes: Sequence[TradingEpisode]) -> str:

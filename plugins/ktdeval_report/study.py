@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 
 from ktdeval import stats
 from ktdeval.attribution import Attribution, Fit, attribute, attribution_problem, fit_factors
+from ktdeval.cards import nearest_to_median
 from ktdeval.errors import ConfigError
 from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray, MarketSnapshot
@@ -31,7 +32,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class WindowStudy:
-    """One window of a card, and the episode that stands for it: that of the lower median total return over seeds."""
+    """One window of a card, and the episode shown of it: the one whose total return is nearest to the median over seeds."""
 
     name: str
     drawn: bool  # whether it gets plots
@@ -141,9 +142,10 @@ class Workbench:
 
 
 def representative(ledgers: Mapping[Cell, Ledger]) -> Cell:
-    """Return the episode of lower median total return; of equals the first seed."""
-    ordered = sorted(ledgers, key=lambda cell: (ledgers[cell].nav[-1] / ledgers[cell].nav[0], cell))
-    return ordered[(len(ordered) - 1) // 2]
+    """Return the episode whose total return is nearest to the median; of equally near ones the first in order."""
+    cells = sorted(ledgers)
+    total_returns = [float(ledgers[cell].nav[-1] / ledgers[cell].nav[0] - 1.0) for cell in cells]
+    return cells[nearest_to_median(total_returns)]
 
 
 def choose_windows(evaluation: Evaluation, most: int) -> list[str]:

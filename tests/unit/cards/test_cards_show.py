@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from card_cases import CALLS, card, remote_card, ruined_card, section, typed
-from ktdeval.cards.figures import number
+from ktdeval.cards.figures import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in
 from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
 from ktdeval.cards.table import dollars
@@ -61,6 +61,21 @@ def test_the_ten_headline_metrics_stand_in_their_three_families_and_foreign_ones
     assert [line.split()[0] for line in section(text_of(made), "Diagnostics")][1:] == [*DIAGNOSTICS][: len(made["metrics"])]
 
 
+@pytest.mark.parametrize(
+    ("values", "chosen"),
+    [
+        ([0.06], 0),
+        ([-0.0193, 0.1395], 0),  # equally near: the first, here the lower
+        ([0.1395, -0.0193], 0),  # … and here the higher
+        ([0.10, -0.05, 0.02], 2),
+        ([0.30, 0.01, 0.02, 0.10], 2),  # median 0.06, 0.02 and 0.10 equally near but for rounding
+        ([-0.5, -0.4, 0.10, 0.11], 1),
+    ],
+)
+def test_the_episode_shown_is_the_one_nearest_to_the_median(values: list[float], chosen: int) -> None:
+    assert nearest_to_median(values) == chosen
+
+
 def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
     made = card()
     said = text_of(made).split("\n\n")[1].replace("\n", " ")
@@ -79,8 +94,9 @@ def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
         one["metrics"] |= {name: {"value": value, "n": 3} for name, value in zip(parts_of, values, strict=True)}
     several = text_of(made_of_three).split("\n\n")[1].replace("\n", " ")
     total, *parts = map(float, re.findall(r"[+-]\d+\.\d\d", several.partition("The benchmark")[0].partition("seed")[2]))
-    assert (len(parts), "of median return" in several) == (5, True)
+    assert len(parts) == 5
     assert sum(parts) == pytest.approx(total, abs=0.026)
+    assert re.search(r"Return, %: median [+-]\d+\.\d\d over 3 episodes\. One episode, \w+, seed \d: ", several)
     made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.0218}
     made["episodes"][0]["steps"] = 126
     assert "adjustment factors grew by 1.1 % in 126 days)" in text_of(made).replace("\n", " ")

@@ -214,7 +214,7 @@ def test_a_ruined_account_is_drawn() -> None:
     assert "<path" in inline_svg(weights, "p1")
 
 
-def test_the_seed_of_lower_median_return_stands_for_its_window() -> None:
+def test_the_seed_nearest_to_the_median_return_is_shown_of_its_window() -> None:
     ledgers = {("W", seed): nav_of(level) for seed, level in enumerate([130, 90, 110, 120])}
     assert representative(ledgers) == ("W", 2)
     assert representative({("W", 4): nav_of(100), ("W", 3): nav_of(100)}) == ("W", 3)

@@ -130,10 +130,9 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
 
   function sources({card}) {
     if (!card.attribution?.value) return card.attribution ? [`The return is not split: ${card.attribution.reason}.`] : [];
-    // Medians over episodes do not add up; the parts of the episode of (lower) median return do.
-    const split = card.episodes.filter((one) => known(one.metrics.selection_alpha?.value))
-      .sort((one, other) => one.metrics.total_return.value - other.metrics.total_return.value);
-    const episode = split[Math.floor((split.length - 1) / 2)];
+    // Medians over episodes do not add up; the parts of one episode do.
+    const split = card.episodes.filter((one) => known(one.metrics.selection_alpha?.value));
+    const episode = split[kt.stats.nearestToMedian(split.map((one) => one.metrics.total_return.value))];
     const value = (name) => episode.metrics.selection_alpha.detail.linked[name];
     const part = (name) => percent(episode.metrics[name].value);
     const lines = episode.metrics.selection_alpha.detail.linked;
@@ -142,7 +141,8 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
     styles.sort((one, other) => Math.abs(value(other)) - Math.abs(value(one)));
     const largest = styles.slice(0, 2).map((name) => `${kt.charts.factorTitle(name)} ${percent(value(name))}`);
     return [
-      `Of the ${part("total_return")} of ${episode.window}, seed ${episode.seed} (the episode of median return), `
+      `Of the ${part("total_return")} of one episode (${episode.window}, seed ${episode.seed}: `
+        + (split.length > 1 ? "the nearest to the median return), " : "the only one with an attribution), ")
         + `${percent(value("common"))} is the market's, `
         + (episode.metrics.industry_return ? `${part("industry_return")} comes from industries, ` : "")
         + `${part("style_return")} from style factors`

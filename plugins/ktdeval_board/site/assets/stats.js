@@ -1,6 +1,7 @@
 /* Figures that pages show beside each other. Tests are looked up: the board computes them when the site is built (docs/comparison.md).
 
 kt.stats.median(values)                            middle value; mean of the middle two
+kt.stats.nearestToMedian(values)                   index of the value nearest to the median
 kt.stats.windowDifferences(first, second, metric)  one difference for each window: the median over seeds
 kt.stats.testOf(pairing, tests, other, metric)     the test of a card against another, from the data `pairs/<division>/…` */
 (function () {
@@ -12,6 +13,16 @@ kt.stats.testOf(pairing, tests, other, metric)     the test of a card against an
     const sorted = Float64Array.from(values).sort();
     const middle = sorted.length >> 1;
     return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  }
+
+  /** Index of the value nearest to the median; of equally near ones the first, so that none is preferred for being higher or lower. */
+  function nearestToMedian(values) {
+    const middle = median(values);
+    const distances = values.map((value) => Math.abs(value - middle));
+    // The two in the middle of an even number are equally near but for rounding.
+    const room = 1e-12 * Math.max(Math.abs(middle), ...values.map(Math.abs));
+    const least = Math.min(...distances);
+    return distances.findIndex((distance) => distance <= least + room);
   }
 
   /** Figures of two raw cards, first less second, matched on (window, seed); a window's difference is the median over its seeds. */
@@ -56,5 +67,5 @@ kt.stats.testOf(pairing, tests, other, metric)     the test of a card against an
     };
   }
 
-  kt.stats = { median, windowDifferences, testOf };
+  kt.stats = { median, nearestToMedian, windowDifferences, testOf };
 })();

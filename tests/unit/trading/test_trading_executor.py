@@ -18,7 +18,7 @@ from ktdeval.errors import DataError, InvariantError
 from ktdeval.fields import to_mapping
 from ktdeval.market.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
-from ktdeval.trading.account import Settlement, open_account
+from ktdeval.trading.account import Settlement, check_step, open_account
 from ktdeval.trading.constraints import known_breaches
 from ktdeval.trading.executor import REJECTIONS, execute, settle
 from ktdeval.trading.market_tape import MarketRules, MarketTape, TradingDay
@@ -292,6 +292,35 @@ def test_a_margin_call_buys_back_at_the_open_and_a_ruined_account_goes_on() -> N
     assert ruined.after == Account(3_000_000 - 200 - 8_000_000, {})
     assert ends(ruined) == [("rejected", "weight_limit", 0)]
     assert ends(still) == [("rejected", "weight_limit", 0)]
+
+
+CALLED = Charge("margin_call", 0, 4_000_000, 700_000, -2_800_000)
+INTEREST = Charge("borrow", 0, -4_000_000, 500_000, -200)
+
+
+@pytest.mark.parametrize(
+    ("charges", "message"),
+    [
+        # 400 shares at 70 are 28,000: a cent more or less, a fee that was not paid, another price, fewer shares, another asset.
+        ((INTEREST, replace(CALLED, cash_minor=-2_800_001)), "at its price"),
+        ((INTEREST, replace(CALLED, cash_minor=-2_799_999)), "at its price"),
+        ((INTEREST, replace(CALLED, fee_minor=1)), "at its price"),
+        ((INTEREST, replace(CALLED, price_ticks=700_001)), "at its price"),
+        ((INTEREST, replace(CALLED, shares=3_999_900, cash_minor=-2_799_930)), "does not close its position"),
+        ((INTEREST, replace(CALLED, asset=1)), "does not close its position"),
+        ((replace(INTEREST, cash_minor=1), CALLED), "is not that of a short"),
+        ((replace(INTEREST, shares=4_000_000), CALLED), "is not that of a short"),
+        ((replace(INTEREST, shares=0), CALLED), "is not that of a short"),
+    ],
+)
+def test_a_charge_that_is_booked_wrongly_is_caught(charges: tuple[Charge, ...], message: str) -> None:
+    market = market_of("us_equity", "us_equity", opens=[[50, 10], [50, 10], [70, 10]])
+    _, called = play(market, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),))
+    assert called.charges == (INTEREST, CALLED)
+    tape = MarketTape.from_snapshot(market, dataclasses.replace(ROOMY, venue=PLAIN, initial_cash=10_000))
+    check_step(called, tape.day(2), decided_row=1)
+    with pytest.raises(InvariantError, match=f"^fill day 2: .*{message}"):
+        check_step(replace(called, charges=charges), tape.day(2), decided_row=1)
 
 
 def test_a_holding_or_short_has_no_more_steps_than_a_ledger_counts() -> None:

@@ -162,6 +162,43 @@ def test_the_stated_monte_carlo_error_is_the_spread_of_an_end_over_seeds(kind: s
     assert stated < 0.02 * (ends[0].high - ends[0].low)
 
 
+def plain_newey_west(terms: np.ndarray, lags: int) -> float:
+    """Standard error of the mean of terms in order of time, Bartlett weights, sums written out."""
+    n = len(terms)
+    total = sum(term * term for term in terms)
+    for lag in range(1, lags + 1):
+        total += 2 * (1 - lag / (lags + 1)) * sum(terms[day] * terms[day - lag] for day in range(lag, n))
+    return math.sqrt(total / (n * (n - 1)))
+
+
+def plain_ratio(days: np.ndarray, lags: int) -> tuple[float, float]:
+    """Mean over standard deviation (ddof 1) of a series, and its standard error by the delta method."""
+    ratio = days.mean() / days.std(ddof=1)
+    scores = (days - days.mean()) / days.std(ddof=1)
+    return ratio, plain_newey_west(scores - ratio / 2 * (scores**2 - 1), lags)
+
+
+def test_the_interval_of_a_ratio_is_that_of_its_definition_written_out() -> None:
+    values = np.random.default_rng(8).normal(0.001, 0.01, 43)
+    bootstrap = Bootstrap(values, Resampling(draws=199, seed=4))
+    lags = int(1.3 * math.sqrt(43))
+    centre, spread = plain_ratio(values, lags)
+    pivots = []
+    for rows in bootstrap.indices:
+        ratio, error = plain_ratio(values[rows], lags)
+        pivots.append((ratio - centre) / error)
+    low, high = np.quantile(pivots, [0.025, 0.975], method="weibull")
+
+    interval = bootstrap.ratio(days_a_year=1)
+    assert (interval.low, interval.high) == pytest.approx((centre - high * spread, centre - low * spread), rel=1e-10)
+
+
+def test_the_resamples_of_a_card_are_4999_of_the_series_own_seed_at_95_percent() -> None:
+    assert Resampling() == Resampling(draws=4999, seed=None, level=0.95)
+    interval = Bootstrap(np.random.default_rng(8).normal(0.001, 0.01, 43)).mean()
+    assert (interval.draws, interval.level) == (4999, 0.95)
+
+
 def test_one_series_has_one_interval_and_another_series_other_resamples() -> None:
     """The seed is the series' own: neither its storage nor who asks can change an end."""
     series = returns(60)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats.envelope import Envelope, EnvelopeSettings, Moves, moves_of, random_envelope
+from ktdeval.stats.envelope import Envelope, EnvelopeSettings, Moves, _RandomTrader, moves_of, random_envelope
 from ktdeval.stats.panel import panel_metric
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.trading.types import Account, Action, Order, TradingConfig
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import Account, Action, Order, Position, TradingConfig
 from metric_cases import ledger, order, step
 from stats_play import Strategy, play, rotation
 
@@ -110,6 +111,21 @@ def test_names_outside_the_index_and_suspended_ones_are_not_drawn() -> None:
     market = tiny_snapshot(closes, Details(members={away: [False] * 6}, volumes={stopped: [0.0] * 6}))
     envelope = random_envelope(play(market, first_day(2), range(5)), market, CONFIG, FEW)
     assert envelope.returns.max() <= 0
+
+
+def test_a_name_that_opens_limit_up_or_has_left_the_index_is_not_added_to() -> None:
+    """Of four names held, one opens limit-up and one has left the index."""
+    days = 8
+    closes = {f"60000{number}.SH": [10.0] * days for number in range(4)}
+    opens = {"600000.SH": [10.0] * 4 + [11.0] + [10.0] * 3}  # limit-up at the open of day 4
+    members = {"600001.SH": [True] * 3 + [False] * 5}
+    market = tiny_snapshot(closes, Details(opens=opens, members=members))
+    tape = MarketTape.from_snapshot(market, CONFIG)
+    held = {asset: Position(1_000) for asset in range(4)}
+    moves = Moves(entries=(), adds=(0.02, 0.02, 0.02, 0.02), trims=(), names_after=4)
+    traders = _RandomTrader(tape.day(4), CONFIG, moves, np.random.default_rng(0), 50)
+    bought = {order.asset for path in range(50) for order in traders.orders(path, held, 100_000_000)}
+    assert bought == {2, 3}
 
 
 def test_dividends_and_splits_make_random_traders_no_money() -> None:

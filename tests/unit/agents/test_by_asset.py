@@ -11,6 +11,7 @@ import pytest
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import Decision, ModelRequest, Observation, Reply, Submission, ToolCall, ToolSpec, shown_state, table_rows
 from ktdeval_agents.by_asset import ByAssetAgent
+from ktdeval_agents.sight import Sight, first_number
 from tables import on_each_row
 
 LIMITS = {"max_positions": 4, "max_weight": 0.3, "lot_shares": 100, "star_min_shares": 200, "min_reason_chars": 5}
@@ -123,3 +124,54 @@ def test_a_failed_call_is_an_error_and_a_prompt_without_assets_says_what_to_choo
         decided(lambda asset, _: None if asset == "B" else answer(asset, "BUY"))
     with pytest.raises(ProviderError, match=r"this one shows none .* blinded_fixed_candidate"):
         decided(lambda asset, _: answer(asset, "BUY"), candidates=None, positions=None)
+
+
+def test_a_sale_of_what_is_not_held_or_is_locked_orders_nothing_and_frees_no_place() -> None:
+    _, session = decided(lambda asset, _: answer(asset, "SELL" if asset in "AL" else "BUY"))
+    orders = [(order["stock_id"], order["side"]) for order in session.submitted["orders"]]
+    # A is not held and L is locked. Two of four places are held, so two of S, U, B are bought: those that trade.
+    assert orders == [("S", "BUY"), ("B", "BUY")]
+    # A position that is locked in part can be sold.
+    partly = table("stock_id shares locked_shares weight", ("H", 200, 100, 0.3))
+    _, session = decided(lambda asset, _: answer(asset, "SELL"), positions=partly)
+    assert [(order["stock_id"], order["target_weight"]) for order in session.submitted["orders"]] == [("H", 0.0)]
+
+
+def test_a_submission_that_the_task_refuses_is_a_fallback_and_no_decision_of_the_model() -> None:
+    session = Session(lambda asset, _: answer(asset, "BUY"))
+    session.parse_submission = lambda text: Submission(None, "", ())  # type: ignore[method-assign]
+    made = ByAssetAgent().decide(shown(), session, {"kept": 1})  # type: ignore[arg-type]
+    assert (made.action, made.provenance, made.memory) == ((), "fallback", {"kept": 1})
+
+
+@pytest.mark.parametrize(
+    ("positions", "candidates", "focus"),
+    [
+        (["H", "L"], ["A", "B"], {"H", "L"}),
+        (["H"], ["A"], {"H"}),
+        ([], ["A"], {"A"}),  # the only asset
+        ([], ["A", "B"], set()),
+        ([], [], set()),
+    ],
+)
+def test_a_decision_is_about_what_is_held_or_the_only_asset(positions: list[str], candidates: list[str], focus: set[str]) -> None:
+    held = table("stock_id weight", *((asset, 0.1) for asset in positions))
+    listed = table("stock_id close", *((asset, 1.0) for asset in candidates))
+    assert Sight.of(shown(positions=held, candidates=listed)).focus == focus
+
+
+@pytest.mark.parametrize(
+    ("row", "number"),
+    [
+        ({"a": 2, "b": 3.0}, 2.0),
+        ({"b": 3.0}, 3.0),
+        ({"a": None, "b": 3.0}, 3.0),
+        ({"a": True, "b": 3.0}, 3.0),  # a truth value is no number
+        ({"a": "2", "b": 3.0}, 3.0),
+        ({"a": 1e999, "b": 3.0}, 3.0),
+        ({"a": -1.5}, -1.5),
+        ({}, None),
+    ],
+)
+def test_the_first_finite_number_of_the_named_fields_counts(row: dict[str, Any], number: float | None) -> None:
+    assert first_number(row, ("a", "b")) == number

@@ -466,3 +466,35 @@ def test_a_generated_market_is_stored_with_its_truth(tmp_path: Path, monkeypatch
     (tmp_path / "m").rename(tmp_path / "us")  # which is also the name of a provider
     monkeypatch.chdir(tmp_path)
     assert "0 kinds of error" in terminal.text("data", "check", "us")
+
+
+def test_a_code_is_taken_from_file_names_of_a_folder_only(tmp_path: Path) -> None:
+    folder = tmp_path / "bars"
+    folder.mkdir()
+    for code in ("600519.SH", "000001.SZ"):
+        (folder / f"{code}.csv").write_text("date,close\n2024-01-02,10\n")
+    table = columns.read_table(folder, ["code", "date", "close"], [], {}, repeated=["code"])
+    assert dict(zip(table["code"], table["close"], strict=True)) == {"000001.SZ": 10.0, "600519.SH": 10.0}
+    assert isinstance(table["code"].dtype, pd.CategoricalDtype)
+    as_text = columns.read_table(folder, ["code", "date", "close"], [], {})
+    assert as_text["code"].tolist() == ["000001.SZ", "600519.SH"]
+
+    with pytest.raises(DataError, match=r"no column for 'code' \(tried code, .*\); map one of date, close"):
+        columns.read_table(folder / "600519.SH.csv", ["code", "date", "close"], [], {})
+    # A folder whose files lack another column too names that one.
+    with pytest.raises(DataError, match=r"no column for '(code|open)'"):
+        columns.read_table(folder, ["code", "date", "open"], [], {})
+
+
+def test_changed_texts_keep_their_kind_of_column() -> None:
+    def capital(text: str) -> str:
+        return {"a": "A", "b": "B"}.get(text, text)
+
+    texts = ["a", None, "b", "a"]
+    plain = columns.with_texts(pd.Series(texts), capital)
+    assert (plain.tolist(), plain.map(type).tolist()) == (["A", "no code", "B", "A"], [str] * 4)
+    labelled = columns.with_texts(pd.Series(texts, dtype="category"), capital)
+    assert isinstance(labelled.dtype, pd.CategoricalDtype)
+    assert labelled.astype(str).tolist() == ["A", "no code", "B", "A"]
+    # Two texts that become one are one category.
+    assert list(columns.with_texts(pd.Series(["a", "A"], dtype="category"), capital).cat.categories) == ["A"]

@@ -114,6 +114,7 @@ class SessionParts:
     harness: HarnessConfig  #: budgets of a step
     params: CallParams  #: sampling and transport parameters of every call; their seed is replaced
     seed: int  #: seed of the episode's model calls; each call's own derives from it, the step and the number of the call
+    chance_seed: int | None = None  #: in its place for models of this process that draw (`draws_chance`)
     #: tools that the leak guard has let pass, by name, as they were then: an agent could change a schema in place
     cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)
     cleared_prompts: set[str] = field(default_factory=set)  #: system prompts that it has let pass: they come again at every step
@@ -213,8 +214,10 @@ class GuardedSession:
         seed = derive_seed(self._parts.seed, self._step, self._calls)
         if self._calls == 0:
             self._predicted = self._predictions(seed)
+        chance = self._chance()
         self._calls += 1
-        sent = replace(request, messages=messages, params=replace(self._parts.params, seed=seed), predictions=self._predicted)
+        params = replace(self._parts.params, seed=seed)
+        sent = replace(request, messages=messages, params=params, predictions=self._predicted, chance=chance)
         if request.tool_choice == self.submit_tool.name:
             self.counts.submissions += 1
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(self._previous, messages)))
@@ -244,6 +247,11 @@ class GuardedSession:
         if cleared == (reply.content, reply.reasoning, reply.tool_calls):
             return reply
         return replace(reply, content=cleared[0], reasoning=cleared[1], tool_calls=cleared[2])
+
+    def _chance(self) -> int | None:
+        """Return the seed of a model of this process that draws; None for others: it is a public function of the window."""
+        seed, draws = self._parts.chance_seed, getattr(self._parts.model, "draws_chance", False)
+        return derive_seed(seed, self._step, self._calls) if draws and seed is not None else None
 
     def _predictions(self, seed: int) -> dict[str, float] | None:
         """Return the model's own prediction for each name that has one, by handle: recorded ones where there are such. `seed`: of

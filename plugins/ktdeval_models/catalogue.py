@@ -80,9 +80,11 @@ class BuyAndHold(Hold):
 class RandomModel(KeylessModel):
     """Sells holdings and buys shown names at random, from a seed: the baseline that a strategy has to beat at its own turnover.
 
-    In memory_only the names shown are the universe, so it trades there too. Draws depend on the request's seed only, one stream
-    per phase of a step; the seed differs between calls, and so would the orders: only the submission counts.
+    In memory_only the names shown are the universe, so it trades there too. Draws depend on the request's seed of chance only, one
+    stream per phase of a step; the seed differs between calls, and so would the orders: only the submission counts.
     """
+
+    draws_chance = True
 
     def __init__(self, params: RandomParams) -> None:
         self.params = params
@@ -128,7 +130,7 @@ def _confidence(chance: np.random.Generator) -> float:
 
 
 def _chance(conversation: Conversation, purpose: str) -> np.random.Generator:
-    return np.random.default_rng(derive_seed(conversation.request.params.seed, "random", purpose))
+    return np.random.default_rng(derive_seed(conversation.request.chance_seed, "random", purpose))
 
 
 class RankModel(KeylessModel):

@@ -253,7 +253,8 @@ class Predictor(Protocol):
 class RemoteModel(Protocol):
     """A `Model` whose calls cost money and can fail for reasons of the network. The suite puts a cache, budgets, a concurrency
     limit and retries in front of one, so an adapter makes exactly one attempt per `reply` and switches off whatever its SDK would
-    retry by itself. Making the object needs no key, no SDK and no network.
+    retry by itself. Making the object needs no key, no SDK and no network. One that sends an organisation, a project or the way to
+    take has `routing()`: these by name, without secrets, empty before `connect`; they are part of the cache's key.
     """
 
     provider: str  #: whose limits its calls share, such as `openai`; also the provider of the price table

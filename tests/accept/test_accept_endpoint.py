@@ -152,3 +152,30 @@ def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_anoth
         for one, other in itertools.combinations(MASKS, 2):
             same = sum(mine == theirs for mine, theirs in zip(orders[one], orders[other], strict=True))
             assert same <= 6, (one, other, same)
+
+
+def test_another_organisation_does_not_get_the_first_ones_replies(tmp_path: Path) -> None:
+    market = store_market(tmp_path / "market")
+    handler = type("Handler", (Endpoint,), {"heard": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    words = ["--model", "openai/stub", "--model-args", "api=chat", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
+    words += ["--data", market, "--tasks", "blinded_memory_only", "--windows", WINDOWS[0], "--limit", 2, "--mask-key", KEY]
+    words += ["--tool-protocol", "native", "--canary", 0, "--cache", tmp_path / "replies.sqlite", "--quiet"]
+
+    def calls(out: str, **who: str) -> int:
+        """How many calls the endpoint heard in a run of somebody."""
+        before = len(handler.heard)
+        environment = {"OPENAI_API_KEY": "sk-test-of-an-endpoint", "OPENAI_ORG_ID": "", "OPENAI_CUSTOM_HEADERS": "", **who}
+        done = ktdeval(*words, "--out", tmp_path / out, cwd=tmp_path, environment=environment)
+        assert done.code == 0, done
+        return len(handler.heard) - before
+
+    with running(server):
+        own = calls("first", OPENAI_ORG_ID="org-a")
+        assert own > 0
+        assert calls("again", OPENAI_ORG_ID="org-a") == 0
+        assert calls("other", OPENAI_ORG_ID="org-b") == own
+        assert calls("routed", OPENAI_ORG_ID="org-a", OPENAI_CUSTOM_HEADERS="X-Route: eu") == own
+        assert calls("turned", OPENAI_ORG_ID="org-a", OPENAI_CUSTOM_HEADERS="X-Auth-Token: next") == 0
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert not [word for word in (b"org-a", b"org-b", b"X-Route", b"sk-test-of-an-endpoint") if word in stored]

@@ -212,12 +212,11 @@ class GuardedSession:
             self._clear_tool(spec)
         messages = tuple(self._clear(message) for message in request.messages)
         seed = derive_seed(self._parts.seed, self._step, self._calls)
+        sent = replace(request, messages=messages, params=replace(self._parts.params, seed=seed), chance=self._chance())
         if self._calls == 0:
-            self._predicted = self._predictions(seed)
-        chance = self._chance()
+            self._predicted = self._predictions(sent)
         self._calls += 1
-        params = replace(self._parts.params, seed=seed)
-        sent = replace(request, messages=messages, params=params, predictions=self._predicted, chance=chance)
+        sent = replace(sent, predictions=self._predicted)
         if request.tool_choice == self.submit_tool.name:
             self.counts.submissions += 1
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(self._previous, messages)))
@@ -253,13 +252,13 @@ class GuardedSession:
         seed, draws = self._parts.chance_seed, getattr(self._parts.model, "draws_chance", False)
         return derive_seed(seed, self._step, self._calls) if draws and seed is not None else None
 
-    def _predictions(self, seed: int) -> dict[str, float] | None:
-        """Return the model's own prediction for each name that has one, by handle: recorded ones where there are such. `seed`: of
-        the step's first call. Raises PluginError: not a number for each name.
+    def _predictions(self, first: ModelRequest) -> dict[str, float] | None:
+        """Return the model's own prediction for each name that has one, by handle: recorded ones where there are such. `first`: the
+        step's first request. Raises PluginError: not a number for each name.
         """
         model = self._parts.model
         recall = getattr(model, "recorded_predictions", None)
-        recorded = recall(seed) if recall is not None else None
+        recorded = recall(first) if recall is not None else None
         if self._history is None or (recorded is None and (recall is not None or not hasattr(model, "predict"))):
             return None
         names, factors = self._history(0 if recorded is not None else cast(Predictor, model).history_days)

@@ -179,3 +179,16 @@ def test_another_organisation_does_not_get_the_first_ones_replies(tmp_path: Path
         assert calls("turned", OPENAI_ORG_ID="org-a", OPENAI_CUSTOM_HEADERS="X-Auth-Token: next") == 0
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert not [word for word in (b"org-a", b"org-b", b"X-Route", b"sk-test-of-an-endpoint") if word in stored]
+
+
+def test_the_order_of_episodes_names_no_window(overheard: Overheard) -> None:
+    """The plan's order is public: an endpoint must not know the window of a task's first episode by it, or find it again."""
+    spec_of = {seed % (1 << SENT_BITS): spec for spec in overheard.specs for seed in overheard.sent(spec)}
+    begun = list(dict.fromkeys(spec_of[body["seed"]].id for _, body in overheard.heard))
+    orders = []
+    for task in (*TASKS, *PROBES):
+        planned = [spec.id for spec in overheard.specs if spec.task == task]
+        orders.append(tuple(planned.index(identity) for identity in begun if identity in planned))
+    assert {len(order) for order in orders} == {len(WINDOWS) * len(SEEDS)}
+    assert orders.count(tuple(range(4))) <= 2  # one in 24 by chance
+    assert len(set(orders)) > len(orders) / 2

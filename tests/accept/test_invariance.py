@@ -322,6 +322,14 @@ def test_a_provider_without_a_repeat_is_told_what_labels_and_chance_are(session:
         assert any("no mask key was run twice" in note for note in invariance(given, Options())["notes"]) is is_told
 
 
+def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(session: Session) -> None:
+    runs = [session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))]
+    for settings, is_told in (({}, True), ({"omit": ["seed"]}, False), ({"not_sent": ["seed"]}, False), (None, False)):
+        sent = [Entrant(entrant.path, replace(entrant.card, request_settings=settings)) for entrant in load_entrants(runs)]
+        notes = invariance(sent, Options())["notes"]
+        assert any("labels beyond chance are at most what the table says" in note for note in notes) is is_told
+
+
 def test_the_table_says_what_differs(session: Session) -> None:
     done = ktdeval("invariance", *session.draws("test/low_labels", 2), cwd=session.folder)
     assert done.code == 0

@@ -122,6 +122,8 @@ def _over_keys(
 ) -> tuple[Values, Purchases]:
     """Return the baseline's total return in a window under each key, and last the card's own: means over the seeds of `specs`."""
     base_row = window_rows(market.days, specs[0].span.first, specs[0].span.last)[0] - 1
+    if not market.member[base_row].any():
+        raise CardError(f"{entrant.path}: nothing is in the universe before window {specs[0].span.name}; leave the card out")
     returns: list[Values] = []
     bought = Purchases(0, 0, 0.0)
     for spec in specs:

@@ -31,11 +31,14 @@ _LEVEL = 3
 def request_key(model: RemoteModel, request: ModelRequest) -> str:
     """Return the SHA-256, in hexadecimal digits, of model and request: equal keys mean the very same question.
 
+    Of who asks, what the adapter's `routing` says counts, never its key: another organisation has another key of the cache.
     Parameters that are left to the provider (None) do not count, so a version of ktdeval that adds such a parameter finds what
     earlier ones kept. Raises ValueError for a number that is NaN or infinite, which no provider can be sent.
     """
     params = {name: value for name in _PARAMS if (value := getattr(request.params, name)) is not None}
     who: dict[str, JsonValue] = {"endpoint": model.endpoint}
+    if routing := dict(getattr(model, "routing", dict)()):
+        who["caller"] = routing
     what: dict[str, JsonValue] = {
         "version": _KEY_VERSION,
         "provider": model.provider,

@@ -139,11 +139,8 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
     windows: list[parts.WindowPart] = field(default_factory=list)
     seeds: Annotated[list[int], Meta(min_length=1)]
     limit: parts.Limit | None  #: steps after which every episode was cut; null: none was
-    #: what handles, orders and noise were drawn from; absent where a task needs no market
+    #: what handles, orders, noise and seeds of calls were drawn from; absent where a task needs no market
     mask_key: MaskKey | UnsetType = UNSET
-    mask_draw: Count | UnsetType = (
-        UNSET  #: in its place on cards from before there were keys: seed, window and this gave the handles
-    )
     drift: parts.Drift
     knowledge_cutoff: parts.KnowledgeCutoff | UnsetType = UNSET  #: absent where the run records no end of the training data
     artefacts: dict[str, Sha256]  #: path in the run folder -> SHA-256 of the file
@@ -151,8 +148,8 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def aliases(self) -> str:
-        """Which handles its episodes had: their key, or on an older card the number of the draw; empty where there were none."""
-        return self.mask_key or ("" if self.mask_draw is UNSET else f"draw {self.mask_draw}")
+        """Which handles its episodes had: their key; empty where there was none."""
+        return self.mask_key or ""
 
 
 class TradingFacts(Evaluation, frozen=True):

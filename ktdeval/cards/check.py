@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
-from msgspec import UNSET
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.compare import JsonPath, first_difference, line_of, path_text
@@ -266,14 +265,14 @@ def _identity_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
     task, market = card.task, None if card.snapshot is None else card.snapshot.id
     spec_of = partial(EpisodeSpec, task.name, task.version, task.hash, market, task.mask, task.mode)
     run_by = (card.model.name, card.model.args, card.agent.name, card.agent.args)
-    drawn = (card.mask_key or None, None if card.mask_draw is UNSET else card.mask_draw)
+    mask_key = card.mask_key or None
     seen: set[str] = set()
     for field in ("episodes", "missing_episodes"):
         for index, episode in enumerate(getattr(card, field)):
             if episode.window not in windows:
                 yield (field, index, "window"), f"no window of that name{near_matches(str(episode.window), map(str, windows))}"
                 return
-            spec = spec_of(windows[episode.window], *run_by, card.call, episode.seed, card.limit, *drawn)
+            spec = spec_of(windows[episode.window], *run_by, card.call, episode.seed, card.limit, mask_key)
             if episode.id != spec.id:
                 yield (field, index, "id"), "is not the hash of the episode's spec"
             if episode.id in seen:

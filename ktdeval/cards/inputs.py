@@ -48,7 +48,7 @@ class EvaluationInputs:
 
 _OF_ALL = (
     "task_hash", "snapshot", "model", "model_args", "agent", "agent_args", "call", "task", "task_version", "mask", "mode", "limit",
-    "mask_key", "mask_draw",
+    "mask_key",
 )  # fmt: skip
 """Fields that the specs of a card have in common."""
 
@@ -104,7 +104,7 @@ def common_fields(
         ],
         "seeds": sorted({spec.seed for spec in planned}),
         "limit": first.limit,
-        **{name: value for name in ("mask_key", "mask_draw") if (value := getattr(first, name)) is not None},
+        **({} if first.mask_key is None else {"mask_key": first.mask_key}),
         "drift": inputs.drift,
         "artefacts": inputs.artefacts,
         "provenance": {**inputs.provenance, "calls": inputs.calls},

@@ -86,8 +86,8 @@ def _run_rows(card: Evaluation, step: str) -> Iterator[Row]:
     if spans or limited:
         yield "windows" if spans else "episodes", ", ".join(filter(None, (spans, limited)))
     yield "seeds", ", ".join(map(str, card.seeds))
-    if card.aliases:
-        yield "mask key", card.mask_key or f"{card.aliases}: anybody can compute its handles"
+    if card.mask_key:
+        yield "mask key", card.mask_key
 
 
 def with_args(entry: Pluggable) -> str:

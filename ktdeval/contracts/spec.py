@@ -28,7 +28,7 @@ _WITHOUT_MARKET: Mapping[str, JsonValue] = {"snapshot": "", "mask": "", "mode": 
 """How records write what a spec does not have; part of its id, and so never to be changed."""
 
 MaskKey = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
-"""Secret of a run that handles, orders and noise of its masks are drawn from: 128 random bits, in hexadecimal digits."""
+"""Secret of a run, 128 random bits in hexadecimal digits: handles, orders, noise and seeds of calls are drawn from it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,6 @@ class EpisodeSpec:
     seed: int = 0
     limit: int | None = None
     mask_key: MaskKey | None = None
-    mask_draw: int | None = None  #: of runs from before there were keys, and of no others
 
     def __post_init__(self) -> None:
         """Replace the empty texts of a record by None, which they stand for."""
@@ -67,18 +66,27 @@ class EpisodeSpec:
 
     @property
     def mask_seed(self) -> int:
-        """Seed of handles, orders and noise: one for each episode, which nobody can compute without the key. Specs of older runs
-        have no key; anybody can compute theirs.
+        """Seed of handles, orders and noise, which nobody can compute without the key.
+
+        Each task has its own: who sees the codes or dates of one task finds no handle and no order of them in another.
         """
-        episode = (self.seed, *self.ends, "mask")
-        if self.mask_key is not None:
-            return derive_seed(self.mask_key, *episode, bits=128)
-        return derive_seed(*episode, *((self.mask_draw,) if self.mask_draw else ()))
+        return self.hidden_seed("mask", bits=128)
 
     @property
     def call_seed(self) -> int:
-        """Seed of the model calls: a model's chance differs between windows, and is the same under every mask."""
+        """Seed of the model calls, which a provider is sent: it tells nothing of window and mask to who has no key."""
+        if self.window is None:
+            return derive_seed(self.seed, *self.ends, "calls")  # nothing is hidden, and there is no key
+        return self.hidden_seed("calls")
+
+    @property
+    def chance_seed(self) -> int:
+        """Seed of models that draw by chance in this process: the same under every mask and key, so it must never leave."""
         return derive_seed(self.seed, *self.ends, "calls")
+
+    def hidden_seed(self, purpose: str, bits: int = 63) -> int:
+        """Return a seed of this episode for what leaves: drawn from the key, and another one for each task and mask."""
+        return derive_seed(self.mask_key or "", self.seed, *self.ends, self.task, self.mask or "", purpose, bits=bits)
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -103,8 +111,8 @@ class EpisodeSpec:
         return " ".join(filter(None, (self.task, self.window_name, f"seed {self.seed}")))
 
     def to_json(self) -> dict[str, JsonValue]:
-        """Return the spec as a JSON object: without a mask key or draw that is None, with empty texts for other fields that are."""
-        facts = {name: value for name, value in to_mapping(self).items() if value is not None or not name.startswith("mask_")}
+        """Return the spec as a JSON object: without a mask key that is None, with empty texts for other fields that are."""
+        facts = {name: value for name, value in to_mapping(self).items() if value is not None or name != "mask_key"}
         return {name: _WITHOUT_MARKET.get(name) if value is None else value for name, value in facts.items()}
 
 

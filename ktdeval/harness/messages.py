@@ -117,6 +117,13 @@ class ModelRequest:
     role: str | None = None  #: who of an agent's team asks; recorded with the call, and sent to nobody
     #: handle -> what the model itself predicts of each name today; None of a model that predicts nothing
     predictions: Mapping[str, float] | None = None
+    #: seed for a model of this process that draws (`draws_chance`), the same under every mask: it must not leave; None for others
+    chance: int | None = None
+
+    @property
+    def chance_seed(self) -> int:
+        """Seed for a model that draws: `chance`, or that of the call where there is none."""
+        return self.params.seed if self.chance is None else self.chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +229,8 @@ class Model(Protocol):
     has `recorded_args`: further parameters that pin it, recorded with each run. One that was trained has
     `window_problem(window)`: why it can't be evaluated on a window, in words, or None. One that can't answer what every task asks
     has `request_problem(request)`: why, or None, so that `plan` says it, too. One that ranks a market is a `Predictor`, too.
+    One that draws by chance, and asks no network, says so by `draws_chance = True`: it draws from `request.chance_seed`, so that it
+    does the same under every mask and key. Any other has the call's own seed, which differs between masks and keys.
     """
 
     def reply(self, request: ModelRequest) -> Reply:
@@ -244,7 +253,8 @@ class Predictor(Protocol):
 class RemoteModel(Protocol):
     """A `Model` whose calls cost money and can fail for reasons of the network. The suite puts a cache, budgets, a concurrency
     limit and retries in front of one, so an adapter makes exactly one attempt per `reply` and switches off whatever its SDK would
-    retry by itself. Making the object needs no key, no SDK and no network.
+    retry by itself. Making the object needs no key, no SDK and no network. One that sends an organisation, a project or the way to
+    take has `routing()`: these by name, without secrets, empty before `connect`; they are part of the cache's key.
     """
 
     provider: str  #: whose limits its calls share, such as `openai`; also the provider of the price table

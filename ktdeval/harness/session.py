@@ -114,6 +114,7 @@ class SessionParts:
     harness: HarnessConfig  #: budgets of a step
     params: CallParams  #: sampling and transport parameters of every call; their seed is replaced
     seed: int  #: seed of the episode's model calls; each call's own derives from it, the step and the number of the call
+    chance_seed: int | None = None  #: in its place for models of this process that draw (`draws_chance`)
     #: tools that the leak guard has let pass, by name, as they were then: an agent could change a schema in place
     cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)
     cleared_prompts: set[str] = field(default_factory=set)  #: system prompts that it has let pass: they come again at every step
@@ -211,10 +212,11 @@ class GuardedSession:
             self._clear_tool(spec)
         messages = tuple(self._clear(message) for message in request.messages)
         seed = derive_seed(self._parts.seed, self._step, self._calls)
+        sent = replace(request, messages=messages, params=replace(self._parts.params, seed=seed), chance=self._chance())
         if self._calls == 0:
-            self._predicted = self._predictions(seed)
+            self._predicted = self._predictions(sent)
         self._calls += 1
-        sent = replace(request, messages=messages, params=replace(self._parts.params, seed=seed), predictions=self._predicted)
+        sent = replace(sent, predictions=self._predicted)
         if request.tool_choice == self.submit_tool.name:
             self.counts.submissions += 1
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(self._previous, messages)))
@@ -245,13 +247,18 @@ class GuardedSession:
             return reply
         return replace(reply, content=cleared[0], reasoning=cleared[1], tool_calls=cleared[2])
 
-    def _predictions(self, seed: int) -> dict[str, float] | None:
-        """Return the model's own prediction for each name that has one, by handle: recorded ones where there are such. `seed`: of
-        the step's first call. Raises PluginError: not a number for each name.
+    def _chance(self) -> int | None:
+        """Return the seed of a model of this process that draws; None for others: it is a public function of the window."""
+        seed, draws = self._parts.chance_seed, getattr(self._parts.model, "draws_chance", False)
+        return derive_seed(seed, self._step, self._calls) if draws and seed is not None else None
+
+    def _predictions(self, first: ModelRequest) -> dict[str, float] | None:
+        """Return the model's own prediction for each name that has one, by handle: recorded ones where there are such. `first`: the
+        step's first request. Raises PluginError: not a number for each name.
         """
         model = self._parts.model
         recall = getattr(model, "recorded_predictions", None)
-        recorded = recall(seed) if recall is not None else None
+        recorded = recall(first) if recall is not None else None
         if self._history is None or (recorded is None and (recall is not None or not hasattr(model, "predict"))):
             return None
         names, factors = self._history(0 if recorded is not None else cast(Predictor, model).history_days)

@@ -1,7 +1,12 @@
 """Public names of masking: lens, handles, payloads, the identities of a market."""
 
 from ktdeval.masking.dates import is_amount as is_amount
-from ktdeval.masking.draws import FIGURE_DIGITS as FIGURE_DIGITS, WICK_SD as WICK_SD, WICK_SHIFT as WICK_SHIFT
+from ktdeval.masking.draws import (
+    FIGURE_DIGITS as FIGURE_DIGITS,
+    WICK_SD as WICK_SD,
+    WICK_SHIFT as WICK_SHIFT,
+    asset_order as asset_order,
+)
 from ktdeval.masking.entities import EntityIndex as EntityIndex
 from ktdeval.masking.identities import WITHHELD as WITHHELD, IdentityIndex as IdentityIndex, identities_of as identities_of
 from ktdeval.masking.lens import (

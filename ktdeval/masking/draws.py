@@ -21,6 +21,11 @@ def _shuffled(count: int, seed: int, stream: str) -> list[int]:
     return sorted(range(count), key=lambda number: derive_seed(seed, stream, number))
 
 
+def asset_order(seed: int, count: int) -> tuple[int, ...]:
+    """Return the asset columns in the order in which a mask with this seed lists them."""
+    return tuple(_shuffled(count, seed, "listing_order"))
+
+
 def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
     """Different numbers of 1..most in no order: the largest does not tell how many assets there are, or will be."""
     numbers: dict[int, None] = {}
@@ -43,7 +48,7 @@ class AliasMap:
         numbered = enumerate(_shuffled(len(names), seed, "sector_alias"), start=1)
         self.sectors = {names[index]: f"sector_{number:0{width}d}" for number, index in numbered}
         """Handle of each industry: `sector_07`."""
-        self.order: tuple[int, ...] = tuple(_shuffled(n_assets, seed, "listing_order"))
+        self.order: tuple[int, ...] = asset_order(seed, n_assets)
 
     def asset_handle(self, asset: int) -> str:
         """`asset_0042` for an asset column. Raises IndexError: there is no such column."""

@@ -209,6 +209,7 @@ class TradingEpisode:
             harness=parts.task.harness,
             params=build(CallParams, spec.call, "call"),
             seed=spec.call_seed,
+            chance_seed=spec.chance_seed,
         )
 
     def is_own(self, step: int, entry: JournalEntry[StepRecord]) -> bool:

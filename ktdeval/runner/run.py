@@ -151,10 +151,22 @@ def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[Episode
     """Run episodes by the run's backend. Raises PluginError: it fails, or gives something else than an outcome of each."""
     runner, name = run.plugins.make_runner(run.config.runner), run.config.runner
     where = f"runner {name} of plugin {run.plugins.owner('runners', name)}"
-    outcomes = call_through(runner.run, where, work, _executor(run), run.config.concurrency)
-    if not isinstance(outcomes, list | tuple) or [getattr(one, "spec", None) for one in outcomes] != list(work):
+    turns = in_turn(work)
+    outcomes = call_through(runner.run, where, turns, _executor(run), run.config.concurrency)
+    if not isinstance(outcomes, list | tuple) or [getattr(one, "spec", None) for one in outcomes] != turns:
         raise PluginError(f"{where}: run() must return what execute() gave for each episode, in their order")
-    return outcomes
+    planned = {spec.id: number for number, spec in enumerate(work)}
+    return sorted(outcomes, key=lambda outcome: planned[outcome.spec.id])
+
+
+def in_turn(work: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
+    """Return episodes in the order in which they are begun: task by task, those on a market in an order that the mask key draws.
+
+    In the order of the plan, which is public, the first episode that an endpoint sees would be of the first window under any mask.
+    """
+    tasks = {name: number for number, name in enumerate(dict.fromkeys(spec.task for spec in work))}
+    turns = {spec.id: number if spec.mask_key is None else spec.hidden_seed("turn") for number, spec in enumerate(work)}
+    return sorted(work, key=lambda spec: (tasks[spec.task], turns[spec.id]))
 
 
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:

@@ -118,6 +118,7 @@ class ScoringEpisode:
             harness=self._parts.task.harness,
             params=build(CallParams, self._spec.call, "call"),
             seed=self._spec.call_seed,
+            chance_seed=self._spec.chance_seed,
         )
 
 

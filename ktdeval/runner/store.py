@@ -366,7 +366,7 @@ def _manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded:
         "window": lambda spec: spec.window_name or "none",
         "seed": lambda spec: str(spec.seed),
         "limit": lambda spec: str(spec.limit),
-        "mask key": lambda spec: f"draw {spec.mask_draw}" if spec.mask_key is None else spec.mask_key,
+        "mask key": lambda spec: spec.mask_key or "none",
         "call parameters": lambda spec: dumps_canonical(spec.call),
     }
     for name, facet in facets.items():

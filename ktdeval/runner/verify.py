@@ -55,7 +55,7 @@ class RecordedModel:
         record = _next(self.embedded, "the agent asks for vectors once more than the transcript has them")
         return list(map(str, record.get("vectors", ())))
 
-    def recorded_predictions(self, seed: int) -> Mapping[str, float] | None:  # noqa: ARG002 - as `reply`
+    def recorded_predictions(self, first: ModelRequest) -> Mapping[str, float] | None:  # noqa: ARG002 - as `reply`
         """Return the step's recorded predictions; None of a model that predicts nothing."""
         return self.predicted
 

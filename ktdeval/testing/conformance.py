@@ -98,7 +98,7 @@ def check_model(model: Model, *, deterministic: bool = True) -> None:
         outcome = _reply(model, request, where)
         if deterministic:
             same = _reply(model, request, where) == outcome
-            expect(same, f"{where}: equal requests gave different replies; keep no state, use params.seed")
+            expect(same, f"{where}: equal requests gave different replies; keep no state, draw from request.chance_seed")
 
 
 def _requests() -> Iterable[tuple[str, ModelRequest]]:

@@ -124,14 +124,27 @@ def luck(cards: tuple[Path, ...], stores: tuple[Path, ...], as_json: bool) -> No
               help="what intervals vary over: each (window, seed), whose labels are its own, or windows, each the mean of its "
               "seeds")  # fmt: skip
 @_common
+@click.option("--keys", type=click.IntRange(20, 100_000), metavar="N",
+              help="instead: a model that buys the first names listed, over N mask keys, and each card's key among "
+              "them")  # fmt: skip
+@click.option("--positions", type=click.IntRange(1, 1000), metavar="N", help="with --keys: names that it buys [default: 10]")
 @_json
-def invariance(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None:
+@click.pass_context
+def invariance(context: click.Context, /, cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None:
     """Report how much changes when only the labels do: runs of one plan under several mask keys.
 
     RUN is a run folder, or a card in one. Each run shows the same market under other aliases and in another order of rows;
     whatever then changes is noise that every comparison of masked runs carries. A key given twice shows the model's own chance
     beside it, and several seeds what another call seed does.
+    With --keys one run is enough: how much a mask key alone is worth, and whether this run's is a lucky one.
     """
+    if options["keys"] is not None:
+        unset = click.core.ParameterSource.DEFAULT
+        options = {name: value for name, value in options.items() if context.get_parameter_source(name) is not unset}
+        if beside := options.keys() & {"alpha", "over", "common"}:
+            raise UsageError(f"--{min(beside)} is of runs under several keys, not of --keys; leave it out")
+    elif options["positions"] is not None:
+        raise UsageError("--positions goes with --keys")
     _show(functions.invariance(*cards, **options), as_json)
 
 

@@ -15,6 +15,7 @@ from ktdeval_compare.compare import Options as CompareOptions, compare as find_d
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
 from ktdeval_compare.entrants import Row, load_cards, load_entrants, scoring_notes
 from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
+from ktdeval_compare.keys import KeyOptions, key_spread
 from ktdeval_compare.luck import luck as find_luck
 from ktdeval_compare.paper_tables import paper_frame
 from ktdeval_compare.scores import compare_scores
@@ -23,6 +24,7 @@ from ktdeval_compare.texts import (
     compare_lines,
     effects_lines,
     invariance_lines,
+    key_lines,
     luck_lines,
     score_lines,
     variance_lines,
@@ -99,8 +101,18 @@ def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tab
     return Tables(report, cohort_lines(report))
 
 
-def invariance(*runs: Any, **options: Any) -> Tables:
-    """How much changes when only the mask's labels do; `runs` as of `compare`; `options`: `alpha`, `over`, `common`."""
+def invariance(*runs: Any, keys: int | None = None, positions: int | None = None, **options: Any) -> Tables:
+    """How much changes when only the mask's labels do; `runs` as of `compare`; `options`: `alpha`, `over`, `common`. With `keys`:
+    what a baseline that buys the first `positions` names listed (10) gains over so many mask keys, and each card's key among them.
+    """
+    if keys is not None:
+        if options:
+            raise UsageError("alpha, over and common are of runs under several keys, not of a spread over keys")
+        chosen = {"keys": keys} | ({} if positions is None else {"positions": positions})
+        spread = key_spread(load_entrants(_paths(runs)), build(KeyOptions, chosen, "invariance"))
+        return Tables(spread, key_lines(spread))
+    if positions is not None:
+        raise UsageError("positions goes with keys")
     report = find_invariance(load_entrants(_paths(runs)), build(InvarianceOptions, options, "invariance"))
     return Tables(report, invariance_lines(report))
 

@@ -322,6 +322,11 @@ def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pa
     if members[0].card.request_settings is not None and AGAIN not in kinds:
         twice = "run one again with its --mask-key, --cache run and another --out, and give both"
         yield f"no mask key was run twice: what other keys change holds the model's own chance; {twice}"
+    if AGAIN in kinds and _may_send_seed(members[0].card.request_settings):
+        yield (
+            "keys differ in the seeds of calls, too: where a provider obeys them, a key run twice shows no chance, and labels "
+            "beyond chance are at most what the table says; --model-args omit=seed sends none"
+        )
     if SEEDS in kinds:
         yield "seeds: another seed is another call seed and another alias map, so that this holds the labels' part too"
     if options.over == "episode":
@@ -331,6 +336,14 @@ def _notes(members: Sequence[Entrant], cells: Sequence[Cell], pairs: Sequence[Pa
     for member in members:
         yield from _run_notes(member, AGAIN in kinds)
     yield from flag_notes(members)
+
+
+def _may_send_seed(settings: Mapping[str, Any] | None) -> bool:
+    """Whether a card's model was sent seeds, as far as the card says how it was asked."""
+    if settings is None:
+        return False
+    is_left_out = any("seed" in (settings.get(name) or ()) for name in ("not_sent", "omit"))
+    return not is_left_out and settings.get("takes_seed") is not False
 
 
 def _label_notes(entrant: Entrant, cells: Sequence[Cell], pairs: Sequence[Pair], alpha: float) -> Iterator[str]:

@@ -93,6 +93,9 @@ def _answers(member: Scored) -> dict[str, dict[str, list[float]]] | str:
 def _test(
     task: str, name: str, members: Sequence[Scored], answers: Sequence[dict[str, dict[str, list[float]]] | str], options: Options
 ) -> Row | str:
+    keys = {member.card.aliases for member in members}
+    if len(keys) > 1:
+        return "their mask keys differ, and the samples with them; run both models with one --mask-key"
     points: list[Points] = []
     for by_score in answers:
         if isinstance(by_score, str):

@@ -244,6 +244,24 @@ def invariance_lines(report: Row) -> Iterator[str]:
     yield from (f"  {note}" for note in report["notes"])
 
 
+def key_lines(report: Row) -> Iterator[str]:
+    """Lines of the report of `invariance --keys`."""
+    yield (
+        f"A model that buys the first {report['positions']} names listed and keeps them, over {report['keys']:,} mask keys: "
+        "total return in per cent"
+    )
+    for (task, card), rows in itertools.groupby(report["spread"], operator.itemgetter("task", "card")):
+        yield f"  {task}, {card}"
+        quantiles = [figure_of(f"{level} %", f"q{level}") for level in (5, 25, 50, 75, 95)]
+        rank = Column("rank", lambda row: f"{row['rank']:.3f}")
+        bought = Column("first listed bought", lambda row: f"{row['among_first']} of {row['bought']} ({row['by_chance']:.1f})")
+        yield from grid(rows, text("window"), COUNT, *quantiles, figure_of("this key", "own"), rank, bought)
+    yield from ("", "Notes")
+    yield "  rank: share of keys under which that model does worse than under the card's; without a choice every rank is as likely"
+    yield "  first listed bought: of the names that the card bought at the first steps of its episodes (by chance)"
+    yield from (f"  {note}" for note in report["notes"])
+
+
 def cohort_lines(report: Row) -> Iterator[str]:
     """Lines of the report of `cohort`."""
     titles, legends, alpha = TEXTS["titles"], TEXTS["legends"], report["alpha"]

@@ -22,7 +22,6 @@ def ktdeval_commands() -> list[Spec]:
 @hookimpl
 def ktdeval_models() -> Sequence[Spec]:
     """Return all models; the built-in ones need no key, network or download, and each provider names the extra of its SDK."""
-    from ktdeval_models import params as keyless
     from ktdeval_models.remote import params as remote
     from ktdeval_models.rl import PolicyParams
 
@@ -30,33 +29,10 @@ def ktdeval_models() -> Sequence[Spec]:
         extra = name if name in ("anthropic", "google") else "openai"
         return Spec(name, make, f"{summary}; needs the extra {extra} and {key}", params)
 
-    builtin = maker("ktdeval_models.catalogue:make_builtin")
     openai, anthropic = maker("ktdeval_models.remote.openai:make_openai"), maker("ktdeval_models.remote.anthropic:AnthropicModel")
-    rule, rule_params = maker("ktdeval_models.technical:RuleModel"), {"turn_of_month": keyless.CalendarParams}
     google = maker("ktdeval_models.remote.google:GoogleModel")
     return [
-        Spec("builtin/hold", builtin, "Looks at the market and never trades"),
-        Spec("builtin/buy_and_hold", builtin, "Buys what the prompt shows in equal parts, and keeps it"),
-        Spec("builtin/random", builtin, "Buys and sells shown stocks at random, from the run's seed", keyless.RandomParams),
-        Spec("builtin/equal_weight", builtin, "Holds the most liquid names in equal weights", keyless.EqualWeightParams),
-        Spec("builtin/momentum", builtin, "Holds the highest 12-minus-1 month momentum", keyless.RankParams),
-        Spec("builtin/reversal", builtin, "Holds the lowest 20-day return", keyless.RankParams),
-        Spec("builtin/low_volatility", builtin, "Holds the lowest 60-day volatility", keyless.RankParams),
-        Spec("builtin/linear_factor", builtin, "Holds the best by coefficients of the style factors", keyless.LinearFactorParams),
-        Spec(
-            "builtin/memory",
-            maker("ktdeval_models.memory:MemoryModel"),
-            "Remembers the market where codes or days show: what masks are for",
-            keyless.MemoryParams,
-        ),
-        *(Spec(f"builtin/{name}", rule, entry["summary"], rule_params.get(name)) for name, entry in keyless.rules().items()),
-        Spec(
-            "builtin/recall",
-            maker("ktdeval_models.counting:RecallModel"),
-            "Learns from the memories in its prompt what came of news: for agents with a memory",
-        ),
-        Spec("builtin/tally", maker("ktdeval_models.counting:TallyModel"), "Takes the side of most desks of synthetic_views"),
-        Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", keyless.ChaosParams),
+        *_keyless_models(),
         Spec("rl/policy", maker("ktdeval_models.rl.policy:PolicyModel"), "Decides by a policy that was trained", PolicyParams),
         Spec("replay", maker("ktdeval_models.replay:ReplayModel"), "Answers from the transcripts of an earlier run: replay/RUN"),
         Spec(
@@ -79,4 +55,39 @@ def ktdeval_models() -> Sequence[Spec]:
             for name, preset in remote.presets().items()
             if name != "openai"
         ),
+    ]
+
+
+def _keyless_models() -> Sequence[Spec]:
+    """Return the models of rules."""
+    from ktdeval_models import params as keyless
+
+    builtin = maker("ktdeval_models.catalogue:make_builtin")
+    rule, rule_params = maker("ktdeval_models.technical:RuleModel"), {"turn_of_month": keyless.CalendarParams}
+    return [
+        Spec("builtin/hold", builtin, "Looks at the market and never trades"),
+        Spec("builtin/buy_and_hold", builtin, "Buys what the prompt shows in equal parts, and keeps it"),
+        Spec(
+            "builtin/first_listed", builtin, "Buys the first names listed in the prompt, and keeps them", keyless.FirstListedParams
+        ),
+        Spec("builtin/random", builtin, "Buys and sells shown stocks at random, from the run's seed", keyless.RandomParams),
+        Spec("builtin/equal_weight", builtin, "Holds the most liquid names in equal weights", keyless.EqualWeightParams),
+        Spec("builtin/momentum", builtin, "Holds the highest 12-minus-1 month momentum", keyless.RankParams),
+        Spec("builtin/reversal", builtin, "Holds the lowest 20-day return", keyless.RankParams),
+        Spec("builtin/low_volatility", builtin, "Holds the lowest 60-day volatility", keyless.RankParams),
+        Spec("builtin/linear_factor", builtin, "Holds the best by coefficients of the style factors", keyless.LinearFactorParams),
+        Spec(
+            "builtin/memory",
+            maker("ktdeval_models.memory:MemoryModel"),
+            "Remembers the market where codes or days show: what masks are for",
+            keyless.MemoryParams,
+        ),
+        *(Spec(f"builtin/{name}", rule, entry["summary"], rule_params.get(name)) for name, entry in keyless.rules().items()),
+        Spec(
+            "builtin/recall",
+            maker("ktdeval_models.counting:RecallModel"),
+            "Learns from the memories in its prompt what came of news: for agents with a memory",
+        ),
+        Spec("builtin/tally", maker("ktdeval_models.counting:TallyModel"), "Takes the side of most desks of synthetic_views"),
+        Spec("builtin/chaos", builtin, "Misbehaves in every way a model can, on a seeded schedule", keyless.ChaosParams),
     ]

@@ -31,7 +31,7 @@ from ktdeval.keyless import (
 )
 from ktdeval.seeds import derive_seed
 from ktdeval_models.chaos import ChaosModel
-from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
+from ktdeval_models.params import ChaosParams, EqualWeightParams, FirstListedParams, LinearFactorParams, RandomParams, RankParams
 
 SCREENS = ("MOM_12_1", "-RV_60", "ILLIQ", "REV_ON", "-MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "-CV_VOL")
 MOST_FACTORS = 6  # that one screen takes
@@ -77,12 +77,36 @@ class BuyAndHold(Hold):
         return [Intent(row["stock_id"], "BUY", part, 0.5, "bought to be held") for row in fresh]
 
 
+class FirstListed(Hold):
+    """Buys the first names of the list in its prompt, in equal parts, and keeps them: it looks at positions and at nothing else.
+
+    It is the baseline of what the order of a list is worth, which a mask key draws (`ktdeval invariance --keys`).
+    """
+
+    def __init__(self, params: FirstListedParams) -> None:
+        self.params = params
+
+    def plan(self, conversation: Conversation) -> Sequence[Intent]:
+        """Buy where nothing is held; nothing where the prompt lists no names."""
+        state = conversation.state
+        if conversation.rows(state["positions"]):
+            return []
+        candidates = [row["stock_id"] for row in conversation.rows(state.get("candidates"))]
+        listed = candidates or state.get("universe", ())
+        limits = state["constraints"]
+        count = min(self.params.positions, int(limits["max_positions"]))
+        part = min(self.params.invested / count, float(limits["max_weight"]))
+        return [Intent(stock, "BUY", part, 0.5, "among the first listed") for stock in listed[:count]]
+
+
 class RandomModel(KeylessModel):
     """Sells holdings and buys shown names at random, from a seed: the baseline that a strategy has to beat at its own turnover.
 
-    In memory_only the names shown are the universe, so it trades there too. Draws depend on the request's seed only, one stream
-    per phase of a step; the seed differs between calls, and so would the orders: only the submission counts.
+    In memory_only the names shown are the universe, so it trades there too. Draws depend on the request's seed of chance only, one
+    stream per phase of a step; the seed differs between calls, and so would the orders: only the submission counts.
     """
+
+    draws_chance = True
 
     def __init__(self, params: RandomParams) -> None:
         self.params = params
@@ -128,7 +152,7 @@ def _confidence(chance: np.random.Generator) -> float:
 
 
 def _chance(conversation: Conversation, purpose: str) -> np.random.Generator:
-    return np.random.default_rng(derive_seed(conversation.request.params.seed, "random", purpose))
+    return np.random.default_rng(derive_seed(conversation.request.chance_seed, "random", purpose))
 
 
 class RankModel(KeylessModel):
@@ -255,6 +279,7 @@ class EqualWeight(RankModel):
 _MAKERS: dict[str, Callable[[Any], Model]] = {
     "hold": lambda params: Hold(),  # noqa: ARG005 - it has no parameters
     "buy_and_hold": lambda params: BuyAndHold(),  # noqa: ARG005 - it has no parameters
+    "first_listed": lambda params: FirstListed(params or FirstListedParams()),
     "random": lambda params: RandomModel(params or RandomParams()),
     "equal_weight": lambda params: EqualWeight(params or EqualWeightParams()),
     "momentum": lambda params: RankModel("MOM_12_1", False, params or RankParams()),

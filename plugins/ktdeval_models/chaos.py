@@ -1,4 +1,4 @@
-"""`builtin/chaos`: the failures of real models, on a schedule drawn from the request's seed.
+"""`builtin/chaos`: the failures of real models, on a schedule drawn from the request's seed of chance.
 
 It misbehaves in the text of its replies only; it never touches the harness. A run with it must end without a traceback, with
 every failure counted under its kind, and without an identity of a masked market in any text sent back to it.
@@ -35,7 +35,7 @@ class _Turn:
 
     def __init__(self, request: ModelRequest) -> None:
         self.conversation = Conversation(request)
-        self.chance = np.random.default_rng(derive_seed(request.params.seed, "chaos"))
+        self.chance = np.random.default_rng(derive_seed(request.chance_seed, "chaos"))
         self.shown = _shown_stocks(self.conversation)
         self.held = [str(row["stock_id"]) for row in self.conversation.rows(self.conversation.state.get("positions"))]
 
@@ -79,6 +79,7 @@ class ChaosModel:
     """Misbehaves with a given probability, in a way drawn at random; otherwise behaves well, so that trades happen too."""
 
     is_free = True  # it calls no provider
+    draws_chance = True
 
     def __init__(self, params: ChaosParams) -> None:
         self.params = params

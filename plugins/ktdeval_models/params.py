@@ -70,6 +70,14 @@ class EqualWeightParams:
 
 
 @dataclass(frozen=True)
+class FirstListedParams:
+    """Parameters of `builtin/first_listed`."""
+
+    positions: int = option(10, help="names bought; never more than the task allows", minimum=1, maximum=1000)
+    invested: float = option(0.98, help="share of NAV to invest; the rest covers costs", minimum=0.01, maximum=1.0)
+
+
+@dataclass(frozen=True)
 class RandomParams:
     """Parameters of `builtin/random`."""
 

@@ -31,7 +31,7 @@ class ReplayModel:
                 f"replay/{name}: {folder} is not a run folder (manifest.json is missing); name one that `ktdeval run` made"
             )
         self._replies: dict[str, Mapping[str, JsonValue]] | None = None
-        self._predictions: dict[int, Mapping[str, float]] = {}
+        self._predictions: dict[str, Mapping[str, float]] = {}
         self._lock = threading.Lock()
 
     def recorded_settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
@@ -57,13 +57,10 @@ class ReplayModel:
         """Return the recorded reply. Raises ModelError: the recorded call failed, with its kind. Raises ProviderError: nothing was
         recorded for this request.
         """
-        messages = [message.to_json() for message in request.messages]
-        exchange = self._index().get(
-            _key(messages, [tool.name for tool in request.tools], request.tool_choice, request.params.seed)
-        )
+        exchange = self._index().get(_key_of(request))
         if exchange is None:
             raise ProviderError(
-                f"replay/{self._folder}: that run has no reply to request {len(messages)} messages long with call seed "
+                f"replay/{self._folder}: that run has no reply to request {len(request.messages)} messages long with call seed "
                 f"{request.params.seed}; its task, window, seed, agent or prompts differ"
             )
         if "error" in exchange:
@@ -71,22 +68,23 @@ class ReplayModel:
         reply: Reply = build(Reply, exchange["reply"], "recorded reply")
         return reply
 
-    def recorded_predictions(self, seed: int) -> Mapping[str, float] | None:
-        """Return the recorded model's predictions in the step whose first call has a seed; None if it predicted nothing."""
+    def recorded_predictions(self, first: ModelRequest) -> Mapping[str, float] | None:
+        """Return the recorded model's predictions in the step that began with a request; None if it predicted nothing."""
         self._index()
-        return self._predictions.get(seed)
+        return self._predictions.get(_key_of(first))
 
     def _index(self) -> dict[str, Mapping[str, JsonValue]]:
         with self._lock:
             if self._replies is None:
                 folder = RunFolder.load(self._folder)
                 entries = [entry for spec in folder.manifest.specs for entry in folder.load_recorded(spec)[1]]
-                self._replies = dict(exchange for entry in entries for exchange in _exchanges(entry))
-                self._predictions = {
-                    int(entry.exchanges[0]["seed"]): entry.predicted
-                    for entry in entries
-                    if entry.predicted is not UNSET and entry.exchanges
-                }
+                self._replies = {}
+                for entry in entries:
+                    exchanges = list(_exchanges(entry))
+                    self._replies.update(exchanges)
+                    if entry.predicted is not UNSET and exchanges:
+                        first, _ = exchanges[0]
+                        self._predictions[first] = entry.predicted
             return self._replies
 
 
@@ -96,6 +94,12 @@ def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, Mapping[str, JsonV
     for exchange in entry.exchanges:
         messages = [*messages[: exchange["kept"]], *exchange["sent"]]
         yield _key(messages, exchange["tools"], exchange["tool_choice"], exchange["seed"]), exchange
+
+
+def _key_of(request: ModelRequest) -> str:
+    """Key of a request as it is sent. Its messages and seed are those of one episode: each task and mask has seeds of its own."""
+    messages = [message.to_json() for message in request.messages]
+    return _key(messages, [tool.name for tool in request.tools], request.tool_choice, request.params.seed)
 
 
 def _key(messages: Sequence[JsonValue], tools: Sequence[JsonValue], tool_choice: JsonValue, seed: JsonValue) -> str:

@@ -164,16 +164,17 @@ def view_probe(config: DeanonConfig, target_task: TargetTask, spec: EpisodeSpec,
 class DeanonSamples:
     """Probes of one window and seed. Pure: equal arguments give equal bytes.
 
-    The same stocks and days are drawn under every mask and for every model, so that rates can be paired probe by probe. `windows`
-    are the task's default ones: the `period` that the brief names, and that chance draws its day from, rows [start, stop), runs
-    from the first of their days to the last (and includes this set's own window). Raises ConfigError: the window has too few
-    stocks; DataError: it lies outside the snapshot.
+    Which stocks and days it asks about, and in which order, comes from the mask key: who knows seed and window alone can't say.
+    Models under one key are asked the same, so that their rates can be paired probe by probe. Each mask has stocks and days of its
+    own: what one shows would be the answer to another. `windows` are the task's default ones: the `period` that the brief names,
+    and that chance draws its day from, rows [start, stop), runs from the first of their days to the last (and includes this set's
+    own window). Raises ConfigError: the window has too few stocks; DataError: it lies outside the snapshot.
     """
 
     def __init__(
         self, config: DeanonConfig, windows: Sequence[Window], spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask
     ) -> None:
-        seed = derive_seed(spec.seed, spec.span.first, spec.span.last, "probes")
+        seed = spec.hidden_seed("probes")
         self.probes = draw_probes(snapshot, spec.span, config.probes_per_window, config.max_probes_per_stock, seed)
         self._config, self._spec, self._snapshot, self._target_task = config, spec, snapshot, target_task
         own_start, own_stop = _decision_rows(snapshot, spec.span)

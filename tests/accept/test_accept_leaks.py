@@ -28,6 +28,7 @@ from accept_runs import (
 from ktdeval.harness.messages import ModelRequest
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
+from ktdeval.runner.run import in_turn
 from ktdeval.runner.store import RunFolder
 
 WINDOW = "2024-12-26:2025-01-09"  # across a New Year, with a gap of four days in it
@@ -47,7 +48,7 @@ class Heard:
         self.transcripts = {spec.id: folder.load_transcript(spec) for spec in folder.manifest.specs}
         self.requests: dict[str, list[ModelRequest]] = {}
         rest = iter(requests)
-        for spec in folder.manifest.specs:
+        for spec in in_turn(folder.manifest.specs):
             count = sum(len(entry.exchanges) for entry in self.transcripts[spec.id])
             self.requests[spec.id] = [next(rest) for _ in range(count)]
         assert next(rest, None) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import shutil
@@ -19,11 +20,16 @@ from card_cases import CALLS
 from ktdeval.cards.parts import Calls
 from ktdeval.errors import CardError
 from ktdeval.jsonio import content_hash, dumps_canonical
+from ktdeval.market.calendar import window_rows
+from ktdeval.market.storage import load_snapshot
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import TradingConfig
 from ktdeval.typed import from_plain, to_plain
 from ktdeval_compare.entrants import Entrant, load_entrants
 from ktdeval_compare.invariance import FIGURES, Options, course_of, distances, invariance, parted_on
+from ktdeval_compare.keys import first_listed, profits_of
 from metric_cases import CODES, order, step
 from paths import SUPPORT
 from run_support import ktdeval, store_market
@@ -175,7 +181,9 @@ def test_what_that_model_saw_did_differ(session: Session) -> None:
     specs = [spec for folder in folders for spec in folder.manifest.specs]
     one, other = (dumps_canonical(to_plain(folder.load_transcript(folder.manifest.specs[0])[0])) for folder in folders)
     assert one != other
-    assert (len({spec.mask_seed for spec in specs}), len({spec.call_seed for spec in specs})) == (8, 4)
+    for seeds in ("mask_seed", "call_seed"):
+        assert len({getattr(spec, seeds) for spec in specs}) == 8
+    assert len({spec.chance_seed for spec in specs}) == 4
 
 
 def test_a_model_that_looks_at_labels_is_found(session: Session) -> None:
@@ -314,6 +322,14 @@ def test_a_provider_without_a_repeat_is_told_what_labels_and_chance_are(session:
         assert any("no mask key was run twice" in note for note in invariance(given, Options())["notes"]) is is_told
 
 
+def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(session: Session) -> None:
+    runs = [session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))]
+    for settings, is_told in (({}, True), ({"omit": ["seed"]}, False), ({"not_sent": ["seed"]}, False), (None, False)):
+        sent = [Entrant(entrant.path, replace(entrant.card, request_settings=settings)) for entrant in load_entrants(runs)]
+        notes = invariance(sent, Options())["notes"]
+        assert any("labels beyond chance are at most what the table says" in note for note in notes) is is_told
+
+
 def test_the_table_says_what_differs(session: Session) -> None:
     done = ktdeval("invariance", *session.draws("test/low_labels", 2), cwd=session.folder)
     assert done.code == 0
@@ -327,3 +343,64 @@ def test_the_table_says_what_differs(session: Session) -> None:
     ):
         assert words in done.out
     assert max(map(len, done.out.splitlines())) < 160
+
+
+# ---- what a key is worth
+
+
+def test_the_baseline_over_keys_is_what_the_model_earns_under_a_key(session: Session) -> None:
+    """Names bought one by one, and added up, come to the ledger of `builtin/first_listed`, which bought them together."""
+    words = ("--tasks", "bright_memory_only,blinded_memory_only", "--model-args", "positions=7")
+    run = session.run("builtin/first_listed", 3, *words)
+    found = session.report(run, "--keys", 20, "--positions", 7)
+    cards = {entrant.card.task.name: entrant.card for entrant in load_entrants([run])}
+    rows = {(row["task"], row["window"]): row for row in found["spread"]}
+    assert len(rows) == 2 * 3
+    for task, card in cards.items():
+        for window in (FIRST, SECOND):
+            earned = [each.metrics["total_return"].value for each in card.episodes if each.window == window]
+            assert rows[task, window]["own"] == pytest.approx(np.mean(earned), abs=1e-12)
+            assert rows[task, window]["bought"] == rows[task, window]["among_first"] > 0
+        assert rows[task, "all windows"]["own"] == pytest.approx(np.mean([rows[task, name]["own"] for name in (FIRST, SECOND)]))
+    assert rows["bright_memory_only", FIRST]["own"] != rows["blinded_memory_only", FIRST]["own"]  # each task has its own order
+
+
+def test_a_key_is_ranked_among_others_and_a_chosen_one_is_named(session: Session) -> None:
+    """Of 200 keys that somebody tries without a call, the best is at the top for a model that buys the first listed."""
+    words = ("--tasks", "blinded_memory_only", "--seeds", 1, "--windows", FIRST)
+    run = session.run("builtin/first_listed", 0, *words)
+    (spec,) = RunFolder.load(run).manifest.specs
+    market = load_snapshot(session.folder / "market")
+    tape = MarketTape.from_snapshot(market, TradingConfig())
+    profit = profits_of(market, tape, TradingConfig(), spec, 10)
+    base_row = window_rows(market.days, spec.span.first, spec.span.last)[0] - 1
+
+    def worth(number: int) -> float:
+        listed = first_listed(dataclasses.replace(spec, mask_key=f"{number:032x}"), market, base_row, 10)
+        return float(profit.of_each[listed].sum()) / profit.cash
+
+    values = [worth(number) for number in range(200)]
+    best = int(np.argmax(values))
+    for number, is_named in ((best, True), (int(np.argsort(values)[100]), False)):
+        found = session.report(session.run("builtin/first_listed", number, *words), "--keys", 100)
+        whole = found["spread"][-1]
+        assert whole["own"] == pytest.approx(values[number])
+        assert (whole["rank"] > 0.975) is is_named
+        assert any("do better for a model that buys the first listed" in note for note in found["notes"]) is is_named
+        assert whole["q5"] < whole["q50"] < whole["q95"]
+    assert abs(whole["rank"] - 0.5) < 0.2
+
+
+def test_a_model_that_looks_at_figures_buys_the_first_listed_by_chance_only(session: Session) -> None:
+    whole = session.report(session.run("builtin/momentum"), "--keys", 20)["spread"][-1]
+    assert whole["bought"] > 20
+    assert whole["among_first"] < 3 * whole["by_chance"]
+
+
+def test_a_spread_over_keys_takes_no_options_of_pairs_and_needs_a_run(session: Session, tmp_path: Path) -> None:
+    run = session.run("builtin/momentum")
+    assert "--over is of runs under several keys, not of --keys" in session.refusal(run, "--keys", 20, "--over", "window")
+    assert "--positions goes with --keys" in session.refusal(run, "--positions", 5)
+    alone = tmp_path / "card.json"
+    shutil.copy(run / "cards" / f"{TASK}.json", alone)
+    assert "lies in no run folder, which says where the market is" in session.refusal(alone, "--keys", 20)

@@ -503,3 +503,18 @@ def test_settings_hold_what_can_change_a_reply_and_the_second_variable_serves_wh
     model = gemini(stub.address)
     assert model.reply(ask()).content
     assert model.secrets() == (KEY,)
+
+
+def test_the_cache_knows_the_headers_and_the_account_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("SECOND_KEY", KEY)
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Workspace: w-1\nX-Api-Key: other\nAnthropic-Version: old")
+    first, second = AnthropicModel("claude"), AnthropicModel("claude", AnthropicParams(api_key_env="SECOND_KEY"))
+    google = GoogleModel("gemini")
+    assert first.routing() == {}  # nothing is known before
+    for model in (first, second, google):
+        model.connect()
+    assert first.routing() == {"x-workspace": "w-1"}
+    assert second.routing() == {"x-workspace": "w-1", "api_key_env": "SECOND_KEY"}
+    assert google.routing() == {}  # it is sent nothing of these

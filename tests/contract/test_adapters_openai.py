@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -424,3 +424,25 @@ def test_what_the_environment_says_for_openai_goes_to_nobody_else(
     openai_at(chat_server.address, "chat").reply(ask())
     heard = json.dumps(chat_server.headers[-1])
     assert all(word in heard for word in ("org-mine", "proj-mine", f"Bearer {KEY}"))
+
+
+def test_the_cache_knows_who_asks_and_no_secret(monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer) -> None:
+    """Organisation, project and headers of a gateway are part of a reply's key; keys, tokens and cookies are of none."""
+
+    def caller(**environment: str) -> Mapping[str, str]:
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            model = openai_at(chat_server.address, "chat")
+            model.connect()
+            return model.routing()
+
+    assert caller() == {}
+    assert caller(OPENAI_ORG_ID="org-mine", OPENAI_PROJECT_ID="proj_x") == {
+        "openai-organization": "org-mine", "openai-project": "proj_x",
+    }  # fmt: skip
+    lines = ["X-Gateway-Account: 0123456789abcdef0123456789abcdef", "X-Route: eu", "Cookie: a=b", "X-Auth: 1", "X-Api-Key: 2"]
+    lines += ["X-Session-Token: 3", "X-Odd: sk-0123456789abcdefghij", f"X-Echo: {KEY}", "User-Agent: me", "X-Stainless-OS: none"]
+    assert caller(OPENAI_CUSTOM_HEADERS="\n".join(lines)) == {
+        "x-gateway-account": "0123456789abcdef0123456789abcdef", "x-route": "eu",
+    }  # fmt: skip

@@ -134,7 +134,7 @@ def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
         task=task["name"], task_version=task["version"], task_hash=task["hash"],
         snapshot=card["snapshot"]["id"] if card.get("snapshot") else None, mask=task.get("mask"), mode=task.get("mode"),
         window=window, model=model["name"], model_args=model["args"], agent=agent["name"], agent_args=agent["args"],
-        call=card["call"], seed=seed, limit=card["limit"], mask_key=card.get("mask_key"), mask_draw=card.get("mask_draw"),
+        call=card["call"], seed=seed, limit=card["limit"], mask_key=card.get("mask_key"),
     )  # fmt: skip
 
 

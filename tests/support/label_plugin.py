@@ -48,10 +48,12 @@ class LowLabels(KeylessModel):
 class Moody(LowLabels):
     """Takes names of the ranking by mood, and never looks at a label."""
 
+    draws_chance = True
+
     def sort(self, conversation: Conversation, rows: list[Any]) -> list[Any]:
         """Another order in each mood and at each step."""
         day = len(conversation.state["positions"]["rows"]), conversation.state["account"]["nav_cny"]
-        chance = np.random.default_rng(derive_seed(0, os.environ.get(MOOD, ""), conversation.request.params.seed, *map(str, day)))
+        chance = np.random.default_rng(derive_seed(0, os.environ.get(MOOD, ""), conversation.request.chance_seed, *map(str, day)))
         return [rows[index] for index in chance.permutation(len(rows))]
 
 

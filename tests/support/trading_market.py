@@ -58,10 +58,10 @@ def make_market(
     )
 
 
-def market_scene(task: Any, market: MarketSnapshot, window: Window, seed: int = 0) -> Any:
-    """The scene of an episode of a window."""
+def market_scene(task: Any, market: MarketSnapshot, window: Window, seed: int = 0, name: str = "") -> Any:
+    """The scene of an episode of a window; under another `name` it has that task's handles."""
     spec = EpisodeSpec(
-        task=task.name, task_version="1", task_hash="", snapshot="0" * 64, mask=task.mask, mode="market", window=window,
+        task=name or task.name, task_version="1", task_hash="", snapshot="0" * 64, mask=task.mask, mode="market", window=window,
         model="builtin/hold", model_args={}, agent="react", agent_args={}, seed=seed,
     )  # fmt: skip
     return task.scene(spec, market)

@@ -19,7 +19,7 @@ from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import MAX_TOKEN_COUNT, FinishReason, ModelRequest, Reply, ToolCall, ToolProtocol, Usage
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.yamlio import load_yaml
-from ktdeval_models.remote.params import RemoteParams
+from ktdeval_models.remote.params import RemoteParams, looks_like_key
 from ktdeval_models.remote.transport import Transport, http_libraries
 
 T = TypeVar("T")
@@ -30,6 +30,9 @@ KEYRING_SERVICE = "ktdeval"  # under which a key is stored in the system's keyri
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
 NO_COUNT = -10 * MAX_TOKEN_COUNT  # stands for what is no count of tokens: a sum with it stays below 0
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
+# Headers, in lower case, that say nothing of who asks: those of HTTP and of the SDK, and versions, which are settings.
+_NO_ROUTING = re.compile(r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version")
+_SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|signature|token")
 
 
 class RemoteAdapter:
@@ -61,6 +64,7 @@ class RemoteAdapter:
         self.caller = Caller(provider, name, self.endpoint, self.variables)
         self.client: Transport | None = None  # sends requests; None before `connect`
         self._secrets: tuple[str, ...] = ()
+        self._routing: Mapping[str, str] = {}
         self._connecting = threading.Lock()
 
     def connect(self) -> None:
@@ -86,7 +90,10 @@ class RemoteAdapter:
                 raise missing_key(self.provider, self.variables)
             self._secrets = (key,) if key else ()
             self.caller = replace(self.caller, secrets=self._secrets, meanings=self.meanings)
-            self.client = Transport(self.endpoint, self.headers(sdk, key))
+            headers = self.headers(sdk, key)
+            account = {} if self.params.api_key_env is None else {"api_key_env": self.params.api_key_env}
+            self._routing = {**routing_headers(headers, self._secrets), **account}
+            self.client = Transport(self.endpoint, headers)
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
         """Return the headers of a request, with nothing taken from the environment that is not this provider's.
@@ -138,10 +145,27 @@ class RemoteAdapter:
         """Texts that no message may show: the key; empty before `connect`."""
         return self._secrets
 
+    def routing(self) -> Mapping[str, str]:
+        """What says for whom the provider answers, and which way: organisation, project, headers of gateways, variable of the key.
+
+        No secrets; empty before `connect`.
+        """
+        return self._routing
+
 
 def plain_headers(client: Any) -> dict[str, str]:
     """Return the headers that an SDK's client sends with each request, its key among them."""
     return {name: value for name, value in client.default_headers.items() if isinstance(value, str)}  # others are left out
+
+
+def routing_headers(headers: Mapping[str, str], secrets: Collection[str]) -> dict[str, str]:
+    """Return the headers, by names in lower case, that say for whom a request is answered, without any that may hold a secret."""
+    routing = {}
+    for name, value in sorted((name.lower(), value) for name, value in headers.items()):
+        is_secret = _SECRET_NAME.search(name) or looks_like_key(value) or any(secret in value for secret in secrets)
+        if not is_secret and not _NO_ROUTING.fullmatch(name):
+            routing[name] = value
+    return routing
 
 
 def no_network(sdk: ModuleType) -> Any:

@@ -19,6 +19,7 @@ _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
 # Prefixes that providers give their keys, long unbroken runs of letters and digits mixed, and Zhipu's `id.secret`.
 _PREFIXED = r"(sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}"
 _KEY_LIKE = re.compile(_PREFIXED + r"|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+")
+_SURE_KEY = re.compile(rf"{_PREFIXED}|ey[\w-]{{16,}}\.[\w.-]+")  # ids of accounts are unbroken runs of letters and digits, too
 _KEY_IN_PATH = re.compile(rf".*/({_PREFIXED})(/.*)?")  # of an address, whose account names are such runs, too
 
 ForcedTool = Literal["named", "required", "auto"]
@@ -55,6 +56,11 @@ class RemoteParams:
                 raise ConfigError(
                     f"{own.name} looks like an API key; set the key in the environment or the keyring, never as a parameter"
                 )
+
+
+def looks_like_key(text: str) -> bool:
+    """Whether a word of a text is what only a key or a signed token looks like."""
+    return any(_SURE_KEY.fullmatch(word) for word in text.split())
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -100,7 +100,7 @@ def verify_certificate(
         both = f"is of snapshot {recorded.snapshot.id[:12]}, {data} is {snapshot.id[:12]}"
         raise CardError(f"{path}: {both}; name the right one with --data")
     # A range of days is a window's name, so names bring all of them back.
-    choice = ProbeChoice(tuple(window.name for window in probes.windows), probes.seed, probes.limit, probes.mask_key or None)
+    choice = ProbeChoice(tuple(window.name for window in probes.windows), probes.seed, probes.limit, probes.mask_key)
     questions = open_questions(task, plugins, snapshot, choice)
     if runs:
         attacks = read_attacks(runs, questions)

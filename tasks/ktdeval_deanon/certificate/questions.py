@@ -117,7 +117,7 @@ class Questions:
                    for spec in self.specs]  # fmt: skip
         first = self.specs[0]
         counts: dict[str, JsonValue] = {"count": len(self.all), "seed": first.seed, "limit": first.limit}
-        counts |= {} if first.mask_key is None else {"mask_key": first.mask_key}
+        counts["mask_key"] = first.mask_key
         return {**counts, "windows": windows, "boards": dict(sorted(boards.items())), "sha256": sha256_hex(self.files[PAYLOADS])}
 
 
@@ -151,7 +151,7 @@ class ProbeChoice:
     windows: tuple[str, ...] = ()  #: names, globs or date ranges; the task's own when empty
     seed: int = 0
     per_window: int | None = None  #: how many of each window, the first ones; None for all
-    mask_key: str | None = None  #: what handles are drawn from; None as before there were keys
+    mask_key: str | None = None  #: what probes and handles are drawn from; a certificate needs one
 
 
 def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot, choice: ProbeChoice) -> Questions:

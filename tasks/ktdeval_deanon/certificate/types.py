@@ -103,7 +103,7 @@ class Probes(Value, frozen=True, kw_only=True):
 
     count: Annotated[int, Meta(ge=1)]
     seed: Count
-    mask_key: MaskKey | UnsetType = UNSET  #: what the handles shown were drawn from; absent on older certificates
+    mask_key: MaskKey  #: what the probes and the handles shown were drawn from
     limit: Annotated[int, Meta(ge=1)] | None  #: probes of each window where that is not all; null: all
     windows: Annotated[list[ProbeWindow], Meta(min_length=1)]
     boards: Counts  #: probes by board

@@ -42,9 +42,13 @@ class Remote:
     name: str = "gpt-9"
     endpoint: str = "https://api.example/v1"
     options: dict[str, Any] | None = None
+    headers: dict[str, str] | None = None
 
     def settings(self) -> Any:
         return self.options
+
+    def routing(self) -> dict[str, str]:
+        return self.headers or {}
 
 
 TOOL = ToolSpec("quote", "A price.", {"type": "object", "properties": {"b": {}, "a": {}}})
@@ -76,7 +80,7 @@ def with_message(index: int, **changes: Any) -> ModelRequest:
 
 
 def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_does():
-    assert {field.name for field in fields(ModelRequest)} == {*OTHER_REQUESTS, "role"}
+    assert {field.name for field in fields(ModelRequest)} == {*OTHER_REQUESTS, "role", "chance"}
     assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, "timeout_s"}
     calls = (("c9", "quote", "{}"), ("c1", "quote", "[]"), ("c1", "quote", "{}", Opaque("p", "d")))
     requests = [
@@ -91,12 +95,13 @@ def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_doe
         replace(ASKED, tools=(TOOL, replace(TOOL, name="two"))),
     ]
     models = [Remote(provider="azure"), Remote(name="gpt-8"), Remote(endpoint="http://localhost"), Remote(options={"top_p": 1})]
+    models += [Remote(headers={"openai-organization": organisation}) for organisation in ("org-a", "org-b")]
     keys = [request_key(Remote(), request) for request in requests] + [request_key(model, ASKED) for model in models]
     assert len(set(keys)) == len(keys)
     patient = replace(ASKED, params=replace(ASKED.params, timeout_s=9.0))
     turned = replace(ASKED, tools=(replace(TOOL, parameters={"properties": {"a": {}, "b": {}}, "type": "object"}),))
     assert request_key(Remote(), patient) == request_key(Remote(), turned) == keys[0]
-    assert request_key(Remote(), replace(ASKED, role="trader")) == keys[0]
+    assert request_key(Remote(), replace(ASKED, role="trader", chance=3)) == keys[0]  # neither is sent
     # When this must change, so must the version in the key: all replies kept before are then asked for anew.
     assert keys[0] == "30ea19fec79df513c2753a924d90544a8c61e2f1fba9b6f3d7c5d5e6c09fc015"
 

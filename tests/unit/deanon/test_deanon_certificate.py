@@ -497,5 +497,5 @@ def test_a_trading_card_prints_its_bound_beside_what_a_database_finds(environmen
     assert names == ("certificate", "mask bound", "")
     assert which.startswith(sha256_hex(dumps_pretty(attacked))[:12])
     assert which.endswith("(synthetic, limited, few guesses), claimed: 4 probes, attacked by attacker/reader")
-    assert "joint at most 52.71 % (chance 13.32 %)" in bound
+    assert "joint at most 52.71 % (chance 16.56 %)" in bound
     assert database.startswith("bounds a model, not a database: with the price history at hand ticker_top1 100.00 %")

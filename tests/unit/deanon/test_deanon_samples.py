@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from dataclasses import replace
@@ -21,6 +22,7 @@ from ktdeval.harness.messages import CallParams, ToolCall
 from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
+from ktdeval.seeds import derive_seed
 from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account
 from ktdeval_deanon.brief import quarter_words
@@ -84,19 +86,33 @@ def test_no_stock_comes_twice_before_each_of_its_board_came_once() -> None:
     assert len(set(main[: len(set(main))])) == len(set(main))
 
 
-def test_seed_and_window_decide_and_nothing_else() -> None:
-    """Neither the mask nor other days in the data: draws go by code and date."""
+def test_key_seed_window_and_mask_decide_and_nothing_else() -> None:
+    """No other days in the data: draws go by code and date."""
     assert samples_of(MARKET, seed=4).probes == samples(seed=4).probes != samples(seed=5).probes
     assert samples_of(MARKET, seed=4, window=Window("x", "2024-03-04", "2024-03-29")).probes != samples(seed=4).probes
-    for mask in PROBES:
-        assert samples(mask).probes == samples().probes
-        assert all(samples(mask).facts(number) == samples().facts(number) for number in range(40))
     arrays = {
         name: getattr(MARKET, name)[40:].copy() for name in ("open", "high", "low", "close", "volume", "amount", "factor", "member")
     }
     indices = {code: levels[40:] for code, levels in MARKET.indices.items()}
     shorter = replace(MARKET, days=MARKET.days[40:], indices=indices, **arrays)
     assert [(asset, row + 40) for asset, row, _ in drawn(market=shorter)] == [(asset, row) for asset, row, _ in drawn()]
+
+
+def test_who_has_no_key_or_saw_another_mask_can_not_name_the_stock_and_day_of_a_probe() -> None:
+    """Of 40 probes on 48 stocks and 20 days about one falls on the same stock and day by chance, whatever the order."""
+
+    def asked(mask: str, key: str | None) -> list[Any]:
+        spec = replace(spec_of(mask), mask_key=key)
+        return list(task_of(mask).samples(spec, MARKET, target_task_of(mask)).probes)
+
+    keyed = [asked(mask, "0" * 32) for mask in PROBES]
+    guesses = [asked(mask, None) for mask in PROBES] + [asked("blinded", "1" * 32)]
+    guesses += [list(draw_probes(MARKET, MARCH, 40, 1, derive_seed(0, MARCH.first, MARCH.last, "probes")))]
+    pairs = [*itertools.combinations(keyed, 2), *itertools.product(keyed, guesses)]
+    assert len(pairs) == 6 + 4 * 6
+    for one, other in pairs:
+        assert sum(mine == theirs for mine, theirs in zip(one, other, strict=True)) <= 4
+        assert len(set(one) & set(other)) <= 10
 
 
 def test_what_can_not_be_drawn_or_shown_is_an_error_that_says_what_to_change() -> None:

@@ -252,7 +252,7 @@ def test_a_reader_recovers_all_that_is_shown_and_nothing_that_is_hidden(mask: st
     if mask == "bright":
         assert joint["p_value"] < 1e-12
     else:
-        assert (joint["upper_95"], joint["p_value"]) == (pytest.approx(1 - 0.05 ** (1 / 20)), 1.0)
+        assert (joint["upper_95"], joint["p_value"]) == pytest.approx((1 - 0.05 ** (1 / 20), 1.0))
 
 
 # ---- the one that guesses

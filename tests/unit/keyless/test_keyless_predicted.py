@@ -82,6 +82,21 @@ def test_a_replay_has_the_recorded_predictions(traded: Path, market: Path, tmp_p
     assert ktdeval("card", "verify", again, cwd=tmp_path).code == 0
 
 
+def test_a_replay_of_two_masks_has_the_predictions_of_each(market: Path, tmp_path: Path) -> None:
+    both = f"bright_open_research,{TASK}"
+    first = run(tmp_path / "first", market, task=both)
+    again = run(tmp_path / "again", market, model=f"replay/{first}", task=both)
+    assert len(episodes(first)) == 2
+    handles = set()
+    for folder in episodes(first):
+        entry, name = read_transcript(folder)[0], load_ledger(folder / "ledger.parquet").spec["task"]
+        (twin,) = [other for other in episodes(again) if load_ledger(other / "ledger.parquet").spec["task"] == name]
+        assert [step["predicted"] for step in read_transcript(twin)] == [step["predicted"] for step in read_transcript(folder)]
+        handles.add(min(entry["predicted"])[:6])
+    assert len(handles) == 2  # codes and handles
+    assert ktdeval("card", "verify", again, cwd=tmp_path).code == 0
+
+
 def test_equal_runs_are_equal_byte_by_byte(traded: Path, market: Path, tmp_path: Path) -> None:
     assert records(run(tmp_path / "run", market)) == records(traded)
 

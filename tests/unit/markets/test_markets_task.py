@@ -400,7 +400,8 @@ def test_it_is_an_option_that_changes_no_other_task_and_is_told_in_the_prompt() 
     assert described == {name: value for name, value in base.describe().items() if name in described}
     window, row = Window("stock", "2020-10-02", "2021-05-05"), snapshot.day_index("2020-10-01")
     nothing: Any = SimpleNamespace(positions={})
-    told = [market_scene(task, snapshot, window).observe(0, snapshot.as_of(row), nothing, None) for task in (base, more)]
+    scenes = [market_scene(task, snapshot, window, name=base.name) for task in (base, more)]
+    told = [scene.observe(0, snapshot.as_of(row), nothing, None) for scene in scenes]
     sentence = (Path(task_module.__file__).parent / "prompts" / "history.md").read_text().rstrip("\n")
     assert told[1].system.replace(sentence, "") == told[0].system
     state = state_of(told[1].user)

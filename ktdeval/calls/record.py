@@ -51,6 +51,8 @@ def request_key(model: RemoteModel, request: ModelRequest) -> str:
     }
     if request.predictions is not None:
         what["predictions"] = dict(request.predictions)
+    if request.places is not None:
+        what["places"] = dict(request.places)
     # The canonical JSON of all three: by name, the messages come between the two. Most of them were there at the call before.
     messages = ",".join(map(_message_text, request.messages))
     question = f'{dumps_canonical(who)[:-1]},"messages":[{messages}],{dumps_canonical(what)[1:]}'

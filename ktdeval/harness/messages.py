@@ -117,6 +117,8 @@ class ModelRequest:
     role: str | None = None  #: who of an agent's team asks; recorded with the call, and sent to nobody
     #: handle -> what the model itself predicts of each name today; None of a model that predicts nothing
     predictions: Mapping[str, float] | None = None
+    #: handle -> place of each of these names from 0, the best, by prediction, then by today's style factors; equal names share one
+    places: Mapping[str, int] | None = None
     #: seed for a model of this process that draws (`draws_chance`), the same under every mask: it must not leave; None for others
     chance: int | None = None
 
@@ -238,8 +240,9 @@ class Model(Protocol):
 
 
 class Predictor(Protocol):
-    """Model trained on style factors. It sees figures only, in the mask's order of names, so that they reveal no code or day;
-    its predictions are recorded with the step, and each request of the step has them by handle (`predictions`).
+    """Model trained on style factors. It sees figures only, in an order of these, so that they reveal no code or day and no mask
+    changes a score; names of one history have one score. Its predictions are recorded with the step, and each request of the step
+    has them by handle (`predictions`), with the place of each name (`places`).
     """
 
     history_days: int  #: trading days of factors that it looks back on, 1 or more

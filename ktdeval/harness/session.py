@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from itertools import takewhile
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import numpy as np
 from msgspec import UNSET, UnsetType, structs
 
 from ktdeval.errors import ModelError, PluginError
@@ -32,7 +30,6 @@ from ktdeval.harness.messages import (
     Model,
     ModelRequest,
     Opaque,
-    Predictor,
     Reply,
     ToolCall,
     ToolSpec,
@@ -40,9 +37,9 @@ from ktdeval.harness.messages import (
     readable,
     sound,
 )
+from ktdeval.harness.predictions import FactorHistory, Predictions, predictions_of
 from ktdeval.harness.tools import Tool, call
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
-from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
 from ktdeval.seeds import derive_seed
@@ -69,13 +66,6 @@ def _ends_episode(method: _Method) -> _Method:
             raise
 
     return cast("_Method", call_method)
-
-
-class FactorHistory(NamedTuple):
-    """Style factors of some names over some days."""
-
-    assets: Sequence[int]  #: N columns of the market
-    values: FloatArray  #: [days, N, K] raw values, oldest first
 
 
 class TranscriptEntry(Value):
@@ -154,7 +144,7 @@ class GuardedSession:
         self._accepted: list[tuple[str, Submission]] = []
         self._kept: JsonValue = None
         self._embedded: list[dict[str, JsonValue]] = []
-        self._predicted: dict[str, float] | None = None
+        self._predicted: Predictions | None = None
         self.counts = StepCounts()  #: of this step so far
         self.ended: BaseException | None = None  #: what ended the episode in this step, whether or not the agent caught it
         self.exchanges: list[dict[str, JsonValue]] = []  #: conversation of this step so far, as in `TranscriptEntry`
@@ -174,7 +164,7 @@ class GuardedSession:
         if problem := decision_problem(decision):
             raise PluginError(f"agent {type(agent).__name__}: decide() must return a Decision with {problem}")
         text, embedded = self.accepted_text(decision), tuple(self._embedded) or UNSET
-        predicted = UNSET if self._predicted is None else self._predicted
+        predicted = UNSET if self._predicted is None else dict(self._predicted.scores)
         transcript = TranscriptEntry(
             step=self._step, exchanges=tuple(self.exchanges), submission=text, embedded=embedded, predicted=predicted
         )
@@ -216,7 +206,8 @@ class GuardedSession:
         if self._calls == 0:
             self._predicted = self._predictions(sent)
         self._calls += 1
-        sent = replace(sent, predictions=self._predicted)
+        scores, places = self._predicted or (None, None)
+        sent = replace(sent, predictions=scores, places=places)
         if request.tool_choice == self.submit_tool.name:
             self.counts.submissions += 1
         kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(self._previous, messages)))
@@ -252,23 +243,10 @@ class GuardedSession:
         seed, draws = self._parts.chance_seed, getattr(self._parts.model, "draws_chance", False)
         return derive_seed(seed, self._step, self._calls) if draws and seed is not None else None
 
-    def _predictions(self, first: ModelRequest) -> dict[str, float] | None:
-        """Return the model's own prediction for each name that has one, by handle: recorded ones where there are such. `first`: the
-        step's first request. Raises PluginError: not a number for each name.
-        """
-        model = self._parts.model
-        recall = getattr(model, "recorded_predictions", None)
-        recorded = recall(first) if recall is not None else None
-        if self._history is None or (recorded is None and (recall is not None or not hasattr(model, "predict"))):
+    def _predictions(self, first: ModelRequest) -> Predictions | None:
+        if self._history is None:
             return None
-        names, factors = self._history(0 if recorded is not None else cast(Predictor, model).history_days)
-        handles = [self._parts.lens.asset_handle(name) for name in names]
-        if recorded is not None:
-            return {handle: float(recorded[handle]) for handle in handles if handle in recorded}
-        scores = np.asarray(cast(Predictor, model).predict(factors), dtype=float)
-        if scores.shape != (len(handles),):
-            raise PluginError(f"{type(model).__name__}.predict gave an array of shape {scores.shape} for {len(handles)} names")
-        return {handle: score for handle, score in zip(handles, scores.tolist(), strict=True) if math.isfinite(score)}
+        return predictions_of(self._parts.model, first, self._history, self._parts.lens.asset_handle)
 
     @_ends_episode
     def call_tool(self, call_: ToolCall) -> ToolResult:

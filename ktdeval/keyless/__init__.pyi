@@ -1,14 +1,18 @@
 """Public names for models of rules: a request read, a portfolio rebalanced, a reply written."""
 
-from ktdeval.keyless.conversation import SUBMIT as SUBMIT, Call as Call, Conversation as Conversation, Row as Row
+from ktdeval.keyless.conversation import SUBMIT as SUBMIT, Call as Call, Conversation as Conversation
 from ktdeval.keyless.model import KeylessModel as KeylessModel, buyable as buyable
 from ktdeval.keyless.params import TopParams as TopParams
 from ktdeval.keyless.portfolio import (
+    Certain as Certain,
     Intent as Intent,
     Ranking as Ranking,
     Sizing as Sizing,
+    equal_first as equal_first,
     is_affordable as is_affordable,
     rebalance as rebalance,
     sell_short as sell_short,
+    worth as worth,
 )
 from ktdeval.keyless.predicted import TopModel as TopModel, replaced as replaced
+from ktdeval.keyless.ordering import Row as Row, places_of as places_of, standing as standing

@@ -9,11 +9,11 @@ from typing import Any
 
 from ktdeval.harness import ModelRequest, Reply, ToolCall, json_object, shown_state, table_rows
 from ktdeval.jsonio import JsonValue
+from ktdeval.keyless.ordering import Row, standing
 
 SUBMIT = "submit_action"
 
 Call = tuple[str, Mapping[str, JsonValue]]  # a tool's name and its arguments
-Row = Mapping[str, Any]  # one row of a table, by column name
 
 
 class Conversation:
@@ -74,14 +74,15 @@ class Conversation:
 
     def _stances(self, orders: Sequence[Mapping[str, Any]]) -> list[JsonValue]:
         """One decision for each candidate: the side that its order ends on, or that it is on. Where HOLD keeps a position, nothing
-        but the other side ends one.
+        but the other side ends one. Candidates come in the order of the orders, then of their figures: what is decided first is
+        traded first.
         """
         is_flat = self.state["constraints"]["hold"] == "flat"
         weights = {row["stock_id"]: row["weight"] for row in self.rows(self.state["positions"])}
         by_stock = {order["stock_id"]: order for order in orders}
         decisions: list[JsonValue] = []
-        for row in self.rows(self.state["candidates"]):
-            stock = row["stock_id"]
+        candidates = [row["stock_id"] for group in standing(self.rows(self.state["candidates"])) for row in group]
+        for stock in dict.fromkeys([*by_stock, *candidates]):
             order = by_stock.get(stock)
             weight = order["target_weight"] if order else weights.get(stock, 0.0) if is_flat else 0.0
             decision = "BUY" if weight > 0 else "SELL" if weight < 0 else order["side"] if order and not is_flat else "HOLD"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ktdeval.keyless.conversation import Call, Conversation, Row
+from ktdeval.jsonio import JsonValue
+from ktdeval.keyless.conversation import Call, Conversation
 from ktdeval.keyless.model import KeylessModel, buyable
 from ktdeval.keyless.params import TopParams
 from ktdeval.keyless.portfolio import Intent, Ranking, Sizing, rebalance
+from ktdeval.keyless.ordering import Row
+from ktdeval.ties import first_of, grouped, places, whole_groups
 
 MOST_COMPARED = 50  # names that one comparison takes
 LABEL = "predicted score"
@@ -22,8 +25,8 @@ class TopModel(KeylessModel):
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return the market, and the status and close of the names predicted best; they are known by their predictions alone."""
-        scores = conversation.request.predictions or {}
-        best = sorted(scores, key=lambda stock: -scores[stock])[: min(2 * self.top.positions, MOST_COMPARED)]
+        groups = _groups(_places(conversation))
+        best: list[JsonValue] = [*first_of(groups, min(2 * self.top.positions, MOST_COMPARED))]
         calls: list[Call] = [("get_market_context", {})]
         return [*calls, ("compare_candidates", {"stock_ids": best, "dims": ["RV_60"]})] if best else calls
 
@@ -32,33 +35,60 @@ class TopModel(KeylessModel):
         scores = conversation.request.predictions or {}
         offered = conversation.rows(conversation.result("compare_candidates").get("grid"))
         offered = offered or conversation.rows(conversation.state.get("candidates"))
-        rows = sorted((row for row in offered if row["stock_id"] in scores), key=lambda row: -scores[row["stock_id"]])
+        placed = _places(conversation)
+        rows = sorted((row for row in offered if row["stock_id"] in scores), key=lambda row: placed[row["stock_id"]])
         if not rows:
             return []
         sizing = Sizing.equal(conversation.state, self.top.positions, self.top.invested, (0.0, self.top.trim_above))
         held_ids, best = [row["stock_id"] for row in conversation.rows(conversation.state["positions"])], buyable(rows)
         held = [stock for stock in held_ids if stock in scores]  # one without a prediction today can't be judged, and is kept
-        gone = replaced(scores, held, best, sizing.positions, self.top.threshold)
-        return rebalance(conversation, Ranking(best, frozenset(held_ids) - gone, LABEL), sizing)
+        gone = replaced(scores, held, best, sizing.positions, self.top.threshold, placed)
+        return rebalance(conversation, Ranking(best, frozenset(held_ids) - gone, LABEL, placed), sizing)
+
+
+def _groups(placed: Mapping[str, int]) -> list[list[str]]:
+    return grouped([*placed], [*placed.values()])
+
+
+def _places(conversation: Conversation) -> Mapping[str, int]:
+    """Return the place of each predicted name; by its score alone where the request has no places."""
+    return conversation.request.places or _places_by(conversation.request.predictions or {})
+
+
+def _places_by(scores: Mapping[str, float]) -> Mapping[str, int]:
+    return dict(zip(scores, places([[*scores.values()]]), strict=True)) if scores else {}
 
 
 def replaced(
-    scores: Mapping[str, float], held: Sequence[str], best: Sequence[Row], positions: int, threshold: float
+    scores: Mapping[str, float],
+    held: Sequence[str],
+    best: Sequence[Row],
+    positions: int,
+    threshold: float,
+    placed: Mapping[str, int] | None = None,
 ) -> frozenset[str]:
     """Return the holdings that give way: the worst one to the best name not held, the next worst to the next best, for as long as
     the name is one of the `positions` best and beats the holding by more than `threshold` standard deviations of all `scores`.
+    `placed`: the place of each name, best first (None: by score); names that share one give way, and are taken for, all or none.
 
     Under Grinold's forecast (information coefficient × volatility × score) a round trip of 20 bps is paid for by 0.5 standard
     deviations where IC is 0.05, the day's volatility 2 %, and a forecast lasts four days.
     """
     mean = math.fsum(scores.values()) / max(len(scores), 1)
     deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores.values()) / max(len(scores), 1))
-    surplus = len(held) - positions  # surplus holdings are sold without a replacement
-    worst = sorted(held, key=lambda stock: scores[stock])
-    gone = worst[: max(0, surplus)]
-    fresh = [row["stock_id"] for row in best[:positions] if row["stock_id"] not in set(held)]
-    for stock, rival in zip(worst[len(gone) :], fresh, strict=False):
-        if scores[rival] - scores[stock] <= threshold * deviation:
+    if placed is None:
+        placed = _places_by(scores)
+    worst = grouped(held, [-placed[stock] for stock in held])
+    surplus = max(0, len(held) - positions)  # surplus holdings are sold without a replacement
+    sold = [*whole_groups(worst, surplus)]
+    gone = [stock for group in sold for stock in group]
+    ranked = [row["stock_id"] for row in best]
+    leaders = first_of(grouped(ranked, [placed[stock] for stock in ranked]), positions)
+    fresh = [stock for stock in leaders if stock not in set(held)]
+    for group in worst[len(sold) :]:
+        rivals, fresh = fresh[: len(group)], fresh[len(group) :]
+        least = min((scores[rival] for rival in rivals), default=-math.inf)
+        if len(rivals) < len(group) or least - scores[group[0]] <= threshold * deviation:
             break
-        gone.append(stock)
+        gone.extend(group)
     return frozenset(gone)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-import numpy as np
 from msgspec import UNSET
 from msgspec.structs import asdict
 
@@ -20,7 +19,8 @@ from ktdeval.fields import build
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import Agent, Decision
 from ktdeval.harness.messages import CallParams, Model
-from ktdeval.harness.session import FactorHistory, GuardedSession, SessionParts
+from ktdeval.harness.predictions import FactorHistory
+from ktdeval.harness.session import GuardedSession, SessionParts
 from ktdeval.harness.tools import Tool
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.market.calendar import window_rows
@@ -241,7 +241,7 @@ class TradingEpisode:
         """Style factors of today's index members over the latest days, in an order that says nothing about codes."""
         inside = view.member[view.day]
         members = [asset for asset in self._scene.lens.order if inside[asset]]
-        return FactorHistory(members, factor_history(view, days)[:, members] if days else np.empty((0, len(members), 0)))
+        return FactorHistory(members, factor_history(view, days)[:, members])
 
     def event(self, record: StepRecord) -> StepFinished:
         """Return the event of a recorded step."""

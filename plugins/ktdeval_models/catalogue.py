@@ -1,13 +1,15 @@
 """Built-in models by name: one that holds, one that trades at random, those that hold the best of a ranking, and chaos.
 
 All but chaos behave well: they look things up, check the plan, submit. They compare figures only, so labels don't affect their
-trades.
+trades: names are ordered by figures that no mask changes, and those that are equal in all of them are treated alike. Only where a
+task shows nothing but labels, `builtin/random` draws among these.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from itertools import accumulate, groupby
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +20,7 @@ from ktdeval.fields import near_matches
 from ktdeval.harness import Model
 from ktdeval.keyless import (
     Call,
+    Certain,
     Conversation,
     Intent,
     KeylessModel,
@@ -25,11 +28,16 @@ from ktdeval.keyless import (
     Row,
     Sizing,
     buyable,
+    equal_first,
     is_affordable,
+    places_of,
     rebalance,
     sell_short,
+    standing,
+    worth,
 )
 from ktdeval.seeds import derive_seed
+from ktdeval.ties import whole_groups
 from ktdeval_models.chaos import ChaosModel
 from ktdeval_models.params import ChaosParams, EqualWeightParams, FirstListedParams, LinearFactorParams, RandomParams, RankParams
 
@@ -60,7 +68,7 @@ class Hold(KeylessModel):
 
 
 class BuyAndHold(Hold):
-    """Buys what the prompt shows, in equal parts, and sells nothing."""
+    """Buys what the prompt shows, in equal parts, the most liquid names first, and sells nothing."""
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Buy what is not held, within the task's limits; nothing if the prompt shows no market. In a portfolio that the task
@@ -74,7 +82,12 @@ class BuyAndHold(Hold):
             return []
         part = min(float(state["constraints"]["max_weight"]), 1.0 / len(rows))
         fresh = [row for row in buyable(rows) if row["stock_id"] not in held and is_affordable(row, state, part)]
-        return [Intent(row["stock_id"], "BUY", part, 0.5, "bought to be held") for row in fresh]
+        bought, certain = [], Certain(conversation)
+        for group in standing(fresh, [-(_figure(row, "ILLIQ") or 0.0) for row in fresh]):
+            weight = part if len(group) == 1 else certain.share(part, len(group))
+            if weight > 0.0:
+                bought.append([Intent(row["stock_id"], "BUY", weight, 0.5, "bought to be held") for row in group])
+        return equal_first(bought)
 
 
 class FirstListed(Hold):
@@ -102,8 +115,10 @@ class FirstListed(Hold):
 class RandomModel(KeylessModel):
     """Sells holdings and buys shown names at random, from a seed: the baseline that a strategy has to beat at its own turnover.
 
-    In memory_only the names shown are the universe, so it trades there too. Draws depend on the request's seed of chance only, one
-    stream per phase of a step; the seed differs between calls, and so would the orders: only the submission counts.
+    In memory_only the names shown are the universe, so it trades there too: a label is all that there is to draw. Elsewhere it
+    draws from names in the order of their figures, and names that are equal in all of them as one. Draws depend on the seed of the
+    window's chance (`ModelRequest.chance_seed`) only, one stream per phase of a step; it differs between calls, and so would the
+    orders: only the submission counts.
     """
 
     draws_chance = True
@@ -121,30 +136,63 @@ class RandomModel(KeylessModel):
         if not conversation.is_submission:
             return []
         chance, state = _chance(conversation, "orders"), conversation.state
-        holdings = {row["stock_id"]: row["weight"] for row in conversation.rows(state["positions"])}
-        held = list(holdings)
-        sells = [stock for stock in held if chance.random() < self.params.sell_probability]
-        screened = conversation.rows(conversation.result("screen_candidates").get("candidates"))
-        rows = screened or conversation.rows(state.get("candidates"))
-        shown = [row["stock_id"] for row in buyable(rows)] if rows else state.get("universe", ())
-        names = [stock for stock in shown if stock not in set(held)]
+        held = conversation.rows(state["positions"])
+        sells = [group for group in _by_worth(held) if chance.random() < self.params.sell_probability]
+        names = self._names(conversation, {row["stock_id"] for row in held})
         limits = state["constraints"]
-        vacant = limits["max_positions"] - len(held) + len(sells)
+        vacant = limits["max_positions"] - len(held) + sum(map(len, sells))
         count = max(0, min(int(chance.integers(self.params.max_buys + 1)), len(names), vacant))
         picks = [names[index] for index in chance.permutation(len(names))[:count]]
-        limit = min(self.params.largest_weight, limits["max_weight"])
+        picks = [*whole_groups(picks, vacant)]
         intents = [
-            Intent(stock, "SELL" if holdings[stock] >= 0 else "BUY", 0.0, _confidence(chance), "sold by the toss of a coin")
-            for stock in sells
+            Intent(row["stock_id"], "SELL" if row["weight"] >= 0 else "BUY", 0.0, confidence, "sold by the toss of a coin")
+            for group in sells
+            for confidence in [_confidence(chance)]
+            for row in group
         ]
+        return [*intents, *self._bought(conversation, picks, chance)]
+
+    def _names(self, conversation: Conversation, held: Set[str]) -> list[list[str]]:
+        """Return groups of names that are not held and may be bought: in the screen's order, else in that of their figures."""
+        result = conversation.result("screen_candidates")
+        if screened := conversation.rows(result.get("candidates")):
+            placed = _screened_places(result)
+            groups = Ranking(buyable(screened), None, "", placed).groups
+        elif candidates := conversation.rows(conversation.state.get("candidates")):
+            groups = standing(buyable(candidates))
+        else:
+            return [[stock] for stock in conversation.state.get("universe", ()) if stock not in held]
+        shown = [[str(row["stock_id"]) for row in group if row["stock_id"] not in held] for group in groups]
+        return [group for group in shown if group]
+
+    def _bought(self, conversation: Conversation, picks: Sequence[Sequence[str]], chance: np.random.Generator) -> list[Intent]:
+        """Return the orders that open positions, long or short, at weights drawn at random; equal names share one."""
+        limits, certain = conversation.state["constraints"], Certain(conversation)
+        limit = min(self.params.largest_weight, limits["max_weight"])
         shorts = (self.params.short_probability or 0.0) if limits.get("short_sales") else 0.0
-        for stock in picks:
-            weight = round(float(chance.uniform(limit / 4, limit)), 4)
-            if shorts and chance.random() < shorts:
-                intents.append(Intent(stock, "SELL", -weight, _confidence(chance), "sold short by the toss of a coin"))
+        bought = []
+        for group in picks:
+            weight = round(float(chance.uniform(limit / 4, limit)) / len(group), 4)
+            is_short = bool(shorts) and chance.random() < shorts
+            confidence = _confidence(chance)
+            if len(group) > 1 and not certain.takes(weight * len(group), len(group)):
+                continue
+            if is_short:
+                order = Intent("", "SELL", -weight, confidence, "sold short by the toss of a coin")
             else:
-                intents.append(Intent(stock, "BUY", weight, _confidence(chance), "bought by the toss of a coin"))
-        return intents
+                order = Intent("", "BUY", weight, confidence, "bought by the toss of a coin")
+            bought.append([order._replace(stock_id=stock) for stock in group])
+        return equal_first(bought)
+
+
+def _by_worth(held: Sequence[Row]) -> list[list[Row]]:
+    """Return holdings in the order shown, those of one weight and value as a group."""
+    return [[*group] for _, group in groupby(held, key=worth)]
+
+
+def _screened_places(result: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return the place of names that the screen calls equal in all figures; others have places of their own."""
+    return places_of(({"stock_id": stock} for stock in group) for group in result.get("equal", ()))
 
 
 def _confidence(chance: np.random.Generator) -> float:
@@ -184,30 +232,39 @@ class RankModel(KeylessModel):
         intents = rebalance(conversation, ranking, sizing)
         if shorts is None:
             return intents
-        worst = ranking.buyable[self.params.positions :][-shorts:][::-1]
-        return [*intents, *sell_short(conversation, worst, frozenset(row["stock_id"] for row in worst), invested / shorts)]
+        worst = [*whole_groups(reversed(_after(ranking.groups, self.params.positions)), shorts)]
+        kept = frozenset(row["stock_id"] for group in worst for row in group)
+        return [*intents, *sell_short(conversation, worst, kept, invested / shorts)]
 
     def ranking(self, conversation: Conversation) -> Ranking | None:
         """Return the ranking by the tools' results, else by the table of the prompt; None if neither shows anything."""
-        if rows := self.ordered(conversation.rows(conversation.result("screen_candidates").get("candidates"))):
+        result = conversation.result("screen_candidates")
+        if screened := conversation.rows(result.get("candidates")):
+            groups = self.ordered(Ranking(screened, None, "", _screened_places(result)).groups)
+            rows, placed = [row for group in groups for row in group], places_of(groups)
             held = conversation.rows(conversation.result("compare_candidates").get("grid"))
             if not held:  # nothing is held, or the look-up failed: holdings that can't be ranked are kept
-                return Ranking(buyable(rows), None, self.label)
+                return Ranking(buyable(rows), None, self.label, placed)
             bar = self._score(rows[min(self.params.keep_rank, len(rows)) - 1])
             kept = frozenset(row["stock_id"] for row in held if self._is_scored(row) and self._score(row) >= bar)
-            return Ranking(buyable(rows), kept, self.label)
+            return Ranking(buyable(rows), kept, self.label, placed)
         candidates = conversation.rows(conversation.state.get("candidates"))
         if not candidates:
             return None
         holdings = conversation.rows(conversation.state.get("holdings"))
-        rows = sorted((row for row in (*candidates, *holdings) if self._is_scored(row)), key=self._order)
-        kept = frozenset(row["stock_id"] for row in rows[: self.params.keep_rank])
+        scored = [row for row in (*candidates, *holdings) if self._is_scored(row)]
+        groups = standing(scored, [self._score(row) for row in scored])
+        rows = [row for group in groups for row in group]
+        begins = accumulate(map(len, groups), initial=0)
+        kept = frozenset(
+            row["stock_id"] for begin, group in zip(begins, groups, strict=False) if begin < self.params.keep_rank for row in group
+        )
         offered = {row["stock_id"] for row in candidates}
-        return Ranking(buyable([row for row in rows if row["stock_id"] in offered]), kept, self.label)
+        return Ranking(buyable([row for row in rows if row["stock_id"] in offered]), kept, self.label, places_of(groups))
 
-    def ordered(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return rows of the screen, best first: with one figure, in the screen's own order."""
-        return rows
+    def ordered(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
+        """Return groups of the screen's rows, best first: with one figure, in the screen's own order."""
+        return groups
 
     def _is_scored(self, row: Row) -> bool:
         return all(_figure(row, figure) is not None for figure in self.weights)
@@ -215,10 +272,11 @@ class RankModel(KeylessModel):
     def _score(self, row: Row) -> float:
         return math.fsum(weight * (_figure(row, figure) or 0.0) for figure, weight in self.weights.items())
 
-    def _order(self, row: Row) -> tuple[float, ...]:
-        """Sort key, best first; ties are broken by the other figures of the row, never by its label or its position."""
-        others = (value for value in row.values() if isinstance(value, float | int) and not isinstance(value, bool))
-        return (-self._score(row), *others)
+
+def _after(groups: Sequence[Sequence[Row]], count: int) -> list[Sequence[Row]]:
+    """Return the groups that begin after the first `count` rows."""
+    begins = accumulate(map(len, groups), initial=0)
+    return [group for begin, group in zip(begins, groups, strict=False) if begin >= count]
 
 
 class LinearFactor(RankModel):
@@ -232,9 +290,9 @@ class LinearFactor(RankModel):
         super().__init__("a weighted sum of factors", False, params)
         self.weights = parse_coefficients(params.coefficients)
 
-    def ordered(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Return rows by their weighted sums."""
-        return sorted(rows, key=self._order)
+    def ordered(self, groups: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
+        """Return groups by their weighted sums; the screen's order breaks ties."""
+        return sorted(groups, key=lambda group: -self._score(group[0]))
 
 
 def parse_coefficients(text: str) -> Mapping[str, float]:
@@ -273,7 +331,7 @@ class EqualWeight(RankModel):
     def ranking(self, conversation: Conversation) -> Ranking | None:
         """Return a ranking by liquidity, which keeps every holding."""
         ranking = super().ranking(conversation)
-        return None if ranking is None else Ranking(ranking.buyable, None, "liquidity")
+        return None if ranking is None else ranking._replace(kept=None, label="liquidity")
 
 
 _MAKERS: dict[str, Callable[[Any], Model]] = {

@@ -13,6 +13,7 @@ from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_kno
 from ktdeval.harness import HarnessConfig
 from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, Lens, Payload, TextMask, figure
+from ktdeval.ties import grouped, places
 from ktdeval.trading import Account, MarketRules, TradingConfig, TradingDay, limit_ppm
 
 IntArray = npt.NDArray[np.int64]
@@ -39,7 +40,7 @@ class Stage:
     limit_ppm: IntArray  #: [N] distance from the previous close at which trading stops, in parts per million
     price_limit_pct: Mapping[str, float]  #: `limit_stop_pct` of each board that an asset is on
     rules: MarketRules
-    rank: IntArray  #: [N] each asset's rank in `lens.order`, the last tie-break of every ranking
+    rank: IntArray  #: [N] each asset's rank in `lens.order`: the order of lists that have none of their own
     sector_of: IntArray  #: [N] index into `sectors`
     sectors: tuple[str, ...]  #: industry names, ordered by the rank of their first asset, which is independent of the name
     code_column: Mapping[str, int]
@@ -219,19 +220,14 @@ class Step:
         return float(levels[-1] / levels[since_row] - 1.0)
 
 
-def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[int]:
-    """Assets of `pool` ([N]), best first by `keys` ([N] each, most important first, larger is better). Ties fall to all factor
-    values, then to the episode's shuffled order.
+def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[list[int]]:
+    """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first, larger is better). Ties fall to all
+    factor values, then to the other figures; assets that are equal in all of them are one group, in the episode's shuffled order.
     """
     assets = np.flatnonzero(pool)
-    first = -keys[0][assets]
-    order = np.argsort(first)
-    if np.all(np.diff(first[order]) > 0):  # no ties, as nearly always: the other keys can't change anything
-        return [int(asset) for asset in assets[order]]
-    columns = [*keys, *(step.dims[name] for name in FACTOR_NAMES)]
-    # lexsort takes the least important key first and sorts upwards; NaN sorts last in any case.
-    order = np.lexsort((step.stage.rank[assets], *(-column[assets] for column in reversed(columns))))
-    return [int(asset) for asset in assets[order]]
+    assets = assets[np.argsort(step.stage.rank[assets])]
+    columns = [*keys, *step.dims.values()]
+    return grouped(assets.tolist(), places([column[assets] for column in columns]))
 
 
 def _ticks(cny: FloatArray) -> IntArray:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ktdeval.masking import AssetRef, DayRef, OwnFigure, Payload, Price, SectorRef, Shares, figure, table
+from ktdeval.ties import first_of, whole_groups
 from ktdeval.trading import CorporateActionRecord, OrderRecord, StepRecord
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, TICKS_PER_CNY, Stage, Step, ranked
 
@@ -162,15 +163,16 @@ def features(step: Step, assets: Iterable[int]) -> Payload:
 
 def factor_union(step: Step, most: int) -> list[int]:
     """Return the fixed candidate list: the union of each factor's top k, with the largest k whose union has at most `most` names.
-    Order is that of the episode's shuffle, so that it favours no factor. Where even k = 1 gives too many, factors are taken in
-    their documented order until the list is full.
+    Assets that are equal in all figures are in it all or none. Order is that of the episode's shuffle, so that it favours no
+    factor. Where even k = 1 gives too many, factors are taken in their documented order until the list is full.
     """
     rankings = [ranked(step, [step.dims[name]], step.candidates & np.isfinite(step.dims[name])) for name in FACTOR_NAMES]
-    chosen: dict[int, None] = {}
-    for k in range(1, max(map(len, rankings), default=0) + 1):
-        union = dict.fromkeys(asset for ranking in rankings for asset in ranking[:k])
-        if len(union) > most:
-            chosen = chosen or dict.fromkeys(list(union)[:most])
+    chosen: list[int] = []
+    for k in range(1, max((sum(map(len, ranking)) for ranking in rankings), default=0) + 1):
+        union = {min(group): group for ranking in rankings for group in whole_groups(ranking, k)}
+        assets = [asset for group in union.values() for asset in group]
+        if len(assets) > most:
+            chosen = chosen or first_of(union.values(), most)
             break
-        chosen = union
+        chosen = assets
     return sorted(chosen, key=lambda asset: step.stage.rank[asset])

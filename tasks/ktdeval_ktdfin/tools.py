@@ -12,6 +12,7 @@ import numpy as np
 from ktdeval.harness import AssetArg, Bounds, Length, Tool, tool
 from ktdeval.market import FloatArray
 from ktdeval.masking import AssetName, AssetRef, DayRef, IndexLevel, Payload, SectorRef, Shares, figure, table
+from ktdeval.ties import whole_groups
 from ktdeval.trading import Account, Order, Position, execute
 from ktdeval_ktdfin import news, tables
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, PPM, Step, ranked
@@ -59,7 +60,8 @@ def screen_candidates(
 ) -> Payload:
     """Ranks the index members that can be bought (trading, not limit-up) and returns the best k with their values, best first.
 
-    The score is the mean of the percentile ranks (0 to 1) over the factors. Members without a value of a factor are left out.
+    The score is the mean of the percentile ranks (0 to 1) over the factors. Members without a value of a factor are left out. Names
+    that are equal in all figures are listed together in equal, where there are such, and are returned all or none.
 
     Args:
         factors: what to rank by; a leading minus ranks the lowest values first, as in "-RV_60".
@@ -72,16 +74,20 @@ def screen_candidates(
     if pool.any():
         score[pool] = np.mean([_percentile_ranks(values[pool]) for values in signed], axis=0)
     shown = [name.removeprefix("-") for name in names]
-    best = ranked(step, [score, *signed], pool)[: min(k, step.stage.harness.max_candidates)]
+    groups = [*whole_groups(ranked(step, [score, *signed], pool), min(k, step.stage.harness.max_candidates))]
     rows = (
         (
             *tables.identity(step, asset),
             *(tables.last_close(step, asset), figure(score[asset], 3)),
             *(step.shown(name, asset) for name in shown),
         )
-        for asset in best
+        for group in groups
+        for asset in group
     )
-    return {"day": DayRef(step.view.day), "ranked_of": int(pool.sum()), "candidates": table((*SCREEN_COLUMNS, *shown), rows)}
+    equal: list[Payload] = [[AssetRef(asset) for asset in group] for group in groups if len(group) > 1]
+    candidates = table((*SCREEN_COLUMNS, *shown), rows)
+    result: dict[str, Payload] = {"day": DayRef(step.view.day), "ranked_of": int(pool.sum()), "candidates": candidates}
+    return result | ({"equal": equal} if equal else {})
 
 
 def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, Bounds(1, MAX_LOOKBACK_DAYS)] = 20) -> Payload:

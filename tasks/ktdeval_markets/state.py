@@ -12,6 +12,7 @@ from ktdeval.attribution import filled_forward
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, TextMask, figure, table
+from ktdeval.ties import first_of, grouped, places
 from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig
 
 LOOKBACK_DAYS, LIQUIDITY_DAYS, VOLATILITY_DAYS = 60, 20, 20
@@ -147,7 +148,9 @@ def assets(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
 
 
 def listed(stage: Stage, view: MarketView, last: StepRecord | None, most: int) -> list[int]:
-    """Members and what is held, in the episode's own order; the most traded ones where there are too many to show."""
+    """Members and what is held, in the episode's own order; the most traded ones where there are too many to show. Assets that are
+    traded alike are told apart by their volumes and prices of the day; equal ones are shown all or none.
+    """
     day, order = view.day, stage.lens.order
     held = {stage.snapshot.asset_index[position.code] for position in (last.positions if last else ())}
     assets = [asset for asset in order if (not stage.only or asset in stage.only) and (view.member[day, asset] or asset in held)]
@@ -155,7 +158,10 @@ def listed(stage: Stage, view: MarketView, last: StepRecord | None, most: int) -
         return assets
     window = slice(max(0, day + 1 - LIQUIDITY_DAYS), day + 1)
     traded = np.nan_to_num(view.volume[window] * view.close[window]).sum(axis=0)
-    chosen = set(sorted(assets, key=lambda asset: (asset not in held, -traded[asset]))[:most])
+    is_held = [float(asset in held) for asset in assets]
+    keys = [traded, *(getattr(view, name)[day] for name in ("volume", *_PARTS))]
+    placed = places([is_held, *(key[assets] for key in keys)])
+    chosen = set(first_of(grouped(assets, placed), most))
     return [asset for asset in assets if asset in chosen]
 
 

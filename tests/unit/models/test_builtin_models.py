@@ -331,7 +331,8 @@ def tallied(**changes: Any) -> Any:
 
 @pytest.mark.parametrize(("told", "side"), [("", "SELL"), (TOLD, "BUY"), ("View of desk 9 on a: rise", "HOLD")])
 def test_the_majority_of_views_decides_each_counted_once(told: str, side: str) -> None:
-    assert [one["decision"] for one in tallied(told=told)["decisions"]] == [side, "BUY", "HOLD"]
+    decisions = {one["stock_id"]: one["decision"] for one in tallied(told=told)["decisions"]}
+    assert decisions == {"a": side, "b": "BUY", "c": "HOLD"}
 
 
 def test_orders_hold_the_side_in_equal_parts_and_end_what_nobody_stands_for() -> None:

@@ -1,0 +1,42 @@
+"""Order of a table's rows by figures that no mask changes: what a model of rules goes by where its own score leaves a tie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ktdeval.ties import grouped, places
+
+Row = Mapping[str, Any]  # one row of a table, by column name
+
+MASKED_FIGURES = frozenset({
+    *("open", "high", "low", "close", "volume", "last_close"),
+    *("open_cny", "high_cny", "low_cny", "close_cny", "last_close_cny", "volume_shares"),
+    *("shares", "locked_shares"),
+})  # fmt: skip
+"""Columns that a mask may rescale (`rebase_prices`); all others that hold numbers break ties."""
+
+
+def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row]]:
+    """Return groups of rows, best first: by the highest of `scores` (none: all are equal), then by the figures of the rows that no
+    mask changes, in the order of the columns, lower first. Rows of one group are equal in all of them.
+    """
+    if not rows:
+        return []
+    columns = dict.fromkeys(name for row in rows for name in row if name not in MASKED_FIGURES)
+    keys = [[-_number(row.get(name)) for row in rows] for name in columns]
+    if scores:
+        keys.insert(0, [*scores])
+    return grouped(rows, places(keys))
+
+
+def places_of(groups: Iterable[Iterable[Row]]) -> Mapping[str, int]:
+    """Return the place of each stock, from 0 and by group."""
+    return {row["stock_id"]: place for place, group in enumerate(groups) for row in group}
+
+
+def _number(value: object) -> float:
+    """Return a figure of a table; NaN for a word, a flag, or what is not defined."""
+    is_number = isinstance(value, float | int) and not isinstance(value, bool)
+    return float(value) if is_number else math.nan  # type: ignore[arg-type]

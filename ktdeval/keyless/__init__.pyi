@@ -2,6 +2,7 @@
 
 from ktdeval.keyless.conversation import SUBMIT as SUBMIT, Call as Call, Conversation as Conversation
 from ktdeval.keyless.model import KeylessModel as KeylessModel, buyable as buyable
+from ktdeval.keyless.ordering import Row as Row, places_of as places_of, standing as standing
 from ktdeval.keyless.params import TopParams as TopParams
 from ktdeval.keyless.portfolio import (
     Certain as Certain,
@@ -15,4 +16,3 @@ from ktdeval.keyless.portfolio import (
     worth as worth,
 )
 from ktdeval.keyless.predicted import TopModel as TopModel, replaced as replaced
-from ktdeval.keyless.ordering import Row as Row, places_of as places_of, standing as standing

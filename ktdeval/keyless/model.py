@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ktdeval.harness.messages import ModelRequest, Reply
 from ktdeval.jsonio import JsonValue
 from ktdeval.keyless.conversation import Call, Conversation
-from ktdeval.keyless.portfolio import Intent
 from ktdeval.keyless.ordering import Row
+from ktdeval.keyless.portfolio import Intent
 
 
 class KeylessModel:

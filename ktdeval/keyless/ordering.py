@@ -20,11 +20,11 @@ MASKED_FIGURES = frozenset({
 
 def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row]]:
     """Return groups of rows, best first: by the highest of `scores` (none: all are equal), then by the figures of the rows that no
-    mask changes, in the order of the columns, lower first. Rows of one group are equal in all of them.
+    mask changes, in the alphabet of the columns, lower first. Rows of one group are equal in all of them.
     """
     if not rows:
         return []
-    columns = dict.fromkeys(name for row in rows for name in row if name not in MASKED_FIGURES)
+    columns = sorted({name for row in rows for name in row if name not in MASKED_FIGURES})  # whatever row comes first
     keys = [[-_number(row.get(name)) for row in rows] for name in columns]
     if scores:
         keys.insert(0, [*scores])

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from ktdeval.jsonio import JsonValue
 from ktdeval.keyless.conversation import Call, Conversation
 from ktdeval.keyless.model import KeylessModel, buyable
+from ktdeval.keyless.ordering import Row
 from ktdeval.keyless.params import TopParams
 from ktdeval.keyless.portfolio import Intent, Ranking, Sizing, rebalance
-from ktdeval.keyless.ordering import Row
 from ktdeval.ties import first_of, grouped, places, whole_groups
 
 MOST_COMPARED = 50  # names that one comparison takes

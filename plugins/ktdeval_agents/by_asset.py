@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -26,8 +26,9 @@ from ktdeval.harness import (
     table_rows,
 )
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_untrusted
-from ktdeval.keyless import buyable, is_affordable
+from ktdeval.keyless import buyable, is_affordable, standing
 from ktdeval.masking import Payload, table
+from ktdeval.ties import whole_groups
 from ktdeval.trading import Provenance
 from ktdeval.typed import Value, from_plain, to_plain
 from ktdeval_agents.sight import Sight, first_number
@@ -54,13 +55,14 @@ class ByAssetAgent:
     """Asks the model about each asset shown, and each holding, as a task on this asset only: its price, bars, documents and
     position. The answer is BUY, SELL or HOLD; if one is not valid, the step is a hold (`fallback`). A failed call ends the step
     (`error`). If the task asks for decisions, these are submitted; if it asks for orders, SELL of a holding sells it, and BUYs of
-    names not held share free cash equally, in the order shown, within the task's limits.
+    names not held share free cash equally, within the task's limits. Assets come in the order of their figures, which no mask
+    changes; where a limit leaves some out, those that are equal in all figures are bought all or none.
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError: a call failed; ProviderError: the task shows no assets in its prompt."""
         sight, state = Sight.of(observation), shown_state(observation.user)
-        priced = [asset for asset in sight.rows if asset in sight.prices]
+        priced = [asset for group in _in_order(sight, sight.rows) for asset in group if asset in sight.prices]
         if not sight.candidates or not as_object(state.get("constraints")):
             raise ProviderError(
                 f"the agent by_asset asks about the assets that a prompt shows, and this one shows none (step {observation.step}): "
@@ -156,8 +158,11 @@ def _orders(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer]) 
             free, left = free + float(row["weight"]), left + 1
             yield _order(answer, 0.0)
     bought = {answer.stock_id: answer for answer in answers if answer.decision == "BUY" and answer.stock_id not in weights}
-    rows = [{"status": "trading", "close": sight.prices[asset], **sight.rows[asset]} for asset in bought]
-    eligible = buyable(rows)[: max(0, left)]
+    open_to = {row["stock_id"] for row in buyable([_row(sight, asset) for asset in bought])}
+    groups = [[asset for asset in group if asset in open_to] for group in _in_order(sight, bought)]
+    chosen = [*whole_groups(filter(None, groups), max(0, left))]
+    chosen.sort(key=lambda group: len(group) == 1)  # what falls short at the open falls short for others than equal names
+    eligible = [_row(sight, asset) for group in chosen for asset in group]
     slots = min(sight.most_positions or len(sight.candidates), len(sight.candidates))
     most = first_number(limits, ("max_weight",)) or 1.0
     # Below the weight limit, since it is checked at the next open and not at this close.
@@ -166,6 +171,17 @@ def _orders(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer]) 
     for row in eligible if weight >= SMALLEST else ():
         if is_affordable(row, state, weight):
             yield _order(bought[row["stock_id"]], weight)
+
+
+def _row(sight: Sight, asset: str) -> Mapping[str, Any]:
+    return {"status": "trading", "close": sight.prices[asset], **sight.rows[asset], "stock_id": asset}
+
+
+def _in_order(sight: Sight, assets: Iterable[str]) -> list[list[str]]:
+    """Return assets by figures that no mask changes; those that are equal in all of them are one group."""
+    return [
+        [row["stock_id"] for row in group] for group in standing([{**sight.rows[asset], "stock_id": asset} for asset in assets])
+    ]
 
 
 def _order(answer: _Answer, weight: float) -> dict[str, JsonValue]:

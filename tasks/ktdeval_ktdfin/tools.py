@@ -12,7 +12,7 @@ import numpy as np
 from ktdeval.harness import AssetArg, Bounds, Length, Tool, tool
 from ktdeval.market import FloatArray
 from ktdeval.masking import AssetName, AssetRef, DayRef, IndexLevel, Payload, SectorRef, Shares, figure, table
-from ktdeval.ties import whole_groups
+from ktdeval.ties import grouped, places, whole_groups
 from ktdeval.trading import Account, Order, Position, execute
 from ktdeval_ktdfin import news, tables
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, PPM, Step, ranked
@@ -270,9 +270,9 @@ def _sectors(step: Step) -> tuple[Payload, Payload, int]:
     filled = [number for number in range(size) if members[number]]
     # A sector without a 20-day return is neither strong nor weak; where none has one, the other figures decide.
     shown = [number for number in filled if np.isfinite(means[-1][number])] or filled
-    # Ties fall to the other figures, then to the episode's shuffled order of sectors.
-    lowest = [np.where(np.isnan(mean), -np.inf, mean) for mean in reversed(means)]
-    shown.sort(key=lambda number: (*(-float(mean[number]) for mean in lowest), int(members[number]), number))
+    # Ties fall to the other figures; sectors that are equal in all of them are shown all or none.
+    keys = [*(mean[shown] for mean in reversed(means)), -members[shown], advancing[shown]]
+    groups = grouped(shown, places(keys))
     rows = {
         number: [
             *(SectorRef(stage.sectors[number]), int(members[number])),
@@ -280,9 +280,9 @@ def _sectors(step: Step) -> tuple[Payload, Payload, int]:
         ]
         for number in shown
     }
-    split = min(SECTORS_SHOWN, (len(shown) + 1) // 2)
-    halves = (shown[:split], shown[split:][-SECTORS_SHOWN:][::-1])
-    strongest, weakest = (table(SECTOR_COLUMNS, (rows[number] for number in half)) for half in halves)
+    halves = [[*whole_groups(groups, min(SECTORS_SHOWN, (len(shown) + 1) // 2))]]
+    halves.append([*whole_groups(reversed(groups[len(halves[0]) :]), SECTORS_SHOWN)])
+    strongest, weakest = (table(SECTOR_COLUMNS, (rows[number] for group in half for number in group)) for half in halves)
     return strongest, weakest, len(filled)
 
 

@@ -55,9 +55,10 @@ def shown(**changes: Any) -> Observation:
         "day": "day_+3",
         "account": {"nav_cny": 100_000.0, "cash_weight": 0.5},
         "positions": table("stock_id shares locked_shares weight", ("H", 100, 0, 0.3), ("L", 100, 100, 0.2)),
-        "candidates": table("stock_id status close_cny board", ("A", "trading", 10.0, "main"), ("S", "trading", 60.0, "star"),
-                            ("U", "limit_up", 10.0, "main"), ("B", "trading", 20.0, "main"), ("H", "trading", 300.0, "main"),
-                            ("L", "trading", 200.0, "main")),
+        "candidates": table("stock_id status close_cny board return_1d_pct", ("U", "limit_up", 10.0, "main", 0.3),
+                            ("L", "trading", 200.0, "main", 0.6), ("S", "trading", 60.0, "star", 0.2),
+                            ("A", "trading", 10.0, "main", 0.1), ("B", "trading", 20.0, "main", 0.4),
+                            ("H", "trading", 300.0, "main", 0.5)),
         "news": table("day source kind stock_ids title text", ("d", "x", "news", ["A"], "t", "of A"),
                       ("d", "x", "news", [], "t", "of all")),
         "constraints": LIMITS,
@@ -79,7 +80,7 @@ def decided(says: Callable[[str, int], str | None], **changes: Any) -> tuple[Dec
 def test_orders_share_what_is_free_by_hand() -> None:
     made, session = decided(lambda asset, _: answer(asset, "SELL" if asset in "HL" else "BUY"))
     # H is sold (30 %), L is locked. Two of four places are held and one comes free: of A, S, U, B those that trade, the first three
-    # in order, share 0.5 - 0.02 + 0.3 = 0.78, at most .98 / 4 = 0.245 each and 0.95 x 0.3. 200 shares of S are 12,000 of 24,500.
+    # by their figures, share 0.5 - 0.02 + 0.3 = 0.78, at most .98 / 4 = 0.245 each and 0.95 x 0.3. 200 shares of S are 12,000 of 24,500.
     orders = [(order["stock_id"], order["side"], order["target_weight"]) for order in session.submitted["orders"]]
     assert orders == [("H", "SELL", 0.0), ("A", "BUY", 0.245), ("S", "BUY", 0.245), ("B", "BUY", 0.245)]
     assert (made.provenance, made.overall_reason) == ("model", "6 assets asked about: 4 BUY, 2 SELL.")
@@ -88,6 +89,16 @@ def test_orders_share_what_is_free_by_hand() -> None:
     # No place is freed: A and S share 0.11, and 200 shares of S, 12,000, are more than 5,500.
     (order,) = session.submitted["orders"]
     assert (order["stock_id"], order["target_weight"]) == ("A", pytest.approx(0.055, abs=1.5e-4))
+
+
+def test_equal_names_are_bought_all_or_none() -> None:
+    equal = table(
+        "stock_id status close_cny return_1d_pct", ("A", "trading", 10.0, 0.1), ("B", "trading", 10.0, 0.1), ("C", "trading", 10.0, 0.0)
+    )
+    for most, bought in ((4, ["C"]), (5, ["A", "B", "C"])):
+        limits = {**LIMITS, "max_positions": most}
+        _, session = decided(lambda asset, _: answer(asset, "BUY"), candidates=equal, constraints=limits)
+        assert sorted(order["stock_id"] for order in session.submitted["orders"]) == bought
 
 
 def test_each_question_shows_one_asset_and_what_belongs_to_it() -> None:

@@ -82,11 +82,14 @@ class BuyAndHold(Hold):
             return []
         part = min(float(state["constraints"]["max_weight"]), 1.0 / len(rows))
         fresh = [row for row in buyable(rows) if row["stock_id"] not in held and is_affordable(row, state, part)]
-        bought, certain = [], Certain(conversation)
-        for group in standing(fresh, [-(_figure(row, "ILLIQ") or 0.0) for row in fresh]):
+        vacant = int(state["constraints"]["max_positions"]) - len(held)
+        groups = standing(fresh, [-(_figure(row, "ILLIQ") or 0.0) for row in fresh])
+        bought, certain, cash = [], Certain(conversation), state["account"]["cash_weight"]
+        for group in whole_groups(groups, vacant):
             weight = part if len(group) == 1 else certain.share(part, len(group))
-            if weight > 0.0:
+            if weight > 0.0 and cash >= part / 2:
                 bought.append([Intent(row["stock_id"], "BUY", weight, 0.5, "bought to be held") for row in group])
+                cash -= weight * len(group)
         return equal_first(bought)
 
 

@@ -75,14 +75,17 @@ class Sizing:
 
 
 class Certain:
-    """Cash and positions that are free before any sale: what equal names may use, so that no order comes too late among them."""
+    """Cash and positions that are free before any sale: what equal names may use, so that no order comes too late among them.
+    Without bounds where a prompt shows none.
+    """
 
     def __init__(self, conversation: Conversation) -> None:
         state = conversation.state
         held = conversation.rows(state["positions"])
         invested = math.fsum(abs(row["weight"]) for row in held)
-        self._cash = (state["account"]["cash_weight"] - RESERVE) / (1.0 + LARGEST_RISE * invested)
-        self._names = int(state["constraints"]["max_positions"]) - len(held)
+        cash = state["account"].get("cash_weight", math.inf)
+        self._cash = (cash - RESERVE) / (1.0 + LARGEST_RISE * invested)
+        self._names = state["constraints"].get("max_positions", math.inf) - len(held)
 
     def takes(self, weight: float, names: int = 0) -> bool:
         """Set aside cash of a weight and a number of positions; False, and nothing is, where there is less."""

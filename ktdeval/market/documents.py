@@ -52,6 +52,11 @@ class Document(NamedTuple):
     title: str
     text: str
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Content without times and codes."""
+        return self.source, self.kind, self.title, self.text
+
 
 @dataclass(frozen=True)
 class Documents:

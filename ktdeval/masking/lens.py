@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Literal, cast, get_args
 
@@ -203,15 +204,26 @@ class Lens:
             row = self._rows.get(normalised, -1) if _ISO_DAY.fullmatch(normalised) else -1
         return row if 0 <= row <= self._latest else None
 
-    def newest(self, documents: DocumentsView, rows: Sequence[int], most: int) -> list[int]:
-        """Return the first `most` of rows of documents, newest first, those known from one moment on in an order of the key: as
-        they are stored these stand by their content, and so by code.
+    def in_turn(self, documents: DocumentsView, rows: Sequence[int]) -> Iterator[int]:
+        """Yield rows of documents, newest first, in the order in which they are chosen where not all can be shown: of those known
+        from one moment on by a hash of their content, which no mask changes and which says nothing about codes.
         """
-        moment = documents.known_at
-        end = min(most, len(rows))
-        while 0 < end < len(rows) and moment(rows[end]) == moment(rows[end - 1]):
-            end += 1
-        return sorted(rows[:end], key=lambda row: (-moment(row), self._documents.handle(row)))[:most]
+        for _, group in groupby(rows, key=documents.known_at):
+            same = list(group)
+            if len(same) > 1:
+                same.sort(key=lambda row: (derive_seed("document", *documents[row].words), row))
+            yield from same
+
+    def listed(self, documents: DocumentsView, rows: Iterable[int]) -> list[int]:
+        """Return rows of documents as they are shown: newest first, those known from one moment on in an order of the key: as they
+        are stored these stand by their content, and so by code.
+        """
+        return sorted(rows, key=lambda row: (-documents.known_at(row), self._documents.handle(row)))
+
+    def newest(self, documents: DocumentsView, rows: Sequence[int], most: int) -> list[int]:
+        """Return the first `most` of rows of documents in turn, as they are shown."""
+        chosen = rows if len(rows) <= most else islice(self.in_turn(documents, rows), most)
+        return self.listed(documents, chosen)
 
     def parse_document(self, text: str) -> int | None:
         """Row of a document's handle, None where it is none; its view says whether the document is known yet."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval.keyless import Conversation, Intent, KeylessModel
+from ktdeval.keyless import Certain, Conversation, Intent, KeylessModel, equal_first, standing
 
 MOST_WORDS = 24  #: kept: a memory is short
 _SIDES = {"BUY": 1, "SELL": -1}
@@ -110,16 +111,35 @@ class TallyModel(KeylessModel):
         rows = conversation.rows(state.get("candidates"))
         held = {row["stock_id"]: row for row in conversation.rows(state["positions"])}
         part = min(float(state["constraints"]["max_weight"]), 1.0 / max(len(rows), 1))
-        intents = []
-        for stock in (row["stock_id"] for row in rows):
-            tally = sum(side for (_, asset), side in views.items() if asset == stock)
-            weight = float(held[stock]["weight"]) if stock in held else 0.0
-            side = (tally > 0) - (tally < 0 and bool(state["constraints"].get("short_sales")))
-            if side * weight > 0 or not (side or weight):
-                continue
-            buys = side > 0 or weight < 0
-            intents.append(Intent(stock, "BUY" if buys else "SELL", side * part, 0.6, f"{abs(tally)} more desks are on this side"))
-        return intents
+        shorts = bool(state["constraints"].get("short_sales"))
+        groups = []
+        for group in standing(rows):
+            changes = []
+            for stock in (row["stock_id"] for row in group):
+                tally = sum(side for (_, asset), side in views.items() if asset == stock)
+                weight = float(held[stock]["weight"]) if stock in held else 0.0
+                side = (tally > 0) - (tally < 0 and shorts)
+                if side * weight > 0 or not (side or weight):
+                    continue
+                buys = side > 0 or weight < 0
+                reason = f"{abs(tally)} more desks are on this side"
+                changes.append(Intent(stock, "BUY" if buys else "SELL", side * part, 0.6, reason))
+            groups.append(changes)
+        if "hold" in state["constraints"]:  # decisions have no weight to share
+            return [intent for changes in groups for intent in changes]
+        certain = Certain(conversation)
+        return equal_first([_shared(changes, part, certain) for changes in groups])
+
+
+def _shared(changes: Sequence[Intent], part: float, certain: Certain) -> list[Intent]:
+    """Return the orders on equal names with weights that there is cash for, all or none of those that open a position."""
+    opened = [intent for intent in changes if intent.target_weight]
+    if len(opened) < 2:
+        return [*changes]
+    share = certain.share(part, len(opened))
+    sized = [intent._replace(target_weight=math.copysign(share, intent.target_weight)) for intent in opened]
+    by_stock = {intent.stock_id: intent for intent in sized}
+    return [by_stock.get(intent.stock_id, intent) for intent in changes if share or intent.stock_id not in by_stock]
 
 
 def _views(conversation: Conversation) -> Views:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval.keyless import Conversation, Intent, Row
+from ktdeval.keyless import Certain, Conversation, Intent, Row, equal_first, standing
 from ktdeval.market import DayArray, FloatArray, sessions
 from ktdeval.masking import render_json
 from ktdeval_models.params import CalendarParams, rules
@@ -209,11 +209,33 @@ class RuleModel:
             raise ModelError("bad_request", f"builtin/{self.name}: the conversation shows no account to decide on")
         if problem := self._problem(conversation):
             raise ProviderError(problem)
-        orders, history = [], conversation.rows(conversation.state["history"])
-        for row in conversation.rows(conversation.state["candidates"]):
-            side, reason = self.decide([bar for bar in history if bar["stock_id"] == row["stock_id"]], row["kind"])
-            orders.append(Intent(row["stock_id"], _DECISIONS[side], side, 0.5, reason).order(conversation))
+        intents = self._decisions(conversation)
+        orders = [intent.order(conversation) for intent in intents]
         return conversation.submit(orders, conversation.reason(f"Decided by the rule {self.name}."))
+
+    def _decisions(self, conversation: Conversation) -> list[Intent]:
+        """Return a decision on each asset, in the order of their figures: what is decided first is traded first. Of assets that are
+        equal in these, all or none open a position, first, and only from cash that is certain.
+        """
+        history = conversation.rows(conversation.state["history"])
+        held = {row["stock_id"] for row in conversation.rows(conversation.state["positions"])}
+        weight, certain = float(conversation.state["constraints"].get("max_weight", 1.0)), Certain(conversation)
+        groups = []
+        for rows in standing(conversation.rows(conversation.state["candidates"])):
+            decided = []
+            for row in rows:
+                side, reason = self.decide([bar for bar in history if bar["stock_id"] == row["stock_id"]], row["kind"])
+                decided.append(Intent(row["stock_id"], _DECISIONS[side], side, 0.5, reason))
+            opened = [intent for intent in decided if intent.target_weight and intent.stock_id not in held]
+            if len(opened) > 1 and not certain.takes(weight * len(opened), len(opened)):
+                reason = f"{self.name}: HOLD, the cash is not enough for all names with these figures"
+                waiting = {intent.stock_id for intent in opened}
+                decided = [
+                    intent._replace(side="HOLD", target_weight=0, reason=reason) if intent.stock_id in waiting else intent
+                    for intent in decided
+                ]
+            groups.append(decided)
+        return equal_first(groups)
 
     def request_problem(self, request: ModelRequest) -> str | None:
         """Return what the submission of a task would have to ask for or show, and does not; None where the rule can decide."""

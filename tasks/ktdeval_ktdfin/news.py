@@ -9,6 +9,7 @@ episode: neither says what a handle stands for. Documents that can't be masked s
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Annotated, Any
 
 from ktdeval.harness import AssetArg, Bounds, Length, Refusal
@@ -43,10 +44,13 @@ def search_news(
     """
     view = step.view.documents
     codes = None if stock_ids is None else [step.view.codes[asset] for asset in stock_ids]
-    rows = step.stage.lens.newest(view, view.rows(lookback, codes).tolist(), MAX_SEARCHED)
+    lens = step.stage.lens
+    rows = [*islice(lens.in_turn(view, view.rows(lookback, codes).tolist()), MAX_SEARCHED)]
     terms = [_pattern(term) for term in dict.fromkeys(_TERM.findall(normalise(query).lower()))]
     matches = [(row, document, _hits(document, terms)) for row in rows if (document := _shown(step, row)) is not None]
     best = sorted((match for match in matches if match[2] or not terms), key=lambda match: -match[2])[:limit]
+    position = {row: index for index, row in enumerate(lens.listed(view, [row for row, _, _ in best]))}
+    best.sort(key=lambda match: (-match[2], position[match[0]]))
     listed = table(NEWS_COLUMNS, ([*_head(step, row, document).values()] for row, document, _ in best))
     return {"day": DayRef(step.view.day), "documents": listed, "searched": len(rows), "withheld": len(rows) - len(matches)}
 

@@ -61,7 +61,7 @@ def screen_candidates(
     """Ranks the index members that can be bought (trading, not limit-up) and returns the best k with their values, best first.
 
     The score is the mean of the percentile ranks (0 to 1) over the factors. Members without a value of a factor are left out. Names
-    that are equal in all figures are listed together in equal, where there are such, and are returned all or none.
+    that are equal in all figures are listed together in equal, where there are such, and are shown all or none.
 
     Args:
         factors: what to rank by; a leading minus ranks the lowest values first, as in "-RV_60".

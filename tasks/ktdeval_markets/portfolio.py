@@ -1,7 +1,7 @@
 """Weights of a portfolio that is rebuilt at every close from BUY, SELL or HOLD of each asset.
 
     maximise  mean'w - w'covariance w      0 <= w_i <= 1 of BUY, -1 <= w_i <= 0 of SELL, w_i = 0 of HOLD
-    then      w / sum|w|
+    then      w / sum|w|      in millionths; equal sides stay equal
 
 The sum is scaled after the maximum and is no constraint of it: sum|w| = 1, or nothing is held where every expected return is
 against the side decided on. Both moments are of simple daily returns and shrunk by `SHRINKAGE`: each mean towards the mean of all,
@@ -69,14 +69,16 @@ def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> F
 
 
 def scaled(raw: FloatArray) -> FloatArray:
-    """Return [N] weights in proportion to `raw` whose sizes sum to 1 in whole millionths, the largest taking the remainder; zeros
-    where all are negligible.
+    """Return [N] weights in proportion to `raw` whose sizes sum to 1 in whole millionths, the largest taking the remainder; several
+    that are the largest take equal parts of it, and a rest of less than a millionth each stays in cash. Zeros where all are
+    negligible.
     """
     sizes = np.where(np.abs(raw) < _NEGLIGIBLE, 0.0, np.abs(raw))
     if not sizes.any():
         return sizes
     parts = np.rint(sizes / sizes.sum() * _PARTS).astype(np.int64)
-    parts[parts.argmax()] += _PARTS - parts.sum()
+    largest = parts == parts.max()
+    parts[largest] += (_PARTS - parts.sum()) // largest.sum()
     return np.where(parts > 0, np.sign(raw) * parts / _PARTS, 0.0)
 
 

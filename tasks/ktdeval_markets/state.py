@@ -11,7 +11,7 @@ import numpy as np
 from ktdeval.attribution import filled_forward
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
-from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, TextMask, figure, table
+from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, ShownDocument, TextMask, figure, table
 from ktdeval.ties import first_of, grouped, places
 from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig
 
@@ -205,16 +205,19 @@ def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
 
 def news(stage: Stage, view: MarketView) -> Payload:
     """Newest documents that are known at this close, as the mask shows them; those that can't be masked safely are counted."""
-    rows, withheld = list[Sequence[Payload]](), 0
+    chosen, withheld = dict[int, ShownDocument](), 0
     about = [*(stage.snapshot.codes[asset] for asset in stage.only), ""] if stage.only else None
-    recent = view.documents.rows(stage.news_days, about).tolist()
-    for row in stage.lens.newest(view.documents, recent, len(recent)):
-        if len(rows) == stage.news:
+    for row in stage.lens.in_turn(view.documents, view.documents.rows(stage.news_days, about).tolist()):
+        if len(chosen) == stage.news:
             break
         if (document := stage.texts.show(view.documents[row], view.day)) is None:
             withheld += 1
-            continue
-        day, (text, _) = DayRef(view.documents.day_of(row)), document.text.first(MOST_CHARACTERS)
+        else:
+            chosen[row] = document
+    rows = list[Sequence[Payload]]()
+    for row in stage.lens.listed(view.documents, chosen):
+        document, day = chosen[row], DayRef(view.documents.day_of(row))
+        text, _ = document.text.first(MOST_CHARACTERS)
         rows.append((day, document.source, document.kind, list(document.assets), document.title, text))
     return {**table(NEWS_COLUMNS, rows), "withheld": withheld}
 

@@ -85,12 +85,12 @@ def model_of(name: str, params: Mapping[str, Any]) -> Any:
 
 
 def played(
-    task: str, model: Any, market: MarketSnapshot, key: int, steps: int = 6, agent: Any = None, window: Window = WINDOW
+    task: Any, model: Any, market: MarketSnapshot, key: int, steps: int = 6, agent: Any = None, window: Window = WINDOW
 ) -> list[StepRecord]:
-    """The records of the first steps of an episode under the aliases of a key."""
-    plan = PLUGINS.make_task(task)
+    """The records of the first steps of an episode, of a task or one by name, under the aliases of a key."""
+    plan = PLUGINS.make_task(task) if isinstance(task, str) else task
     spec = SameCalls(
-        task=task, task_version="1", task_hash="0", snapshot=market.id, mask=plan.mask, mode=plan.mode, window=window,
+        task=plan.name, task_version="1", task_hash="0", snapshot=market.id, mask=plan.mask, mode=plan.mode, window=window,
         model="test", model_args={}, agent="react", agent_args={}, seed=0, mask_key=f"{key:032x}",
     )  # fmt: skip
     tape = MarketTape.from_snapshot(market, plan.trading)
@@ -103,7 +103,10 @@ def ledger(records: list[StepRecord]) -> list[Any]:
     """What was decided and booked in true identities; orders as a set, for among equal ones their order says nothing."""
     return [
         (
-            Counter((order.code, order.side, order.target_weight, order.shares, order.filled_shares, order.rule) for order in step.orders),
+            Counter(
+                (order.code, order.side, order.target_weight, order.shares, order.filled_shares, order.rule)
+                for order in step.orders
+            ),
             step.positions,
             step.cash_minor,
             step.nav_minor,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import groupby, product
 
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval import stats
 from ktdeval.jsonio import JsonValue
+from ktdeval.ties import first_of
 from ktdeval_board.documents import DIGITS, rounded
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.ranking.daily import Vector
@@ -74,9 +75,13 @@ def windows_of(board: Board, division: Division) -> Windows:
 
 
 def paired_cards(rows: Sequence[Mapping[str, JsonValue]]) -> list[str]:
-    """Return the ids of the cards that are tested, in the order of a table's rows: baselines first in choice, then the best."""
+    """Return the ids of the cards that are tested, in the order of a table's rows: baselines first in choice, then the best. Cards
+    that share a rank are chosen all or none, so that no name decides.
+    """
     cards = [row for row in rows if row["card"] is not None]
-    chosen = {row["card"] for row in sorted(cards, key=lambda row: row["baseline"] is None)[:MOST_PAIRED]}
+    in_choice = sorted(cards, key=lambda row: row["baseline"] is None)
+    groups = [[*group] for _, group in groupby(in_choice, key=lambda row: row.get("rank") or row["card"])]
+    chosen = {row["card"] for row in first_of(groups, MOST_PAIRED)}
     return [row["card"] for row in cards if row["card"] in chosen]
 
 

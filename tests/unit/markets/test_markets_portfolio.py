@@ -78,7 +78,9 @@ def test_no_other_solver_finds_more_and_the_conditions_of_an_optimum_hold(seed: 
         assert 0 <= size <= abs(side)
         assert not side or (gain <= 1e-12 if size < 1e-9 else gain >= -1e-12 if size > 1 - 1e-9 else abs(gain) <= 1e-12)
     whole = weights(closes, sides, "optimised")
-    assert np.rint(np.abs(whole) * 1e6).sum() == (1_000_000 if (np.abs(solution) > 1e-7).any() else 0)
+    rest = 1_000_000 - int(np.rint(np.abs(whole) * 1e6).sum())  # a largest weight takes it, and of several each an equal part
+    largest = int((np.abs(whole) == np.abs(whole).max()).sum())
+    assert 0 <= rest < largest if (np.abs(solution) > 1e-7).any() else rest == 1_000_000
     assert (whole * sides >= 0).all()
     order = chance.permutation(n)  # neither rounding nor the order of assets shows
     again = weights((closes * (1 + 1e-13 * chance.standard_normal(closes.shape)))[:, order], sides[order], "optimised")
@@ -88,7 +90,7 @@ def test_no_other_solver_finds_more_and_the_conditions_of_an_optimum_hold(seed: 
 
 def test_equal_weights_and_fewer_than_seven_closes() -> None:
     closes, sides = prices(np.random.default_rng(1), 7, 4), np.array([1, -1, 0, 1])
-    equal = [0.333334, -0.333333, 0.0, 0.333333]
+    equal = [0.333333, -0.333333, 0.0, 0.333333]  # equal sides stay equal: a millionth is left over
     assert weights(closes, sides, "equal").tolist() == equal
     assert weights(closes[1:], sides, "optimised").tolist() == equal
     optimised = weights(closes, sides, "optimised").tolist()

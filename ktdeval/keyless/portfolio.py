@@ -127,7 +127,8 @@ def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> l
         [row for row in group if row["stock_id"] not in held_ids and is_affordable(row, state, sizing.target)]
         for group in ranking.groups
     ]
-    room = Room(state, max(0, sizing.positions - len(stays)), cash, certain)
+    names = int(state["constraints"]["max_positions"]) - len(stays)
+    room = Room(state, max(0, sizing.positions - len(stays)), names, cash, certain)
     buys = _buys([group for group in fresh if group], sizing, room, ranking.label)
     return [
         *(Intent(row["stock_id"], "SELL", 0.0, 0.55, f"no longer among the best by {ranking.label}") for row in sells),
@@ -140,7 +141,8 @@ class Room(NamedTuple):
     """What there is to buy with."""
 
     state: Mapping[str, Any]  # as shown
-    vacant: int  # positions
+    vacant: int  # positions of the portfolio's size
+    names: int  # names that the task still allows
     cash: float  # share of NAV, proceeds of the sells included
     certain: Certain
 
@@ -175,7 +177,7 @@ def _buys(groups: Sequence[Sequence[Row]], sizing: Sizing, room: Room, label: st
     """
     slots = min(room.vacant, max(0, int(room.cash / SMALLEST_BUY)))
     count = min(slots, sum(map(len, groups)))
-    cash, rank, bought = room.cash, 0, []
+    cash, names, rank, bought = room.cash, room.names, 0, []
     for group in groups:
         taken = min(len(group), count - rank)
         if not taken:
@@ -185,8 +187,9 @@ def _buys(groups: Sequence[Sequence[Row]], sizing: Sizing, room: Room, label: st
         weight = int(part * 10_000) / 10_000
         confidence = round(0.6 - 0.1 * rank / count, 3)
         rank += taken
-        if len(group) > 1 and not _fits(group, weight, room):
+        if len(group) > 1 and (len(group) > names or not _fits(group, weight, room)):
             continue
+        names -= len(group)
         for _ in group:
             cash -= weight
         bought.append([Intent(row["stock_id"], "BUY", weight, confidence, f"among the best by {label}") for row in group])

@@ -78,8 +78,24 @@ class OneScore(TopModel):
         return np.zeros(history.shape[1])
 
 
-def model_of(name: str, params: Mapping[str, Any]) -> Any:
-    """A model of the registry, or one of the two above."""
+MODELS: Mapping[str, Mapping[str, Any]] = {
+    "builtin/hold": {},
+    "builtin/buy_and_hold": {},
+    "builtin/random": {"max_buys": 6, "sell_probability": 0.3},
+    "builtin/equal_weight": {"positions": 9, "band": 0.05},
+    "builtin/momentum": {"positions": 7, "keep_rank": 9},
+    "builtin/reversal": {"positions": 7, "keep_rank": 8, "by": "return_5d_pct"},
+    "builtin/low_volatility": {"positions": 8, "keep_rank": 9, "trim_above": 1.02},
+    "builtin/linear_factor": {"positions": 7, "keep_rank": 9, "coefficients": "MOM_12_1:0.02 RV_60:-0.1"},
+    "few_scores": {"positions": 7, "threshold": 0.0},
+    "one_score": {"positions": 8},
+}
+"""Rule models of the registry that can act on tasks with figures, and two baselines, with parameters that leave ties."""
+
+
+def model_of(name: str) -> Any:
+    """One of `MODELS`."""
+    params = MODELS[name]
     made = {"few_scores": FewScores, "one_score": OneScore}.get(name)
     return PLUGINS.make_model(name, params) if made is None else made(TopParams(**params))
 

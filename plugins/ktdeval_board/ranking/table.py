@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -226,23 +228,33 @@ class _Work:
         cells = [(window, seed) for window in self.windows_of(scope) for seed in self.division.seeds]
         ordered = sorted((rank, entry.card_id) for rank, entry in zip(ranks, self.entries, strict=True) if rank is not None)
         chosen: dict[str, list[Daily]] = {}
-        for _, card_id in ordered:
-            facts = self.facts.get(card_id)
-            days = [] if facts is None else [facts.daily[cell] for cell in cells if cell in facts.daily]
-            whole = (
-                facts is not None and len(days) == len(cells) and all(np.isfinite(getattr(each, attribute)).all() for each in days)
-            )
-            if whole and (not chosen or same_days(days, next(iter(chosen.values())))):
-                chosen[card_id] = days
-            if len(chosen) == MOST_TESTED:
+        is_cut = False
+        for _, sharing in groupby(ordered, key=itemgetter(0)):
+            whole = dict(self._whole_days([card_id for _, card_id in sharing], cells, attribute, chosen))
+            is_cut = len(chosen) + len(whole) > MOST_TESTED  # cards that share a rank take part all or none
+            if is_cut:
                 break
+            chosen |= whole
         groups = tie_groups(mean_by_day(list(chosen.values()), attribute), self.board.rules.tie_level)
         left = len(ordered) - len(chosen)
-        why = f"the best {MOST_TESTED} were tested" if len(chosen) == MOST_TESTED else "no daily series of theirs"
+        why = f"the best {len(chosen)} were tested" if is_cut else "no daily series of theirs"
         p = {} if groups.p is None else dict(zip(chosen, (round(value, 6) for value in groups.p), strict=True))
         ties = {"groups": max(groups.group or (0,)), "tested": len(p), "days": groups.days, "p": p, "reason": groups.reason}
         notes = (f"{what}: {left} ranked without a tie group: {why}",) if left else ()
         return _Groups(dict(zip(chosen, groups.group or (), strict=False)), ties, notes)
+
+    def _whole_days(
+        self, cards: Sequence[str], cells: Sequence[tuple[str, int]], attribute: str, chosen: Mapping[str, list[Daily]]
+    ) -> Iterator[tuple[str, list[Daily]]]:
+        """Yield cards with their days, those with all cells and the days of the cards chosen before."""
+        same_as = next(iter(chosen.values()), None)
+        for card_id in cards:
+            facts = self.facts.get(card_id)
+            days = [] if facts is None else [facts.daily[cell] for cell in cells if cell in facts.daily]
+            is_whole = len(days) == len(cells) and all(np.isfinite(getattr(each, attribute)).all() for each in days)
+            if facts is not None and is_whole and (same_as is None or same_days(days, same_as)):
+                same_as = days
+                yield card_id, days
 
 
 @dataclass(frozen=True)

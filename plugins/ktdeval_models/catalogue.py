@@ -145,8 +145,8 @@ class RandomModel(KeylessModel):
         limits = state["constraints"]
         vacant = limits["max_positions"] - len(held) + sum(map(len, sells))
         count = max(0, min(int(chance.integers(self.params.max_buys + 1)), len(names), vacant))
-        picks = [names[index] for index in chance.permutation(len(names))[:count]]
-        picks = [*whole_groups(picks, vacant)]
+        drawn = [names[index] for index in chance.permutation(len(names))[:count]]
+        picks = [*whole_groups(drawn, vacant)]
         intents = [
             Intent(row["stock_id"], "SELL" if row["weight"] >= 0 else "BUY", 0.0, confidence, "sold by the toss of a coin")
             for group in sells

@@ -271,7 +271,7 @@ def _sectors(step: Step) -> tuple[Payload, Payload, int]:
     # A sector without a 20-day return is neither strong nor weak; where none has one, the other figures decide.
     shown = [number for number in filled if np.isfinite(means[-1][number])] or filled
     # Ties fall to the other figures; sectors that are equal in all of them are shown all or none.
-    keys = [*(mean[shown] for mean in reversed(means)), -members[shown], advancing[shown]]
+    keys = [*(mean[shown] for mean in reversed(means)), -members[shown].astype(np.float64), advancing[shown]]
     groups = grouped(shown, places(keys))
     rows = {
         number: [

@@ -70,6 +70,7 @@ OTHER_REQUESTS = {
     "response_schema": {"type": "object"},
     "params": CallParams(seed=8, temperature=0.1),
     "predictions": {"asset_0001": 0.5},
+    "places": {"asset_0001": 0},
 }
 
 

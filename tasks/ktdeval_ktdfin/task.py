@@ -109,7 +109,7 @@ class KtdfinScene:
             "account": tables.account(step),
             "positions": tables.positions(step),
             "performance": tables.performance(step),
-            "last_step": None if last is None else tables.last_step(self._stage, last),
+            "last_step": None if last is None else tables.last_step(step, last),
             "constraints": tables.constraints(step),
         }
         if self._config.mode == "memory_only":

@@ -12,7 +12,7 @@ from ktdeval.attribution import filled_forward
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, TextMask, figure, table
-from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig
+from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig, bar_of_fill
 
 LOOKBACK_DAYS, LIQUIDITY_DAYS, VOLATILITY_DAYS = 60, 20, 20
 RETURN_DAYS = (1, 5, 20, 60)
@@ -105,12 +105,14 @@ def standings(stage: Stage, last: StepRecord | None, shown: Sequence[int]) -> di
     return standing
 
 
-def last_step(stage: Stage, record: StepRecord) -> Payload:
-    """Outcomes of the previous step's orders, and what the venue charged. A stock_id that was no asset shows as null."""
+def last_step(stage: Stage, record: StepRecord, day: int) -> Payload:
+    """Outcomes of the previous step's orders, filled by the close of row `day`, and what the venue charged. A stock_id that was no
+    asset shows as null.
+    """
     shown: dict[str, Payload] = {
         "decided_by": record.provenance,
         "failures": dict(record.failures),
-        "orders": table(ORDER_COLUMNS, [_order_row(stage, order) for order in record.orders]),
+        "orders": table(ORDER_COLUMNS, [_order_row(stage, order, day) for order in record.orders]),
     }
     if record.charges:
         rows = []
@@ -122,13 +124,13 @@ def last_step(stage: Stage, record: StepRecord) -> Payload:
     return shown
 
 
-def _order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
+def _order_row(stage: Stage, order: OrderRecord, day: int) -> Sequence[Payload]:
     head, tail = (order.side, order.target_weight), (order.status, order.rule)
     if order.code is None:  # what was submitted is not repeated: it may be an identity that the mask hides
         return (None, *head, None, *tail, 0, None, 0)
     asset, scale = stage.scale(order.code)
     ordered = None if order.shares is None else Shares(asset, order.shares / scale.steps_per_unit)
-    price = Price(asset, order.price_ticks / scale.ticks_per_unit) if order.filled_shares else None
+    price = Price(asset, order.price_ticks / scale.ticks_per_unit, *bar_of_fill(scale, day)) if order.filled_shares else None
     filled = Shares(asset, order.filled_shares / scale.steps_per_unit)
     return (AssetRef(asset), *head, ordered, *tail, filled, price, stage.money(order.fee_minor))
 

@@ -212,7 +212,7 @@ class MarketScene:
             "day": DayRef(view.day),
             "account": state.account(stage, last),
             "positions": state.positions(stage, view, last),
-            "last_step": None if last is None else state.last_step(stage, last),
+            "last_step": None if last is None else state.last_step(stage, last, view.day),
             "constraints": self._limits,
             "candidates": state.assets(stage, view, listed),
         }
@@ -258,7 +258,7 @@ class MarketScene:
             return None
         rules = self._stage.rules
         nav = self._stage.trading.initial_cash * rules.minor_per_unit if last is None else last.nav_minor
-        return PortfolioRebuild(view, step, listed, nav, rules, self._rule)
+        return PortfolioRebuild(view, step, listed, nav, rules, self._rule, self.lens.known_price)
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> None:
         """There are no research tools."""

@@ -211,7 +211,7 @@ PLAIN = dataclasses.replace(
     find_venue("us_equity"),
     name="plain",
     fees=Fees(),
-    short=Shorting(borrow_pct_a_year=3.65, initial_margin_pct=50, maintenance_margin_pct=30),
+    short=Shorting(borrow_pct_a_year=2.52, initial_margin_pct=50, maintenance_margin_pct=30),
 )
 
 
@@ -253,12 +253,12 @@ def test_a_short_sale_brings_cash_pays_to_borrow_and_gains_as_the_price_falls() 
     assert ends(sold) == [("filled", None, 1_000_000)], "100 shares of 10,000 steps"
     assert sold.after == Account(1_500_000, {0: Position(-1_000_000)}), "10,000 and 5,000 of proceeds"
     assert sold.nav_minor == 1_500_000 - 490_000
-    # Three nights at 3.65 % of 365 days on 4,900.00: 1.47.
-    assert over.charges == (Charge("borrow", 0, -1_000_000, 490_000, -147),)
-    assert over.nav_minor == 1_500_000 - 147 - 450_000
-    # One night on 4,500.00: 0.45; then 100 shares are bought back at 40.
+    # A day of 252 at 2.52 % on 4,900.00: 0.49, over a weekend as over a night.
+    assert over.charges == (Charge("borrow", 0, -1_000_000, 490_000, -49),)
+    assert over.nav_minor == 1_500_000 - 49 - 450_000
+    # On 4,500.00: 0.45; then 100 shares are bought back at 40.
     assert back.charges == (Charge("borrow", 0, -1_000_000, 450_000, -45),)
-    assert back.after == Account(1_500_000 - 147 - 45 - 400_000, {})
+    assert back.after == Account(1_500_000 - 49 - 45 - 400_000, {})
 
 
 def test_a_short_needs_margin_and_a_buy_cannot_spend_it() -> None:
@@ -271,7 +271,7 @@ def test_a_short_needs_margin_and_a_buy_cannot_spend_it() -> None:
     # 410 shares ask for 20,500 and 10,250 in cash; there would be 30,500. 200 shares ask for 15,000 of 20,000.
     assert ends(first) == [("rejected", "margin", 0), ("filled", None, 2_000_000)]
     assert ends(second) == [("partially_filled", "cash", 4_999_000), ("rejected", "cash", 0)], (
-        "5,000 are free, less a night's interest of 1.00"
+        "5,000 are free, less a day's interest of 1.00"
     )
 
 

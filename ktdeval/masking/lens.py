@@ -329,15 +329,17 @@ class Lens:
         number = float(shares.value)
         if not math.isfinite(number):
             return None
-        is_own = shares.day is None
-        digits = None if is_own and self._scale is None else self._digits
-        if self._noise is not None and shares.day is not None:
-            number *= self._noise.figure(shares.asset, shares.day, "volume")
-            digits = digits or FIGURE_DIGITS
+        if shares.day is None:
+            digits = None if self._scale is None else self._digits
+            scale = self._known_scale
+        else:  # beside its amount in currency, a volume at another scale would tell what was rounded off the level
+            digits = min(self._digits or FIGURE_DIGITS, FIGURE_DIGITS)
+            scale = self._scale or ()
+            if self._noise is not None:
+                number *= self._noise.figure(shares.asset, shares.day, "volume")
         if self._scale is not None:
-            # A volume has the exact scale: beside its amount in currency, another one would tell what was rounded off the level.
-            number /= (self._known_scale if is_own else self._scale)[shares.asset]
-        if digits is not None:
+            number /= scale[shares.asset]
+        if digits is not None:  # last: digits of a number before it is rescaled would tell the scale
             number = round_significant(number, digits)
         return int(number) if self._scale is None and number.is_integer() else number
 

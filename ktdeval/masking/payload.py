@@ -116,8 +116,8 @@ class Shares(NamedTuple):
 
     asset: int  #: column of the asset
     value: float  #: how many
-    #: row of the bar whose volume it is, which is rounded and gets noise; None for shares held or ordered,
-    #: exact unless prices are rebased and rounded
+    #: row of the bar whose volume it is, which has four digits or those of the mask, and gets noise; None for shares held or
+    #: ordered, exact unless prices are rebased and rounded
     day: int | None = None
 
 

@@ -141,10 +141,10 @@ def _bar(step: Step, asset: int, row: int) -> tuple[Payload, ...]:
     """open, high, low, close, volume, amount of one day."""
     view = step.view
     prices = ((part, float(getattr(view, part)[row, asset])) for part in _PARTS)
-    volume, amount = figure(view.volume[row, asset]), figure(view.amount[row, asset])
+    amount = figure(view.amount[row, asset])
     return (
         *(Price(asset, value, row, part) if value == value else None for part, value in prices),
-        None if volume is None else Shares(asset, volume, row),
+        Shares(asset, float(view.volume[row, asset]), row),
         None if amount is None else AssetRef(asset).figure(amount, "amount_cny", row),
     )
 

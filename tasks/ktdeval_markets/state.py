@@ -176,11 +176,11 @@ def _session(asset: int, day: int, bars: Any) -> Iterator[Sequence[Payload]]:
     ends = bars["ends_at"].astype(np.int64)
     start = ends[0] - (np.diff(ends).min() if len(ends) > 1 else 1)
     for part in np.array_split(np.arange(len(ends)), min(SESSION_BARS, len(ends))):
-        chunk, volume = bars[part], figure(bars["volume"][part].sum())
+        chunk = bars[part]
         prices = zip(_PARTS, (chunk["open"][0], chunk["high"].max(), chunk["low"].min(), chunk["close"][-1]), strict=True)
         shown = (Price(asset, float(value), day, name) for name, value in prices)
         elapsed = figure((ends[part[-1]] - start) / (ends[-1] - start) * 100.0, 3)
-        yield (AssetRef(asset), DayRef(day), elapsed, *shown, None if volume is None else Shares(asset, volume, day))
+        yield (AssetRef(asset), DayRef(day), elapsed, *shown, Shares(asset, float(chunk["volume"].sum()), day))
 
 
 def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
@@ -194,8 +194,8 @@ def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
         for day in np.flatnonzero(traded)[-stage.history :].tolist():
             values = ((part, float(getattr(view, part)[day, asset] * factors[day])) for part in _PARTS)
             prices = (Price(asset, value, day, part) if value == value else None for part, value in values)
-            volume = figure(view.volume[day, asset] / factors[day])
-            rows.append((AssetRef(asset), DayRef(day), *prices, None if volume is None else Shares(asset, volume, day)))
+            volume = Shares(asset, float(view.volume[day, asset] / factors[day]), day)
+            rows.append((AssetRef(asset), DayRef(day), *prices, volume))
     return table(HISTORY_COLUMNS, rows)
 
 
@@ -235,7 +235,6 @@ def outcomes(view: MarketView, day: int, shown: Sequence[int], inverted: bool) -
 def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -> Sequence[Payload]:
     day, path, ref = view.day, closes[:, asset], AssetRef(asset)
     prices = ((part, float(getattr(view, part)[day, asset])) for part in _PARTS)
-    volume = figure(view.volume[day, asset])
     changes = list[Payload]()
     for days in RETURN_DAYS:
         change = figure((path[-1] / path[-1 - days] - 1.0) * 100.0) if len(path) > days else None
@@ -246,7 +245,7 @@ def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -
     spread = figure(np.std(moves, ddof=1) * 100.0) if len(moves) == VOLATILITY_DAYS else None
     fall = figure((path[-1] / np.fmax.reduce(path) - 1.0) * 100.0)
     shown = (Price(asset, value, day, part) if value == value else None for part, value in prices)
-    traded = None if volume is None else Shares(asset, volume, day)
+    traded = Shares(asset, float(view.volume[day, asset]), day)
     risks = zip(_FIGURES[-2:], (spread, fall), strict=True)
     changes += [None if value is None else ref.figure(value, name, day) for name, value in risks]
     return (ref, stage.snapshot.kinds[asset], status(view, asset), *shown, traded, *changes)

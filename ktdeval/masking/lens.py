@@ -334,7 +334,7 @@ class Lens:
             scale = self._known_scale
         else:  # beside its amount in currency, a volume at another scale would tell what was rounded off the level
             digits = min(self._digits or FIGURE_DIGITS, FIGURE_DIGITS)
-            scale = self._scale or ()
+            scale = self._scale or []
             if self._noise is not None:
                 number *= self._noise.figure(shares.asset, shares.day, "volume")
         if self._scale is not None:

@@ -110,8 +110,8 @@ class TinyPrice(float):
 
 
 class Shares(NamedTuple):
-    """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or ordered are rescaled by the level as
-    known under the mask (`Lens.known_price`): whole lots of several sizes would else tell its further digits.
+    """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or ordered are rescaled by the
+    level as known under the mask (`Lens.known_price`): whole lots of several sizes would else tell its further digits.
     """
 
     asset: int  #: column of the asset

@@ -42,7 +42,7 @@ from ktdeval.trading.ledger import (
     StepRecord,
 )
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import Account, Action, Charge, CorporateAction, Order, Outcome, Position, TradingConfig
+from ktdeval.trading.types import Account, Charge, CorporateAction, Order, Outcome, Position, TradingConfig
 
 T = TypeVar("T")
 

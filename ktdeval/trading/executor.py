@@ -131,19 +131,31 @@ class _Book:
             return _REJECTED["suspended"]
         if day.limit_down[asset]:
             return _REJECTED["price_limit"]
-        held, price, ordered = position.shares, day.open_ticks[asset], order.shares
+        held, price = position.shares, day.open_ticks[asset]
+        ordered = self._steps_to_sell(order, held, price, terms)
         if ordered is None:
-            target = worth_steps(order.target_weight, self.nav, price, terms.unit) if order.target_weight else 0
-            if target >= held:
-                return _REJECTED["target"]
-            ordered = held - in_lots(target, terms.lot)
-        elif ordered <= 0:
             return _REJECTED["target"]
         if terms.margin is None or 0 < ordered <= held:
             return self._fill_sell(asset, ordered, position, price, terms)
         if ordered <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
             return _REJECTED["lot"]
         return self._sell_short(order, ordered, held, price) if not position.locked else _REJECTED["t_plus_1"]
+
+    def _steps_to_sell(self, order: Order, held: int, price: int, terms: Terms) -> int | None:
+        """Steps that a sell asks for; None where its target is reached already."""
+        if order.shares is not None:
+            return order.shares or None
+        target = worth_steps(order.target_weight, self.nav, price, terms.unit) if order.target_weight else 0
+        return None if target >= held else held - in_lots(target, terms.lot)
+
+    def _steps_to_buy(self, order: Order, held: int, price: int, terms: Terms) -> int | None:
+        """Steps that a buy asks for; None where its target is reached already."""
+        if order.shares is not None:
+            return order.shares or None
+        target, lot = worth_steps(order.target_weight or 0.0, self.nav, price, terms.unit), terms.lot
+        if target <= held:
+            return None
+        return max(0, target // lot * lot - held) // lot * lot if held >= 0 else in_lots(target, lot) - held
 
     def _fill_sell(self, asset: int, ordered: int, position: Position, price: int, terms: Terms) -> Outcome:
         held, locked = position.shares, position.locked
@@ -200,14 +212,9 @@ class _Book:
             return _REJECTED["price_limit"]
         if position is None and len(self.positions) >= self.most_names:
             return _REJECTED["position_limit"]
-        terms, price, ordered = self.terms[asset], day.open_ticks[asset], order.shares
+        terms, price = self.terms[asset], day.open_ticks[asset]
+        ordered = self._steps_to_buy(order, held, price, terms)
         if ordered is None:
-            target = worth_steps(order.target_weight or 0.0, self.nav, price, terms.unit)
-            if target <= held:
-                return _REJECTED["target"]
-            lot = terms.lot
-            ordered = max(0, target // lot * lot - held) // lot * lot if held >= 0 else in_lots(target, lot) - held
-        elif ordered <= 0:
             return _REJECTED["target"]
         if held < 0:
             return self._buy_back(order, ordered, held, price)

@@ -101,7 +101,7 @@ class PortfolioRebuild:
     rules: MarketRules
     rule: WeightRule
     #: price as known under the mask, of an asset, a close and its row
-    known: Callable[[int, float, int], float] = lambda asset, close, row: close
+    known: Callable[[int, float, int], float] = lambda _asset, close, _row: close
 
     def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
         """Return the targets of the sides; an asset without a close has none."""

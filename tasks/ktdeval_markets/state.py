@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +24,8 @@ POSITION_COLUMNS = ("stock_id", "shares", "locked_shares", "last_close", "value"
 ORDER_COLUMNS = ("stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares", "fill_price", "cost")
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *_PARTS, "volume")
-SESSION_BARS, SESSION_DAYS = 20, 10  #: Most bars of a session, and how many days back its last one is looked for
+SESSION_DAYS = 10  #: how many days back the last session is looked for
+LEAST_PARTS, MOST_PARTS, PARTS_DAYS = 4, 20, 252  #: Parts of a session; days before the first decision whose shortest gives them
 HISTORY_COLUMNS = ("stock_id", "day", *_PARTS, "volume")
 OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
@@ -45,10 +46,21 @@ class Stage:
     intraday: int = 0  #: most assets whose last session is shown; 0: none, and no word of it
     history: int = 0  #: most bars shown of each asset; 0: none, and no word of them
     only: frozenset[int] = frozenset()  #: columns of the assets that the task is about; empty: all
+    _parts: dict[int, int] = field(default_factory=dict)
 
     def money(self, minor: int) -> Payload:
         """An amount of the account in units of its currency."""
         return OwnFigure(minor / self.rules.minor_per_unit)
+
+    def session_parts(self, asset: int) -> int:
+        """Parts that an asset's sessions are shown in, one number for the episode: by their number, bars would tell short days."""
+        if asset not in self._parts:
+            base_row = self.lens.base_row
+            view, code = self.snapshot.as_of(base_row), self.snapshot.codes[asset]
+            counts = [len(view.minutes(code, day)) for day in range(max(0, base_row - PARTS_DAYS + 1), base_row + 1)]
+            fewest = min((count for count in counts if count), default=MOST_PARTS)
+            self._parts[asset] = min(max(fewest, LEAST_PARTS), MOST_PARTS)
+        return self._parts[asset]
 
     def rank(self, code: str) -> int:
         """Rank of an asset in the episode's own order, which is independent of its code."""
@@ -162,25 +174,37 @@ def listed(stage: Stage, view: MarketView, last: StepRecord | None, most: int) -
 
 
 def intraday(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
-    """Bars of the last session of what is held and traded most. Their times are shares of its length, alike on short days."""
+    """Last session of what is held and traded most, each in as many parts of equal time on short days as on others."""
     rows = list[Sequence[Payload]]()
     for asset in listed(stage, view, last, stage.intraday):
         for day in range(view.day, max(view.day - SESSION_DAYS, -1), -1):
             if len(bars := view.minutes(view.codes[asset], day)):
-                rows += _session(asset, day, bars)
+                rows += _session(asset, day, bars, stage.session_parts(asset))
                 break
     return table(INTRADAY_COLUMNS, rows)
 
 
-def _session(asset: int, day: int, bars: Any) -> Iterator[Sequence[Payload]]:
+def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[Payload]]:
+    """Rows of a session's parts. A bar's prices belong to the part that it ends in, its volume to those that it lies in, by their
+    shares of its time. A part that no bar ends in has the price before it.
+    """
     ends = bars["ends_at"].astype(np.int64)
-    start = ends[0] - (np.diff(ends).min() if len(ends) > 1 else 1)
-    for part in np.array_split(np.arange(len(ends)), min(SESSION_BARS, len(ends))):
-        chunk = bars[part]
-        prices = zip(_PARTS, (chunk["open"][0], chunk["high"].max(), chunk["low"].min(), chunk["close"][-1]), strict=True)
-        shown = (Price(asset, float(value), day, name) for name, value in prices)
-        elapsed = figure((ends[part[-1]] - start) / (ends[-1] - start) * 100.0, 3)
-        yield (AssetRef(asset), DayRef(day), elapsed, *shown, Shares(asset, float(chunk["volume"].sum()), day))
+    length = np.diff(ends).min() if len(ends) > 1 else 1
+    start = ends[0] - length
+    size = (ends[-1] - start) / parts
+    until, since = (ends - start) / size, (ends - length - start) / size  # in parts
+    price, price_before = np.ceil(until - 1e-9).astype(np.int64) - 1, float(bars["open"][0])
+    for part in range(parts):
+        chunk = bars[price == part]
+        quoted = (price_before,) * 4
+        if len(chunk):
+            quoted = (chunk["open"][0], chunk["high"].max(), chunk["low"].min(), chunk["close"][-1])
+        price_before = float(quoted[-1])
+        shown = (Price(asset, float(value), day, name) for name, value in zip(_PARTS, quoted, strict=True))
+        shares = np.clip(np.minimum(until, part + 1) - np.maximum(since, part), 0.0, None) / (until - since)
+        volume = float((shares * bars["volume"])[shares > 0].sum())
+        elapsed = figure((part + 1) / parts * 100.0, 3)
+        yield (AssetRef(asset), DayRef(day), elapsed, *shown, Shares(asset, volume, day))
 
 
 def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:

@@ -290,7 +290,7 @@ class MarketTask:
         """Open one episode; DataError where the window lies outside the snapshot."""
         config, lens = self._config, self._config.lens(spec, snapshot)
         rules, texts = MarketRules.of(snapshot, self.trading), TextMask(lens, snapshot)
-        most = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", *_TABLES)}
+        most: dict[str, Any] = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", *_TABLES)}
         stage = Stage(
             lens, snapshot, rules, self.trading, texts, only=frozenset(map(snapshot.asset_index.__getitem__, config.assets)), **most
         )

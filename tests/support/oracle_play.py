@@ -15,8 +15,6 @@ from ktdeval.keyless.conversation import Conversation
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.draws import round_significant
 
-RULES = ("cash", "lot", "target", "weight_limit", "position_limit", "universe")
-
 
 def scaled_below(market: MarketSnapshot, base_row: int, digits: int) -> MarketSnapshot:
     """The same market, with the prices of each asset multiplied by a number that its close of `base_row` at so many digits does not
@@ -76,6 +74,12 @@ class Prober:
                 orders.append(order)
         for name in chance.sample(sorted(held), len(held) // 2):
             target = chance.choice((0.0, round(chance.uniform(0.0, held[name]["weight"]), 9)))
-            order = {"stock_id": name, "side": "SELL", "confidence": 0.5, "reason": "to see what comes back", "target_weight": target}
+            order = {
+                "stock_id": name,
+                "side": "SELL",
+                "confidence": 0.5,
+                "reason": "to see what comes back",
+                "target_weight": target,
+            }
             orders.append(order)
         return conversation.submit(orders, "what comes back tells a price")

@@ -165,11 +165,11 @@ def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() 
     coin, close = bars["BTC"], snapshot.close[row, 0]
     assert bars["TSLA"][-1][4] == 666
     assert [one[2] for one in coin] == sorted(one[2] for one in coin)
-    # 50 bars in 20: ten of three, ten of two. The first three end at 6 % of the session.
-    assert coin[0][2:] == [6.0, *(pytest.approx(close * part, rel=1e-5) for part in (0.951, 0.953 * 1.01, 0.951 * 0.99, 0.953)), 33]
-    assert coin[-1][2:] == [
-        100.0, *(pytest.approx(close * part, rel=1e-5) for part in (0.999, 1.01, 0.999 * 0.99, 1.0)), 58 + 59,
-    ]  # fmt: skip
+    # 50 bars in 20 parts of equal time: two bars end in the first, which has half of the third one's volume.
+    prices = [pytest.approx(close * part, rel=1e-5) for part in (0.951, 0.952 * 1.01, 0.951 * 0.99, 0.952)]
+    assert coin[0][2:] == [5.0, *prices, 10 + 11 + 12 / 2]
+    prices = [pytest.approx(close * part, rel=1e-5) for part in (0.998, 1.01, 0.998 * 0.99, 1.0)]
+    assert coin[-1][2:] == [100.0, *prices, 57 / 2 + 58 + 59]
     # On a day of trade, what ended after the close is not known yet.
     traded = state_of(scene.observe(0, snapshot.as_of(row - 1), None, None).user)["intraday"]["rows"]
     assert {one[1] for one in traded} == {scene.lens.day_handle(row - 1)}

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ktdeval.errors import DataError, InvariantError
 from ktdeval.fields import to_mapping
+from ktdeval.market.calendar import sessions
 from ktdeval.market.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
 from ktdeval.trading.account import Settlement, check_step, open_account
@@ -259,6 +260,21 @@ def test_a_short_sale_brings_cash_pays_to_borrow_and_gains_as_the_price_falls() 
     # On 4,500.00: 0.45; then 100 shares are bought back at 40.
     assert back.charges == (Charge("borrow", 0, -1_000_000, 450_000, -45),)
     assert back.after == Account(1_500_000 - 49 - 45 - 400_000, {})
+
+
+def test_interest_is_the_same_for_every_day_whatever_nights_lie_before_it() -> None:
+    """At a price that stands, no weekend, holiday or half day shows in a charge, the cash, the NAV or what an order comes to."""
+    days = sessions("2024-11-18", "2025-01-24", "XNYS")
+    nights = set(np.diff(days).astype(int).tolist())
+    assert nights == {1, 2, 3, 4}, "weekends, Thanksgiving, Christmas, New Year, a day of mourning, Martin Luther King Day"
+    market = market_of("us_equity", opens=[[50]] * len(days), days=list(map(str, days)))
+    short, *held = play(market, (order(0, "SELL", 1_000_000),), *[()] * (len(days) - 2))
+    assert ends(short) == [("filled", None, 1_000_000)]
+    assert {day.charges for day in held} == {(Charge("borrow", 0, -1_000_000, 500_000, -50),)}
+    assert set(np.diff([day.nav_minor for day in (short, *held)]).tolist()) == {-50}
+    # 10,000 at 2.52 %, a 252nd of it a day; over a year that is the rate, over these two months of holidays a little less.
+    by_nights = 500_000 * 0.0252 * int((days[-1] - days[1]).astype(int)) / 365
+    assert by_nights * 0.94 < 50 * len(held) < by_nights
 
 
 def test_a_short_needs_margin_and_a_buy_cannot_spend_it() -> None:

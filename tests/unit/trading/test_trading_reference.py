@@ -218,7 +218,9 @@ def compare(seed: int, a_shares: bool) -> Counter[tuple[str, str, str | None]]:
     series, steps, config = play.series, play.steps, play.config
     tape, holdings = MarketTape.from_snapshot(play.market, config), random_holdings(chance, play)
     account = Account(config.initial_cash * 100, {asset: Position(shares) for asset, shares in holdings.items()})
-    broker = slow.Broker(series, play.market.days_a_year, Decimal(config.initial_cash), config.max_positions, number(config.max_weight))
+    broker = slow.Broker(
+        series, play.market.days_a_year, Decimal(config.initial_cash), config.max_positions, number(config.max_weight)
+    )
     broker.held = {asset: Decimal(shares) / steps[asset] for asset, shares in holdings.items()}
     seen: Counter[tuple[str, str, str | None]] = Counter()
     for row in range(1, N_DAYS):

@@ -26,6 +26,7 @@ from ktdeval_markets.state import Stage
 
 _FOLDER = Path(__file__).parent
 _TEXTS, _WEIGHTS, _LESSON = ("prompts/user.md", "wording.yaml"), "weights.yaml", "prompts/lesson.md"
+_COARSE = "prompts/coarse.md"
 _CLOSE, _EXIT = "prompts/sell_close.md", "prompts/exit.md"
 _TABLES = {name: f"prompts/{name}.md" for name in ("intraday", "history")}  # tables that an option adds, and their descriptions
 
@@ -101,6 +102,7 @@ class MarketConfig(MaskedConfig):
         """Names of the files that prompts are made of, the system prompt's first."""
         own = ("prompts/portfolio.md", _WEIGHTS) if self.weights else (f"prompts/{self.answers}.md",)
         more = [text for name, text in _TABLES.items() if getattr(self, name)]
+        more += [_COARSE] if self.mask_config.is_coarse else []
         return (*own, *_TEXTS, *more, *(_LESSON,) * bool(self.warm_up), *(_CLOSE,) * bool(self.sell), *(_EXIT,) * bool(self.exit))
 
 
@@ -163,6 +165,13 @@ def _sell(config: MarketConfig, shorts: bool) -> str:
     return f"{meaning}\n- {Template(_text(_EXIT)).substitute(parts=parts).rstrip()}"
 
 
+def _coarse(config: MarketConfig) -> str:
+    """How orders count where the mask shows figures other than as they are, in words."""
+    if not config.mask_config.is_coarse:
+        return ""
+    return Template(_text(_COARSE)).substitute(config.coarse_words).rstrip("\n")
+
+
 class MarketScene:
     """One episode. Implements `ktdeval.contracts.Scene`."""
 
@@ -190,7 +199,8 @@ class MarketScene:
             fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
             shorts=words["shorts" if stage.rules.shorts else "long_only"],
             news=(words["news"] if stage.news else "")
-            + "".join(_text(name).rstrip("\n") for name in _TABLES.values() if name in config.texts),
+            + "".join(_text(name).rstrip("\n") for name in _TABLES.values() if name in config.texts)
+            + _coarse(config),
             hold=words["hold"][config.hold],
             weights=load_yaml(_FOLDER / _WEIGHTS)[config.weights] if config.weights else "",
             sell=_sell(config, stage.rules.shorts),

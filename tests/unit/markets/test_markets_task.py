@@ -410,3 +410,14 @@ def test_it_is_an_option_that_changes_no_other_task_and_is_told_in_the_prompt() 
     closes = snapshot.close[: row + 1, snapshot.asset_index["MSFT"]]
     assert [one[5] for one in state["history"]["rows"]] == pytest.approx(closes[np.isfinite(closes)][-60:], rel=1e-5)
     assert {tuple(one[2:5]) for one in state["history"]["rows"]} == {(None, None, None)}
+
+
+def test_a_task_that_rounds_figures_says_how_orders_count() -> None:
+    for options, words in (
+        ({"round_digits": 3}, "are rounded. A `target_weight` counts with 3 digits, the rest being cut off,"),
+        ({"round_digits": 1, "noise_pct": 1.0}, "are rounded and not exact. A `target_weight` counts with one digit, the rest"),
+        ({"noise_pct": 1.0}, "are not exact. A `target_weight` counts with all its digits and is turned into shares"),
+    ):
+        made = history_of(market(), **options)
+        assert words in made.observe(0, market().as_of(62), None, None).system
+    assert "counts with" not in history_of(market()).observe(0, market().as_of(62), None, None).system

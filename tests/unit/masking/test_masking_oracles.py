@@ -11,8 +11,11 @@ import pytest
 from ktdeval.masking.draws import cut_significant, round_significant
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.masking.payload import Price, Shares
+from ktdeval.runner.episode import EpisodeParts, TradingEpisode
+from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Order
-from ktdfin_market import small_market
+from ktdeval_builtin.react import ReactAgent
+from ktdfin_market import small_market, spec_of
 from ktdfin_play import PLUGINS, Play
 from oracle_play import Prober, scaled_below
 
@@ -82,3 +85,21 @@ def test_an_order_is_recorded_with_the_shares_that_its_weight_came_to_and_settle
     assert shares.shares == 30_000
     assert shares.target_weight == pytest.approx((worth + 30_000) * price / 1e6, rel=1e-3)
     assert play.seen.sized((Order(asset, "SELL", 0.5, "", 0.0),)) == (Order(asset, "SELL", 0.5, "", 0.0),)
+
+
+def test_a_resumed_episode_knows_the_account_as_the_uninterrupted_one() -> None:
+    """Cash as known follows from all fills so far; it is taken up from the records of the journal."""
+    task, tools = PLUGINS.make_task(TASK), PLUGINS.tools(PLUGINS.make_task(TASK).tools)
+    spec = spec_of(TASK, task.mask, task.mode)
+
+    def episode() -> TradingEpisode:
+        tape = MarketTape.from_snapshot(MARKET, task.trading)
+        return TradingEpisode(spec, EpisodeParts(task, tools, MARKET, tape, Prober(), ReactAgent()))
+
+    whole = episode()
+    entries = [whole.run_step(step) for step in range(8)]
+    assert sum(order.filled_shares > 0 for entry in entries[:5] for order in entry.step.orders) > 5
+    resumed = episode()
+    resumed.resume(entries[:5])
+    again = [resumed.run_step(step) for step in range(5, 8)]
+    assert [(entry.step, entry.transcript) for entry in again] == [(entry.step, entry.transcript) for entry in entries[5:]]

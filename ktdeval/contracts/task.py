@@ -91,11 +91,11 @@ class MaskedConfig(TaskConfig):
 
     @property
     def coarse_words(self) -> dict[str, str]:
-        """Words on coarse figures for a prompt: `coarseness`, and with how many digits weights count."""
+        """Words on coarse figures for a prompt: `shown_as`, and with how many digits weights count."""
         rounded, noisy = self.round_digits is not None, self.noise_pct > 0.0
         digits = "one digit" if self.round_digits == 1 else f"{self.round_digits} digits"
         return {
-            "coarseness": " and ".join(["rounded"] * rounded + ["not exact"] * noisy),
+            "shown_as": " and ".join(["rounded"] * rounded + ["not exact"] * noisy),
             "weight_digits": f"{digits}, the rest being cut off," if rounded else "all its digits",
         }
 

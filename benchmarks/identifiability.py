@@ -1,6 +1,7 @@
 """What masked payloads give away to a perfect memory, and what each coarsening costs: the tables of docs/identifiability.md.
 
-    python benchmarks/identifiability.py [--data FOLDER] [--probes 200] [--steps 40] [--seed 0] [--tables fields,masks,single]
+    python benchmarks/identifiability.py [--data FOLDER] [--probes 200] [--steps 40] [--seed 0]
+        [--tables fields,channels,masks,single]
 
 A probe is one stock on one decision day, drawn evenly over five windows and all boards. Its payload is what the three research
 tools show of it under a mask; the attacker gets the payload's JSON and the public history. The signal kept is measured on the same
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from bisecting import CHANNELS, Field as Ground, Learned, name_stocks
 from judging import Gold, chances_of, judge
 from scipy import stats
 
@@ -241,6 +243,29 @@ def print_single(market: MarketSnapshot, history: PublicHistory, probes: Sequenc
             print(line([name, bars, *cells, *(f"{100 * found[field].hits[:, 4].mean():.1f}" for field in day)]), flush=True)
 
 
+def print_channels(market: MarketSnapshot, seed: int, days: int) -> None:
+    """What an attacker that asks learns of price levels, by channel: with exact answers under rebased prices, and in the task."""
+    task, windows = task_of("rebased_open_research"), task_of("open_research").windows
+    bases = [window_rows(market.days, windows[name].first, windows[name].last)[0] - 1 for name in WINDOWS]
+    heading(["channel", "mask", "stocks", "exact to the fen %", "median error %", "names by level %", "with the day %", "median k"])
+    for name in ("rebase", "rebase, 3 digits"):
+        ground = Ground(market, task, PLUGINS.tools(task.tools), MASKS[name], seed)
+        best: dict[tuple[int, int], Learned] = {}
+        for channel in CHANNELS:
+            learned = [found for base in bases for found in ground.attack(channel, base, days)]
+            print(line([channel, name, *channel_cells(market, learned, ground.digits)]), flush=True)
+            for one in learned:
+                other = best.get((one.base, one.asset), one)
+                best[one.base, one.asset] = Learned(one.base, one.asset, other.span.within(one.span))
+        print(line(["all", name, *channel_cells(market, list(best.values()), ground.digits)]), flush=True)
+
+
+def channel_cells(market: MarketSnapshot, learned: Sequence[Learned], digits: int) -> list[object]:
+    named = name_stocks(market, learned, digits)
+    shares = [f"{100 * named.by_pairs.mean():.1f}", f"{100 * named.by_day.mean():.1f}"]
+    return [len(learned), share(named.is_exact), f"{100 * np.median(named.error):.3f}", *shares, f"{np.median(named.k):,.0f}"]
+
+
 def rank_correlations(shown: Shown, probes: Sequence[Probe]) -> dict[str, float]:
     """Spearman's correlation of shown with true figures over the index members, mean over the probes' days."""
     found: dict[str, list[float]] = {name: [] for name in (*MEASURE_NAMES, *FACTOR_NAMES)}
@@ -317,7 +342,7 @@ def main() -> None:
     parser.add_argument("--probes", type=int, default=200)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tables", default="fields,masks,single")
+    parser.add_argument("--tables", default="fields,channels,masks,single")
     options = parser.parse_args()
     market = open_snapshot(PLUGINS, "synthetic", {}) if options.data == "synthetic" else load_snapshot(Path(options.data))
     history, probes, tables = history_of(market), draw_probes(market, options.probes, options.seed), options.tables.split(",")
@@ -333,6 +358,8 @@ def main() -> None:
     print(
         f"one probe: {first:.2f} s to compare, {time.perf_counter() - started:.2f} s with all {len(field_sets(SINGLE))} field sets"
     )
+    if "channels" in tables:
+        print_channels(market, options.seed, options.steps)
     if "fields" in tables:
         print_fields(market, history, probes)
     if "masks" in tables:

@@ -84,10 +84,24 @@ class MaskedConfig(TaskConfig):
         0.0, help="multiplicative noise on each asset's shown prices and volumes, in per cent", minimum=0.0, maximum=50.0
     )
 
+    @property
+    def mask_config(self) -> MaskConfig:
+        """The mask with its options."""
+        return MaskConfig(self.mask, self.rebase_prices, self.round_digits, self.noise_pct)
+
+    @property
+    def coarse_words(self) -> dict[str, str]:
+        """Words on coarse figures for a prompt: `shown_as`, and with how many digits weights count."""
+        rounded, noisy = self.round_digits is not None, self.noise_pct > 0.0
+        digits = "one digit" if self.round_digits == 1 else f"{self.round_digits} digits"
+        return {
+            "shown_as": " and ".join(["rounded"] * rounded + ["not exact"] * noisy),
+            "weight_digits": f"{digits}, the rest being cut off," if rounded else "all its digits",
+        }
+
     def lens(self, spec: EpisodeSpec, snapshot: MarketSnapshot) -> Lens:
         """Return the lens of one episode. Raises DataError: the window lies outside the snapshot."""
-        mask = MaskConfig(self.mask, self.rebase_prices, self.round_digits, self.noise_pct)
-        return Lens(mask, spec.mask_seed, snapshot, window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1)
+        return Lens(self.mask_config, spec.mask_seed, snapshot, window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1)
 
 
 def windows_of(config: TaskConfig) -> dict[str, Window]:

@@ -48,7 +48,9 @@ class Fees:
 class Shorting:
     """Short sales: proceeds and a margin of the shorts' value stay in cash."""
 
-    borrow_pct_a_year: float = option(help="borrow rate on the value of a short, by calendar days of 365", minimum=0, maximum=1000)
+    borrow_pct_a_year: float = option(
+        help="borrow rate on the value of a short, spread over the days that the market has in a year", minimum=0, maximum=1000
+    )
     initial_margin_pct: float = option(
         help="cash to be left beside the shorts' own value after a short sale, in per cent of it", minimum=0, maximum=1000
     )

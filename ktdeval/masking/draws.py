@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_DOWN, Decimal
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
@@ -119,6 +120,13 @@ _SEED_BITS = 63
 def round_significant(value: float, digits: int) -> float:
     """A finite number at so many significant digits."""
     return float(f"{value:.{digits}g}")
+
+
+def cut_significant(value: float, digits: int) -> float:
+    """A finite number cut towards zero to so many significant digits of the decimal form that a person wrote: 0.05 stays 0.05."""
+    number = Decimal(repr(value))
+    step = Decimal(1).scaleb(number.adjusted() - digits + 1)
+    return float(number.quantize(step, ROUND_DOWN)) if number else 0.0
 
 
 class Noise:

@@ -22,7 +22,7 @@ from ktdeval.errors import ConfigError, DataError, PluginError
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.documents import DocumentsView
 from ktdeval.market.snapshot import NO_MARKET, FloatArray, MarketSnapshot, parse_code
-from ktdeval.masking.draws import FIGURE_DIGITS, AliasMap, DocumentAlias, Noise, round_significant
+from ktdeval.masking.draws import FIGURE_DIGITS, AliasMap, DocumentAlias, Noise, Part, cut_significant, round_significant
 from ktdeval.masking.identities import IdentityIndex, identities_of
 from ktdeval.masking.payload import (
     TINY,
@@ -107,10 +107,11 @@ class Lens:
         self._rows = {text: row for row, text in enumerate(self._day_texts)}
         self._index_scale = {code: self._index_scale_of(levels[: base_row + 1]) for code, levels in snapshot.indices.items()}
         self._scale: list[float] | None = [1.0] * len(snapshot.codes) if mask.rebase_prices else None
+        self._known_scale = list(self._scale or ())  # the same by the levels as known under the mask
         self._unlisted: Sequence[int] = range(len(self._scale or ()))  # assets that have no price to rebase to yet
-        self._rebase(snapshot.close[base_row::-1])
         self._digits = mask.round_digits
         self._noise: Noise | None = Noise(seed, mask.noise_pct) if mask.noise_pct else None
+        self._rebase(snapshot.close[base_row::-1])
         self._snapshot = snapshot
         self._renderers: Mapping[type, Callable[[Any], JsonValue]] = {
             AssetRef: lambda ref: self.asset_handle(ref.asset),
@@ -235,7 +236,21 @@ class Lens:
 
     def shares_in(self, asset: int, shown: float) -> float:
         """True shares of an asset from a number of shares as shown: differs only under `rebase_prices`."""
-        return shown if self._scale is None else shown * self._scale[asset]
+        return shown if self._scale is None else shown * self._known_scale[asset]
+
+    def known_price(self, asset: int, value: float, day: int | None, part: Part = "close") -> float:
+        """Return what a price in units of currency is known as under the mask: as it is shown, in terms of a level of `day_+0` that
+        has no more digits. What answers a question (the size of an order, the value of a holding) counts with it; with the true
+        price, questions asked one after the other would tell that to the last digit.
+        """
+        if not self.mask.is_coarse or not math.isfinite(value):
+            return value
+        shown = float(cast("float", self._render_price(Price(asset, value, day, part))))
+        return shown if self._scale is None else shown / self._known_scale[asset]
+
+    def known_weight(self, weight: float) -> float:
+        """Return a weight as a decision counts under the mask: cut towards zero to its digits."""
+        return weight if self._digits is None else cut_significant(weight, self._digits)
 
     def is_hidden_identity(self, text: str) -> bool:
         """Is this a real code (any vendor style), company, industry or date that the mask hides? Counts as unmask attempt."""
@@ -318,19 +333,25 @@ class Lens:
         if self._noise is not None and price.day is not None:
             value *= self._noise.price(price.asset, price.day, price.part)
         shown = self._rounded(value)
+        if price.times != 1.0 and shown is not None:
+            shown = self._rounded(shown * price.times)
         return TinyPrice(shown) if shown and abs(shown) < TINY else shown
 
     def _render_shares(self, shares: Shares) -> int | float | None:
         number = float(shares.value)
         if not math.isfinite(number):
             return None
-        digits = None if shares.day is None and self._scale is None else self._digits
-        if self._noise is not None and shares.day is not None:
-            number *= self._noise.figure(shares.asset, shares.day, "volume")
-            digits = digits or FIGURE_DIGITS
+        if shares.day is None:
+            digits = None if self._scale is None else self._digits
+            scale = self._known_scale
+        else:  # beside its amount in currency, a volume at another scale would tell what was rounded off the level
+            digits = min(self._digits or FIGURE_DIGITS, FIGURE_DIGITS)
+            scale = self._scale or []
+            if self._noise is not None:
+                number *= self._noise.figure(shares.asset, shares.day, "volume")
         if self._scale is not None:
-            number /= self._scale[shares.asset]
-        if digits is not None:
+            number /= scale[shares.asset]
+        if digits is not None:  # last: digits of a number before it is rescaled would tell the scale
             number = round_significant(number, digits)
         return int(number) if self._scale is None and number.is_integer() else number
 
@@ -362,8 +383,19 @@ class Lens:
             return
         first = closes[np.isfinite(closes).argmax(axis=0), np.arange(closes.shape[1])].tolist()
         for asset in self._unlisted:
-            self._scale[asset] = REBASE_LEVEL / first[asset] if first[asset] > 0.0 else 1.0
+            if first[asset] > 0.0:
+                self._scale[asset] = REBASE_LEVEL / first[asset]
+                self._known_scale[asset] = REBASE_LEVEL / self._known_level(asset, first[asset])
+            else:
+                self._scale[asset] = self._known_scale[asset] = 1.0
         self._unlisted = [asset for asset in self._unlisted if not first[asset] > 0.0]
+
+    def _known_level(self, asset: int, level: float) -> float:
+        """Return what the price that is shown as 100 is known as: with the mask's noise and digits, once an episode."""
+        if self._noise is not None:
+            level *= self._noise.figure(asset, self.base_row, "level")
+        digits = self._digits or (FIGURE_DIGITS if self._noise is not None else None)
+        return level if digits is None else round_significant(level, digits)
 
     def _index_scale_of(self, levels: FloatArray) -> float:
         """Factor that makes the last known level 100; NaN (shown as null) where there is no level to rebase to."""

@@ -101,6 +101,8 @@ class Price(NamedTuple):
     value: float  #: units of currency a share
     day: int | None = None  #: row of the bar that the price is of, or follows from; None for a price of no bar, which gets no noise
     part: Part = "close"  #: which of the bar's prices
+    #: for a price that is a multiple of another one: it is taken of that one as shown, so that it tells no digit more of it
+    times: float = 1.0
 
 
 class TinyPrice(float):
@@ -108,12 +110,14 @@ class TinyPrice(float):
 
 
 class Shares(NamedTuple):
-    """A number of shares of one asset, rescaled inversely under `rebase_prices`."""
+    """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or ordered are rescaled by the
+    level as known under the mask (`Lens.known_price`): whole lots of several sizes would else tell its further digits.
+    """
 
     asset: int  #: column of the asset
     value: float  #: how many
-    #: row of the bar whose volume it is, which is rounded and gets noise; None for shares held or ordered,
-    #: exact unless prices are rebased and rounded
+    #: row of the bar whose volume it is, which has four digits or those of the mask, and gets noise; None for shares held or
+    #: ordered, exact unless prices are rebased and rounded
     day: int | None = None
 
 
@@ -140,7 +144,9 @@ class DocumentRef(NamedTuple):
 
 
 class OwnFigure(NamedTuple):
-    """A figure of the account, such as cash; exact unless prices are rebased and rounded, for the value of a lot tells a price."""
+    """A figure of the account, such as cash, rounded where prices are rebased and rounded. Of a scene's account, which counts with
+    prices as shown (`ktdeval.runner.seen`), it tells no more than these.
+    """
 
     value: float
 

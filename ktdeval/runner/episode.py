@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -28,9 +28,9 @@ from ktdeval.market.snapshot import MarketSnapshot, MarketView
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
+from ktdeval.runner.seen import SeenBooks
 from ktdeval.runner.store import LEDGER
 from ktdeval.trading.account import Settlement, open_account, value_minor
-from ktdeval.trading.constraints import Breach, known_breaches
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import (
     ChargeRecord,
@@ -42,7 +42,7 @@ from ktdeval.trading.ledger import (
     StepRecord,
 )
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import Account, Action, Charge, CorporateAction, Order, Outcome, Position, TradingConfig
+from ktdeval.trading.types import Account, Charge, CorporateAction, Order, Outcome, Position, TradingConfig
 
 T = TypeVar("T")
 
@@ -55,7 +55,6 @@ class Bookkeeper:
         self.last: StepRecord | None = None
         self._snapshot = snapshot
         self._tape = tape
-        self._trading = trading
         self._base_row = base_row
 
     def resume(self, last: StepRecord) -> None:
@@ -63,14 +62,6 @@ class Bookkeeper:
         columns = self._snapshot.asset_index
         positions = {columns[held.code]: Position(held.shares, held.locked) for held in last.positions}
         self.account, self.last = Account(last.cash_minor, positions), last
-
-    def breaches(self, action: Action) -> list[Breach]:
-        """Return the orders that break a rule as known at the last closes; none where the task gives no feedback on them."""
-        if not self._trading.constraint_feedback:
-            return []
-        columns = self._snapshot.asset_index
-        held_minor = {columns[held.code]: held.value_minor for held in self.last.positions} if self.last else {}
-        return known_breaches(self.account, held_minor, action, self._trading, self._tape.rules.terms)
 
     def book(self, step: int, decision: Decision, counts: CountsRecord) -> StepRecord:
         """Settle a decision and return its record. Raises InvariantError: the books don't add up."""
@@ -198,6 +189,7 @@ class TradingEpisode:
         self._memory: JsonValue = None
         self._scene: Scene = parts.task.scene(spec, parts.snapshot)
         lens, scene = self._scene.lens, self._scene
+        self._seen = SeenBooks(lens, parts.snapshot, parts.tape, parts.task.trading)
         self.has_warm_up = isinstance(scene, HasLessons)  #: whether the first step begins with the task's lessons
         form = scene.form if isinstance(scene, HasForm) else None
         self._session_parts = SessionParts(
@@ -218,22 +210,26 @@ class TradingEpisode:
         codes_exist = all(held.code in self._parts.snapshot.asset_index for held in record.positions)
         return codes_exist and (record.step, record.decided_on, record.filled_on) == (step, str(days[row]), str(days[row + 1]))
 
-    def resume(self, last: JournalEntry[StepRecord]) -> None:
-        """Take up where the journal ends."""
-        self._memory = last.memory
-        self._scene.lens.recall(last.shown)
-        self._books.resume(last.step)
+    def resume(self, entries: Sequence[JournalEntry[StepRecord]]) -> None:
+        """Take up where the journal of these entries, at least one, ends."""
+        for entry in entries:
+            self._books.resume(entry.step)
+            self._seen.follow(self._books.account, entry.step)
+        self._memory = entries[-1].memory
+        self._scene.lens.recall(entries[-1].shown)
 
     def run_step(self, step: int) -> JournalEntry[StepRecord]:
         """Decide and settle one step."""
-        books, view = self._books, self._parts.snapshot.as_of(self._base_row + step)
-        observation = self._scene.observe(step, view, books.account, books.last)
-        context = self._scene.tool_context(step, view, books.account)
+        books, seen, view = self._books, self._seen, self._parts.snapshot.as_of(self._base_row + step)
+        observation = self._scene.observe(step, view, seen.account, seen.last)
+        context = self._scene.tool_context(step, view, seen.account)
         scene, is_first = self._scene, step == 0 and self.has_warm_up
         teach = partial(scene.lessons, view) if is_first and isinstance(scene, HasLessons) else None
-        session = GuardedSession(self._session_parts, step, context, books.breaches, teach, partial(self._history, view))
+        session = GuardedSession(self._session_parts, step, context, seen.breaches, teach, partial(self._history, view))
         outcome = session.decide(self._parts.agent, observation, self._memory)
-        record = books.book(step, outcome.decision, outcome.counts)
+        decision = replace(outcome.decision, action=seen.sized(outcome.decision.action))
+        record = books.book(step, decision, outcome.counts)
+        seen.follow(books.account, record)
         self._memory = loads_strict(dumps_canonical(outcome.decision.memory))  # so that a resumed agent gets the very same
         return JournalEntry(step=record, transcript=outcome.transcript, memory=self._memory, shown=self._scene.lens.shown)
 

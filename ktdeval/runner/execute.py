@@ -126,7 +126,7 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
     with context.folder.open_journal(spec, episode.entry_type, is_own) as journal:
         done = len(journal.recovered)
         if done:
-            episode.resume(journal.recovered[-1])
+            episode.resume(journal.recovered)
         recorded = tuple(episode.event(entry.step) for entry in journal.recovered)
         context.emit(EpisodeStarted(spec, episode.total_steps, done, recorded))
         errors = 0

@@ -171,7 +171,7 @@ def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behavio
     later = factory.open(whole, second)
     invested = _with_positions(spec, factory.trading_parts(spec, second))
     bought: Entry = JournalEntry[Any](step=invested, transcript=entry.transcript, memory=entry.memory)
-    later.resume(bought)
+    later.resume([bought])
     began = time.perf_counter()
     entry = later.run_step(1)
     return _size(second, entry, time.perf_counter() - began)

@@ -66,7 +66,7 @@ class ScoringEpisode:
         """Whether an entry can be that of the sample with this index."""
         return (entry.step.step, entry.step.sample) == (step, self._sample(step).id)
 
-    def resume(self, last: JournalEntry[AnswerRecord]) -> None:
+    def resume(self, entries: Sequence[JournalEntry[AnswerRecord]]) -> None:
         """There is nothing to take up."""
 
     def run_step(self, step: int) -> JournalEntry[AnswerRecord]:

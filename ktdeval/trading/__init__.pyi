@@ -31,5 +31,6 @@ from ktdeval.trading.types import (
     Scale as Scale,
     Side as Side,
     TradingConfig as TradingConfig,
+    bar_of_fill as bar_of_fill,
     trading_rules as trading_rules,
 )

@@ -10,7 +10,9 @@ previous mark over q, not rounded to a tick: on some thousand shares a part of a
 does not trade that day, which stays marked at a whole tick, is scaled at that mark. Odd lots come only from this. A short is the
 mirror of it: as many shares more are owed, and the fraction is paid by the account.
 
-A short pays interest for each calendar day since the last close, on its value at that close. Then, where cash at the opens is less
+A short pays interest for each day of the market, on its value at the close before: a year's rate over the days that the market has
+in a year, however many nights lie between two closes. By nights, interest would tell weekends and holidays to a model that is shown
+no dates, and so would all that is sized by a NAV. Then, where cash at the opens is less
 than the shorts' own value and the maintenance margin of it, shorts are bought back whole, those of the largest value first, until
 it is not; and where cash is below zero, holdings are sold whole in that order. What does not trade stays. An account may owe cash
 after that: a ruin that orders can't undo, and the episode goes on with it.
@@ -30,8 +32,6 @@ from ktdeval.errors import InvariantError
 from ktdeval.trading.market_tape import FactorEvent, TradingDay
 from ktdeval.trading.terms import PPB, RATE_SCALE, Terms, cost
 from ktdeval.trading.types import Account, Action, Charge, CorporateAction, Outcome, Position, TradingConfig
-
-_DAYS_A_YEAR = 365  # of interest on a short
 
 
 class Settlement(Struct, frozen=True):
@@ -123,12 +123,18 @@ def _borrow_charges(positions: Mapping[int, Position], day: TradingDay) -> list[
     """Interest on each short since the last close."""
     charges = []
     for asset in sorted(asset for asset, held in positions.items() if held.shares < 0):
-        margin, shares, mark = day.rules.terms[asset].margin, positions[asset].shares, day.previous_ticks[asset]
-        parts = -value_minor(shares, mark, day.rules.units[asset]) * (margin.borrow if margin else 0) * day.nights
-        whole = _DAYS_A_YEAR * RATE_SCALE
-        if paid := (2 * parts + whole) // (2 * whole):
+        shares, mark = positions[asset].shares, day.previous_ticks[asset]
+        if paid := interest_minor(shares, mark, asset, day):
             charges.append(Charge("borrow", asset, shares, mark, -paid))
     return charges
+
+
+def interest_minor(shares: int, mark: int, asset: int, day: TradingDay) -> int:
+    """Interest on a short for the day, on its value at the mark of the close before, halves up."""
+    margin = day.rules.terms[asset].margin
+    parts = -value_minor(shares, mark, day.rules.units[asset]) * (margin.borrow if margin else 0)
+    whole = day.rules.days_a_year * RATE_SCALE
+    return (2 * parts + whole) // (2 * whole)
 
 
 def _call_margin(cash: int, positions: dict[int, Position], day: TradingDay, charges: list[Charge]) -> int:

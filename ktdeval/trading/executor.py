@@ -12,7 +12,8 @@ and the first rule that an order breaks rejects it. What the rules mean at the e
 * **target** A target weight is worth `weight * NAV` at the opens before any fill (weight in parts per billion). The target
   holding is that value in shares, rounded towards zero to whole lots; a sell leaves it, a buy adds the whole lots that don't exceed
   it. A target already reached, or on the other side of the present holding, is rejected under this rule. A target below zero is a
-  short, and `schema` where there are none.
+  short, and `schema` where there are none. An order with a target weight and shares was sized when it was decided: it trades these
+  shares, and no shares is a target already reached.
 * **holding, t_plus_1** A sell of more than is sellable sells what is sellable: partially filled under `t_plus_1` where shares
   bought today are among the reasons, else under `holding`. With nothing held it is rejected under `holding`, with all of it
   locked under `t_plus_1`. Where short sales are allowed it sells short instead.
@@ -22,7 +23,8 @@ and the first rule that an order breaks rejects it. What the rules mean at the e
 * **minimum** A buy or short sale is worth at least the venue's smallest order; what is held can be sold, and what is owed bought
   back, however little it is worth.
 * **weight_limit** judges the whole ordered quantity at the fill price against the same NAV, before cash cuts it; equality is
-  allowed. A short counts with its size. A holding of more steps than a ledger's integers breaks it too: coins at 1e-8 could.
+  allowed. A short counts with its size. Of an order sized when it was decided it judges the target weight. A holding of more steps
+  than a ledger's integers breaks it too: coins at 1e-8 could.
 * **cash** A buy short of cash takes the largest number of whole lots that cash covers with its fee (partially filled), or
   none (rejected). The value of shorts and their initial margin are cash only for buying back. A buy that takes a
   short to a holding is filled whole or not at all. A sell whose fee is more than its proceeds and the cash is rejected.
@@ -89,8 +91,10 @@ def _is_well_formed(order: Order, day: TradingDay) -> bool:
     weight, shares = order.target_weight, order.shares
     if weight is None:
         return isinstance(shares, int) and shares >= 1
-    if shares is not None or 0.0 <= weight <= 1.0:
-        return shares is None
+    if shares is not None and not (isinstance(shares, int) and shares >= 0):
+        return False
+    if 0.0 <= weight <= 1.0:
+        return True
     return -1.0 <= weight < 0.0 and order.asset is not None and day.rules.terms[order.asset].margin is not None
 
 
@@ -106,8 +110,12 @@ class _Book:
         self.terms, self.nav = day.rules.terms, nav
         self.most_names, self.most_worth_ppb = day.rules.limits.max_positions, day.rules.limits.max_weight_ppb * nav
 
-    def _is_too_large(self, steps: int, price: int, unit: int) -> bool:
-        return steps * price * PPB > self.most_worth_ppb * unit or steps > _MOST_STEPS
+    def _is_too_large(self, order: Order, steps: int, price: int, unit: int) -> bool:
+        if order.shares is not None and order.target_weight is not None:
+            is_heavy = round(abs(order.target_weight) * PPB) > self.day.rules.limits.max_weight_ppb
+        else:
+            is_heavy = steps * price * PPB > self.most_worth_ppb * unit
+        return is_heavy or steps > _MOST_STEPS
 
     def sell(self, order: Order) -> Outcome:
         """Judge and fill one sell."""
@@ -123,17 +131,31 @@ class _Book:
             return _REJECTED["suspended"]
         if day.limit_down[asset]:
             return _REJECTED["price_limit"]
-        held, price, ordered = position.shares, day.open_ticks[asset], order.shares
+        held, price = position.shares, day.open_ticks[asset]
+        ordered = self._steps_to_sell(order, held, price, terms)
         if ordered is None:
-            target = worth_steps(order.target_weight, self.nav, price, terms.unit) if order.target_weight else 0
-            if target >= held:
-                return _REJECTED["target"]
-            ordered = held - in_lots(target, terms.lot)
+            return _REJECTED["target"]
         if terms.margin is None or 0 < ordered <= held:
             return self._fill_sell(asset, ordered, position, price, terms)
         if ordered <= 0:  # a short of an odd size, whose target in whole lots is none that a sell leads to
             return _REJECTED["lot"]
-        return self._sell_short(asset, ordered, held, price) if not position.locked else _REJECTED["t_plus_1"]
+        return self._sell_short(order, ordered, held, price) if not position.locked else _REJECTED["t_plus_1"]
+
+    def _steps_to_sell(self, order: Order, held: int, price: int, terms: Terms) -> int | None:
+        """Steps that a sell asks for; None where its target is reached already."""
+        if order.shares is not None:
+            return order.shares or None
+        target = worth_steps(order.target_weight, self.nav, price, terms.unit) if order.target_weight else 0
+        return None if target >= held else held - in_lots(target, terms.lot)
+
+    def _steps_to_buy(self, order: Order, held: int, price: int, terms: Terms) -> int | None:
+        """Steps that a buy asks for; None where its target is reached already."""
+        if order.shares is not None:
+            return order.shares or None
+        target, lot = worth_steps(order.target_weight or 0.0, self.nav, price, terms.unit), terms.lot
+        if target <= held:
+            return None
+        return max(0, target // lot * lot - held) // lot * lot if held >= 0 else in_lots(target, lot) - held
 
     def _fill_sell(self, asset: int, ordered: int, position: Position, price: int, terms: Terms) -> Outcome:
         held, locked = position.shares, position.locked
@@ -153,14 +175,17 @@ class _Book:
             self.positions[asset] = Position(held - shares, locked)
         return _filled(shares, price, notional, fee, None if shares == ordered else "t_plus_1" if locked else "holding")
 
-    def _sell_short(self, asset: int, ordered: int, held: int, price: int) -> Outcome:
+    def _sell_short(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
         """Judge and fill a sell that ends in a short."""
+        asset = order.asset
+        if asset is None:
+            return _REJECTED["universe"]
         day, terms, short = self.day, self.terms[asset], ordered - held
         if not day.member[asset]:
             return _REJECTED["universe"]
         if not held and len(self.positions) >= self.most_names:
             return _REJECTED["position_limit"]
-        if self._is_too_large(short, price, terms.unit):
+        if self._is_too_large(order, short, price, terms.unit):
             return _REJECTED["weight_limit"]
         if short % terms.lot:
             return _REJECTED["lot"]
@@ -187,16 +212,13 @@ class _Book:
             return _REJECTED["price_limit"]
         if position is None and len(self.positions) >= self.most_names:
             return _REJECTED["position_limit"]
-        terms, price, ordered = self.terms[asset], day.open_ticks[asset], order.shares
+        terms, price = self.terms[asset], day.open_ticks[asset]
+        ordered = self._steps_to_buy(order, held, price, terms)
         if ordered is None:
-            target = worth_steps(order.target_weight or 0.0, self.nav, price, terms.unit)
-            if target <= held:
-                return _REJECTED["target"]
-            lot = terms.lot
-            ordered = max(0, target // lot * lot - held) // lot * lot if held >= 0 else in_lots(target, lot) - held
+            return _REJECTED["target"]
         if held < 0:
-            return self._buy_back(asset, ordered, held, price)
-        if self._is_too_large(held + ordered, price, terms.unit):
+            return self._buy_back(order, ordered, held, price)
+        if self._is_too_large(order, held + ordered, price, terms.unit):
             return _REJECTED["weight_limit"]
         if ordered % terms.lot or ordered < terms.min_buy:
             return _REJECTED["lot"]
@@ -220,12 +242,15 @@ class _Book:
         self.positions[asset] = Position(position.shares + shares, position.locked + shares if terms.locks else 0)
         return _filled(shares, price, notional, fee, None if shares == ordered else "cash")
 
-    def _buy_back(self, asset: int, ordered: int, held: int, price: int) -> Outcome:
+    def _buy_back(self, order: Order, ordered: int, held: int, price: int) -> Outcome:
         """Judge and fill a buy of what is sold short, and perhaps of more."""
+        asset = order.asset
+        if asset is None:
+            return _REJECTED["universe"]
         day, terms, shares, after = self.day, self.terms[asset], ordered, held + ordered
         if after > 0 and not day.member[asset]:
             return _REJECTED["universe"]
-        if self._is_too_large(after, price, terms.unit):
+        if after > 0 and self._is_too_large(order, after, price, terms.unit):
             return _REJECTED["weight_limit"]
         if ordered <= 0 or (ordered % terms.lot and after):
             return _REJECTED["lot"]

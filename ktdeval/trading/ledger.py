@@ -41,7 +41,9 @@ class CountsRecord(Value):
 
 
 class OrderRecord(Value):
-    """One order as decided, by a target weight or shares, and from `status` on how it ended (`ktdeval.trading.Outcome`)."""
+    """One order as decided, by a target weight, shares, or (under masks that round prices) both, and from `status` on how it ended
+    (`ktdeval.trading.Outcome`).
+    """
 
     code: str | None  #: None if the stock_id is no asset
     stock_id: str | None  #: as submitted when `code` is None, with hidden identities withheld; else None

@@ -63,7 +63,6 @@ class TradingDay(Struct, frozen=True):
     events: dict[int, FactorEvent]  #: factor changes of this day by asset; assets without a previous price are absent
     rules: MarketRules
     previous_ticks: Sequence[int] = ()  #: the mark at the close before, in that day's terms; empty without shorts
-    nights: int = 1  #: calendar days since the close before
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,7 @@ class MarketRules:
     terms: tuple[Terms, ...]  #: [assets]
     scales: tuple[Scale, ...]  #: [assets] ticks of a unit of currency, steps of a share or coin, price of fills
     limits: Limits
+    days_a_year: int = 252  #: days that the market has in a year, over which a year's interest is spread
 
     @classmethod
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
@@ -88,7 +88,8 @@ class MarketRules:
         )
         scales = {name: Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for name, venue in venues.items()}
         names = snapshot.venues
-        return cls(tuple(map(venues.__getitem__, names)), terms, tuple(map(scales.__getitem__, names)), limits_of(config))
+        own = tuple(map(venues.__getitem__, names))
+        return cls(own, terms, tuple(map(scales.__getitem__, names)), limits_of(config), snapshot.days_a_year)
 
     @property
     def currency(self) -> str:
@@ -128,7 +129,6 @@ class MarketTape:
     limit_up: BoolArray
     limit_down: BoolArray
     events: dict[int, dict[int, FactorEvent]]  #: row -> asset -> factor change
-    nights: tuple[int, ...]  #: [days] calendar days since the day before
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
@@ -152,7 +152,6 @@ class MarketTape:
             limit_up=up,
             limit_down=down,
             events=events,
-            nights=(1, *np.diff(snapshot.days.astype(np.int64)).tolist()),
         )
 
     def day(self, row: int) -> TradingDay:
@@ -170,7 +169,6 @@ class MarketTape:
             self.events.get(row, {}),
             self.rules,
             self.close_ticks[row - 1].data if self.rules.shorts and row else (),
-            self.nights[row],
         )
 
 

@@ -87,7 +87,7 @@ Status = Literal["filled", "partially_filled", "rejected"]
 
 class Order(Struct, frozen=True, gc=False):
     """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares; `asset` is None for an unknown
-    stock_id.
+    stock_id. With both it was sized when it was decided: the shares are what the weight came to, none if it was reached already.
     """
 
     asset: int | None
@@ -137,6 +137,19 @@ class Scale(NamedTuple):
     ticks_per_unit: int = 10_000  #: of prices, in a unit of currency
     steps_per_unit: int = 1  #: of quantities, in a share or coin
     fill: FillRule = "next_open"
+
+
+_BAR_OF_FILL: Mapping[FillRule, tuple[int, Literal["open", "close"]]] = {
+    "next_open": (0, "open"),
+    "next_close": (0, "close"),
+    "same_close": (-1, "close"),
+}
+
+
+def bar_of_fill(scale: Scale, row: int) -> tuple[int, Literal["open", "close"]]:
+    """Return row and part of the bar that fills on the day of `row` are at."""
+    days, part = _BAR_OF_FILL[scale.fill]
+    return row + days, part
 
 
 class Charge(Struct, frozen=True):

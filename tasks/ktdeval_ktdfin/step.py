@@ -181,10 +181,16 @@ class Step:
                 return AssetRef(asset).change_pct(value, last, since)
         return AssetRef(asset).figure(value, name, day)
 
+    def known_ticks(self, asset: int) -> int:
+        """Last close in ticks as known under the mask, 0 before the first bar: what answers about the account count with."""
+        mark, view = float(self.marks_cny[asset]), self.view
+        if mark != mark:
+            return 0
+        return round(self.stage.lens.known_price(asset, mark, view.bar_row(asset, view.day)) * TICKS_PER_CNY)
+
     def value_fen(self, asset: int, shares: int) -> int:
-        """Value of a holding at the last close, in fen, rounded half up."""
-        mark = float(self.marks_cny[asset])
-        return (shares * (round(mark * TICKS_PER_CNY) if mark == mark else 0) + 50) // 100
+        """Value of a holding at the last close as known, in fen, rounded half up."""
+        return (shares * self.known_ticks(asset) + 50) // 100
 
     @cached_property
     def held_fen(self) -> dict[int, int]:
@@ -200,8 +206,11 @@ class Step:
 
     @property
     def next_day_at_closes(self) -> TradingDay:
-        """Guess the next day from today: opens at the last closes, suspensions and limit states as they are."""
-        ticks = _ticks(np.nan_to_num(self.marks_cny)).tolist()
+        """Guess the next day from today: opens at the last closes as known, suspensions and limit states as they are."""
+        if self.stage.lens.mask.is_coarse:
+            ticks = [self.known_ticks(asset) for asset in range(len(self.marks_cny))]
+        else:
+            ticks = _ticks(np.nan_to_num(self.marks_cny)).tolist()
         return TradingDay(
             row=self.view.day + 1,
             open_ticks=ticks,

@@ -36,10 +36,10 @@ def weight(fen: int, nav_fen: int) -> float:
     return round(fen / nav_fen, 4) if nav_fen > 0 else 0.0
 
 
-def price(asset: int, value: Any, day: int | None) -> Payload:
-    """Return a price that is a close, or follows from one, as a payload; null where there is none."""
+def price(asset: int, value: Any, day: int | None, times: float = 1.0) -> Payload:
+    """Return a price that is a close, or `times` one, as a payload; null where there is none."""
     number = float(value)
-    return Price(asset, number, day) if number == number else None
+    return Price(asset, number, day, times=times) if number == number else None
 
 
 def last_close(step: Step, asset: int) -> Payload:
@@ -93,25 +93,26 @@ def constraints(step: Step) -> dict[str, Payload]:
     }
 
 
-def last_step(stage: Stage, record: StepRecord) -> Payload:
-    """Return the outcomes of the previous step's orders. A stock_id that was no asset shows as null."""
+def last_step(step: Step, record: StepRecord) -> Payload:
+    """Return the outcomes of the previous step's orders, filled on this day. A stock_id that was no asset shows as null."""
+    stage, day = step.stage, step.view.day
     payload: dict[str, Payload] = {
         "decided_by": record.provenance,
         "failures": dict(record.failures),
-        "orders": table(ORDER_COLUMNS, (_order_row(stage, order) for order in record.orders)),
+        "orders": table(ORDER_COLUMNS, (_order_row(stage, order, day) for order in record.orders)),
     }
     if record.corporate_actions:
         payload["splits_and_dividends"] = table(EVENT_COLUMNS, (_event_row(stage, event) for event in record.corporate_actions))
     return payload
 
 
-def _order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
+def _order_row(stage: Stage, order: OrderRecord, day: int) -> Sequence[Payload]:
     asset = None if order.code is None else stage.code_column.get(order.code)
     head, tail = (order.side, order.target_weight), (order.status, order.rule)
     if asset is None:  # what was submitted is not repeated: it may be an identity that the mask hides
         return (None, *head, None, *tail, 0, None, 0)
     ordered = None if order.shares is None else Shares(asset, order.shares)
-    price = Price(asset, order.price_ticks / TICKS_PER_CNY) if order.filled_shares else None
+    price = Price(asset, order.price_ticks / TICKS_PER_CNY, day, "open") if order.filled_shares else None
     return (AssetRef(asset), *head, ordered, *tail, Shares(asset, order.filled_shares), price, cny(order.fee_minor))
 
 
@@ -141,10 +142,10 @@ def _bar(step: Step, asset: int, row: int) -> tuple[Payload, ...]:
     """open, high, low, close, volume, amount of one day."""
     view = step.view
     prices = ((part, float(getattr(view, part)[row, asset])) for part in _PARTS)
-    volume, amount = figure(view.volume[row, asset]), figure(view.amount[row, asset])
+    amount = figure(view.amount[row, asset])
     return (
         *(Price(asset, value, row, part) if value == value else None for part, value in prices),
-        None if volume is None else Shares(asset, volume, row),
+        Shares(asset, float(view.volume[row, asset]), row),
         None if amount is None else AssetRef(asset).figure(amount, "amount_cny", row),
     )
 

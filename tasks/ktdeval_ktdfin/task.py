@@ -54,7 +54,12 @@ def _prompt_text(name: str) -> str:
 
 def _system_parts(config: KtdfinConfig) -> tuple[str, ...]:
     """Names of the prompt files that make up the system prompt."""
-    return (f"system_{config.mode}", *(("rebased",) if config.rebase_prices else ()))
+    parts = [f"system_{config.mode}"]
+    if config.rebase_prices:
+        parts.append("rebased")
+    if config.mask_config.is_coarse:
+        parts.append("coarse")
+    return tuple(parts)
 
 
 def _system_prompt(config: KtdfinConfig) -> str:
@@ -74,6 +79,7 @@ def _system_prompt(config: KtdfinConfig) -> str:
         limits=", ".join(limits),
         max_positions=trading.max_positions,
         max_weight_pct=f"{trading.max_weight * 100:g}",
+        **config.coarse_words,
         known_rules=_KNOWN_RULES if trading.constraint_feedback else "",
         **{name: getattr(harness, name) for name in ("max_candidates", "max_tool_calls", "schema_retries", "min_reason_chars")},
     )
@@ -109,7 +115,7 @@ class KtdfinScene:
             "account": tables.account(step),
             "positions": tables.positions(step),
             "performance": tables.performance(step),
-            "last_step": None if last is None else tables.last_step(self._stage, last),
+            "last_step": None if last is None else tables.last_step(step, last),
             "constraints": tables.constraints(step),
         }
         if self._config.mode == "memory_only":

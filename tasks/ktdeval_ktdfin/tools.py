@@ -112,8 +112,8 @@ def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, 
         "prev_close_cny": tables.price(stock_id, step.previous_cny[stock_id], before),
         "last_close_cny": tables.price(stock_id, mark, today),
         "next_open_limits": {
-            "no_buy_from_cny": tables.price(stock_id, mark * (1 + limit), today),
-            "no_sell_from_cny": tables.price(stock_id, mark * (1 - limit), today),
+            "no_buy_from_cny": tables.price(stock_id, mark, today, 1 + limit),
+            "no_sell_from_cny": tables.price(stock_id, mark, today, 1 - limit),
         },
         "factors": {name: step.shown(name, stock_id) for name in step.dims},
         "bars": tables.bars(step, stock_id, lookback),
@@ -159,6 +159,7 @@ def risk_check(
         target_weights: stock_id to the weight of NAV, 0 to 1, that the position shall have; 0 sells all of it.
     """
     nav, held = step.nav_fen, step.held_fen
+    target_weights = {asset: step.stage.lens.known_weight(target) for asset, target in target_weights.items()}
     # What it takes to reach a weight: a sale where the holding is worth more than it, else a purchase.
     orders = [
         Order(asset, "SELL" if target * nav < held.get(asset, 0) else "BUY", 0.5, "", target)

@@ -13,7 +13,7 @@ solutions to 1e-4 before they are scaled, and holds nothing before there are tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -102,6 +102,8 @@ class PortfolioRebuild:
     nav_minor: int  #: at this close
     rules: MarketRules
     rule: WeightRule
+    #: price as known under the mask, of an asset, a close and its row
+    known: Callable[[int, float, int], float] = lambda _asset, close, _row: close
 
     def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
         """Return the targets of the sides; an asset without a close has none."""
@@ -111,6 +113,7 @@ class PortfolioRebuild:
         targets = {}
         for column, weight in zip(columns, portfolio.tolist(), strict=True):
             if np.isfinite(close := float(self.view.close[self.view.day, column])):
+                close = self.known(column, close, self.view.day)
                 price, ordered = int(np.floor(close * self.rules.scales[column].ticks_per_unit + 0.5)), round(weight * _SPARE, 9)
                 targets[column] = Target(ordered, target_steps(ordered, self.nav_minor, price, self.rules.terms[column]))
         return targets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, DayRef, Lens, OwnFigure, Payload, Price, Shares, ShownDocument, TextMask, figure, table
 from ktdeval.ties import first_of, grouped, places
-from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig
+from ktdeval.trading import MarketRules, OrderRecord, Scale, StepRecord, TradingConfig, bar_of_fill
 
 LOOKBACK_DAYS, LIQUIDITY_DAYS, VOLATILITY_DAYS = 60, 20, 20
 RETURN_DAYS = (1, 5, 20, 60)
@@ -25,7 +25,8 @@ POSITION_COLUMNS = ("stock_id", "shares", "locked_shares", "last_close", "value"
 ORDER_COLUMNS = ("stock_id", "side", "target_weight", "shares", "status", "rule", "filled_shares", "fill_price", "cost")
 NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
 INTRADAY_COLUMNS = ("stock_id", "day", "session_pct", *_PARTS, "volume")
-SESSION_BARS, SESSION_DAYS = 20, 10  #: Most bars of a session, and how many days back its last one is looked for
+SESSION_DAYS = 10  #: how many days back the last session is looked for
+LEAST_PARTS, MOST_PARTS, PARTS_DAYS = 4, 20, 252  #: Parts of a session; days before the first decision whose shortest gives them
 HISTORY_COLUMNS = ("stock_id", "day", *_PARTS, "volume")
 OUTCOME_COLUMNS = ("stock_id", "next_day", "change_pct", "label")
 CHARGE_COLUMNS = ("stock_id", "kind", "shares", "cash")
@@ -46,10 +47,21 @@ class Stage:
     intraday: int = 0  #: most assets whose last session is shown; 0: none, and no word of it
     history: int = 0  #: most bars shown of each asset; 0: none, and no word of them
     only: frozenset[int] = frozenset()  #: columns of the assets that the task is about; empty: all
+    _parts: dict[int, int] = field(default_factory=dict)
 
     def money(self, minor: int) -> Payload:
         """An amount of the account in units of its currency."""
         return OwnFigure(minor / self.rules.minor_per_unit)
+
+    def session_parts(self, asset: int) -> int:
+        """Parts that an asset's sessions are shown in, one number for the episode: by their number, bars would tell short days."""
+        if asset not in self._parts:
+            base_row = self.lens.base_row
+            view, code = self.snapshot.as_of(base_row), self.snapshot.codes[asset]
+            counts = [len(view.minutes(code, day)) for day in range(max(0, base_row - PARTS_DAYS + 1), base_row + 1)]
+            fewest = min((count for count in counts if count), default=MOST_PARTS)
+            self._parts[asset] = min(max(fewest, LEAST_PARTS), MOST_PARTS)
+        return self._parts[asset]
 
     def rank(self, code: str) -> int:
         """Rank of an asset in the episode's own order, which is independent of its code."""
@@ -106,12 +118,14 @@ def standings(stage: Stage, last: StepRecord | None, shown: Sequence[int]) -> di
     return standing
 
 
-def last_step(stage: Stage, record: StepRecord) -> Payload:
-    """Outcomes of the previous step's orders, and what the venue charged. A stock_id that was no asset shows as null."""
+def last_step(stage: Stage, record: StepRecord, day: int) -> Payload:
+    """Outcomes of the previous step's orders, filled by the close of row `day`, and what the venue charged. A stock_id that was no
+    asset shows as null.
+    """
     shown: dict[str, Payload] = {
         "decided_by": record.provenance,
         "failures": dict(record.failures),
-        "orders": table(ORDER_COLUMNS, [_order_row(stage, order) for order in record.orders]),
+        "orders": table(ORDER_COLUMNS, [_order_row(stage, order, day) for order in record.orders]),
     }
     if record.charges:
         rows = []
@@ -123,13 +137,13 @@ def last_step(stage: Stage, record: StepRecord) -> Payload:
     return shown
 
 
-def _order_row(stage: Stage, order: OrderRecord) -> Sequence[Payload]:
+def _order_row(stage: Stage, order: OrderRecord, day: int) -> Sequence[Payload]:
     head, tail = (order.side, order.target_weight), (order.status, order.rule)
     if order.code is None:  # what was submitted is not repeated: it may be an identity that the mask hides
         return (None, *head, None, *tail, 0, None, 0)
     asset, scale = stage.scale(order.code)
     ordered = None if order.shares is None else Shares(asset, order.shares / scale.steps_per_unit)
-    price = Price(asset, order.price_ticks / scale.ticks_per_unit) if order.filled_shares else None
+    price = Price(asset, order.price_ticks / scale.ticks_per_unit, *bar_of_fill(scale, day)) if order.filled_shares else None
     filled = Shares(asset, order.filled_shares / scale.steps_per_unit)
     return (AssetRef(asset), *head, ordered, *tail, filled, price, stage.money(order.fee_minor))
 
@@ -166,25 +180,37 @@ def listed(stage: Stage, view: MarketView, last: StepRecord | None, most: int) -
 
 
 def intraday(stage: Stage, view: MarketView, last: StepRecord | None) -> Payload:
-    """Bars of the last session of what is held and traded most. Their times are shares of its length, alike on short days."""
+    """Last session of what is held and traded most, each in as many parts of equal time on short days as on others."""
     rows = list[Sequence[Payload]]()
     for asset in listed(stage, view, last, stage.intraday):
         for day in range(view.day, max(view.day - SESSION_DAYS, -1), -1):
             if len(bars := view.minutes(view.codes[asset], day)):
-                rows += _session(asset, day, bars)
+                rows += _session(asset, day, bars, stage.session_parts(asset))
                 break
     return table(INTRADAY_COLUMNS, rows)
 
 
-def _session(asset: int, day: int, bars: Any) -> Iterator[Sequence[Payload]]:
+def _session(asset: int, day: int, bars: Any, parts: int) -> Iterator[Sequence[Payload]]:
+    """Rows of a session's parts. A bar's prices belong to the part that it ends in, its volume to those that it lies in, by their
+    shares of its time. A part that no bar ends in has the price before it.
+    """
     ends = bars["ends_at"].astype(np.int64)
-    start = ends[0] - (np.diff(ends).min() if len(ends) > 1 else 1)
-    for part in np.array_split(np.arange(len(ends)), min(SESSION_BARS, len(ends))):
-        chunk, volume = bars[part], figure(bars["volume"][part].sum())
-        prices = zip(_PARTS, (chunk["open"][0], chunk["high"].max(), chunk["low"].min(), chunk["close"][-1]), strict=True)
-        shown = (Price(asset, float(value), day, name) for name, value in prices)
-        elapsed = figure((ends[part[-1]] - start) / (ends[-1] - start) * 100.0, 3)
-        yield (AssetRef(asset), DayRef(day), elapsed, *shown, None if volume is None else Shares(asset, volume, day))
+    length = np.diff(ends).min() if len(ends) > 1 else 1
+    start = ends[0] - length
+    size = (ends[-1] - start) / parts
+    until, since = (ends - start) / size, (ends - length - start) / size  # in parts
+    price, price_before = np.ceil(until - 1e-9).astype(np.int64) - 1, float(bars["open"][0])
+    for part in range(parts):
+        chunk = bars[price == part]
+        quoted = (price_before,) * 4
+        if len(chunk):
+            quoted = (chunk["open"][0], chunk["high"].max(), chunk["low"].min(), chunk["close"][-1])
+        price_before = float(quoted[-1])
+        shown = (Price(asset, float(value), day, name) for name, value in zip(_PARTS, quoted, strict=True))
+        shares = np.clip(np.minimum(until, part + 1) - np.maximum(since, part), 0.0, None) / (until - since)
+        volume = float((shares * bars["volume"])[shares > 0].sum())
+        elapsed = figure((part + 1) / parts * 100.0, 3)
+        yield (AssetRef(asset), DayRef(day), elapsed, *shown, Shares(asset, volume, day))
 
 
 def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
@@ -198,8 +224,8 @@ def history(stage: Stage, view: MarketView, shown: Sequence[int]) -> Payload:
         for day in np.flatnonzero(traded)[-stage.history :].tolist():
             values = ((part, float(getattr(view, part)[day, asset] * factors[day])) for part in _PARTS)
             prices = (Price(asset, value, day, part) if value == value else None for part, value in values)
-            volume = figure(view.volume[day, asset] / factors[day])
-            rows.append((AssetRef(asset), DayRef(day), *prices, None if volume is None else Shares(asset, volume, day)))
+            volume = Shares(asset, float(view.volume[day, asset] / factors[day]), day)
+            rows.append((AssetRef(asset), DayRef(day), *prices, volume))
     return table(HISTORY_COLUMNS, rows)
 
 
@@ -242,7 +268,6 @@ def outcomes(view: MarketView, day: int, shown: Sequence[int], inverted: bool) -
 def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -> Sequence[Payload]:
     day, path, ref = view.day, closes[:, asset], AssetRef(asset)
     prices = ((part, float(getattr(view, part)[day, asset])) for part in _PARTS)
-    volume = figure(view.volume[day, asset])
     changes = list[Payload]()
     for days in RETURN_DAYS:
         change = figure((path[-1] / path[-1 - days] - 1.0) * 100.0) if len(path) > days else None
@@ -253,7 +278,7 @@ def _asset_row(stage: Stage, view: MarketView, closes: FloatArray, asset: int) -
     spread = figure(np.std(moves, ddof=1) * 100.0) if len(moves) == VOLATILITY_DAYS else None
     fall = figure((path[-1] / np.fmax.reduce(path) - 1.0) * 100.0)
     shown = (Price(asset, value, day, part) if value == value else None for part, value in prices)
-    traded = None if volume is None else Shares(asset, volume, day)
+    traded = Shares(asset, float(view.volume[day, asset]), day)
     risks = zip(_FIGURES[-2:], (spread, fall), strict=True)
     changes += [None if value is None else ref.figure(value, name, day) for name, value in risks]
     return (ref, stage.snapshot.kinds[asset], status(view, asset), *shown, traded, *changes)

@@ -26,6 +26,7 @@ from ktdeval_markets.state import Stage
 
 _FOLDER = Path(__file__).parent
 _TEXTS, _WEIGHTS, _LESSON = ("prompts/user.md", "wording.yaml"), "weights.yaml", "prompts/lesson.md"
+_COARSE = "prompts/coarse.md"
 _CLOSE, _EXIT = "prompts/sell_close.md", "prompts/exit.md"
 _TABLES = {name: f"prompts/{name}.md" for name in ("intraday", "history")}  # tables that an option adds, and their descriptions
 
@@ -101,6 +102,7 @@ class MarketConfig(MaskedConfig):
         """Names of the files that prompts are made of, the system prompt's first."""
         own = ("prompts/portfolio.md", _WEIGHTS) if self.weights else (f"prompts/{self.answers}.md",)
         more = [text for name, text in _TABLES.items() if getattr(self, name)]
+        more += [_COARSE] if self.mask_config.is_coarse else []
         return (*own, *_TEXTS, *more, *(_LESSON,) * bool(self.warm_up), *(_CLOSE,) * bool(self.sell), *(_EXIT,) * bool(self.exit))
 
 
@@ -163,6 +165,13 @@ def _sell(config: MarketConfig, shorts: bool) -> str:
     return f"{meaning}\n- {Template(_text(_EXIT)).substitute(parts=parts).rstrip()}"
 
 
+def _coarse(config: MarketConfig) -> str:
+    """How orders count where the mask shows figures other than as they are, in words."""
+    if not config.mask_config.is_coarse:
+        return ""
+    return Template(_text(_COARSE)).substitute(config.coarse_words).rstrip("\n")
+
+
 class MarketScene:
     """One episode. Implements `ktdeval.contracts.Scene`."""
 
@@ -190,7 +199,8 @@ class MarketScene:
             fill=words["fill"][fills.pop() if len(fills) == 1 else "mixed"],
             shorts=words["shorts" if stage.rules.shorts else "long_only"],
             news=(words["news"] if stage.news else "")
-            + "".join(_text(name).rstrip("\n") for name in _TABLES.values() if name in config.texts),
+            + "".join(_text(name).rstrip("\n") for name in _TABLES.values() if name in config.texts)
+            + _coarse(config),
             hold=words["hold"][config.hold],
             weights=load_yaml(_FOLDER / _WEIGHTS)[config.weights] if config.weights else "",
             sell=_sell(config, stage.rules.shorts),
@@ -212,7 +222,7 @@ class MarketScene:
             "day": DayRef(view.day),
             "account": state.account(stage, last),
             "positions": state.positions(stage, view, last),
-            "last_step": None if last is None else state.last_step(stage, last),
+            "last_step": None if last is None else state.last_step(stage, last, view.day),
             "constraints": self._limits,
             "candidates": state.assets(stage, view, listed),
         }
@@ -258,7 +268,7 @@ class MarketScene:
             return None
         rules = self._stage.rules
         nav = self._stage.trading.initial_cash * rules.minor_per_unit if last is None else last.nav_minor
-        return PortfolioRebuild(view, step, listed, nav, rules, self._rule)
+        return PortfolioRebuild(view, step, listed, nav, rules, self._rule, self.lens.known_price)
 
     def tool_context(self, step: int, view: MarketView, account: Account) -> None:
         """There are no research tools."""
@@ -290,7 +300,7 @@ class MarketTask:
         """Open one episode; DataError where the window lies outside the snapshot."""
         config, lens = self._config, self._config.lens(spec, snapshot)
         rules, texts = MarketRules.of(snapshot, self.trading), TextMask(lens, snapshot)
-        most = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", *_TABLES)}
+        most: dict[str, Any] = {name: getattr(config, name) or 0 for name in ("shown", "news", "news_days", *_TABLES)}
         stage = Stage(
             lens, snapshot, rules, self.trading, texts, only=frozenset(map(snapshot.asset_index.__getitem__, config.assets)), **most
         )

@@ -40,6 +40,20 @@ def test_a_benchmark_prints_its_figures(script: str, words: str, patterns: list[
         assert re.search(pattern, printed, re.MULTILINE)
 
 
+def test_the_attacker_that_asks_finds_a_level_in_true_prices_and_in_the_task_what_the_docs_say(tmp_path: Path) -> None:
+    printed = run("identifiability.py", "--probes", "2", "--steps", "2", "--tables", "channels", cwd=tmp_path)
+    rows = {(cells[1], cells[2]): cells for line in printed.splitlines() if len(cells := [cell.strip() for cell in line.split("|")]) > 8}
+    channels = ("risk_check", "rejections", "filled shares", "holdings", "costs", "cash", "NAV", "partial fills", "all")
+    assert set(rows) >= {(channel, mask) for channel in channels for mask in ("rebase", "rebase, 3 digits")}
+    control, task = (rows["risk_check", mask] for mask in ("rebase", "rebase, 3 digits"))
+    assert float(control[4].split()[0]) > 90.0, "the attacker can do what it claims"
+    docs = (REPOSITORY / "docs" / "identifiability.md").read_text()
+    (line,) = re.findall(r"^\| risk_check \| [\d.]+, .*$", docs, re.MULTILINE)
+    told = [cell.strip().split(", ")[0] for cell in line.split("|")]
+    found = [control[4].split()[0], control[6], task[4], task[5], task[6], task[7], task[8]]
+    assert [told[2], told[3], told[4], *told[6:10]] == found
+
+
 def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up(tmp_path: Path) -> None:
     save_snapshot(small_market(), tmp_path / "market")
     words = ("--data", "market", "--windows", WINDOW, "--limit", "2", "--models", "builtin/momentum,builtin/hold")

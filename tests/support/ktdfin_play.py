@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ktdeval.harness.action import ActionForm
@@ -12,6 +13,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.runner.episode import Bookkeeper
+from ktdeval.runner.seen import SeenBooks
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account
@@ -49,6 +51,7 @@ class Play:
         self.parts = SessionParts(model, lens, guard, tools, form, task.harness, params, seed)
         self.tape = MarketTape.from_snapshot(market, task.trading)
         self.books = Bookkeeper(market, self.tape, task.trading, lens.base_row)
+        self.seen = SeenBooks(lens, market, self.tape, task.trading)
         self.records: list[StepRecord] = []
 
     @property
@@ -58,16 +61,18 @@ class Play:
     def session(self, step: int) -> tuple[Observation, GuardedSession]:
         """Observation and session of the present step."""
         view = self.market.as_of(self.scene.lens.base_row + step)
-        observation = self.scene.observe(step, view, self.account, self.books.last)
-        context = self.scene.tool_context(step, view, self.account)
-        return observation, GuardedSession(self.parts, step, context, self.books.breaches)
+        observation = self.scene.observe(step, view, self.seen.account, self.seen.last)
+        context = self.scene.tool_context(step, view, self.seen.account)
+        return observation, GuardedSession(self.parts, step, context, self.seen.breaches)
 
     def run(self, steps: int) -> list[StepRecord]:
         """Play some steps with the react agent; returns the step records."""
         for step in range(len(self.records), len(self.records) + steps):
             observation, session = self.session(step)
             outcome = session.decide(ReactAgent(), observation, None)
-            self.records.append(self.books.book(step, outcome.decision, outcome.counts))
+            decision = replace(outcome.decision, action=self.seen.sized(outcome.decision.action))
+            self.records.append(self.books.book(step, decision, outcome.counts))
+            self.seen.follow(self.books.account, self.records[-1])
         return self.records
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, getcontext
 from functools import cached_property
 from itertools import pairwise
@@ -125,7 +124,7 @@ def paid_up(amount: D) -> D:
 @dataclass
 class Broker:
     market: list[Series]
-    dates: list[int]
+    days_a_year: int
     cash: D
     most_names: int
     most_weight: D
@@ -173,7 +172,7 @@ class Broker:
             series = self.market[asset]
             if self.held[asset] < 0:
                 value = cents(-self.held[asset] * (series.mark(day - 1) or D(0)))
-                interest = cents(value * series.house.borrow / 100 * (self.dates[day] - self.dates[day - 1]) / 365)
+                interest = cents(value * series.house.borrow / 100 / self.days_a_year)
                 if interest:
                     self.charges.append(("borrow", asset, -interest))
                     self.cash -= interest
@@ -228,7 +227,10 @@ class Broker:
     def judge(self, day: int, asset: int | None, side: str, weight: D | None, quantity: D | None, nav: D) -> Ending:
         selling = side == "SELL"
         shorts = asset is not None and self.market[asset].house.initial is not None
-        if (weight is None) == (quantity is None) or (quantity is not None and quantity <= 0):
+        is_sized = weight is not None and quantity is not None  # at the decision
+        if weight is None and (quantity is None or quantity <= 0):
+            return Ending("rejected", "schema")
+        if is_sized and quantity is not None and quantity < 0:
             return Ending("rejected", "schema")
         if weight is not None and (weight.is_nan() or not (-1 if shorts else 0) <= weight <= 1):
             return Ending("rejected", "schema")
@@ -258,11 +260,17 @@ class Broker:
             quantity = have - target if selling else max(target - have, D(0))
             if not selling and have >= 0:
                 quantity = (quantity / house.lot).to_integral_value(ROUND_DOWN) * house.lot
+        elif is_sized and not quantity:
+            return Ending("rejected", "target")
+        after, price = have - quantity if selling else have + quantity, series.open_price(day)
+        is_heavy = abs(after) * price > self.most_weight * nav
+        if is_sized and weight is not None:
+            is_heavy = abs(weight).quantize(BILLIONTH, ROUND_HALF_EVEN) > self.most_weight
         if selling:
-            return self.sell(day, asset, quantity, have, nav)
-        return self.buy(day, asset, quantity, have, nav)
+            return self.sell(day, asset, quantity, have, is_heavy)
+        return self.buy(day, asset, quantity, have, is_heavy)
 
-    def sell(self, day: int, asset: int, quantity: D, have: D, nav: D) -> Ending:
+    def sell(self, day: int, asset: int, quantity: D, have: D, is_heavy: bool) -> Ending:
         series = self.market[asset]
         house, price = series.house, series.open_price(day)
         free = have - self.fresh.get(asset, D(0))
@@ -287,7 +295,7 @@ class Broker:
             return Ending("rejected", "universe")
         if not have and len(self.held) >= self.most_names:
             return Ending("rejected", "position_limit")
-        if short * price > self.most_weight * nav:
+        if is_heavy:
             return Ending("rejected", "weight_limit")
         if short % house.lot:
             return Ending("rejected", "lot")
@@ -299,12 +307,12 @@ class Broker:
             return Ending("rejected", "margin")
         return self.done(asset, -quantity, notional, fee, None)
 
-    def buy(self, day: int, asset: int, quantity: D, have: D, nav: D) -> Ending:
+    def buy(self, day: int, asset: int, quantity: D, have: D, is_heavy: bool) -> Ending:
         series = self.market[asset]
         house, price, after = series.house, series.open_price(day), have + quantity
         if have < 0 < after and not series.members[day]:
             return Ending("rejected", "universe")
-        if (after > 0 or have >= 0) and after * price > self.most_weight * nav:
+        if (after > 0 or have >= 0) and is_heavy:
             return Ending("rejected", "weight_limit")
         if quantity <= 0 or (quantity % house.lot and (have >= 0 or after)) or (have >= 0 and quantity < house.least_buy):
             return Ending("rejected", "lot")
@@ -390,6 +398,7 @@ def keep(
     house_of: Callable[[str], House] = a_share,
     cash: int = 1_000_000,
     most: tuple[int, str] = (20, "0.1"),
+    days_a_year: int = 252,
 ) -> Counter[str]:
     """Play the orders of a ledger and compare every step with it; counts of what came by. `most`: names, and weight of one."""
     seen: Counter[str] = Counter()
@@ -397,7 +406,7 @@ def keep(
     codes = sorted({order.code for step in steps for order in step.orders if order.code is not None})
     series = [series_of(tables, code, house_of(code)) for code in codes]
     sizes, place_of = [one.house.step for one in series], {code: index for index, code in enumerate(codes)}
-    broker = Broker(series, [date.fromisoformat(day).toordinal() for day in days], D(cash), most[0], D(most[1]))
+    broker = Broker(series, days_a_year, D(cash), most[0], D(most[1]))
     for step in steps:
         day = days.index(step.filled_on)
         assert step.decided_on == days[day - 1]

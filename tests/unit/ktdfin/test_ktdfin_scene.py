@@ -277,7 +277,7 @@ def test_rebased_tasks_say_so_and_show_prices_from_100_on() -> None:
         assert system.startswith(plain)
         assert "its close at the first decision is 100" in system[len(plain) :]
         described = PLUGINS.make_task(f"blinded_rebased_{mode}").describe()["prompts"]
-        assert set(described) == {f"system_{mode}.md", "rebased.md", "user.md"}
+        assert set(described) == {f"system_{mode}.md", "rebased.md", "coarse.md", "user.md"}
     closes = [row["last_close_cny"] for row in rows(shown_at(scene_of("blinded_rebased_open_research"), 0, ACCOUNT)["positions"])]
     assert closes == [100] * len(ACCOUNT.positions)
     with pytest.raises(UsageError, match="blinded_rebased_memory_only"):  # it would have nothing to coarsen

@@ -165,11 +165,11 @@ def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() 
     coin, close = bars["BTC"], snapshot.close[row, 0]
     assert bars["TSLA"][-1][4] == 666
     assert [one[2] for one in coin] == sorted(one[2] for one in coin)
-    # 50 bars in 20: ten of three, ten of two. The first three end at 6 % of the session.
-    assert coin[0][2:] == [6.0, *(pytest.approx(close * part, rel=1e-5) for part in (0.951, 0.953 * 1.01, 0.951 * 0.99, 0.953)), 33]
-    assert coin[-1][2:] == [
-        100.0, *(pytest.approx(close * part, rel=1e-5) for part in (0.999, 1.01, 0.999 * 0.99, 1.0)), 58 + 59,
-    ]  # fmt: skip
+    # 50 bars in 20 parts of equal time: two bars end in the first, which has half of the third one's volume.
+    prices = [pytest.approx(close * part, rel=1e-5) for part in (0.951, 0.952 * 1.01, 0.951 * 0.99, 0.952)]
+    assert coin[0][2:] == [5.0, *prices, 10 + 11 + 12 / 2]
+    prices = [pytest.approx(close * part, rel=1e-5) for part in (0.998, 1.01, 0.998 * 0.99, 1.0)]
+    assert coin[-1][2:] == [100.0, *prices, 57 / 2 + 58 + 59]
     # On a day of trade, what ended after the close is not known yet.
     traded = state_of(scene.observe(0, snapshot.as_of(row - 1), None, None).user)["intraday"]["rows"]
     assert {one[1] for one in traded} == {scene.lens.day_handle(row - 1)}
@@ -410,3 +410,14 @@ def test_it_is_an_option_that_changes_no_other_task_and_is_told_in_the_prompt() 
     closes = snapshot.close[: row + 1, snapshot.asset_index["MSFT"]]
     assert [one[5] for one in state["history"]["rows"]] == pytest.approx(closes[np.isfinite(closes)][-60:], rel=1e-5)
     assert {tuple(one[2:5]) for one in state["history"]["rows"]} == {(None, None, None)}
+
+
+def test_a_task_that_rounds_figures_says_how_orders_count() -> None:
+    for options, words in (
+        ({"round_digits": 3}, "are rounded. A `target_weight` counts with 3 digits, the rest being cut off,"),
+        ({"round_digits": 1, "noise_pct": 1.0}, "are rounded and not exact. A `target_weight` counts with one digit, the rest"),
+        ({"noise_pct": 1.0}, "are not exact. A `target_weight` counts with all its digits and is turned into shares"),
+    ):
+        made = history_of(market(), **options)
+        assert words in made.observe(0, market().as_of(62), None, None).system
+    assert "counts with" not in history_of(market()).observe(0, market().as_of(62), None, None).system

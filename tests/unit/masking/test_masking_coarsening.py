@@ -93,7 +93,6 @@ def test_typed_figures_render_as_the_plain_numbers_by_default(value: float) -> N
     for figure in (asset.figure(value, "SKEW", 3), asset.change_pct(value, 5, 4), DayRef(3).figure(value), Figure(value)):
         assert lens.render_text(figure) == lens.render_text(value)
     assert lens.render_text(Price(2, value, 3, "high")) == lens.render_text(Price(2, value))
-    assert lens.render_text(Shares(2, value, 3)) == lens.render_text(Shares(2, value))
 
 
 # ---- rounding
@@ -152,19 +151,29 @@ def test_a_price_is_rounded_as_it_is_shown_and_what_is_undefined_stays_null() ->
 
 
 @coarse_masks
-def test_the_account_and_its_shares_stay_exact_unless_prices_are_rebased_and_rounded(mask: MaskConfig) -> None:
-    account = Account(123_456_789, {4: Position(1234, 100), 7: Position(505)})
+def test_the_account_counts_with_prices_as_shown_and_its_shares_are_exact_unless_rebased(mask: MaskConfig) -> None:
+    """What a holding is worth follows from its shares and its shown close: a value in true money would tell the price."""
+    account = Account(123_456_700, {4: Position(1200, 100), 7: Position(500)})
     for row in (BASE, BASE + 9):
-        plain = MaskConfig(rebase_prices=mask.rebase_prices)
-        coarse, exact = (all_shown(masked(option), row, account)["portfolio"] for option in (mask, plain))
-        held = [[{**row, "last_close_cny": None} for row in table(shown["positions"])] for shown in (coarse, exact)]
-        if mask.rebase_prices:  # else a lot's shares or value would be an exact price
-            columns = ("shares", "locked_shares", "value_cny")
-            whole = [{**row, **{name: round_significant(row[name], 3) for name in columns}} for row in held[1]]
-            assert (held[0], coarse["account"]["nav_cny"]) == (whole, round_significant(exact["account"]["nav_cny"], 3))
-        else:
-            assert (held[0], coarse["account"]) == (held[1], exact["account"])
-        assert coarse["performance"]["portfolio_return_pct"] == exact["performance"]["portfolio_return_pct"]
+        shown = all_shown(masked(mask), row, account)["portfolio"]
+        held = {row["shares"]: row for row in table(shown["positions"])}
+        for position in held.values():
+            digits = 0.51 * 10.0 ** (1 - mask.round_digits) if mask.rebase_prices and mask.round_digits else 1e-5
+            assert position["value_cny"] == pytest.approx(position["shares"] * position["last_close_cny"], rel=3 * digits)
+        nav = shown["account"]["cash_cny"] + sum(position["value_cny"] for position in held.values())
+        assert shown["account"]["nav_cny"] == pytest.approx(nav, rel=5e-3 if mask.rebase_prices else 1e-5)
+        if not mask.rebase_prices:
+            assert held.keys() == {1200, 500}
+            assert {row["locked_shares"] for row in held.values()} == {100, 0}
+            assert shown["account"]["cash_cny"] == pytest.approx(1_234_567, rel=1e-5)
+
+
+def test_a_price_that_is_a_multiple_of_another_is_one_of_the_shown_price() -> None:
+    """Else each multiple, rounded at another place, would tell a further digit of it."""
+    lens = lens_of(round_digits=2)
+    assert lens.render(Price(0, 10.46, 3, times=1.095)) == 11  # 10 * 1.095; 10.46 * 1.095 is 11.45
+    assert lens.render(Price(0, 10.44, 3, times=1.195)) == 12  # 10 * 1.195; 10.44 * 1.195 is 12.48
+    assert lens_of().render(Price(0, 10.46, 3, times=1.1)) == pytest.approx(11.506)
 
 
 @examples(40)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from ktdeval.errors import DataError, InvariantError
 from ktdeval.fields import to_mapping
+from ktdeval.market.calendar import sessions
 from ktdeval.market.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
 from ktdeval.trading.account import Settlement, check_step, open_account
@@ -211,7 +212,7 @@ PLAIN = dataclasses.replace(
     find_venue("us_equity"),
     name="plain",
     fees=Fees(),
-    short=Shorting(borrow_pct_a_year=3.65, initial_margin_pct=50, maintenance_margin_pct=30),
+    short=Shorting(borrow_pct_a_year=2.52, initial_margin_pct=50, maintenance_margin_pct=30),
 )
 
 
@@ -253,12 +254,27 @@ def test_a_short_sale_brings_cash_pays_to_borrow_and_gains_as_the_price_falls() 
     assert ends(sold) == [("filled", None, 1_000_000)], "100 shares of 10,000 steps"
     assert sold.after == Account(1_500_000, {0: Position(-1_000_000)}), "10,000 and 5,000 of proceeds"
     assert sold.nav_minor == 1_500_000 - 490_000
-    # Three nights at 3.65 % of 365 days on 4,900.00: 1.47.
-    assert over.charges == (Charge("borrow", 0, -1_000_000, 490_000, -147),)
-    assert over.nav_minor == 1_500_000 - 147 - 450_000
-    # One night on 4,500.00: 0.45; then 100 shares are bought back at 40.
+    # A day of 252 at 2.52 % on 4,900.00: 0.49, over a weekend as over a night.
+    assert over.charges == (Charge("borrow", 0, -1_000_000, 490_000, -49),)
+    assert over.nav_minor == 1_500_000 - 49 - 450_000
+    # On 4,500.00: 0.45; then 100 shares are bought back at 40.
     assert back.charges == (Charge("borrow", 0, -1_000_000, 450_000, -45),)
-    assert back.after == Account(1_500_000 - 147 - 45 - 400_000, {})
+    assert back.after == Account(1_500_000 - 49 - 45 - 400_000, {})
+
+
+def test_interest_is_the_same_for_every_day_whatever_nights_lie_before_it() -> None:
+    """At a price that stands, no weekend, holiday or half day shows in a charge, the cash, the NAV or what an order comes to."""
+    days = sessions("2024-11-18", "2025-01-24", "XNYS")
+    nights = set(np.diff(days).astype(int).tolist())
+    assert nights == {1, 2, 3, 4}, "weekends, Thanksgiving, Christmas, New Year, a day of mourning, Martin Luther King Day"
+    market = market_of("us_equity", opens=[[50]] * len(days), days=list(map(str, days)))
+    short, *held = play(market, (order(0, "SELL", 1_000_000),), *[()] * (len(days) - 2))
+    assert ends(short) == [("filled", None, 1_000_000)]
+    assert {day.charges for day in held} == {(Charge("borrow", 0, -1_000_000, 500_000, -50),)}
+    assert set(np.diff([day.nav_minor for day in (short, *held)]).tolist()) == {-50}
+    # 10,000 at 2.52 %, a 252nd of it a day; over a year that is the rate, over these two months of holidays a little less.
+    by_nights = 500_000 * 0.0252 * int((days[-1] - days[1]).astype(int)) / 365
+    assert by_nights * 0.94 < 50 * len(held) < by_nights
 
 
 def test_a_short_needs_margin_and_a_buy_cannot_spend_it() -> None:
@@ -271,7 +287,7 @@ def test_a_short_needs_margin_and_a_buy_cannot_spend_it() -> None:
     # 410 shares ask for 20,500 and 10,250 in cash; there would be 30,500. 200 shares ask for 15,000 of 20,000.
     assert ends(first) == [("rejected", "margin", 0), ("filled", None, 2_000_000)]
     assert ends(second) == [("partially_filled", "cash", 4_999_000), ("rejected", "cash", 0)], (
-        "5,000 are free, less a night's interest of 1.00"
+        "5,000 are free, less a day's interest of 1.00"
     )
 
 

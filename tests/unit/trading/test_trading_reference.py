@@ -180,7 +180,7 @@ def random_orders(chance: random.Random, play: Play) -> Action:
             near = (0.0, 1e-9, 0.0003, 0.05, 0.0999, 0.1, 0.1001, 0.25, 0.5, 0.7, 1.0, chance.randrange(10**6) / 10**6)
             orders.append(Order(asset, side, 0.5, "", chance.choice(near if chance.random() < 0.7 else sold_short)))
         elif chance.random() < 0.03:
-            form = chance.choice(((None, None), (0.1, 100), (float("nan"), None), (1.5, None), (None, 0), ("HOLD", 100)))
+            form = chance.choice(((None, None), (0.1, -1), (float("nan"), None), (1.5, None), (None, 0), ("HOLD", 100)))
             if form[0] == "HOLD":
                 side, form = "HOLD", (None, 100)
             orders.append(Order(asset, side, 0.5, "", *form))
@@ -189,7 +189,11 @@ def random_orders(chance: random.Random, play: Play) -> Action:
             round_lots = max(1, steps // chance.choice([1, 10, 500])) // lot * lot or lot
             lots = round_lots * chance.choice((1, 2, 7, 40, 1_000))
             shares = chance.choice((lots, lots, lots, lots + 1, 30, 99, 130, 10**30, chance.randrange(1, 2_000)))
-            orders.append(Order(asset, side, 0.5, "", None, shares))
+            if chance.random() < 0.3:  # sized when it was decided
+                weight = chance.choice((-0.1, 0.0, 0.05, 0.1, 0.25, 1.0))
+                orders.append(Order(asset, side, 0.5, "", weight, chance.choice((0, lots, lots, lots + 1, 30))))
+            else:
+                orders.append(Order(asset, side, 0.5, "", None, shares))
     return tuple(orders)
 
 
@@ -214,8 +218,9 @@ def compare(seed: int, a_shares: bool) -> Counter[tuple[str, str, str | None]]:
     series, steps, config = play.series, play.steps, play.config
     tape, holdings = MarketTape.from_snapshot(play.market, config), random_holdings(chance, play)
     account = Account(config.initial_cash * 100, {asset: Position(shares) for asset, shares in holdings.items()})
-    dates = play.market.days.astype(int).tolist()
-    broker = slow.Broker(series, dates, Decimal(config.initial_cash), config.max_positions, number(config.max_weight))
+    broker = slow.Broker(
+        series, play.market.days_a_year, Decimal(config.initial_cash), config.max_positions, number(config.max_weight)
+    )
     broker.held = {asset: Decimal(shares) / steps[asset] for asset, shares in holdings.items()}
     seen: Counter[tuple[str, str, str | None]] = Counter()
     for row in range(1, N_DAYS):

@@ -29,7 +29,7 @@ LEAST_DECIDED_PERCENT = 95
 
 PLACEBO_SOURCE = "placebo of snapshot "  #: How the source of a placebo market begins
 
-WEAK = frozenset({"limited", "few answers", "few guesses"})
+WEAK = frozenset({"limited", "control incomplete", "few answers", "few guesses"})
 """Labels of an attached card whose bounds rest on too little to call a mask certified."""
 
 

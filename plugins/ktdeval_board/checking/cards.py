@@ -171,7 +171,9 @@ def _certificate(inputs: CardInputs) -> Iterator[str]:
             "`ktdeval certify`, then `ktdeval score RUN --certificate FILE`"
         )
     elif "mask not certified" in card.labels:
-        yield "rests on too few probes, answers or guesses to call the mask certified"
+        yield "rests on too few probes, controls, answers or guesses to call the mask certified"
+    elif problem := division.attacker_problem(card.certificate.value):
+        yield f"{problem}; let one of them attack, or name another in board.yaml"
     elif not inputs.is_certified:
         yield (
             "is claimed, and this board has not verified it; give the maintainers the certificate and the runs of its attacks, for "

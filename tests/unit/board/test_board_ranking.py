@@ -232,6 +232,7 @@ def test_less_is_better_where_the_metric_says_so() -> None:
 
 
 UNCERTIFIED = "the division asks for a certificate of the mask that the board has verified"
+CERTIFIED = {"attackers": [{"kind": "model", "model": "acme/constant", "counts_for": []}], "bound": {"joint": {}}}
 REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
 
 
@@ -246,6 +247,11 @@ REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
         ({"snapshot": REAL}, {}, "the market is real, and this board is of synthetic markets"),
         ({"labels": ["mask not certified"]}, {"certificate": "required"}, UNCERTIFIED),
         ({"labels": ["certificate claimed"]}, {"certificate": "required"}, UNCERTIFIED),
+        (
+            {"certificate": {"value": CERTIFIED}},
+            {"certificate": "required", "attackers": ("openai/o3",)},
+            "no attacker that division main names (openai/o3) passed its control and bounds joint",
+        ),
     ],
 )  # fmt: skip
 def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> None:

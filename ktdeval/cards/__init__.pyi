@@ -36,6 +36,7 @@ from ktdeval.cards.cutoff import (
 )
 from ktdeval.cards.derive import (
     LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT,
+    NEVER_TRADED as NEVER_TRADED,
     episode_cost as episode_cost,
     usage_cost as usage_cost,
 )

@@ -29,6 +29,9 @@ LEAST_DECIDED_PERCENT = 95
 
 PLACEBO_SOURCE = "placebo of snapshot "  #: How the source of a placebo market begins
 
+NEVER_TRADED = "the model never traded: none of its orders was filled in any episode"
+"""Reason against a rank of a card whose account never held anything: its 0 % is no decision that can be compared."""
+
 WEAK = frozenset({"limited", "control incomplete", "few answers", "few guesses"})
 """Labels of an attached card whose bounds rest on too little to call a mask certified."""
 
@@ -120,6 +123,7 @@ def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
         "limited": card.limit is not None,
         "incomplete": coverage.episodes_finished < coverage.episodes_planned,
         "low coverage": _has_low_coverage(coverage),
+        "never traded": never_traded(card),
         **cutoff_labels(card),
         "mask not certified": is_uncertified,
         "certificate claimed": isinstance(card, TradingFacts) and card.certificate.value is not None and not is_uncertified,
@@ -130,6 +134,13 @@ def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
 
 def _has_low_coverage(coverage: Coverage) -> bool:
     return 100 * coverage.steps_decided < LEAST_DECIDED_PERCENT * coverage.steps_planned
+
+
+def never_traded(card: Evaluation) -> bool:
+    """Whether a trading card has finished episodes, and in none of them an order was filled, even in part."""
+    if not isinstance(card, TradingFacts) or not card.episodes:
+        return False
+    return not any(episode.orders.filled or episode.orders.partially_filled for episode in card.episodes)
 
 
 def _is_placebo(card: Evaluation) -> bool:
@@ -150,6 +161,8 @@ def _rankable(card: Evaluation, coverage: Coverage, step: str) -> parts.Rankable
     if _has_low_coverage(coverage):
         share = f"{decided_percent(coverage)} % of {coverage.steps_planned:,} {step}s"
         reasons.append(f"the model decided {share}; {LEAST_DECIDED_PERCENT} % are needed")
+    if never_traded(card):
+        reasons.append(NEVER_TRADED)
     return parts.Rankable(value=not reasons, reasons=reasons)
 
 

@@ -7,7 +7,7 @@ trades.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -26,8 +26,10 @@ from ktdeval.keyless import (
     Sizing,
     buyable,
     is_affordable,
+    is_offered,
     rebalance,
     sell_short,
+    table_columns,
 )
 from ktdeval.seeds import derive_seed
 from ktdeval_models.chaos import ChaosModel
@@ -47,6 +49,12 @@ def _figure(row: Row, name: str) -> float | None:
     return row.get(_NEAREST.get(name, ""))
 
 
+def _is_shown(columns: Collection[str], name: str) -> bool:
+    """Whether a table with these columns gives the figure that `_figure` reads."""
+    illiquidity = name == "ILLIQ" and {"close", "volume"} <= set(columns)
+    return name in columns or illiquidity or _NEAREST.get(name) in columns
+
+
 class Hold(KeylessModel):
     """Looks at the market and at the account, and never trades."""
 
@@ -61,6 +69,12 @@ class Hold(KeylessModel):
 
 class BuyAndHold(Hold):
     """Buys what the prompt shows, in equal parts, and sells nothing."""
+
+    needs = "a table of candidates in the prompt"
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether the prompt shows candidates."""
+        return bool(table_columns(conversations, "candidates"))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Buy what is not held, within the task's limits; nothing if the prompt shows no market. In a portfolio that the task
@@ -84,8 +98,14 @@ class RandomModel(KeylessModel):
     per phase of a step; the seed differs between calls, and so would the orders: only the submission counts.
     """
 
+    needs = "names to draw from: candidates or a universe in the prompt, or the tool screen_candidates"
+
     def __init__(self, params: RandomParams) -> None:
         self.params = params
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether names are shown, or can be looked up."""
+        return _names_are_shown(conversations) or is_offered(conversations, "screen_candidates")
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return the market, and a ranking by a factor drawn at random."""
@@ -123,6 +143,11 @@ class RandomModel(KeylessModel):
         return intents
 
 
+def _names_are_shown(conversations: Sequence[Conversation]) -> bool:
+    universes = [asked.state.get("universe") for asked in conversations if asked.is_submission]
+    return bool(table_columns(conversations, "candidates")) or any(universes)
+
+
 def _confidence(chance: np.random.Generator) -> float:
     return round(float(chance.uniform(0.4, 0.6)), 3)
 
@@ -139,6 +164,16 @@ class RankModel(KeylessModel):
         self.weights: Mapping[str, float] = {figure: -1.0 if lowest_first else 1.0}
         self.params = params
         self.band = (0.0, params.trim_above)  # multiples of the target weight beyond which a holding is corrected
+
+    @property
+    def needs(self) -> str:  # type: ignore[override]  # follows from the figures
+        """Figures to rank by."""
+        return f"candidates in the prompt with {', '.join(self.weights)}, or the tool screen_candidates"
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether the figures that it ranks by are shown, or can be looked up."""
+        columns = table_columns(conversations, "candidates")
+        return is_offered(conversations, "screen_candidates") or all(_is_shown(columns, figure) for figure in self.weights)
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return calls for the market, the ranking, and the same figures of the holdings: a ranking leaves out those at a limit."""

@@ -41,6 +41,7 @@ from ktdeval.cards.derive import (
     usage_cost as usage_cost,
 )
 from ktdeval.cards.figures import (
+    NEVER_SHOWN as NEVER_SHOWN,
     SCHEME_HEADS as SCHEME_HEADS,
     is_fraction as is_fraction,
     nearest_to_median as nearest_to_median,

@@ -18,9 +18,9 @@ _SCORE_OF = {"stock": "ticker_top1", "industry": "sector"}  # the score that say
 
 
 def open_control(questions: Questions, plugins: Plugins, choice: ProbeChoice) -> Questions:
-    """Return the unmasked questions about the same stocks and days; of a task without a mask, its own.
+    """Return the unmasked questions of the same windows, as many in each; of a task without a mask, its own.
 
-    Raises ConfigError: the control that the scoring task names is masked, or asks about other stocks or days.
+    Raises ConfigError: the control that the scoring task names is masked, or asks another number of probes in a window.
     """
     task = questions.task
     if task.mask == BRIGHT:
@@ -32,11 +32,11 @@ def open_control(questions: Questions, plugins: Plugins, choice: ProbeChoice) ->
             f"task {task.name}: its control {name} is no scoring task without a mask; name one, such as {_DEFAULT_CONTROL}"
         )
     control = open_questions(control_task, plugins, questions.snapshot, choice)
-    asked, shown = ([(question.fact("code"), question.fact("day")) for question in one.all] for one in (questions, control))
+    asked, shown = ([(spec.span, len(one.of(spec))) for spec in one.specs] for one in (questions, control))
     if asked != shown:
         raise ConfigError(
-            f"task {task.name}: its control {name} asks about other stocks or days; give both the same windows, probes_per_window "
-            "and max_probes_per_stock"
+            f"task {task.name}: its control {name} asks other numbers of probes, or of other windows; give both the same windows and "
+            "probes_per_window"
         )
     return control
 

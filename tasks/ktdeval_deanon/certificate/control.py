@@ -35,8 +35,8 @@ def open_control(questions: Questions, plugins: Plugins, choice: ProbeChoice) ->
     asked, shown = ([(spec.span, len(one.of(spec))) for spec in one.specs] for one in (questions, control))
     if asked != shown:
         raise ConfigError(
-            f"task {task.name}: its control {name} asks other numbers of probes, or of other windows; give both the same windows and "
-            "probes_per_window"
+            f"task {task.name}: its control {name} asks other numbers of probes, or of other windows; give both the "
+            "same windows and probes_per_window"
         )
     return control
 

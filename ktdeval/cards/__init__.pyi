@@ -36,10 +36,12 @@ from ktdeval.cards.cutoff import (
 )
 from ktdeval.cards.derive import (
     LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT,
+    NEVER_TRADED as NEVER_TRADED,
     episode_cost as episode_cost,
     usage_cost as usage_cost,
 )
 from ktdeval.cards.figures import (
+    NEVER_SHOWN as NEVER_SHOWN,
     SCHEME_HEADS as SCHEME_HEADS,
     is_fraction as is_fraction,
     nearest_to_median as nearest_to_median,

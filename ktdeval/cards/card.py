@@ -171,7 +171,7 @@ class TradingCard(TradingFacts, frozen=True):
     """One evaluation on a trading task. Money is integer minor units of the currency; fractions are not percentages."""
 
     #: what a reader must see before any figure
-    labels: list[Literal[Label, "mask not certified", "certificate claimed"]]
+    labels: list[Literal[Label, "never traded", "mask not certified", "certificate claimed"]]
     coverage: parts.Coverage
     rankable: parts.Rankable
     decisions: parts.Decisions

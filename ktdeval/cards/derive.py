@@ -5,6 +5,7 @@ Building a card computes these parts, and checking one does so again: a reader c
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from ktdeval.cards.cutoff import cutoff_labels
 from ktdeval.cards.parts import Coverage, EpisodeMetric, Finished, Interval, Line, PriceEntry, TokenCost, TradingCost
 from ktdeval.cards.table import count
 from ktdeval.harness.messages import USAGE_FIELDS, Usage
+from ktdeval.stats.metric import never_in
 from ktdeval.typed import Value
 
 P = TypeVar("P", bound=Value)
@@ -29,7 +31,10 @@ LEAST_DECIDED_PERCENT = 95
 
 PLACEBO_SOURCE = "placebo of snapshot "  #: How the source of a placebo market begins
 
-WEAK = frozenset({"limited", "few answers", "few guesses"})
+NEVER_TRADED = "the model never traded: none of its orders was filled in any episode"
+"""Reason against a rank of a card whose account never held anything: its 0 % is no decision that can be compared."""
+
+WEAK = frozenset({"limited", "control incomplete", "few answers", "few guesses"})
 """Labels of an attached card whose bounds rest on too little to call a mask certified."""
 
 
@@ -66,18 +71,34 @@ def derive_common(card: TradingFacts | ScoringFacts) -> dict[str, Any]:
 def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
     """Return the median of a metric over episodes, with an interval. The interval is the interquartile range from two episodes on
     (linear between order statistics), and a single episode's own. Episodes where the metric is undefined are left out and counted
-    by reason; where it is undefined in all, the value is null.
+    by reason; where it is undefined in all, the value is null. Never is not undefined: an episode that never reaches the figure
+    counts as later than any number, and a median among those is null, with how many there are as its reason.
     """
     all_entries = list(entries)
-    defined = [(entry.value, entry.interval) for entry in all_entries if entry.value is not None]
-    reasons = Counter(str(entry.reason) for entry in all_entries if entry.value is None)
+    defined = [(entry.ordered, entry.interval) for entry in all_entries if entry.ordered is not None]
+    reasons = Counter(str(entry.reason) for entry in all_entries if entry.ordered is None)
     if not defined:
         return Line(value=None, n=0, undefined=dict(reasons), reason="; ".join(sorted(reasons)) or "no finished episode")
-    values, interval = [value for value, _ in defined], defined[0][1]
+    values = sorted(value for value, _ in defined)
+    times = sum(map(math.isinf, values))
+    never = never_in(times, len(values))
+    rest: dict[str, Any] = {"n": len(values), "never": times or UNSET, "undefined": dict(reasons)}
+    middle, interval = statistics.median(values), defined[0][1]
     if len(values) > 1:
-        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-        interval = Interval(kind="interquartile", low=low + 0.0, high=high + 0.0)
-    return Line(value=statistics.median(values) + 0.0, n=len(values), undefined=dict(reasons), interval=interval)
+        ends = [_quartile(values, quarter) for quarter in (1, 3)]
+        if all(map(math.isfinite, ends)):
+            interval = Interval(kind="interquartile", low=ends[0] + 0.0, high=ends[1] + 0.0)
+        else:
+            interval = Interval(kind="interquartile", low=None, high=None, reason=never)
+    if math.isinf(middle):
+        return Line(value=None, reason=never, **rest)
+    return Line(value=middle + 0.0, interval=interval, **rest)
+
+
+def _quartile(ordered: Sequence[float], quarter: int) -> float:
+    """Return a quartile, linear between order statistics: to the last bit as `statistics.quantiles` of finite values has it."""
+    index, rest = divmod(quarter * (len(ordered) - 1), 4)
+    return ordered[index] if rest == 0 else (ordered[index] * (4 - rest) + ordered[index + 1] * rest) / 4
 
 
 def add_up(kind: type[P], counts: Iterable[P], **others: Any) -> P:
@@ -120,6 +141,7 @@ def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
         "limited": card.limit is not None,
         "incomplete": coverage.episodes_finished < coverage.episodes_planned,
         "low coverage": _has_low_coverage(coverage),
+        "never traded": never_traded(card),
         **cutoff_labels(card),
         "mask not certified": is_uncertified,
         "certificate claimed": isinstance(card, TradingFacts) and card.certificate.value is not None and not is_uncertified,
@@ -130,6 +152,13 @@ def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
 
 def _has_low_coverage(coverage: Coverage) -> bool:
     return 100 * coverage.steps_decided < LEAST_DECIDED_PERCENT * coverage.steps_planned
+
+
+def never_traded(card: Evaluation) -> bool:
+    """Whether a trading card has finished episodes, and in none of them an order was filled, even in part."""
+    if not isinstance(card, TradingFacts) or not card.episodes:
+        return False
+    return not any(episode.orders.filled or episode.orders.partially_filled for episode in card.episodes)
 
 
 def _is_placebo(card: Evaluation) -> bool:
@@ -150,6 +179,8 @@ def _rankable(card: Evaluation, coverage: Coverage, step: str) -> parts.Rankable
     if _has_low_coverage(coverage):
         share = f"{decided_percent(coverage)} % of {coverage.steps_planned:,} {step}s"
         reasons.append(f"the model decided {share}; {LEAST_DECIDED_PERCENT} % are needed")
+    if never_traded(card):
+        reasons.append(NEVER_TRADED)
     return parts.Rankable(value=not reasons, reasons=reasons)
 
 

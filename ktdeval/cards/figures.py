@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from ktdeval.cards.card import ScoringCard, TradingCard, TradingEpisode
-from ktdeval.cards.parts import MetricLine
+from ktdeval.cards.card import ScoreLine, ScoringCard, TradingCard, TradingEpisode
+from ktdeval.cards.parts import MetricLine, ordered_value
 from ktdeval.cards.table import UNDEFINED, Grid, clean, share_of
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 from ktdeval.stats.series import TRADING_DAYS
@@ -24,6 +25,7 @@ _SCHEME_FIGURES = {
     "parameters": "ratio",
     "degrees_of_freedom": "ratio",
 }
+NEVER_SHOWN = "never"
 _UNITS = {"ratio": "", "index": "", "probability": "", "score": "", "count": ""}
 _DECIMALS = {"ratio": 3, "per year": 2}
 
@@ -152,11 +154,16 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
     for name in names:
         lines = [card_figures.get(name) for card_figures in figures]
         unit = next(line.unit for line in lines if line is not None)
-        cells = [UNDEFINED if line is None else number(name, line.unit, line.value) for line in lines]
+        cells = [UNDEFINED if line is None else _cell(name, line) for line in lines]
         rows.append((clean(name), _unit_word(unit), *cells))
     same = " ".join(names[0] for names in (tasks, models) if names not in differing)
     what = "medians over episodes" if isinstance(cards[0], TradingCard) else "scores"
     return Grid(f"{same}: {what}".removeprefix(": "), ("metric", "unit", *heads), tuple(rows), left=2)
+
+
+def _cell(name: str, line: MetricLine | ScoreLine) -> str:
+    is_never = isinstance(line, MetricLine) and ordered_value(line.value, line.reason) == math.inf
+    return NEVER_SHOWN if is_never else number(name, line.unit, line.value)
 
 
 def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]:
@@ -166,7 +173,7 @@ def _metric_row(name: str, metric: MetricLine, several: bool) -> tuple[str, ...]
         spread = f"{number(name, unit, interval.low)} … {number(name, unit, interval.high)}"
     total = metric.n + sum(metric.undefined.values())
     better = "" if metric.better == "neither" else metric.better
-    return (clean(name), number(name, unit, metric.value), _unit_word(unit), better, spread, share_of(metric.n, total))
+    return (clean(name), _cell(name, metric), _unit_word(unit), better, spread, share_of(metric.n, total))
 
 
 def _unit_word(unit: str) -> str:

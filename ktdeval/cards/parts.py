@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval.masking.lens import MaskKind as MaskKind
+from ktdeval.stats.metric import is_never
 from ktdeval.stats.series import TRADING_DAYS
 from ktdeval.typed import Value
 
@@ -64,14 +66,25 @@ class Interval(Figure, Value, frozen=True, kw_only=True):
     reason: Name | UnsetType = UNSET  #: why there are no ends
 
 
+def ordered_value(value: float | None, reason: str | UnsetType) -> float | None:
+    """Return a value for orders and medians: infinite where its reason says never, None where it is undefined."""
+    return math.inf if value is None and reason is not UNSET and is_never(reason) else value
+
+
 class Line(Figure, Value, frozen=True, kw_only=True):
     """A figure over all finished episodes."""
 
     value: Number | None  #: median over the episodes where the figure is defined
     n: Count  #: episodes that the median rests on
     interval: Interval | UnsetType = UNSET  #: where it may lie
+    never: Count | UnsetType = UNSET  #: of these, where the figure is never reached, which counts as later than any number
     undefined: Counts  #: finished episodes where the figure is undefined, by reason
     reason: Name | UnsetType = UNSET
+
+    @property
+    def ordered(self) -> float | None:
+        """Value for orders and medians: infinite where it is never reached, None where it is undefined."""
+        return ordered_value(self.value, self.reason)
 
 
 class Definition(Value, frozen=True):
@@ -91,6 +104,7 @@ class MetricLine(Figure, Definition, frozen=True, kw_only=True):
     value: Number | None
     n: Count
     interval: Interval | UnsetType = UNSET
+    never: Count | UnsetType = UNSET
     undefined: Counts
     reason: Name | UnsetType = UNSET
 
@@ -103,6 +117,11 @@ class EpisodeMetric(Figure, Value, frozen=True, kw_only=True):
     interval: Interval | UnsetType = UNSET
     detail: Any = UNSET  #: the metric's table, such as calibration bins
     reason: Name | UnsetType = UNSET
+
+    @property
+    def ordered(self) -> float | None:
+        """Value for orders and medians: infinite where it is never reached, None where it is undefined."""
+        return ordered_value(self.value, self.reason)
 
 
 class TaskPart(Value, frozen=True, kw_only=True, omit_defaults=True):

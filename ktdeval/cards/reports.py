@@ -14,6 +14,7 @@ from ktdeval.cards.derive import aggregate
 from ktdeval.cards.figures import chosen_columns, is_fraction, memory_claim, number, panel, return_claim, selection_tables
 from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, dollars, share_of, tally, word_grid
+from ktdeval.stats.metric import never_in
 
 _LONGEST_POLICY = 22  # characters; tables fit 80 columns
 _LONGEST_UNIT = 6
@@ -251,6 +252,10 @@ def figure_notes(card: TradingCard) -> Iterator[str]:
     for window, reason in (card.left_out or {}).items():
         yield f"window {window} stands in rows of its own and in no figure over episodes: it {reason}"
     for name, metric in card.metrics.items():
+        if metric.never and len(card.pooled) > 1:
+            yield f"{name}: {never_in(metric.never, metric.n)}, which count as later than any number"
+        elif metric.never:
+            yield f"{name}: {card.pooled[0].metrics[name].reason}"
         for reason, times in metric.undefined.items():
             where = f" in {times} of {len(card.pooled)} episodes" if len(card.pooled) > 1 else ""
             yield f"{name} is not defined{where}: {reason}"

@@ -229,8 +229,10 @@ class Model(Protocol):
     """Turns messages and tools into a reply; raises `ModelError` when the call itself failed. One that calls nobody says so by
     `is_free = True`; one that asks a network is a `RemoteModel`; of any other the cost is not known. One that depends on a file
     has `recorded_args`: further parameters that pin it, recorded with each run. One that was trained has
-    `window_problem(window)`: why it can't be evaluated on a window, in words, or None. One that can't answer what every task asks
-    has `request_problem(request)`: why, or None, so that `plan` says it, too. One that ranks a market is a `Predictor`, too.
+    `window_problem(window)`: why it can't be evaluated on a window, in words, or None. One that can't act on what every task asks
+    and shows has `request_problem(request)`, or `step_problem(requests)` of all requests of a first step: what it needs, or None,
+    so that run and `plan` refuse a task before its first step; with `needs_lessons` those of a warm-up are among them. One that
+    ranks a market is a `Predictor`, too.
     One that draws by chance, and asks no network, says so by `draws_chance = True`: it draws from `request.chance_seed`, so that it
     does the same under every mask and key. Any other has the call's own seed, which differs between masks and keys.
     """

@@ -1,7 +1,13 @@
 """Public names for models of rules: a request read, a portfolio rebalanced, a reply written."""
 
 from ktdeval.keyless.conversation import SUBMIT as SUBMIT, Call as Call, Conversation as Conversation
-from ktdeval.keyless.model import KeylessModel as KeylessModel, buyable as buyable
+from ktdeval.keyless.model import (
+    NO_ACCOUNT as NO_ACCOUNT,
+    KeylessModel as KeylessModel,
+    buyable as buyable,
+    is_offered as is_offered,
+    table_columns as table_columns,
+)
 from ktdeval.keyless.ordering import Row as Row, places_of as places_of, standing as standing
 from ktdeval.keyless.params import TopParams as TopParams
 from ktdeval.keyless.portfolio import (

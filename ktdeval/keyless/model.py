@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ktdeval.harness.messages import ModelRequest, Reply
 from ktdeval.jsonio import JsonValue
 from ktdeval.keyless.conversation import Call, Conversation
 from ktdeval.keyless.ordering import Row
 from ktdeval.keyless.portfolio import Intent
+
+NO_ACCOUNT = "trades, and needs a task that shows an account and takes orders"
+"""What a model of rules says of a task that asks for something else."""
 
 
 class KeylessModel:
@@ -34,6 +37,23 @@ class KeylessModel:
             return conversation.submit(orders, conversation.reason(self.explained(conversation, intents)))
         calls = [call for call in self._next_calls(conversation) if call[0] in conversation.offered]
         return conversation.call(calls) if calls else Reply(self.closing)
+
+    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+        """Return what the model needs and a step does not give, to complete its name; None where it can act.
+
+        `requests`: all of a first step, without any reply of this model.
+        """
+        conversations = [Conversation(request) for request in requests]
+        if not any(asked.is_submission and asked.is_readable for asked in conversations):
+            return NO_ACCOUNT
+        return None if self.can_act(conversations) else f"needs {self.needs}"
+
+    needs = "an account to trade"
+    """What a task must show or offer, in words."""
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:  # noqa: ARG002 - an account is enough
+        """Whether the conversations of a first step show or offer what the model decides by."""
+        return True
 
     def _next_calls(self, conversation: Conversation) -> Sequence[Call]:
         if not conversation.is_readable:
@@ -65,6 +85,17 @@ class KeylessModel:
         """Return the overall reason of orders by rule."""
         buys = sum(intent.side == "BUY" for intent in intents)
         return f"{buys} buys and {len(intents) - buys} sells by rule." if intents else "Nothing to change by rule."
+
+
+def table_columns(conversations: Sequence[Conversation], table: str) -> frozenset[str]:
+    """Return the columns of a table, in all prompts for a submission that show it; empty where none does."""
+    tables = [asked.state.get(table) for asked in conversations if asked.is_submission]
+    return frozenset(column for shown in tables if isinstance(shown, Mapping) for column in shown.get("columns", ()))
+
+
+def is_offered(conversations: Sequence[Conversation], tool: str) -> bool:
+    """Whether a research tool is on offer in some conversation."""
+    return any(tool in asked.offered for asked in conversations)
 
 
 def buyable(rows: Sequence[Row]) -> list[Row]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.keyless.conversation import Call, Conversation
-from ktdeval.keyless.model import KeylessModel, buyable
+from ktdeval.keyless.model import KeylessModel, buyable, is_offered, table_columns
 from ktdeval.keyless.ordering import Row
 from ktdeval.keyless.params import TopParams
 from ktdeval.keyless.portfolio import Intent, Ranking, Sizing, rebalance
@@ -22,6 +22,12 @@ class TopModel(KeylessModel):
 
     def __init__(self, params: TopParams) -> None:
         self.top = params
+
+    needs = "a table of candidates, or the tool compare_candidates"
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether names that it predicts can be shown."""
+        return bool(table_columns(conversations, "candidates")) or is_offered(conversations, "compare_candidates")
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return the market, and the status and close of the names predicted best; they are known by their predictions alone."""

@@ -35,6 +35,7 @@ from ktdeval.runner.measure import (
     observed_rates,
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
+from ktdeval.runner.preflight import check_model
 from ktdeval.runner.run import mask_key_of, recorded_run, run_manifest, run_path, with_model_settings
 from ktdeval.runner.score import certificate_problem
 from ktdeval.runner.store import ANOTHER_RUN, check_vacant
@@ -141,6 +142,7 @@ class _Estimator:
             latencies_s += [record.latency_s] if record.outcome == ANSWERED else []
         self.limits = None if remote is None else CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
         self.factory = EpisodeFactory(tasks, plugins, snapshot)
+        check_model(config.model, self.model, self.plan.specs, lambda: self.factory, plugins)
         self.parts = [self._part(task) for task in tasks.values()]
 
     def _part(self, task: Task) -> _TaskPart:
@@ -156,7 +158,7 @@ class _Estimator:
             planned += total
             steps_left.append(max(total - len(done), 0))
             fresh.append(not done)
-        sizes = measure_scenarios(specs[0], task, self.factory, self.model)
+        sizes = measure_scenarios(specs[0], task, self.factory)
         where = f"task {task.name}: its warm-up can't be measured"
         before = call_foreign(measure_warm_up, where, specs[0], self.factory, sizes["low"])
         warm_up = assumed_rates(dict.fromkeys(SCENARIOS, before), self.limits)

@@ -57,6 +57,10 @@ class EpisodeFactory:
             raise DataError("a task of this run asks about a market, and the run has none")
         return self._snapshot
 
+    def task(self, name: str) -> Task | ScoringTask:
+        """Return one of the tasks."""
+        return self._trading[name][0] if name in self._trading else self._scoring[name][0]
+
     def trading_parts(self, spec: EpisodeSpec, model: Model) -> EpisodeParts:
         """Parts of a trading episode."""
         task, tools, tape = self._trading[spec.task]

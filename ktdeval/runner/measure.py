@@ -15,7 +15,6 @@ from typing import Any
 from ktdeval.contracts.scoring import is_scoring
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.contracts.task import Task
-from ktdeval.errors import ProviderError
 from ktdeval.harness.agent import Decision, StepCounts
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.reading import shown_state, table_rows
@@ -66,9 +65,8 @@ class MeasuringModel:
     Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
     """
 
-    def __init__(self, behaviour: Behaviour, research_calls: int, attempts: int = 1, model: object = None) -> None:
+    def __init__(self, behaviour: Behaviour, research_calls: int, attempts: int = 1) -> None:
         self._behaviour = behaviour
-        self._problem_of = getattr(model, "request_problem", None)  # of the model that it stands for
         self._attempts = 1 if behaviour.valid else attempts
         self._submissions = 0
         self._left = research_calls
@@ -76,9 +74,7 @@ class MeasuringModel:
         self.requests = self.prose_bytes = self.data_bytes = 0
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Count one request and answer it. Raises ProviderError: the model that it stands for can't."""
-        if self._problem_of is not None and (problem := self._problem_of(request)):
-            raise ProviderError(str(problem))
+        """Count one request and answer it."""
         self.requests += 1
         for message in request.messages:
             texts = [message.content, *(text for call in message.tool_calls for text in (call.name, call.arguments))]
@@ -153,12 +149,12 @@ def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
     return "null" in schema["type"] if isinstance(schema.get("type"), list) else False
 
 
-def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour, model: object = None) -> StepSize:
+def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour) -> StepSize:
     """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first, in
-    both cases without a warm-up. Raises ProviderError: `model` can't answer what the first one asks.
+    both cases without a warm-up.
     """
     research_calls, attempts = _research_calls(task, behaviour), 1 + task.harness.schema_retries
-    first = MeasuringModel(behaviour, research_calls, attempts, model)
+    first = MeasuringModel(behaviour, research_calls, attempts)
     whole = replace(spec, limit=None)
     episode = factory.open(whole, first)
     if isinstance(episode, TradingEpisode):
@@ -277,11 +273,11 @@ class CallLimits:
         return min(scenario.call_s, self.timeout_s)
 
 
-def measure_scenarios(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, model: object = None) -> dict[str, StepSize]:
-    """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at it, or `model` can't answer."""
+def measure_scenarios(spec: EpisodeSpec, task: Task, factory: EpisodeFactory) -> dict[str, StepSize]:
+    """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at it."""
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
     behaviours = {name: scenario.behaviour for name, scenario in ASSUMED.items()}
-    return {name: call_foreign(measure_step, where, spec, task, factory, one, model) for name, one in behaviours.items()}
+    return {name: call_foreign(measure_step, where, spec, task, factory, one) for name, one in behaviours.items()}
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:

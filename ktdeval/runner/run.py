@@ -27,6 +27,7 @@ from ktdeval.runner.access import ModelAccess, RemoteAccess, connect, run_price
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
+from ktdeval.runner.preflight import check_model
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
 from ktdeval.runner.store import MANIFEST, FolderClaim, RunFolder, RunManifest
 
@@ -79,7 +80,9 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
     snapshot = open_market(plugins, config, tasks.values())
-    claim = FolderClaim(run_path(config, make_plan(config, plugins, tasks, snapshot, None)).absolute())  # plugins may chdir
+    draft = make_plan(config, plugins, tasks, snapshot, None)
+    check_model(config.model, model, draft.specs, lambda: EpisodeFactory(tasks, plugins, snapshot), plugins)
+    claim = FolderClaim(run_path(config, draft).absolute())  # plugins may chdir
     access = None
     try:
         recorded = recorded_run(claim.path)

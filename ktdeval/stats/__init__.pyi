@@ -49,11 +49,14 @@ from ktdeval.stats.intervals import (
 )
 from ktdeval.stats.luck import deflated_sharpe_ratio as deflated_sharpe_ratio
 from ktdeval.stats.metric import (
+    NEVER as NEVER,
     FunctionMetric as FunctionMetric,
     Metric as Metric,
     MetricValue as MetricValue,
     Range as Range,
     RuleSet as RuleSet,
+    is_never as is_never,
+    never_in as never_in,
 )
 from ktdeval.stats.paired import (
     EXACT_UP_TO as EXACT_UP_TO,

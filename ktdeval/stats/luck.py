@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ktdeval.stats.metric import MetricValue, built_in
+from ktdeval.stats.metric import NEVER, MetricValue, built_in
 from ktdeval.stats.series import (
     NO_VARIANCE,
     Series,
@@ -118,11 +118,11 @@ def psr(ledger: Ledger) -> MetricValue | str:
 
 @built_in
 def min_track_record(ledger: Ledger) -> float | str:
-    """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence."""
+    """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence; never if it is not positive."""
     if problem := _ledger_problem(ledger):
         return problem
     days = minimum_track_record(shape_of(ledger.returns))
-    return "the Sharpe ratio is not positive" if days is None else days / ledger.days_a_year
+    return f"{NEVER}the Sharpe ratio is not positive" if days is None else days / ledger.days_a_year
 
 
 def _ledger_problem(ledger: Ledger) -> str | None:

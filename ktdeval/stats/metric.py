@@ -23,11 +23,25 @@ Range = tuple[float | None, float | None]  #: Smallest and largest value that a 
 Better = Literal["higher", "lower", "neither"]  #: Direction in which a metric is better; `neither` for descriptions
 
 
+NEVER = "never: "
+"""Begin of the reason of a figure that is never reached: not missing, but later than any number, in orders and in medians."""
+
+
+def never_in(times: int, of: int) -> str:
+    """Return the reason why a median is never reached."""
+    return f"never in {times:,} of {of:,} episodes"
+
+
+def is_never(reason: str | None) -> bool:
+    """Whether a figure is undefined because it is never reached: of one episode, or in the median of several."""
+    return reason is not None and reason.startswith((NEVER, "never in "))
+
+
 @dataclass(frozen=True, slots=True)
 class MetricValue:
     """A number, or the reason why there is none."""
 
-    value: float | None  #: finite, or None when the metric is not defined on this ledger
+    value: float | None  #: finite, or None when the metric is not defined on this ledger, or is `NEVER` reached
     n: int  #: how many observations (days, steps, orders) it rests on
     reason: str | None = None  #: why it is None; None when there is a value
     detail: JsonValue = None  #: a JSON value with the metric's table, such as calibration bins

@@ -77,6 +77,7 @@ class NewBoard:
     seeds: tuple[int, ...] = (0,)  #: seeds of every division; they follow each other, as those of a run do
     market: MarketKind | None = None  #: None takes what the snapshot is
     certificate: Literal["required", "optional"] = "optional"
+    attackers: tuple[str, ...] = ()  #: models whose attack counts in a required certificate
     baselines: tuple[str, ...] = ()  #: models; `DEFAULT_BASELINES` by default. For trading tasks only
     contact: str = ""
     url: str = ""
@@ -138,6 +139,10 @@ def _check_texts(new: NewBoard) -> None:
     for name in ("title", "summary", "contact", "url"):
         if not str(getattr(new, name)).isprintable():
             raise ConfigError(f"--{name}: expected one line of printable text")
+    if new.certificate == "required" and not new.attackers:
+        raise UsageError("--certificate required: say which attackers count, with --attacker MODEL, such as openai/gpt-4.1")
+    if new.attackers and new.certificate != "required":
+        raise UsageError("--attacker: names the attackers of required certificates; add --certificate required")
     if not new.seeds or list(new.seeds) != list(range(new.seeds[0], new.seeds[0] + len(new.seeds))) or new.seeds[0] < 0:
         seeds = ", ".join(map(str, new.seeds)) or "none"
         raise UsageError(f"--seeds: expected seeds that follow each other, as those of a run do, such as 0,1,2; were {seeds}")
@@ -163,6 +168,7 @@ def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins
         seeds=new.seeds,
         rank_by=scores[0],
         certificate="optional" if scoring else new.certificate,
+        attackers=() if scoring else new.attackers,
         summary=plugins.spec("tasks", task.name).summary,
     )
 

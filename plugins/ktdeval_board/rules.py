@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -60,11 +60,31 @@ class Division(Value, frozen=True, kw_only=True):
     rules: Literal["strict", "paper"] = "strict"  #: Rule set of the metrics; for trading tasks
     rank_by: str = "total_return"  #: Metric, or score of a scoring task, that the rank goes by
     certificate: Literal["required", "optional"] = "optional"  #: Whether a card needs a certificate of its mask
+    attackers: tuple[str, ...] = ()  #: Models whose attack counts in a required certificate, by their full names
     summary: str = ""  #: One line for readers
 
     def window_names(self) -> list[str]:
         """Return the names of the windows, in order."""
         return [window.name for window in self.windows]
+
+    def attacker_problem(self, certificate: Mapping[str, Any]) -> str | None:
+        """Return why a card's certificate does not count here: none of the named attackers bounds one of its scores.
+
+        An attacker bounds a score only where it passed its positive control, that is where it read unmasked probes.
+        """
+        attackers = certificate.get("attackers")
+        counted: set[str] = set()
+        for attacker in attackers if isinstance(attackers, list) else ():  # a card's claim, of any form
+            if isinstance(attacker, dict) and attacker.get("kind") == "model" and attacker.get("model") in self.attackers:
+                counted.update(map(str, attacker.get("counts_for") or ()))
+        bound = certificate.get("bound")
+        bounded = set(bound) if isinstance(bound, dict) else set()
+        if unbounded := sorted(bounded - counted) or ([] if counted else ["anything"]):
+            return (
+                f"no attacker that division {self.id} names ({', '.join(self.attackers)}) passed its control and bounds "
+                f"{', '.join(unbounded)}"
+            )
+        return None
 
 
 class Baseline(Value, frozen=True, kw_only=False):
@@ -236,6 +256,8 @@ def _problems(rules: Rules) -> Iterator[str]:
             yield f"{where}: no snapshot {division.snapshot!r}{near_matches(division.snapshot, known)}"
         if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
             yield f"{where}: a window or seed stands there twice"
+        if division.certificate == "required" and not division.attackers:
+            yield f"{where}: attackers: a required certificate counts only by named attackers; name at least one model"
         yield from _window_problems(where, division)
     yield from _address_problems(rules)
     yield from _twin_problems(rules)

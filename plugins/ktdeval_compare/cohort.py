@@ -87,15 +87,21 @@ class Member:
 
     def figures(self, metric: str, windows: Sequence[str]) -> Values:
         """[seeds] medians over windows, of the seeds with a defined one."""
+        known = [[value for value in values if value is not None] for values in self._by_seed(metric, windows)]
+        return np.array([statistics.median(values) for values in known if values], dtype=np.float64)
 
+    def defined(self, metric: str, windows: Sequence[str]) -> tuple[int, int]:
+        """Number of (seed, window) in which a figure is defined, and of all."""
+        cells = [value for values in self._by_seed(metric, windows) for value in values]
+        return sum(value is not None for value in cells), len(cells)
+
+    def _by_seed(self, metric: str, windows: Sequence[str]) -> list[list[float | None]]:
         def figure(entrant: Entrant, episode: TradingEpisode) -> float | None:
             if metric == "excess":
                 return episode_excess(entrant.card, episode)
             return episode.metrics[metric].value if metric in episode.metrics else None
 
-        by_seed = [[figure(*run[window]) for window in windows] for run in self.runs.values()]
-        known = [[value for value in values if value is not None] for values in by_seed]
-        return np.array([statistics.median(values) for values in known if values], dtype=np.float64)
+        return [[figure(*run[window]) for window in windows] for run in self.runs.values()]
 
 
 def cohort(paths: Sequence[Path], options: Options) -> Row:
@@ -122,6 +128,13 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
     windows, notes = _windows(members, options.common)
     if others := sorted({card.card.task.name for member in everyone for card in member.entrants} - {task}):
         notes.append(f"figures are of {task}; also given: {', '.join(others)} (--task chooses)")
+    for member in members:
+        for metric in _BOUNDS:
+            known, planned = member.defined(metric, windows)
+            if known < planned:
+                notes.append(
+                    f"{metric} of {member.label} is defined in {known} of {planned} (seed, window): medians are over these"
+                )
     tables: dict[str, dict[str, dict[str, float | None]]] = {name: {} for name in definitions}
     for member in members:
         episodes = [run[window][1] for run in member.runs.values() for window in windows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from ktdeval import stats
 from ktdeval.errors import CardError
 from ktdeval.fields import option
-from ktdeval.stats import RankNull
+from ktdeval.stats import RankNull, never_in
 from ktdeval_compare.entrants import (
     MARKET_FACETS,
     Cell,
@@ -174,10 +175,15 @@ def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) ->
 def paired_differences(
     first: Entrant, second: Entrant, metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
-    """First less second by cell; cells where either is undefined are counted by reason."""
+    """First less second by cell; cells where either is undefined are counted by reason. None where a card never reaches the figure
+    in some cell: a test of the other cells would leave out those where it does worst.
+    """
     left, right = first.episodes(), second.episodes()
     differences: dict[Cell, float] = {}
     left_out: Counter[str] = Counter()
+    reached = [cell for cell in cells if math.inf not in (left[cell].metrics[metric].ordered, right[cell].metrics[metric].ordered)]
+    if len(reached) < len(cells):
+        return {}, Counter({f"{metric}: {never_in(len(cells) - len(reached), len(cells))}, of one card or both": len(cells)})
     for cell in cells:
         one, other = left[cell].metrics[metric], right[cell].metrics[metric]
         if one.value is None or other.value is None:

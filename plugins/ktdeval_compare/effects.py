@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -144,14 +145,18 @@ class _Table:
         episodes = {variant: card.episodes() for variant, card in design.cards.items()}
         self.left_out: Counter[str] = Counter()
         figures: dict[Cell, list[float]] = {}
+        never = 0
         for cell in design.cells:
             entries = {variant: of[cell].metrics[metric] for variant, of in episodes.items()}
+            never += any(entry.ordered == math.inf for entry in entries.values())
             known = [entry.value for entry in entries.values() if entry.value is not None]
             if len(known) == len(entries):
                 figures[cell] = known
             else:
                 variant, entry = next((variant, entry) for variant, entry in entries.items() if entry.value is None)
                 self.left_out[f"{' '.join(variant)}: {entry.reason}"] += 1
+        if never:  # effects over the other cells would leave out those in which a variant does worst
+            figures, self.left_out = {}, Counter({stats.never_in(never, len(design.cells)): len(design.cells)})
         self.windows, self.values = stats.window_means(list(episodes), figures)
         self.correlation = stats.overlap_correlation(spans(design.first, self.windows))
 

@@ -8,7 +8,7 @@ task shows nothing but labels, `builtin/random` draws among these.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from itertools import accumulate, groupby
 from typing import Any, cast
 
@@ -30,10 +30,12 @@ from ktdeval.keyless import (
     buyable,
     equal_first,
     is_affordable,
+    is_offered,
     places_of,
     rebalance,
     sell_short,
     standing,
+    table_columns,
     worth,
 )
 from ktdeval.seeds import derive_seed
@@ -55,6 +57,12 @@ def _figure(row: Row, name: str) -> float | None:
     return row.get(_NEAREST.get(name, ""))
 
 
+def _is_shown(columns: Collection[str], name: str) -> bool:
+    """Whether a table with these columns gives the figure that `_figure` reads."""
+    illiquidity = name == "ILLIQ" and {"close", "volume"} <= set(columns)
+    return name in columns or illiquidity or _NEAREST.get(name) in columns
+
+
 class Hold(KeylessModel):
     """Looks at the market and at the account, and never trades."""
 
@@ -69,6 +77,12 @@ class Hold(KeylessModel):
 
 class BuyAndHold(Hold):
     """Buys what the prompt shows, in equal parts, the most liquid names first, and sells nothing."""
+
+    needs = "a table of candidates in the prompt"
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether the prompt shows candidates."""
+        return bool(table_columns(conversations, "candidates"))
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
         """Buy what is not held, within the task's limits; nothing if the prompt shows no market. In a portfolio that the task
@@ -99,6 +113,12 @@ class FirstListed(Hold):
     It is the baseline of what the order of a list is worth, which a mask key draws (`ktdeval invariance --keys`).
     """
 
+    needs = "a list of names in the prompt: candidates or a universe"
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether the prompt lists names."""
+        return _names_are_shown(conversations)
+
     def __init__(self, params: FirstListedParams) -> None:
         self.params = params
 
@@ -125,9 +145,14 @@ class RandomModel(KeylessModel):
     """
 
     draws_chance = True
+    needs = "names to draw from: candidates or a universe in the prompt, or the tool screen_candidates"
 
     def __init__(self, params: RandomParams) -> None:
         self.params = params
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether names are shown, or can be looked up."""
+        return _names_are_shown(conversations) or is_offered(conversations, "screen_candidates")
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return the market, and a ranking by a factor drawn at random."""
@@ -198,6 +223,11 @@ def _screened_places(result: Mapping[str, Any]) -> Mapping[str, int]:
     return places_of(({"stock_id": stock} for stock in group) for group in result.get("equal", ()))
 
 
+def _names_are_shown(conversations: Sequence[Conversation]) -> bool:
+    universes = [asked.state.get("universe") for asked in conversations if asked.is_submission]
+    return bool(table_columns(conversations, "candidates")) or any(universes)
+
+
 def _confidence(chance: np.random.Generator) -> float:
     return round(float(chance.uniform(0.4, 0.6)), 3)
 
@@ -214,6 +244,16 @@ class RankModel(KeylessModel):
         self.weights: Mapping[str, float] = {figure: -1.0 if lowest_first else 1.0}
         self.params = params
         self.band = (0.0, params.trim_above)  # multiples of the target weight beyond which a holding is corrected
+
+    @property
+    def needs(self) -> str:  # type: ignore[override]  # follows from the figures
+        """Figures to rank by."""
+        return f"candidates in the prompt with {', '.join(self.weights)}, or the tool screen_candidates"
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether the figures that it ranks by are shown, or can be looked up."""
+        columns = table_columns(conversations, "candidates")
+        return is_offered(conversations, "screen_candidates") or all(_is_shown(columns, figure) for figure in self.weights)
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
         """Return calls for the market, the ranking, and the same figures of the holdings: a ranking leaves out those at a limit."""

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from ktdeval.harness import ModelRequest, Reply
-from ktdeval.keyless import Certain, Conversation, Intent, KeylessModel, equal_first, standing
+from ktdeval.harness import ModelRequest, Reply, table_rows
+from ktdeval.keyless import Certain, Conversation, Intent, KeylessModel, equal_first, standing, table_columns
 
 MOST_WORDS = 24  #: kept: a memory is short
 _SIDES = {"BUY": 1, "SELL": -1}
@@ -24,6 +24,16 @@ class RecallModel(KeylessModel):
     It uses its prompt only: the votes are read from the newest memory in it that has some, and written into each reason.
     Without an agent that remembers, without lessons, or with several assets at once, it learns nothing and does not trade.
     """
+
+    needs_lessons = True
+    needs = "news of one asset, and lessons of a warm-up from an agent that remembers, such as finmem"
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether it is shown news of one asset, and was shown what came of earlier news."""
+        learns = any("outcomes" in asked.state for asked in conversations)
+        decides = [asked.state for asked in conversations if asked.is_submission]
+        is_of_one = any("news" in state and len(table_rows(state.get("candidates"))) == 1 for state in decides)
+        return learns and is_of_one
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request."""
@@ -95,6 +105,12 @@ class TallyModel(KeylessModel):
     submission it takes the side of the majority in each asset; without a majority it decides HOLD, or if the task asks for orders,
     holds no position.
     """
+
+    needs = "candidates, and documents in the words of the market synthetic_views"
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether candidates are shown, and in some prompt a view of a desk."""
+        return bool(table_columns(conversations, "candidates")) and any(map(_views, conversations))
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ktdeval.keyless import Conversation, Intent, Ranking, Row, Sizing, rebalance
+from ktdeval.keyless import Conversation, Intent, Ranking, Row, Sizing, rebalance, table_columns
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import open_snapshot
@@ -28,6 +28,16 @@ class MemoryModel(RankModel):
     def __init__(self, _name: str, params: MemoryParams) -> None:
         super().__init__("MOM_12_1", False, params)
         self._source, self._horizon, self._positions = params.market, params.horizon, params.positions
+
+    @property
+    def needs(self) -> str:  # type: ignore[override]  # as of its parent
+        """Labels to recognise, or figures to rank by."""
+        return f"names to recognise: candidates or a universe in the prompt; or {super().needs}"
+
+    def can_act(self, conversations: Sequence[Conversation]) -> bool:
+        """Whether names are shown that it might recognise; behind a mask it won't, which is what it is for."""
+        universes = [asked.state.get("universe") for asked in conversations if asked.is_submission]
+        return any(universes) or bool(table_columns(conversations, "candidates")) or super().can_act(conversations)
 
     @cached_property
     def _market(self) -> MarketSnapshot:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval.keyless import Certain, Conversation, Intent, Row, equal_first, standing
+from ktdeval.keyless import NO_ACCOUNT, Certain, Conversation, Intent, Row, equal_first, standing
 from ktdeval.market import DayArray, FloatArray, sessions
 from ktdeval.masking import render_json
 from ktdeval_models.params import CalendarParams, rules
@@ -240,6 +240,10 @@ class RuleModel:
     def request_problem(self, request: ModelRequest) -> str | None:
         """Return what the submission of a task would have to ask for or show, and does not; None where the rule can decide."""
         return self._problem(Conversation(request))
+
+    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+        """Return why a step can't be answered: it asks for no submission."""
+        return None if any(Conversation(request).is_submission for request in requests) else NO_ACCOUNT
 
     def _problem(self, conversation: Conversation) -> str | None:
         state = conversation.state

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ktdeval.cards import (
+    NEVER_SHOWN,
     SCHEME_HEADS,
     MetricLine,
     ScoreLine,
@@ -23,7 +24,7 @@ from ktdeval.cards import (
 )
 from ktdeval.jsonio import file_sha256
 from ktdeval.stats import DIAGNOSTICS, PANEL_FAMILIES, Interval, MetricValue, mean_with_interval, overlap_correlation
-from ktdeval_report.inputs import Evaluation, known_values
+from ktdeval_report.inputs import Evaluation, is_never_somewhere, known_values
 from ktdeval_report.render import UNDEFINED, WORDS, Table, figure, interval_text, span, unbroken, unit_name
 from ktdeval_report.study import CardStudy, WindowStudy, median, quartiles
 
@@ -60,6 +61,8 @@ def families(card: TradingCard) -> Iterator[tuple[str, list[str]]]:
 
 def over_windows(evaluation: Evaluation, name: str, less: Callable[[str], float | None] = lambda _: 0.0) -> MetricValue:
     """Mean over windows of a metric's median over seeds, `less` another figure of the window; `detail` holds its interval."""
+    if is_never_somewhere(evaluation.card.pooled, name):
+        return MetricValue(None, 0, "an episode never reaches it")
     values, days = [], []
     for window in evaluation.pooled_windows:
         episodes = evaluation.episodes_of(window)
@@ -92,8 +95,10 @@ def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list
     one, metric = study.evaluation, study.evaluation.card.metrics[name]
     unit, signed = metric.unit, name in _SIGNED
     better = "" if metric.better == "neither" else metric.better
-    row: list[object] = [name, figure(metric.value, unit, signed), unit_name(unit), better]
-    of_windows, of_seeds = deviations({(each.window, each.seed): each.metrics[name].value for each in one.card.pooled})
+    shown = NEVER_SHOWN if metric.value is None and metric.never else figure(metric.value, unit, signed)
+    row: list[object] = [name, shown, unit_name(unit), better]
+    known = () if is_never_somewhere(one.card.pooled, name) else one.card.pooled
+    of_windows, of_seeds = deviations({(each.window, each.seed): each.metrics[name].value for each in known})
     if several:
         ends, total = metric.interval if metric.n > 1 else None, metric.n + sum(metric.undefined.values())
         row.append(span(ends.low, ends.high, unit, signed) if ends else UNDEFINED)

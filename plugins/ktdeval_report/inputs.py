@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -170,6 +171,11 @@ def _named(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
         label = way(evaluation)
         words = re.sub(r"[^A-Za-z0-9]+", "-", f"{evaluation.card.model.name}-{evaluation.card.task.name}").strip("-")
         yield replace(evaluation, label=label, anchor=f"{number:02d}-{words[:60].lower()}")
+
+
+def is_never_somewhere(episodes: Sequence[TradingEpisode], metric: str) -> bool:
+    """Whether some episode never reaches a figure, so that what the others give would leave out the worst."""
+    return any(episode.metrics[metric].ordered == math.inf for episode in episodes if metric in episode.metrics)
 
 
 def known_values(episodes: Sequence[TradingEpisode], metric: str) -> list[float]:

@@ -34,6 +34,10 @@ class DeanonConfig(TaskConfig):
 
     mask: MaskKind = option(help="the mask under attack; that of the subject")
     subject: str = option(help="the trading task whose scene and research tools the attacker sees the answers of")
+    control: str = option(
+        "deanon_probe_bright",
+        help="the probe task that asks about the same stocks and days without a mask: the positive control of a certificate",
+    )
     screen_factors: tuple[str, ...] = option(help="what the shown screen is ranked by")
     probes_per_window: int = option(40, help="probes drawn from each window", minimum=1, maximum=10_000)
     max_probes_per_stock: int = option(1, help="most probes of one window that ask about one stock", minimum=1)
@@ -256,14 +260,16 @@ class DeanonTask:
         self.mask: str = config.mask
         self.harness = config.harness
         self.target_task: str | None = config.subject
+        self.control = config.control
         self.windows: Mapping[str, Window] = windows_of(config)
         self.default_windows = config.default_windows
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Whole config, the answer form, and the hashes of the prompts."""
+        """Whole config but the control, which changes no question; the answer form; and the hashes of the prompts."""
         form = {"name": ANSWER_FORM.name, "description": ANSWER_FORM.description, "parameters": ANSWER_FORM.parameters}
-        return {"name": self.name, "mode": self.mode, **to_mapping(self._config), "form": form, "prompts": prompt_hashes()}
+        config = {name: value for name, value in to_mapping(self._config).items() if name != "control"}
+        return {"name": self.name, "mode": self.mode, **config, "form": form, "prompts": prompt_hashes()}
 
     def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> DeanonSamples:
         """Probes of one window and seed.

@@ -108,6 +108,6 @@ def test_a_portfolio_is_decided_asset_by_asset(task: str, data: str, tmp_path: P
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_works_on_questions(agent: str, tmp_path: Path) -> None:
-    told = ["--model", "builtin/random", "--agent", agent, "--tasks", "qfinzero_calling", "--limit", "3", "--quiet"]
+    told = ["--model", "builtin/chaos", "--agent", agent, "--tasks", "qfinzero_calling", "--limit", "3", "--quiet"]
     assert main([*told, "--out", str(tmp_path / "run")]) == 0
     assert main(["card", "verify", str(tmp_path / "run")]) == 0

@@ -47,8 +47,9 @@ def short_run(task: str, folder: Path) -> Path:
         data = {"data": "synthetic_mixed", "data_args": {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12}}
     last = "2024-04-05" if "minutes" in task else "2024-06-05"
     windows = {"markets": (f"2024-04-01:{last}",), **dict.fromkeys(MARKETS, ())}
+    model = "builtin/buy_and_hold" if family in STANCES else "builtin/momentum" if is_trading else "builtin/chaos"
     config = RunConfig(
-        model="builtin/buy_and_hold" if family in STANCES else "builtin/momentum" if is_trading else "builtin/chaos",
+        model="builtin/random" if task.endswith("memory_only") else model,  # which shows no figure to rank by
         tasks=(task,),
         limit=3,
         mask_key="0" * 32 if has_market else None,

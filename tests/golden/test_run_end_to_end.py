@@ -257,17 +257,17 @@ def test_an_agent_of_a_plugin_with_arguments(session: Path, tmp_path: Path) -> N
 
 
 def test_a_group_runs_each_of_its_tasks(session: Path, tmp_path: Path) -> None:
-    words = ("--model", "builtin/momentum", "--tasks", "ktdfin", "--data", session / "market", "--windows", WINDOW, "--limit", "1")
+    words = ("--model", "builtin/random", "--tasks", "ktdfin", "--data", session / "market", "--windows", WINDOW, "--limit", "3")
     assert ktdeval(*words, "--out", tmp_path / "run", "--concurrency", "2", cwd=tmp_path).code == 0
     names = {f"{mask}_{mode}" for mask in ("bright", "stock_blind", "date_blind", "blinded") for mode in
              ("memory_only", "fixed_candidate", "open_research")}  # fmt: skip
     assert {path.stem for path in (tmp_path / "run" / "cards").iterdir()} == names
     for name in names:
         card = card_of(tmp_path / "run", name)
-        assert card["orders"]["submitted"] == 0 if name.endswith("memory_only") else card["orders"]["submitted"] > 10
+        assert card["orders"]["submitted"] > 0
     done = ktdeval("card", "verify", tmp_path / "run", cwd=tmp_path)
     assert done.code == 0, done
-    assert done.out.count(": verified (episodes: 1, steps executed again: 1,") == 12
+    assert done.out.count(": verified (episodes: 1, steps executed again: 3,") == 12
 
 
 def test_chaos_counts_every_failure_under_its_kind_and_ends_well(chaos: Path) -> None:

@@ -232,8 +232,11 @@ def unfinished(card: Value) -> None:
     card["artefacts"] = {path: digest for path, digest in card["artefacts"].items() if gone["id"] not in path}
 
 
+ATTACKER = {"kind": "model", "name": "openai/gpt-4.1", "model": "openai/gpt-4.1", "counts_for": ["joint"]}
+
+
 def certified(*labels: str) -> Change:
-    return setting("certificate", to={"value": {"labels": list(labels), "bound": {"value": None, "reason": "none"}}})
+    return setting("certificate", to={"value": {"labels": list(labels), "attackers": [ATTACKER], "bound": {"joint": {}}}})
 
 
 def drop_reference(card: Value) -> None:
@@ -275,10 +278,12 @@ forged("limited_run", "limit", cut)
 forged("low_coverage", "coverage", undecided)
 forged("missing_episode", "coverage", unfinished)
 bad("more_episodes_than_are_taken", "size", "card", rules(limits={"episodes": 3}), BadBoard.add)
-ASKED = division(certificate="required")
+ASKED = division(certificate="required", attackers=["openai/gpt-4.1"])
 bad("no_certificate_where_one_is_asked_for", "certificate", "card", ASKED, BadBoard.add)
 bad("certificate_that_rests_on_nothing", "certificate", "card", ASKED, forge(certified("few answers")))
 bad("certificate_that_nobody_verified", "certificate", "card", ASKED, forge(certified()))
+OTHERS = division(certificate="required", attackers=["openai/o3"])
+bad("certificate_of_attackers_that_the_board_does_not_name", "certificate", "card", OTHERS, forge(certified()))
 bad("certificate_without_its_file", "records", "list", forge(certified()))
 full("certificate_file_of_a_card_without_one", "certificate", "list", certificate_of_nothing)
 bad("metric_of_the_rank_left_out", "metric", "card", division(rank_by="luck"), BadBoard.add)

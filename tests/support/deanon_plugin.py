@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,38 @@ class Shrugger(Mumbler):
     """Submits answers that name no code and no day of the market."""
 
     submits = '{"tickers": ["unknown"], "date": "1900-01-01", "sector": null, "board": null, "confidence": 0, "reasoning": ""}'
+
+
+class Constant(Mumbler):
+    """Submits the same five codes and no day, whatever it is shown."""
+
+    submits = (
+        '{"tickers": ["600000", "600001", "600004", "000001", "300001"], "date": null, "sector": null, "board": null,'
+        ' "confidence": 0.5, "reasoning": "always these"}'
+    )
+
+
+class Refuser(Mumbler):
+    """Submits answers of the right form that name nothing."""
+
+    submits = '{"tickers": [], "date": null, "sector": null, "board": null, "confidence": 0, "reasoning": "I would rather not"}'
+
+
+class Dater(Reader):
+    """Reads dates and no codes."""
+
+    def reply(self, request: Any) -> Reply:
+        call = super().reply(request).tool_calls[0]
+        answer = {**json.loads(call.arguments), "tickers": []}
+        return Reply(tool_calls=(replace(call, arguments=json.dumps(answer)),), finish_reason="tool_calls")
+
+
+class Turncoat(Reader):
+    """Reads where dates are shown, and breaks the form behind a mask."""
+
+    def reply(self, request: Any) -> Reply:
+        read = super().reply(request)
+        return read if json.loads(read.tool_calls[0].arguments)["date"] else Mumbler().reply(request)
 
 
 class Flawed:
@@ -68,7 +101,7 @@ def ktdeval_tasks() -> Sequence[Spec]:
     return [Spec(name, partial(_flawed, name), "flawed") for name in FLAWS]
 
 
-MODELS = (Reader, Mumbler, Shrugger)
+MODELS = (Reader, Mumbler, Shrugger, Constant, Refuser, Dater, Turncoat)
 
 
 @hookimpl

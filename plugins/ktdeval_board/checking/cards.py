@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from ktdeval.cards import TradingCard
+from ktdeval.cards import NEVER_TRADED, TradingCard
 from ktdeval.harness import CallParams
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.documents import RecordFile, Records, Submission
@@ -151,7 +151,9 @@ def _coverage(inputs: CardInputs) -> Iterator[str]:
     if card.missing_episodes:
         yield f"{len(card.missing_episodes)} planned episodes did not finish"
     elif not card.rankable.value and card.limit is None and _PLACEBO not in card.labels:
-        yield "; ".join(card.rankable.reasons) or "the card says that it can't be ranked"
+        reasons = [reason for reason in card.rankable.reasons if reason != NEVER_TRADED]  # such a card is listed without a rank
+        if reasons or not card.rankable.reasons:
+            yield "; ".join(reasons) or "the card says that it can't be ranked"
 
 
 @rule("mask-key", Stage.CARD)
@@ -171,7 +173,9 @@ def _certificate(inputs: CardInputs) -> Iterator[str]:
             "`ktdeval certify`, then `ktdeval score RUN --certificate FILE`"
         )
     elif "mask not certified" in card.labels:
-        yield "rests on too few probes, answers or guesses to call the mask certified"
+        yield "rests on too few probes, controls, answers or guesses to call the mask certified"
+    elif problem := division.attacker_problem(card.certificate.value):
+        yield f"{problem}; let one of them attack, or name another in board.yaml"
     elif not inputs.is_certified:
         yield (
             "is claimed, and this board has not verified it; give the maintainers the certificate and the runs of its attacks, for "

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ktdeval.cards import TradingCard, card_difference, load_evaluation
+from ktdeval.cards import NEVER_TRADED, TradingCard, card_difference, load_evaluation
 from ktdeval.errors import KtdevalError, UsageError, VerificationError
 from ktdeval.jsonio import JsonValue, dumps_canonical, file_sha256
 from ktdeval.registry import Plugins
@@ -125,8 +125,8 @@ def _comparable(card: Card) -> dict[str, JsonValue]:
 
 def _plan_differences(submitted: Card, own: Card) -> Iterator[str]:
     """Yield what makes two cards of one division cards of two plans."""
-    if not own.rankable.value:
-        yield f"it is not complete: {'; '.join(own.rankable.reasons)}"
+    if lacking := [reason for reason in own.rankable.reasons if reason != NEVER_TRADED]:
+        yield f"it is not complete: {'; '.join(lacking)}"
     for name, (theirs, ours) in {
         "agent": (to_plain(submitted.agent), to_plain(own.agent)),
         "limit": (submitted.limit, own.limit),

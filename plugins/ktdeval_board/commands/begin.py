@@ -43,6 +43,10 @@ from ktdeval_board.submit import Request, Stored, submit_run
     help="whether cards of trading tasks need a certificate of their mask",
 )  # fmt: skip
 @click.option(
+    "--attacker", "attackers", multiple=True, metavar="MODEL",
+    help="model whose attack counts in a required certificate; may be repeated",
+)  # fmt: skip
+@click.option(
     "--baseline", "baselines", multiple=True, metavar="MODEL",
     help=f"model that is always shown; may be repeated [default: {', '.join(DEFAULT_BASELINES)}]",
 )  # fmt: skip

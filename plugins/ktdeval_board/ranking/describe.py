@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -164,9 +164,17 @@ def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:
         yield f"the market is {of}, and this board is of {rules.market} markets"
     if division.certificate == "required" and not {"mask not certified", "certificate claimed"}.isdisjoint(entry.labels):
         yield "the division asks for a certificate of the mask that the board has verified"
+    elif division.certificate == "required" and (problem := _attacker_problem(card, division)):
+        yield problem
     for erratum in entry.errata:
         if erratum.effect != "note":
             yield f"erratum of {erratum.date}: {erratum.what}"
+
+
+def _attacker_problem(card: Any, division: Division) -> str | None:
+    """Return why the certificate of a trading card with a mask does not count; None where it does, or where none is needed."""
+    certificate = getattr(card, "certificate", None)
+    return None if certificate is None or certificate.value is None else division.attacker_problem(certificate.value)
 
 
 def undefined_reason(column: str, n: int, planned: int, reason: str | None) -> str | None:

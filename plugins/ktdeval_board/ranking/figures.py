@@ -18,6 +18,7 @@ from msgspec.structs import asdict
 
 from ktdeval.cards import EpisodeMetric, Line, ScoreLine, ScoringCard, TradingCard, TradingEpisode, episode_cost
 from ktdeval.jsonio import JsonValue
+from ktdeval.stats import is_never, never_in
 from ktdeval_board.documents import DIGITS
 from ktdeval_board.entries import Card, Entry, unset_to_none
 from ktdeval_board.ranking.daily import NO_SERIES, Cell, SeriesFacts, Vector
@@ -50,6 +51,8 @@ class _Grid:
     def put(self, index: tuple[int, ...], figure: ScoreLine | Line | EpisodeMetric) -> None:
         if figure.value is None:
             self.reason[index] = unset_to_none(figure.reason) or ""
+            if is_never(self.reason[index]):  # later than any number, and so not missing
+                self.value[index] = math.inf
             return
         self.value[index] = figure.value
         interval = unset_to_none(figure.interval)
@@ -82,10 +85,16 @@ class Samples:
             share = self.decided[:, chosen].sum(axis=1) / np.maximum(planned, 1)
             middle[:, at], n[:, at] = np.where(planned > 0, share, math.nan), planned
             low[:, at] = high[:, at] = math.nan
+        times = np.isinf(value).sum(axis=1)
+        is_infinite = np.isinf(middle)
+        for vector in (middle, low, high):
+            vector[~np.isfinite(vector)] = math.nan
         kind[np.isnan(low) | np.isnan(high)] = None
         reasons: list[dict[str, str]] = [{} for _ in self.entries]
         for row, column in np.argwhere(np.isnan(middle)).tolist():
             texts = sorted({text for text in reason[row, :, column] if text})
+            if is_infinite[row, column]:
+                texts = [never_in(int(times[row, column]), int(n[row, column]))]
             reasons[row][self.columns[column]] = "; ".join(texts) or _NO_EPISODE
         return Figures(middle, low, high, kind.tolist(), n, np.full(len(self.entries), len(chosen)), reasons)
 
@@ -115,7 +124,8 @@ def medians(values: Vector) -> tuple[Vector, Vector, Vector, npt.NDArray[np.int6
     def quartile(quarter: int) -> Vector:
         # As statistics.quantiles(method="inclusive"), to the last bit, so that a board shows what the card says.
         index, rest = np.divmod(quarter * (n - 1), 4)
-        ends = (at(index) * (4 - rest) + at(np.minimum(index + 1, n - 1)) * rest) / 4
+        above = np.where(rest == 0, 0.0, at(np.minimum(index + 1, n - 1)))  # infinite times 0 is no number
+        ends = (at(index) * (4 - rest) + above * rest) / 4
         return np.where(n > 1, ends, math.nan) + 0.0
 
     lower, upper = at((n - 1) // 2), at(n // 2 - (n == 0))
@@ -300,13 +310,16 @@ def _random(columns: Sequence[str], windows: Sequence[str], samples: Sequence[Sa
     values = np.concatenate(parts)
     n = (~np.isnan(values)).sum(axis=0)
     low, middle, high = (np.full(len(columns), np.nan) for _ in range(3))
-    for column in np.flatnonzero(n):
-        defined = values[~np.isnan(values[:, column]), column]
-        middle[column] = np.median(defined)
-        if len(defined) > 1:
-            low[column], high[column] = np.quantile(defined, RANDOM_RANGE)
     undefined = (name for name, count in zip(columns, n.tolist(), strict=True) if count == 0)
     reasons = dict.fromkeys(undefined, "not defined in any episode of random traders")
+    for column in np.flatnonzero(n).tolist():
+        defined = values[~np.isnan(values[:, column]), column]
+        middle[column] = np.median(defined)
+        if len(defined) > 1 and np.isfinite(defined).all():
+            low[column], high[column] = np.quantile(defined, RANDOM_RANGE)
+        if np.isinf(middle[column]):
+            middle[column] = math.nan
+            reasons[columns[column]] = never_in(int(np.isinf(defined).sum()), len(defined))
     row = _row("random_traders", "random traders", "random traders", by_trust(sources)[-1])
     yield row | _figures(middle, low, high, n.tolist(), RANDOM_KIND) | {"reasons": reasons}
 

@@ -23,7 +23,7 @@ Tables = Mapping[str, Mapping[str, Table]]
 """Division id -> scope -> table."""
 
 _RULES = ("name", "title", "summary", "market", "contact", "url", "opened_on", "tie_level")
-_DIVISION_RULES = ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate")
+_DIVISION_RULES = ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate", "attackers")
 _SNAPSHOT_FACTS = ("benchmark", "benchmark_name", "source", "assets", "first_day", "last_day")
 _ERRATUM = ("date", "effect", "what", "by")
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")

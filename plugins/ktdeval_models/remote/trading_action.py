@@ -14,7 +14,7 @@ from ktdeval.calls import bad_response
 from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol
 from ktdeval.jsonio import JsonValue, loads_untrusted
-from ktdeval.keyless import Conversation, Row
+from ktdeval.keyless import NO_ACCOUNT, Conversation, Row
 from ktdeval_models.remote.base import RemoteAdapter
 from ktdeval_models.remote.params import RemoteParams
 
@@ -61,6 +61,10 @@ class TradingActionModel(RemoteAdapter):
     def request_problem(self, request: ModelRequest) -> str | None:
         """Return why a task can't be answered: it does not ask for BUY, SELL or HOLD of one asset."""
         return self._problem(Conversation(request))
+
+    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+        """Return why a step can't be answered: it asks for no submission."""
+        return None if any(Conversation(request).is_submission for request in requests) else NO_ACCOUNT
 
     def _problem(self, conversation: Conversation) -> str | None:
         asks_for_one = len(conversation.rows(conversation.state.get("candidates"))) == 1

@@ -18,7 +18,7 @@ from ktdeval.errors import DataError, ProviderError, UsageError, explained
 from ktdeval.fields import user_path
 from ktdeval.harness import HoldRule, ModelRequest, Reply
 from ktdeval.jsonio import read_plain, sha256_hex
-from ktdeval.keyless import SUBMIT, Conversation
+from ktdeval.keyless import NO_ACCOUNT, SUBMIT, Conversation
 from ktdeval.market import FloatArray
 from ktdeval.typed import Value, decode_json
 from ktdeval_models.rl import PolicyParams
@@ -122,6 +122,10 @@ class PolicyModel:
     def request_problem(self, request: ModelRequest) -> str | None:
         """Return why a task can't be answered: it is not one that the policy can decide on."""
         return self._problem(Conversation(request))
+
+    def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
+        """Return why a step can't be answered: it asks for no submission."""
+        return None if any(Conversation(request).is_submission for request in requests) else NO_ACCOUNT
 
     def _problem(self, conversation: Conversation) -> str | None:
         content = self._policy.content

@@ -1,5 +1,6 @@
 """What attackers recovered of a probe set: those without a language model, put to the very questions that models get, and by which
-field; and models, by their answers in finished runs of the scoring task, accepted only to these questions.
+field; and models, by their answers in finished runs of the scoring task, accepted only to these questions. Each with its positive
+control, the unmasked questions about the same stocks and days.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ktdeval.harness import TranscriptEntry
 from ktdeval.jsonio import JsonValue, dumps_canonical, file_sha256
 from ktdeval.runner import RunFolder
 from ktdeval_deanon.certificate.card import ALL_FIELDS, DATE_MATCHER, EXACT_MATCHER, RANDOM
+from ktdeval_deanon.certificate.control import control_tally
 from ktdeval_deanon.certificate.evidence import FIELDS, read_payload
 from ktdeval_deanon.certificate.history import PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
@@ -29,8 +31,9 @@ _UNITS = (1.0, 100.0)
 _NEAR = 0.3  # decades: noise of the mask moves a median by less, and another unit by more
 
 
-def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> tuple[list[Entry], Entry]:
-    """Put every question to the exact matcher (by all fields, each alone, and all but each), the date matcher and chance.
+def attack_questions(questions: Questions, control: Questions, on_probe: Callable[[int], None]) -> tuple[list[Entry], Entry]:
+    """Put every question to the exact matcher (by all fields, each alone, and all but each), the date matcher and chance; and every
+    unmasked question of the control, without its labels.
 
     `on_probe` is called with the number done. Returns the entries of a certificate's `attackers`, and its `identifiability`.
     Raises ConfigError: the questions are not of the kind that these attackers read and answer; DataError: a payload is not what
@@ -57,8 +60,11 @@ def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> t
     records = {name: _records(questions, [_answer(RANDOM if name == RANDOM else EXACT_MATCHER, guess) for guess in of])
                for name, of in guesses.items()}  # fmt: skip
     records[DATE_MATCHER] = _records(questions, [{**blank_answer(DATE_MATCHER), "date": day} for day in dates])
-    exact, days, chance = (attacker_entry(questions, name, records[key], {"kind": MECHANICAL}) for name, key in (
-        (EXACT_MATCHER, ALL_FIELDS), (DATE_MATCHER, DATE_MATCHER), (RANDOM, RANDOM)))  # fmt: skip
+    read = _attack_control(control, history, random, lambda done: on_probe(len(asked) + done))
+    exact, days, chance = (
+        attacker_entry(questions, name, records[key], {"kind": MECHANICAL, "control": {"value": read[name]}})
+        for name, key in ((EXACT_MATCHER, ALL_FIELDS), (DATE_MATCHER, DATE_MATCHER), (RANDOM, RANDOM))
+    )
     days["scores"] = {name: score for name, score in days["scores"].items() if name.startswith("date_")}
     ablation = []
     for name, fields in sets.items():
@@ -66,6 +72,22 @@ def attack_questions(questions: Questions, on_probe: Callable[[int], None]) -> t
         ablation.append({"name": name, "fields": list(fields), "scores": scores, "k": _anonymity(counts[name])})
     others = sorted((shown & set(FACTOR_NAMES)) - set(units))
     return [exact, days, chance], {"ablation": ablation, "factors": sorted(units), "factors_not_compared": others}
+
+
+def _attack_control(
+    control: Questions, history: PublicHistory, random: RandomAttacker, on_probe: Callable[[int], None]
+) -> dict[str, Entry]:
+    """Return by attacker what it reads off the unmasked questions; the matchers by numbers alone, since labels give all away."""
+    numbers = [field for field in FIELDS if field != "labels"]
+    answers: dict[str, list[dict[str, JsonValue]]] = {EXACT_MATCHER: [], DATE_MATCHER: [], RANDOM: []}
+    for number, question in enumerate(control.all):
+        evidence = weigh(question.payload, history, numbers, question.sample.lens.mask)
+        day = evidence.guess(("index", "breadth"), number).day
+        answers[EXACT_MATCHER].append(_answer(EXACT_MATCHER, evidence.guess(numbers, number)))
+        answers[DATE_MATCHER].append({**blank_answer(DATE_MATCHER), "date": day})
+        answers[RANDOM].append(_answer(RANDOM, random.guess(question.payload, number)))
+        on_probe(number + 1)
+    return {name: dict(control_tally(control, _records(control, given))) for name, given in answers.items()}
 
 
 def _answer(attacker: str, guess: Guess) -> dict[str, JsonValue]:
@@ -125,21 +147,23 @@ _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
 """Facts in which a run's plan must be that of the probe set."""
 
 
-def read_attacks(paths: Sequence[Path], questions: Questions) -> tuple[list[Entry], dict[str, str]]:
+def read_attacks(paths: Sequence[Path], questions: Questions, control: Questions) -> tuple[list[Entry], dict[str, str]]:
     """Entries of a certificate's `attackers`, each under a name of its own, and SHA-256 of answers and transcripts by path.
 
-    That a model was asked these questions is read off the transcripts, word for word; answers are scored again. Raises StoreError:
-    no such run, not finished, given twice, records that are not readable, or it asked something else, which the message names.
+    That a model was asked these questions is read off the transcripts, word for word; answers are scored again. Its control are
+    the unmasked questions in the same run, and so of the same model and settings. Raises StoreError: no such run, not finished,
+    given twice, records that are not readable, or it asked something else, which the message names.
     """
     entries: list[Entry] = []
     artefacts: dict[str, str] = {}
     for path in paths:
         folder = RunFolder.load(path)
         specs = _matched(folder, questions)
-        digests = folder.artefacts(specs)
+        control_specs = _control_specs(folder, control)
+        digests = folder.artefacts([*specs, *(spec for spec in control_specs if spec not in specs)])
         if not artefacts.keys().isdisjoint(digests):
             raise StoreError(f"{path}: its answers are already there; give each run once")
-        entry = _model_entry(folder, specs, questions)
+        entry = {**_model_entry(folder, specs, questions), "control": _model_control(folder, control_specs, control)}
         artefacts |= digests
         same = sum(other["model"]["name"] == entry["name"] for other in entries)
         entries.append({**entry, "name": f"{entry['name']} ({same + 1})" if same else entry["name"]})
@@ -157,6 +181,20 @@ def _model_entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: Que
         "call": dict(first.call),
     }
     return attacker_entry(questions, first.model, records, facts)
+
+
+def _control_specs(folder: RunFolder, control: Questions) -> list[EpisodeSpec]:
+    """Episodes of a run that ask the control, in its order; empty where the run asks none of it."""
+    is_asked = any(spec.task == control.task.name for spec in folder.manifest.specs)
+    return _matched(folder, control) if is_asked else []
+
+
+def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: Questions) -> Entry:
+    """Positive control of a model, before shares are worked out."""
+    if not specs:
+        return {"value": None, "reason": f"the run did not ask {control.task.name}"}
+    records = [record for spec in specs for record in _checked_records(folder, spec, control)]
+    return {"value": dict(control_tally(control, records))}
 
 
 def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:

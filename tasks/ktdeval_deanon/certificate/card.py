@@ -18,7 +18,8 @@ from ktdeval.cards import LEAST_DECIDED_PERCENT, JsonPath, Problem, decode_stric
 from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, sha256_hex
 from ktdeval.stats import clopper_pearson_upper, wilson
 from ktdeval.typed import to_plain
-from ktdeval_deanon.certificate.types import Bound, BoundEntry, Certificate, CertificateFacts, Keyed, Recovery
+from ktdeval_deanon.certificate.passing import LEAST_READ, LEVEL as CONTROL_LEVEL, READS, control_share, counted_scores, needs_of
+from ktdeval_deanon.certificate.types import Attacker, Bound, BoundEntry, Certificate, CertificateFacts, Keyed, Recovery
 
 KIND = "certificate"
 LEVEL = 0.95  #: Nominal coverage of intervals, and confidence of each one-sided upper bound
@@ -31,6 +32,7 @@ KEYED = Keyed.__struct_fields__
 
 NO_MODEL = "no model has attacked the mask yet"
 NO_ANSWER = "no model that attacked the mask gave a valid answer"
+NO_CONTROL = "no model that attacked the mask passed its control: none was shown to read unmasked probes"
 
 ALL_FIELDS = "all"  #: The entry of the ablation that looks at all fields, as the exact matcher does
 
@@ -72,12 +74,15 @@ def derive_certificate(certificate: Certificate) -> Certificate:
 
 
 def _bound(certificate: CertificateFacts) -> Bound:
-    """For each thing to recover, the largest upper bound of any model; null with a reason where no model tells."""
+    """For each thing to recover, the largest upper bound of any model that counts for it; null with a reason where none does."""
     if not certificate.models:
         return Bound(value=None, reason=NO_MODEL)
+    if not certificate.counting:
+        return Bound(value=None, reason=NO_CONTROL)
     bounds: dict[str, BoundEntry] = {}
     for name, definition in certificate.definitions.items():
-        tried = [attacker for attacker in certificate.models if name in attacker.scores and attacker.scores[name].n > 0]
+        counting = [attacker for attacker in certificate.counting if name in attacker.counts_for]
+        tried = [attacker for attacker in counting if name in attacker.scores and attacker.scores[name].n > 0]
         if definition.better == "lower" and tried:
             # Of equal ones the first: `max` keeps the order in which attackers stand.
             strongest = max(tried, key=lambda attacker: attacker.scores[name].upper)
@@ -89,15 +94,28 @@ def _bound(certificate: CertificateFacts) -> Bound:
 
 def _labels(certificate: CertificateFacts) -> list[str]:
     """Labels that a reader must see before any figure."""
-    models = certificate.models
+    models, counting = certificate.models, certificate.counting
+    named = [(attacker, count) for attacker in counting for count in asdict(attacker.named).values()]
     conditions = {
         "synthetic": certificate.snapshot.synthetic,
         "limited": certificate.probes.limit is not None,
         "no model attacked": not models,
-        "few answers": any(_is_short(attacker.answered, attacker.probes) for attacker in models),
-        "few guesses": any(_is_short(named, attacker.answered) for attacker in models for named in asdict(attacker.named).values()),
+        "control failed": bool(models) and not counting,
+        "control incomplete": bool(counting) and _is_incomplete(certificate),
+        "few answers": any(_is_short(attacker.answered, attacker.probes) for attacker in counting),
+        "few guesses": any(_is_short(count, attacker.answered) for attacker, count in named),
     }
     return [label for label, holds in conditions.items() if holds]
+
+
+def _is_incomplete(certificate: CertificateFacts) -> bool:
+    """Whether no model counts for the stock, the day or both together, so that a part of the mask has no bound."""
+    counted = {score for attacker in certificate.counting for score in attacker.counts_for}
+    return any(
+        name not in counted
+        for name, definition in certificate.definitions.items()
+        if definition.better == "lower" and "industry" not in certificate.control.needs.get(name, ())
+    )
 
 
 def _is_short(part: int, whole: int) -> bool:
@@ -111,7 +129,7 @@ def build_certificate(parts: Mapping[str, Any]) -> Certificate:
         **parts,
         "kind": KIND,
         "schema_version": 1,
-        "attackers": [_with_shares(attacker) for attacker in parts["attackers"]],
+        "attackers": [_with_control(_with_shares(attacker), parts["control"]["needs"]) for attacker in parts["attackers"]],
         "identifiability": {**identifiability, "ablation": [_with_shares(entry) for entry in identifiability["ablation"]]},
     }
     facts = decode_strict(whole, CertificateFacts)
@@ -122,6 +140,16 @@ def build_certificate(parts: Mapping[str, Any]) -> Certificate:
 def _with_shares(entry: Mapping[str, Any]) -> dict[str, JsonValue]:
     scores = entry["scores"].items()
     return {**entry, "scores": {name: share(score["successes"], score["n"], score["baseline"]) for name, score in scores}}
+
+
+def _with_control(attacker: Mapping[str, Any], needs: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """An attacker with the figures of its control, and the scores for which it counts."""
+    given, shares = attacker["control"], None
+    if given["value"] is not None:
+        counts = given["value"].items()
+        shares = {name: control_share(read["successes"], read["n"], read["baseline"]) for name, read in counts}
+        given = {"value": shares}
+    return {**attacker, "control": given, "counts_for": counted_scores(list(attacker["scores"]), shares, needs)}
 
 
 def certificate_problems(certificate: Certificate) -> Iterator[Problem]:
@@ -137,6 +165,11 @@ def _covers_problems(certificate: Certificate) -> Iterator[Problem]:
         yield ("covers", "key"), f"is not the hash of {', '.join(KEYED)}"
     if covers.snapshot != certificate.snapshot.id:
         yield ("covers", "snapshot"), "is not the snapshot's id"
+    if certificate.control.needs != needs_of(list(certificate.definitions)):
+        yield ("control", "needs"), "is not what the scores need"
+    for name, value in (("level", CONTROL_LEVEL), ("least_read", LEAST_READ)):
+        if getattr(certificate.control, name) != value:
+            yield ("control", name), f"must be {value}"
     if sorted(certificate.score_order) != sorted(certificate.definitions):
         yield ("score_order",), "must name every defined score once, and nothing else"
 
@@ -162,8 +195,35 @@ def _attacker_problems(certificate: Certificate) -> Iterator[Problem]:
         if too_many := [field for field, named in asdict(attacker.named).items() if named > attacker.answered]:
             yield ("attackers", index, "named", too_many[0]), f"is more than {attacker.answered} answers"
         yield from _score_problems(("attackers", index, "scores"), attacker.scores, certificate, attacker.answered)
+        yield from _control_problems(("attackers", index), attacker, certificate)
     if EXACT_MATCHER not in names:
         yield ("attackers",), f"the {EXACT_MATCHER} is missing"
+
+
+def _control_problems(path: JsonPath, attacker: Attacker, certificate: Certificate) -> Iterator[Problem]:
+    """Figures of a control that do not follow from its counts, and a claim to count that does not follow from its figures."""
+    shares = attacker.control.value or {}
+    for name, share_read in shares.items():
+        here = (*path, "control", "value", name)
+        if name not in READS:
+            yield here, f"is not among what is to be read: {', '.join(READS)}"
+        if not share_read.successes <= share_read.n <= certificate.control.count:
+            asked = f"with {certificate.control.count} unmasked probes"
+            yield (*here, "successes"), f"{share_read.successes} of {share_read.n}, {asked}"
+            return
+        recorded = to_plain(share_read)
+        expected: dict[str, Any] = control_share(share_read.successes, share_read.n, share_read.baseline)
+        of = f"{share_read.successes} successes of {share_read.n} give"
+        for field in ("value", "needed", "passed"):
+            if not _is_close(recorded[field], expected[field]):
+                yield (*here, field), f"recorded {recorded[field]}, {of} {expected[field]}"
+        for end in ("low", "high"):
+            if not _is_close(recorded["interval"][end], expected["interval"][end]):
+                yield (*here, "interval", end), f"{of} {expected['interval'][end]}"
+    plain = {name: to_plain(read) for name, read in shares.items()}
+    expected_scores = counted_scores(list(attacker.scores), plain or None, certificate.control.needs)
+    if list(attacker.counts_for) != expected_scores:
+        yield (*path, "counts_for"), f"its control gives {', '.join(expected_scores) or 'none'}"
 
 
 def _ablation_problems(certificate: Certificate) -> Iterator[Problem]:
@@ -205,24 +265,31 @@ def certificate_block(task: Mapping[str, Any], snapshot_id: str, certificate: Ce
     """`certificate` field of a trading card that a certificate was given to.
 
     Returns `{"value": {…}}` with its hash, key, probes, attackers, bounds, and what the exact matcher recovered; or `{"value":
-    null, "reason"}` where it does not cover the card (with what differs), or where no model has attacked the mask.
+    null, "reason"}` where it does not cover the card (with what differs), or where no attacker counts.
     """
     plain = certificate.plain
     if different := coverage_difference(covered_by(task, snapshot_id), plain["covers"]):
         return {"value": None, "reason": f"the certificate is of {different}"}
     if certificate.bound.value is None:
-        return {"value": None, "reason": f"the certificate bounds nothing: {certificate.bound.reason}"}
+        return {"value": None, "reason": f"the certificate certifies nothing: {certificate.bound.reason}"}
     probes = certificate.probes
     value = {
         "sha256": sha256_hex(dumps_pretty(plain)),  # of the file as it was written
         "key": certificate.covers.key,
         "labels": certificate.labels,
         "probes": {"count": probes.count, "seed": probes.seed, "sha256": probes.sha256},
-        "attackers": [{"name": attacker.name, "kind": attacker.kind, "card": attacker.card} for attacker in certificate.attackers],
+        "attackers": [_attached_attacker(attacker) for attacker in certificate.attackers],
         "bound": plain["bound"]["value"],
         "exact_matcher": {name: score.value for name, score in certificate.scores_of(EXACT_MATCHER).items()},
     }
     return {"value": json.loads(dumps_pretty(value))}
+
+
+def _attached_attacker(attacker: Attacker) -> dict[str, JsonValue]:
+    """An attacker as a trading card names it: `counts_for` lists the scores for which it passed its control."""
+    model = None if attacker.model is None else attacker.model.name
+    facts: dict[str, JsonValue] = {"name": attacker.name, "kind": attacker.kind, "card": attacker.card, "model": model}
+    return {**facts, "counts_for": list(attacker.counts_for)}
 
 
 def coverage_difference(covered: Mapping[str, Any], certified: Mapping[str, Any]) -> str | None:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from ktdeval.cards import card_difference, load_card, validate_card
-from ktdeval.contracts import describe_task
+from ktdeval.contracts import ScoringTask, describe_task
 from ktdeval.errors import CardError, ConfigError, StoreError
 from ktdeval.fields import lasting_data, to_mapping
 from ktdeval.jsonio import JsonValue, content_hash, read_plain, sha256_hex
+from ktdeval.market import MarketSnapshot
 from ktdeval.registry import Plugins
 from ktdeval.runner import (
     RunFolder,
@@ -27,6 +28,8 @@ from ktdeval.runner import (
 from ktdeval.typed import to_plain
 from ktdeval_deanon.certificate.attackers import attack_questions, read_attacks
 from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by
+from ktdeval_deanon.certificate.control import open_control
+from ktdeval_deanon.certificate.passing import LEAST_READ, LEVEL, needs_of
 from ktdeval_deanon.certificate.questions import Entry, ProbeChoice, Questions, find_scoring_task, open_questions, per_window
 from ktdeval_deanon.certificate.types import Certificate
 
@@ -65,8 +68,11 @@ def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certi
     each = None if config.probes is None else per_window(task, config.windows, config.probes)
     snapshot = open_snapshot(plugins, config.data, config.data_args)
     key = config.mask_key or next((key for run in config.runs if (key := mask_key_of(recorded_run(run)))), secrets.token_hex(16))
-    questions = open_questions(task, plugins, snapshot, ProbeChoice(config.windows, config.seed, each, key))
-    parts = _parts(questions, plugins, read_attacks(config.runs, questions), on_probe)
+    choice = ProbeChoice(config.windows, config.seed, each, key)
+    questions = open_questions(task, plugins, snapshot, choice)
+    control = open_control(questions, plugins, choice)
+    attacks = read_attacks(config.runs, questions, control)
+    parts = _parts(Asked(questions, control), plugins, attacks, on_probe)
     source = {"data": lasting_data(config.data), "data_args": dict(config.data_args)}
     provenance = {**describe_environment(time.perf_counter() - began), **source}
     certificate = build_certificate({**parts, "provenance": provenance})
@@ -102,30 +108,51 @@ def verify_certificate(
     # A range of days is a window's name, so names bring all of them back.
     choice = ProbeChoice(tuple(window.name for window in probes.windows), probes.seed, probes.limit, probes.mask_key)
     questions = open_questions(task, plugins, snapshot, choice)
+    control = open_control(questions, plugins, choice)
     if runs:
-        attacks = read_attacks(runs, questions)
-        for run in runs:
-            if findings := verify_records(RunFolder.load(run), task, plugins, snapshot).findings:
-                return f"{run}: {findings[0]}"
+        attacks = read_attacks(runs, questions, control)
+        if difference := _record_difference(runs, {one.task.name: one.task for one in (questions, control)}, plugins, snapshot):
+            return difference
     else:
         kept = {name: digest for name, digest in recorded.artefacts.items() if name not in questions.files}
         attacks = ([to_plain(attacker) for attacker in recorded.models], kept)
-    again = build_certificate({**_parts(questions, plugins, attacks, on_probe), "provenance": to_plain(where)})
+    parts = _parts(Asked(questions, control), plugins, attacks, on_probe)
+    again = build_certificate({**parts, "provenance": to_plain(where)})
     return card_difference(recorded.plain, again.plain, read_plain(path).decode())
 
 
-def _parts(questions: Questions, plugins: Plugins, attacks: tuple[list[Entry], dict[str, str]], on_probe: OnProbe) -> Entry:
+def _record_difference(runs: Sequence[Path], tasks: Mapping[str, Any], plugins: Plugins, snapshot: MarketSnapshot) -> str | None:
+    """Return the first record of the runs that its recorded replies do not give; None where all follow."""
+    for run in runs:
+        folder = RunFolder.load(run)
+        asked = {spec.task for spec in folder.manifest.specs}
+        for name, task in tasks.items():
+            if name in asked and (findings := verify_records(folder, task, plugins, snapshot).findings):
+                return f"{run}: {findings[0]}"
+    return None
+
+
+class Asked(NamedTuple):
+    """Questions behind the mask, and the unmasked ones about the same stocks and days."""
+
+    questions: Questions
+    control: Questions
+
+
+def _parts(asked: Asked, plugins: Plugins, attacks: tuple[list[Entry], dict[str, str]], on_probe: OnProbe) -> Entry:
     """Everything of a certificate that is not of this moment."""
     models, artefacts = attacks
+    questions, control = asked
     task, target_task, snapshot = questions.task, questions.target_task, questions.snapshot
     covers = covered_by(describe_task(target_task.task, target_task.tools), snapshot.id)
     _check_mask(questions, covers["mask"])
-    attackers, identifiability = attack_questions(questions, lambda done: on_probe(done, len(questions.all)))
+    total = len(questions.all) + len(control.all)
+    attackers, identifiability = attack_questions(questions, control, lambda done: on_probe(done, total))
     files = {name: sha256_hex(text) for name, text in questions.files.items()}
     stated = ("formula", "unit", "better", "source")
     return {
         "covers": covers,
-        "exam": {"name": task.name, "version": task.version, "hash": content_hash(describe_any(task, plugins))},
+        "exam": _exam(task, plugins),
         "snapshot": {
             **{name: getattr(snapshot.meta, name) for name in ("name", "source", "synthetic")},
             "id": snapshot.id,
@@ -134,12 +161,25 @@ def _parts(questions: Questions, plugins: Plugins, attacks: tuple[list[Entry], d
             "last_day": str(snapshot.days[-1]),
         },
         "probes": questions.describe(),
+        "control": {
+            "exam": _exam(control.task, plugins),
+            "count": len(control.all),
+            "sha256": control.describe()["sha256"],
+            "level": LEVEL,
+            "least_read": LEAST_READ,
+            "needs": needs_of(questions.recoveries),
+        },
         "definitions": {name: {part: getattr(task.scores[name], part) for part in stated} for name in questions.recoveries},
         "score_order": list(questions.recoveries),
         "attackers": [*attackers, *models],
         "identifiability": identifiability,
         "artefacts": {**files, **artefacts},
     }
+
+
+def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
+    """Scoring task that asked, with the hash of all that can change its questions."""
+    return {"name": task.name, "version": task.version, "hash": content_hash(describe_any(task, plugins))}
 
 
 def _check_mask(questions: Questions, stated: Mapping[str, Any]) -> None:

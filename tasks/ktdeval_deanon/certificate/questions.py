@@ -214,7 +214,9 @@ def blank_answer(reasoning: str) -> dict[str, JsonValue]:
 
 
 def attacker_entry(questions: Questions, name: str, records: Sequence[AnswerRecord], facts: Mapping[str, JsonValue]) -> Entry:
-    """An attacker of a certificate, with what it recovered; `facts`: its kind, and of a model its card, model, agent and call."""
+    """An attacker of a certificate, with what it recovered; `facts`: its kind, its control, and of a model its card, model, agent
+    and call.
+    """
     answers = [record.answer for record in records if record.answer is not None]
     dates = sum(days_off(answer, questions.snapshot.days, 0) is not None for answer in answers)
     named = {"tickers": sum(bool(tickers_of(answer)) for answer in answers), "date": dates}

@@ -21,9 +21,9 @@ def _report(certificate: Certificate) -> Report:
     return Report(
         title=clean(f"mask of {certificate.covers.task_name} on {certificate.snapshot.name}"),
         labels=tuple(certificate.labels),
-        ranking=clean(SCOPE if bound.value is not None else f"bounds nothing: {bound.reason}"),
+        ranking=clean(SCOPE if bound.value is not None else f"certifies nothing: {bound.reason}"),
         facts=word_grid("", list(_facts(certificate))),
-        grids=(_bound(certificate), _attackers(certificate), _ablation(certificate)),
+        grids=(_bound(certificate), _controls(certificate), _attackers(certificate), _ablation(certificate)),
         activity=word_grid("", []),
         notes=tuple(_notes(certificate)),
     )
@@ -37,7 +37,7 @@ def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return f"{name} at most {_percent(entry['upper'])} %{chance}"
 
     labels = f" ({', '.join(value['labels'])})" if value["labels"] else ""
-    models = [attacker["name"] for attacker in value["attackers"] if attacker["kind"] == MODEL]
+    models = [attacker["name"] for attacker in value["attackers"] if attacker["kind"] == MODEL and attacker["counts_for"]]
     yield (
         "certificate",
         f"{value['sha256'][:_HASH]}{labels}, claimed: {value['probes']['count']:,} probes, attacked by {', '.join(models)}",
@@ -79,6 +79,27 @@ def _bound(certificate: Certificate) -> Grid:
     return Grid("Bound (95 %, one-sided, exact; in %)", columns, tuple(rows), left=2)
 
 
+def _controls(certificate: Certificate) -> Grid:
+    """A row for each thing that each attacker had to read off unmasked probes."""
+    control = certificate.control
+    rows: list[tuple[str, ...]] = []
+    for attacker in certificate.attackers:
+        if attacker.control.value is None:
+            rows.append((clean(attacker.name), clean(f"failed: {attacker.control.reason}"), "", "", "", "", ""))
+            continue
+        for name, read in attacker.control.value.items():
+            low, high = read.interval.low, read.interval.high
+            spread = "" if low is None or high is None else f"{100 * low:.1f} … {100 * high:.1f}"
+            verdict = "passed" if read.passed else "failed"
+            shares = (_percent(read.value), spread, _percent(read.needed), f"{read.n:,}")
+            rows.append((clean(attacker.name), clean(name.replace("_", " ")), *shares, verdict))
+    title = (
+        f"Control: {count(control.count, 'unmasked probe')} of {control.exam.name} (in %); the low end of the exact "
+        f"{100 * control.level:g} % interval must reach what is needed"
+    )
+    return Grid(clean(title), ("attacker", "read", "value", "interval", "needed", "n", "control"), tuple(rows), left=2)
+
+
 def _attackers(certificate: Certificate) -> Grid:
     """A row for each score of each attacker."""
     rows: list[tuple[str, ...]] = []
@@ -86,6 +107,8 @@ def _attackers(certificate: Certificate) -> Grid:
         answered = f", {attacker.answered:,} of {attacker.probes:,} probes answered"
         if attacker.kind == MODEL:
             answered += f", {attacker.named.tickers:,} with a stock, {attacker.named.date:,} with a day"
+            if not attacker.counts_for:
+                answered += "; control failed: certifies nothing"
         card = "" if attacker.card is None else f", card {attacker.card[:_HASH]}"
         rows.append((clean(f"{attacker.name} ({attacker.kind}{answered}{card})"),))
         for name in (name for name in certificate.score_order if name in attacker.scores):
@@ -111,6 +134,13 @@ def _ablation(certificate: Certificate) -> Grid:
 
 def _notes(certificate: Certificate) -> Iterator[str]:
     yield "bounds hold for the attackers that are named, each at its own 95 %; they say nothing of models to come"
+    yield (
+        "a control shows that an attacker can read, not that it tried: one that answers unmasked probes and shams behind the mask "
+        "passes it"
+    )
+    for attacker in certificate.models:
+        if not attacker.counts_for:
+            yield clean(f"{attacker.name}: control failed, so its misses certify nothing")
     if certificate.snapshot.synthetic:
         yield "the market is generated: nobody can remember it, so the bounds show that the text leaks nothing, and no more"
     for attacker in certificate.attackers:

@@ -40,6 +40,26 @@ class Recovery(Figure, Value, frozen=True, kw_only=True):
     baseline: Share | None  #: what chance gives on the same probes; null where that is not known
 
 
+class ControlShare(Figure, Value, frozen=True, kw_only=True):
+    """One thing that an attacker had to read off unmasked probes, and whether it did."""
+
+    value: Share | None  #: share of all unmasked probes, answered or not
+    reason: Name | UnsetType = UNSET
+    successes: Count
+    n: Count  #: unmasked probes with a known truth
+    interval: ShareInterval  #: exact, of Clopper and Pearson
+    baseline: Share | None  #: what chance or the best constant answer gives on the same probes, whichever is more
+    needed: Share | None  #: least lower end of the interval with which the control is passed
+    passed: bool
+
+
+class ControlResult(Figure, Value, frozen=True, kw_only=True):
+    """Positive control of an attacker, by what was to be read; null with a reason where it was not asked."""
+
+    value: Annotated[dict[str, ControlShare], Meta(min_length=1)] | None
+    reason: Name | UnsetType = UNSET
+
+
 class MaskOptions(Value, frozen=True):
     """A mask with its options."""
 
@@ -110,6 +130,17 @@ class Probes(Value, frozen=True, kw_only=True):
     sha256: Sha256  #: hash of everything that was shown
 
 
+class ControlSet(Value, frozen=True, kw_only=True):
+    """Unmasked probes of the same stocks and days, which an attacker must read before its misses count."""
+
+    exam: Exam  #: the scoring task that asked
+    count: Annotated[int, Meta(ge=1)]
+    sha256: Sha256  #: hash of everything that was shown
+    level: Number  #: of the intervals
+    least_read: Share  #: share of the probes that must have been read rather than guessed
+    needs: dict[str, list[Name]]  #: score -> what an attacker must have read for its misses of this score to count
+
+
 class RecoveryDefinition(Value, frozen=True):
     """Meaning of a score."""
 
@@ -139,10 +170,12 @@ class Attacker(Value, frozen=True):
     answered: Count  #: of these, with a valid answer
     named: Named
     scores: dict[str, Recovery]
+    control: ControlResult
+    counts_for: list[Name]  #: scores whose control it passed; its misses of the others certify nothing
 
 
 class BoundEntry(Value, frozen=True):
-    """Largest upper bound of any model."""
+    """Largest upper bound of any model that passed its control."""
 
     upper: Share
     level: Number  #: confidence of the one-sided bound
@@ -153,7 +186,7 @@ class BoundEntry(Value, frozen=True):
 
 
 class Bound(Figure, Value, frozen=True, kw_only=True):
-    """For each thing to recover, the largest upper bound of any model; null with a reason where no model tells."""
+    """For each thing to recover, the largest upper bound of any model that counts for it; null with a reason where none does."""
 
     value: Annotated[dict[str, BoundEntry], Meta(min_length=1)] | None
     reason: Name | UnsetType = UNSET
@@ -207,6 +240,7 @@ class CertificateFacts(Card, frozen=True):
     exam: Exam  #: the scoring task that asked
     snapshot: Market
     probes: Probes
+    control: ControlSet
     definitions: Annotated[dict[str, RecoveryDefinition], Meta(min_length=1)]  #: what each score says was recovered
     score_order: list[Name]  #: names of the scores in the order in which they are shown
     attackers: Annotated[list[Attacker], Meta(min_length=1)]
@@ -223,12 +257,27 @@ class CertificateFacts(Card, frozen=True):
         """Attackers that are models."""
         return [attacker for attacker in self.attackers if attacker.kind == MODEL]
 
+    @property
+    def counting(self) -> list[Attacker]:
+        """Models that passed a control, so that some of their misses count."""
+        return [attacker for attacker in self.models if attacker.counts_for]
+
 
 class Certificate(CertificateFacts, frozen=True):
     """Recoveries of attackers from masked payloads, and what they bound: for the channel to a model, not to a database."""
 
     #: what a reader must see before any figure.
-    labels: list[Literal["synthetic", "limited", "no model attacked", "few answers", "few guesses"]]
+    labels: list[
+        Literal[
+            "synthetic",
+            "limited",
+            "no model attacked",
+            "control failed",
+            "control incomplete",
+            "few answers",
+            "few guesses",
+        ]
+    ]
     bound: Bound
 
 

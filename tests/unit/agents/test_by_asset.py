@@ -80,7 +80,8 @@ def decided(says: Callable[[str, int], str | None], **changes: Any) -> tuple[Dec
 def test_orders_share_what_is_free_by_hand() -> None:
     made, session = decided(lambda asset, _: answer(asset, "SELL" if asset in "HL" else "BUY"))
     # H is sold (30 %), L is locked. Two of four places are held and one comes free: of A, S, U, B those that trade, the first three
-    # by their figures, share 0.5 - 0.02 + 0.3 = 0.78, at most .98 / 4 = 0.245 each and 0.95 x 0.3. 200 shares of S are 12,000 of 24,500.
+    # by their figures, share 0.5 - 0.02 + 0.3 = 0.78, at most .98 / 4 = 0.245 each and 0.95 x 0.3. 200 shares of S are
+    # 12,000 of 24,500.
     orders = [(order["stock_id"], order["side"], order["target_weight"]) for order in session.submitted["orders"]]
     assert orders == [("H", "SELL", 0.0), ("A", "BUY", 0.245), ("S", "BUY", 0.245), ("B", "BUY", 0.245)]
     assert (made.provenance, made.overall_reason) == ("model", "6 assets asked about: 4 BUY, 2 SELL.")
@@ -93,7 +94,10 @@ def test_orders_share_what_is_free_by_hand() -> None:
 
 def test_equal_names_are_bought_all_or_none() -> None:
     equal = table(
-        "stock_id status close_cny return_1d_pct", ("A", "trading", 10.0, 0.1), ("B", "trading", 10.0, 0.1), ("C", "trading", 10.0, 0.0)
+        "stock_id status close_cny return_1d_pct",
+        ("A", "trading", 10.0, 0.1),
+        ("B", "trading", 10.0, 0.1),
+        ("C", "trading", 10.0, 0.0),
     )
     for most, bought in ((4, ["C"]), (5, ["A", "B", "C"])):
         limits = {**LIMITS, "max_positions": most}

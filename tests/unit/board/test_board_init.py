@@ -103,11 +103,27 @@ def test_windows_are_the_tasks_own_by_default_and_their_days_stand_in_the_rules(
 
 
 def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselines(market: Path, tmp_path: Path) -> None:
-    rules = begin(tmp_path / "board", market, tasks=("deanon_probe",), baselines=(), certificate="required").rules
+    asked = {"certificate": "required", "attackers": ("openai/gpt-4.1",)}
+    rules = begin(tmp_path / "board", market, tasks=("deanon_probe",), baselines=(), **asked).rules
     assert (rules.divisions[0].rank_by, rules.divisions[0].certificate, rules.baselines) == ("ticker_top1", "optional", ())
     with pytest.raises(UsageError, match="baselines are for trading tasks"):
         begin(tmp_path / "other", market, tasks=("deanon_probe",))
-    assert begin(tmp_path / "third", market, certificate="required").rules.divisions[0].certificate == "required"  # one that trades
+    (trading,) = begin(tmp_path / "third", market, **asked).rules.divisions  # one that trades
+    assert (trading.certificate, trading.attackers) == ("required", ("openai/gpt-4.1",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"certificate": "required"}, "say which attackers count, with --attacker MODEL"),
+        ({"attackers": ("openai/gpt-4.1",)}, "add --certificate required"),
+    ],
+)
+def test_a_board_that_requires_a_certificate_names_the_attackers_that_count(
+    market: Path, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        begin(tmp_path / "board", market, **changes)
 
 
 # ---- baselines

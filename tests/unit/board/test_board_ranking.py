@@ -231,7 +231,35 @@ def test_less_is_better_where_the_metric_says_so() -> None:
     assert table["columns"][0] == table["rank_by"] == "sharpe"
 
 
+def test_never_is_no_missing_figure_and_never_leads() -> None:
+    """A track record that never suffices: of one window it is later than any number, and a median of both is never."""
+
+    def track(name: str, *years: float | None):
+        def change(card) -> None:
+            card["metrics"]["sharpe"]["better"] = "lower"
+            for episode, value in zip(card["episodes"], years * len(card["episodes"]), strict=False):
+                episode["metrics"]["sharpe"] = metric(value, "never: the Sharpe ratio is not positive")
+
+        return changed(entry(f"house/{name}", 0.0, 0.0), change)
+
+    board = make_board([track("slow", 50.0, 60.0), track("half", 1.0, None), track("never", None, None)], rank_by="sharpe")
+    table = ranked_tables(board)["all"]
+    rows, place = by_label(table), table["columns"].index("sharpe")
+    assert {name: row["rank"] for name, row in rows.items() if row["card"]} == {
+        "house/slow": 1,
+        "house/half": None,
+        "house/never": None,
+    }
+    assert rows["house/slow"]["values"][place] == 55.0
+    planned = len(board.entries[0].card.episodes)
+    for name, times in (("house/half", planned // 2), ("house/never", planned)):
+        assert rows[name]["values"][place] is None
+        assert rows[name]["reasons"]["sharpe"] == f"never in {times} of {planned} episodes"
+        assert rows[name]["n"][place] == planned
+
+
 UNCERTIFIED = "the division asks for a certificate of the mask that the board has verified"
+CERTIFIED = {"attackers": [{"kind": "model", "model": "acme/constant", "counts_for": []}], "bound": {"joint": {}}}
 REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
 
 
@@ -246,6 +274,11 @@ REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
         ({"snapshot": REAL}, {}, "the market is real, and this board is of synthetic markets"),
         ({"labels": ["mask not certified"]}, {"certificate": "required"}, UNCERTIFIED),
         ({"labels": ["certificate claimed"]}, {"certificate": "required"}, UNCERTIFIED),
+        (
+            {"certificate": {"value": CERTIFIED}},
+            {"certificate": "required", "attackers": ("openai/o3",)},
+            "no attacker that division main names (openai/o3) passed its control and bounds joint",
+        ),
     ],
 )  # fmt: skip
 def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> None:

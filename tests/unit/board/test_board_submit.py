@@ -129,7 +129,8 @@ def test_a_dry_run_says_what_it_would_write_and_a_second_submission_has_the_same
 
 
 def test_everything_that_is_missing_is_said_at_once(market: Path, board: Path, tmp_path: Path) -> None:
-    change_rules(board, ("seeds: [0]", "seeds: [0, 1]"), ('certificate: "optional"', 'certificate: "required"'))
+    change_rules(board, ("seeds: [0]", "seeds: [0, 1]"), ('certificate: "optional"', 'certificate: "required"'),
+                 ("attackers: []", "attackers: [openai/gpt-4.1]"))  # fmt: skip
     run = make_run(tmp_path / "r" / "run", market, windows=(LATER,), limit=3)
     outcome = submit(board, run, replace(CLAIMS, submitter="", contact="", cutoff="", attempts=None))
     assert outcome.submitted == ()

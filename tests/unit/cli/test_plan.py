@@ -185,7 +185,7 @@ def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -
         plan(plugins, knowledge_cutoff="2024-13")
     with pytest.raises(StoreError, match="the folder is not empty and holds no run"):
         plan(plugins, out=".")
-    with pytest.raises(PluginError, match="builtin/zigzag decides BUY, SELL or HOLD, and the task asks for orders"):
+    with pytest.raises(UsageError, match="builtin/zigzag decides BUY, SELL or HOLD, and the task asks for orders"):
         plan(plugins, model="builtin/zigzag")
 
 

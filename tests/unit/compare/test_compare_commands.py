@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from card_cases import derived_fields
 from compare_cards import APART, CardTerminal, make_card, save_card, save_run
 from ktdeval.stats.paired import signed_rank
 from ktdeval_compare import texts
@@ -144,6 +146,19 @@ def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(term
     assert (nothing["p"], nothing["verdict"], nothing["reason"]) == (None, None, "no pair")
     equal = row(figures(6), figures(6))
     assert (equal["verdict"], equal["p"], equal["rank_biserial"], equal["shift"]["value"]) == ("tied", 1.0, None, 0.0)
+
+
+def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(terminal: CardTerminal) -> None:
+    """Without the window that is never reached, the card that does worst in it would win."""
+    one, other = make_card(figures(7), "house/one"), make_card(figures(7, 1, 3), "house/two")
+    (episode, *_) = one["episodes"]
+    episode["metrics"]["total_return"] = {"value": None, "n": 5, "reason": "never: it is not positive"}
+    one |= derived_fields(one)
+    code, out, err = terminal.call("compare", *terminal.cards(one, other), "--metric", "total_return", "--json")
+    assert code == 0, err
+    row = json.loads(out)["tests"][0]
+    assert (row["n"], row["p"], row["reason"]) == (0, None, "no pair")
+    assert row["left_out"] == {"total_return: never in 1 of 7 episodes, of one card or both": 7}
 
 
 def test_cards_of_one_model_are_told_apart_by_agent_arguments_or_path(terminal: CardTerminal) -> None:

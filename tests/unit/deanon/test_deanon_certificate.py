@@ -6,6 +6,7 @@ import copy
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
@@ -37,10 +38,12 @@ from ktdeval.typed import from_plain, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.check import certify as on_board
 from ktdeval_board.init import NewBoard, init_board
-from ktdeval_deanon.certificate.card import EXACT_MATCHER, NO_ANSWER, NO_MODEL, build_certificate, covered_by
+from ktdeval_deanon.certificate.card import EXACT_MATCHER, NO_ANSWER, NO_CONTROL, NO_MODEL, build_certificate, covered_by
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
 from ktdeval_deanon.certificate.command import certify as command
-from ktdeval_deanon.certificate.questions import ProbeChoice, find_scoring_task, open_questions
+from ktdeval_deanon.certificate.control import control_tally
+from ktdeval_deanon.certificate.passing import control_share
+from ktdeval_deanon.certificate.questions import ProbeChoice, blank_answer, find_scoring_task, open_questions
 from ktdeval_deanon.certificate.show import certificate_rows
 from ktdeval_deanon.certificate.types import Certificate
 from ktdfin_market import small_market
@@ -48,7 +51,8 @@ from tables import on_each_row
 
 TASK, STOCK_BLIND, EXAM = "blinded_open_research", "stock_blind_open_research", "deanon_probe"
 MARCH = "2024-03-01:2024-03-29"
-PROBES = 4
+PROBES = 8
+BRIGHT = "deanon_probe_bright"
 KEY = "0" * 32
 SUPPORT = Path(__file__).parents[2] / "support"
 
@@ -85,7 +89,14 @@ class Environment:
     def _attack(self, model: str = "reader", exam: str = EXAM, until: int | None = None, **changes: Any) -> Path:
         """A run of the scoring task; `until` leaves out the episodes from that place on."""
         out = self.folder / f"run-{len(list(self.folder.iterdir()))}"
-        given = {"tasks": (exam,), "windows": (MARCH,), "limit": PROBES, "mask_key": KEY, "data": str(self.data), "quiet": True}
+        given = {
+            "tasks": tuple(dict.fromkeys((exam, BRIGHT))),
+            "windows": (MARCH,),
+            "limit": PROBES,
+            "mask_key": KEY,
+            "data": str(self.data),
+            "quiet": True,
+        }
         done = evaluate(RunConfig(model=f"attacker/{model}", out=str(out), **(given | changes)), self.plugins)
         folder = RunFolder.load(done.folder)
         for spec in folder.manifest.specs[until:] if until is not None else ():
@@ -197,10 +208,8 @@ def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_ther
     assert attacked["labels"] == ["synthetic", "limited", "few guesses"]
     folder = RunFolder.load(reader)
     assert folder.artefacts(folder.manifest.specs).items() <= attacked["artefacts"].items()
-    shrug = environment.certify(runs=(environment.attack("shrugger"),))
-    assert (attacker(shrug, "attacker/shrugger")["named"], shrug["labels"][-1]) == ({"tickers": 0, "date": 0}, "few guesses")
-    silent = environment.certify(runs=(environment.attack("mumbler"),))
-    mumbler = attacker(silent, "attacker/mumbler")
+    silent = environment.certify(runs=(environment.attack("turncoat"),))
+    mumbler = attacker(silent, "attacker/turncoat")
     assert (mumbler["answered"], mumbler["probes"]) == (0, PROBES)
     assert (mumbler["scores"]["joint"]["value"], mumbler["scores"]["joint"]["upper"]) == (None, 1.0)
     assert mumbler["scores"]["sector"]["reason"] == "no valid answer with a known truth"
@@ -215,6 +224,75 @@ def test_behind_no_mask_the_reader_recovers_all_and_nothing_is_excluded(environm
     assert (labels["scores"]["joint"]["value"], labels["k"]["most"]) == (1.0, 1)
 
 
+# ---- the positive control
+
+
+@pytest.mark.parametrize("model", ["constant", "refuser", "shrugger", "mumbler"])
+def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(environment: Environment, tmp_path: Path, model: str) -> None:
+    certificate = environment.certify(runs=(environment.attack(model),))
+    entry = attacker(certificate, f"attacker/{model}")
+    assert entry["counts_for"] == []
+    assert not any(read["passed"] for read in entry["control"]["value"].values())
+    assert certificate["bound"] == {"value": None, "reason": NO_CONTROL}
+    assert certificate["labels"] == ["synthetic", "limited", "control failed"]
+    assert environment.block(certificate) == {"value": None, "reason": f"the certificate certifies nothing: {NO_CONTROL}"}
+    text = plain_text(card_lines(load_card(saved(tmp_path, certificate))))
+    assert text.splitlines()[2] == f"certifies nothing: {NO_CONTROL}"
+    assert f"attacker/{model}: control failed, so its misses certify nothing" in text
+
+
+def test_a_run_without_the_control_certifies_nothing_and_says_what_it_lacks(environment: Environment, tmp_path: Path) -> None:
+    certificate = environment.certify(runs=(environment.attack(tasks=(EXAM,)),))
+    reason = "the run did not ask deanon_probe_bright"
+    assert attacker(certificate, "attacker/reader")["control"] == {"value": None, "reason": reason}
+    assert certificate["bound"]["reason"] == NO_CONTROL
+    assert f"failed: {reason}" in plain_text(card_lines(load_card(saved(tmp_path, certificate))))
+
+
+def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Environment) -> None:
+    certificate = environment.certify(runs=(environment.attack("dater"),))
+    assert set(certificate["bound"]["value"]) == {"date_within_5", "date_within_20", "date_within_60"}
+    assert "control incomplete" in certificate["labels"]
+    both = environment.certify(runs=(environment.attack("dater"), environment.attack("reader"), environment.attack("constant")))
+    assert {"ticker_top1", "joint"} < set(both["bound"]["value"])
+    assert "control incomplete" not in both["labels"]
+    assert both["bound"]["value"]["joint"]["attacker"] == "attacker/reader"
+    assert [entry["counts_for"] for entry in both["attackers"]][-1] == []
+
+
+def test_attackers_without_a_language_model_have_a_control_too(bare: Card) -> None:
+    read = {name: attacker(bare, name)["control"]["value"] for name in (EXACT_MATCHER, "date matcher", "random")}
+    assert read[EXACT_MATCHER]["stock_and_day"]["value"] == 1.0
+    assert read["date matcher"]["day"]["passed"]
+    assert not read["date matcher"]["stock"]["passed"]
+    assert attacker(bare, "random")["counts_for"] == []
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "baseline", "passed"),
+    [(200, 200, 0.03, True), (118, 200, 0.03, True), (117, 200, 0.03, False), (5, 200, 0.0, False), (0, 200, 0.0, False),
+     (5, 5, 0.0, False), (6, 6, 0.0, True), (200, 200, 1.0, False), (190, 200, 0.9, False)],
+)  # fmt: skip
+def test_the_control_asks_for_half_of_the_probes_read_beyond_guessing(
+    successes: int, n: int, baseline: float, passed: bool
+) -> None:
+    share = control_share(successes, n, baseline)
+    low, high = proportion_confint(successes, n, 0.05, "beta")
+    assert (share["interval"]["low"], share["interval"]["high"]) == pytest.approx((low, high))
+    assert share["needed"] == pytest.approx(baseline + (1 - baseline) / 2)
+    assert share["passed"] is passed
+
+
+def test_the_best_constant_answer_is_the_least_that_reading_is_held_against(environment: Environment, bare: Card) -> None:
+    exam = environment.plugins.make_task(BRIGHT)
+    control = open_questions(exam, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, PROBES, KEY))
+    code, day = (Counter(question.fact(name) for question in control.all).most_common(1)[0] for name in ("code", "day"))
+    constant = {**blank_answer("always"), "tickers": [code[0]], "date": day[0]}
+    tally = control_tally(control, [question.record(constant) for question in control.all])
+    assert (tally["stock"]["successes"], tally["day"]["successes"]) == (code[1], day[1])
+    assert all(tally[name]["baseline"] >= tally[name]["successes"] / PROBES for name in ("stock", "day"))
+
+
 def with_model(certificate: Mapping[str, Any], name: str, successes: int) -> Certificate:
     """The certificate of the same attacks and one model more, which answers all."""
     scores = {"joint": {"successes": successes, "n": PROBES, "baseline": 0.01}}
@@ -227,7 +305,7 @@ def test_the_strongest_attacker_makes_the_bound(attacked: Card) -> None:
     stronger = with_model(attacked, "attack/rememberer", 2).plain
     validate_card(stronger)
     joint = stronger["bound"]["value"]["joint"]
-    assert (joint["attacker"], joint["value"]) == ("attack/rememberer", 0.5)
+    assert (joint["attacker"], joint["value"]) == ("attack/rememberer", 0.25)
     assert joint["upper"] > attacked["bound"]["value"]["joint"]["upper"]
     assert stronger["bound"]["value"]["ticker_top1"]["attacker"] == "attacker/reader"
     assert with_model(attacked, "attack/equal", 0).plain["bound"]["value"]["joint"]["attacker"] == "attacker/reader"
@@ -345,7 +423,7 @@ def test_the_rebased_mask_has_a_probe_and_a_certificate_of_its_own(environment: 
 
 def test_a_card_without_a_bound_stays_uncertified(environment: Environment, bare: Card) -> None:
     assert environment.block(None) == {"value": None, "reason": NOT_GIVEN}
-    assert environment.block(bare) == {"value": None, "reason": f"the certificate bounds nothing: {NO_MODEL}"}
+    assert environment.block(bare) == {"value": None, "reason": f"the certificate certifies nothing: {NO_MODEL}"}
     assert environment.block(bare, environment.card_task("bright_open_research")) == {"value": None, "reason": NOTHING_HIDDEN}
 
 
@@ -369,7 +447,7 @@ def test_the_command_writes_shows_and_verifies(
                 "--out", file, "--save-probes", probes)  # fmt: skip
     printed = capsys.readouterr().out
     assert "certifies the channel to a model, not to a database" in printed
-    assert re.search(r"joint +attacker/reader +52\.71 +0\.00 +\S+ +100\.00 +4\n", printed)
+    assert re.search(r"joint +attacker/reader +31\.23 +0\.00 +\S+ +100\.00 +8\n", printed)
     assert f"verify       ktdeval certify --verify {file}" in printed
     certificate = load_card(file, "certificate").plain
     assert file_sha256(file) == sha256_hex(dumps_pretty(certificate))
@@ -424,7 +502,7 @@ def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_att
     # An invented model, and records whose answers its replies do not give: consistent, and refused.
     invented = with_model(attacked, "acme/harmless", 0).plain
     assert "attackers[4]: recorded " in str(certify_on_board(invented, reader).exception)
-    (spec,) = RunFolder.load(forged).manifest.specs
+    spec = next(spec for spec in RunFolder.load(forged).manifest.specs if spec.task == EXAM)
     change_transcript(
         forged / "episodes" / spec.id, lambda entries: entries[0]["exchanges"][-1].update(reply={"content": "no idea"})
     )
@@ -480,8 +558,8 @@ def test_what_is_shown_claims_no_more_than_was_measured(attacked: Card, bare: Ca
                  "nobody can remember it", "0 with a stock, 0 with a day"):  # fmt: skip
         assert said in text
     assert "database" in next(line for line in text.splitlines() if "at most" in line)
-    assert f"bounds nothing: {NO_MODEL}" in silent
-    assert "certifies" not in silent
+    assert f"certifies nothing: {NO_MODEL}" in silent
+    assert "certifies the channel" not in silent
     shy = copy.deepcopy(attacked)
     for score in ("ticker_top5", "joint"):
         shy["attackers"][3]["scores"][score]["baseline"] = 0.9
@@ -496,6 +574,6 @@ def test_a_trading_card_prints_its_bound_beside_what_a_database_finds(environmen
     names, (which, bound, database) = zip(*certificate_rows(environment.block(attacked)["value"]), strict=True)
     assert names == ("certificate", "mask bound", "")
     assert which.startswith(sha256_hex(dumps_pretty(attacked))[:12])
-    assert which.endswith("(synthetic, limited, few guesses), claimed: 4 probes, attacked by attacker/reader")
-    assert "joint at most 52.71 % (chance 16.56 %)" in bound
+    assert which.endswith("(synthetic, limited, few guesses), claimed: 8 probes, attacked by attacker/reader")
+    assert "joint at most 31.23 % (chance 15.91 %)" in bound
     assert database.startswith("bounds a model, not a database: with the price history at hand ticker_top1 100.00 %")

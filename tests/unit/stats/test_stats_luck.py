@@ -103,7 +103,7 @@ def test_luck_is_undefined_with_a_reason(navs: list[int], reason: str) -> None:
 def test_a_losing_episode_has_a_probability_and_no_track_record() -> None:
     losing = nav_ledger([990, 1000, 980, 985])
     assert 0 < (psr.compute(losing, MARKET, "strict").value or 0) < 0.5
-    assert min_track_record.compute(losing, MARKET, "strict").reason == "the Sharpe ratio is not positive"
+    assert min_track_record.compute(losing, MARKET, "strict").reason == "never: the Sharpe ratio is not positive"
 
 
 # -- trials -------------------------------------------------------------------------------------------------------------

@@ -247,6 +247,7 @@ window.kt = (() => {
   };
   const LABELS = {
     synthetic: ["", "The market is generated, not real; never compared with cards of real markets."],
+    "never traded": ["warn", "None of its orders was filled, so its account stood still: listed, never ranked."],
     placebo: ["bad", "A market made so that there is nothing to select; never ranked."],
     limited: ["bad", "Episodes were cut short; never ranked."],
     incomplete: ["bad", "Planned episodes are missing."],

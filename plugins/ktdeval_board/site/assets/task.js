@@ -47,7 +47,8 @@
             {},
             "This task asks for a certificate of its mask: make one with ",
             el("code", {}, "ktdeval certify"),
-            " and score the run with it.",
+            " and score the run with it. It counts if one of these models attacked and passed its control: ",
+            `${format.list(division.attackers)}.`,
           )
         : null,
       kt.command([
@@ -79,6 +80,7 @@
       ["Ranked by", kt.words(by)],
       ["Metric rules", division.kind === "trading" ? division.rules : ""],
       ["Certificate of the mask", snapshot ? division.certificate : ""],
+      ["Attackers that count", format.list(division.attackers)],
       [
         "Entrants",
         division.entrants ? `${format.count(division.entrants)}, ${format.count(division.ranked)} of them ranked` : "none yet",

@@ -1,0 +1,53 @@
+"""A card whose account stood still says so before any figure, and asks for no rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ktdeval.cards.check import load_evaluation, validate_card
+from ktdeval.cards.derive import NEVER_TRADED, never_traded
+from ktdeval.cards.show import card_lines, plain_text
+from ktdeval.config import RunConfig
+from ktdeval.errors import CardError
+from ktdeval.registry import load_plugins
+from ktdeval.runner import evaluate
+from run_support import TASK, WINDOW, store_market
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store_market(tmp_path_factory.mktemp("market"))
+
+
+def card_of(market: Path, out: Path, model: str, **more: Any) -> Any:
+    config = RunConfig(model=model, tasks=(TASK,), windows=(WINDOW,), data=str(market), out=str(out), quiet=True, **more)
+    return load_evaluation(evaluate(config, load_plugins()).cards[0])
+
+
+def test_a_model_that_never_traded_has_a_label_and_no_rank(market: Path, tmp_path: Path) -> None:
+    card = card_of(market, tmp_path / "hold", "builtin/hold")
+    assert "never traded" in card.labels
+    assert (card.rankable.value, card.rankable.reasons) == (False, [NEVER_TRADED])
+    lines = plain_text(card_lines(card)).splitlines()
+    assert "[never traded]" in lines[1]
+    assert lines[2].startswith("not rankable: the model never traded")
+    forged = {**card.plain, "labels": [label for label in card.labels if label != "never traded"]}
+    with pytest.raises(CardError, match="labels"):
+        validate_card(forged)
+
+
+def test_orders_of_which_none_was_filled_are_no_trades(market: Path, tmp_path: Path) -> None:
+    card = card_of(market, tmp_path / "run", "builtin/momentum", limit=2)
+    assert "never traded" not in card.labels
+    assert not never_traded(card)
+    (episode,) = card.episodes
+    assert episode.orders.filled > 0
+    refused = replace(episode.orders, filled=0, partially_filled=0, rejected=episode.orders.submitted)
+    assert never_traded(replace(card, episodes=[replace(episode, orders=refused)]))
+    partly = replace(refused, partially_filled=1, rejected=episode.orders.submitted - 1)
+    assert not never_traded(replace(card, episodes=[replace(episode, orders=partly)]))
+    assert not never_traded(replace(card, episodes=[]))  # nothing is known of it

@@ -80,6 +80,22 @@ def return_claim(card: TradingCard) -> str:
     return f"{opening} {texts['total_return']}, of which {parts or 'nothing is attributed'}{without}.{against}"
 
 
+def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
+    """Return the excess return of an episode: its total return less that of the benchmark, bought and held over the same days. None
+    where one of them is not defined.
+    """
+    gain, held = episode.metrics.get("total_return"), card.reference.benchmark_buy_and_hold.get(episode.window)
+    if gain is None or gain.value is None or held is None or held.metrics.total_return.value is None:
+        return None
+    return gain.value - held.metrics.total_return.value
+
+
+def excess_return(card: TradingCard) -> float | None:
+    """Return the excess return of a card: the median over its episodes, as of any metric. None where no episode has one."""
+    known = [value for episode in card.pooled if (value := episode_excess(card, episode)) is not None]
+    return median(known) if known else None
+
+
 def price_index(episodes: Sequence[TradingEpisode]) -> str:
     """Return words on the dividend-like growth that a price index lacks; empty without the information ratio's detail."""
     growths = []

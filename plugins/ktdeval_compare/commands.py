@@ -154,7 +154,7 @@ def invariance(context: click.Context, /, cards: tuple[Path, ...], as_json: bool
 @click.command()
 @click.argument("cards", nargs=-1, type=_PATH, metavar="[RUN…]")
 @click.option("--cohort", "cohorts", multiple=True, metavar="NAME=ITEM,…",
-              help="a cohort: globs of model names, run folders or cards; repeat it for each [default: all models]")  # fmt: skip
+              help="a cohort: patterns of systems, run folders or cards; repeat it for each [default: all systems]")  # fmt: skip
 @click.option(
     "--task", metavar="NAME", help="task of exposures and figures, where cards are of several [default: that of most models]"
 )

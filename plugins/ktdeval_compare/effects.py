@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ktdeval import stats
+from ktdeval.cards import System, system_labels
 from ktdeval.errors import CardError
 from ktdeval.fields import option
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
@@ -19,6 +20,7 @@ from ktdeval_compare.entrants import (
     Entrant,
     Row,
     Values,
+    by_system,
     check_same,
     chosen_metrics,
     facets,
@@ -94,12 +96,27 @@ def _verdict(value: float | None, p: float | None, alpha: float) -> str | None:
 
 
 def _by_agent(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
-    """Cards by model, agent and their arguments."""
-    groups: dict[str, list[Entrant]] = {}
-    for entrant in entrants:
-        groups.setdefault(f"{entrant.card.model} {entrant.card.agent}", []).append(entrant)
-    named = label([members[0] for members in groups.values()])
-    return {entrant.label: members for entrant, members in zip(named, groups.values(), strict=True)}
+    """Cards by the label of their system. Raises CardError: of a system there is one card, and its counterpart differs from it in
+    the settings of calls.
+    """
+    groups = by_system(entrants)
+    check_counterparts(groups, "an effect would mix that with mask and mode")
+    names = system_labels(groups)
+    return {names[system]: members for system, members in groups.items()}
+
+
+def check_counterparts(groups: Mapping[System, Sequence[Entrant]], then: str) -> None:
+    """Refuse systems of one card each that differ in the settings of calls alone, but have other masks or modes: they were meant to
+    be one. Raises CardError: with `then` as the last words.
+    """
+    alone: dict[System, Entrant] = {}
+    for system, members in groups.items():
+        if len(members) > 1:
+            continue
+        other = alone.setdefault(replace(system, call=()), members[0])
+        variants = {(entrant.card.task.mask, entrant.card.task.mode) for entrant in (other, members[0])}
+        if len(variants) > 1:
+            check_same([other, members[0]], facets("call parameters", "ways of sending calls"), then)
 
 
 def _shared_config(entrant: Entrant) -> Row:

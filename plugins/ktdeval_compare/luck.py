@@ -10,8 +10,7 @@ import numpy as np
 from scipy import stats
 
 from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
-from ktdeval.errors import CardError, UsageError
-from ktdeval.fields import split_list
+from ktdeval.errors import CardError
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.entrants import Entrant, Row, card_notes, label, recorded_ledger
@@ -120,18 +119,6 @@ def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None
             days[factor] = days.get(factor, 0) + count
             total[factor] = total.get(factor, 0.0) + (0.0 if mean is None else mean * count)
     return {factor: total[factor] / count if count else None for factor, count in days.items()}
-
-
-def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Items of each cohort by its name; one name twice joins. Raises UsageError: a text is not NAME=ITEM,…."""
-    definitions: dict[str, list[str]] = {}
-    for text in texts:
-        name, _, items = text.partition("=")
-        listed = split_list(items)
-        if not name.strip() or not listed:
-            raise UsageError(f"--cohort {text!r}: give NAME=MODELS, such as ML=qlib/* or LLM=RUN,RUN")
-        definitions.setdefault(name.strip(), []).extend(listed)
-    return definitions
 
 
 def cohort_means(members: Mapping[str, Mapping[str, float | None]]) -> list[Row]:

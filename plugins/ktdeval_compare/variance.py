@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval import stats
-from ktdeval.cards import TradingEpisode
+from ktdeval.cards import TradingEpisode, system_labels
 from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import option
 from ktdeval.jsonio import read_plain
@@ -26,7 +26,6 @@ from ktdeval_compare.entrants import (
     check_same,
     chosen_metrics,
     flag_notes,
-    full_name,
     label,
     left_out_notes,
     load_entrants,
@@ -290,6 +289,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
     runs, navs = [], True
     notes: dict[str, list[str]] = {}
     names: list[str] = []
+    models = system_labels(entrant.system.of_model for entrant in entrants)
     for task, members in by_task(entrants).items():
         check_same(members, TASK_FACETS, "they can't be compared")
         if len(members) < 2:
@@ -299,7 +299,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
         cells, seen = paired_cells(members, common), dict[tuple[str, str], Entrant]()
         notes[task] = [*left_out_notes(members), *flag_notes(members)]
         for member in members:
-            agent, model = full_name(member.card.agent), full_name(member.card.model)
+            agent, model = member.system.agent_name, models[member.system.of_model]
             if other := seen.get((agent, model)):
                 raise CardError(f"{member.path} and {other.path} are both of agent {agent} with model {model}; give one of them")
             seen[agent, model] = member

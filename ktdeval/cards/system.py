@@ -204,7 +204,8 @@ _ENDING = re.compile(r"(?s)(?P<rest>.*)(?P<open>[({])(?P<inside>[^(){}]*)(?P<clo
 
 
 def _readings(pattern: str) -> Iterator[_Reading]:
-    """Yield the ways to read a pattern: names of models may have an @ themselves."""
+    """Yield the ways to read a pattern: names of models may have parentheses or an @ themselves."""
+    yield _Reading(pattern.strip(), None, None, None, None)
     rest, call = _take(pattern.strip(), "{")
     at = [index for index, letter in enumerate(rest) if letter == "@"]
     whole, args = _take(rest, "(")

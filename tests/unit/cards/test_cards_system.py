@@ -96,11 +96,12 @@ def test_patterns_match_systems(pattern: str, matched: str) -> None:
     assert " ".join(name for name, each in systems.items() if each.matches(pattern)) == matched
 
 
-def test_a_name_of_a_model_may_have_an_at_sign() -> None:
+def test_a_name_of_a_model_may_have_an_at_sign_or_parentheses() -> None:
     dated = system("cloud/model@20250514")
     assert dated.matches("cloud/model@20250514")
     assert dated.matches("cloud/model@20250514@react")
     assert not dated.matches("cloud/model@20250514@vote")
+    assert system("house/lite (15.7B)").matches("house/lite (15.7B)")
 
 
 def test_a_full_name_is_a_pattern_of_its_system_alone() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -114,9 +115,14 @@ def is_seed(name: str) -> bool:
 
 
 def system_labels(systems: Iterable[System]) -> dict[System, str]:
-    """Return the label of each of these systems among the others."""
+    """Return a name of each of these systems that no other of them has.
+
+    It is the label; where the own name of a model reads as the label of another system, both get a digest besides.
+    """
     every = dict.fromkeys(systems)
-    return {system: system.label(every) for system in every}
+    labels = {system: system.label(every) for system in every}
+    counts = Counter(labels.values())
+    return {system: f"{name} #{_digest(repr(system))}" if counts[name] > 1 else name for system, name in labels.items()}
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
@@ -172,7 +178,11 @@ def _shortened(value: str) -> str:
         word = value
     if len(word) <= _LONGEST_VALUE:
         return word
-    return f"{word[: _LONGEST_VALUE - 10]}…{hashlib.sha256(value.encode()).hexdigest()[:6]}"
+    return f"{word[: _LONGEST_VALUE - 10]}…{_digest(value)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
 def _listed(settings: Settings) -> str:

@@ -14,11 +14,13 @@ from ktdeval.cards import (
     MetricLine,
     ScoreLine,
     ScoringCard,
+    System,
     TradingCard,
     count,
     figure_notes,
     scheme_rows,
     share_of,
+    system_labels,
     tally,
 )
 from ktdeval.jsonio import file_sha256
@@ -311,7 +313,9 @@ def score_views(cards: Sequence[ScoringCard]) -> list[dict[str, Any]]:
 
 def _tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
     first, names = cards[0], [name for name in cards[0].score_order if cards[0].scores[name].headline]
-    rows = [[_name(card), *(_cell(card.scores.get(name)) for name in names), _answered(card)] for card in cards]
+    labels = _labels(cards)
+    rows = [[label, *(_cell(card.scores.get(name)) for name in names), _answered(card)]
+            for label, card in zip(labels, cards, strict=True)]  # fmt: skip
     heads = ["card", *(_head(first, name) for name in names), "answered"]
     yield Table(f"{task}: scores of each card, with 95 % interval", heads, rows)
     details = [card.scores[names[0]].detail if names else {} for card in cards]
@@ -319,14 +323,18 @@ def _tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
         groups = sorted({group for detail in details for group in detail.get(key, {})})
         rows = [[group, *(_group(names[0], card, key, group) for card in cards)] for group in groups]
         kind = key.removeprefix("by_")
-        yield Table(f"{task}: {_head(first, names[0])} by {kind}, and how many samples", [kind, *map(_name, cards)], rows)
-    modes = [[_name(card), tally(detail["failure_modes"])] for card, detail in zip(cards, details) if "failure_modes" in detail]
+        yield Table(f"{task}: {_head(first, names[0])} by {kind}, and how many samples", [kind, *labels], rows)
+    modes = [[label, tally(detail["failure_modes"])]
+             for label, detail in zip(labels, details, strict=True) if "failure_modes" in detail]  # fmt: skip
     if modes:
         yield Table(f"{task}: how answers fail", ["card", "failures, most frequent first"], modes, words=2)
 
 
-def _name(card: ScoringCard) -> str:
-    return f"{card.model.name} · {card.agent.name}"
+def _labels(cards: Sequence[ScoringCard]) -> list[str]:
+    """Names of cards of one task by their systems; several of one system are numbered."""
+    systems = system_labels(map(System.of, cards))
+    labels = [systems[System.of(card)] for card in cards]
+    return [f"{label} ({labels[:at].count(label) + 1})" if labels.count(label) > 1 else label for at, label in enumerate(labels)]
 
 
 def _head(card: ScoringCard, name: str) -> str:

@@ -61,6 +61,8 @@ def test_a_label_is_the_name_with_what_distinguishes_it() -> None:
         "house/one(x=1)",
         'house/one(x="1")',
     ]
+    named_like_it = [system("house/one@vote"), PLAIN, OTHERS["agent"]]
+    assert len(set(system_labels(named_like_it).values())) == 3
     long = [system(args={"words": "a" * 60 + end}) for end in "bc"]
     assert len({each.label(long) for each in long}) == 2
 

@@ -425,3 +425,30 @@ def test_planted_variances_are_found_on_average() -> None:
     tables = rng.normal(0, 0.05, (400, 10, 1)) + rng.normal(0, 0.02, (400, 10, 5))
     window, seed = np.mean(np.square([deviations(cells(table.tolist())) for table in tables]), axis=0)
     assert (window, seed) == (pytest.approx(0.05**2, rel=0.06), pytest.approx(0.02**2, rel=0.03))
+
+
+def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name_of_its_own(tmp_path: Path) -> None:
+    """Returns of 0, 3 and 9 % in three windows with one return of the benchmark: the median is that of 3 %, the mean that of 4 %."""
+    one = make_card({("A1", 0): 0.0, ("A2", 0): 0.03, ("A3", 0): 0.09})
+    held = one["reference"]["benchmark_buy_and_hold"]["A1"]["metrics"]["total_return"]["value"]
+    paths = save_card(tmp_path / "a", one), save_card(tmp_path / "b", make_card({("A1", 0): 0.01}, "house/two"))
+    page = check_page(make_report(evaluations(*paths), Options()).html)
+    heads, row, *_ = page.table("All cards: medians over episodes")
+    assert figure(0.03 - held, "fraction", signed=True) == row[heads.index("excess, %")]
+    assert figure(0.04 - held, "fraction", signed=True) == row[heads.index("mean excess over windows, %")]
+    assert row[heads.index("its 95 % interval")] != UNDEFINED
+
+
+def test_cards_of_one_name_are_told_apart_by_what_distinguishes_their_systems(tmp_path: Path) -> None:
+    cells = {(name, 0): 0.01 * number for number, name in enumerate(("A1", "A2", "A3"))}
+    bright = make_card(cells, mask="bright")
+    blinded = make_card(cells, args={"positions": 3})
+    page = check_page(
+        make_report(evaluations(save_card(tmp_path / "a", bright), save_card(tmp_path / "b", blinded)), Options()).html
+    )
+    names = [row[0] for row in page.table("All cards")[1:]]
+    assert [name.partition(" · ")[0] for name in names] == ["house/one", "house/one(positions=3)"]
+    assert "Masks and modes" not in page.text  # two systems show no effect of a mask
+    # The same system under both masks does.
+    alike = save_card(tmp_path / "a", bright), save_card(tmp_path / "c", make_card(cells))
+    assert "Masks and modes" in check_page(make_report(evaluations(*alike), Options()).html).text

@@ -98,13 +98,17 @@ def excess_return(card: TradingCard) -> float | None:
 
 def price_index(episodes: Sequence[TradingEpisode]) -> str:
     """Return words on the dividend-like growth that a price index lacks; empty without the information ratio's detail."""
-    growths = []
+    growths, has_none = [], False
     for one in episodes:
         detail = one.metrics["information_ratio"].detail if "information_ratio" in one.metrics else None
-        if isinstance(detail, Mapping) and isinstance(growth := detail.get("dividend_growth"), float):
+        if not isinstance(detail, Mapping) or "dividend_growth" not in detail:
+            continue
+        growth = detail["dividend_growth"]
+        if isinstance(growth, float):
             growths.append((100 * growth * one.steps / TRADING_DAYS, one.steps))
+        has_none = has_none or growth is None
     if not growths:
-        return ""
+        return " (dividends: none in the data)" if has_none else ""
     rise, days = map(fmean, zip(*growths, strict=True))
     return f" (a price index lacks dividends: the members' adjustment factors grew by {rise:.1f} % in {days:.0f} days)"
 

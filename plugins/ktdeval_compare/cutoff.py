@@ -22,7 +22,7 @@ _REASONS = {
     "unknown": "unknown: no public date of this model; --cutoff MODEL=DATE gives one",
     "none": "none: a rule, trained on nothing",
 }
-_NO_MARKET = "no excess return, no alpha and no selection"
+_NO_MARKET = "no daily excess, no alpha and no selection"
 _FEW = 3  #: Days on a side below which no beta is fitted
 
 
@@ -45,9 +45,10 @@ def decay(before: Values, after: Values, level: float = 0.95, years: Sequence[Va
 
 
 def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) -> Row:
-    """Rows `cards`: one for each card and figure (return; excess over the benchmark, alpha and selection, where there is a market),
-    with the days before, across and after the model's cutoff and the decay, annualised. Raises UsageError: a cutoff is no date, or
-    of a model that is on no card.
+    """Rows `cards`: one for each card and figure (`daily_return`; where there is a market `daily_excess`, `daily_alpha` and
+    `daily_selection`), with the days before, across and after the model's cutoff and the decay, annualised.
+
+    Raises UsageError: a cutoff is no date, or of a model that is on no card.
     """
     models = [entrant.card.model.name for entrant in entrants]
     for name in dates:
@@ -98,8 +99,8 @@ def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[
                 by_side[side].setdefault(str(day), []).append(float(value))
     means = {figure: {side: {day: float(np.mean(values)) for day, values in sorted(days.items())} for side, days in by_side.items()}
              for figure, by_side in samples.items()}  # fmt: skip
-    if "excess" in means:
-        means["alpha"] = {str(side): _alpha(means["return"][side], means["excess"][side]) for side in SIDES}
+    if "daily_excess" in means:
+        means["daily_alpha"] = {str(side): _alpha(means["daily_return"][side], means["daily_excess"][side]) for side in SIDES}
     return means, years, notes
 
 
@@ -115,15 +116,15 @@ def _alpha(returns: Mapping[str, float], excess: Mapping[str, float]) -> dict[st
 
 def _daily(ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]) -> dict[str, Values]:
     """Daily figures of a ledger, as far as its market is at hand."""
-    figures = {"return": ledger.returns}
+    figures = {"daily_return": ledger.returns}
     if isinstance(market, str):
         return figures
     levels = benchmark_levels(ledger, market)
     if market.meta.benchmark and (levels > 0).all():
-        figures["excess"] = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
+        figures["daily_excess"] = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
     if not attribution_problem(ledger, market):
         first = market.day_index(ledger.days[0])
         key = (first, first + len(ledger.steps) - 1)
         fits.setdefault(key, fits.get(key) or fit_factors(market, *key))
-        figures["selection"] = attribute(ledger, market, fits[key]).selection
+        figures["daily_selection"] = attribute(ledger, market, fits[key]).selection
     return figures

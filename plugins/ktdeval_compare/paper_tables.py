@@ -34,8 +34,7 @@ _IN_PERCENT = ("percent", "share")
 @click.option("--like", "name", required=True, metavar="NAME", help="which table, such as ktdfin-4 (KTD-Fin's Table 4)")
 @click.option("--format", "form", type=click.Choice(["text", "csv", "markdown", "latex"]), default="text", show_default=True,
               help="how it is written; CSV has every digit")  # fmt: skip
-@click.option("--cohort", "cohorts", multiple=True, metavar="NAME=PATTERN,…",
-              help="systems whose mean is one column of ktdfin-8")
+@click.option("--cohort", "cohorts", multiple=True, metavar="NAME=PATTERN,…", help="systems whose mean is one column of ktdfin-8")
 def table_command(cards: tuple[Path, ...], name: str, form: str, cohorts: tuple[str, ...]) -> None:
     """Print a table of a paper, made of your own cards.
 

@@ -41,6 +41,7 @@ _PARTS = {
 _PAPER = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
 
 _LINE_NAMES = WORDS["lines"]
+_ROUNDING = 1e-15  #: How far below 0 rounding alone can put the estimate of a variance
 _SIGNED = frozenset({"total_return", *_PARTS, *_PAPER})
 
 
@@ -95,7 +96,7 @@ def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list
     unit, signed = metric.unit, name in _SIGNED
     better = "" if metric.better == "neither" else metric.better
     row: list[object] = [name, figure(metric.value, unit, signed), unit_name(unit), better]
-    of_windows, of_seeds = deviations({(each.window, each.seed): each.metrics[name].value for each in one.card.pooled})
+    of_windows, of_seeds = variances({(each.window, each.seed): each.metrics[name].value for each in one.card.pooled})
     if several:
         ends, total = metric.interval if metric.n > 1 else None, metric.n + sum(metric.undefined.values())
         row.append(span(ends.low, ends.high, unit, signed) if ends else UNDEFINED)
@@ -105,9 +106,9 @@ def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list
         detail = mean.detail or {}
         low, high = _within(detail.get("low"), detail.get("high"), metric)
         row += [figure(mean.value, unit, signed), span(low, high, unit, signed)]
-        return [*row, figure(of_windows, unit), figure(of_seeds, unit)]
+        return [*row, _deviation(of_windows, unit), _deviation(of_seeds, unit)]
     row.append(interval_text(_interval_over_days(study, name), unit, signed))
-    return [*row, figure(of_seeds, unit)] if several else row
+    return [*row, _deviation(of_seeds, unit)] if several else row
 
 
 def _within(low: float | None, high: float | None, metric: MetricLine) -> tuple[float | None, float | None]:
@@ -136,7 +137,8 @@ def panel_notes(study: CardStudy) -> Iterator[str]:
     if len(study.evaluation.pooled_windows) > 1:
         yield (
             "The interval is a t interval of the mean over windows, widened where windows share days, cut at the metric's range. "
-            "SD of windows: between them, free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments)."
+            "SD of windows: between them, free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments). "
+            "A negative variance in its place: windows differ by less than seeds alone explain."
         )
     elif (window := _pooled_window(study)) is not None and study.evaluation.market is not None:
         yield f"Intervals are over the days of seed {window.seed}."
@@ -230,8 +232,8 @@ def _line_row(study: CardStudy, name: str, drawn: Sequence[WindowStudy]) -> list
     return row
 
 
-def deviations(figures: Mapping[tuple[str, int], float | None]) -> tuple[float | None, float | None]:
-    """Standard deviations of (window, seed) -> figure between windows and between seeds of a window; None where there are too few.
+def variances(figures: Mapping[tuple[str, int], float | None]) -> tuple[float | None, float | None]:
+    """Variances of (window, seed) -> figure between windows and between seeds of a window; None where there are too few.
 
     Random effects by ANOVA moments. A seed's chance (the model's sampling, the alias map) is drawn anew in each window, so seeds
     are nested in windows: `figure = mean + window effect + seed effect within the window`. With `k` windows, `n_i` seeds in window
@@ -239,7 +241,9 @@ def deviations(figures: Mapping[tuple[str, int], float | None]) -> tuple[float |
 
         MS_within  = sum over windows of sum (y - window mean)^2 / (N - k)              seed variance
         MS_between = sum over windows of n_i * (window mean - mean)^2 / (k - 1)
-        window variance = (MS_between - MS_within) / n0, at least 0;  n0 = (N - sum n_i^2 / N) / (k - 1)
+        window variance = (MS_between - MS_within) / n0;  n0 = (N - sum n_i^2 / N) / (k - 1)
+
+    The estimate of the window variance is negative where windows differ by less than seeds alone explain.
 
     (Searle, Casella and McCulloch 1992, chapter 3). statsmodels' MixedLM fits the same model by restricted likelihood: equal to
     7 digits on a balanced table, and 17 against 0.05 ms a figure. Figures that are None are left out.
@@ -256,11 +260,20 @@ def deviations(figures: Mapping[tuple[str, int], float | None]) -> tuple[float |
     squares = [(value - mean) ** 2 for group, mean in zip(groups.values(), means.tolist(), strict=True) for value in group]
     seed = math.fsum(squares) / (total - k)
     if k < 2:
-        return None, math.sqrt(seed)
+        return None, seed
     grand = float((sizes * means).sum() / total)
     between = float((sizes * (means - grand) ** 2).sum() / (k - 1))
     n0 = (total - float((sizes**2).sum()) / total) / (k - 1)
-    return math.sqrt(max((between - seed) / n0, 0.0)), math.sqrt(seed)
+    return (between - seed) / n0, seed
+
+
+def _deviation(variance: float | None, unit: str) -> str:
+    """Return the standard deviation of a variance in words: of a negative estimate, which has none, the estimate itself."""
+    if variance is None:
+        return UNDEFINED
+    if variance < -_ROUNDING:
+        return unbroken(f"variance {variance:.1e}".replace("-", "−"))
+    return figure(math.sqrt(max(variance, 0.0)), unit)
 
 
 def _no_attribution(study: CardStudy) -> str:

@@ -100,6 +100,8 @@ def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
     made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.0218}
     made["episodes"][0]["steps"] = 126
     assert "adjustment factors grew by 1.1 % in 126 days)" in text_of(made).replace("\n", " ")
+    made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": None, "reason": "splits alone"}
+    assert "(dividends: none in the data)" in text_of(made).replace("\n", " ")
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
     assert "codes and days were in sight" in text_of(made)
     assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))

@@ -371,6 +371,15 @@ def test_power_says_what_windows_and_seeds_can_do(terminal: CardTerminal) -> Non
     assert (silent["windows_needed"], silent["power"]) == (6, 0.0)
 
 
+def test_a_negative_variance_over_windows_is_said(terminal: CardTerminal) -> None:
+    """By hand: differences of 0 and 2 %, and of 2 and 0 %, have equal means; seeds alone would put 0.0002 / 2 there."""
+    paths = terminal.pair(
+        {("A1", 0): 0.0, ("A1", 1): 0.02, ("A2", 0): 0.02, ("A2", 1): 0.0}, {(w, s): 0.0 for w in ("A1", "A2") for s in (0, 1)}
+    )
+    said = "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than seeds alone put there"
+    assert said in terminal.text("power", *paths)
+
+
 @pytest.mark.parametrize(("windows", "percent"), [(6, 38.8), (20, 21.3), (60, 12.3)])
 def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(terminal: CardTerminal, windows: int, percent: float) -> None:
     """Normal approximation, 5 % two-sided, power 80 %, a year of 242 days."""

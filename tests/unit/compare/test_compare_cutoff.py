@@ -84,12 +84,12 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     row, other = terminal.report("cutoff", *words)["cards"]
     assert [row[f"days_{side}"] for side in ("before", "across", "after")] == [61, 0, 59]
     assert row["low"] < 252 * 0.02 < row["high"]
-    assert (row["figure"], row["confidence"], row["reason"]) == ("return", "given", None)
+    assert (row["figure"], row["confidence"], row["reason"]) == ("daily_return", "given", None)
     assert row["value"] == pytest.approx(row["mean_before"] - row["mean_after"])
     assert (other["cutoff"], other["figure"]) == ("unknown", None)
     text = terminal.text("cutoff", *words)
     assert "house/one: cutoff: unknown" in text
-    assert "no excess return, no alpha and no selection" in text
+    assert "no daily excess, no alpha and no selection" in text
     assert "mean before" not in terminal.text("cutoff", unknown).partition("\n")[2]
     shipped = terminal.report("cutoff", known)["cards"][0]
     assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == ("2023-10-01", 120, 0)
@@ -160,9 +160,9 @@ def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, terminal: 
     ledger = load_ledger(next((tmp_path / "run/episodes").rglob("ledger.parquet")))
     first = market.day_index(ledger.days[0])
     selection = attribute(ledger, market, fit_factors(market, first, first + 24)).selection
-    assert rows["selection"]["mean_before"] == pytest.approx(252 * selection.mean())
+    assert rows["daily_selection"]["mean_before"] == pytest.approx(252 * selection.mean())
     levels = benchmark_levels(ledger, market)
     index = levels[1:] / levels[:-1] - 1
-    assert rows["return"]["mean_before"] - rows["excess"]["mean_before"] == pytest.approx(252 * index.mean())
+    assert rows["daily_return"]["mean_before"] - rows["daily_excess"]["mean_before"] == pytest.approx(252 * index.mean())
     fitted = OLS(ledger.returns, add_constant(index)).fit()  # Jensen's alpha is the intercept
-    assert rows["alpha"]["mean_before"] == pytest.approx(252 * fitted.params[0])
+    assert rows["daily_alpha"]["mean_before"] == pytest.approx(252 * fitted.params[0])

@@ -46,6 +46,7 @@ from ktdeval.cards.figures import (
     is_fraction as is_fraction,
     nearest_to_median as nearest_to_median,
     price_index as price_index,
+    rests_on as rests_on,
     scheme_rows as scheme_rows,
 )
 from ktdeval.cards.inputs import Problem as Problem, decode_strict as decode_strict

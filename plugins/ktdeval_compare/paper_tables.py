@@ -71,15 +71,21 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
     if rows == "factors":
         return _exposure_frame(entrants, cohorts)
     if rows == "models":
-        return _model_frame(entrants, metrics)
+        frame = _model_frame(entrants, metrics)
+        has_several = any(len(entrant.card.pooled) > 1 for entrant in entrants)
+        frame.attrs["note"] = spec.get("note_of_several", "") if has_several else ""
+        return frame
     if len({entrant.card.task.config.get("family") for entrant in entrants}) > 1:
         raise CardError(f"a table of {rows} is of one task family; give cards of one, such as ktdfin or ktdfin_rebased")
     return _mode_frame(entrants) if rows == "modes" else _mask_frame(entrants, metrics)
 
 
 def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
-    """A frame in one of the formats, with the caption and source of its table; CSV by the metrics' names, as fractions."""
+    """A frame in one of the formats, with the caption, source and note of its table; CSV by the metrics' names, as fractions."""
+    note = frame.attrs.get("note", "")
     if form == "csv":
+        if note:
+            warn(note)
         return str(frame.to_csv())
     columns = {metric: (head, how) for head, metric, how in spec["columns"]} or {str(name): (str(name), "ratio") for name in frame}
     if spec["rows"] == "modes":
@@ -90,14 +96,17 @@ def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
     shown = [[_cell(value, columns[name][1]) for value in frame[name]] for name in frame]
     cells = [[*(key if isinstance(key, tuple) else (key,)), *row] for key, *row in zip(frame.index, *shown, strict=True)]
     caption = f"{spec['caption']} ({spec['source']})"
+    notes = [note] if note else []
     if form == "latex":
+        caption = ". ".join([caption, *notes])
         layout = "l" * len(words) + "r" * (len(heads) - len(words))
         return str(pd.DataFrame(cells, columns=heads).to_latex(index=False, escape=True, caption=caption, column_format=layout))
     if form == "markdown":
         rule = ["---" if head in words else "---:" for head in heads]
         lines = [f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in (heads, rule, *cells)]
-        return "\n".join([caption, "", *lines, ""])
-    return "\n".join([caption, *(f"  {line}" for line in grid_lines(heads, cells, words)), ""])
+        return "\n".join([caption, "", *lines, "", *(f"{text}\n" for text in notes)])
+    lines = [*grid_lines(heads, cells, words), *notes]
+    return "\n".join([caption, *(f"  {line}" for line in lines), ""])
 
 
 def _spelled(frame: pd.DataFrame) -> pd.DataFrame:

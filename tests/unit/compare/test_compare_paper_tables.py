@@ -110,3 +110,32 @@ def test_every_pattern_matches_something(terminal: CardTerminal) -> None:
     refusal = terminal.refusal("table", *cards, "--like", "ktdfin-8", "--cohort", "A=house/momentum,house/reversl")
     there = "there are house/momentum, house/reversal; did you mean 'house/reversal'"
     assert f"--cohort A: 'house/reversl' matches no system here; {there}" in refusal
+
+
+# ---- what a table says of its medians
+
+
+def test_parts_that_do_not_add_up_say_so(terminal: CardTerminal) -> None:
+    """Returns of 1, 5 and 6 % are made of 1, 0 and 6 % and of 0, 5 and 0 %: the parts have medians 1 and 0, the return 5."""
+    several = parted({"A1": (0.01, 0.0), "A2": (0.0, 0.05), "A3": (0.06, 0.0)})
+    cards = terminal.cards(several)
+    code, written, said = terminal.call("table", *cards, "--like", "ktdfin-5", "--format", "csv")
+    (row,) = csv.DictReader(io.StringIO(written))
+    assert [float(row[name]) for name in ("common_return", "selection_alpha", "total_return")] == [0.01, 0.0, 0.05]
+    note = "parts of an episode add up to its return; medians over episodes, each of its own column, need not"
+    for form in ("text", "markdown", "latex"):
+        assert note in terminal.text("table", *cards, "--like", "ktdfin-5", "--format", form)
+    assert (code, said) == (0, f"ktdeval: warning: {note}\n")
+    alone = terminal.cards(parted({"A1": (0.01, 0.02)}))
+    assert note not in terminal.text("table", *alone, "--like", "ktdfin-5")
+    assert "median over episodes" in terminal.text("table", *alone, "--like", "ktdfin-5")
+
+
+def parted(parts: dict[str, tuple[float, float]]) -> dict[str, Any]:
+    """A card whose returns are of two parts, by window."""
+    card = make_card({(window, 0): sum(both) for window, both in parts.items()})
+    for name, at in (("common_return", 0), ("selection_alpha", 1)):
+        card["metrics"][name] = {**copy.deepcopy(SELECTION), "formula": f"{name}/1: here"}
+        for episode in card["episodes"]:
+            episode["metrics"][name] = {"value": parts[episode["window"]][at], "n": 5}
+    return card | derived_fields(card)

@@ -205,9 +205,9 @@ def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
     return {name: _FACETS[name] for name in names}
 
 
-def check_windows(entrants: Sequence[Entrant]) -> None:
+def check_windows(entrants: Sequence[_Card]) -> None:
     """Refuse cards on which one window name means two date ranges."""
-    known: dict[str, tuple[Entrant, str]] = {}
+    known: dict[str, tuple[_Card, str]] = {}
     for entrant in entrants:
         for window in entrant.card.windows:
             dates = f"{window.first} … {window.last}"

@@ -41,7 +41,10 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     else:
         whole = [all(line.n == len(one.card.pooled) for line in map(one.card.metrics.get, _RANKED) if line) for one in named]
         ranks = rank([row for row, is_whole in zip(rows, whole, strict=True) if is_whole])
-    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": list(card_notes(named, _RANKED))}
+    notes = list(card_notes(named, _RANKED))
+    exposed = factors[0]["cards"] if factors else {}
+    notes += [f"{entrant.label}: has no exposures" for entrant in named if exposed and entrant.label not in exposed]
+    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": notes}
 
 
 def rank(rows: Sequence[Row]) -> Row:

@@ -223,12 +223,18 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
     """Factors x models, or x cohorts and, of two, their difference."""
     if not (rows := exposures(entrants)):
         raise UsageError(f"{entrants[0].path}: these cards have no exposures to the same style factors (metric selection_alpha)")
-    frame = pd.DataFrame({row["factor"]: row["cards"] for row in rows}).T.rename_axis("Factor")
+    frame = pd.DataFrame({row["factor"]: row["cards"] for row in rows}, dtype=float).T.rename_axis("Factor")
+    exposed = [entrant for entrant in entrants if entrant.label in frame and frame[entrant.label].notna().all()]
+    for entrant in entrants:
+        if entrant not in exposed:
+            warn(
+                f"{entrant.label}: no exposures, so it stands in no mean: it never held anything, or has no metric selection_alpha"
+            )
     if not cohorts:
         return frame.assign(mean=frame.mean(axis=1))
     means = {}
     for name, patterns in cohort_definitions(cohorts).items():
-        means[name] = frame[_columns_of(entrants, name, patterns)].mean(axis=1)
+        means[name] = frame[_columns_of(exposed, name, patterns)].mean(axis=1)
     columns = pd.DataFrame(means)
     if len(means) == 2:
         first, second = means
@@ -236,11 +242,11 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
     return columns
 
 
-def _columns_of(entrants: Sequence[Entrant], cohort: str, patterns: Sequence[str]) -> list[str]:
+def _columns_of(exposed: Sequence[Entrant], cohort: str, patterns: Sequence[str]) -> list[str]:
     """Labels of the cards whose systems are of a cohort. Raises UsageError: a pattern matches none."""
     for pattern in patterns:
-        check_match(pattern, (entrant.system for entrant in entrants), f"--cohort {cohort}")
-    return [entrant.label for entrant in entrants if any(entrant.system.matches(pattern) for pattern in patterns)]
+        check_match(pattern, (entrant.system for entrant in exposed), f"--cohort {cohort}")
+    return [entrant.label for entrant in exposed if any(entrant.system.matches(pattern) for pattern in patterns)]
 
 
 def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row]:

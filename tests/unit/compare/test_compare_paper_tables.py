@@ -112,6 +112,16 @@ def test_every_pattern_matches_something(terminal: CardTerminal) -> None:
     assert f"--cohort A: 'house/reversl' matches no system here; {there}" in refusal
 
 
+def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTerminal) -> None:
+    cards = terminal.cards(tilted("house/one", 1.0), make_card({("A1", 0): 0.01}, "house/bare"))
+    words = ("table", *cards, "--like", "ktdfin-8", "--cohort")
+    code, shown, said = terminal.call(*words, "A=house/*")
+    assert (code, "1.00" in shown) == (0, True)
+    assert "house/bare: no exposures, so it stands in no mean" in said
+    code, _, said = terminal.call(*words, "A=house/one,house/bare")
+    assert (code, "--cohort A: 'house/bare' matches no system here; there are house/one" in said) == (2, True)
+
+
 # ---- what a table says of its medians
 
 

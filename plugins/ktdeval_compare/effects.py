@@ -80,6 +80,8 @@ def effects(entrants: Sequence[Entrant], options: Options) -> Row:
             notes[design.name] += table.notes()
     if not rows and not ladder:
         needed = "give cards of at least two masks of one mode (bright and blinded), or modes"
+        if len(designs) > 1:
+            needed += f", of one system; these are of {', '.join(design.name for design in designs)}"
         raise CardError(f"nothing to set against each other: {needed}")
     for row, corrected in zip(rows, stats.holm([row["p"] for row in rows]), strict=True):
         row |= {"p_holm": corrected, "verdict": _verdict(row["value"], corrected, options.alpha)}

@@ -220,11 +220,11 @@ def attribution_notes(study: CardStudy) -> list[str]:
 
 
 def _line_row(study: CardStudy, name: str, drawn: Sequence[WindowStudy]) -> list[object]:
-    values, exposures = study.lines[name], study.exposures.get(name, ())
+    values = study.lines[name]
     row: list[object] = [unbroken(_LINE_NAMES.get(name, name))]
     if len(values) > 1:
         row += [figure(median(values), "fraction", signed=True), span(*quartiles(values), "fraction", signed=True)]
-    row.append(figure(math.fsum(exposures) / len(exposures) if exposures else None, signed=True) if name not in _LINE_NAMES else "")
+    row.append("" if name in _LINE_NAMES else figure(study.exposures.get(name), signed=True))
     for window in drawn:
         interval, split = window.lines[name], window.attribution
         linked: Mapping[str, float] = (split.linked.lines if split else None) or {}

@@ -296,6 +296,8 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(terminal:
 
 def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(terminal: CardTerminal) -> None:
     assert "nothing to set against" in terminal.refusal("effects", *design(terminal, ("blinded",), ("open_research",)))
+    apart = terminal.cards(make_card(figures(6), mask="bright"), make_card(figures(6), args={"positions": 3}))
+    assert "of one system; these are of house/one, house/one(positions=3)" in terminal.refusal("effects", *apart)
     twice = terminal.cards(make_card(figures(6)), make_card(figures(6)))
     assert "are both blinded open_research" in terminal.refusal("effects", *twice)
     single = terminal.cards(make_card({("A1", 0): 0.1}, mask="bright"), make_card({("A1", 0): 0.04}))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
 from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, weights_plot, x_positions
 from ktdeval_report.render import UNDEFINED, Table, figure, p_value, percent, span, templates, unbroken, unit_name
-from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, representative
+from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, over_episodes, representative
 from metric_cases import CODES, ledger, market, nav_ledger, step
 from report_page import Page, check_page, contrast
 
@@ -460,3 +461,15 @@ def test_cards_of_one_name_are_told_apart_by_what_distinguishes_their_systems(tm
     # The same system under both masks does.
     alike = save_card(tmp_path / "a", bright), save_card(tmp_path / "c", make_card(cells))
     assert "Masks and modes" in check_page(make_report(evaluations(*alike), Options()).html).text
+
+
+def test_mean_exposures_weigh_the_days_of_all_episodes_alike() -> None:
+    """By hand: exposures of 1 on four days of one episode, and of 5 on one day of another: (4 * 1 + 1 * 5) / 5."""
+    attributions: Any = [
+        SimpleNamespace(
+            factor_names=("SKEW",), notes=(), linked=SimpleNamespace(lines={}),
+            mean_exposures=lambda mean=mean: np.array([mean]), exposure_days=lambda days=days: np.array([days]),
+        )
+        for mean, days in ((1.0, 4), (5.0, 1))
+    ]  # fmt: skip
+    assert over_episodes(attributions)[1] == {"SKEW": 9 / 5}

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
-from ktdeval.cards import SIDES, Cutoff, card_cutoff, parse_cutoff, sides
+from ktdeval.cards import SIDES, Cutoff, card_cutoff, check_match, parse_cutoff, sides
 from ktdeval.errors import UsageError
-from ktdeval.fields import near_matches
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
@@ -48,18 +47,16 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
     """Rows `cards`: one for each card and figure (`daily_return`; where there is a market `daily_excess`, `daily_alpha` and
     `daily_selection`), with the days before, across and after the model's cutoff and the decay, annualised.
 
-    Raises UsageError: a cutoff is no date, or of a model that is on no card.
+    `dates`: by pattern of systems. Raises UsageError: a cutoff is no date, or matches no card.
     """
-    models = [entrant.card.model.name for entrant in entrants]
-    for name in dates:
-        if name not in models:
-            raise UsageError(f"--cutoff {name}: no card is of this model{near_matches(name, models)}")
-        parse_cutoff(dates[name])
+    for pattern, date in dates.items():
+        check_match(pattern, (entrant.system for entrant in entrants), "--cutoff")
+        parse_cutoff(date)
     rows, notes = [], list[str]()
     for entrant in label(entrants):
-        name = entrant.card.model.name
-        cutoff = parse_cutoff(dates[name]) if name in dates else card_cutoff(entrant.card)
-        head: Row = {"card": entrant.label, "model": name, "cutoff": cutoff, "confidence": None, "source": None}
+        given = _given(entrant, dates)
+        cutoff = card_cutoff(entrant.card) if given is None else parse_cutoff(given)
+        head: Row = {"card": entrant.label, "model": entrant.card.model.name, "cutoff": cutoff, "confidence": None, "source": None}
         if not isinstance(cutoff, Cutoff):
             rows.append(head | {"figure": None, "reason": _REASONS[cutoff]})
             continue
@@ -73,6 +70,14 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
             counts = {f"days_{side}": len(by_side[side]) for side in (BEFORE, ACROSS, AFTER)}
             rows.append(head | {"figure": figure, "unit": "fraction", **counts, **estimate})
     return {"alpha": alpha, "cards": rows, "notes": list(dict.fromkeys(notes))}
+
+
+def _given(entrant: Entrant, dates: Mapping[str, str]) -> str | None:
+    """Return the date that is given for the system of a card. Raises UsageError: there are two."""
+    matched = {date: pattern for pattern, date in dates.items() if entrant.system.matches(pattern)}
+    if len(matched) > 1:
+        raise UsageError(f"--cutoff: {' and '.join(matched.values())} both match {entrant.label}; give its date once")
+    return next(iter(matched), None)
 
 
 def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[str, float]]], dict[str, int], list[str]]:

@@ -120,9 +120,14 @@ def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     ruined = saved(tmp_path / "ruined", "openai/gpt-4o", np.append(np.full(29, 0.01), -1.5))
     for words, expected in (
         ((path,), "is not the ledger that the card was made from"),
-        ((path, "--cutoff", "openai/gpt-4=2024"), "no card is of this model; did you mean 'openai/gpt-4o'"),
+        (
+            (path, "--cutoff", "openai/gpt-4=2024"),
+            "--cutoff: 'openai/gpt-4' matches no system here; there are openai/gpt-4o; did you mean 'openai/gpt-4o'",
+        ),
         ((path, "--cutoff", "openai/gpt-4o=soon"), "'soon' is no day"),
         ((path, "--cutoff", "2024-01"), "--cutoff '2024-01': expected MODEL=DATE"),
+        ((path, "--cutoff", "openai/gpt-4o=2024-01", "--cutoff", "openai/gpt-4o=2024-02"), "--cutoff: a model is given twice"),
+        ((path, "--cutoff", "openai/*=2024-01", "--cutoff", "openai/gpt-4o=2024-02"), "openai/* and openai/gpt-4o both match"),
         ((tmp_path / "none",), "none"),
         ((ruined,), "is not positive on a day, so it has no returns; leave the card out"),
     ):

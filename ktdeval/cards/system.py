@@ -149,9 +149,10 @@ def check_match(item: str, systems: Iterable[System], where: str) -> None:
 
 def no_match(item: str, systems: Iterable[System], where: str) -> str:
     """Return the words on a pattern that matches none of these systems."""
-    labels = sorted(system_labels(systems).values())
+    every = dict.fromkeys(systems)
+    labels = sorted(system_labels(every).values())
     more = f" and {len(labels) - _MOST_LISTED} more" if len(labels) > _MOST_LISTED else ""
-    names = dict.fromkeys([*labels, *(system.model for system in systems)])
+    names = dict.fromkeys([*labels, *(system.model for system in every)])
     there = ", ".join(labels[:_MOST_LISTED]) or "none"
     return f"{where}: {item!r} matches no system here; there are {there}{more}{near_matches(item, names)}"
 

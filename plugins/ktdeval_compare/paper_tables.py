@@ -224,12 +224,15 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
     if not (rows := exposures(entrants)):
         raise UsageError(f"{entrants[0].path}: these cards have no exposures to the same style factors (metric selection_alpha)")
     frame = pd.DataFrame({row["factor"]: row["cards"] for row in rows}, dtype=float).T.rename_axis("Factor")
-    exposed = [entrant for entrant in entrants if entrant.label in frame and frame[entrant.label].notna().all()]
+    exposed = [entrant for entrant in entrants if entrant.label in frame and frame[entrant.label].notna().any()]
     for entrant in entrants:
         if entrant not in exposed:
             warn(
                 f"{entrant.label}: no exposures, so it stands in no mean: it never held anything, or has no metric selection_alpha"
             )
+    for entrant in exposed:
+        if lacking := list(frame.index[frame[entrant.label].isna()]):
+            warn(f"{entrant.label}: no exposure to {', '.join(map(str, lacking))}, so it stands in no mean of these")
     if not cohorts:
         return frame.assign(mean=frame.mean(axis=1))
     means = {}

@@ -30,7 +30,7 @@ def tilted(model: str, exposure: float, **changes: Any) -> dict[str, Any]:
     """A card whose holdings have this exposure to one factor."""
     card = make_card({("A1", 0): 0.01}, model, **changes)
     for episode in card["episodes"]:
-        detail = {"linked": {"selection": 0.02}, "mean_exposures": {"SKEW": exposure}}
+        detail = {"linked": {"selection": 0.02}, "mean_exposures": {"SKEW": exposure}, "exposure_days": {"SKEW": 5}}
         episode["metrics"]["selection_alpha"] = {"value": 0.02, "n": 5, "detail": detail}
     card["metrics"]["selection_alpha"] = copy.deepcopy(SELECTION)
     return card | derived_fields(card)

@@ -43,9 +43,12 @@ from ktdeval.cards.derive import (
 from ktdeval.cards.figures import (
     NEVER_SHOWN as NEVER_SHOWN,
     SCHEME_HEADS as SCHEME_HEADS,
+    episode_excess as episode_excess,
+    excess_return as excess_return,
     is_fraction as is_fraction,
     nearest_to_median as nearest_to_median,
     price_index as price_index,
+    rests_on as rests_on,
     scheme_rows as scheme_rows,
 )
 from ktdeval.cards.inputs import Problem as Problem, decode_strict as decode_strict
@@ -83,6 +86,14 @@ from ktdeval.cards.reports import (
 from ktdeval.cards.schema import card_schema as card_schema, field_docs as field_docs, struct_types as struct_types
 from ktdeval.cards.scoring import recorded_as as recorded_as
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines
+from ktdeval.cards.system import (
+    System as System,
+    check_match as check_match,
+    is_seed as is_seed,
+    no_match as no_match,
+    split_patterns as split_patterns,
+    system_labels as system_labels,
+)
 from ktdeval.cards.table import (
     UNDEFINED as UNDEFINED,
     Grid as Grid,

@@ -9,14 +9,15 @@ from typing import Any
 
 from ktdeval.cards.card import ScoreLine, ScoringCard, TradingCard, TradingEpisode
 from ktdeval.cards.parts import MetricLine, ordered_value
+from ktdeval.cards.system import System, system_labels
 from ktdeval.cards.table import UNDEFINED, Grid, clean, share_of
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
 from ktdeval.stats.series import TRADING_DAYS
 
-_PARTS = ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect")
+PARTS = ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect")
 _PAPER_PARTS = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
-_FAMILIES = {**PANEL_FAMILIES, "parts of the total return (linked)": _PARTS, "as the paper: without industries": _PAPER_PARTS}
-_SIGNED = frozenset({"total_return", *_PARTS, *_PAPER_PARTS})
+_FAMILIES = {**PANEL_FAMILIES, "parts of the total return (linked)": PARTS, "as the paper: without industries": _PAPER_PARTS}
+_SIGNED = frozenset({"total_return", *PARTS, *_PAPER_PARTS})
 SCHEME_HEADS = ("industries", "selection %", "R²", "adjusted R²", "parameters", "degrees of freedom")
 _SCHEME_FIGURES = {
     "selection": "fraction",
@@ -69,7 +70,7 @@ def return_claim(card: TradingCard) -> str:
     one = defined[nearest_to_median(total_returns)]
     returns = {name: line.value for name, line in one.metrics.items() if name in _SIGNED and line.value is not None}
     texts = {name: number(name, "fraction", value) for name, value in returns.items()}
-    parts = ", ".join(f"{name.partition('_')[0]} {texts[name]}" for name in _PARTS if name in texts)
+    parts = ", ".join(f"{name.partition('_')[0]} {texts[name]}" for name in PARTS if name in texts)
     paper = texts.get(_PAPER_PARTS[-1])
     without = f" (without industries, as the paper: selection {paper})" if paper else ""
     opening = "Return, %:"
@@ -82,15 +83,43 @@ def return_claim(card: TradingCard) -> str:
     return f"{opening} {texts['total_return']}, of which {parts or 'nothing is attributed'}{without}.{against}"
 
 
+def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
+    """Return the excess return of an episode: its total return less that of the benchmark, bought and held over the same days. None
+    where one of them is not defined.
+    """
+    gain, held = episode.metrics.get("total_return"), card.reference.benchmark_buy_and_hold.get(episode.window)
+    if gain is None or gain.value is None or held is None or held.metrics.total_return.value is None:
+        return None
+    return gain.value - held.metrics.total_return.value
+
+
+def excess_return(card: TradingCard) -> float | None:
+    """Return the excess return of a card: the median over its episodes, as of any metric. None where no episode has one."""
+    known = [value for episode in card.pooled if (value := episode_excess(card, episode)) is not None]
+    return median(known) if known else None
+
+
+def rests_on(card: TradingCard) -> tuple[str, str]:
+    """Return of how many episodes counts are, and figures over episodes: empty where they are of the same ones."""
+    finished, pooled = len(card.episodes), len(card.pooled)
+    if finished == pooled:
+        return "", ""
+    return f", in all {finished} episodes", f", in the {pooled} of {finished} episodes that figures rest on"
+
+
 def price_index(episodes: Sequence[TradingEpisode]) -> str:
     """Return words on the dividend-like growth that a price index lacks; empty without the information ratio's detail."""
-    growths = []
+    growths, has_none = [], False
     for one in episodes:
         detail = one.metrics["information_ratio"].detail if "information_ratio" in one.metrics else None
-        if isinstance(detail, Mapping) and isinstance(growth := detail.get("dividend_growth"), float):
+        if not isinstance(detail, Mapping) or "dividend_growth" not in detail:
+            continue
+        growth = detail["dividend_growth"]
+        if isinstance(growth, float):
             growths.append((100 * growth * one.steps / TRADING_DAYS, one.steps))
+        has_none = has_none or growth is None
     if not growths:
-        return ""
+        return " (dividends: none in the data)" if has_none else ""
     rise, days = map(fmean, zip(*growths, strict=True))
     return f" (a price index lacks dividends: the members' adjustment factors grew by {rise:.1f} % in {days:.0f} days)"
 
@@ -138,12 +167,14 @@ def panel(card: TradingCard) -> tuple[Grid, ...]:
 
 
 def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
-    """Return cards of one kind side by side: a row for each figure, a column for each card, named by what differs, or numbered."""
-    tasks, models, agents = ([clean(getattr(card, part).name) for card in cards] for part in ("task", "model", "agent"))
-    differing = [names for names in (models, tasks, agents) if len(set(names)) > 1] or [models]
+    """Return cards of one kind side by side: a row for each figure, a column for each card, named by what differs (system,
+    task); those of one name are numbered.
+    """
+    labels = system_labels(map(System.of, cards))
+    systems, tasks = [clean(labels[System.of(card)]) for card in cards], [clean(card.task.name) for card in cards]
+    differing = [names for names in (systems, tasks) if len(set(names)) > 1] or [systems]
     heads = [" ".join(words) for words in zip(*differing, strict=True)]
-    if len(set(heads)) < len(heads):
-        heads = [f"{head} #{index}" for index, head in enumerate(heads, 1)]
+    heads = [f"{head} #{index}" if heads.count(head) > 1 else head for index, head in enumerate(heads, 1)]
     figures = [card.metrics if isinstance(card, TradingCard) else card.scores for card in cards]
     order = {**_FAMILIES, "diagnostics": DIAGNOSTICS}
     fixed = [name for names in order.values() for name in names]
@@ -156,7 +187,7 @@ def columns_of(cards: Sequence[TradingCard | ScoringCard]) -> Grid:
         unit = next(line.unit for line in lines if line is not None)
         cells = [UNDEFINED if line is None else _cell(name, line) for line in lines]
         rows.append((clean(name), _unit_word(unit), *cells))
-    same = " ".join(names[0] for names in (tasks, models) if names not in differing)
+    same = " ".join(names[0] for names in (tasks, systems) if names not in differing)
     what = "medians over episodes" if isinstance(cards[0], TradingCard) else "scores"
     return Grid(f"{same}: {what}".removeprefix(": "), ("metric", "unit", *heads), tuple(rows), left=2)
 

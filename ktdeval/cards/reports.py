@@ -11,7 +11,17 @@ from msgspec.structs import asdict
 from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
 from ktdeval.cards.cutoff import cutoff_words
 from ktdeval.cards.derive import aggregate
-from ktdeval.cards.figures import chosen_columns, is_fraction, memory_claim, number, panel, return_claim, selection_tables
+from ktdeval.cards.figures import (
+    PARTS,
+    chosen_columns,
+    is_fraction,
+    memory_claim,
+    number,
+    panel,
+    rests_on,
+    return_claim,
+    selection_tables,
+)
 from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, dollars, share_of, tally, word_grid
 from ktdeval.stats.metric import never_in
@@ -28,10 +38,11 @@ def trading_report(card: TradingCard, attached: Iterable[Row] = ()) -> Report:
     orders, calibration = card.orders, card.calibration
     statuses = {"filled": orders.filled, "partially_filled": orders.partially_filled, "rejected": orders.rejected}
     left_out = {"no_fill": calibration.no_fill, "no_next_open": calibration.no_next_open}
+    in_all, in_pooled = rests_on(card)
     activity = [
-        ("orders", f"{orders.submitted:,} submitted: {tally(statuses)}"),
+        ("orders", f"{orders.submitted:,} submitted: {tally(statuses)}{in_all}"),
         ("order rules", tally(orders.rules)),
-        ("calibration", f"{count(calibration.n, 'order')} judged; left out: {tally(left_out)}"),
+        ("calibration", f"{count(calibration.n, 'order')} judged; left out: {tally(left_out)}{in_pooled}"),
         ("failures", tally(card.failures)),
         ("tool calls", f"{card.usage.tool_calls:,}, {card.usage.tool_calls_valid:,} valid"),
     ]
@@ -248,7 +259,12 @@ def figures_differ_in(cards: Iterable[TradingCard]) -> str:
 
 
 def figure_notes(card: TradingCard) -> Iterator[str]:
-    """Yield windows that are in no figure over episodes, and why metrics are not defined, a line each."""
+    """Yield what medians of the return's parts do not do, windows that are in no figure over episodes, and why metrics are not
+    defined, a line each.
+    """
+    parts = [name for name in PARTS if name in card.metrics]
+    if len(card.pooled) > 1 and len(parts) > 1:
+        yield f"{', '.join(parts)}: parts of the total return of each episode; their medians need not add up to its median"
     for window, reason in (card.left_out or {}).items():
         yield f"window {window} stands in rows of its own and in no figure over episodes: it {reason}"
     for name, metric in card.metrics.items():

@@ -37,6 +37,7 @@ DIAGNOSTICS: tuple[str, ...] = (
 ANNUALISED = ("sharpe", "information_ratio", "turnover", "min_track_record")
 """Metrics whose formula has days a year in it: those of the market's venues."""
 _LARGEST_DIVIDEND = 0.1  #: rise of an adjustment factor, in a day
+NO_DIVIDENDS = "no adjustment factor of the market rises as a dividend does: they hold splits alone"
 _NO_STEPS = "no steps"
 _NO_NAV = "the NAV is not positive on a step"
 _VALUE = operator.attrgetter("value_minor")
@@ -72,20 +73,36 @@ def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | s
         return f"benchmark: {problem}"
     benchmark_returns = series.simple_returns(levels)
     ratio = series.information_ratio(ledger.returns, benchmark_returns, ledger.days_a_year, ledger.return_resolution)
-    growth = None if market.meta.synthetic else dividend_growth(market, day_rows(market, ledger.days))
-    return ratio if growth is None else replace(ratio, detail={"dividend_growth": growth})
+    if market.meta.synthetic or not market.meta.has_factor:
+        return ratio
+    growth = dividend_growth(market, day_rows(market, ledger.days))
+    detail = {"dividend_growth": growth} if growth is not None else {"dividend_growth": None, "reason": NO_DIVIDENDS}
+    return replace(ratio, detail=detail)
 
 
 def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> float | None:
     """Dividend-like growth a year of the members' adjustment factors over the days `rows`, which a price index lacks: mean over
-    members of each day's rise, equal weights; a rise of more than 10 % is a split or bonus issue and counts as none. None without
-    adjustment factors.
+    members of each day's rise, equal weights; a rise of more than 10 % is a split or bonus issue and counts as none. None where the
+    market has no adjustment factors, or none of them has such a rise on any day: they hold splits alone, and that nothing was paid
+    is not known.
     """
-    rise = market.factor[rows] / market.factor[rows - 1] - 1.0
+    if not market.meta.has_factor:
+        return None
+    rise = _rises(market, rows)
     counted = market.member[rows - 1] & np.isfinite(rise)
-    paid = np.where(counted & (rise > 0.0) & (rise <= _LARGEST_DIVIDEND), rise, 0.0)
-    yearly = float((paid.sum(axis=1) / np.maximum(counted.sum(axis=1), 1)).mean()) * TRADING_DAYS
-    return yearly if market.meta.has_factor else None
+    paid = np.where(counted & _is_dividend(rise), rise, 0.0)
+    if not paid.any() and not _is_dividend(_rises(market, np.arange(1, len(market.days)))).any():
+        return None
+    return float((paid.sum(axis=1) / np.maximum(counted.sum(axis=1), 1)).mean()) * TRADING_DAYS
+
+
+def _rises(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> Series:
+    """[rows, N] rises of the adjustment factors from the day before, as fractions."""
+    return np.asarray(market.factor[rows] / market.factor[rows - 1] - 1.0)
+
+
+def _is_dividend(rise: Series) -> npt.NDArray[np.bool_]:
+    return (rise > 0.0) & (rise <= _LARGEST_DIVIDEND)
 
 
 def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:

@@ -7,11 +7,9 @@ covers less (docs/cohort.md has both, measured).
 
 from __future__ import annotations
 
-import fnmatch
 import itertools
 import math
 import os.path
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,28 +22,25 @@ from scipy.stats import binomtest
 
 from ktdeval import stats
 from ktdeval.attribution import FACTOR_NAMES
-from ktdeval.cards import TradingEpisode
+from ktdeval.cards import System, TradingEpisode, episode_excess, system_labels
 from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import option
-from ktdeval.typed import encode_canonical
 from ktdeval.yamlio import load_yaml
 from ktdeval_compare.compare import TASK_FACETS
-from ktdeval_compare.effects import check_variants
+from ktdeval_compare.definitions import Definitions, check_items, cohort_definitions, is_of, item_path
+from ktdeval_compare.effects import check_counterparts, check_variants
 from ktdeval_compare.entrants import (
     Entrant,
     Row,
     Values,
     check_same,
     check_windows,
-    facets,
     flag_notes,
-    label,
     load_entrants,
     training_seed,
-    without_seed,
 )
-from ktdeval_compare.luck import cohort_definitions, cohort_means, mean_exposures
-from ktdeval_compare.paper_tables import benchmark_held, episode_excess
+from ktdeval_compare.luck import cohort_means, mean_exposures
+from ktdeval_compare.paper_tables import benchmark_held
 
 TEXTS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("cohort.yaml"))
 _REASONS: Mapping[str, str] = TEXTS["reasons"]
@@ -58,7 +53,7 @@ Tables = Mapping[str, Mapping[str, Mapping[str, float | None]]]  #: cohort -> mo
 class Options:
     """Settings of a report."""
 
-    cohorts: tuple[str, ...] = ()  #: NAME=ITEM,…; an item is a glob of models, a run folder or a card; empty: all are one cohort
+    cohorts: tuple[str, ...] = ()  #: NAME=ITEM,…, see `definitions`; empty: all are one cohort
     task: str | None = None  #: task of exposures and figures; None: that of most models, see `_common_task`
     alpha: float = option(0.05, help="level of verdicts, and of the intervals (1 - alpha)", minimum=0.0001, maximum=0.5)
     common: bool = False  #: where models or seeds differ in windows, use those that all have
@@ -85,10 +80,10 @@ class Member:
             run[episode.window] = (entrant, episode)
         return selected
 
-    def figures(self, metric: str, windows: Sequence[str]) -> Values:
-        """[seeds] medians over windows, of the seeds with a defined one."""
-        known = [[value for value in values if value is not None] for values in self._by_seed(metric, windows)]
-        return np.array([statistics.median(values) for values in known if values], dtype=np.float64)
+    def figures(self, metric: str, windows: Sequence[str]) -> list[Values]:
+        """Figures of each seed over windows, where they are defined."""
+        by_seed = self._by_seed(metric, windows)
+        return [np.array([value for value in values if value is not None], dtype=np.float64) for values in by_seed]
 
     def defined(self, metric: str, windows: Sequence[str]) -> tuple[int, int]:
         """Number of (seed, window) in which a figure is defined, and of all."""
@@ -109,17 +104,16 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
 
     Returns `task`; `cohorts`: the members of each, and how many share the sign of every factor; `exposures`: a row a factor;
     `agreement`: factors on which cohorts agree; `differences`: a row a factor and pair of cohorts; `baseline`: a row a model, and
-    the benchmark; `declines`: a row a model and mode with bright and blinded cards; `notes`. Raises UsageError: a cohort has no
-    model, or a model two cohorts; CardError: cards can't be put together, and why.
+    the benchmark; `declines`: a row a model and mode with bright and blinded cards; `notes`. Raises UsageError: an item
+    matches nothing, or a model has two cohorts; CardError: cards can't be put together, and why.
     """
-    definitions = cohort_definitions(options.cohorts) or {"all": ["*"]}
+    definitions: Definitions = cohort_definitions(options.cohorts) or {"all": ["*"]}
     everyone = _members(paths, definitions)
     declined = [{"model": member.label, "cohort": member.cohort, **row}
                 for member in everyone for row in declines(member.entrants, options.alpha)]  # fmt: skip
     task = options.task or _common_task(everyone, list(definitions))
     members = [selected for member in everyone if (selected := member.of_task(task)).runs]
-    if lacking := [name for name in definitions if name not in {member.cohort for member in members}]:
-        raise CardError(f"cohort {lacking[0]} has no finished card of task {task}; run it, or name another task")
+    _check_task(definitions, members, task)
     cards = [entrant for member in members for entrant in member.entrants]
     check_same(cards, TASK_FACETS, "they can't be put together")
     formulas = {f"formulas of {metric}": lambda entrant, of=metric: (line := entrant.card.metrics.get(of)) and line.formula
@@ -146,6 +140,8 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
             tables[member.cohort][member.label] = table
     exposures = _exposures(tables, options.alpha)
     notes += _unmeasured(tables, exposures["exposures"])
+    kept = {member.label for member in members}
+    notes += [f"{member.label}: no finished card of {task}, so it has no row" for member in everyone if member.label not in kept]
     return {
         "alpha": options.alpha, "task": task, "cards": [{"model": card.label, "path": str(card.path)} for card in cards],
         **exposures, "baseline": _baseline(members, windows, 1.0 - options.alpha), "declines": declined,
@@ -153,34 +149,38 @@ def cohort(paths: Sequence[Path], options: Options) -> Row:
     }  # fmt: skip
 
 
-def _members(paths: Sequence[Path], definitions: Mapping[str, Sequence[str]]) -> list[Member]:
+def _members(paths: Sequence[Path], definitions: Definitions) -> list[Member]:
     """Models of all cards, by label. Whatever the order of the cards, the result is the same."""
-    files = [Path(item) for items in definitions.values() for item in items if item != "*" and Path(item).exists()]
+    items = [item for items in definitions.values() for item in items]
+    files = [file for item in items if (file := item_path(item)) is not None]
     listed = {os.path.realpath(file) for file in files}
     all_paths = [*files, *(path for path in paths if os.path.realpath(path) not in listed)]
     if not all_paths:
-        raise UsageError("give run folders or cards, and --cohort NAME=MODELS for each cohort")
-    units: dict[str, list[Entrant]] = {}
-    for entrant in sorted(load_entrants(all_paths), key=lambda entrant: str(entrant.path)):
-        plain = without_seed(entrant).card
-        units.setdefault(encode_canonical([plain.model, plain.agent]), []).append(entrant)
+        raise UsageError("give run folders or cards, and --cohort NAME=SYSTEMS for each cohort")
+    entrants = sorted(load_entrants(all_paths), key=lambda entrant: str(entrant.path))
+    check_items(definitions, entrants)
+    repeats: dict[System, list[Entrant]] = {}
+    for entrant in entrants:
+        repeats.setdefault(entrant.system.without_seed(), []).append(entrant)
+    check_counterparts(repeats, "declines would mix that with the mask")
+    names = system_labels(repeats)
     members = []
-    for named, cards in zip(label([without_seed(cards[0]) for cards in units.values()]), units.values(), strict=True):
-        cohorts = [name for name, items in definitions.items() if any(_is_of(card, item) for card in cards for item in items)]
+    for system, cards in repeats.items():
+        name = names[system]
+        cohorts = [of for of, items in definitions.items() if any(is_of(card, item) for card in cards for item in items)]
         if len(cohorts) > 1:
-            raise UsageError(f"--cohort: {named.label} is in {' and '.join(cohorts)}; a model is in one cohort")
-        check_same(cards, facets("call parameters", "ways of sending calls"), f"they are no repeats of {named.label}")
-        members.append(Member(named.label, "".join(cohorts), [replace(card, label=named.label) for card in cards]))
-    for name in definitions.keys() - {member.cohort for member in members}:
-        models = ", ".join(sorted({member.entrants[0].card.model.name for member in members}))
-        raise UsageError(f"--cohort {name}: no model is called {' or '.join(definitions[name])}; there are {models}")
+            raise UsageError(f"--cohort: {name} is in {' and '.join(cohorts)}; a model is in one cohort")
+        members.append(Member(name, "".join(cohorts), [replace(card, label=name) for card in cards]))
     return sorted(members, key=lambda member: member.label)
 
 
-def _is_of(entrant: Entrant, item: str) -> bool:
-    if item != "*" and Path(item).exists():
-        return Path(item).resolve() in (entrant.path.resolve(), entrant.run_folder.resolve())
-    return fnmatch.fnmatchcase(entrant.card.model.name, item)
+def _check_task(definitions: Definitions, members: Sequence[Member], task: str) -> None:
+    """Refuse an item of a cohort all of whose cards are of other tasks. Raises CardError: names it."""
+    entrants = [entrant for member in members for entrant in member.entrants]
+    for name, items in definitions.items():
+        for item in items:
+            if not any(is_of(entrant, item) for entrant in entrants):
+                raise CardError(f"cohort {name}: {item} has no finished card of task {task}; run it, or name another task")
 
 
 def _common_task(members: Sequence[Member], names: Sequence[str]) -> str:
@@ -285,7 +285,7 @@ def _baseline(members: Sequence[Member], windows: Sequence[str], level: float) -
     run = next(iter(members[0].runs.values()))
     cards = {window: run[window][0].card for window in windows}
     rows: list[Row] = [{"model": member.label, "cohort": member.cohort, "seeds": len(member.runs),
-                        "figures": {metric: _over_seeds(member.figures(metric, windows), level, *bounds)
+                        "figures": {metric: _over_episodes(member.figures(metric, windows), level, *bounds)
                                     for metric, bounds in _BOUNDS.items()}} for member in members]  # fmt: skip
     held = {metric: {"value": benchmark_held(cards, metric), "low": None, "high": None} for metric in _BOUNDS}
     if held["total_return"]["value"] is not None:
@@ -295,14 +295,19 @@ def _baseline(members: Sequence[Member], windows: Sequence[str], level: float) -
     return sorted(rows, key=lambda row: (math.inf if (value := returns[row["model"]]) is None else -value, row["model"]))
 
 
-def _over_seeds(values: Values, level: float, least: float, greatest: float) -> Row:
-    """Median over seeds, and the mean with its t interval, cut at the bounds of the figure; or the `reason` for no interval."""
-    mean = stats.mean_with_interval(values, confidence=level)
+def _over_episodes(by_seed: Sequence[Values], level: float, least: float, greatest: float) -> Row:
+    """Median over episodes, as on cards and in every table; the mean over seeds of their medians over windows, with its t interval,
+    cut at the bounds of the figure; or the `reason` for no interval.
+    """
+    known = [values for values in by_seed if len(values)]
+    medians = np.array([np.median(values) for values in known], dtype=np.float64)
+    value = float(np.median(np.concatenate(known))) if known else None
+    mean = stats.mean_with_interval(medians, confidence=level)
     ends = mean.detail or {"low": None, "high": None}
     low, high = (None if ends[end] is None else float(np.clip(ends[end], least, greatest)) for end in ("low", "high"))
-    reason = "no_figure" if not len(values) else "one_seed" if low is None else None
-    row: Row = {"value": float(np.median(values)) if len(values) else None, "mean": mean.value, "low": low, "high": high}
-    return {**row, "n": len(values), "reason": reason and _REASONS[reason]}
+    reason = "no_figure" if not known else "one_seed" if low is None else None
+    row: Row = {"value": value, "mean": mean.value, "low": low, "high": high}
+    return {**row, "n": len(known), "reason": reason and _REASONS[reason]}
 
 
 # ---- how often no order was placed while identities were hidden, against when they showed (KTD-Fin §1 and §5.1)

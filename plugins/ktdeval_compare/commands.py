@@ -154,7 +154,7 @@ def invariance(context: click.Context, /, cards: tuple[Path, ...], as_json: bool
 @click.command()
 @click.argument("cards", nargs=-1, type=_PATH, metavar="[RUN…]")
 @click.option("--cohort", "cohorts", multiple=True, metavar="NAME=ITEM,…",
-              help="a cohort: globs of model names, run folders or cards; repeat it for each [default: all models]")  # fmt: skip
+              help="a cohort: patterns of systems, run folders or cards; repeat it for each [default: all systems]")  # fmt: skip
 @click.option(
     "--task", metavar="NAME", help="task of exposures and figures, where cards are of several [default: that of most models]"
 )
@@ -176,7 +176,7 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None
 @click.command()
 @_cards
 @click.option("--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE",
-              help="end of a model's training data, a day or a month; before the list that ships")  # fmt: skip
+              help="end of the training data of a model or pattern of systems, a day or month; before the list")  # fmt: skip
 @click.option("--alpha", type=_level, default=0.05, show_default=True, help="intervals hold with 1 - alpha")
 @_json
 def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_json: bool) -> None:
@@ -187,7 +187,10 @@ def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_j
     """
     if bare := [each for each in cutoffs if not each.rpartition("=")[0]]:
         raise UsageError(f"--cutoff {bare[0]!r}: expected MODEL=DATE")
-    dates = {name: when for name, _, when in (each.rpartition("=") for each in cutoffs)}
+    pairs = [each.rpartition("=") for each in cutoffs]
+    dates = {name: when for name, _, when in pairs}
+    if len(dates) < len(pairs):
+        raise UsageError("--cutoff: a model is given twice; give its date once")
     report = find_decays(load_entrants(cards), dates, alpha)
     _show(functions.Tables(report, cutoff_lines(report)), as_json)
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
-from ktdeval.cards import SIDES, Cutoff, card_cutoff, parse_cutoff, sides
+from ktdeval.cards import SIDES, Cutoff, card_cutoff, check_match, parse_cutoff, sides
 from ktdeval.errors import UsageError
-from ktdeval.fields import near_matches
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
@@ -22,7 +21,7 @@ _REASONS = {
     "unknown": "unknown: no public date of this model; --cutoff MODEL=DATE gives one",
     "none": "none: a rule, trained on nothing",
 }
-_NO_MARKET = "no excess return, no alpha and no selection"
+_NO_MARKET = "no daily excess, no alpha and no selection"
 _FEW = 3  #: Days on a side below which no beta is fitted
 
 
@@ -45,20 +44,19 @@ def decay(before: Values, after: Values, level: float = 0.95, years: Sequence[Va
 
 
 def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) -> Row:
-    """Rows `cards`: one for each card and figure (return; excess over the benchmark, alpha and selection, where there is a market),
-    with the days before, across and after the model's cutoff and the decay, annualised. Raises UsageError: a cutoff is no date, or
-    of a model that is on no card.
+    """Rows `cards`: one for each card and figure (`daily_return`; where there is a market `daily_excess`, `daily_alpha` and
+    `daily_selection`), with the days before, across and after the model's cutoff and the decay, annualised.
+
+    `dates`: by pattern of systems. Raises UsageError: a cutoff is no date, or matches no card.
     """
-    models = [entrant.card.model.name for entrant in entrants]
-    for name in dates:
-        if name not in models:
-            raise UsageError(f"--cutoff {name}: no card is of this model{near_matches(name, models)}")
-        parse_cutoff(dates[name])
+    for pattern, date in dates.items():
+        check_match(pattern, (entrant.system for entrant in entrants), "--cutoff")
+        parse_cutoff(date)
     rows, notes = [], list[str]()
     for entrant in label(entrants):
-        name = entrant.card.model.name
-        cutoff = parse_cutoff(dates[name]) if name in dates else card_cutoff(entrant.card)
-        head: Row = {"card": entrant.label, "model": name, "cutoff": cutoff, "confidence": None, "source": None}
+        given = _given(entrant, dates)
+        cutoff = card_cutoff(entrant.card) if given is None else parse_cutoff(given)
+        head: Row = {"card": entrant.label, "model": entrant.card.model.name, "cutoff": cutoff, "confidence": None, "source": None}
         if not isinstance(cutoff, Cutoff):
             rows.append(head | {"figure": None, "reason": _REASONS[cutoff]})
             continue
@@ -72,6 +70,14 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
             counts = {f"days_{side}": len(by_side[side]) for side in (BEFORE, ACROSS, AFTER)}
             rows.append(head | {"figure": figure, "unit": "fraction", **counts, **estimate})
     return {"alpha": alpha, "cards": rows, "notes": list(dict.fromkeys(notes))}
+
+
+def _given(entrant: Entrant, dates: Mapping[str, str]) -> str | None:
+    """Return the date that is given for the system of a card. Raises UsageError: there are two."""
+    matched = {date: pattern for pattern, date in dates.items() if entrant.system.matches(pattern)}
+    if len(matched) > 1:
+        raise UsageError(f"--cutoff: {' and '.join(matched.values())} both match {entrant.label}; give its date once")
+    return next(iter(matched), None)
 
 
 def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[str, float]]], dict[str, int], list[str]]:
@@ -98,8 +104,8 @@ def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[
                 by_side[side].setdefault(str(day), []).append(float(value))
     means = {figure: {side: {day: float(np.mean(values)) for day, values in sorted(days.items())} for side, days in by_side.items()}
              for figure, by_side in samples.items()}  # fmt: skip
-    if "excess" in means:
-        means["alpha"] = {str(side): _alpha(means["return"][side], means["excess"][side]) for side in SIDES}
+    if "daily_excess" in means:
+        means["daily_alpha"] = {str(side): _alpha(means["daily_return"][side], means["daily_excess"][side]) for side in SIDES}
     return means, years, notes
 
 
@@ -115,15 +121,15 @@ def _alpha(returns: Mapping[str, float], excess: Mapping[str, float]) -> dict[st
 
 def _daily(ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]) -> dict[str, Values]:
     """Daily figures of a ledger, as far as its market is at hand."""
-    figures = {"return": ledger.returns}
+    figures = {"daily_return": ledger.returns}
     if isinstance(market, str):
         return figures
     levels = benchmark_levels(ledger, market)
     if market.meta.benchmark and (levels > 0).all():
-        figures["excess"] = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
+        figures["daily_excess"] = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
     if not attribution_problem(ledger, market):
         first = market.day_index(ledger.days[0])
         key = (first, first + len(ledger.steps) - 1)
         fits.setdefault(key, fits.get(key) or fit_factors(market, *key))
-        figures["selection"] = attribute(ledger, market, fits[key]).selection
+        figures["daily_selection"] = attribute(ledger, market, fits[key]).selection
     return figures

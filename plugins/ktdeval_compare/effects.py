@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ktdeval import stats
+from ktdeval.cards import System, system_labels
 from ktdeval.errors import CardError
 from ktdeval.fields import option
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
@@ -20,6 +21,7 @@ from ktdeval_compare.entrants import (
     Entrant,
     Row,
     Values,
+    by_system,
     check_same,
     chosen_metrics,
     facets,
@@ -79,6 +81,8 @@ def effects(entrants: Sequence[Entrant], options: Options) -> Row:
             notes[design.name] += table.notes()
     if not rows and not ladder:
         needed = "give cards of at least two masks of one mode (bright and blinded), or modes"
+        if len(designs) > 1:
+            needed += f", of one system; these are of {', '.join(design.name for design in designs)}"
         raise CardError(f"nothing to set against each other: {needed}")
     for row, corrected in zip(rows, stats.holm([row["p"] for row in rows]), strict=True):
         row |= {"p_holm": corrected, "verdict": _verdict(row["value"], corrected, options.alpha)}
@@ -95,12 +99,27 @@ def _verdict(value: float | None, p: float | None, alpha: float) -> str | None:
 
 
 def _by_agent(entrants: Sequence[Entrant]) -> dict[str, list[Entrant]]:
-    """Cards by model, agent and their arguments."""
-    groups: dict[str, list[Entrant]] = {}
-    for entrant in entrants:
-        groups.setdefault(f"{entrant.card.model} {entrant.card.agent}", []).append(entrant)
-    named = label([members[0] for members in groups.values()])
-    return {entrant.label: members for entrant, members in zip(named, groups.values(), strict=True)}
+    """Cards by the label of their system. Raises CardError: of a system there is one card, and its counterpart differs from it in
+    the settings of calls.
+    """
+    groups = by_system(entrants)
+    check_counterparts(groups, "an effect would mix that with mask and mode")
+    names = system_labels(groups)
+    return {names[system]: members for system, members in groups.items()}
+
+
+def check_counterparts(groups: Mapping[System, Sequence[Entrant]], then: str) -> None:
+    """Refuse systems of one card each that differ in the settings of calls alone, but have other masks or modes: they were meant to
+    be one. Raises CardError: with `then` as the last words.
+    """
+    alone: dict[System, Entrant] = {}
+    for system, members in groups.items():
+        if len(members) > 1:
+            continue
+        other = alone.setdefault(replace(system, call=()), members[0])
+        variants = {(entrant.card.task.mask, entrant.card.task.mode) for entrant in (other, members[0])}
+        if len(variants) > 1:
+            check_same([other, members[0]], facets("call parameters", "ways of sending calls"), then)
 
 
 def _shared_config(entrant: Entrant) -> Row:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import os.path
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval.cards import (
     SEEN,
     SPANS,
-    Pluggable,
     ScoringCard,
+    System,
     TradingCard,
     TradingEpisode,
     card_files,
+    is_seed,
     load_card,
     load_evaluation,
+    system_labels,
     window_side,
     window_words,
 )
@@ -48,6 +50,11 @@ class _Card:
     path: Path
     card: Any
     label: str = ""  #: what tables call it; unique among the cards of one task
+
+    @property
+    def system(self) -> System:
+        """What was evaluated."""
+        return System.of(self.card)
 
     @property
     def run_folder(self) -> Path:
@@ -132,39 +139,29 @@ def by_task(entrants: Sequence[_Entry]) -> dict[str, list[_Entry]]:
 
 
 def label(entrants: Sequence[_Entry]) -> list[_Entry]:
-    """Name each by its model, and where that is not enough by agent, arguments and at last its path."""
-    for way in (
-        lambda entrant: entrant.card.model.name,
-        lambda entrant: f"{entrant.card.model.name} {entrant.card.agent.name}",
-        lambda entrant: f"{full_name(entrant.card.model)} {full_name(entrant.card.agent)}",
-        lambda entrant: f"{entrant.card.model.name} {entrant.path}",
-    ):
-        names = [way(entrant) for entrant in entrants]
-        if len(set(names)) == len(names):
-            break
-    return [replace(entrant, label=name) for entrant, name in zip(entrants, names, strict=True)]
+    """Name each card by its system among theirs, and cards of one system by their paths, too."""
+    names = system_labels(entrant.system for entrant in entrants)
+    counts = Counter(entrant.system for entrant in entrants)
+    labelled = []
+    for entrant in entrants:
+        name = names[entrant.system]
+        if counts[entrant.system] > 1:
+            name += f" {entrant.path}"
+        labelled.append(replace(entrant, label=name))
+    return labelled
 
 
-def full_name(part: Pluggable) -> str:
-    """Name of an agent or model, with its arguments."""
-    args = ",".join(f"{name}={value}" for name, value in sorted(part.args.items()))
-    return f"{part.name}({args})" if args else part.name
+def by_system(entrants: Iterable[_Entry]) -> dict[System, list[_Entry]]:
+    """Cards by their systems, in order."""
+    groups: dict[System, list[_Entry]] = {}
+    for entrant in entrants:
+        groups.setdefault(entrant.system, []).append(entrant)
+    return groups
 
 
 def training_seed(entrant: Entrant) -> str:
     """Seeds among the model's arguments, as canonical JSON: cards that differ in these alone are repeats of one model."""
-    return encode_canonical({name: value for name, value in entrant.card.model.args.items() if _is_seed(name)})
-
-
-def without_seed(entrant: Entrant) -> Entrant:
-    """The card without seeds among the model's arguments."""
-    model = entrant.card.model
-    args = {name: value for name, value in model.args.items() if not _is_seed(name)}
-    return replace(entrant, card=msgspec.structs.replace(entrant.card, model=msgspec.structs.replace(model, args=args)))
-
-
-def _is_seed(name: str) -> bool:
-    return name == "seed" or name.endswith("_seed")
+    return encode_canonical({name: value for name, value in entrant.card.model.args.items() if is_seed(name)})
 
 
 def check_same(entrants: Sequence[_Entry], facets: Mapping[str, Callable[[Any], Any]], then: str) -> None:
@@ -208,9 +205,9 @@ def facets(*names: str) -> dict[str, Callable[[Any], Any]]:
     return {name: _FACETS[name] for name in names}
 
 
-def check_windows(entrants: Sequence[Entrant]) -> None:
+def check_windows(entrants: Sequence[_Card]) -> None:
     """Refuse cards on which one window name means two date ranges."""
-    known: dict[str, tuple[Entrant, str]] = {}
+    known: dict[str, tuple[_Card, str]] = {}
     for entrant in entrants:
         for window in entrant.card.windows:
             dates = f"{window.first} … {window.last}"

@@ -10,8 +10,7 @@ import numpy as np
 from scipy import stats
 
 from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
-from ktdeval.errors import CardError, UsageError
-from ktdeval.fields import split_list
+from ktdeval.errors import CardError
 from ktdeval.runner import Trials, count_trials
 from ktdeval.stats import deflated_sharpe_ratio
 from ktdeval_compare.entrants import Entrant, Row, card_notes, label, recorded_ledger
@@ -42,7 +41,10 @@ def luck(entrants: Sequence[Entrant], stores: Sequence[Path]) -> Row:
     else:
         whole = [all(line.n == len(one.card.pooled) for line in map(one.card.metrics.get, _RANKED) if line) for one in named]
         ranks = rank([row for row, is_whole in zip(rows, whole, strict=True) if is_whole])
-    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": list(card_notes(named, _RANKED))}
+    notes = list(card_notes(named, _RANKED))
+    exposed = factors[0]["cards"] if factors else {}
+    notes += [f"{entrant.label}: has no exposures" for entrant in named if exposed and entrant.label not in exposed]
+    return {"cards": rows, "ranks": ranks, "exposures": factors, "notes": notes}
 
 
 def rank(rows: Sequence[Row]) -> Row:
@@ -120,18 +122,6 @@ def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None
             days[factor] = days.get(factor, 0) + count
             total[factor] = total.get(factor, 0.0) + (0.0 if mean is None else mean * count)
     return {factor: total[factor] / count if count else None for factor, count in days.items()}
-
-
-def cohort_definitions(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Items of each cohort by its name; one name twice joins. Raises UsageError: a text is not NAME=ITEM,…."""
-    definitions: dict[str, list[str]] = {}
-    for text in texts:
-        name, _, items = text.partition("=")
-        listed = split_list(items)
-        if not name.strip() or not listed:
-            raise UsageError(f"--cohort {text!r}: give NAME=MODELS, such as ML=qlib/* or LLM=RUN,RUN")
-        definitions.setdefault(name.strip(), []).extend(listed)
-    return definitions
 
 
 def cohort_means(members: Mapping[str, Mapping[str, float | None]]) -> list[Row]:

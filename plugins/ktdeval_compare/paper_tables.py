@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -14,13 +13,14 @@ import click
 import numpy as np
 import pandas as pd
 
-from ktdeval.cards import TradingCard, TradingEpisode, figures_differ_in
+from ktdeval.cards import TradingCard, check_match, excess_return, figures_differ_in, system_labels
 from ktdeval.cli import FilePath, grid_lines, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
 from ktdeval.yamlio import load_yaml
+from ktdeval_compare.definitions import cohort_definitions
 from ktdeval_compare.entrants import Entrant, Scored, card_notes, label, load_cards, load_entrants
-from ktdeval_compare.luck import card_value as _value, cohort_definitions, exposures
+from ktdeval_compare.luck import card_value as _value, exposures
 
 Row = dict[str, float | str | None]
 UNDEFINED = "-"
@@ -34,7 +34,7 @@ _IN_PERCENT = ("percent", "share")
 @click.option("--like", "name", required=True, metavar="NAME", help="which table, such as ktdfin-4 (KTD-Fin's Table 4)")
 @click.option("--format", "form", type=click.Choice(["text", "csv", "markdown", "latex"]), default="text", show_default=True,
               help="how it is written; CSV has every digit")  # fmt: skip
-@click.option("--cohort", "cohorts", multiple=True, metavar="NAME=GLOB,…", help="models whose mean is one column of ktdfin-8")
+@click.option("--cohort", "cohorts", multiple=True, metavar="NAME=PATTERN,…", help="systems whose mean is one column of ktdfin-8")
 def table_command(cards: tuple[Path, ...], name: str, form: str, cohorts: tuple[str, ...]) -> None:
     """Print a table of a paper, made of your own cards.
 
@@ -71,15 +71,21 @@ def paper_frame(name: str, paths: Sequence[Path], cohorts: Sequence[str] = ()) -
     if rows == "factors":
         return _exposure_frame(entrants, cohorts)
     if rows == "models":
-        return _model_frame(entrants, metrics)
+        frame = _model_frame(entrants, metrics)
+        has_several = any(len(entrant.card.pooled) > 1 for entrant in entrants)
+        frame.attrs["note"] = spec.get("note_of_several", "") if has_several else ""
+        return frame
     if len({entrant.card.task.config.get("family") for entrant in entrants}) > 1:
         raise CardError(f"a table of {rows} is of one task family; give cards of one, such as ktdfin or ktdfin_rebased")
     return _mode_frame(entrants) if rows == "modes" else _mask_frame(entrants, metrics)
 
 
 def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
-    """A frame in one of the formats, with the caption and source of its table; CSV by the metrics' names, as fractions."""
+    """A frame in one of the formats, with the caption, source and note of its table; CSV by the metrics' names, as fractions."""
+    note = frame.attrs.get("note", "")
     if form == "csv":
+        if note:
+            warn(note)
         return str(frame.to_csv())
     columns = {metric: (head, how) for head, metric, how in spec["columns"]} or {str(name): (str(name), "ratio") for name in frame}
     if spec["rows"] == "modes":
@@ -90,14 +96,17 @@ def write_table(spec: Mapping[str, Any], frame: pd.DataFrame, form: str) -> str:
     shown = [[_cell(value, columns[name][1]) for value in frame[name]] for name in frame]
     cells = [[*(key if isinstance(key, tuple) else (key,)), *row] for key, *row in zip(frame.index, *shown, strict=True)]
     caption = f"{spec['caption']} ({spec['source']})"
+    notes = [note] if note else []
     if form == "latex":
+        caption = ". ".join([caption, *notes])
         layout = "l" * len(words) + "r" * (len(heads) - len(words))
         return str(pd.DataFrame(cells, columns=heads).to_latex(index=False, escape=True, caption=caption, column_format=layout))
     if form == "markdown":
         rule = ["---" if head in words else "---:" for head in heads]
         lines = [f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in (heads, rule, *cells)]
-        return "\n".join([caption, "", *lines, ""])
-    return "\n".join([caption, *(f"  {line}" for line in grid_lines(heads, cells, words)), ""])
+        return "\n".join([caption, "", *lines, "", *(f"{text}\n" for text in notes)])
+    lines = [*grid_lines(heads, cells, words), *notes]
+    return "\n".join([caption, *(f"  {line}" for line in lines), ""])
 
 
 def _spelled(frame: pd.DataFrame) -> pd.DataFrame:
@@ -117,13 +126,6 @@ def _cell(value: Any, how: str) -> str:
     return UNDEFINED if value is None or pd.isna(value) else f"{value * 100 if how in _IN_PERCENT else value:{_SHOWN[how]}}"
 
 
-def episode_excess(card: TradingCard, episode: TradingEpisode) -> float | None:
-    """Total return less that of the benchmark, bought and held over the same days."""
-    own, held = episode.metrics["total_return"].value, card.reference.benchmark_buy_and_hold.get(episode.window)
-    other = held.metrics.total_return.value if held else None
-    return None if own is None or other is None else own - other
-
-
 def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | None:
     """Median over windows, each with a card that has it, of a metric of the benchmark, bought and held; None without one."""
     lines = [getattr(card.reference.benchmark_buy_and_hold[window].metrics, metric, None) for window, card in cards.items()]
@@ -131,15 +133,9 @@ def benchmark_held(cards: Mapping[str, TradingCard], metric: str) -> float | Non
     return median(known) if known else None
 
 
-def _excess(card: TradingCard) -> float | None:
-    """Median over episodes."""
-    known = [value for episode in card.pooled if (value := episode_excess(card, episode)) is not None]
-    return median(known) if known else None
-
-
 def _row(card: TradingCard, metrics: Sequence[str]) -> Row:
     """Figures of one card; a metric that it does not have is undefined."""
-    return {metric: _excess(card) if metric == "excess" else _value(card, metric) for metric in metrics}
+    return {metric: excess_return(card) if metric == "excess" else _value(card, metric) for metric in metrics}
 
 
 def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataFrame:
@@ -164,8 +160,9 @@ def _model_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.Data
 def _suite_frame(entrants: Sequence[Scored], scores: Sequence[str]) -> pd.DataFrame:
     """One row a model, with the scores of each suite (`calling_tm`), best first."""
     rows: dict[str, Row] = {}
+    names = system_labels(entrant.system for entrant in entrants)
     for entrant in entrants:
-        suite, model = entrant.card.task.config.get("suite"), entrant.card.model.name
+        suite, model = entrant.card.task.config.get("suite"), names[entrant.system]
         row = rows.setdefault(model, dict.fromkeys(scores))
         figures = {
             name: line.value for line_name, line in entrant.card.scores.items() if (name := f"{suite}_{line_name}") in scores
@@ -183,10 +180,12 @@ def _suite_frame(entrants: Sequence[Scored], scores: Sequence[str]) -> pd.DataFr
 def _mode_frame(entrants: Sequence[Entrant]) -> pd.DataFrame:
     """Models and modes x masks: the median of each (`bright`) and its quartiles (`bright_low`, `bright_high`)."""
     cells: dict[tuple[str, ...], Row] = {}
+    names = system_labels(entrant.system for entrant in entrants)
     for entrant in entrants:
         card, line = entrant.card, entrant.card.metrics["total_return"]
-        row = cells.setdefault((card.model.name, card.task.mode), {})
-        _check_new(card.task.mask not in row, entrant)
+        name = names[entrant.system]
+        row = cells.setdefault((name, card.task.mode), {})
+        _check_new(card.task.mask not in row, entrant, name)
         row |= {card.task.mask: line.value}
         if line.interval and line.interval.kind == "interquartile":  # one episode has a bootstrap interval instead
             row |= {f"{card.task.mask}_{end}": getattr(line.interval, end) for end in ("low", "high")}
@@ -199,17 +198,18 @@ def _mask_frame(entrants: Sequence[Entrant], metrics: Sequence[str]) -> pd.DataF
     if len({entrant.card.task.mode for entrant in entrants}) > 1:
         raise CardError("a table of masks is of one mode; give cards of one, such as open_research")
     rows: dict[tuple[str, ...], Row] = {}
+    names = system_labels(entrant.system for entrant in entrants)
     for entrant in entrants:
-        key = (entrant.card.model.name, entrant.card.task.mask)
-        _check_new(key not in rows, entrant)
+        key = (names[entrant.system], entrant.card.task.mask)
+        _check_new(key not in rows, entrant, key[0])
         rows[key] = _row(entrant.card, metrics)
     return _in_order(pd.DataFrame.from_dict(rows, orient="index", dtype=float).rename_axis(["Model", "Mask"]), "Mask", MASK_KINDS)
 
 
-def _check_new(is_new: bool, entrant: Entrant) -> None:
+def _check_new(is_new: bool, entrant: Entrant, name: str) -> None:
     if not is_new:
-        task, model = entrant.card.task, entrant.card.model.name
-        raise CardError(f"{entrant.path}: {model} has two cards of {task.mask} {task.mode}; give one")
+        task = entrant.card.task
+        raise CardError(f"{entrant.path}: {name} has two cards of {task.mask} {task.mode}; give one")
 
 
 def _in_order(frame: pd.DataFrame, level: str, order: Sequence[str]) -> pd.DataFrame:
@@ -223,15 +223,21 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
     """Factors x models, or x cohorts and, of two, their difference."""
     if not (rows := exposures(entrants)):
         raise UsageError(f"{entrants[0].path}: these cards have no exposures to the same style factors (metric selection_alpha)")
-    frame = pd.DataFrame({row["factor"]: row["cards"] for row in rows}).T.rename_axis("Factor")
+    frame = pd.DataFrame({row["factor"]: row["cards"] for row in rows}, dtype=float).T.rename_axis("Factor")
+    exposed = [entrant for entrant in entrants if entrant.label in frame and frame[entrant.label].notna().any()]
+    for entrant in entrants:
+        if entrant not in exposed:
+            warn(
+                f"{entrant.label}: no exposures, so it stands in no mean: it never held anything, or has no metric selection_alpha"
+            )
+    for entrant in exposed:
+        if lacking := list(frame.index[frame[entrant.label].isna()]):
+            warn(f"{entrant.label}: no exposure to {', '.join(map(str, lacking))}, so it stands in no mean of these")
     if not cohorts:
         return frame.assign(mean=frame.mean(axis=1))
     means = {}
     for name, patterns in cohort_definitions(cohorts).items():
-        members = [model for model in frame.columns if any(fnmatch.fnmatchcase(model, pattern) for pattern in patterns)]
-        if not members:
-            raise UsageError(f"--cohort {name}={','.join(patterns)}: no model is called so; there are {', '.join(frame.columns)}")
-        means[name] = frame[members].mean(axis=1)
+        means[name] = frame[_columns_of(exposed, name, patterns)].mean(axis=1)
     columns = pd.DataFrame(means)
     if len(means) == 2:
         first, second = means
@@ -239,12 +245,20 @@ def _exposure_frame(entrants: Sequence[Entrant], cohorts: Sequence[str]) -> pd.D
     return columns
 
 
+def _columns_of(exposed: Sequence[Entrant], cohort: str, patterns: Sequence[str]) -> list[str]:
+    """Labels of the cards whose systems are of a cohort. Raises UsageError: a pattern matches none."""
+    for pattern in patterns:
+        check_match(pattern, (entrant.system for entrant in exposed), f"--cohort {cohort}")
+    return [entrant.label for entrant in exposed if any(entrant.system.matches(pattern) for pattern in patterns)]
+
+
 def _attacker_rows(paths: Sequence[Path], scores: Sequence[str]) -> Iterator[Row]:
     """One row an attacker, best first, then what chance alone gives on the same probes."""
-    cards = [entrant.card for entrant in load_cards(paths)[1] if "ticker_top1" in entrant.card.scores]
-    if not cards:
+    entrants = label([entrant for entrant in load_cards(paths)[1] if "ticker_top1" in entrant.card.scores])
+    if not entrants:
         raise UsageError(f"{paths[0]}: no card of a de-anonymization probe here; run --tasks deanon_probe")
-    for card in sorted(cards, key=lambda card: -(card.scores[scores[-1]].value or 0.0)):
-        yield {"Attacker": card.model.name, **{score: card.scores[score].value for score in scores}}
+    for entrant in sorted(entrants, key=lambda entrant: -(entrant.card.scores[scores[-1]].value or 0.0)):
+        yield {"Attacker": entrant.label, **{score: entrant.card.scores[score].value for score in scores}}
+    cards = [entrant.card for entrant in entrants]
     chance = {score: [baseline for card in cards if (baseline := card.scores[score].baseline) is not None] for score in scores}
     yield {"Attacker": "random baseline", **{score: fmean(known) if known else None for score, known in chance.items()}}

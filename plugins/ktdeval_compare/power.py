@@ -65,6 +65,9 @@ class Spread:
 
     window_sd: float  #: standard deviation over windows of the true difference: market and strategy, which no seed averages out
     seed_sd: float = 0.0  #: standard deviation over seeds of one agent's figure in one window: decoding
+    window_variance: float | None = (
+        None  #: the estimate that `window_sd` is the root of, negative where that is 0 for it; None: given
+    )
 
     def of_pairs(self, seeds: int) -> float:
         """Standard deviation of a window's difference when it is the median over `seeds` paired differences."""
@@ -155,15 +158,16 @@ def estimate_spread(differences: npt.NDArray[np.float64]) -> tuple[Spread | None
     """Window and seed variance of the difference of two agents, from a table of paired differences, by moments.
 
     One-way random effects: the variance within windows estimates twice that of a seed; the variance of window means, less what
-    seeds put into it, that of windows (not below zero). `differences`: [windows, seeds] finite differences. Returns the spread, or
-    None and the reason.
+    seeds put into it, that of windows. Where that is negative the spread is 0 and keeps the estimate. `differences`:
+    [windows, seeds] finite differences. Returns the spread, or None and the reason.
     """
     windows, seeds = differences.shape
     if windows < 2:
         return None, "one window does not show how much windows differ"
     within = float(differences.var(axis=1, ddof=1).mean()) if seeds > 1 else 0.0
     between = float(differences.mean(axis=1).var(ddof=1))
-    return Spread(math.sqrt(max(0.0, between - within / seeds)), math.sqrt(within / 2.0)), None
+    windows_part = between - within / seeds
+    return Spread(math.sqrt(max(0.0, windows_part)), math.sqrt(within / 2.0), windows_part), None
 
 
 # ---- a plan: what is planned in, one JSON report out
@@ -189,6 +193,7 @@ class Plan:
     wanted: float = 0.8
     comparisons: int = 1  #: tests that share `alpha`
     seed: int = 0  #: of the simulation
+    window_variance: float | None = None  #: of cards: the estimate that `window_sd` is the root of, which may be negative
     problem: str | None = None  #: why there is no spread, where one was asked of cards
     overlap: float | None = None  #: effective count of the cards' windows; None where they share no days
     unit: str = "fraction"  #: of the metric
@@ -277,6 +282,9 @@ def _sentences(plan: Plan, spread: Spread | None) -> Iterator[str]:
     if plan.overlap is not None:
         yield f"the cards' windows share days ({plan.overlap:.1f} effective windows); figures below take windows as independent"
     if spread is not None:
+        if plan.window_variance is not None and plan.window_variance < 0:
+            estimate = f"the variance over windows is estimated at {plan.window_variance:.3g} (squared unit of the metric)"
+            yield f"{estimate}, less than seeds alone put there; it counts as 0"
         noise = f"noise: SD {_amount(spread.window_sd, plan.unit)} over windows"
         if plan.seed_sd is None:
             yield f"{noise}; that over seeds is not known, and what there is of it counts as windows'"
@@ -336,5 +344,11 @@ def _estimate(differences: Mapping[Cell, float], windows: Sequence[str], metric:
         return {"seeds": min(counts), "problem": problem}
     spread, none = estimate_spread(np.array(list(by_window.values())))
     seeds = min(counts)
-    known = {} if spread is None else {"window_sd": spread.window_sd, "seed_sd": spread.seed_sd if seeds > 1 else None}
+    if spread is None:
+        return {"seeds": seeds, "problem": none}
+    known = {
+        "window_sd": spread.window_sd,
+        "seed_sd": spread.seed_sd if seeds > 1 else None,
+        "window_variance": spread.window_variance,
+    }
     return {"seeds": seeds, "problem": none, **known}

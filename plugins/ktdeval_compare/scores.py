@@ -9,14 +9,18 @@ import numpy as np
 
 from ktdeval import stats
 from ktdeval.cards import recorded_as
+from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import file_sha256
 from ktdeval.runner import RunFolder
 from ktdeval_compare.compare import Options, correct
-from ktdeval_compare.entrants import Row, Scored, by_task, check_same, facets, flag_notes, label, notes_of_groups
+from ktdeval_compare.entrants import Row, Scored, by_task, check_same, check_windows, facets, flag_notes, label, notes_of_groups
 
-_FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of steps")
+_FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of steps") | {
+    # Questions about a market are drawn by window and seed.
+    "seeds": lambda scored: scored.card.seeds if scored.card.windows else None,
+}
 Points = Mapping[str, float]  #: Mean figure of each sample, by its id
 
 
@@ -24,7 +28,7 @@ def compare_scores(cards: Sequence[Scored], options: Options) -> Row:
     """Compare the scores of all cards, and test every pair of cards of a task on each of them.
 
     Returns `scores` (one row for each task, score and card), `tests` (one for each task, score and pair), `notes`. Samples are the
-    units of a test: an agent's answers to one sample, in several seeds or windows, count as their mean. Raises CardError: cards of
+    units of a test: an agent's answers to one sample of a window, in several seeds, count as their mean. Raises CardError: cards of
     one task can't be compared; UsageError: a score is on no card.
     """
     scores: list[Row] = []
@@ -34,6 +38,7 @@ def compare_scores(cards: Sequence[Scored], options: Options) -> Row:
         raise CardError("a comparison needs at least two cards")
     for task, group in by_task(cards).items():
         check_same(group, _FACETS, "they can't be compared")
+        check_windows(group)
         members = label(group)
         names = _chosen(members, options.metrics)
         scores += [_score(task, name, member) for name in names for member in members]
@@ -55,7 +60,11 @@ def _chosen(members: Sequence[Scored], wanted: Sequence[str]) -> list[str]:
     for name in wanted:
         if name not in card.scores:
             raise UsageError(f"{members[0].path}: no score {name!r} on this card{near_matches(name, card.scores)}")
-    return list(wanted) or [name for name in card.score_order if card.scores[name].headline]
+    names = list(wanted) or [name for name in card.score_order if card.scores[name].headline]
+    formulas = {f"formulas of {name}": lambda member, of=name: (line := member.card.scores.get(of)) and line.formula
+                for name in names}  # fmt: skip
+    check_same(members, formulas, "score both runs with one version")
+    return names
 
 
 def _score(task: str, name: str, member: Scored) -> Row:
@@ -86,8 +95,13 @@ def _answers(member: Scored) -> dict[str, dict[str, list[float]]] | str:
             for score, key in spelled.items():
                 value = worst[score] if answer.answer is None else answer.scores.get(key or "")
                 if (key is not None or not recorded) and value is not None and answer.provenance != "error":
-                    figures[score].setdefault(answer.sample, []).append(float(value))
+                    figures[score].setdefault(sample_of(spec, answer.sample), []).append(float(value))
     return figures
+
+
+def sample_of(spec: EpisodeSpec, sample: str) -> str:
+    """Return the id of a sample, which is of its window where there are windows: the first probe of another is another question."""
+    return sample if spec.window_name is None else f"{spec.window_name} {sample}"
 
 
 def _test(

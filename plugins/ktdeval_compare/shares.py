@@ -83,19 +83,32 @@ def shares(parts: Mapping[Effect, Part]) -> dict[Effect, float | None]:
 
 
 def variance_components(parts: Mapping[Effect, Part], squares: Array | None = None) -> Array:
-    """Variance components in the order of `parts`, by equating mean squares with their expectations under random effects; negative
-    ones are 0. `squares`: the mean squares [parts, …] to use instead of those of `parts`.
+    """Variance components in the order of `parts`, by equating mean squares with their expectations under random effects.
+
+    An estimate may be negative, where chance alone is larger than what it is subtracted from. `squares`: the mean squares
+    [parts, …] to use instead of those of `parts`.
     """
     expected = np.array([[part.each if set(effect) <= set(other) or other == RESIDUAL else 0.0
                           for other, part in parts.items()] for effect in parts])  # fmt: skip
     expected[list(parts).index(RESIDUAL)] = [float(other == RESIDUAL) for other in parts]
     if squares is None:
         squares = np.array([part.ss / part.df for part in parts.values()])
-    return np.asarray(np.maximum(np.linalg.solve(expected, squares), 0.0))
+    return np.asarray(np.linalg.solve(expected, squares))
 
 
-def component_shares(parts: Mapping[Effect, Part], level: float, seed: int) -> dict[Effect, tuple[float, float, float]]:
-    """Share of each variance component in their sum, with the ends of its interval of `level`, for normal random effects.
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A variance component, and its share in the sum of all."""
+
+    estimate: float  #: in the squared unit of the values; may be negative
+    share: float  #: a negative estimate counts as 0
+    low: float
+    high: float
+
+
+def component_shares(parts: Mapping[Effect, Part], level: float, seed: int) -> dict[Effect, Component]:
+    """Each variance component, with its share in their sum and the ends of the share's interval of `level`, for normal random
+    effects. In shares negative components are 0.
 
     The interval is that of generalised pivotal quantities (Weerahandi 1993): mean squares are redrawn as `SS / chi2(df)`, and what
     the components then are is ordered. It is about other levels of the same kind (agents, models), not only those given. Empty
@@ -105,13 +118,17 @@ def component_shares(parts: Mapping[Effect, Part], level: float, seed: int) -> d
         return {}
     rng = np.random.default_rng(seed)
     drawn = np.array([part.ss / rng.chisquare(part.df, DRAWS) for part in parts.values()])
-    components, many = variance_components(parts), variance_components(parts, drawn)
+    estimates = variance_components(parts)
+    estimates[np.abs(estimates) <= _SAME * np.abs(estimates).max()] = 0.0  # else a rounding error would read as a negative variance
+    components, many = np.maximum(estimates, 0.0), np.maximum(variance_components(parts, drawn), 0.0)
     with np.errstate(invalid="ignore"):
         many = np.nan_to_num(many / many.sum(axis=0))
     low, high = np.quantile(many, [(1 - level) / 2, (1 + level) / 2], axis=1)
     total = components.sum()
     value = components / total if total > 0 else components
-    return {effect: (float(value[i]), float(low[i]), float(high[i])) for i, effect in enumerate(parts)}
+    return {
+        effect: Component(float(estimates[i]), float(value[i]), float(low[i]), float(high[i])) for i, effect in enumerate(parts)
+    }
 
 
 def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval import stats
-from ktdeval.cards import TradingEpisode
+from ktdeval.cards import TradingEpisode, system_labels
 from ktdeval.errors import CardError, UsageError
 from ktdeval.fields import option
 from ktdeval.jsonio import read_plain
@@ -26,7 +26,6 @@ from ktdeval_compare.entrants import (
     check_same,
     chosen_metrics,
     flag_notes,
-    full_name,
     label,
     left_out_notes,
     load_entrants,
@@ -37,6 +36,7 @@ from ktdeval_compare.entrants import (
 from ktdeval_compare.shares import (
     RESIDUAL,
     Array,
+    Component,
     component_shares,
     f_p,
     mixed_model,
@@ -115,6 +115,7 @@ def variance_shares(observations: Observations, options: Options) -> Row:
         notes.append("rows marked as ensembles are made of others and stand in no share")
     if designs[0].values.shape[-1] == 1:
         notes.append("one run each: the highest interaction is part of the residual")
+    notes += _negative_notes(rows, observations.metric)
     notes += dict.fromkeys(f"REML: {row['reml_reason']}" for row in rows if row["reml_reason"])
     return {"metric": observations.metric, "factors": list(options.factors), "alpha": options.alpha, "seed": options.seed,
             "replicates": designs[0].values.shape[-1], "levels": [len(each) for each in designs[0].levels],
@@ -181,14 +182,33 @@ def _split(design: Design, options: Options, fit: bool) -> Iterator[Row]:
     fitted = mixed_model(design.values, options.factors) if fit else ""
     for effect, part in parts.items():
         source = " x ".join(options.factors[axis] for axis in effect) or "residual"
-        component, low, high = components.get(effect, (None, None, None))
+        component = _component_fields(components.get(effect))
         p_f = f_p(parts, effect) if effect != RESIDUAL else None
         is_main = len(effect) == 1 and share[effect] is not None
         p = permutation_p(design.values, effect[0], options.seed) if is_main else p_f
         reml, reason = (None, fitted) if isinstance(fitted, str) else (fitted[source], None)
         yield {"asset": design.asset, "source": source, "unit": "ratio", "df": part.df, "ss": part.ss, "share": share[effect],
-               "component": component, "low": low, "high": high, "reml": reml, "reml_reason": reason, "p": p, "p_f": p_f,
+               **component, "reml": reml, "reml_reason": reason, "p": p, "p_f": p_f,
                "reason": None if components else "all values are equal"}  # fmt: skip
+
+
+def _component_fields(component: Component | None) -> Row:
+    """Fields of a row on its variance component; `variance`: its estimate, which may be negative."""
+    if component is None:
+        return dict.fromkeys(("component", "low", "high", "variance"))
+    return {"component": component.share, "low": component.low, "high": component.high, "variance": component.estimate}
+
+
+def _negative_notes(rows: Sequence[Row], metric: str) -> Iterator[str]:
+    """A line for each variance component whose estimate is negative."""
+    for row in rows:
+        if row["variance"] is None or row["variance"] >= 0:
+            continue
+        where = f"{row['asset']}: " if row["asset"] else ""
+        yield (
+            f"{where}{row['source']}: the variance is estimated at {row['variance']:.3g} (squared unit of {metric}), "
+            "which no variance can be: less than chance alone puts there; its component counts as 0"
+        )
 
 
 def identical_runs(runs: Sequence[Run]) -> Iterator[Row]:
@@ -290,6 +310,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
     runs, navs = [], True
     notes: dict[str, list[str]] = {}
     names: list[str] = []
+    models = system_labels(entrant.system.of_model for entrant in entrants)
     for task, members in by_task(entrants).items():
         check_same(members, TASK_FACETS, "they can't be compared")
         if len(members) < 2:
@@ -299,7 +320,7 @@ def read_cards(entrants: Sequence[Entrant], metrics: Sequence[str], common: bool
         cells, seen = paired_cells(members, common), dict[tuple[str, str], Entrant]()
         notes[task] = [*left_out_notes(members), *flag_notes(members)]
         for member in members:
-            agent, model = full_name(member.card.agent), full_name(member.card.model)
+            agent, model = member.system.agent_name, models[member.system.of_model]
             if other := seen.get((agent, model)):
                 raise CardError(f"{member.path} and {other.path} are both of agent {agent} with model {model}; give one of them")
             seen[agent, model] = member

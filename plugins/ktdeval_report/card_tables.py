@@ -15,11 +15,13 @@ from ktdeval.cards import (
     MetricLine,
     ScoreLine,
     ScoringCard,
+    System,
     TradingCard,
     count,
     figure_notes,
     scheme_rows,
     share_of,
+    system_labels,
     tally,
 )
 from ktdeval.jsonio import file_sha256
@@ -40,6 +42,7 @@ _PARTS = {
 _PAPER = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
 
 _LINE_NAMES = WORDS["lines"]
+_ROUNDING = 1e-15  #: How far below 0 rounding alone can put the estimate of a variance
 _SIGNED = frozenset({"total_return", *_PARTS, *_PAPER})
 
 
@@ -98,7 +101,7 @@ def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list
     shown = NEVER_SHOWN if metric.value is None and metric.never else figure(metric.value, unit, signed)
     row: list[object] = [name, shown, unit_name(unit), better]
     known = () if is_never_somewhere(one.card.pooled, name) else one.card.pooled
-    of_windows, of_seeds = deviations({(each.window, each.seed): each.metrics[name].value for each in known})
+    of_windows, of_seeds = variances({(each.window, each.seed): each.metrics[name].value for each in known})
     if several:
         ends, total = metric.interval if metric.n > 1 else None, metric.n + sum(metric.undefined.values())
         row.append(span(ends.low, ends.high, unit, signed) if ends else UNDEFINED)
@@ -108,9 +111,9 @@ def _panel_row(study: CardStudy, name: str, several: bool, windows: int) -> list
         detail = mean.detail or {}
         low, high = _within(detail.get("low"), detail.get("high"), metric)
         row += [figure(mean.value, unit, signed), span(low, high, unit, signed)]
-        return [*row, figure(of_windows, unit), figure(of_seeds, unit)]
+        return [*row, _deviation(of_windows, unit), _deviation(of_seeds, unit)]
     row.append(interval_text(_interval_over_days(study, name), unit, signed))
-    return [*row, figure(of_seeds, unit)] if several else row
+    return [*row, _deviation(of_seeds, unit)] if several else row
 
 
 def _within(low: float | None, high: float | None, metric: MetricLine) -> tuple[float | None, float | None]:
@@ -139,7 +142,8 @@ def panel_notes(study: CardStudy) -> Iterator[str]:
     if len(study.evaluation.pooled_windows) > 1:
         yield (
             "The interval is a t interval of the mean over windows, widened where windows share days, cut at the metric's range. "
-            "SD of windows: between them, free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments)."
+            "SD of windows: between them, free of what seeds put into it; SD of seeds: within a window (both by ANOVA moments). "
+            "A negative variance in its place: windows differ by less than seeds alone explain."
         )
     elif (window := _pooled_window(study)) is not None and study.evaluation.market is not None:
         yield f"Intervals are over the days of seed {window.seed}."
@@ -221,11 +225,11 @@ def attribution_notes(study: CardStudy) -> list[str]:
 
 
 def _line_row(study: CardStudy, name: str, drawn: Sequence[WindowStudy]) -> list[object]:
-    values, exposures = study.lines[name], study.exposures.get(name, ())
+    values = study.lines[name]
     row: list[object] = [unbroken(_LINE_NAMES.get(name, name))]
     if len(values) > 1:
         row += [figure(median(values), "fraction", signed=True), span(*quartiles(values), "fraction", signed=True)]
-    row.append(figure(math.fsum(exposures) / len(exposures) if exposures else None, signed=True) if name not in _LINE_NAMES else "")
+    row.append("" if name in _LINE_NAMES else figure(study.exposures.get(name), signed=True))
     for window in drawn:
         interval, split = window.lines[name], window.attribution
         linked: Mapping[str, float] = (split.linked.lines if split else None) or {}
@@ -233,8 +237,8 @@ def _line_row(study: CardStudy, name: str, drawn: Sequence[WindowStudy]) -> list
     return row
 
 
-def deviations(figures: Mapping[tuple[str, int], float | None]) -> tuple[float | None, float | None]:
-    """Standard deviations of (window, seed) -> figure between windows and between seeds of a window; None where there are too few.
+def variances(figures: Mapping[tuple[str, int], float | None]) -> tuple[float | None, float | None]:
+    """Variances of (window, seed) -> figure between windows and between seeds of a window; None where there are too few.
 
     Random effects by ANOVA moments. A seed's chance (the model's sampling, the alias map) is drawn anew in each window, so seeds
     are nested in windows: `figure = mean + window effect + seed effect within the window`. With `k` windows, `n_i` seeds in window
@@ -242,7 +246,9 @@ def deviations(figures: Mapping[tuple[str, int], float | None]) -> tuple[float |
 
         MS_within  = sum over windows of sum (y - window mean)^2 / (N - k)              seed variance
         MS_between = sum over windows of n_i * (window mean - mean)^2 / (k - 1)
-        window variance = (MS_between - MS_within) / n0, at least 0;  n0 = (N - sum n_i^2 / N) / (k - 1)
+        window variance = (MS_between - MS_within) / n0;  n0 = (N - sum n_i^2 / N) / (k - 1)
+
+    The estimate of the window variance is negative where windows differ by less than seeds alone explain.
 
     (Searle, Casella and McCulloch 1992, chapter 3). statsmodels' MixedLM fits the same model by restricted likelihood: equal to
     7 digits on a balanced table, and 17 against 0.05 ms a figure. Figures that are None are left out.
@@ -259,11 +265,20 @@ def deviations(figures: Mapping[tuple[str, int], float | None]) -> tuple[float |
     squares = [(value - mean) ** 2 for group, mean in zip(groups.values(), means.tolist(), strict=True) for value in group]
     seed = math.fsum(squares) / (total - k)
     if k < 2:
-        return None, math.sqrt(seed)
+        return None, seed
     grand = float((sizes * means).sum() / total)
     between = float((sizes * (means - grand) ** 2).sum() / (k - 1))
     n0 = (total - float((sizes**2).sum()) / total) / (k - 1)
-    return math.sqrt(max((between - seed) / n0, 0.0)), math.sqrt(seed)
+    return (between - seed) / n0, seed
+
+
+def _deviation(variance: float | None, unit: str) -> str:
+    """Return the standard deviation of a variance in words: of a negative estimate, which has none, the estimate itself."""
+    if variance is None:
+        return UNDEFINED
+    if variance < -_ROUNDING:
+        return unbroken(f"variance {variance:.1e}".replace("-", "−"))
+    return figure(math.sqrt(max(variance, 0.0)), unit)
 
 
 def _no_attribution(study: CardStudy) -> str:
@@ -316,7 +331,9 @@ def score_views(cards: Sequence[ScoringCard]) -> list[dict[str, Any]]:
 
 def _tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
     first, names = cards[0], [name for name in cards[0].score_order if cards[0].scores[name].headline]
-    rows = [[_name(card), *(_cell(card.scores.get(name)) for name in names), _answered(card)] for card in cards]
+    labels = _labels(cards)
+    rows = [[label, *(_cell(card.scores.get(name)) for name in names), _answered(card)]
+            for label, card in zip(labels, cards, strict=True)]  # fmt: skip
     heads = ["card", *(_head(first, name) for name in names), "answered"]
     yield Table(f"{task}: scores of each card, with 95 % interval", heads, rows)
     details = [card.scores[names[0]].detail if names else {} for card in cards]
@@ -324,14 +341,18 @@ def _tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
         groups = sorted({group for detail in details for group in detail.get(key, {})})
         rows = [[group, *(_group(names[0], card, key, group) for card in cards)] for group in groups]
         kind = key.removeprefix("by_")
-        yield Table(f"{task}: {_head(first, names[0])} by {kind}, and how many samples", [kind, *map(_name, cards)], rows)
-    modes = [[_name(card), tally(detail["failure_modes"])] for card, detail in zip(cards, details) if "failure_modes" in detail]
+        yield Table(f"{task}: {_head(first, names[0])} by {kind}, and how many samples", [kind, *labels], rows)
+    modes = [[label, tally(detail["failure_modes"])]
+             for label, detail in zip(labels, details, strict=True) if "failure_modes" in detail]  # fmt: skip
     if modes:
         yield Table(f"{task}: how answers fail", ["card", "failures, most frequent first"], modes, words=2)
 
 
-def _name(card: ScoringCard) -> str:
-    return f"{card.model.name} · {card.agent.name}"
+def _labels(cards: Sequence[ScoringCard]) -> list[str]:
+    """Names of cards of one task by their systems; several of one system are numbered."""
+    systems = system_labels(map(System.of, cards))
+    labels = [systems[System.of(card)] for card in cards]
+    return [f"{label} ({labels[:at].count(label) + 1})" if labels.count(label) > 1 else label for at, label in enumerate(labels)]
 
 
 def _head(card: ScoringCard, name: str) -> str:

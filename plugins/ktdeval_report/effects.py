@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval import stats
+from ktdeval.cards import system_labels
 from ktdeval.jsonio import dumps_canonical
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
 from ktdeval.typed import encode_canonical
@@ -28,7 +29,7 @@ EFFECT_NAMES = WORDS["effects"]
 class Effect:
     """One effect. `low, high`: its 95 % interval; None where there is none, with `reason`."""
 
-    agent: str  # model and agent
+    agent: str  # the system, as tables call it
     where: str  # the mode that masks are compared in, or the mask that modes are
     name: str  # in words
     value: float | None  # mean over windows; None with `reason`
@@ -58,6 +59,7 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
     for evaluation in evaluations:
         if metric in evaluation.card.metrics:
             groups.setdefault(_identity(evaluation, metric), []).append(evaluation)
+    names = system_labels(members[0].system for members in groups.values())
     for members in groups.values():
         cards: dict[Variant, Evaluation] = {}
         for one in members:
@@ -66,7 +68,7 @@ def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
                 notes.append(f"{one.label}: a card of that mask and mode is there already; this one is left out")
         if len(cards) > 1:
             ordered = {variant: cards[variant] for variant in sorted(cards, key=stats.variant_order)}
-            design = _Design(_agent(members[0], list(groups.values())), ordered, metric)
+            design = _Design(names[members[0].system], ordered, metric)
             masks += design.mask_effects()
             modes += design.ladders()
             notes += design.notes
@@ -78,18 +80,9 @@ def _identity(evaluation: Evaluation, metric: str) -> str:
     """Everything that must be equal for a difference to be one of mask and mode."""
     card = evaluation.card
     config = {name: value for name, value in card.task.config.items() if name not in VARIANT_FIELDS}
-    facets = (card.model, card.agent, card.call, card.rules, card.limit, card.snapshot.id,
+    facets = (evaluation.system, card.rules, card.limit, card.snapshot.id,
               card.task.version, config, card.windows, card.metrics[metric].formula)  # fmt: skip
     return encode_canonical(facets)
-
-
-def _agent(evaluation: Evaluation, groups: Sequence[Sequence[Evaluation]]) -> str:
-    model, agent = evaluation.card.model, evaluation.card.agent
-    alike = [members for members in groups if members[0].card.model.name == model.name]
-    if len(alike) == 1:
-        return model.name
-    args = ", ".join(f"{name}={value}" for entry in (model, agent) for name, value in sorted(entry.args.items()))
-    return f"{model.name} {agent.name}{f' ({args})' if args else ''}"
 
 
 class _Design:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,13 +14,14 @@ from msgspec import UNSET, structs
 from ktdeval.cards import (
     EpisodeMetric,
     ScoringCard,
+    System,
     TradingCard,
     TradingEpisode,
     card_files,
     compute_metric,
     derive_card,
     load_evaluation,
-    with_args,
+    system_labels,
 )
 from ktdeval.errors import CardError, UsageError
 from ktdeval.jsonio import file_sha256
@@ -47,6 +48,11 @@ class Evaluation:
     market: MarketSnapshot | None = None  # the snapshot that the run used, where it is at hand
     recorded_rules: str = ""  # rule set that the card's file is by, which `card` is too unless another was asked for
     problem: str = ""  # what is not at hand and why, in a sentence; empty when everything is
+
+    @property
+    def system(self) -> System:
+        """What was evaluated."""
+        return System.of(self.card)
 
     @property
     def windows(self) -> list[str]:
@@ -159,18 +165,14 @@ def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Ev
 
 
 def _named(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
-    """Each with a label that distinguishes it from the others, and an anchor."""
-    ways: Sequence[Callable[[Evaluation], str]] = (
-        lambda one: f"{one.card.model.name} · {one.card.task.name}",
-        lambda one: f"{one.card.model.name} · {one.card.agent.name} · {one.card.task.name}",
-        lambda one: f"{with_args(one.card.model)} · {with_args(one.card.agent)} · {one.card.task.name}",
-        lambda one: f"{one.card.model.name} · {one.card.task.name} · {one.path}",
-    )
-    way = next((way for way in ways if max(Counter(map(way, evaluations)).values()) == 1), ways[-1])
-    for number, evaluation in enumerate(evaluations, 1):
-        label = way(evaluation)
+    """Each with a label that distinguishes it from the others (its system, its task, and of two alike its path), and an anchor."""
+    systems = system_labels(one.system for one in evaluations)
+    labels = [f"{systems[one.system]} · {one.card.task.name}" for one in evaluations]
+    counts = Counter(labels)
+    for number, (evaluation, label) in enumerate(zip(evaluations, labels, strict=True), 1):
+        path = f" · {evaluation.path}" if counts[label] > 1 else ""
         words = re.sub(r"[^A-Za-z0-9]+", "-", f"{evaluation.card.model.name}-{evaluation.card.task.name}").strip("-")
-        yield replace(evaluation, label=label, anchor=f"{number:02d}-{words[:60].lower()}")
+        yield replace(evaluation, label=f"{label}{path}", anchor=f"{number:02d}-{words[:60].lower()}")
 
 
 def is_never_somewhere(episodes: Sequence[TradingEpisode], metric: str) -> bool:

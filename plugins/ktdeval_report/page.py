@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
-from ktdeval.cards import ScoringCard, TradingCard, count, figures_differ_in, is_fraction, price_index
+from ktdeval.cards import ScoringCard, TradingCard, count, excess_return, figures_differ_in, is_fraction, price_index
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.stats import MetricValue
@@ -166,23 +166,24 @@ def _left_out(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]:
 
 
 def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]:
-    """A row for each card, and the excess returns drawn."""
+    """A row for each card, and the mean excess over windows drawn."""
     evaluations = [study.evaluation for study in studies]
-    excesses = [_excess(one) for one in evaluations]
+    means = [_mean_excess(one) for one in evaluations]
     rows, points, plots = [], [], []
-    for study, value in zip(studies, excesses, strict=True):
+    for study, value in zip(studies, means, strict=True):
         low, high = ((value.detail or {}).get(end) for end in ("low", "high"))
         selection = median(study.lines.get("selection", ()))
         gain = study.evaluation.card.metrics.get("total_return")
         rests = (
             [f"return in {gain.n} of {len(study.evaluation.card.pooled)} episodes"] if gain and gain.n and gain.undefined else []
         )
-        row = {"of": study.evaluation, "excess": value.value, "low": low, "high": high, "selection": selection}
+        excess = excess_return(study.evaluation.card)
+        row = {"of": study.evaluation, "excess": excess, "selection": selection, "mean": value.value, "low": low, "high": high}
         rows.append({**row, "rests": rests})
         points.append(Point(study.evaluation.label, value.value, low, high))
-    if any(value.value is not None for value in excesses):
-        title = "Excess return over the benchmark, with 95 % interval over windows"
-        plots = [forest_plot("excess", title, "mean excess, %", points)]
+    if any(value.value is not None for value in means):
+        title = "Mean excess over windows, with 95 % interval over windows"
+        plots = [forest_plot("excess", title, "mean excess over windows, %", points)]
     return {
         "rows": rows,
         "plots": gallery.add("overview", plots, evaluations),
@@ -198,8 +199,8 @@ def _marks(cards: Sequence[TradingCard | ScoringCard]) -> list[tuple[str, str]]:
     return [(name, "" if some == whole else f" ({some} of {count(whole, 'card')})") for name, some in counts.items()]
 
 
-def _excess(evaluation: Evaluation) -> MetricValue:
-    """Mean over windows of the median return over seeds less the benchmark's; `detail` holds its interval."""
+def _mean_excess(evaluation: Evaluation) -> MetricValue:
+    """Mean over windows of the median excess over seeds; `detail` holds its interval."""
     held = evaluation.card.reference.benchmark_buy_and_hold
     return over_windows(evaluation, "total_return", lambda window: held[window].metrics.total_return.value)
 

@@ -21,6 +21,7 @@ from ktdeval.cards import (
     dollars,
     is_fraction,
     price_index,
+    rests_on,
     tally,
     uncounted_tokens,
     with_args,
@@ -71,7 +72,8 @@ def templates() -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     functions = (
-        cutoff_words, dollars, ends, figure, p_value, percent, price_index, tally, unbroken, uncounted_tokens, unit_name, with_args,
+        cutoff_words, dollars, ends, figure, p_value, percent, price_index, rests_on, tally, unbroken, uncounted_tokens, unit_name,
+        with_args,
     )  # fmt: skip
     environment.filters |= {function.__name__: function for function in functions} | {"counted": count, "thousands": "{:,}".format}
     environment.globals |= {"words": WORDS, "span": span}

@@ -58,8 +58,8 @@ class CardStudy:
     windows: Sequence[WindowStudy] = ()  # windows with ledgers, in the order of the card
     #: line of the attribution -> linked contribution of each episode that has one
     lines: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    #: factor -> mean exposure of the NAV of each episode that held something
-    exposures: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    #: factor -> mean exposure of the NAV over the days that have one, of all episodes
+    exposures: Mapping[str, float] = field(default_factory=dict)
     #: what the attributions had to do without: (meaning, subject) -> count
     notes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     #: bins of the reliability diagram, with intervals of accuracy where ledgers and market are at hand
@@ -94,7 +94,7 @@ class Workbench:
             pooled = [ledger for (window, _), ledger in all_ledgers.items() if window in evaluation.pooled_windows]
             forecasts = [one for ledger in pooled for one in stats.judged_orders(ledger, market).forecasts]
             reliability = stats.reliability_points(forecasts)
-        return CardStudy(evaluation, windows, *_over_episodes(splits), reliability)
+        return CardStudy(evaluation, windows, *over_episodes(splits), reliability)
 
     def _judged(
         self, window: WindowStudy, evaluation: Evaluation, market: MarketSnapshot, attribution: Attribution | str
@@ -184,21 +184,24 @@ def _selection_t(attribution: Attribution) -> float | None:
     return mean / error if error > 1e-15 else None
 
 
-def _over_episodes(
+def over_episodes(
     attributions: Sequence[Attribution],
-) -> tuple[dict[str, list[float]], dict[str, list[float]], dict[tuple[str, str], int]]:
+) -> tuple[dict[str, list[float]], dict[str, float], dict[tuple[str, str], int]]:
     """Linked contributions by line, mean exposures by factor, and how often something was missing."""
-    lines, exposures = defaultdict(list), defaultdict(list)
+    lines, weighted = defaultdict(list), defaultdict(list)
     notes: Counter[tuple[str, str]] = Counter()
     for attribution in attributions:
         for name, value in (attribution.linked.lines or {}).items():
             lines[name].append(value)
-        for name, mean in zip(attribution.factor_names, attribution.mean_exposures(), strict=True):
+        means, days = attribution.mean_exposures(), attribution.exposure_days()
+        for name, mean, count in zip(attribution.factor_names, means, days, strict=True):
             if np.isfinite(mean):
-                exposures[name].append(float(mean))
+                weighted[name].append((float(mean), int(count)))
         for note in attribution.notes:
             notes[note.to_json()["meaning"], note.subject] += note.count
-    return dict(lines), dict(exposures), dict(sorted(notes.items()))
+    # Days weigh alike, as in `ktdeval luck` and `cohort`: an episode with a week of exposures counts a week.
+    exposures = {name: statistics.fmean(*zip(*means, strict=True)) for name, means in weighted.items()}
+    return dict(lines), exposures, dict(sorted(notes.items()))
 
 
 def median(values: Sequence[float]) -> float | None:

@@ -12,7 +12,7 @@ from ktdeval.cards import clean
 from ktdeval.cli import FilePath, LazyCommand, LazyGroup, config_option, grid_lines, open_plugins, plugin_option, print_json
 from ktdeval.config import load_config
 from ktdeval.errors import DataError, EpisodeFailure, UsageError
-from ktdeval.fields import split_list
+from ktdeval.fields import near_matches, split_list
 from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty, file_sha256, sha256_hex, write_atomic
 from ktdeval.market import Document, Documents, document_code, read_documents
 from ktdeval_arena.agreement import RULES, Agreement, agreement as agreement_of, read_ratings
@@ -79,6 +79,10 @@ def aggregate(
         raise UsageError("options of a model without one; give --model, or leave them out")
     articles: list[Document] = [article for path in files for article in read_documents(path)]
     codes = tuple(map(document_code, split_list(*assets)))
+    filed = {code for article in articles for code in article.assets}
+    for code in codes:
+        if code not in filed:
+            raise UsageError(f"--assets {code}: no article is filed under it{near_matches(code, filed)}")
     stream = stream_of(Documents.of(articles), plugins.make_venue(venue), codes)
     failures, folder = dict[str, str](), None
     if model is None or not stream.days:

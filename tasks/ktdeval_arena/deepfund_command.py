@@ -78,8 +78,8 @@ def report(runs: tuple[Path, ...], decisions: bool, data: str | None, extra: tup
 def weekly(runs: tuple[Path, ...], figure: str, form: str) -> None:
     """Print a figure of runs at the end of each week, as DeepFund's Table 4 does.
 
-    RUN is a run folder or a card in one; a task's seeds stand as their mean NAV. Weeks end on Sundays. JSON and CSV have every
-    figure.
+    RUN is a run folder or a card in one. A figure is the mean over a task's seeds of the seed's own NAV, return or drawdown. Weeks
+    end on Sundays. JSON and CSV have every figure.
     """
     rows = weekly_rows(read_groups(runs))
     if form != "text":

@@ -6,13 +6,13 @@ import math
 import os.path
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 
-from ktdeval.cards import TradingCard, load_card
+from ktdeval.cards import System, TradingCard, load_card, system_labels
 from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError, UsageError
 from ktdeval.harness import StepSignals, TranscriptEntry, as_object, json_object, label_key, step_signals
@@ -32,7 +32,7 @@ class Group:
     folder: RunFolder
     task: str
     experiment: str  #: the task, with the run where there are several
-    model: str  #: model and agent
+    model: str  #: model and agent, and what tells its system from others of these names
     specs: Sequence[EpisodeSpec]
 
 
@@ -49,8 +49,24 @@ def read_groups(paths: Sequence[Path]) -> list[Group]:
         for task, specs in tasks.items():
             alike = sum(other.name == path.name for other in folders)
             experiment = task if len(folders) == 1 else f"{task} · {path.name if alike == 1 else path}"
-            groups.append(Group(folder, task, experiment, f"{specs[0].model} · {specs[0].agent}", specs))
-    return groups
+            groups.append(Group(folder, task, experiment, "", specs))
+    return _named(groups)
+
+
+def _named(groups: Sequence[Group]) -> list[Group]:
+    """Name each by model and agent, and where these are of several systems, by what tells the systems apart."""
+    systems = [System.of_spec(group.specs[0], group.folder.manifest.request_settings) for group in groups]
+    labels = system_labels(systems)
+    by_name: dict[str, set[System]] = {}
+    for system in systems:
+        by_name.setdefault(f"{system.model} · {system.agent}", set()).add(system)
+    named = []
+    for group, system in zip(groups, systems, strict=True):
+        name = f"{system.model} · {system.agent}"
+        if len(by_name[name]) > 1:
+            name = labels[system]
+        named.append(replace(group, model=name))
+    return named
 
 
 # -- signals and decisions
@@ -162,8 +178,9 @@ def _card_figures(group: Group) -> Row:
 
 
 def weekly_rows(groups: Sequence[Group]) -> list[Row]:
-    """One row for each week, that ends on a Sunday, of a group and window: of the mean NAV over seeds its last value (in units of
-    currency), its return since the first decision and in the week, and the maximum drawdown so far, as fractions.
+    """One row for each week, that ends on a Sunday, of a group and window: the NAV at its end (in units of currency), the return
+    since the first decision and in the week, and the maximum drawdown so far, as fractions. Each is the mean over seeds of the
+    figure of a seed: the drawdown of a mean NAV would be smaller, since seeds fall on different days.
     """
     rows: list[Row] = []
     for group in groups:
@@ -179,9 +196,16 @@ def weekly_rows(groups: Sequence[Group]) -> list[Row]:
 
 
 def _weeks(ledgers: Sequence[Ledger]) -> Iterator[Row]:
-    nav, days = np.mean([ledger.nav for ledger in ledgers], axis=0), ledgers[0].days.tolist()
-    drawdown = np.maximum.accumulate(1.0 - nav / np.maximum.accumulate(nav))
+    days = ledgers[0].days.tolist()
     last = {str(day + timedelta(days=6 - day.weekday())): index for index, day in enumerate(days, 1)}  # Sunday -> its last day
+    nav = np.array([ledger.nav for ledger in ledgers], dtype=np.float64)  # [seeds, days], the first of them the cash at the start
+    peaks = np.maximum.accumulate(nav, axis=1)
+    drawdown = np.maximum.accumulate(1.0 - nav / peaks, axis=1)
     for (week, index), before in zip(last.items(), [0, *last.values()]):
-        figures = {"nav": nav[index], "total_return": nav[index] / nav[0] - 1.0, "week_return": nav[index] / nav[before] - 1.0}
-        yield {"week": week, **{name: float(value) for name, value in (*figures.items(), ("max_drawdown", drawdown[index]))}}
+        by_seed = {
+            "nav": nav[:, index],
+            "total_return": nav[:, index] / nav[:, 0] - 1.0,
+            "week_return": nav[:, index] / nav[:, before] - 1.0,
+            "max_drawdown": drawdown[:, index],
+        }
+        yield {"week": week, **{name: float(values.mean()) for name, values in by_seed.items()}}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Literal
 
-from ktdeval.cards import TradingCard, TradingEpisode, card_files, load_card, with_args
+from ktdeval.cards import System, TradingCard, TradingEpisode, card_files, load_card, system_labels
 from ktdeval.errors import CardError, UsageError
 from ktdeval.stats import RuleSet
-from ktdeval.typed import encode_canonical
 
 FIGURES = ("ib_cumulative_return", "ib_sharpe", "ib_volatility", "ib_max_drawdown")
 Median = Literal["trajectory", "figures"]
@@ -28,11 +27,11 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Epochs:
-    """All epochs of a model with its agent and parameters on one task and window, by seed."""
+    """All epochs of a system on one task and window, by seed."""
 
     task: str
     window: str
-    kind: str  #: model, agent and parameters, as canonical JSON
+    system: System
     members: tuple[Epoch, ...]
     label: str = ""  #: in tables
 
@@ -56,24 +55,28 @@ class Epochs:
 def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[Epochs]:
     """Return the epochs on the cards of files and run folders (`RUN/cards/*.json`), in any order. `rules`: only cards by this rule
     set. Raises UsageError, CardError: there is none; cards are by two rule sets; those of one task and window differ in task,
-    market or days, or hold a seed twice; different models have equal labels.
+    market or days, or hold a seed twice.
     """
     cards = [(path, card) for path, card in _cards(paths) if rules in (None, card.rules) and card.episodes]
     if not cards:
         raise UsageError(f"{paths[0]}: has no finished episode with InvestorBench's figures by {rules or 'any'} rules")
     if len({card.rules for _, card in cards}) > 1:
         raise CardError("cards are by both strict and paper rules; choose with --rules")
-    groups: dict[tuple[str, str, str], dict[int, Epoch]] = {}
+    groups: dict[tuple[str, str, System], dict[int, Epoch]] = {}
     for path, card in sorted(cards, key=lambda entry: str(entry[0])):
-        kind = encode_canonical([card.model, card.agent, card.call])
+        system = System.of(card)
         for episode in card.episodes:
-            epochs = groups.setdefault((card.task.name, episode.window, kind), {})
+            epochs = groups.setdefault((card.task.name, episode.window, system), {})
             if other := epochs.get(episode.seed):
                 raise CardError(f"{path} and {other.path}: seed {episode.seed} of {card.model.name} stands on both; give one")
             epochs[episode.seed] = Epoch(path, card, episode)
-    result = [Epochs(*key, tuple(epochs[seed] for seed in sorted(epochs))) for key, epochs in groups.items()]
+    labels = system_labels(system for _, _, system in groups)
+    result = []
+    for (task, window, system), epochs in groups.items():
+        members = tuple(epochs[seed] for seed in sorted(epochs))
+        result.append(Epochs(task, window, system, members, labels[system]))
     _check_same(result)
-    return sorted(_labelled(result), key=lambda group: (group.task, group.window, group.label))
+    return sorted(result, key=lambda group: (group.task, group.window, group.label))
 
 
 def _cards(paths: Sequence[Path]) -> Iterator[tuple[Path, TradingCard]]:
@@ -95,11 +98,3 @@ def _check_same(groups: Sequence[Epochs]) -> None:
             other, theirs = first.setdefault((group.task, group.window), (path, facts))
             if facts != theirs:
                 raise CardError(f"{path} and {other} can't stand in one table of {group.task}: {facts}; {theirs}")
-
-
-def _labelled(groups: Sequence[Epochs]) -> list[Epochs]:
-    for name in (lambda card: card.model.name, lambda card: f"{with_args(card.model)} {with_args(card.agent)}"):
-        named = [replace(group, label=name(group.members[0].card)) for group in groups]
-        if len({(group.label, group.kind) for group in named}) == len({group.label for group in named}):
-            return named
-    raise CardError("cards of one model and agent differ in parameters of calls alone, such as the temperature; give those of one")

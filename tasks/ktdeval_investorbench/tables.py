@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,7 +20,7 @@ import pandas as pd
 from ktdeval.cards import UNDEFINED, clean
 from ktdeval.cli import FilePath, LazyCommand, LazyGroup, grid_lines, open_plugins, print_json
 from ktdeval.errors import CardError, UsageError
-from ktdeval.fields import build
+from ktdeval.fields import build, near_matches
 from ktdeval.jsonio import file_sha256
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.runner import RunFolder, load_ledger, open_recorded_snapshot, run_of
@@ -66,28 +67,46 @@ def read_classes(path: Path | None, options: Sequence[str]) -> list[Classes]:
 
 def classify(model: str, classes: Sequence[Classes]) -> tuple[str, float | None]:
     """Return type, one of `TYPES`, and billions of parameters, or None, of a model by its name, such as `openai/gpt-4o`."""
-    names = (model.lower(), model.lower().rpartition("/")[2])
-
-    def fits(pattern: str) -> bool:
-        return any(fnmatchcase(name, pattern.lower()) for name in names)
-
-    kinds = [kind for each in classes for kind, patterns in each.types.items() if any(map(fits, patterns))]
-    listed = [size for each in classes for pattern, size in each.sizes.items() if fits(pattern)]
-    stated = {float(text) for text in _STATED.findall(names[1])}
+    kinds = [kind for each in classes for kind, patterns in each.types.items() if any(_fits(model, one) for one in patterns)]
+    listed = [size for each in classes for pattern, size in each.sizes.items() if _fits(model, pattern)]
+    stated = {float(text) for text in _STATED.findall(model.lower().rpartition("/")[2])}
     return kinds[0] if kinds else "unclassified", listed[0] if listed else stated.pop() if len(stated) == 1 else None
 
 
+def _fits(model: str, pattern: str) -> bool:
+    """Return whether a glob fits the name of a model, whole or after its last slash."""
+    name = model.lower()
+    return any(fnmatchcase(text, pattern.lower()) for text in (name, name.rpartition("/")[2]))
+
+
+def check_named(classes: Classes, models: Iterable[str]) -> None:
+    """Refuse a `--class` that no model of the cards is of. Raises UsageError: names it, and the models that there are."""
+    known = list(dict.fromkeys(models))
+    for pattern in [pattern for patterns in classes.types.values() for pattern in patterns]:
+        if not any(_fits(model, pattern) for model in known):
+            raise UsageError(
+                f"--class {pattern}: no model is called so; there are {', '.join(known)}{near_matches(pattern, known)}"
+            )
+
+
 def model_rows(groups: Sequence[Epochs], rule: Median, classes: Sequence[Classes]) -> list[Row]:
-    """Return one row a task, window and model: Buy & Hold first, then by type, the largest model first."""
+    """Return one row a task, window and system: Buy & Hold first, then by type, the largest model first.
+
+    Raises CardError: two systems are Buy & Hold.
+    """
     order = (_HELD, *TYPES)
     rows = [_model_row(group, rule, classes) for group in groups]
+    held = Counter((row["task"], row["window"]) for row in rows if row["type"] == _HELD)
+    if twice := [place for place, count in held.items() if count > 1]:
+        task, window = twice[0]
+        raise CardError(f"{task}, window {window}: cards of two systems are Buy & Hold; percentages are of one, give one of them")
     return sorted(
         rows, key=lambda row: (row["task"], row["window"], order.index(row["type"]), -(row["billions"] or 0), row["model"])
     )
 
 
 def _model_row(group: Epochs, rule: Median, classes: Sequence[Classes]) -> Row:
-    model, episodes = group.members[0].card.model.name, [epoch.episode for epoch in group.shown(rule)]
+    model, episodes = group.system.model, [epoch.episode for epoch in group.shown(rule)]
     kind, billions = (_HELD, None) if model == BUY_AND_HOLD else classify(model, classes)
     figures = {name: group.figure(name, rule) for name in FIGURES}
     bare = sum(epoch.episode.metrics["ib_sharpe"].value is None for epoch in group.members)
@@ -215,7 +234,9 @@ def table(cards: tuple[Path, ...], show: str, classes: Path | None, class_option
     """
     groups, rule = read_epochs(cards, options["rules"]), options["rule"]
     where = {"data": options["data"]} if options["data"] else {}
-    shown = rows = model_rows(groups, rule, read_classes(classes, class_options))
+    known = read_classes(classes, class_options)
+    check_named(known[0], (group.system.model for group in groups))
+    shown = rows = model_rows(groups, rule, known)
     if show == "tests":
         shown = wilcoxon_rows(groups, rule, lambda run: open_recorded_snapshot(RunFolder.load(run), open_plugins(), where))
     elif show != "models":

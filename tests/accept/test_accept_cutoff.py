@@ -64,7 +64,7 @@ def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> 
     code, out, err = call("cutoff", *runs.values(), "--json")
     assert (code, err) == (0, "")
     rows = {(row["model"], row["figure"]): row for row in json.loads(out)["cards"]}
-    for figure in ("return", "selection"):
+    for figure in ("daily_return", "daily_selection"):
         memory, skill = rows["python/remembers", figure], rows["python/skilled", figure]
         assert memory["low"] > 0
         assert skill["low"] < 0 < skill["high"]

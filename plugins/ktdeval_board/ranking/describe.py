@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.cards import MetricLine, ScoreLine, ScoringCard
+from ktdeval.cards import MetricLine, ScoreLine, ScoringCard, System, system_labels as labels_of
 from ktdeval.jsonio import JsonValue
 from ktdeval.stats import PANEL_FAMILIES
 from ktdeval.typed import Value, from_plain, to_plain
 from ktdeval.yamlio import load_yaml
-from ktdeval_board.entries import Board, Entry, figures_of, settings_of
+from ktdeval_board.entries import Board, Entry, figures_of
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.rules import Division, Rules
 
@@ -197,40 +197,22 @@ def competition_ranks(values: Vector, better: str, eligible: npt.NDArray[np.bool
 
 
 def system_labels(board: Board) -> dict[str, str]:
-    """Card id -> what its system (model, agent and reasoning settings) is called on this board.
+    """Card id -> what its system is called on this board: the model's name, with all that tells it from others of that model.
 
-    The model's name; with the agent where the board has the model in several agents, and with the settings where it has it with
-    several. Cards of one system have one label in all divisions; where cards of one division would share it still, the beginning of
-    the card's id is added.
+    Cards of one system have one label in all divisions; where cards of one division would share it still, the beginning of the
+    card's id is added.
     """
-    agents: dict[str, set[str]] = defaultdict(set)
-    settings: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for entry in board.entries:
-        agents[entry.model].add(entry.agent)
-        settings[entry.model, entry.agent].add(settings_of(entry.card))
-    labels: dict[str, str] = {}
-    for entry in board.entries:
-        parts = [entry.model]
-        if len(agents[entry.model]) > 1:
-            parts.append(entry.agent)
-        if len(settings[entry.model, entry.agent]) > 1:
-            parts.append(settings_of(entry.card) or "default settings")
-        labels[entry.card_id] = " · ".join(parts)
+    named = labels_of(System.of(entry.card) for entry in board.entries)
+    labels = {entry.card_id: named[System.of(entry.card)] for entry in board.entries}
     return _distinct(board.entries, labels)
 
 
 def _distinct(entries: Sequence[Entry], labels: dict[str, str]) -> dict[str, str]:
     """Add the beginning of the card's id to a label that several cards of a division share; only a withdrawn one gives way."""
-    systems: dict[str, set[tuple[str, str, str]]] = defaultdict(set)
     standing: Counter[tuple[str, str]] = Counter()
     for entry in entries:
-        systems[labels[entry.card_id]].add((entry.model, entry.agent, settings_of(entry.card)))
         standing[_scope_of(entry, labels)] += not entry.is_withdrawn
-    shared = {
-        entry.card_id
-        for entry in entries
-        if len(systems[labels[entry.card_id]]) > 1 or standing[_scope_of(entry, labels)] > (not entry.is_withdrawn)
-    }
+    shared = {entry.card_id for entry in entries if standing[_scope_of(entry, labels)] > (not entry.is_withdrawn)}
     return {card_id: f"{label} #{card_id[:8]}" if card_id in shared else label for card_id, label in labels.items()}
 
 

@@ -6,7 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.cards import Line, TradingCard
+from ktdeval.cards import Line, System, TradingCard, system_labels as labels_of
 from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.stats import MASK_FACTORS, mask_contrasts, mean_with_interval, overlap_correlation, window_means
 from ktdeval.typed import to_plain
@@ -85,6 +85,7 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
     """
     rows: list[JsonValue] = []
     designs: dict[str, dict[str, list[TradingCard]]] = {}  # by all that must be equal, then by mask
+    names = labels_of(System.of(entry.card) for entry in entries)
     for entry in entries:
         card = entry.card
         usable = card.rankable.value and not entry.is_withdrawn and entry.verdict is not None
@@ -92,14 +93,15 @@ def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
             designs.setdefault(_shared(card), {}).setdefault(card.task.mask, []).append(card)
     for design in designs.values():  # of two cards with one mask neither can be chosen
         cards = {mask: members[0] for mask, members in design.items() if len(members) == 1}
-        rows += [row for metric in MASK_METRICS for row in _effects(cards, metric)]
-    return sorted(rows, key=lambda row: (row["mode"], row["agent"], row["settings"], row["metric"], row["place"]))
+        for card in list(cards.values())[:1]:  # all of a design are of one system
+            rows += [{"system": names[System.of(card)], **row} for metric in MASK_METRICS for row in _effects(cards, metric)]
+    return sorted(rows, key=lambda row: (row["mode"], row["system"], row["metric"], row["place"]))
 
 
 def _shared(card: TradingCard) -> str:
     """Hash of all that cards of different masks must have in common."""
     config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
-    fields = ("model", "agent", "call", "rules", "windows", "seeds", "limit")
+    fields = ("model", "agent", "call", "request_settings", "rules", "windows", "seeds", "limit")
     same = [config, card.task.mode, card.task.version, card.snapshot.id, *(to_plain(getattr(card, name)) for name in fields)]
     return content_hash(same)
 

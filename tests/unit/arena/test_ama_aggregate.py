@@ -215,6 +215,10 @@ def test_summaries_are_the_news_of_a_task_at_their_close(tmp_path: Path, capsys:
     assert command(raw, "--out", out, "--assets", "tsla") == 0  # documents have their codes in upper case
     assert out.read_bytes() == first
     assert json.loads((tmp_path / "out.report.json").read_text())["assets"] == ["TSLA"]
+    capsys.readouterr()
+    assert command(raw, "--out", out, "--assets", "TSLA,TSAL") == 2
+    assert "--assets TSAL: no article is filed under it; did you mean 'TSLA'?" in capsys.readouterr().err
+    assert out.read_bytes() == first
 
 
 # -- agreement of raters

@@ -145,25 +145,37 @@ def test_effective_decisions_by_side() -> None:
     assert row["buys"] is None
 
 
-def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
-    # Friday, Monday, Wednesday, Sunday, Monday; the mean NAV is 100, 110, 99, 100, 121, 121.
-    days = np.array(["2025-04-04", "2025-04-07", "2025-04-09", "2025-04-13", "2025-04-14"], "datetime64[D]")
-    navs = [[100.0, 120, 98, 100, 141, 121], [100.0, 100, 100, 100, 101, 121]]
-    ledgers = [SimpleNamespace(nav=np.array(nav), days=days) for nav in navs]
-    specs = [SimpleNamespace(window_name="live", number=number) for number in range(2)]
+def weeks_of(navs: Sequence[Sequence[float]], days: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """Rows of one group of seeds with these NAVs, the first of which is the cash at the start, on these days."""
+    ledgers = [SimpleNamespace(nav=np.array(nav), days=np.array(own, "datetime64[D]")) for nav, own in zip(navs, days, strict=True)]
+    specs = [SimpleNamespace(window_name="live", number=number) for number in range(len(navs))]
     folder: Any = SimpleNamespace(path=Path("run"), load_ledger=lambda spec: ledgers[spec.number])
-    rows = weekly_rows([Group(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
+    return weekly_rows([Group(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
+
+
+def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
+    """Friday, Monday, Wednesday, Sunday, Monday. By hand, for the first and the second seed: returns in the weeks 0.2 and 0, then
+    21/120 and 0.21, then -20/141 and 20/101 of Sunday's NAV; drawdowns 0 and 0, then 22/120 and 0, then the same.
+    """
+    days = ["2025-04-04", "2025-04-07", "2025-04-09", "2025-04-13", "2025-04-14"]
+    rows = weeks_of([[100.0, 120, 98, 100, 141, 121], [100.0, 100, 100, 100, 101, 121]], [days, days])
     assert [(row["week"], row["seeds"], row["nav"]) for row in rows] == [
         ("2025-04-06", 2, 110),
         ("2025-04-13", 2, 121),
         ("2025-04-20", 2, 121),
     ]
     assert [row["total_return"] for row in rows] == pytest.approx([0.1, 0.21, 0.21])
-    assert [row["week_return"] for row in rows] == pytest.approx([0.1, 0.1, 0.0])
-    assert [row["max_drawdown"] for row in rows] == pytest.approx([0.0, 0.1, 0.1])
-    ledgers[1].days = days + np.timedelta64(1, "D")
+    assert [row["week_return"] for row in rows] == pytest.approx([0.1, (21 / 120 + 0.01) / 2, (-20 / 141 + 20 / 101) / 2])
+    assert [row["max_drawdown"] for row in rows] == pytest.approx([0.0, 11 / 120, 11 / 120])
     with pytest.raises(UsageError, match="seeds have different days"):
-        weekly_rows([Group(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
+        weeks_of([[100.0, 100], [100.0, 100]], [["2025-04-04"], ["2025-04-07"]])
+
+
+def test_the_drawdown_of_seeds_that_fall_on_different_days_is_not_that_of_their_mean() -> None:
+    """One seed halves and recovers, then the other halves: each has a drawdown of 50 %, and their mean NAV one of 25 %."""
+    days = ["2025-04-07", "2025-04-08", "2025-04-09"]
+    rows = weeks_of([[100.0, 50, 100, 100], [100.0, 100, 100, 50]], [days, days])
+    assert [(row["nav"], row["max_drawdown"]) for row in rows] == [(75.0, 0.5)]
 
 
 @pytest.mark.slow

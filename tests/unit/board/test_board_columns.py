@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from board_cards import changed
 from board_ranks import (
@@ -103,17 +104,25 @@ def test_labels_say_as_much_as_tells_systems_apart() -> None:
     ]
     assert list(system_labels(make_board(entries)).values()) == [
         "a/one",
-        "a/two · react",
-        "a/two · planner",
-        "b/three · default settings",
-        "b/three · reasoning effort high",
+        "a/two@react",
+        "a/two@planner",
+        "b/three",
+        "b/three{reasoning_effort=high}",
     ]
 
 
+def test_a_model_with_other_parameters_is_not_the_same_system_in_another_division() -> None:
+    """Under one label a bright and a blinded card would read as an effect of the mask."""
+    plain, other = entry("a/one", 0, 0), entry("a/one", 0, 0.1)
+    model = structs.replace(other.card.model, args={"positions": 3})
+    tuned = replace(other, card=structs.replace(other.card, model=model))
+    assert list(system_labels(make_board([plain, tuned])).values()) == ["a/one", "a/one(positions=3)"]
+
+
 def test_labels_of_different_systems_are_never_equal_and_a_withdrawn_card_gives_way() -> None:
-    entries = [entry("a", 0, 0, agent="b"), entry("a", 0, 0, agent="c"), entry("a · b", 0, 0), entry("a · b", 0, 0.1)]
+    entries = [entry("a", 0, 0, agent="b"), entry("a", 0, 0, agent="c"), entry("a@b", 0, 0), entry("a@b", 0, 0.1)]
     labels = list(system_labels(make_board(entries)).values())
-    assert (len(set(labels)), labels[1]) == (4, "a · c")
+    assert (len(set(labels)), labels[1]) == (4, "a@c")
     gone = entry("a/one", 0, 0, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")])
     again = entry("a/one", 0, 0.1)
     assert system_labels(make_board([gone, again])) == {gone.card_id: f"a/one #{gone.card_id[:8]}", again.card_id: "a/one"}

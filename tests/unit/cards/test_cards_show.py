@@ -100,6 +100,8 @@ def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
     made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.0218}
     made["episodes"][0]["steps"] = 126
     assert "adjustment factors grew by 1.1 % in 126 days)" in text_of(made).replace("\n", " ")
+    made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": None, "reason": "splits alone"}
+    assert "(dividends: none in the data)" in text_of(made).replace("\n", " ")
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
     assert "codes and days were in sight" in text_of(made)
     assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))
@@ -126,12 +128,51 @@ def test_cards_of_one_model_and_task_stand_side_by_side_by_number_with_what_is_l
     second["agent"]["args"] = {"memory": True}
     lines = plain_text(side_by_side([typed(first), typed(second), typed(cut)])).splitlines()
     assert lines[1] == "blinded_open_research: medians over episodes"
-    assert re.split(r"  +", lines[2].strip()) == ["metric", "unit", *(f"builtin/momentum #{number}" for number in (1, 2, 3))]
+    assert re.split(r"  +", lines[2].strip()) == [
+        "metric",
+        "unit",
+        "builtin/momentum #1",
+        "builtin/momentum@react(memory=true)",
+        "builtin/momentum #3",
+    ]
     assert {
         "  builtin/momentum #3: [limited]",
         f"  builtin/momentum #3: not rankable: {reason}",
-        "  builtin/momentum #2: window long stands in rows of its own and in no figure over episodes: it has 595 weekdays",
+        "  builtin/momentum@react(memory=true): window long stands in rows of its own and in no figure over episodes: "
+        "it has 595 weekdays",
     } <= set(lines)
+
+
+def test_columns_of_two_systems_are_named_by_what_tells_them_apart() -> None:
+    """A bright card of a model and a blinded one of it with other parameters would read as an effect of the mask."""
+    bright, tuned = card(), card()
+    bright["task"] |= {"name": "bright_open_research", "mask": "bright"}
+    tuned["model"]["args"] = {"positions": 3}
+    lines = plain_text(side_by_side([typed(bright), typed(tuned)])).splitlines()
+    assert re.split(r"  +", lines[2].strip())[2:] == [
+        "builtin/momentum bright_open_research", "builtin/momentum(positions=3) blinded_open_research"]  # fmt: skip
+
+
+def test_counts_over_all_episodes_and_figures_over_fewer_say_over_how_many() -> None:
+    """Of three episodes one is of a window that stands in no figure: orders are of three, judged orders of two."""
+    made = card((0, 1, 2))
+    made["episodes"][0]["window"] = "apart"
+    made["left_out"] = {"apart": "has 595 weekdays"}
+    words = " ".join(text_of(made).split())
+    assert "orders 30 submitted: filled 15, rejected 15, in all 3 episodes" in words
+    assert "12 orders judged; left out: no_fill 15, no_next_open 3, in the 2 of 3 episodes that figures rest on" in words
+    assert "in all" not in text_of(card((0, 1, 2)))
+
+
+def test_medians_of_the_parts_of_a_return_are_said_not_to_add_up() -> None:
+    note = "common_return, selection_alpha: parts of the total return of each episode; their medians need not add up to its median"
+    for seeds, is_said in (((0, 1), True), ((0,), False)):
+        made = card(seeds)
+        for name in ("common_return", "selection_alpha"):
+            made["metrics"][name] = {**made["metrics"]["total_return"], "formula": f"{name}/1: here"}
+            for one in made["episodes"]:
+                one["metrics"][name] = {"value": 0.01, "n": 5}
+        assert (note in " ".join(text_of(made).split())) == is_said
 
 
 def test_scores_side_by_side_are_no_medians_and_have_the_units_of_their_own_card() -> None:

@@ -29,6 +29,7 @@ from ktdeval.stats.luck import deflated_sharpe_ratio, sharpe_shape
 from ktdeval_compare.cohort import difference
 from ktdeval_compare.functions import cohort
 from ktdeval_compare.luck import cohort_means, rank
+from scoring_cases import scoring_card
 
 _DEFINITION = {"better": "higher", "formula": "selection_alpha/2: here", "headline": True, "range": [None, None], "source": "here",
                "unit": "fraction", "value": None, "n": 0, "undefined": {}, "reason": "to be derived"}  # fmt: skip
@@ -251,12 +252,20 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, ter
     moved = {"A1": ("2011-03-02", "2011-03-08")}
     cases: list[tuple[Sequence[Any], str]] = [
         ((*both, "LLM=*/c,ml/a"), "ml/a is in ML and LLM; a model is in one cohort"),
-        ((*both, "LLM=openai/*"), "--cohort LLM: no model is called openai/*; there are llm/c, ml/a"),
-        ((*both, "LLM"), "give NAME=MODELS"),
-        ((*both, "LLM="), "give NAME=MODELS"),
+        ((*both, "LLM=openai/*"), "--cohort LLM: 'openai/*' matches no system here; there are llm/c, ml/a"),
+        (
+            (*both, "LLM=llm/c,llm/cc"),
+            "--cohort LLM: 'llm/cc' matches no system here; there are llm/c, ml/a; did you mean 'llm/c'?",
+        ),
+        ((*both, "LLM=llm/c(seed=1)"), "--cohort LLM: 'llm/c(seed=1)' matches no system here"),
+        ((*both, "LLM"), "give NAME=SYSTEMS"),
+        ((*both, "LLM="), "give NAME=SYSTEMS"),
         ((), "give run folders or cards"),
         ((one, one), "is given twice"),
-        ((*both, "LLM=llm/*", "--task", "bright_open_research"), "cohort ML has no finished card of task bright_open_research"),
+        (
+            (*both, "LLM=llm/*", "--task", "bright_open_research"),
+            "cohort ML: ml/* has no finished card of task bright_open_research",
+        ),
         ((tmp_path / "none",), "No such file"),
     ]
     changes: list[tuple[dict[str, Any], str]] = [
@@ -270,10 +279,35 @@ def test_what_can_not_be_put_together_is_refused_in_one_line(tmp_path: Path, ter
     for number, (change, expected) in enumerate(changes):
         (changed,) = saved(tmp_path / f"changed{number}", tilted("llm/c", {"SKEW": 2}, **change))
         cases.append(((one, changed, "--cohort", "ML=ml/*", "--cohort", "LLM=llm/*"), expected))
-    again = saved(tmp_path / "again", base, tilted("ml/a", {"SKEW": 1}, call={"temperature": 0.1}, args={"seed": 3}))
-    cases += [((one, again[0]), "both have window A1 seed 0 of ml/a"), ((one, again[1]), "different call parameters")]
+    (again,) = saved(tmp_path / "again", base)
+    cases.append(((one, again), "both have window A1 seed 0 of ml/a"))
     for words, expected in cases:
         assert expected in terminal.refusal("cohort", *words), words
+
+
+def test_a_model_at_another_temperature_is_another_model(tmp_path: Path, terminal: CardTerminal) -> None:
+    """Seeds of training make repeats of one model, settings of calls another one."""
+    cards = [tilted("ml/a", {"SKEW": value}, args={"seed": seed}, call={"temperature": heat})
+             for seed, heat, value in ((0, 0.7, 1.0), (1, 0.7, 3.0), (0, 0.1, -1.0))]  # fmt: skip
+    paths = saved(tmp_path, *cards)
+    report = terminal.report("cohort", *paths)
+    assert report["exposures"][0]["models"] == {"ml/a{temperature=0.7}": 2.0, "ml/a{temperature=0.1}": -1.0}
+    split = terminal.report("cohort", *paths, "--cohort", "hot=ml/a{temperature=0.7}", "--cohort", "cold=ml/a{temperature=0.1}")
+    assert split["differences"][0]["value"] == 3.0
+
+
+def test_every_item_of_a_cohort_has_a_card_of_the_task(tmp_path: Path, terminal: CardTerminal) -> None:
+    """`ml/b` is there, but under another mask: without it the cohort would be another one."""
+    paths = saved(tmp_path, tilted("ml/a", {"SKEW": 1.0}), tilted("ml/b", {"SKEW": 9.0}, mask="bright"))
+    task = ("--task", "blinded_open_research")
+    refusal = "cohort ML: ml/b has no finished card of task blinded_open_research; run it, or name another task"
+    assert refusal in terminal.refusal("cohort", *paths, "--cohort", "ML=ml/a,ml/b", *task)
+    report = terminal.report("cohort", *paths, "--cohort", "ML=ml/*", *task)
+    assert "ml/b: no finished card of blinded_open_research, so it has no row" in report["notes"]
+    folder = saved(tmp_path / "scored", scoring_card())[0].parents[1]
+    refusal = f"--cohort ML: no card given is of {folder}; name run folders or cards of trading tasks"
+    code, _, said = terminal.call("cohort", *paths, "--cohort", f"ML=ml/a,{folder}")
+    assert (code, refusal in said) == (2, True)
 
 
 def test_models_without_a_cohort_or_exposures_are_named(tmp_path: Path, terminal: CardTerminal) -> None:

@@ -163,7 +163,7 @@ def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(term
 
 def test_cards_of_one_model_are_told_apart_by_agent_arguments_or_path(terminal: CardTerminal) -> None:
     by_args = terminal.cards(make_card(figures(6)), make_card(figures(6, 1, 1), args={"positions": 5}))
-    assert terminal.report("compare", *by_args)["tests"][0]["second"] == "house/one(positions=5) react"
+    assert terminal.report("compare", *by_args)["tests"][0]["second"] == "house/one(positions=5)"
     same = terminal.cards(make_card(figures(6)), make_card(figures(6, 1, 1)))
     assert str(same[1]) in terminal.report("compare", *same)["tests"][0]["second"]
 
@@ -311,6 +311,8 @@ def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(terminal:
 
 def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(terminal: CardTerminal) -> None:
     assert "nothing to set against" in terminal.refusal("effects", *design(terminal, ("blinded",), ("open_research",)))
+    apart = terminal.cards(make_card(figures(6), mask="bright"), make_card(figures(6), args={"positions": 3}))
+    assert "of one system; these are of house/one, house/one(positions=3)" in terminal.refusal("effects", *apart)
     twice = terminal.cards(make_card(figures(6)), make_card(figures(6)))
     assert "are both blinded open_research" in terminal.refusal("effects", *twice)
     single = terminal.cards(make_card({("A1", 0): 0.1}, mask="bright"), make_card({("A1", 0): 0.04}))
@@ -384,6 +386,15 @@ def test_power_says_what_windows_and_seeds_can_do(terminal: CardTerminal) -> Non
     assert needed[0] > needed[-1] >= 6
     silent = terminal.report("power", "--effect", "0.02", "--window-sd", "0", "--windows", "5")["by_seeds"][0]
     assert (silent["windows_needed"], silent["power"]) == (6, 0.0)
+
+
+def test_a_negative_variance_over_windows_is_said(terminal: CardTerminal) -> None:
+    """By hand: differences of 0 and 2 %, and of 2 and 0 %, have equal means; seeds alone would put 0.0002 / 2 there."""
+    paths = terminal.pair(
+        {("A1", 0): 0.0, ("A1", 1): 0.02, ("A2", 0): 0.02, ("A2", 1): 0.0}, {(w, s): 0.0 for w in ("A1", "A2") for s in (0, 1)}
+    )
+    said = "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than seeds alone put there"
+    assert said in terminal.text("power", *paths)
 
 
 @pytest.mark.parametrize(("windows", "percent"), [(6, 38.8), (20, 21.3), (60, 12.3)])

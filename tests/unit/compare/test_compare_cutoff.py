@@ -84,12 +84,12 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     row, other = terminal.report("cutoff", *words)["cards"]
     assert [row[f"days_{side}"] for side in ("before", "across", "after")] == [61, 0, 59]
     assert row["low"] < 252 * 0.02 < row["high"]
-    assert (row["figure"], row["confidence"], row["reason"]) == ("return", "given", None)
+    assert (row["figure"], row["confidence"], row["reason"]) == ("daily_return", "given", None)
     assert row["value"] == pytest.approx(row["mean_before"] - row["mean_after"])
     assert (other["cutoff"], other["figure"]) == ("unknown", None)
     text = terminal.text("cutoff", *words)
     assert "house/one: cutoff: unknown" in text
-    assert "no excess return, no alpha and no selection" in text
+    assert "no daily excess, no alpha and no selection" in text
     assert "mean before" not in terminal.text("cutoff", unknown).partition("\n")[2]
     shipped = terminal.report("cutoff", known)["cards"][0]
     assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == ("2023-10-01", 120, 0)
@@ -120,9 +120,14 @@ def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
     ruined = saved(tmp_path / "ruined", "openai/gpt-4o", np.append(np.full(29, 0.01), -1.5))
     for words, expected in (
         ((path,), "is not the ledger that the card was made from"),
-        ((path, "--cutoff", "openai/gpt-4=2024"), "no card is of this model; did you mean 'openai/gpt-4o'"),
+        (
+            (path, "--cutoff", "openai/gpt-4=2024"),
+            "--cutoff: 'openai/gpt-4' matches no system here; there are openai/gpt-4o; did you mean 'openai/gpt-4o'",
+        ),
         ((path, "--cutoff", "openai/gpt-4o=soon"), "'soon' is no day"),
         ((path, "--cutoff", "2024-01"), "--cutoff '2024-01': expected MODEL=DATE"),
+        ((path, "--cutoff", "openai/gpt-4o=2024-01", "--cutoff", "openai/gpt-4o=2024-02"), "--cutoff: a model is given twice"),
+        ((path, "--cutoff", "openai/*=2024-01", "--cutoff", "openai/gpt-4o=2024-02"), "openai/* and openai/gpt-4o both match"),
         ((tmp_path / "none",), "none"),
         ((ruined,), "is not positive on a day, so it has no returns; leave the card out"),
     ):
@@ -160,9 +165,9 @@ def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, terminal: 
     ledger = load_ledger(next((tmp_path / "run/episodes").rglob("ledger.parquet")))
     first = market.day_index(ledger.days[0])
     selection = attribute(ledger, market, fit_factors(market, first, first + 24)).selection
-    assert rows["selection"]["mean_before"] == pytest.approx(252 * selection.mean())
+    assert rows["daily_selection"]["mean_before"] == pytest.approx(252 * selection.mean())
     levels = benchmark_levels(ledger, market)
     index = levels[1:] / levels[:-1] - 1
-    assert rows["return"]["mean_before"] - rows["excess"]["mean_before"] == pytest.approx(252 * index.mean())
+    assert rows["daily_return"]["mean_before"] - rows["daily_excess"]["mean_before"] == pytest.approx(252 * index.mean())
     fitted = OLS(ledger.returns, add_constant(index)).fit()  # Jensen's alpha is the intercept
-    assert rows["alpha"]["mean_before"] == pytest.approx(252 * fitted.params[0])
+    assert rows["daily_alpha"]["mean_before"] == pytest.approx(252 * fitted.params[0])

@@ -80,14 +80,30 @@ def test_planted_components_are_recovered_with_their_interval() -> None:
         parts = sums_of_squares(planted(rng, (6, 6, 2), sds))
         means += variance_components(parts) / 120
         bounds = component_shares(parts, 0.95, seed).values()
-        covered += [low <= share <= high for (_, low, high), share in zip(bounds, truth, strict=True)]
+        covered += [each.low <= share <= each.high for each, share in zip(bounds, truth, strict=True)]
     assert means == pytest.approx(7 * truth, rel=0.2)
     assert (covered >= 120 * 0.90).all(), covered
 
 
+def test_a_negative_estimate_of_a_component_is_shown_and_counts_as_nothing(tmp_path: Path, terminal: CardTerminal) -> None:
+    """By hand: runs of 0, 2 and 2, 0 have equal means of rows and of columns, and 4 with one degree of freedom is left.
+
+    A component is (0 - 4) / 2 = -2: as a share 0, and all of the variance is the residual's.
+    """
+    parts = sums_of_squares(np.array([[0.0, 2.0], [2.0, 0.0]])[..., None])
+    components = component_shares(parts, 0.95, 0)
+    assert [each.estimate for each in components.values()] == pytest.approx([-2.0, -2.0, 4.0])
+    assert [each.share for each in components.values()] == [0.0, 0.0, 1.0]
+    (tmp_path / "runs.csv").write_text("agent,model,CR\na,x,0\na,y,2\nb,x,2\nb,y,0\n")
+    words = ("compare", "--factor", "agent,model", "--table", tmp_path / "runs.csv")
+    assert [row["variance"] for row in terminal.report(*words)["shares"]] == pytest.approx([-2.0, -2.0, 4.0])
+    said = "agent: the variance is estimated at -2 (squared unit of CR), which no variance can be"
+    assert said in terminal.text(*words)
+
+
 def test_the_mixed_model_agrees_with_mean_squares_and_says_when_it_is_not_there() -> None:
     values = planted(np.random.default_rng(5), (5, 4, 3), (2, 1, 1, 1))
-    expected = [value for value, _, _ in component_shares(sums_of_squares(values), 0.95, 0).values()]
+    expected = [each.share for each in component_shares(sums_of_squares(values), 0.95, 0).values()]
     fitted = mixed_model(values, ["agent", "model"])
     assert list(fitted.values()) == pytest.approx(expected, abs=2e-3)
     assert "no replicates" in str(mixed_model(values[..., :1], ["agent", "model"]))

@@ -126,7 +126,15 @@ def test_epochs_of_one_model_may_come_from_several_runs_and_agents_are_told_apar
     whole = plant(tmp_path / "whole.json", "openai/gpt-4o", FIVE)
     assert table(*runs) == table(whole)
     other = plant(tmp_path / "other.json", "openai/gpt-4o", FIVE, agent={"name": "finmem", "args": {"parameters": "paper"}})
-    assert [row["model"] for row in table(whole, other)] == ["openai/gpt-4o finmem (parameters=paper)", "openai/gpt-4o react"]
+    assert [row["model"] for row in table(whole, other)] == ["openai/gpt-4o@finmem(parameters=paper)", "openai/gpt-4o@react"]
+    cold = plant(tmp_path / "cold.json", "openai/gpt-4o", FIVE, call={"temperature": 0.0})
+    assert [row["model"] for row in table(whole, cold)] == ["openai/gpt-4o{temperature=0.0}", "openai/gpt-4o{temperature=0.7}"]
+
+
+def test_percentages_are_of_one_buy_and_hold(tmp_path: Path) -> None:
+    holds = [plant(tmp_path / f"{fee}.json", HOLD, {0: (0.15, 1.0, 0.25, 0.09)}, args={"fee": fee}) for fee in (0, 1)]
+    with pytest.raises(KtdevalError, match="investorbench_msft, window long: cards of two systems are Buy & Hold"):
+        table(*holds)
 
 
 PANEL = {  # task -> model -> CR, SR, AV, MDD

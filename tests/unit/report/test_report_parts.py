@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,14 @@ from ktdeval.trading.ledger import Ledger
 from ktdeval_compare.effects import Options as EffectOptions, effects as compared
 from ktdeval_compare.entrants import load_entrants
 from ktdeval_report.canvas import PALETTE, SERIES, Plot, colour, inline_svg, plot_file
-from ktdeval_report.card_tables import deviations, panel, panel_notes
+from ktdeval_report.card_tables import panel, panel_notes, variances
 from ktdeval_report.command import draw_report
 from ktdeval_report.effects import EFFECT_NAMES, find_effects
 from ktdeval_report.inputs import Evaluation, Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
 from ktdeval_report.plots import Point, drawdown_plot, equity_plot, forest_plot, held_to, weights_plot, x_positions
 from ktdeval_report.render import UNDEFINED, Table, figure, p_value, percent, span, templates, unbroken, unit_name
-from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, representative
+from ktdeval_report.study import CardStudy, WindowStudy, choose_windows, over_episodes, representative
 from metric_cases import CODES, ledger, market, nav_ledger, step
 from report_page import Page, check_page, contrast
 
@@ -396,7 +397,7 @@ def cells(table: list[list[float]]) -> dict[tuple[str, int], float | None]:
         # Means 2 and 6 of 2 and 1 figures: within (1 + 1) / 1 = 2; grand 10/3; between 2*(4/3)^2 + (8/3)^2 = 32/3;
         # n0 = (3 - 5/3) / 1 = 4/3; window (32/3 - 2) / (4/3) = 6.5.
         ({("A", 0): 1.0, ("A", 1): 3.0, ("B", 0): 6.0}, 6.5, 2),
-        (cells([[0.0, 2.0], [2.0, 0.0]]), 0, 2),  # the estimate by moments is -1
+        (cells([[0.0, 2.0], [2.0, 0.0]]), -1, 2),  # both means are 1: between 0, so (0 - 2) / 2
         ({}, None, None),
         ({("A", 0): 1.0}, None, None),
         ({("A", 0): 1.0, ("A", 1): 2.0}, None, 0.5),
@@ -404,9 +405,17 @@ def cells(table: list[list[float]]) -> dict[tuple[str, int], float | None]:
     ],
 )
 def test_variances_by_hand(figures: dict[tuple[str, int], float], window: float | None, seed: float | None) -> None:
-    assert [None if deviation is None else deviation**2 for deviation in deviations(figures)] == [
-        None if variance is None else pytest.approx(variance) for variance in (window, seed)
-    ]
+    assert variances(figures) == tuple(None if variance is None else pytest.approx(variance) for variance in (window, seed))
+
+
+def test_a_negative_variance_is_no_deviation_of_zero(tmp_path: Path) -> None:
+    """Returns of 0 and 2 %, and of 2 and 0 %: equal means, so that the variance of windows is estimated at -0.0001."""
+    card = make_card({("A1", 0): 0.0, ("A1", 1): 0.02, ("A2", 0): 0.02, ("A2", 1): 0.0})
+    page = check_page(make_report(evaluations(save_card(tmp_path, card)), Options()).html)
+    heads, *rows = page.table("Metrics, median over episodes")
+    row = next(row for row in rows if row[0] == "total_return")
+    assert row[heads.index("SD of windows")] == "variance −1.0e−04"
+    assert row[heads.index("SD of seeds")] == "1.41"
 
 
 @given(st.lists(st.lists(st.floats(-1, 1), min_size=3, max_size=3), min_size=2, max_size=5))
@@ -415,13 +424,52 @@ def test_mean_squares_are_those_of_statsmodels(table: list[list[float]]) -> None
     values = np.array(table)
     frame = pd.DataFrame({"y": values.ravel(), "w": np.repeat(np.arange(len(values)), values.shape[1])})
     between, within = anova_lm(OLS.from_formula("y ~ C(w)", frame).fit())["mean_sq"]
-    window, seed = deviations(cells(table))
-    assert seed**2 == pytest.approx(within, rel=1e-8, abs=1e-12)
-    assert window**2 == pytest.approx(max(0.0, (between - within) / values.shape[1]), rel=1e-8, abs=1e-12)
+    window, seed = variances(cells(table))
+    assert seed == pytest.approx(within, rel=1e-8, abs=1e-12)
+    assert window == pytest.approx((between - within) / values.shape[1], rel=1e-8, abs=1e-12)
 
 
 def test_planted_variances_are_found_on_average() -> None:
     rng = np.random.default_rng(5)
     tables = rng.normal(0, 0.05, (400, 10, 1)) + rng.normal(0, 0.02, (400, 10, 5))
-    window, seed = np.mean(np.square([deviations(cells(table.tolist())) for table in tables]), axis=0)
+    window, seed = np.mean([variances(cells(table.tolist())) for table in tables], axis=0)
     assert (window, seed) == (pytest.approx(0.05**2, rel=0.06), pytest.approx(0.02**2, rel=0.03))
+
+
+def test_excess_is_the_median_over_episodes_and_the_mean_over_windows_has_a_name_of_its_own(tmp_path: Path) -> None:
+    """Returns of 0, 3 and 9 % and one of the benchmark: the median excess is that of 3 %, the mean over windows that of 4 %."""
+    one = make_card({("A1", 0): 0.0, ("A2", 0): 0.03, ("A3", 0): 0.09})
+    held = one["reference"]["benchmark_buy_and_hold"]["A1"]["metrics"]["total_return"]["value"]
+    paths = save_card(tmp_path / "a", one), save_card(tmp_path / "b", make_card({("A1", 0): 0.01}, "house/two"))
+    page = check_page(make_report(evaluations(*paths), Options()).html)
+    heads, row, *_ = page.table("All cards: medians over episodes")
+    assert figure(0.03 - held, "fraction", signed=True) == row[heads.index("excess, %")]
+    assert figure(0.04 - held, "fraction", signed=True) == row[heads.index("mean excess over windows, %")]
+    assert row[heads.index("its 95 % interval")] != UNDEFINED
+
+
+def test_cards_of_one_name_are_told_apart_by_what_distinguishes_their_systems(tmp_path: Path) -> None:
+    cells = {(name, 0): 0.01 * number for number, name in enumerate(("A1", "A2", "A3"))}
+    bright = make_card(cells, mask="bright")
+    blinded = make_card(cells, args={"positions": 3})
+    page = check_page(
+        make_report(evaluations(save_card(tmp_path / "a", bright), save_card(tmp_path / "b", blinded)), Options()).html
+    )
+    names = [row[0] for row in page.table("All cards")[1:]]
+    assert [name.partition(" · ")[0] for name in names] == ["house/one", "house/one(positions=3)"]
+    assert "Masks and modes" not in page.text  # two systems show no effect of a mask
+    # The same system under both masks does.
+    alike = save_card(tmp_path / "a", bright), save_card(tmp_path / "c", make_card(cells))
+    assert "Masks and modes" in check_page(make_report(evaluations(*alike), Options()).html).text
+
+
+def test_mean_exposures_weigh_the_days_of_all_episodes_alike() -> None:
+    """By hand: exposures of 1 on four days of one episode, and of 5 on one day of another: (4 * 1 + 1 * 5) / 5."""
+    attributions: Any = [
+        SimpleNamespace(
+            factor_names=("SKEW",), notes=(), linked=SimpleNamespace(lines={}),
+            mean_exposures=lambda mean=mean: np.array([mean]), exposure_days=lambda days=days: np.array([days]),
+        )
+        for mean, days in ((1.0, 4), (5.0, 1))
+    ]  # fmt: skip
+    assert over_episodes(attributions)[1] == {"SKEW": 9 / 5}

@@ -285,6 +285,19 @@ def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() 
     assert panel.dividend_growth(without, np.arange(1, 5)) is None
 
 
+def test_dividends_of_a_market_of_splits_alone_are_not_known_to_be_none() -> None:
+    """Nothing was paid in these days: that is 0 where the market has a dividend on another day, and undefined where it has none."""
+    closes = {code: [10.0] * 6 for code in ("609001.SH", "609002.SH")}
+    split = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0]
+    splits = tiny_snapshot(closes, Details(factors=dict.fromkeys(closes, split)))
+    paying = tiny_snapshot(closes, Details(factors={"609001.SH": split, "609002.SH": [1.0] * 5 + [1.03]}))
+    days = np.arange(1, 5)
+    assert panel.dividend_growth(splits, days) is None
+    assert panel.dividend_growth(paying, days) == 0.0
+    told = panel.information_ratio.compute(nav_ledger(NAVS), market(synthetic=False), "strict")
+    assert told.detail == {"dividend_growth": None, "reason": panel.NO_DIVIDENDS}
+
+
 # ---- metrics made of functions
 
 

@@ -35,10 +35,10 @@ kt.conduct.steps(view, part) */
       return part("masks", "Mask effects", el("p.quiet", {},
         "Mask effects need cards of this model and agent under several masks of one mode, on the same windows and seeds."));
     }
-    const telling = ["agent", "settings", "mode"].filter((field) => new Set(given.map((row) => row[field])).size > 1);
+    const telling = ["system", "mode"].filter((field) => new Set(given.map((row) => row[field])).size > 1);
     const rows = given.map((row) => {
       const effect = Object.hasOwn(EFFECTS, row.effect) ? EFFECTS[row.effect] : kt.words(row.effect);
-      return {...row, name: [effect, ...telling.map((field) => kt.words(row[field] || ""))].filter(Boolean).join(", ")};
+      return {...row, name: [effect, ...telling.map((field) => (field === "mode" ? kt.words(row.mode || "") : row[field]))].filter(Boolean).join(", ")};
     });
     const metrics = [...new Set(rows.map((row) => row.metric))];
     const titleOf = (metric) => board.metrics[metric]?.title || kt.words(metric);

@@ -95,7 +95,8 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
       return kt.stats.median(values) === null ? null : kt.stats.median(values) - reference[window.name].metrics.total_return.value;
     }).filter(known);
     if (!excess.length) return [];
-    const lacks = card.episodes.map((one) => one.metrics.information_ratio?.detail?.dividend_growth * one.steps / 252).filter(known);
+    const growthOf = (one) => one.metrics.information_ratio?.detail?.dividend_growth;  // null: the data hold no dividends
+    const lacks = card.episodes.filter((one) => known(growthOf(one))).map((one) => growthOf(one) * one.steps / 252);
     return [
       `It did better than buying and holding the benchmark in ${excess.filter((value) => value > 0).length} of `
         + `${plural(excess.length, "window")}; `

@@ -1,0 +1,246 @@
+"""System: what cards are grouped by, never a name: a model, an agent, the parameters of both, and the settings of calls."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from ktdeval.cards.card import Evaluation
+from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.errors import UsageError
+from ktdeval.fields import near_matches
+from ktdeval.jsonio import JsonValue
+from ktdeval.typed import encode_canonical
+
+Settings = tuple[tuple[str, str], ...]  #: Names with their values as canonical JSON, by name: a mapping that can be a key
+
+_SENT = "sent."  #: What begins the name of a setting that says how calls were put to the provider
+_LONGEST_VALUE = 40  #: Characters of a value in a label
+_MOST_LISTED = 12  #: Systems that a message lists
+_SEPARATORS = {"(": ")", "{": "}"}
+_NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")  #: Texts that would read as another kind of value
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class System:
+    """What is evaluated. Two cards are of one system if they differ in none of its fields; seeds of episodes are no part of it."""
+
+    model: str  #: name of the model, such as openai/gpt-4.1
+    model_args: Settings  #: its parameters
+    agent: str  #: name of the agent
+    agent_args: Settings  #: its parameters
+    call: Settings  #: settings of calls, and with `sent.` before their names how calls were put to the provider
+
+    @classmethod
+    def of(cls, card: Evaluation) -> System:
+        """Return the system of a card."""
+        model, agent = card.model, card.agent
+        call = _settings(card.call) + _settings(card.request_settings or {}, _SENT)
+        return cls(model.name, _settings(model.args), agent.name, _settings(agent.args), call)
+
+    @classmethod
+    def of_spec(cls, spec: EpisodeSpec, request_settings: Mapping[str, JsonValue] | None = None) -> System:
+        """Return the system of a planned episode; `request_settings`: those of its run."""
+        call = _settings(spec.call) + _settings(request_settings or {}, _SENT)
+        return cls(spec.model, _settings(spec.model_args), spec.agent, _settings(spec.agent_args), call)
+
+    def without_seed(self) -> System:
+        """Return the system without seeds among the model's parameters: systems that differ in these alone are its repeats."""
+        return replace(self, model_args=tuple(each for each in self.model_args if not is_seed(each[0])))
+
+    @property
+    def model_name(self) -> str:
+        """Name of the model with its parameters."""
+        return _with_args(self.model, self.model_args)
+
+    @property
+    def agent_name(self) -> str:
+        """Name of the agent with its parameters."""
+        return _with_args(self.agent, self.agent_args)
+
+    @property
+    def name(self) -> str:
+        """All of it but the settings of calls, as a pattern that matches it: `builtin/momentum(positions=3)@react`."""
+        return f"{self.model_name}@{self.agent_name}"
+
+    @property
+    def of_model(self) -> System:
+        """The model with its parameters and settings of calls, in whatever agent."""
+        return replace(self, agent="", agent_args=())
+
+    def label(self, others: Collection[System]) -> str:
+        """Return a name that no other of these systems has: the model's, with all that distinguishes it from those of one model."""
+        alike = {other for other in others if other.model == self.model} | {self}
+        text = _with_args(self.model, self._distinguishing(alike, "model_args"))
+        agent_args = self._distinguishing(alike, "agent_args")
+        if agent_args or len({other.agent for other in alike}) > 1:
+            text += f"@{_with_args(self.agent, agent_args)}"
+        if call := self._distinguishing(alike, "call"):
+            text += _braced(call)
+        return text
+
+    def _distinguishing(self, alike: Collection[System], part: str) -> Settings:
+        """Return the settings that not all of these systems share."""
+        every = [set(getattr(other, part)) for other in alike]
+        shared = set.intersection(*every)
+        return tuple(each for each in getattr(self, part) if each not in shared)
+
+    def matches(self, pattern: str) -> bool:
+        """Return whether a pattern `MODEL(NAME=VALUE,…)@AGENT(NAME=VALUE,…){NAME=VALUE,…}` fits.
+
+        Every part but the model may be left out, and then fits anything; models, agents and values are globs. Of parameters those
+        named must have such values, whatever the others are; `()` is a model or agent without any. Labels have no say.
+        """
+        return any(self._fits(reading) for reading in _readings(pattern))
+
+    def _fits(self, reading: _Reading) -> bool:
+        return (
+            fnmatchcase(self.model, reading.model)
+            and _have(self.model_args, reading.model_args)
+            and (reading.agent is None or fnmatchcase(self.agent, reading.agent))
+            and _have(self.agent_args, reading.agent_args)
+            and _have(self.call, reading.call)
+        )
+
+
+def is_seed(name: str) -> bool:
+    """Return whether a parameter of a model is a seed."""
+    return name == "seed" or name.endswith("_seed")
+
+
+def system_labels(systems: Iterable[System]) -> dict[System, str]:
+    """Return a name of each of these systems that no other of them has.
+
+    It is the label; where the own name of a model reads as the label of another system, both get a digest besides.
+    """
+    every = dict.fromkeys(systems)
+    labels = {system: system.label(every) for system in every}
+    counts = Counter(labels.values())
+    return {system: f"{name} #{_digest(repr(system))}" if counts[name] > 1 else name for system, name in labels.items()}
+
+
+def split_patterns(text: str) -> tuple[str, ...]:
+    """Return the items of a list with commas between them; commas inside parentheses and braces belong to a pattern."""
+    items, depth = [""], 0
+    for letter in text:
+        if letter in _SEPARATORS:
+            depth += 1
+        elif letter in _SEPARATORS.values():
+            depth -= 1
+        if letter == "," and depth <= 0:
+            items.append("")
+        else:
+            items[-1] += letter
+    return tuple(stripped for item in items if (stripped := item.strip()))
+
+
+def check_match(item: str, systems: Iterable[System], where: str) -> None:
+    """Refuse a pattern that matches none of these systems. Raises UsageError, which `where` starts: what there is and is near."""
+    every = dict.fromkeys(systems)
+    if not any(system.matches(item) for system in every):
+        raise UsageError(no_match(item, every, where))
+
+
+def no_match(item: str, systems: Iterable[System], where: str) -> str:
+    """Return the words on a pattern that matches none of these systems."""
+    every = dict.fromkeys(systems)
+    labels = sorted(system_labels(every).values())
+    more = f" and {len(labels) - _MOST_LISTED} more" if len(labels) > _MOST_LISTED else ""
+    names = dict.fromkeys([*labels, *(system.model for system in every)])
+    there = ", ".join(labels[:_MOST_LISTED]) or "none"
+    return f"{where}: {item!r} matches no system here; there are {there}{more}{near_matches(item, names)}"
+
+
+# ---- settings as keys and as words
+
+
+def _settings(values: Mapping[str, Any], prefix: str = "") -> Settings:
+    return tuple(sorted((f"{prefix}{name}", encode_canonical(value)) for name, value in values.items()))
+
+
+def _bare(value: str) -> str:
+    """Return a value without the quotes of a text."""
+    decoded = json.loads(value)
+    return decoded if isinstance(decoded, str) else value
+
+
+def _shortened(value: str) -> str:
+    """Return a value as labels have it: a text without quotes unless it reads as a number, and of a long one its beginning with a
+    digest of the whole, so that no two values look alike.
+    """
+    word = _bare(value)
+    if word != value and _NUMBER.fullmatch(word):
+        word = value
+    if len(word) <= _LONGEST_VALUE:
+        return word
+    return f"{word[: _LONGEST_VALUE - 10]}…{_digest(value)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+def _listed(settings: Settings) -> str:
+    return ",".join(f"{name}={_shortened(value)}" for name, value in settings)
+
+
+def _with_args(name: str, args: Settings) -> str:
+    return f"{name}({_listed(args)})" if args else name
+
+
+def _braced(call: Settings) -> str:
+    return f"{{{_listed(call)}}}"
+
+
+# ---- patterns
+
+
+class _Reading(NamedTuple):
+    """One way to read a pattern; None: anything fits."""
+
+    model: str
+    model_args: Settings | None
+    agent: str | None
+    agent_args: Settings | None
+    call: Settings | None
+
+
+_ENDING = re.compile(r"(?s)(?P<rest>.*)(?P<open>[({])(?P<inside>[^(){}]*)(?P<close>[)}])\s*")
+
+
+def _readings(pattern: str) -> Iterator[_Reading]:
+    """Yield the ways to read a pattern: names of models may have parentheses or an @ themselves."""
+    yield _Reading(pattern.strip(), None, None, None, None)
+    rest, call = _take(pattern.strip(), "{")
+    at = [index for index, letter in enumerate(rest) if letter == "@"]
+    whole, args = _take(rest, "(")
+    yield _Reading(whole, args, None, None, call)
+    for index in at:
+        model, model_args = _take(rest[:index], "(")
+        agent, agent_args = _take(rest[index + 1 :], "(")
+        yield _Reading(model, model_args, agent, agent_args, call)
+
+
+def _take(text: str, opening: str) -> tuple[str, Settings | None]:
+    """Return a text without the list in parentheses or braces at its end, and that list; None where there is none."""
+    found = _ENDING.fullmatch(text)
+    if found is None or found["open"] != opening or found["close"] != _SEPARATORS[opening]:
+        return text.strip(), None
+    pairs = [item.partition("=") for item in found["inside"].split(",") if item.strip()]
+    return found["rest"].strip(), tuple((name.strip(), value.strip()) for name, _, value in pairs)
+
+
+def _have(settings: Settings, wanted: Sequence[tuple[str, str]] | None) -> bool:
+    """Return whether the settings have each of the wanted values; an empty list wants no settings at all."""
+    if wanted is None:
+        return True
+    if not wanted:
+        return not settings
+    known = dict(settings)
+    return all(name in known and fnmatchcase(_bare(known[name]), value) for name, value in wanted)

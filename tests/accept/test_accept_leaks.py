@@ -263,6 +263,8 @@ def unshuffled(message: dict[str, Any], lens: Any, industries: dict[str, str]) -
     """A message with codes for handles and with rows in one order, which may be drawn by chance where it means nothing."""
     text = json.dumps(message, ensure_ascii=False)
     text = re.sub(r"asset_[0-9]{4}", lambda match: f"asset {lens.parse_asset(match[0])}", text)
+    indices = [code for code in lens.indices if code != lens._snapshot.meta.benchmark]
+    text = re.sub(r"index_([0-9])", lambda match: f"index {indices[int(match[1]) - 1]}", text)
     text = re.sub(r"sector_[0-9]{2}", lambda match: f"sector {industries[match[0]]}", text)
 
     def in_order(value: Any) -> Any:

@@ -29,6 +29,7 @@ class Overheard:
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self.draws_chance = getattr(model, "draws_chance", False)
 
     def reply(self, request: ModelRequest) -> Reply:
         HEARD.append(request)
@@ -38,8 +39,10 @@ class Overheard:
 class Parrot:
     """Says real identities wherever a reply has room for text: content, reasoning, calls, their names, ids, keys and values."""
 
+    draws_chance = True
+
     def reply(self, request: ModelRequest) -> Reply:
-        chance = np.random.default_rng(derive_seed(request.params.seed, "parrot"))
+        chance = np.random.default_rng(derive_seed(request.chance_seed, "parrot"))
 
         def word() -> str:
             return str(WRITERS[chance.integers(len(WRITERS))](IDENTITIES[chance.integers(len(IDENTITIES))]))

@@ -25,11 +25,14 @@ from ktdeval.cards.cutoff import (
     SEEN as SEEN,
     SIDES as SIDES,
     SPANS as SPANS,
+    STATES as STATES,
     Cutoff as Cutoff,
     card_cutoff as card_cutoff,
     cutoff_words as cutoff_words,
     listed_cutoff as listed_cutoff,
     parse_cutoff as parse_cutoff,
+    parse_cutoff_or_state as parse_cutoff_or_state,
+    recorded_cutoff as recorded_cutoff,
     sides as sides,
     window_side as window_side,
     window_words as window_words,
@@ -38,6 +41,8 @@ from ktdeval.cards.derive import (
     LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT,
     NEVER_TRADED as NEVER_TRADED,
     episode_cost as episode_cost,
+    episode_tokens as episode_tokens,
+    not_counted as not_counted,
     usage_cost as usage_cost,
 )
 from ktdeval.cards.figures import (

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from ktdeval.cards.call_counts import call_problems
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.compare import JsonPath, first_difference, line_of, path_text
 from ktdeval.cards.inputs import Problem, task_problems
@@ -193,7 +194,10 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
         raise CardError(f"{where}: {problem}") from error
     identity_problems = _identity_problems(typed) if isinstance(typed, TradingCard | ScoringCard) else iter(())
     # One after the other: what a kind checks rests on the identities.
-    if (contradiction := next(identity_problems, None) or next(kind.problems(typed), None)) is not None:
+    contradiction = next(identity_problems, None) or next(kind.problems(typed), None)
+    if contradiction is None and isinstance(typed, TradingCard | ScoringCard):
+        contradiction = next(call_problems(typed), None)
+    if contradiction is not None:
         raise CardError(f"{where}: {at(*contradiction)}")
     if difference := first_difference(typed.plain, kind.derive(typed).plain, text):
         raise CardError(f"{where}: {difference} from the card's own episodes")
@@ -217,13 +221,18 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
         return None
     first = min(errors, key=lambda error: (line_of(text, error.absolute_path), path_text(error.absolute_path)))
     while first.validator == "anyOf" and first.context:
-        first = max(first.context, key=lambda error: len(error.absolute_path))
+        first = max(first.context, key=_nearness)
     path = list(first.absolute_path)
     if first.validator == "additionalProperties":
         fields = first.schema.get("properties", {})
         unknown = sorted(set(first.instance) - set(fields))[0]
         return _at(text, [*path, unknown], f"unknown field{near_matches(unknown, fields)}")
     return _at(text, path, _schema_message(first))
+
+
+def _nearness(error: ValidationError) -> tuple[int, bool]:
+    """Return how near a value came to a branch of a union: how deep the error lies, and whether it has the type."""
+    return len(error.absolute_path), error.validator not in ("enum", "const", "type")
 
 
 def _schema_message(error: ValidationError) -> str:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
 from ktdeval.cards.cutoff import cutoff_words
-from ktdeval.cards.derive import aggregate
+from ktdeval.cards.derive import aggregate, not_counted
 from ktdeval.cards.figures import (
     PARTS,
     chosen_columns,
@@ -124,7 +124,10 @@ def _spending_rows(card: AnyCard) -> Iterator[Row]:
     usage, cost, drift, calls = card.usage, card.cost, card.drift, card.provenance.calls
     uncounted = uncounted_tokens(card)
     inside = _some({"read from the provider's cache": usage.cache_read_tokens, "written to it": usage.cache_write_tokens})
-    yield "tokens", f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{_some({'reasoning': usage.reasoning_tokens})}"
+    outside = _some({"reasoning": usage.reasoning_tokens})
+    replies = sum(episode.uncounted for episode in card.episodes)
+    lacking = f"; {not_counted(replies)}" if replies else ""
+    yield "tokens", f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{outside}{lacking}"
     if cost.value is None or not cost.per_episode:
         yield "cost", f"not known: {cost.reason}"
     else:
@@ -172,7 +175,12 @@ def _call_rows(calls: Calls) -> Iterator[Row]:
     if kinds := ", ".join(f"{kind} {number:,}" for kind, number in calls.failed_attempts.items()):
         failed += f": {kinds}"
     answered = f"{calls.answered:,} answered by the provider, {calls.cached:,} from the cache"
-    yield "requests", f"{calls.requests:,}: {answered}; {failed}"
+    again = f", {calls.repeated:,} given again after an interruption" if calls.repeated else ""
+    yield "requests", f"{calls.requests:,}: {answered}{again}; {failed}"
+    if calls.unused:
+        openings = max(own.openings for own in calls.episodes.values())
+        drawn = f"an episode was opened {openings:,} times, and answered otherwise the last time"
+        yield "unused answers", f"{count(calls.unused, 'answer')} that no transcript holds: {drawn}"
     seconds = calls.latency_s
     if seconds.median is not None:
         lost = f"; {calls.lost_s:,.1f} s in failed attempts" if calls.lost_s else ""

@@ -6,24 +6,26 @@ import dataclasses
 import re
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop import StopSignal
-from ktdeval.cards.cutoff import run_cutoff
+from ktdeval.cards.cutoff import Cutoff, run_cutoff
+from ktdeval.cards.parts import NoCutoff
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import EpisodeFinished, Event
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.fields import lasting_data, user_path
 from ktdeval.harness.messages import RemoteModel, as_remote
-from ktdeval.jsonio import content_hash
+from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign, call_through
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import ModelAccess, RemoteAccess, connect, run_price
+from ktdeval.runner.call_checks import check_call_log
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
@@ -87,12 +89,15 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     try:
         recorded = recorded_run(claim.path)
         config = replace(config, mask_key=config.mask_key or mask_key_of(recorded) or secrets.token_hex(16))
+        if recorded is not None:
+            check_call_log(recorded)  # before a record of calls is made in its place
         if remote is None:
             access = ModelAccess(model, None if price == FREE else config.max_failures)
         else:
             access = RemoteAccess(remote, config, price, claim.path, stop)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
-        folder = RunFolder.create(claim, run_manifest(config, plan, snapshot, remote, price, recorded))
+        manifest = run_manifest(config, plan, snapshot, remote, price, recorded)
+        folder = RunFolder.create(claim, replace(manifest, call_log=None if access.log is None else access.log.identity._asdict()))
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:
@@ -115,10 +120,10 @@ def run_manifest(
     unless given one.
     """
     if config.knowledge_cutoff is None and recorded is not None:
-        cutoff = recorded.manifest.knowledge_cutoff
+        cutoff: Mapping[str, JsonValue] | NoCutoff = recorded.manifest.knowledge_cutoff
     else:
         known = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
-        cutoff = None if known is None else known.to_json()
+        cutoff = known.to_json() if isinstance(known, Cutoff) else known
     return RunManifest(
         data=None if snapshot is None else {"data": lasting_data(config.data), "data_args": dict(config.data_args)},
         snapshot=None if snapshot is None else snapshot.id,
@@ -191,10 +196,13 @@ def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
             run.plugins.emit(event)
 
     def execute(spec: EpisodeSpec) -> EpisodeOutcome:
-        def open_episode() -> Episode:
-            return factory.open(spec, run.access.for_episode(spec, emit))
+        access = run.access.for_episode(spec, emit)
 
-        return run_episode(spec, EpisodeContext(open_episode, run.folder, emit, run.stop, run.access.redact, run.access.max_errors))
+        def open_episode() -> Episode:
+            return factory.open(spec, access.model)
+
+        context = EpisodeContext(open_episode, run.folder, emit, run.stop, run.access.redact, run.access.max_errors, access.counter)
+        return run_episode(spec, context)
 
     return execute
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
-from ktdeval.cards import SIDES, Cutoff, card_cutoff, check_match, parse_cutoff, sides
+from ktdeval.cards import SIDES, STATES, Cutoff, card_cutoff, check_match, parse_cutoff_or_state, sides
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.registry import load_plugins
@@ -19,7 +19,7 @@ from ktdeval_compare.entrants import Entrant, Row, Values, label, recorded_ledge
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {
     "unknown": "unknown: no public date of this model; --cutoff MODEL=DATE gives one",
-    "none": "none: a rule, trained on nothing",
+    "none": STATES["none"],
 }
 _NO_MARKET = "no daily excess, no alpha and no selection"
 _FEW = 3  #: Days on a side below which no beta is fitted
@@ -51,11 +51,11 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
     """
     for pattern, date in dates.items():
         check_match(pattern, (entrant.system for entrant in entrants), "--cutoff")
-        parse_cutoff(date)
+        parse_cutoff_or_state(date, "--cutoff")
     rows, notes = [], list[str]()
     for entrant in label(entrants):
         given = _given(entrant, dates)
-        cutoff = card_cutoff(entrant.card) if given is None else parse_cutoff(given)
+        cutoff = card_cutoff(entrant.card) if given is None else parse_cutoff_or_state(given, "--cutoff")
         head: Row = {"card": entrant.label, "model": entrant.card.model.name, "cutoff": cutoff, "confidence": None, "source": None}
         if not isinstance(cutoff, Cutoff):
             rows.append(head | {"figure": None, "reason": _REASONS[cutoff]})

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
+import secrets
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ktdeval.calls.database import RECORD, CallDatabase, read_records
+from ktdeval.calls.database import RECORD, CallDatabase, LogIdentity, read_records
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import ANSWERED, CacheEntry, CallRecord, Spent, pack
-from ktdeval.errors import StoreError, explained
+from ktdeval.calls.tally import EpisodeCalls, tally_episode
+from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
-from ktdeval.jsonio import Closing, read_plain
-from ktdeval.typed import decode_json
+from ktdeval.jsonio import Closing
 
 LOG_FILE = "calls.sqlite"  #: Name of the record in a run's folder
-OLD_LOG_FILE = "calls.jsonl"
-"""Name of the record of older runs, a line for each call: it is read, and what comes later is in `LOG_FILE`."""
 
 CallPosition = tuple[
     str, str
@@ -31,23 +32,8 @@ _LATEST_S = 0.5  #: Longest time for which something that nobody waits for stays
 
 def read_calls(folder: Path) -> Iterator[CallRecord]:
     """Yield the calls of a run in their order, without opening its record for writing. Raises StoreError where it is unreadable."""
-    if (folder / OLD_LOG_FILE).exists():
-        yield from _read_old(folder / OLD_LOG_FILE)
     if (folder / LOG_FILE).exists():
         yield from read_records(folder / LOG_FILE)
-
-
-def _read_old(path: Path) -> Iterator[CallRecord]:
-    """Yield the calls of a file of lines; a last line without an end, as a crash left it, is left out."""
-    with explained(f"{path}: can't read the record of calls", "make it readable"):
-        lines = read_plain(path).splitlines(keepends=True)
-    for number, line in enumerate(lines, start=1):
-        if not line.endswith(b"\n"):
-            return
-        try:
-            yield decode_json(line, CallRecord, f"{path}:{number}: not the record of a call")
-        except StoreError as error:
-            raise StoreError(f"{error}; restore the file, or delete the line: its call then counts in no sum of costs") from error
 
 
 @dataclass(frozen=True)
@@ -83,7 +69,10 @@ class CallLog(Closing):
         """Open or create a run's record. Replies are also kept in, and taken from, `cache`, which stays the caller's to close."""
         self.path = folder / LOG_FILE
         self._own, self._cache = CallDatabase(self.path, RECORD), cache
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        self.identity = self._own.identity(LogIdentity(secrets.token_hex(16), now))  #: which record this is, since when
         self._keys = self._own.keys()
+        self._openings: Counter[str] = Counter()  #: of each episode, how often it was opened
         self._group, self._writing, self._left = _Group(), _Group(), _Group()
         self._writing.is_done.set()
         self._is_closing = self._is_closed = False
@@ -97,6 +86,7 @@ class CallLog(Closing):
         kept: dict[CallPosition, Reply] = {}
         for record in read_calls(self.path.parent):
             spent = spent.plus(record)
+            self._openings[record.episode] = max(self._openings[record.episode], record.opening)
             if record.outcome != ANSWERED:
                 continue
             was_answered = True
@@ -107,6 +97,17 @@ class CallLog(Closing):
         return Resumed(
             Spent(spent.cost_usd + unpriced, spent.possibly_usd, spent.input_tokens, spent.output_tokens), was_answered, kept
         )
+
+    def new_opening(self, episode: str) -> int:
+        """Return how often an episode has been opened now, earlier sessions included, if they asked anything."""
+        with self._has_work:
+            self._openings[episode] += 1
+            return self._openings[episode]
+
+    def episode_calls(self, episode: str) -> EpisodeCalls:
+        """Return the counts of an episode's calls so far, which are on disk then. Raises StoreError where a file fails."""
+        self.flush()
+        return tally_episode(self._own.records(episode))
 
     def reply(self, key: str) -> Reply | None:
         """Return the sound reply kept under a key, by the cache or by this run. Raises StoreError where a file fails."""

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from msgspec import structs
@@ -30,7 +30,7 @@ from ktdeval.calls.record import (
 from ktdeval.calls.retry import Notify, RetryPolicy
 from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import SHORTEST_SECRET, ModelError, ProviderError, RunStop, StoreError
-from ktdeval.harness.messages import Model, ModelRequest, RemoteModel, Reply, Usage, sound
+from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, Usage, sound
 
 _THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say that the provider is asked too much at once
 _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not reported to observers
@@ -58,11 +58,20 @@ class ClientSettings:
 
 
 @dataclass(slots=True)
+class _Asker:
+    """Who asks: an episode at one of its openings, by step; or a check of the run, which has neither."""
+
+    label: str
+    opening: int = 0
+    step: int | None = None
+
+
+@dataclass(slots=True)
 class _Call:
     """Call under way: its request, who asks, its key, and the number of attempts."""
 
     request: ModelRequest
-    label: str
+    asker: _Asker
     key: str
     notify: Notify
     is_cached: bool
@@ -72,7 +81,7 @@ class _Call:
     @property
     def position(self) -> CallPosition:
         """Position in the call log."""
-        return self.label, self.key[:KEY_DIGITS]
+        return self.asker.label, self.key[:KEY_DIGITS]
 
 
 class _Flight:
@@ -109,22 +118,22 @@ class ModelClient:
         self._is_reached = resumed.was_answered
         self._unrecorded: StoreError | None = None
 
-    def for_episode(self, episode_id: str, notify: Notify = lambda *_: None) -> Model:
+    def for_episode(self, episode_id: str, notify: Notify = lambda *_: None) -> EpisodeModel:
         """Return the model as one episode (or `check`) sees it; `notify` is called when a call waits (`budget`: for others).
 
         Its `reply` raises ModelError when the call failed for good, and RunStop or KeyboardInterrupt when the run is over.
         """
-        return _EpisodeModel(self, episode_id, notify)
+        return EpisodeModel(self, _Asker(episode_id, self._log.new_opening(episode_id)), notify)
 
     def ask_fresh(self, request: ModelRequest, label: str, notify: Notify = lambda *_: None) -> Reply:
         """Ask the provider, whatever the cache holds; errors as above. The reply goes to this run's log: a resumed run has it."""
-        call = _Call(request, label, request_key(self._model, request), notify, is_cached=False)
+        call = _Call(request, _Asker(label), request_key(self._model, request), notify, is_cached=False)
         kept = self._kept.get(call.position)
         return self._stopping(lambda: self._ask(call)) if kept is None else self._reuse(call, kept, time.perf_counter())
 
-    def reply(self, request: ModelRequest, label: str, notify: Notify) -> Reply:
+    def reply(self, request: ModelRequest, asker: _Asker, notify: Notify) -> Reply:
         """Answer from the cache or by the provider; see `for_episode`."""
-        call = _Call(request, label, request_key(self._model, request), notify, is_cached=True)
+        call = _Call(request, replace(asker), request_key(self._model, request), notify, is_cached=True)
         return self._stopping(lambda: self._look_up(call))
 
     def _stopping(self, ask: Callable[[], Reply]) -> Reply:
@@ -176,7 +185,7 @@ class ModelClient:
             reply = self._retries.run(lambda: self._attempt(call), self._stop.wait, call.notify)
         except ModelError as error:
             self._check_reach(error, is_last=True)
-            if call.label not in NO_EPISODE:  # a check may fail on purpose, to find out what the model takes
+            if call.asker.label not in NO_EPISODE:  # a check may fail on purpose, to find out what the model takes
                 self._count_failure(error)
             raise
         with self._lock:
@@ -284,7 +293,9 @@ class ModelClient:
     ) -> CallRecord:
         return CallRecord(
             at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            episode=call.label,
+            episode=call.asker.label,
+            step=call.asker.step,
+            opening=call.asker.opening,
             key=call.position[1],
             outcome=outcome,
             attempt=call.attempts_made,
@@ -297,10 +308,17 @@ class ModelClient:
 
 
 @dataclass(frozen=True, slots=True)
-class _EpisodeModel:
+class EpisodeModel:
+    """Model as one opening of an episode asks it. An episode is sequential: its steps begin one after another."""
+
     client: ModelClient
-    label: str
+    asker: _Asker
     notify: Notify
 
+    def begin_step(self, step: int) -> None:
+        """Note the step whose calls come next."""
+        self.asker.step = step
+
     def reply(self, request: ModelRequest) -> Reply:
-        return self.client.reply(request, self.label, self.notify)
+        """Answer a request; errors as of `ModelClient.for_episode`."""
+        return self.client.reply(request, self.asker, self.notify)

@@ -40,6 +40,13 @@ class FileKind(NamedTuple):
     elsewhere: str
 
 
+class LogIdentity(NamedTuple):
+    """Which record of calls a file is."""
+
+    id: str  #: drawn when it was begun
+    begun_at: str  #: when that was, ISO 8601 in UTC
+
+
 CACHE = FileKind("reply cache", "choose another file with --cache")
 RECORD = FileKind("record of calls", "choose another run folder with --out")
 
@@ -53,6 +60,8 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 _ADD_REPLY, _ADD_CALL = _insert("replies", REPLY_COLUMNS), _insert("calls", CALL_COLUMNS)
 _FIND_REPLY = f"SELECT {', '.join(REPLY_COLUMNS)} FROM replies WHERE key = ?"  # noqa: S608 - constants
 _ALL_CALLS = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls ORDER BY number"  # noqa: S608 - constants
+_CALLS_OF = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE episode = ? ORDER BY number"  # noqa: S608 - constants
+_NO_RECORD = "not the record of a call"
 _HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
     FROM pragma_application_id, pragma_user_version"""  # one statement: no other process can write in between
 _ADVICE = {
@@ -212,6 +221,14 @@ class CallDatabase(Closing):
         with self._reading, self._reader.explained():
             return {str(key) for (key,) in self._reader.rows("SELECT key FROM replies")}
 
+    def records(self, episode: str) -> list[CallRecord]:
+        """Return the calls of one episode, in their order. Errors as of `entry`."""
+        with self._reading, self._reader.explained():
+            rows = self._reader.rows(_CALLS_OF, episode)
+        return [
+            record_of(row, f"{self.path}: call {number} of {episode}: {_NO_RECORD}") for number, row in enumerate(rows, start=1)
+        ]
+
     def put(self, entries: Sequence[CacheEntry]) -> None:
         """Keep replies, durably once this returns; they replace those kept under their keys. Errors as of `write`."""
         self.write([pack(entry) for entry in entries], ())
@@ -221,6 +238,14 @@ class CallDatabase(Closing):
         with self._writing, self._writer.explained(), self._writer.transaction():
             self._writer.sql.executemany(_ADD_REPLY, replies)
             self._writer.sql.executemany(_ADD_CALL, calls)
+
+    def identity(self, new: LogIdentity) -> LogIdentity:
+        """Return the identity that the file was given; where it has none, it is given `new`. Errors as of `write`."""
+        with self._writing, self._writer.explained(), self._writer.transaction():
+            rows = self._writer.rows("SELECT id, begun_at FROM log")
+            if not rows:
+                self._writer.sql.execute("INSERT INTO log (id, begun_at) VALUES (?, ?)", new)
+        return LogIdentity(*rows[0]) if rows else new
 
     def close(self) -> None:
         """Release the file; safe to call again."""
@@ -238,4 +263,15 @@ def read_records(path: Path) -> Iterator[CallRecord]:
     finally:
         connection.close()
     for number, row in enumerate(rows, start=1):
-        yield record_of(row, f"{path}: call {number}: not the record of a call")
+        yield record_of(row, f"{path}: call {number}: {_NO_RECORD}")
+
+
+def read_identity(path: Path) -> LogIdentity | None:
+    """Return the identity of a run's record of calls; None where it has none. Raises StoreError: it can't be read."""
+    connection = Connection(path, RECORD, read_only=True)
+    try:
+        with connection.explained():
+            rows = connection.rows("SELECT id, begun_at FROM log")
+    finally:
+        connection.close()
+    return LogIdentity(*rows[0]) if rows else None

@@ -15,10 +15,35 @@ from typing import Any, NamedTuple
 import msgspec
 import zstandard
 
+from ktdeval.calls.tally import ANSWERED, CACHED, REFUSED, tally_calls
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import USAGE_FIELDS, CallParams, Message, ModelRequest, RemoteModel, Reply, Usage, encodable
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
-from ktdeval.typed import converted, from_plain
+from ktdeval.typed import converted, from_plain, to_plain
+
+__all__ = [
+    "ANSWERED",
+    "CACHED",
+    "CALL_COLUMNS",
+    "KEY_DIGITS",
+    "NO_EPISODE",
+    "REFUSED",
+    "REPLY_COLUMNS",
+    "CacheEntry",
+    "CallRecord",
+    "DamagedError",
+    "ReplyRow",
+    "Spent",
+    "call_figures",
+    "is_cacheable",
+    "pack",
+    "record_of",
+    "reply_bytes",
+    "reply_of",
+    "request_key",
+    "summarise_calls",
+    "unpack",
+]  # fmt: skip
 
 _KEY_VERSION = 1  #: Counts up whenever equal keys would no longer mean equal calls: older replies are then not found
 _KEY_DIGITS = 64
@@ -170,11 +195,6 @@ def _compressor() -> Any:
     return _own.compressor
 
 
-ANSWERED = "answered"
-CACHED = "cached"
-REFUSED = "refused"
-"""Outcomes of a call next to the kinds of `ModelError`: answered, taken from the cache, or ended in a `ProviderError`."""
-
 NO_EPISODE = ("canary", "check")
 """Labels of calls that a run makes for itself: its fixed questions, and the check how a model takes tools."""
 KEY_DIGITS = 16  #: Digits of a request's key in a record: enough to tell the calls of a run apart
@@ -193,6 +213,8 @@ class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cost_usd: float | None = None  #: what the reply cost in US dollars; None where no price is known or there is no reply
     held_usd: float = 0.0  #: US dollars that may have been billed for an attempt without a reply: what was reserved for it
     served_by: str = ""  #: what the provider says it answered with
+    step: int | None = None  #: number of the step that asked; None of a call of no episode
+    opening: int = 0  #: how often its episode had been opened by then, from 1: a step that was cut off runs again at a later one
     reply: Reply | None = None  #: a reply that no cache keeps, so that a resumed run need not pay for it again; else None
 
     def to_row(self) -> tuple[Any, ...]:
@@ -201,11 +223,12 @@ class CallRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"a number in the record of a call is not finite: {self!r:.200}")
         usage = (None,) * len(USAGE_FIELDS) if self.usage is None else (getattr(self.usage, name) for name in USAGE_FIELDS)
         reply = None if self.reply is None else reply_bytes(self.reply)
-        return (*(getattr(self, name) for name in _PLAIN), encodable(self.served_by), *usage, reply)
+        return (*(getattr(self, name) for name in _PLAIN), encodable(self.served_by), self.step, self.opening, *usage, reply)
 
 
 _PLAIN = ("at", "episode", "key", "outcome", "attempt", "latency_s", "cost_usd", "held_usd")
-CALL_COLUMNS = (*_PLAIN, "served_by", *USAGE_FIELDS, "reply")  #: Columns of the table `calls`, in the order of `CallRecord.to_row`
+CALL_COLUMNS = (*_PLAIN, "served_by", "step", "opening", *USAGE_FIELDS, "reply")
+"""Columns of the table `calls`, in the order of `CallRecord.to_row`."""
 
 
 def record_of(row: tuple[Any, ...], where: str) -> CallRecord:
@@ -240,10 +263,16 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue] | None:
+    """Return the figures of `call_figures`; None where there is no call of these episodes."""
+    figures = call_figures(records, episodes)
+    return figures if figures["requests"] else None
+
+
+def call_figures(records: Iterable[CallRecord], episodes: Collection[str]) -> dict[str, JsonValue]:
     """Figures of the calls of some episodes, all sessions of a run together, as `provenance.calls` of a card has them.
 
-    None where there is no call of these episodes. `checks` holds the calls that serve the whole run. A request that a resumed
-    run asks again is the same request; its answer then comes from the cache.
+    `checks` holds the calls that serve the whole run. A request that a resumed run asks again is the same request; its answer is
+    then given once more from the record.
     """
     own: list[CallRecord] = []
     checks: list[CallRecord] = []
@@ -254,15 +283,14 @@ def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) ->
             served[record.episode, record.key] = record.served_by or served.get((record.episode, record.key), "")
         elif record.episode in NO_EPISODE:
             checks.append(record)
-    if not own:
-        return None
+    tallies = tally_calls(own)
     attempts = [record for record in own if record.outcome != CACHED]
     answers = [record for record in attempts if record.outcome == ANSWERED]
     failed = [record for record in attempts if record.outcome != ANSWERED]
     return {
         "requests": len(served),
         "answered": len(answers),
-        "cached": len(own) - len(attempts),
+        **{name: sum(getattr(tally, name) for tally in tallies.values()) for name in ("cached", "repeated", "unused")},
         "failed_attempts": dict(sorted(Counter(record.outcome for record in failed).items())),
         "tokens": sum((record.usage or Usage() for record in answers), Usage()).to_json(),
         **_paid(attempts),
@@ -273,6 +301,7 @@ def summarise_calls(records: Iterable[CallRecord], episodes: Collection[str]) ->
             "requests": len({(record.episode, record.key) for record in checks}),
             **_paid([record for record in checks if record.outcome != CACHED]),
         },
+        "episodes": {episode: to_plain(tally) for episode, tally in sorted(tallies.items())},
     }
 
 

@@ -38,6 +38,8 @@ from ktdeval.cards.derive import (
     LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT,
     NEVER_TRADED as NEVER_TRADED,
     episode_cost as episode_cost,
+    episode_tokens as episode_tokens,
+    not_counted as not_counted,
     usage_cost as usage_cost,
 )
 from ktdeval.cards.figures import (

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
+from ktdeval.cards.call_counts import call_problems
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.compare import JsonPath, first_difference, line_of, path_text
 from ktdeval.cards.inputs import Problem, task_problems
@@ -193,7 +194,10 @@ def validate_card(card: JsonValue, where: str = "card", text: str | None = None)
         raise CardError(f"{where}: {problem}") from error
     identity_problems = _identity_problems(typed) if isinstance(typed, TradingCard | ScoringCard) else iter(())
     # One after the other: what a kind checks rests on the identities.
-    if (contradiction := next(identity_problems, None) or next(kind.problems(typed), None)) is not None:
+    contradiction = next(identity_problems, None) or next(kind.problems(typed), None)
+    if contradiction is None and isinstance(typed, TradingCard | ScoringCard):
+        contradiction = next(call_problems(typed), None)
+    if contradiction is not None:
         raise CardError(f"{where}: {at(*contradiction)}")
     if difference := first_difference(typed.plain, kind.derive(typed).plain, text):
         raise CardError(f"{where}: {difference} from the card's own episodes")

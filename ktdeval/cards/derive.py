@@ -26,6 +26,8 @@ from ktdeval.typed import Value
 
 P = TypeVar("P", bound=Value)
 
+NO_PRICE = "no price of the model is known; give one with --price or --price-table"
+
 LEAST_DECIDED_PERCENT = 95
 """Share of the planned steps that the model must have decided itself. Below it, a card shows forced holds, not the model."""
 
@@ -198,9 +200,12 @@ def token_cost(episodes: Sequence[Finished], pooled: Sequence[Finished], price: 
     episode are a median over the pooled ones.
     """
     if price is None:
-        return TokenCost(value=None, reason="no price of the model is known; give one with --price or --price-table")
+        return TokenCost(value=None, reason=NO_PRICE)
+    per_episode = aggregate(episode_cost(episode, price) for episode in pooled)
+    uncounted = sum(episode.uncounted for episode in episodes)
+    if uncounted:  # a sum of the others would look like all
+        return TokenCost(value=None, reason=not_counted(uncounted), currency="USD", price=price, per_episode=per_episode)
     total = sum((_tokens(episode) for episode in episodes), Usage())
-    per_episode = aggregate(EpisodeMetric(value=episode_cost(episode, price), n=1) for episode in pooled)
     return TokenCost(value=usage_cost(total, price), currency="USD", price=price, per_episode=per_episode)
 
 
@@ -208,7 +213,7 @@ def trading_cost(episodes: Sequence[TradingEpisode], pooled: Sequence[TradingEpi
     """Return the token cost of a trading card, with the return per dollar of it."""
     gains: Any = UNSET
     if price is not None:
-        gains = aggregate(_gain(episode, episode_cost(episode, price)) for episode in pooled)
+        gains = aggregate(_gain(episode, price) for episode in pooled)
     return TradingCost(**asdict(token_cost(episodes, pooled, price)), return_per_usd=gains)
 
 
@@ -216,9 +221,27 @@ def _tokens(episode: Finished) -> Usage:
     return Usage(*(getattr(episode.usage, name) for name in USAGE_FIELDS))
 
 
-def episode_cost(episode: Finished, price: PriceEntry) -> float:
-    """Return the US dollars of the tokens of an episode's replies, whether paid now or cached."""
-    return usage_cost(_tokens(episode), price)
+def episode_cost(episode: Finished, price: PriceEntry | None) -> EpisodeMetric:
+    """Return the US dollars of the tokens of an episode's replies, whether paid now or cached; null where price or tokens are not
+    known.
+    """
+    if price is None:
+        return EpisodeMetric(value=None, n=0, reason=NO_PRICE)
+    if episode.uncounted:
+        return EpisodeMetric(value=None, n=0, reason=not_counted(episode.uncounted))
+    return EpisodeMetric(value=usage_cost(_tokens(episode), price), n=1)
+
+
+def episode_tokens(episode: Finished) -> EpisodeMetric:
+    """Return the tokens of an episode, in and out; null where the provider did not count those of every reply."""
+    if episode.uncounted:
+        return EpisodeMetric(value=None, n=0, reason=not_counted(episode.uncounted))
+    return EpisodeMetric(value=episode.usage.input_tokens + episode.usage.output_tokens, n=1)
+
+
+def not_counted(replies: int) -> str:
+    """Return the reason of a figure that needs the tokens of replies which the provider did not count."""
+    return f"the provider did not count the tokens of {count(replies, 'reply')}"
 
 
 def usage_cost(usage: Usage, price: PriceEntry) -> float:
@@ -226,13 +249,17 @@ def usage_cost(usage: Usage, price: PriceEntry) -> float:
     return Price(**asdict(price)).cost(usage)
 
 
-def _gain(episode: TradingEpisode, dollars: float) -> EpisodeMetric:
+def _gain(episode: TradingEpisode, price: PriceEntry) -> EpisodeMetric:
     """Return `total_return` of one episode per dollar of its cost."""
-    earned = episode.metrics.get("total_return")
-    if earned is not None and earned.value is not None and dollars:
-        return EpisodeMetric(value=earned.value / dollars, n=1)
+    earned, cost = episode.metrics.get("total_return"), episode_cost(episode, price)
     if earned is None:
         reason = "metric total_return was not asked for"
+    elif earned.value is None:
+        reason = f"total_return is not defined: {earned.reason}"
+    elif cost.value is None:
+        reason = str(cost.reason)
+    elif cost.value:
+        return EpisodeMetric(value=earned.value / cost.value, n=1)
     else:
-        reason = "the episode cost nothing" if earned.reason is UNSET else f"total_return is not defined: {earned.reason}"
+        reason = "the episode cost nothing"
     return EpisodeMetric(value=None, n=0, reason=reason)

@@ -44,6 +44,7 @@ class EvaluationInputs:
     #: what was asked of the provider (`ktdeval.calls.record.summarise_calls`); None where nothing was. It goes to
     #: `provenance.calls`, for a run that finds its answers in the cache makes other calls
     calls: Mapping[str, JsonValue] | None = None
+    uncounted: Mapping[str, int] = field(default_factory=dict)  #: replies without counts of tokens, by the id of their episode
 
 
 _OF_ALL = (

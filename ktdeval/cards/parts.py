@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from ktdeval.calls.tally import EpisodeCalls
 from ktdeval.masking.lens import MaskKind as MaskKind
 from ktdeval.stats.metric import is_never
 from ktdeval.stats.series import TRADING_DAYS
@@ -245,6 +246,8 @@ class Finished(Value, frozen=True, kw_only=True, omit_defaults=True):
     decisions: Decisions
     failures: Counts  #: failures by kind
     usage: UsageCounts
+    #: replies whose tokens the provider did not count, so that usage lacks them; a model that bills nothing has none
+    uncounted: Count = 0
 
 
 class PriceEntry(Value, frozen=True):
@@ -282,7 +285,9 @@ class KnowledgeCutoff(CutoffEntry, frozen=True):
 
 
 class TokenCost(Figure, Value, frozen=True, kw_only=True):
-    """US dollars of the tokens that the replies of the finished episodes took, cached or not; null where no price is known."""
+    """US dollars of the tokens that the replies of the finished episodes took, cached or not; null where price or tokens are not
+    known.
+    """
 
     NEEDED: ClassVar[tuple[str, ...]] = ("currency", "per_episode", "price")
 
@@ -338,7 +343,9 @@ class Calls(Value, frozen=True):
     requests: Count  #: different requests, whatever became of them
     attempts: Count  #: attempts made, those that failed included
     answered: Count  #: attempts that were answered
-    cached: Count  #: answers taken from the reply cache
+    cached: Count  #: answers of earlier calls of others, taken from the reply cache
+    repeated: Count  #: answers given once more to steps that were interrupted and ran again; in neither count before
+    unused: Count  #: answers that no transcript holds: of steps that ran again and were then answered otherwise
     failed_attempts: Counts  #: attempts without an answer, by kind
     tokens: Counts  #: tokens of the answered attempts
     paid_usd: NonNegative | None  #: US dollars of the answered attempts; null where a price is not known
@@ -347,6 +354,7 @@ class Calls(Value, frozen=True):
     lost_s: NonNegative  #: seconds of the attempts without an answer
     served_by: Counts  #: answered requests by what the provider says it answered with
     checks: CheckCalls
+    episodes: dict[EpisodeId, EpisodeCalls]  #: calls of each episode that asked, by its id
 
 
 class Provenance(Value, frozen=True):

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from ktdeval.cards.card import Evaluation, ScoreLine, ScoringCard, TradingCard
 from ktdeval.cards.cutoff import cutoff_words
-from ktdeval.cards.derive import aggregate
+from ktdeval.cards.derive import aggregate, not_counted
 from ktdeval.cards.figures import chosen_columns, is_fraction, memory_claim, number, panel, return_claim, selection_tables
 from ktdeval.cards.parts import Calls, EpisodeMetric, Line, MetricLine, Pluggable, PriceEntry
 from ktdeval.cards.table import UNDEFINED, Grid, Report, clean, count, dollars, share_of, tally, word_grid
@@ -113,7 +113,10 @@ def _spending_rows(card: AnyCard) -> Iterator[Row]:
     usage, cost, drift, calls = card.usage, card.cost, card.drift, card.provenance.calls
     uncounted = uncounted_tokens(card)
     inside = _some({"read from the provider's cache": usage.cache_read_tokens, "written to it": usage.cache_write_tokens})
-    yield "tokens", f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{_some({'reasoning': usage.reasoning_tokens})}"
+    outside = _some({"reasoning": usage.reasoning_tokens})
+    replies = sum(episode.uncounted for episode in card.episodes)
+    lacking = f"; {not_counted(replies)}" if replies else ""
+    yield "tokens", f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{outside}{lacking}"
     if cost.value is None or not cost.per_episode:
         yield "cost", f"not known: {cost.reason}"
     else:

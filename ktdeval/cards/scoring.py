@@ -53,7 +53,9 @@ def build_scoring_card(inputs: ScoringInputs) -> ScoringCard:
             "kind": "scoring",
             **common,
             **cutoff_fields(inputs, days),
-            "episodes": [_episode(spec, finished[spec.id]) for spec in planned if spec.id in finished],
+            "episodes": [
+                _episode(spec, finished[spec.id], inputs.uncounted.get(spec.id, 0)) for spec in planned if spec.id in finished
+            ],
             "missing_episodes": [{**entry, "steps": _samples(inputs, entry["id"])} for entry in common["missing_episodes"]],
             "scores": _scores(inputs, planned[0].task),
             "score_order": list(inputs.definitions),
@@ -102,8 +104,8 @@ def _answers_by_id(inputs: ScoringInputs, planned: Sequence[EpisodeSpec]) -> dic
     return answers
 
 
-def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
-    """Return the card's entry of one finished episode."""
+def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord], uncounted: int) -> dict[str, JsonValue]:
+    """Return the card's entry of one finished episode, with so many replies whose tokens nobody counted."""
     provenances = Counter(record.provenance for record in records)
     return {
         "id": spec.id,
@@ -114,6 +116,7 @@ def _episode(spec: EpisodeSpec, records: Sequence[AnswerRecord]) -> dict[str, Js
         "decisions": {provenance: provenances[provenance] for provenance in PROVENANCES},
         "failures": add_counts(record.failures for record in records),
         "usage": {name: sum(getattr(record, name) for record in records) for name in UsageCounts.__struct_fields__},
+        "uncounted": uncounted,
     }
 
 

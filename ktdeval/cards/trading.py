@@ -222,6 +222,7 @@ def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str,
             "rules": Counter(order.rule for order in orders if order.rule is not None),
         },
         "usage": {name: sum(getattr(step, name) for step in steps) for name in UsageCounts.__struct_fields__},
+        "uncounted": inputs.uncounted.get(spec.id, 0),
         "metrics": {metric.name: _metric(metric, ledger, inputs, intervals.get(metric.name)) for metric in inputs.metrics},
     }
 

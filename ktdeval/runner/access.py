@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
@@ -18,6 +18,7 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.calls.record import NO_EPISODE
 from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.tally import CallCounter
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import CallDelayed, Event
 from ktdeval.contracts.spec import EpisodeSpec
@@ -34,6 +35,13 @@ from ktdeval.runner.store import MANIFEST, REPLIES, RunFolder
 _CANARY, _CHECK = NO_EPISODE
 
 
+class EpisodeAccess(NamedTuple):
+    """Way of one episode to its model, from one opening of it to its end or interruption."""
+
+    model: Model
+    counter: CallCounter  #: counts its calls
+
+
 class ModelAccess:
     """Access to a model of this machine: every episode asks it directly."""
 
@@ -43,9 +51,11 @@ class ModelAccess:
         self._model = model
         self.max_errors = max_errors  #: Steps in a row that may end in a failed call; None sets no limit
 
-    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> Model:  # noqa: ARG002 - there is nothing to tell
-        """Return the model as one episode asks it."""
-        return self._model
+    log: CallLog | None = None  #: Record of the run's calls; None where none are made
+
+    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:  # noqa: ARG002 - nothing to tell
+        """Return the way of one episode to the model."""
+        return EpisodeAccess(self._model, CallCounter())
 
     def redact(self, text: str) -> str:
         """Return `text` without secrets of the environment, and without the model's own."""
@@ -81,7 +91,7 @@ class RemoteAccess(ModelAccess):
             path, cache = cache_path(config.cache, folder), None
             if config.cache != "run" or path.exists():  # a file of its own is there in folders of older runs
                 cache = self._files.enter_context(CallDatabase(path))
-            self.log = self._files.enter_context(CallLog(folder, cache))
+            self.log: CallLog = self._files.enter_context(CallLog(folder, cache))
             self.client = ModelClient(model, settings, price, self.log, stop)
             self._ask_canary = partial(self.client.ask_fresh, label=_CANARY)
             self.protocol = self._choose_protocol(protocol)
@@ -107,9 +117,11 @@ class RemoteAccess(ModelAccess):
         """Ask them again."""
         ask_at_end(self._folder, self._ask_canary, self._params)
 
-    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> Model:
-        """Return the model as one episode asks it; waits of its calls become events."""
-        return ProtocolModel(self.client.for_episode(spec.id, lambda *wait: emit(CallDelayed(spec, *wait))))
+    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:
+        """Return the way of one episode to the model; waits of its calls become events."""
+        model = self.client.for_episode(spec.id, lambda *wait: emit(CallDelayed(spec, *wait)))
+        counter = CallCounter(model.begin_step, self.log.flush, partial(self.log.episode_calls, spec.id))
+        return EpisodeAccess(ProtocolModel(model), counter)
 
     def redact(self, text: str) -> str:
         """Return `text` without secrets of the environment, and without the model's own, which may come from elsewhere."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.prices import Price
+from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.config import RunConfig
 from ktdeval.contracts.task import Task
@@ -22,6 +22,7 @@ from ktdeval.runner.access import requested_protocol, run_price
 from ktdeval.runner.canary import CANARIES, REPEATS
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.journal import count_said
 from ktdeval.runner.measure import (
     ASSUMED,
     LEAST_OBSERVED,
@@ -33,6 +34,7 @@ from ktdeval.runner.measure import (
     measure_scenarios,
     measure_warm_up,
     observed_rates,
+    with_assumed_tokens,
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
@@ -56,7 +58,9 @@ class Amount(Value, frozen=True):
 
 
 class Finished(Value, frozen=True):
-    """Use of the finished steps of a task. `cost_usd` is that of their tokens, whether paid or cached."""
+    """Use of the finished steps of a task. `cost_usd` is that of their tokens, whether paid or cached; None where a price or
+    tokens are not known.
+    """
 
     steps: int
     calls: int
@@ -166,10 +170,13 @@ class _Estimator:
         is_observed = len(later) >= LEAST_OBSERVED
         if is_observed:
             rates = observed_rates([step for step, _ in later], [entry for _, entry in later], sizes, self.limits)
+            if self.price != FREE and count_said(entry for _, entry in later).uncounted:
+                rates = with_assumed_tokens(rates, assumed_rates(sizes, self.limits))
         else:
             rates = assumed_rates(sizes, self.limits)
         usage = Usage(*(sum(getattr(step, name) for step in steps) for name in USAGE_FIELDS))
-        cost_usd = None if self.price is None else self.price.cost(usage)
+        is_counted = self.price == FREE or not count_said(transcript).uncounted
+        cost_usd = self.price.cost(usage) if self.price is not None and is_counted else None
         calls = sum(len(entry.exchanges) for entry in transcript)
         finished = Finished(steps=len(steps), calls=calls, **usage.to_json(), cost_usd=cost_usd)
         return _TaskPart(task, steps_left, planned, finished, rates, is_observed, warm_up, fresh)

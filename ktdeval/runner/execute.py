@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import walk_tb
 
 from msgspec.structs import replace
 
 from ktdeval.calls.stop import StopSignal
+from ktdeval.calls.tally import CallCounter
 from ktdeval.contracts.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, Event
 from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
@@ -78,6 +79,7 @@ class EpisodeContext:
     stop: StopSignal  #: looked at between steps; set when an episode finds that none can go on
     redact: Callable[[str], str]  #: takes secrets out of a message
     max_errors: int | None = None  #: steps in a row that may end in a failed call before the run stops; None sets no limit
+    counter: CallCounter = field(default_factory=CallCounter)  #: counts its calls
 
 
 def run_episode(spec: EpisodeSpec, context: EpisodeContext) -> EpisodeOutcome:
@@ -123,6 +125,7 @@ def _location(error: BaseException) -> str:
 
 def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
     episode = context.open()
+    counter = context.counter
 
     def is_own(index: int, entry: Entry) -> bool:
         return index < episode.total_steps and episode.is_own(index, entry)
@@ -136,11 +139,13 @@ def _run_to_end(spec: EpisodeSpec, context: EpisodeContext) -> None:
         errors = 0
         for step in range(done, episode.total_steps):
             context.stop.check()
+            counter.begin_step(step)
             began = time.perf_counter()
             entry: Entry = episode.run_step(step)
             errors = errors + 1 if entry.step.provenance == "error" else 0
             if errors == context.max_errors:
                 raise ProviderError(_hopeless(errors, entry.step.failures))
+            counter.settle()  # a kill must not leave a step whose calls are on record nowhere
             journal.append(replace(entry, wall_s=round(time.perf_counter() - began, 6)))
             context.emit(episode.event(entry.step))
-    context.folder.complete(spec, episode.entry_type, episode.encode)
+    context.folder.complete(spec, episode.entry_type, episode.encode, counter.calls())

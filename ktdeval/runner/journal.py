@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast, get_args
@@ -112,20 +113,71 @@ def read_journal(path: Path, type_: type[T]) -> Iterator[T]:
             yield _decode_line(path, number, line, type_)
 
 
-def compacted(path: Path, type_: type[Entry]) -> tuple[list[Any], list[float], bytes]:
-    """Return the records of a journal, their seconds, and the packed transcript in the bytes in which conversations are written
-    there: by this process, or read by it when it opened the journal. Errors as of `read_journal`.
+class Said(Value):
+    """What a transcript holds, in counts."""
+
+    replies: int  #: replies of the model
+    uncounted: int  #: replies of which nobody counted the tokens
+    errors: dict[str, int]  #: calls that failed for good, by kind
+
+    def plus(self, other: Said) -> Said:
+        """Return these counts and others together."""
+        errors = dict(sorted((Counter(self.errors) + Counter(other.errors)).items()))
+        return Said(replies=self.replies + other.replies, uncounted=self.uncounted + other.uncounted, errors=errors)
+
+
+class _Counted(msgspec.Struct):
+    """Part of a reply that says whether its tokens were counted."""
+
+    usage: Any = UNSET  #: absent where no token was counted
+
+
+class _Heard(msgspec.Struct):
+    """Part of an exchange that `Said` counts."""
+
+    reply: _Counted | UnsetType = UNSET
+    error: str = ""
+
+
+class _Conversation(msgspec.Struct):
+    exchanges: tuple[_Heard, ...]
+
+
+def count_said(transcript: Iterable[TranscriptEntry | bytes | msgspec.Raw]) -> Said:
+    """Count the exchanges of a transcript's entries, decoded or as canonical JSON."""
+    replies = uncounted = 0
+    errors: Counter[str] = Counter()
+    for entry in transcript:
+        if isinstance(entry, TranscriptEntry):
+            heard = from_plain(list(entry.exchanges), tuple[_Heard, ...], "exchanges")
+        else:
+            heard = decode_json(bytes(entry), _Conversation, "transcript").exchanges
+        for exchange in heard:
+            if exchange.reply is UNSET:
+                errors[exchange.error] += 1
+            else:
+                replies += 1
+                uncounted += exchange.reply.usage is UNSET
+    return Said(replies=replies, uncounted=uncounted, errors=dict(sorted(errors.items())))
+
+
+def compacted(path: Path, type_: type[Entry]) -> tuple[list[Any], list[float], Said, bytes]:
+    """Return the records of a journal, their seconds, what the transcript holds, and the packed transcript in the bytes in which
+    conversations are written there: by this process, or read by it when it opened the journal. Errors as of `read_journal`.
     """
     records, seconds = [], []
+    counts = Said(replies=0, uncounted=0, errors={})
 
     def transcript() -> Iterator[msgspec.Raw]:  # one by one: all entries together may not fit in memory
+        nonlocal counts
         for entry in read_journal(path, cast("type[_FinishedEntry[Any]]", _FinishedEntry[get_args(type_)[0]])):  # type: ignore[misc]
             records.append(entry.step)
             seconds.append(entry.wall_s)
+            counts = counts.plus(count_said((entry.transcript,)))
             yield entry.transcript
 
     packed = pack_lines(transcript())
-    return records, seconds, packed
+    return records, seconds, counts, packed
 
 
 class _Kind(msgspec.Struct):

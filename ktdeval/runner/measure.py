@@ -314,6 +314,14 @@ def observed_rates(
     }
 
 
+def with_assumed_tokens(observed: Mapping[str, StepRate], assumed: Mapping[str, StepRate]) -> dict[str, StepRate]:
+    """Return observed rates with the tokens that are assumed, where a provider did not count those of every reply."""
+    return {
+        name: replace(rate, input_tokens=assumed[name].input_tokens, output_tokens=assumed[name].output_tokens)
+        for name, rate in observed.items()
+    }
+
+
 def _spread(values: Sequence[float]) -> dict[str, float]:
     """Mean with the tenth and ninetieth percentiles, widened to include it where the values are skewed."""
     tenths, mean = statistics.quantiles(values, n=10, method="inclusive"), statistics.fmean(values)

@@ -24,6 +24,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign, call_through
 from ktdeval.registry import Plugins
 from ktdeval.runner.access import ModelAccess, RemoteAccess, connect, run_price
+from ktdeval.runner.call_checks import check_call_log
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
@@ -87,12 +88,15 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     try:
         recorded = recorded_run(claim.path)
         config = replace(config, mask_key=config.mask_key or mask_key_of(recorded) or secrets.token_hex(16))
+        if recorded is not None:
+            check_call_log(recorded)  # before a record of calls is made in its place
         if remote is None:
             access = ModelAccess(model, None if price == FREE else config.max_failures)
         else:
             access = RemoteAccess(remote, config, price, claim.path, stop)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
-        folder = RunFolder.create(claim, run_manifest(config, plan, snapshot, remote, price, recorded))
+        manifest = run_manifest(config, plan, snapshot, remote, price, recorded)
+        folder = RunFolder.create(claim, replace(manifest, call_log=None if access.log is None else access.log.identity._asdict()))
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
     except BaseException:
@@ -191,10 +195,13 @@ def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
             run.plugins.emit(event)
 
     def execute(spec: EpisodeSpec) -> EpisodeOutcome:
-        def open_episode() -> Episode:
-            return factory.open(spec, run.access.for_episode(spec, emit))
+        access = run.access.for_episode(spec, emit)
 
-        return run_episode(spec, EpisodeContext(open_episode, run.folder, emit, run.stop, run.access.redact, run.access.max_errors))
+        def open_episode() -> Episode:
+            return factory.open(spec, access.model)
+
+        context = EpisodeContext(open_episode, run.folder, emit, run.stop, run.access.redact, run.access.max_errors, access.counter)
+        return run_episode(spec, context)
 
     return execute
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import ktdeval
 from ktdeval.calls.call_log import read_calls
-from ktdeval.calls.record import summarise_calls
+from ktdeval.calls.record import call_figures
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
 from ktdeval.cards.check import ATTACHED, attached_block, load_card, load_evaluation, validate_card
 from ktdeval.cards.compare import card_difference, path_text
@@ -116,7 +116,8 @@ def make_card(
         "knowledge_cutoff": manifest.knowledge_cutoff,
         "request_settings": manifest.request_settings,
         "drift": drift(load_record(folder.path)),
-        "calls": summarise_calls(read_calls(folder.path), {spec.id for spec in specs}),
+        "calls": _calls(folder, specs),
+        "uncounted": uncounted_replies(folder, complete),
     }
     if is_scoring(task):
         card: TradingCard | ScoringCard = build_scoring_card(_scoring_inputs(common, folder, task, plugins, complete))
@@ -137,6 +138,20 @@ def make_card(
     for path, problem in task_problems(card.task, card.windows, own):  # of a task whose description leaves one of these out
         raise StoreError(f"{folder.path}: {path_text(path)}: {problem}")
     return card
+
+
+def uncounted_replies(folder: RunFolder, complete: Sequence[EpisodeSpec]) -> dict[str, int]:
+    """Return by episode its replies whose tokens the provider did not count; a model that bills nothing has none to count."""
+    if folder.manifest.is_free:
+        return {}
+    return {spec.id: folder.mark(spec).said.uncounted for spec in complete}
+
+
+def _calls(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> dict[str, JsonValue] | None:
+    """Return the figures of the episodes' calls, those without an end included; None for a model of this machine."""
+    if folder.manifest.request_settings is None:
+        return None
+    return call_figures(read_calls(folder.path), {spec.id for spec in specs})
 
 
 def _scoring_inputs(

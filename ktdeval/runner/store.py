@@ -8,7 +8,7 @@ RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable 
 RUN/episodes/<id>/ledger.parquet             when it is complete
 RUN/episodes/<id>/answers.jsonl.zst          instead of the ledger, where the task scores answers
 RUN/episodes/<id>/transcript.jsonl.zst
-RUN/episodes/<id>/episode.json               written last: the mark of completeness, with the hashes of the two
+RUN/episodes/<id>/episode.json               written last: the mark of completeness, with the hashes of the two, and counts of calls
 RUN/cards/<task>.json                        result cards
 RUN/cards/<what was changed>/<task>.json     those of `score` with other rules or metrics
 """
@@ -25,7 +25,9 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE
+from ktdeval.calls.call_log import LOG_FILE
+from ktdeval.calls.prices import FREE
+from ktdeval.calls.tally import EpisodeCalls
 from ktdeval.cards.parts import CutoffEntry, PriceEntry
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.contracts.spec import EpisodeSpec
@@ -44,7 +46,7 @@ from ktdeval.jsonio import (
 )
 from ktdeval.market.calendar import parse_day
 from ktdeval.plugin_import import is_file_name
-from ktdeval.runner.journal import Entry, Journal, Record, check_exchanges, compacted, entry_type, read_journal, unpack_lines
+from ktdeval.runner.journal import Entry, Journal, Record, Said, check_exchanges, compacted, entry_type, read_journal, unpack_lines
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.stats.metric import RuleSet
 from ktdeval.trading.ledger import Ledger
@@ -80,6 +82,13 @@ class RunManifest:
     request_settings: Mapping[str, JsonValue] | None = None
     #: end of the model's training data (`ktdeval.cards.CutoffEntry`); None where it is unknown, or there is none
     knowledge_cutoff: Mapping[str, JsonValue] | None = None
+    #: which record of calls the run was begun with (`LogEntry`); None for a model of this machine, and in records without it
+    call_log: Mapping[str, JsonValue] | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the model runs on this machine and bills nothing, so that it has no tokens to count."""
+        return self.price == FREE.to_json()
 
     def to_json(self) -> JsonValue:
         """Return the manifest as written."""
@@ -88,6 +97,8 @@ class RunManifest:
         sent_as = facts.pop("request_settings")
         if self.knowledge_cutoff is None:  # as manifests were before there were cutoffs
             del facts["knowledge_cutoff"]
+        if self.call_log is None:
+            del facts["call_log"]
         return to_plain({**facts, "sent_as": sent_as, "version": MANIFEST_VERSION, "episodes": planned})
 
     @classmethod
@@ -111,8 +122,9 @@ class RunManifest:
             for name in ("first", "last") if spec.window is not None else ():
                 parse_day(getattr(spec.window, name), f"{where}: episodes[{number}].window.{name}: ", StoreError)
             specs.append(spec)
-        data, price, cutoff = map(to_plain, (file.data if file.snapshot else None, file.price, file.knowledge_cutoff))
-        return cls(data, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings, cutoff)
+        data, price = to_plain(file.data if file.snapshot else None), to_plain(file.price)
+        cutoff, log = to_plain(file.knowledge_cutoff), to_plain(file.call_log)
+        return cls(data, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings, cutoff, log)
 
 
 def _spec_problem(spec: EpisodeSpec, market: str | None) -> str | None:
@@ -144,6 +156,13 @@ class DataSource(Value):
     data_args: dict[str, JsonValue]
 
 
+class LogEntry(Value):
+    """Which record of calls a run was begun with: its replies and costs stand there, and nowhere else."""
+
+    id: str  #: as the record says it; drawn when it was begun
+    begun_at: str  #: when that was, ISO 8601 in UTC
+
+
 class ManifestFile(Value):
     """Manifest of a run as written (`manifest.json`): `RunManifest`, each episode as its id and its spec."""
 
@@ -156,6 +175,7 @@ class ManifestFile(Value):
     request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
     episodes: tuple[dict[str, JsonValue], ...]
     knowledge_cutoff: CutoffEntry | None = None
+    call_log: LogEntry | None = None
 
 
 class EpisodeMark(Value):
@@ -165,6 +185,8 @@ class EpisodeMark(Value):
     steps: int  #: how many there are
     wall_s: float  #: seconds that it took, resumed parts added up
     sha256: dict[str, str]  #: hash of each of its two files by name
+    said: Said  #: what its transcript holds
+    calls: EpisodeCalls | None = None  #: calls that were made for it; None of a model of this machine, which nobody calls
 
 
 class RunFolder:
@@ -240,10 +262,16 @@ class RunFolder:
             folder.mkdir(exist_ok=True)
         return Journal(folder / JOURNAL, entry_type, is_own)
 
-    def complete(self, spec: EpisodeSpec, entry_type: type[Entry], encode: Callable[[Sequence[Any]], tuple[str, bytes]]) -> None:
+    def complete(
+        self,
+        spec: EpisodeSpec,
+        entry_type: type[Entry],
+        encode: Callable[[Sequence[Any]], tuple[str, bytes]],
+        calls: EpisodeCalls | None = None,
+    ) -> None:
         """Compact a whole journal into the file of its records and the transcript; safe to repeat after a crash at any point."""
         folder = self.episode_path(spec)
-        records, seconds, packed = compacted(folder / JOURNAL, entry_type)
+        records, seconds, said, packed = compacted(folder / JOURNAL, entry_type)
         name, data = encode(records)
         files = {name: data, TRANSCRIPT: packed}
         for file_name, content in files.items():
@@ -253,6 +281,8 @@ class RunFolder:
             steps=len(records),
             wall_s=round(math.fsum(seconds), 3),
             sha256={file_name: sha256_hex(content) for file_name, content in files.items()},
+            said=said,
+            calls=calls,
         )
         write_atomic(folder / MARK, dumps_pretty(to_plain(mark)))
         self._drop_journal(spec)
@@ -351,7 +381,7 @@ def check_vacant(path: Path) -> None:
 
 def _is_trace_of_a_start(name: str) -> bool:
     """Whether a run that was killed before it wrote its manifest can have left a file of this name."""
-    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, OLD_LOG_FILE, REPLIES))
+    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, REPLIES))
 
 
 def _manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: bool) -> str:

@@ -29,9 +29,10 @@ from ktdeval.jsonio import JsonValue, file_sha256, read_plain
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
+from ktdeval.runner.call_checks import call_findings, mark_difference
 from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
-from ktdeval.runner.journal import Entry, Record
+from ktdeval.runner.journal import Entry, Record, count_said
 from ktdeval.runner.score import check_ran, make_card, open_recorded_snapshot, open_task_files, run_of
 from ktdeval.runner.store import ANSWERS, LEDGER, MARK, TRANSCRIPT, RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -127,6 +128,7 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
         check_ran(folder, task, plugins, complete[0])  # that another task asks otherwise says nothing of the records
     records = verify_records(folder, task, plugins, snapshot)
     card_findings = list(_artefact_findings(folder, card.artefacts))
+    card_findings += call_findings(folder, card, complete)
     if isinstance(card, TradingCard) and path.resolve().parent != folder.path.resolve() / "cards":
         further = tuple(name for name in card.metrics if name not in task.metrics)
         folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)  # what `score` was given
@@ -180,7 +182,12 @@ class _EpisodeCheck:
         mark = self.folder.mark(self.spec)
         if difference := value_difference(dict(mark.spec), self.spec.to_json()):
             return f"spec.{difference}"
-        return None if mark.steps == self.steps else f"steps: recorded {mark.steps}, the records have {self.steps}"
+        if mark.steps != self.steps:
+            return f"steps: recorded {mark.steps}, the records have {self.steps}"
+        said = count_said(self.folder.load_transcript(self.spec))
+        if difference := value_difference(mark.said, said):
+            return f"said.{difference}"
+        return mark_difference(self.folder, mark.calls, said)
 
     def _ledger_problems(self, ledger: Ledger) -> Iterator[str]:
         """Yield each wrong field of the header, and the first line that the decisions on it do not give."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cards import PriceEntry, ScoringCard, TradingCard, dollars, load_card, usage_cost
+from ktdeval.cards import PriceEntry, ScoringCard, TradingCard, dollars, load_card, not_counted, usage_cost
 from ktdeval.cli import FilePath, grid_lines
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
@@ -16,6 +16,7 @@ from ktdeval.runner import RunFolder
 from ktdeval.typed import from_plain
 
 NO_ROLE = "(no role)"
+_COUNTS = ("calls", "failed", "empty", "uncounted")
 _COLUMNS = ("role", "calls", "failed", "empty", "input tokens", "output tokens", "USD")
 
 
@@ -26,12 +27,19 @@ class RoleUsage:
     calls: int = 0
     failed: int = 0  #: without a reply
     empty: int = 0  #: replies with neither words nor calls of tools
+    uncounted: int = 0  #: replies whose tokens the provider did not count; a model that bills nothing has none
     usage: Usage = field(default_factory=Usage)
 
+    def usd(self, price: PriceEntry | None) -> float | None:
+        """Return the US dollars of the tokens; None where price or tokens are not known."""
+        if price is None or self.uncounted:
+            return None
+        return usage_cost(self.usage, price)
+
     def to_json(self, price: PriceEntry | None) -> dict[str, JsonValue]:
-        """Return the counts by name; `usd` is null without a price."""
-        usd = None if price is None else usage_cost(self.usage, price)
-        return {"calls": self.calls, "failed": self.failed, "empty": self.empty, **self.usage.to_json(), "usd": usd}
+        """Return the counts by name; `usd` is null where price or tokens are not known."""
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        return {**counts, **self.usage.to_json(), "usd": self.usd(price)}
 
 
 def usage_by_role(folder: RunFolder) -> dict[str, RoleUsage]:
@@ -50,6 +58,7 @@ def usage_by_role(folder: RunFolder) -> dict[str, RoleUsage]:
             reply = from_plain(exchange["reply"], Reply, f"{folder.path}: a reply")
             role.empty += not (reply.content.strip() or reply.tool_calls)
             role.usage += reply.usage
+            role.uncounted += reply.usage == Usage() and not folder.manifest.is_free
     return by_role
 
 
@@ -76,11 +85,14 @@ def roles(run: Path, as_json: bool) -> None:
         click.echo(dumps_pretty({name: role.to_json(price) for name, role in by_role.items()}), nl=False)
         return
     total = RoleUsage(usage=sum((role.usage for role in by_role.values()), Usage()))
-    for name in ("calls", "failed", "empty"):
+    for name in _COUNTS:
         setattr(total, name, sum(getattr(role, name) for role in by_role.values()))
     rows = []
     for name, role in (*by_role.items(), ("all", total)):
-        usd = "-" if price is None else dollars(usage_cost(role.usage, price))
+        cost = role.usd(price)
+        usd = "-" if cost is None else dollars(cost)
         counts = (role.calls, role.failed, role.empty, role.usage.input_tokens, role.usage.output_tokens)
         rows.append((name, *(f"{count:,}" for count in counts), usd))
     click.echo("\n".join(grid_lines(_COLUMNS, rows, left=("role",))))
+    if total.uncounted:
+        click.echo(f"{not_counted(total.uncounted)}: their tokens and cost are not known")

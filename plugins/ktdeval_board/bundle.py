@@ -95,7 +95,8 @@ def _copy(source: Source, folder: Path) -> Bundle:
         if (source.run.path / name).is_file():
             shutil.copyfile(source.run.path / name, folder / name)
     data = None if source.market is None else {"data": source.market.data, "data_args": dict(source.market.data_args)}
-    manifest = replace(source.run.manifest, data=data, specs=tuple(source.specs))
+    # The record of calls holds every prompt's hash and every reply that nobody used, and stays with the submitter.
+    manifest = replace(source.run.manifest, data=data, specs=tuple(source.specs), call_log=None)
     write_atomic(folder / MANIFEST, dumps_pretty(manifest.to_json()))
     (folder / "cards").mkdir()
     shutil.copyfile(source.card_path, folder / "cards" / source.card_path.name)

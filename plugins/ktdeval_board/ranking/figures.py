@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import asdict
 
-from ktdeval.cards import EpisodeMetric, Line, ScoreLine, ScoringCard, TradingCard, TradingEpisode, episode_cost
+from ktdeval.cards import EpisodeMetric, Line, ScoreLine, ScoringCard, TradingCard, TradingEpisode, episode_cost, episode_tokens
 from ktdeval.jsonio import JsonValue
 from ktdeval.stats import is_never, never_in
 from ktdeval_board.documents import DIGITS
@@ -175,9 +175,9 @@ def _extra(
         return _none("the benchmark has no return over the window") if other is None else _some(own.value - other)
     if name == "cost_usd":
         price = unset_to_none(card.cost.price)
-        return _none("no price of the model is known") if price is None else _some(episode_cost(episode, price))
+        return _none("no price of the model is known") if price is None else episode_cost(episode, price)
     if name == "tokens":
-        return _some(episode.usage.input_tokens + episode.usage.output_tokens)
+        return episode_tokens(episode)
     if name == "decided":
         return _some((episode.decisions.model + episode.decisions.model_after_retry) / episode.steps)
     cell = (episode.window, episode.seed)
@@ -217,8 +217,11 @@ def _score(card: Card, name: str) -> ScoreLine | Line | EpisodeMetric:
     if name == "cost_usd":
         return unset_to_none(card.cost.per_episode) or _none(str(card.cost.reason))
     if name == "tokens":
-        used = [episode.usage.input_tokens + episode.usage.output_tokens for episode in card.episodes]
-        return _some(statistics.median(used), len(used)) if used else _none(_NO_EPISODE)
+        used = [episode_tokens(episode) for episode in card.episodes]
+        if not used:
+            return _none(_NO_EPISODE)
+        unknown = next((figure for figure in used if figure.value is None), None)
+        return unknown or _some(statistics.median(figure.value or 0 for figure in used), len(used))
     return _none(f"{name} is not on the card")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import sqlite3
@@ -19,13 +18,13 @@ import msgspec
 import pytest
 
 from call_runs import AT, Run, call_of, entry_of
-from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE, CallLog, read_calls
+from ktdeval.calls.call_log import LOG_FILE, CallLog, read_calls
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import CACHED, CallRecord, Spent
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply, ToolCall, Usage
-from ktdeval.jsonio import dumps_canonical, sha256_hex
+from ktdeval.jsonio import sha256_hex
 from paths import SUPPORT
 from threads import in_threads
 
@@ -316,52 +315,6 @@ def test_a_row_that_is_not_a_call_is_an_error_that_names_it(run, change):
     assert "\n" not in str(caught.value)
     with CallLog(run.folder) as log, pytest.raises(StoreError, match="call 2"):
         log.resume(None)
-
-
-def old_line(record: CallRecord) -> bytes:
-    """The record as older runs wrote it."""
-    values = msgspec.structs.asdict(record)
-    usage, reply = record.usage, record.reply
-    plain = {"usage": usage and usage.to_json(), "reply": reply and reply.to_json()}
-    return dumps_canonical(values | plain).encode() + b"\n"
-
-
-OLD = [*RECORDS[:4], msgspec.structs.replace(CUT, reply=Reply("ha", (), "length"))]
-
-
-def test_the_lines_of_an_older_run_are_read_and_what_comes_later_is_added(run):
-    path = run.folder / OLD_LOG_FILE
-    path.write_bytes(b"".join(map(old_line, OLD)) + old_line(PAID)[:-5])  # the last one was torn by a crash
-    assert list(read_calls(run.folder)) == OLD
-    before = path.read_bytes()
-    with CallLog(run.folder) as log:
-        assert log.resume(None).kept == {("e1", CUT.key): Reply("ha", (), "length")}
-        log.record(call_of("new"))
-    assert run.recorded() == ["e1"] * 5 + ["new"]
-    assert path.read_bytes() == before
-
-
-BROKEN = {
-    "not JSON": b'{"at":',
-    "NaN": old_line(PAID).replace(b"0.25", b"NaN"),
-    "not an object": b"[1]",
-    "deep": b"[" * 100_000,
-    "a field less": json.dumps({"at": "", "episode": ""}).encode(),
-    "a field more": old_line(PAID).replace(b'"at"', b'"extra":1,"at"'),
-    "text for a number": old_line(PAID).replace(b"0.25", b'"0.25"'),
-    "a truth value for a number": old_line(PAID).replace(b"0.25", b"true"),
-    "a fraction of a token": old_line(PAID).replace(b'"input_tokens":100', b'"input_tokens":100.5'),
-    "not UTF-8": old_line(PAID).replace(b'"e1"', b'"\xff"'),
-}
-
-
-@pytest.mark.parametrize("how", BROKEN)
-def test_a_line_that_is_not_a_record_is_an_error_that_names_it_and_nothing_is_changed(run, how):
-    path, data = run.folder / OLD_LOG_FILE, old_line(PAID) + BROKEN[how].rstrip(b"\n") + b"\n" + old_line(FAILED)
-    path.write_bytes(data)
-    with pytest.raises(StoreError, match=r"calls\.jsonl:2: not the record of a call: .*; restore the file, or delete the line"):
-        list(read_calls(run.folder))
-    assert path.read_bytes() == data
 
 
 # ---- kill -9

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from ktdeval.calls.tally import EpisodeCalls
 from ktdeval.cards.card import ScoringCard, TradingCard
@@ -26,8 +26,8 @@ def call_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
         return
     finished = {episode.id: episode for episode in card.episodes}
     for name in _SUMS:
-        if (total := _sum([getattr(own, name) for own in calls.episodes.values()])) != getattr(calls, name):
-            yield (*_CALLS, name), f"is not the sum over its episodes, {total}"
+        if _sum(getattr(own, name) for own in calls.episodes.values()) != _sum([getattr(calls, name)]):
+            yield (*_CALLS, name), "is not the sum over its episodes"
     for id_, own in calls.episodes.items():
         where = (*_CALLS, "episodes", id_)
         if own.answered + sum(own.failed_attempts.values()) != own.attempts:
@@ -38,12 +38,12 @@ def call_problems(card: TradingCard | ScoringCard) -> Iterator[Problem]:
             yield (*where, "tokens"), problem
 
 
-def _sum(counts: list[Any]) -> Any:
-    """Return the sum of counts, by name where they have names."""
-    if not counts or not isinstance(counts[0], dict):
-        return sum(counts)
-    names = sorted({name for each in counts for name in each})
-    return {name: sum(each.get(name, 0) for each in counts) for name in names}
+def _sum(counts: Iterable[int | dict[str, int]]) -> dict[str, int]:
+    """Return the sum of counts (under no name), or of counts by name; names without a count are left out."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update({"": each} if isinstance(each, int) else each)
+    return {name: count for name, count in sorted(total.items()) if count}
 
 
 def _token_problem(calls: EpisodeCalls, episode: Finished) -> str | None:

@@ -164,7 +164,12 @@ def _call_rows(calls: Calls) -> Iterator[Row]:
     if kinds := ", ".join(f"{kind} {number:,}" for kind, number in calls.failed_attempts.items()):
         failed += f": {kinds}"
     answered = f"{calls.answered:,} answered by the provider, {calls.cached:,} from the cache"
-    yield "requests", f"{calls.requests:,}: {answered}; {failed}"
+    again = f", {calls.repeated:,} given again after an interruption" if calls.repeated else ""
+    yield "requests", f"{calls.requests:,}: {answered}{again}; {failed}"
+    if calls.unused:
+        openings = max(own.openings for own in calls.episodes.values())
+        drawn = f"an episode was opened {openings:,} times, and answered otherwise the last time"
+        yield "unused answers", f"{count(calls.unused, 'answer')} that no transcript holds: {drawn}"
     seconds = calls.latency_s
     if seconds.median is not None:
         lost = f"; {calls.lost_s:,.1f} s in failed attempts" if calls.lost_s else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ktdeval.calls.call_log import LOG_FILE, read_calls
 from ktdeval.calls.database import read_identity
@@ -81,23 +81,26 @@ def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -
     return None if difference is None else f"calls: {difference}"
 
 
-def call_findings(folder: RunFolder, card: TradingCard | ScoringCard, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
-    """Yield how a card's counts of calls differ from the complete episodes, and the record of calls from these."""
+def call_findings(name: str, folder: RunFolder, card: TradingCard | ScoringCard, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
+    """Yield how the counts of calls of a card (whose file has this name) differ from its complete episodes, and how the record of
+    calls differs from these.
+    """
     is_remote = folder.manifest.request_settings is not None
     calls = card.provenance.calls
-    if (calls is None) == is_remote:
-        contrast = (
-            "does not count the calls of a model behind a network" if is_remote else "counts calls of a model of this machine"
-        )
-        yield f"{card.task.name}.json: provenance.calls: {contrast}"
+    if calls is None and is_remote:
+        yield f"{name}: provenance.calls: does not count the calls of a model behind a network"
+    elif calls is not None and not is_remote:
+        yield f"{name}: provenance.calls: counts calls of a model of this machine"
+    if calls is None or not is_remote:
         return
-    counted: Mapping[str, EpisodeCalls] = {} if calls is None else calls.episodes
     planned = {episode.id for episode in (*card.episodes, *card.missing_episodes)}
-    for surplus in sorted(set(counted) - planned):
-        yield f"{card.task.name}.json: provenance.calls.episodes.{surplus}: is no episode of the card"
-    for spec in specs:
-        recorded = folder.mark(spec).calls
-        if recorded is not None and counted.get(spec.id) != recorded:
-            yield f"{card.task.name}.json: provenance.calls.episodes.{spec.id}: are not the calls that its {MARK} counts"
-    if folder.manifest.call_log is not None:
-        yield from (f"{LOG_FILE}: {problem}" for problem in log_problems(folder, specs))
+    for surplus in sorted(set(calls.episodes) - planned):
+        yield f"{name}: provenance.calls.episodes.{surplus}: is no episode of the card"
+    try:
+        for spec in specs:
+            if calls.episodes.get(spec.id, _NOTHING) != folder.mark(spec).calls:
+                yield f"{name}: provenance.calls.episodes.{spec.id}: are not the calls that its {MARK} counts"
+        if folder.manifest.call_log is not None:
+            yield from (f"{LOG_FILE}: {problem}" for problem in log_problems(folder, specs))
+    except StoreError as error:  # a mark or the record of calls can't be read
+        yield str(error).removeprefix(f"{folder.path}/")

@@ -33,6 +33,7 @@ from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, read_plain, sh
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign
 from ktdeval.registry import Plugins
+from ktdeval.runner.call_checks import check_call_log
 from ktdeval.runner.canary import drift, load_record
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.plan import describe_any, target_task_of
@@ -228,6 +229,8 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
     """
     folder = RunFolder.load(path)
     open_task_files(folder.path, plugins)
+    if folder.manifest.call_log is not None:
+        check_call_log(folder)
     snapshot = open_recorded_snapshot(folder, plugins, changes) if folder.manifest.snapshot else None
     recorded = {"rules": folder.manifest.rules, "metrics": folder.manifest.metrics}
     changed = {name: changes[name] for name, value in recorded.items() if changes.get(name, value) != value}

@@ -128,7 +128,7 @@ def verify_card(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> Ver
         check_ran(folder, task, plugins, complete[0])  # that another task asks otherwise says nothing of the records
     records = verify_records(folder, task, plugins, snapshot)
     card_findings = list(_artefact_findings(folder, card.artefacts))
-    card_findings += call_findings(folder, card, complete)
+    card_findings += call_findings(path.name, folder, card, complete)
     if isinstance(card, TradingCard) and path.resolve().parent != folder.path.resolve() / "cards":
         further = tuple(name for name in card.metrics if name not in task.metrics)
         folder.manifest = replace(folder.manifest, rules=card.rules, metrics=further)  # what `score` was given

@@ -153,6 +153,9 @@ def _candidate_problems(board: Board, candidate: _Candidate, request: Request, c
     yield from attempt_problems(board, division, RunFolder.load(request.run), card, claims.attempts)
     yield from _storage_problems(board.rules, card, request)
     if request.is_checked:
+        manifest = RunFolder.load(request.run).manifest
+        if manifest.request_settings is not None and manifest.call_log is None:
+            yield "records: the run does not say with which record of calls (calls.sqlite) it was begun; submit the run itself"
         try:
             findings = verify_card(path, plugins, request.changes).findings
         except KtdevalError as error:

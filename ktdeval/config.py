@@ -37,7 +37,8 @@ class RunConfig:
     )
     limit: int | None = option(None, help="stop each episode after this many steps; the card says so", minimum=1)
     knowledge_cutoff: str | None = option(
-        None, help="end of the model's training data, a day or a month (2024-06), or unknown; default: that of the list that ships"
+        None,
+        help="end of the model's training data: a day, a month (2024-06), none (nothing was trained), unknown; default: as listed",
     )
     metrics: tuple[str, ...] = option((), help="further metrics besides the task's own (see `ktdeval metrics`)")
     rules: Literal["strict", "paper"] = option("strict", help="which rule set where a paper's rule and the right rule differ")

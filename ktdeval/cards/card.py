@@ -142,7 +142,8 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
     #: what handles, orders, noise and seeds of calls were drawn from; absent where a task needs no market
     mask_key: MaskKey | UnsetType = UNSET
     drift: parts.Drift
-    knowledge_cutoff: parts.KnowledgeCutoff | UnsetType = UNSET  #: absent where the run records no end of the training data
+    #: end of the model's training data that the run records; none: nothing was trained; unknown, or absent: it is not known
+    knowledge_cutoff: parts.KnowledgeCutoff | parts.NoCutoff = "unknown"
     artefacts: dict[str, Sha256]  #: path in the run folder -> SHA-256 of the file
     provenance: parts.Provenance
 

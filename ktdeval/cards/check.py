@@ -221,13 +221,18 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
         return None
     first = min(errors, key=lambda error: (line_of(text, error.absolute_path), path_text(error.absolute_path)))
     while first.validator == "anyOf" and first.context:
-        first = max(first.context, key=lambda error: len(error.absolute_path))
+        first = max(first.context, key=_nearness)
     path = list(first.absolute_path)
     if first.validator == "additionalProperties":
         fields = first.schema.get("properties", {})
         unknown = sorted(set(first.instance) - set(fields))[0]
         return _at(text, [*path, unknown], f"unknown field{near_matches(unknown, fields)}")
     return _at(text, path, _schema_message(first))
+
+
+def _nearness(error: ValidationError) -> tuple[int, bool]:
+    """Return how near the value came to a branch of a union: how deep the error lies, and whether the value has the branch's type."""
+    return len(error.absolute_path), error.validator not in ("enum", "const", "type")
 
 
 def _schema_message(error: ValidationError) -> str:

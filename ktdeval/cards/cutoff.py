@@ -13,7 +13,7 @@ import numpy as np
 
 from ktdeval.cards.card import Evaluation
 from ktdeval.cards.inputs import EvaluationInputs, Problem, WindowDays
-from ktdeval.cards.parts import SideDays
+from ktdeval.cards.parts import KnowledgeCutoff, NoCutoff, SideDays
 from ktdeval.errors import DataError, UsageError
 from ktdeval.jsonio import JsonValue, csv_rows
 from ktdeval.market.calendar import parse_day
@@ -40,18 +40,34 @@ class Cutoff:
         return {"date": self.text, "confidence": self.confidence, "source": self.source}
 
 
+STATES: Mapping[NoCutoff, str] = {
+    "none": "none: nothing was trained",
+    "unknown": "unknown: the end of its training data is not known",
+}
+"""What is printed of a model without an end of training data."""
+
+
+def parse_cutoff_or_state(spelled: str, where: str) -> Cutoff | NoCutoff:
+    """Return the cutoff of a day or month, or the state that `none` and `unknown` name. Raises UsageError as `parse_cutoff`."""
+    if spelled == "none":
+        return "none"
+    return "unknown" if spelled == "unknown" else parse_cutoff(spelled, "given", where, where)
+
+
 def parse_cutoff(spelled: str, confidence: str = "given", source: str = "", where: str = "--cutoff") -> Cutoff:
     """Return the cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError, which `where` starts: it is neither."""
     is_month = len(spelled) == len("2024-06")
     try:
         first = parse_day(f"{spelled}-01" if is_month else spelled)
     except DataError:
-        raise UsageError(f"{where}: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)") from None
+        raise UsageError(
+            f"{where}: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)"
+        ) from None
     last = (first.astype("M8[M]") + np.timedelta64(1, "M")).astype("M8[D]") - np.timedelta64(1, "D") if is_month else first
     return Cutoff(first, last, spelled, confidence, source)
 
 
-def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | Literal["none", "unknown"]:
+def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | NoCutoff:
     """Return the cutoff of a model (such as openai/gpt-4o) by the first pattern of cutoffs.csv, or by the days of training that a
     policy's arguments record; `none`: it is a rule that was not trained.
     """
@@ -70,20 +86,24 @@ def _listed() -> list[dict[str, str]]:
     return csv_rows(Path(__file__).with_name("cutoffs.csv"))
 
 
-def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> Cutoff | None:
-    """Return the cutoff that a run records: that of `--knowledge-cutoff` (`option`), else the listed one; None: there is none, or
-    it is unknown. Raises UsageError: it is no date.
+def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> Cutoff | NoCutoff:
+    """Return the cutoff that a run records: that of `--knowledge-cutoff` (`option`), else the listed one. Raises UsageError: it is
+    no date and no state.
     """
-    if option is not None:
-        return None if option == "unknown" else parse_cutoff(option, "given", "--knowledge-cutoff", "--knowledge-cutoff")
-    listed = listed_cutoff(model, args)
-    return listed if isinstance(listed, Cutoff) else None
+    return listed_cutoff(model, args) if option is None else parse_cutoff_or_state(option, "--knowledge-cutoff")
 
 
-def card_cutoff(card: Evaluation) -> Cutoff | Literal["none", "unknown"]:
-    """Return the cutoff of a card's model: as recorded on the card, else as listed."""
+def recorded_cutoff(card: Evaluation) -> KnowledgeCutoff | None:
+    """Return the cutoff that a card records; None where nothing was trained, or it is not known."""
+    return card.knowledge_cutoff if isinstance(card.knowledge_cutoff, KnowledgeCutoff) else None
+
+
+def card_cutoff(card: Evaluation) -> Cutoff | NoCutoff:
+    """Return the cutoff of a card's model as it records it; where it is unknown, as listed."""
     block = card.knowledge_cutoff
-    return parse_cutoff(block.date, block.confidence, block.source) if block else listed_cutoff(card.model.name, card.model.args)
+    if isinstance(block, KnowledgeCutoff):
+        return parse_cutoff(block.date, block.confidence, block.source)
+    return "none" if block == "none" else listed_cutoff(card.model.name, card.model.args)
 
 
 def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
@@ -96,9 +116,9 @@ def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
 
 
 def cutoff_fields(inputs: EvaluationInputs, window_days: WindowDays) -> dict[str, Any]:
-    """Return the cutoff block of a card over these days; empty where its run records none."""
-    if inputs.knowledge_cutoff is None:
-        return {}
+    """Return the cutoff of a card, with the sides of these days where there is one."""
+    if isinstance(inputs.knowledge_cutoff, str):
+        return {"knowledge_cutoff": inputs.knowledge_cutoff}
     entry = {name: str(value) for name, value in inputs.knowledge_cutoff.items()}
     cutoff, counts = parse_cutoff(entry["date"], where="knowledge_cutoff"), dict[str, dict[str, int]]()
     for window, days in window_days.items():
@@ -110,7 +130,8 @@ def cutoff_fields(inputs: EvaluationInputs, window_days: WindowDays) -> dict[str
 
 def cutoff_labels(card: Evaluation) -> dict[str, bool]:
     """Return the labels on the sides of a card's windows, and whether each holds."""
-    classes = {window_side(days) for days in card.knowledge_cutoff.windows.values()} if card.knowledge_cutoff else set()
+    block = recorded_cutoff(card)
+    classes = set() if block is None else {window_side(days) for days in block.windows.values()}
     return {SEEN: classes == {"before"}, SPANS: "across" in classes or len(classes) > 1}
 
 
@@ -122,8 +143,8 @@ def window_side(days: SideDays) -> Side:
 
 def cutoff_problems(card: Evaluation, limit: int | None = None) -> Iterator[Problem]:
     """Yield contradictions of a card's cutoff block with its windows; only the market has the trading days."""
-    block = card.knowledge_cutoff
-    if not block:
+    block = recorded_cutoff(card)
+    if block is None:
         return
     try:
         cutoff = parse_cutoff(block.date)
@@ -144,13 +165,13 @@ def cutoff_problems(card: Evaluation, limit: int | None = None) -> Iterator[Prob
 
 
 def cutoff_words(card: Evaluation) -> str:
-    """Return words on the model's cutoff and the sides of the days; on a card that records none, why."""
+    """Return words on the model's cutoff and the sides of the days; on a card that records none, which of the two states it is."""
     block = card.knowledge_cutoff
-    if not block:
+    if not isinstance(block, KnowledgeCutoff):
         listed = listed_cutoff(card.model.name, card.model.args)
-        if isinstance(listed, Cutoff):
-            return f"not recorded; {listed.text} by the list ({listed.confidence}: {listed.source})"
-        return "none: a rule, trained on nothing" if listed == "none" else "unknown"
+        if block == "unknown" and isinstance(listed, Cutoff):
+            return f"{STATES[block]}; the list has {listed.text} ({listed.confidence}: {listed.source})"
+        return STATES[block]
     totals = {side: sum(getattr(days, side) for days in block.windows.values()) for side in SIDES}
     counts = ", ".join(f"{days:,} {side}" for side, days in totals.items())
     positions = f"; days: {counts}; windows {window_words(card)}" if block.windows else ""
@@ -159,6 +180,7 @@ def cutoff_words(card: Evaluation) -> str:
 
 def window_words(card: Evaluation) -> str:
     """Return the windows of a card that records a cutoff by their side: `before W1, W2; across W3`."""
-    windows = card.knowledge_cutoff.windows if card.knowledge_cutoff else {}
+    block = recorded_cutoff(card)
+    windows = {} if block is None else block.windows
     by_side = {side: [name for name, days in windows.items() if window_side(days) == side] for side in SIDES}
     return "; ".join(f"{side} {', '.join(names)}" for side, names in by_side.items() if names)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ktdeval.cards.compare import JsonPath
-from ktdeval.cards.parts import PriceEntry, TaskPart, WindowPart
+from ktdeval.cards.parts import NoCutoff, PriceEntry, TaskPart, WindowPart
 from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import CardError
 from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical, plain
@@ -37,8 +37,8 @@ class EvaluationInputs:
     provenance: Mapping[str, JsonValue]
     price: Mapping[str, JsonValue] | None = None  #: `Price.to_json()`; None where none is known, or none is due
     request_settings: Mapping[str, JsonValue] | None = None  #: `RemoteModel.settings()`; None for a model of this machine
-    #: end of the model's training data (`ktdeval.cards.CutoffEntry`); None where the run records none
-    knowledge_cutoff: Mapping[str, JsonValue] | None = None
+    #: end of the model's training data (`ktdeval.cards.CutoffEntry`); `none`: nothing was trained; `unknown`: it is not known
+    knowledge_cutoff: Mapping[str, JsonValue] | NoCutoff = "unknown"
     #: how far the model's answers moved during the run (`ktdeval.runner.canary.drift`), or null with a reason
     drift: Mapping[str, JsonValue] = field(default_factory=lambda: {"value": None, "reason": "no fixed questions were asked"})
     #: what was asked of the provider (`ktdeval.calls.record.summarise_calls`); None where nothing was. It goes to

@@ -278,6 +278,10 @@ class CutoffEntry(Value, frozen=True):
     source: Name
 
 
+NoCutoff = Literal["none", "unknown"]
+"""A model without an end of training data: nothing was trained, or the end is not known. Two states, never one null."""
+
+
 class KnowledgeCutoff(CutoffEntry, frozen=True):
     """End of the model's training data, and where the card's days lie to it. The date is the word of who ran it."""
 

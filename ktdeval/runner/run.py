@@ -6,20 +6,21 @@ import dataclasses
 import re
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop import StopSignal
-from ktdeval.cards.cutoff import run_cutoff
+from ktdeval.cards.cutoff import Cutoff, run_cutoff
+from ktdeval.cards.parts import NoCutoff
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import EpisodeFinished, Event
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.fields import lasting_data, user_path
 from ktdeval.harness.messages import RemoteModel, as_remote
-from ktdeval.jsonio import content_hash
+from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugin_import import call_foreign, call_through
 from ktdeval.registry import Plugins
@@ -119,10 +120,10 @@ def run_manifest(
     unless given one.
     """
     if config.knowledge_cutoff is None and recorded is not None:
-        cutoff = recorded.manifest.knowledge_cutoff
+        cutoff: Mapping[str, JsonValue] | NoCutoff = recorded.manifest.knowledge_cutoff
     else:
         known = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
-        cutoff = None if known is None else known.to_json()
+        cutoff = known.to_json() if isinstance(known, Cutoff) else known
     return RunManifest(
         data=None if snapshot is None else {"data": lasting_data(config.data), "data_args": dict(config.data_args)},
         snapshot=None if snapshot is None else snapshot.id,

@@ -28,7 +28,7 @@ import msgspec
 from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.prices import FREE
 from ktdeval.calls.tally import EpisodeCalls
-from ktdeval.cards.parts import CutoffEntry, PriceEntry
+from ktdeval.cards.parts import CutoffEntry, NoCutoff, PriceEntry
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError, explained
@@ -80,8 +80,8 @@ class RunManifest:
     price: Mapping[str, JsonValue] | None = None
     #: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this machine
     request_settings: Mapping[str, JsonValue] | None = None
-    #: end of the model's training data (`ktdeval.cards.CutoffEntry`); None where it is unknown, or there is none
-    knowledge_cutoff: Mapping[str, JsonValue] | None = None
+    #: end of the model's training data (`ktdeval.cards.CutoffEntry`); `none`: nothing was trained; `unknown`: it is not known
+    knowledge_cutoff: Mapping[str, JsonValue] | NoCutoff = "unknown"
     #: which record of calls the run was begun with (`LogEntry`); None for a model of this machine, and in records without it
     call_log: Mapping[str, JsonValue] | None = None
 
@@ -95,8 +95,6 @@ class RunManifest:
         facts = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "specs"}
         planned = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
         sent_as = facts.pop("request_settings")
-        if self.knowledge_cutoff is None:  # as manifests were before there were cutoffs
-            del facts["knowledge_cutoff"]
         if self.call_log is None:
             del facts["call_log"]
         return to_plain({**facts, "sent_as": sent_as, "version": MANIFEST_VERSION, "episodes": planned})
@@ -174,7 +172,7 @@ class ManifestFile(Value):
     price: PriceEntry | None
     request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
     episodes: tuple[dict[str, JsonValue], ...]
-    knowledge_cutoff: CutoffEntry | None = None
+    knowledge_cutoff: CutoffEntry | NoCutoff
     call_log: LogEntry | None = None
 
 

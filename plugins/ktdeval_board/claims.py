@@ -17,7 +17,7 @@ from ktdeval_board.documents import Submission, in_words
 from ktdeval_board.entries import Board, Card, names_of
 from ktdeval_board.rules import Division
 
-NO_CUTOFF = "none"  #: Given as the cut-off date: there is none, or it is not known
+NO_CUTOFF = "none"  #: Given as the cut-off date: nothing was trained
 
 _NO_CARD = "0" * 64
 _STAND_INS = {"submitter": "x", "contact": "https://example.org", "cutoff": NO_CUTOFF, "cutoff_source": "x", "attempts": 1}
@@ -51,7 +51,7 @@ def make_submission(card: Card, card_id: str, claims: Claims, today: str) -> Sub
         "schema_version": 1,
         "card": card_id,
         "submitter": _without_empty(submitter),
-        "model": {**_without_empty(model), "cutoff_date": None if claims.cutoff == NO_CUTOFF else claims.cutoff},
+        "model": {**_without_empty(model), "cutoff_date": claims.cutoff},
         "agent": _without_empty({"name": card.agent.name, "strategy": claims.strategy, "url": claims.agent_url}),
         "attempts": _without_empty({"runs": claims.attempts, "note": claims.attempts_note}),
         "submitted_on": today,
@@ -73,11 +73,11 @@ def claim_problems(board: Board, card: Card, claims: Claims, today: str) -> Iter
         yield "contact: give an e-mail address or an https address with --contact, at which questions are answered"
     if not claims.cutoff:
         yield (
-            "cut-off date: say with --cutoff YYYY-MM-DD how far the model's training data reach, or --cutoff none with a "
-            "--cutoff-source that says why there is no date"
+            "cut-off date: say with --cutoff YYYY-MM-DD how far the model's training data reach, --cutoff none where nothing was "
+            "trained, or --cutoff unknown; with a --cutoff-source that says where this is from"
         )
     elif not claims.cutoff_source:
-        yield "cut-off date: say with --cutoff-source where it is from, or why there is none"
+        yield "cut-off date: say with --cutoff-source where it is from, what shows that nothing was trained, or why it is not known"
     # What is missing is reported by now, so that what was claimed can be judged.
     lacking: dict[str, Any] = {name: value for name, value in _STAND_INS.items() if not getattr(claims, name)}
     try:

@@ -78,18 +78,30 @@ class Submitter(Said, frozen=True, kw_only=True):
     url: Address = ""
 
 
+CUTOFF_STATES = ("none", "unknown")
+"""What stands in the place of a day where nothing was trained, and where it is not known how far the training data reach."""
+
+Cutoff = Annotated[str, Meta(pattern=r"^([0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|none|unknown)$(?!\n)")]
+
+
 class SubmittedModel(Said, frozen=True, kw_only=True):
     """Model, with what only its submitter can say of it."""
 
     name: Line  #: Full name of the model, as on the card
-    cutoff_date: Day | None  #: Last day of the training data; null where there is none (a rule) or it is not known
-    cutoff_source: Line  #: Where the date is from, or why there is none
+    #: Last day of the training data; none: nothing was trained (a rule); unknown: it is not known.
+    cutoff_date: Cutoff
+    cutoff_source: Line  #: Where the date is from, what shows that nothing was trained, or why it is not known
     released_on: Day = ""
     open_weights: bool | None = None
     url: Address = ""
 
     def __post_init__(self) -> None:
-        _check_days(cutoff_date=self.cutoff_date, released_on=self.released_on)
+        _check_days(cutoff_date=self.cutoff_day, released_on=self.released_on)
+
+    @property
+    def cutoff_day(self) -> str | None:
+        """Last day of the training data; None where nothing was trained, or it is not known."""
+        return None if self.cutoff_date in CUTOFF_STATES else self.cutoff_date
 
 
 class SubmittedAgent(Said, frozen=True, kw_only=True):

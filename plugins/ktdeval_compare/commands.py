@@ -175,8 +175,10 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None
 
 @click.command()
 @_cards
-@click.option("--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE",
-              help="end of a model's training data, a day or a month; before the list that ships")  # fmt: skip
+@click.option(
+    "--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE",
+    help="end of a model's training data: a day, a month, none (nothing was trained), unknown; before the list that ships",
+)  # fmt: skip
 @click.option("--alpha", type=_level, default=0.05, show_default=True, help="intervals hold with 1 - alpha")
 @_json
 def cutoff(cards: tuple[Path, ...], cutoffs: tuple[str, ...], alpha: float, as_json: bool) -> None:

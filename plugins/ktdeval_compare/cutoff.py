@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
-from ktdeval.cards import SIDES, Cutoff, card_cutoff, parse_cutoff, sides
+from ktdeval.cards import SIDES, STATES, Cutoff, card_cutoff, parse_cutoff_or_state, sides
 from ktdeval.errors import UsageError
 from ktdeval.fields import near_matches
 from ktdeval.market import MarketSnapshot
@@ -20,7 +20,7 @@ from ktdeval_compare.entrants import Entrant, Row, Values, label, recorded_ledge
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {
     "unknown": "unknown: no public date of this model; --cutoff MODEL=DATE gives one",
-    "none": "none: a rule, trained on nothing",
+    "none": STATES["none"],
 }
 _NO_MARKET = "no excess return, no alpha and no selection"
 _FEW = 3  #: Days on a side below which no beta is fitted
@@ -53,11 +53,11 @@ def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) 
     for name in dates:
         if name not in models:
             raise UsageError(f"--cutoff {name}: no card is of this model{near_matches(name, models)}")
-        parse_cutoff(dates[name])
+        parse_cutoff_or_state(dates[name], "--cutoff")
     rows, notes = [], list[str]()
     for entrant in label(entrants):
         name = entrant.card.model.name
-        cutoff = parse_cutoff(dates[name]) if name in dates else card_cutoff(entrant.card)
+        cutoff = parse_cutoff_or_state(dates[name], "--cutoff") if name in dates else card_cutoff(entrant.card)
         head: Row = {"card": entrant.label, "model": name, "cutoff": cutoff, "confidence": None, "source": None}
         if not isinstance(cutoff, Cutoff):
             rows.append(head | {"figure": None, "reason": _REASONS[cutoff]})

@@ -23,6 +23,7 @@ from ktdeval.cards import (
     card_files,
     load_card,
     load_evaluation,
+    recorded_cutoff,
     window_side,
     window_words,
 )
@@ -309,7 +310,7 @@ def on_side(entrants: Sequence[Entrant], cells: Sequence[Cell], side: str) -> li
 
     Raises CardError: no card records one, or no window lies there.
     """
-    blocks = [block for entrant in entrants if (block := entrant.card.knowledge_cutoff)]
+    blocks = [block for entrant in entrants if (block := recorded_cutoff(entrant.card)) is not None]
     if not blocks:
         raise CardError(f"{entrants[0].path}: no card of its task records a cutoff; --side needs one (run with --knowledge-cutoff)")
     chosen = [cell for cell in cells if all(window_side(block.windows[cell[0]]) == side for block in blocks)]
@@ -339,7 +340,8 @@ def card_notes(entrants: Sequence[Entrant], metrics: Sequence[str] = ()) -> Iter
 def cutoff_notes(entrants: Sequence[_Entry]) -> Iterator[str]:
     """A line for each card whose figures rest on days that its model may know; those of other models may not."""
     for entrant in entrants:
-        if block := entrant.card.knowledge_cutoff if not {SEEN, SPANS}.isdisjoint(entrant.card.labels) else None:
+        block = recorded_cutoff(entrant.card)
+        if block is not None and not {SEEN, SPANS}.isdisjoint(entrant.card.labels):
             days = "pool days on both sides of" if SPANS in entrant.card.labels else "are all of days before"
             windows = f"windows {window_words(entrant.card)} (see `ktdeval cutoff`)"
             yield f"{entrant.label}: figures {days} the cutoff {block.date} of its training data: {windows}"

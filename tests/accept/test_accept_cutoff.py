@@ -70,7 +70,7 @@ def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> 
         assert skill["low"] < 0 < skill["high"]
         assert skill["mean_after"] > memory["mean_after"]
         assert [memory[f"days_{side}"] for side in ("before", "across", "after")] == [105, 0, 107]
-    assert rows["builtin/hold", None]["reason"] == "none: a rule, trained on nothing"
+    assert rows["builtin/hold", None]["reason"] == "none: nothing was trained"
 
 
 def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(runs: dict[
     assert call("report", *paths, "--out", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert page.count(f"days: 105 before, 0 across, 107 after; {placed}") == 2
-    assert "none: a rule, trained on nothing" in page
+    assert "none: nothing was trained" in page
 
 
 def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call: Call) -> None:
@@ -110,21 +110,24 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
     assert "--pairs, --side and --against-first are of paired tests" in err
 
 
-def test_the_card_follows_from_the_run_and_a_rule_records_nothing(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
+def test_the_card_follows_from_the_run_and_a_rule_records_that_nothing_was_trained(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
     card = json.loads((runs["remembers"] / "cards" / f"{TASK}.json").read_text())
     sides = card["knowledge_cutoff"]["windows"]
     assert sides[WINDOWS[0]] == {"before": 59, "across": 0, "after": 0}
     assert sides[WINDOWS[1]] == {"before": 46, "across": 0, "after": 46}
     assert call("card", "verify", runs["remembers"])[0] == 0
     for file in ("manifest.json", f"cards/{TASK}.json"):
-        assert "knowledge_cutoff" not in (runs["rule"] / file).read_text()
+        assert json.loads((runs["rule"] / file).read_text())["knowledge_cutoff"] == "none"
     words = ("--model", "builtin/hold", "--tasks", TASK, "--data", "synthetic_arena", "--limit", "2", "--quiet")
     no_day = "--knowledge-cutoff: 'June 2024' is no day (2024-06-01) and no month (2024-06)"
     for given, said in (("June 2024", no_day), ("2024-13", "is no day")):
         code, _, err = call(*words, "--out", tmp_path / "bad", "--knowledge-cutoff", given)
         assert (code, err.count("\n"), said in err, (tmp_path / "bad").exists()) == (2, 1, True, False), err
-    for given, recorded in (("2025-07", True), ("unknown", False)):
+    for given in ("2025-07", "unknown", "none"):
         assert call(*words, "--out", tmp_path / given, "--knowledge-cutoff", given)[0] == 0
-        made = json.loads((tmp_path / given / "cards" / f"{TASK}.json").read_text())
-        assert ("knowledge_cutoff" in made) == recorded
-        assert not recorded or list(made["knowledge_cutoff"]["windows"].values()) == [{"before": 0, "across": 0, "after": 2}]
+        manifest = json.loads((tmp_path / given / "manifest.json").read_text())
+        made = json.loads((tmp_path / given / "cards" / f"{TASK}.json").read_text()).get("knowledge_cutoff", "unknown")
+        if given == "2025-07":
+            assert list(made["windows"].values()) == [{"before": 0, "across": 0, "after": 2}]
+        else:
+            assert (manifest["knowledge_cutoff"], made) == (given, given)

@@ -123,7 +123,7 @@ def submission_of(card: Mapping[str, Any], card_id: str, **facts: Any) -> dict[s
         "schema_version": 1,
         "card": card_id,
         "submitter": {"name": "A tester", "contact": "tester@example.org"},
-        "model": {"name": card["model"]["name"], "cutoff_date": None, "cutoff_source": "a fixed rule has none"},
+        "model": {"name": card["model"]["name"], "cutoff_date": "none", "cutoff_source": "a fixed rule has none"},
         "agent": {"name": card["agent"]["name"]},
         "attempts": {"runs": 1},
         "submitted_on": "2026-03-01",

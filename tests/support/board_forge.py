@@ -352,13 +352,13 @@ def _submission(
     card: Mapping[str, Any], card_id: str, entrant: Entrant, submitted_on: str, rng: np.random.Generator
 ) -> dict[str, Any]:
     provider = entrant.model.split("/")[0]
-    cutoff = None if entrant.baseline else str(np.datetime64("2024-01-01") + np.timedelta64(int(rng.integers(0, 500)), "D"))
+    cutoff = "none" if entrant.baseline else str(np.datetime64("2024-01-01") + np.timedelta64(int(rng.integers(0, 500)), "D"))
     team = "the board" if entrant.baseline else f"{provider.title()} team"
     agent: dict[str, Any] = {"name": entrant.agent} | ({"strategy": entrant.strategy} if entrant.strategy else {})
     model: dict[str, Any] = {
         "name": entrant.model,
         "cutoff_date": cutoff,
-        "cutoff_source": "a rule" if cutoff is None else "model card",
+        "cutoff_source": "a rule" if cutoff == "none" else "model card",
     }
     if not entrant.baseline:
         model["open_weights"] = provider in ("birch", "elm")

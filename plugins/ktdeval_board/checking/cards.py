@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from ktdeval.cards import NEVER_TRADED, TradingCard
+from ktdeval.cards import NEVER_TRADED, TradingCard, recorded_cutoff
 from ktdeval.harness import CallParams
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.documents import RecordFile, Records, Submission
@@ -237,11 +237,13 @@ def _submission(inputs: SubmissionInputs) -> Iterator[str]:
 def _cutoff(inputs: SubmissionInputs) -> Iterator[str]:
     submission, model = inputs.submission, inputs.submission.model
     for day, event in ((submission.submitted_on, "submission"), (model.released_on, "release")):
-        if model.cutoff_date is not None and day and model.cutoff_date > day:
-            yield f"model.cutoff_date: {model.cutoff_date} is after the {event} ({day})"
-    recorded = inputs.card.knowledge_cutoff
-    if recorded and not (model.cutoff_date or "").startswith(recorded.date):
-        yield f"model.cutoff_date: is {model.cutoff_date or 'not given'}, the card says {recorded.date}"
+        if model.cutoff_day is not None and day and model.cutoff_day > day:
+            yield f"model.cutoff_date: {model.cutoff_day} is after the {event} ({day})"
+    recorded = recorded_cutoff(inputs.card)
+    if recorded is not None and not model.cutoff_date.startswith(recorded.date):
+        yield f"model.cutoff_date: is {model.cutoff_date}, the card says {recorded.date}"
+    elif inputs.card.knowledge_cutoff == "none" and model.cutoff_date == "unknown":
+        yield f"model.cutoff_date: is {model.cutoff_date}, the card says none: nothing was trained"
 
 
 @rule("date", Stage.SUBMISSION)

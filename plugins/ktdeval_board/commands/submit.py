@@ -29,8 +29,10 @@ _CLAIMS = Claims.__struct_fields__
 @click.option("--contact", default="", help="e-mail address or https address at which questions are answered")
 @click.option("--organisation", default="", metavar="NAME", help="of the submitter")
 @click.option("--url", default="", help="of the submitter, https://…")
-@click.option("--cutoff", default="", metavar="YYYY-MM-DD", help="last day of the model's training data, or none")
-@click.option("--cutoff-source", default="", metavar="TEXT", help="where that date is from, or why there is none")
+@click.option(
+    "--cutoff", default="", metavar="YYYY-MM-DD", help="last day of the model's training data; none: nothing was trained; unknown"
+)
+@click.option("--cutoff-source", default="", metavar="TEXT", help="where that is from, or why it is unknown")
 @click.option("--released-on", default="", metavar="YYYY-MM-DD", help="day on which the model was released")
 @click.option("--open-weights/--closed-weights", default=None, help="whether the model's weights can be had")
 @click.option("--model-url", default="", metavar="URL", help="page of the model, https://…")

@@ -134,7 +134,7 @@ def _model_info(entry: Entry) -> dict[str, JsonValue]:
         "deployment_type": deployment,
         "model_availability": availability,
         "model_args": dumps_canonical(card.model.args),
-        "cutoff_date": declared.cutoff_date or "unknown",
+        "cutoff_date": declared.cutoff_date,
         "cutoff_source": declared.cutoff_source,
     }
     info: dict[str, JsonValue] = {"name": entry.model, "id": entry.model, "additional_details": details}

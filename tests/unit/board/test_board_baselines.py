@@ -109,7 +109,7 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
     assert all(entry.division is not None and entry.baseline is not None for entry in board.entries)
     submission = board.entries[0].submission
     assert to_plain(submission.submitter) == {"name": "the board", "contact": "board@example.org"}
-    assert submission.model.cutoff_date is None
+    assert submission.model.cutoff_date == "none"
     assert not (tmp_path / "board" / "records").exists()
     before = tree(tmp_path / "board")
     assert "no baseline is missing" in call(baselines, tmp_path / "board", "--on", TODAY).output

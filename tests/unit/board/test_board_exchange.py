@@ -101,7 +101,7 @@ def scoring(tmp_path: Path) -> Path:
     (tmp_path / "board.yaml").write_text(yaml.safe_dump(rules))
     files = put_card(tmp_path, card)
     who = {"name": "@SUM(A1)", "contact": "somebody@example.org"}
-    what = {"name": MODEL, "cutoff_date": None, "cutoff_source": "not said", "url": "https://huggingface.co/acme/seer"}
+    what = {"name": MODEL, "cutoff_date": "unknown", "cutoff_source": "not said", "url": "https://huggingface.co/acme/seer"}
     submission = submission_of(card, files.card_id, submitter=who, model=what, agent={"name": "react"}, submitted_on="2026-06-02")
     put_json(files.submission, submission)
     return tmp_path

@@ -176,7 +176,7 @@ def test_a_run_of_something_else_is_not_taken(run: Path, board: Path, old: str, 
 
 def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> None:
     submit(board, run, replace(CLAIMS, cutoff="none", cutoff_source="a rule"))
-    model = {"name": "builtin/momentum", "cutoff_date": None, "cutoff_source": "a rule"}
+    model = {"name": "builtin/momentum", "cutoff_date": "none", "cutoff_source": "a rule"}
     assert to_plain(load_board(board).entries[0].submission.model) == model
 
 

@@ -106,11 +106,15 @@ def test_days_before_across_and_after_the_cutoff_stand_on_the_card(date: str, li
 
 
 def test_a_card_without_a_cutoff_says_none_or_unknown() -> None:
-    for name, said in (
-        ("builtin/momentum", "none: a rule, trained on nothing"), ("builtin/memory", "unknown"), ("house/one", "unknown"),
-        ("openai/o3", "not recorded; 2024-06-01 by the list (vendor: https://platform.openai.com/docs/models/o3)"),
+    unknown = "unknown: the end of its training data is not known"
+    o3 = "2024-06-01 (vendor: https://platform.openai.com/docs/models/o3)"
+    for name, state, said in (
+        ("builtin/momentum", "none", "none: nothing was trained"), ("builtin/memory", "unknown", unknown),
+        ("house/one", "unknown", unknown), ("house/rule", "none", "none: nothing was trained"),
+        ("builtin/momentum", "unknown", unknown), ("openai/o3", "unknown", f"{unknown}; the list has {o3}"),
     ):  # fmt: skip
-        assert cutoff_words(structs.replace(typed(card()), model=Pluggable(name=name, args={}))) == said
+        recorded = typed(card(knowledge_cutoff=state))
+        assert cutoff_words(structs.replace(recorded, model=Pluggable(name=name, args={}))) == said
 
 
 def decided(steps: int, of: int = 20) -> dict[str, Any]:

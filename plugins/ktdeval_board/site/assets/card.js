@@ -209,7 +209,7 @@ Address: #card=ID */
     return section("Submission", kt.facts([
       ["Submitter", submitter.name], ["Organisation", submitter.organisation], ["Contact", contact],
       ["Address", link(submitter.url)], ["Submitted on", submission.submitted_on],
-      ["Training data end", model.cutoff_date || "not given"], ["Source of that", model.cutoff_source],
+      ["Training data end", kt.cutoffWord(model.cutoff_date)], ["Source of that", model.cutoff_source],
       ["Days to it, by the card", kt.sidesWords(card)],
       ["Model released on", model.released_on],
       ["Weights", model.open_weights === true ? "open" : model.open_weights === false ? "closed" : null],

@@ -244,7 +244,8 @@ kt.columns = (() => {
     info("strategy", "Strategy", "What the submitter calls the agent's strategy", (row) => row.strategy),
     info("tier", "Tier", "How far the figures have been confirmed", (row) => row.tier),
     info("attempts", "Declared attempts", "Runs that the submitter says were made, this one included", (row) => row.attempts, true),
-    info("cutoff", "Training cut-off", "Last day of the model's training data, as the submitter states it", (row) => row.cutoff),
+    info("cutoff", "Training cut-off", "Last day of the model's training data, as the submitter states it",
+      (row) => (row.cutoff ? kt.cutoffWord(row.cutoff) : null)),
     info("submitter", "Submitter", "Who submitted the card", (row) => row.submitter),
     info("submitted_on", "Submitted on", "Day of the submission", (row) => row.submitted_on),
   ];

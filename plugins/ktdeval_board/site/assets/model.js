@@ -83,7 +83,7 @@ Address: #model=NAME, and optionally card=ID (or agent= and division=), window=,
     return kt.facts([
       ["Submitted by", known_.submitter],
       ["Agents", format.list(known_.agents || [...new Set(model.cards.map((card) => card.agent))])],
-      ["Training data end", format.list([...new Set(model.cards.map((card) => card.cutoff || "not given"))].sort())],
+      ["Training data end", format.list([...new Set(model.cards.map((card) => kt.cutoffWord(card.cutoff)))].sort())],
       ["Weights", known_.open_weights === true ? "open" : known_.open_weights === false ? "closed" : null],
       ["Cards", format.count(model.cards.length)],
     ]);
@@ -154,8 +154,8 @@ Address: #model=NAME, and optionally card=ID (or agent= and division=), window=,
       {text: "To training data", title: "Where the window lies to the end of the model's training data"},
       ...(trading ? WINDOW_FIGURES : []),
     ];
-    const said = cutoff ? `The model's training data end on ${cutoff} (${source}). ${kt.afterWords(card.windows, cutoff)}`
-      : `The end of the training data is not given: ${source}.`;
+    const after = kt.isCutoffDay(cutoff) ? ` ${kt.afterWords(card.windows, cutoff)}` : "";
+    const said = kt.cutoffSentence(cutoff, source) + after;
     const marks = () => card.windows.map((window) => ({
       window: window.name, values: figuresIn(card, window, "total_return"), benchmark: indexIn(card, window),
     }));

@@ -4,6 +4,8 @@ kt.report(entry, board, series)      <article>; `entry` is the data `card/<id>`,
 kt.afterWords(windows, cutoff)       how many windows are later than the training data, in a sentence; kt.windowsAfter: their number
 kt.ordinal(3)                        3rd
 kt.sidesWords(card)                  trading days of each window before, across and after the cutoff that the card records; or null
+kt.cutoffWord(cutoff)                a day, "nothing trained" or "not known"; kt.cutoffSentence(cutoff, source): the same in a sentence
+kt.isCutoffDay(cutoff)               whether it is a day
 kt.cutoffOf(window, cutoff)          how a window lies to the end of a model's training data: {word, kind, text}
 kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
 "use strict";
@@ -21,8 +23,22 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
   const look = (table, name) => (Object.hasOwn(table, name) ? table[name] : "");
   const percent = (value) => format.percent(value, 2, true);
 
+  const isDay = (cutoff) => /^\d/.test(cutoff || "");
+
+  /* The end of training data as a word: a day, or one of two states that are never mixed. */
+  const cutoffWord = (cutoff) => (cutoff === "none" ? "nothing trained" : isDay(cutoff) ? cutoff : "not known");
+
+  /* The same in a sentence, with its source. */
+  function cutoffSentence(cutoff, source) {
+    const from = source ? ` (${source})` : "";
+    if (cutoff === "none") return `Nothing was trained${from}.`;
+    return isDay(cutoff) ? `The model's training data end on ${cutoff}${from}.`
+      : `The end of the model's training data is not known${from}.`;
+  }
+
   function cutoffOf(window, cutoff) {
-    if (!cutoff) return {word: "not known", kind: "", text: "The submitter names no end of the model's training data."};
+    if (cutoff === "none") return {word: "nothing trained", kind: "", text: "Nothing was trained: there are no training data."};
+    if (!isDay(cutoff)) return {word: "not known", kind: "", text: "The end of the model's training data is not known."};
     if (window.first > cutoff) return {word: "after", kind: "good",
       text: `All of the window is later than the training data, which end on ${cutoff}.`};
     if (window.last <= cutoff) return {word: "before", kind: "warn",
@@ -40,6 +56,8 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
   }
 
   function sidesWords({knowledge_cutoff: cutoff}) {
+    if (cutoff === "none") return "nothing was trained";
+    if (!cutoff || cutoff === "unknown") return "not known";
     const days = Object.entries(cutoff?.windows || {});
     return days.length ? `${days.map(([name, {before, across, after}]) =>
       `${name}: ${before} before, ${across} across, ${after} after`).join("; ")} (${cutoff.date})` : null;
@@ -201,12 +219,12 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
   }
 
   function memory({card, submission}) {
-    const cutoff = submission.model?.cutoff_date;
-    if (!cutoff) return [`The end of the model's training data is not given (${submission.model?.cutoff_source || "no reason"}).`];
-    if (!card.windows) return [`The model's training data end on ${cutoff} (${submission.model.cutoff_source}).`];
+    const {cutoff_date: cutoff, cutoff_source: source} = submission.model || {};
+    const said = cutoffSentence(cutoff, source);
+    if (!isDay(cutoff) || !card.windows) return [said];
     const rest = kt.windowsAfter(card.windows, cutoff) < card.windows.length;
     return [
-      `The model's training data end on ${cutoff} (${submission.model.cutoff_source}). ${kt.afterWords(card.windows, cutoff)}`
+      `${said} ${kt.afterWords(card.windows, cutoff)}`
       + (rest && card.task.mask === "bright" ? " In the others it may remember the market, which nothing hides." : ""),
     ];
   }
@@ -240,6 +258,6 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
         trading ? "Medians are over episodes; nothing" : "Nothing"} here is advice to trade.`));
   }
 
-  Object.assign(kt, {report, ordinal, cutoffOf, sidesWords, windowsAfter, afterWords, maskWords: (mask) => look(MASKS, mask),
+  Object.assign(kt, {report, ordinal, cutoffOf, cutoffWord, cutoffSentence, isCutoffDay: isDay, sidesWords, windowsAfter, afterWords, maskWords: (mask) => look(MASKS, mask),
     modeWords: (mode) => look(MODES, mode)});
 })();

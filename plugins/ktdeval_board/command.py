@@ -14,6 +14,7 @@ COMMANDS = {
     "baselines": _in("begin", "baselines", "Run the baselines that a board always shows, and submit them."),
     "submit": _in("submit", "submit", "Check a run against a board's rules and write its submission."),
     "check": _in("check", "check", "Check submissions as the board's CI does, and record what was found."),
+    "selftest": _in("selftest", "selftest", "Forge submissions of every known kind, and see that the check refuses each."),
     "certify": _in("check", "certify", "Verify the certificate of a mask with the runs of its attacks, and keep both."),
     "build": _in("site", "build", "Write the static site of a board."),
     "serve": _in("site", "serve", "Build the site and serve it on this machine."),

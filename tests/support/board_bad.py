@@ -6,16 +6,13 @@ What is here writes files by hand: it must be able to write what `ktdeval leader
 from __future__ import annotations
 
 import copy
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from board_cards import card_of, put_card, put_json, put_records, rules_of, submission_of, verdict_of
-from card_cases import renewed_card
+from board_cards import rules_of, submission_of
 from ktdeval.cards import load_card
 from ktdeval.config import RunConfig
 from ktdeval.registry import load_plugins
@@ -23,13 +20,11 @@ from ktdeval.runner import evaluate
 from ktdeval_board.checking.content import check_content, check_files
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.entries import Candidate
-from ktdeval_board.layout import CardFiles
 from ktdeval_board.rules import load_errata, load_rules
+from ktdeval_board.selftest.specimen import Change, Original, Specimen, Value
 
 TASK, MODEL, TODAY = "blinded_open_research", "builtin/momentum", "2026-12-01"
 WINDOWS, SEEDS = ("W1", "W2"), 2
-Value = dict[str, Any]
-Change = Callable[[Value], object]
 
 
 @dataclass(frozen=True)
@@ -77,18 +72,16 @@ def whole_submission(card: Value, card_id: str) -> Value:
     )
 
 
-class BadBoard:
+class BadBoard(Specimen):
     """A board in a folder, with submissions in any state of wrongness."""
 
     def __init__(self, folder: Path, good: Good) -> None:
-        self.folder, self.good = folder, good
-        self.card_id, self.card_folder = "", folder
+        super().__init__(folder, Original(good.run, good.card, whole_submission(good.card, ""), good.division["id"]))
+        self.good = good
         folder.mkdir(parents=True)
         self.set_rules(good.rules)
         (folder / "errata.yaml").write_text("errata: []\n")
         (folder / "README.md").write_text("# Practice\n")
-
-    # -- writing -------------------------------------------------------------------------------------------------------
 
     def set_rules(self, rules: Value) -> None:
         """Write board.yaml."""
@@ -99,44 +92,6 @@ class BadBoard:
         rules = copy.deepcopy(self.good.rules)
         change(rules)
         self.set_rules(rules)
-
-    def add(self, card: Value | None = None, run: Path | None = None, stored: str = "repository") -> str:
-        """Add a submission of a card with the records of a run, all hashes as they should be; returns the card's id."""
-        card, run = card or self.good.card, run or self.good.run
-        files = put_card(self.folder, card)
-        self.card_id, self.card_folder = files.card_id, files.card.parent
-        put_json(files.submission, whole_submission(card, self.card_id))
-        own = (episode["id"] for episode in card["episodes"])
-        put_records(self.folder, files, run, stored, dict(zip((episode["id"] for episode in card_of(run)["episodes"]), own)))
-        return self.card_id
-
-    def forge(self, change: Change, renew: bool = True, **where: Any) -> str:
-        """Add the good card with a change, all that follows from it renewed, so that it is valid in itself."""
-        card = copy.deepcopy(self.good.card)
-        change(card)
-        return self.add(renewed_card(card) if renew else card, **where)
-
-    def edit(self, path: Path, change: Change) -> None:
-        """Change a document in place; no hash is renewed."""
-        value = json.loads(path.read_text(encoding="utf-8"))
-        change(value)
-        put_json(path, value)
-
-    # -- places --------------------------------------------------------------------------------------------------------
-
-    @property
-    def files(self) -> CardFiles:
-        """The card that was added last, its submission and the list of its records."""
-        return CardFiles(self.card_id, self.card_folder / f"{self.card_id}.json")
-
-    @property
-    def records_folder(self) -> Path:
-        """Its records."""
-        return self.folder / "records" / self.card_id
-
-    def where(self, path: Path) -> str:
-        """A path as findings say it."""
-        return path.relative_to(self.folder).as_posix()
 
     # -- checking ------------------------------------------------------------------------------------------------------
 
@@ -151,11 +106,4 @@ class BadBoard:
 
     def add_verdict(self, tier: str = "re-executed", **fields: Any) -> Path:
         """Write the board's verdict on the card that was added last."""
-        path = self.folder / "verdicts" / f"{self.card_id}.json"
-        put_json(path, verdict_of(self.card_id, "blinded", tier, **{"checked_on": TODAY, "episodes": 4, "steps": 172, **fields}))
-        return path
-
-    def withdraw(self, card_id: str) -> None:
-        """Withdraw a card by an erratum."""
-        entry = {"card": card_id, "date": "2026-11-01", "effect": "withdrawn", "what": "its submitter asked for it"}
-        (self.folder / "errata.yaml").write_text(yaml.safe_dump({"errata": [entry]}))
+        return super().add_verdict(tier, **{"checked_on": TODAY, "episodes": 4, "steps": 172, **fields})

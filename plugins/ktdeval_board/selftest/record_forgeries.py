@@ -1,0 +1,177 @@
+"""Kinds of forged records, with marks, card and list of records that agree with them: what only executing them again can tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from ktdeval_board.layout import LEDGER, MARK, TRANSCRIPT
+from ktdeval_board.selftest.kinds import full
+from ktdeval_board.selftest.specimen import (
+    NotApplicableError,
+    Specimen,
+    Value,
+    put_json,
+    read_transcript,
+    renewed_card,
+    write_transcript,
+)
+
+_RULE = "ledger"  #: Rule that what is executed again breaks
+
+
+def _with_all_that_follows(change: Callable[[Specimen, Path], object]) -> Callable[[Specimen], None]:
+    """Return a change of the first episode's records, after which marks, card and list name the files as they are then."""
+
+    def build(board: Specimen) -> None:
+        change(board, board.episode())
+        board.renew_records()
+
+    return build
+
+
+def _change_ledger(change: Callable[[list[Value]], object]) -> Callable[[Specimen, Path], None]:
+    """Return a change of the rows of a ledger."""
+
+    def rewrite(_board: Specimen, folder: Path) -> None:
+        path = folder / LEDGER
+        if not path.is_file():
+            raise NotApplicableError("the submission has no ledger")
+        table = pq.read_table(path)
+        rows = table.to_pylist()
+        change(rows)
+        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path, compression="zstd")
+
+    return rewrite
+
+
+def _change_transcript(change: Callable[[list[Any]], object]) -> Callable[[Specimen, Path], None]:
+    """Return a change of the entries of a transcript."""
+
+    def rewrite(_board: Specimen, folder: Path) -> None:
+        entries = read_transcript(folder)
+        change(entries)
+        write_transcript(folder, entries)
+
+    return rewrite
+
+
+def _raise_value(rows: list[Value]) -> None:
+    row = rows[-1]
+    name = next(name for name in row if name.startswith("nav_"))
+    row[name] += 100
+
+
+def _reply_otherwise(entries: list[Any]) -> None:
+    reply = next(exchange["reply"] for entry in entries for exchange in entry["exchanges"] if "reply" in exchange)
+    reply["content"] = f"{reply['content']} Or so."
+
+
+def _one_reply_less(entries: list[Any]) -> None:
+    entry = next(entry for entry in reversed(entries) if entry["exchanges"])
+    entry["exchanges"] = entry["exchanges"][:-1]
+
+
+def _swap_episodes(board: Specimen) -> None:
+    """Put two episodes, as of two seeds or windows, in the place of each other."""
+    if len(board.original.card["episodes"]) < 2:
+        raise NotApplicableError("the card has one episode")
+    one, other = board.episode(0), board.episode(1)
+    for name in (LEDGER, TRANSCRIPT):
+        if (one / name).is_file():
+            held = (one / name).read_bytes()
+            (one / name).write_bytes((other / name).read_bytes())
+            (other / name).write_bytes(held)
+    board.renew_records()
+
+
+def _better_episode(card: Value) -> None:
+    """Add to every return, and let all that follows from it follow."""
+    for episode in card["episodes"]:
+        entry = episode["metrics"].get("total_return")
+        if entry is None or entry["value"] is None:
+            raise NotApplicableError("the card has no return")
+        entry["value"] += 0.25
+
+
+def _count_otherwise(board: Specimen) -> None:
+    """Count one reply more in the mark of an episode than its transcript holds."""
+    path = board.episode() / MARK
+    mark = json.loads(path.read_text())
+    mark["said"]["replies"] += 1
+    if mark.get("calls") is not None:
+        mark["calls"]["answered"] += 1
+        mark["calls"]["attempts"] += 1
+    put_json(path, mark)
+    board.renew_records()
+
+
+def _count_calls_otherwise(board: Specimen) -> None:
+    """Count one answered call less than the transcripts have replies, in the mark, on the card and in its sums."""
+    path = board.episode() / MARK
+    mark = json.loads(path.read_text())
+    if mark.get("calls") is None:
+        raise NotApplicableError("the model makes no calls of a provider")
+
+    def change(card: Value) -> None:
+        calls = card["provenance"]["calls"]
+        own = calls["episodes"][path.parent.name]
+        for counts in (calls, own, mark["calls"]):
+            counts["answered"] -= 1
+            counts["attempts"] -= 1
+
+    card = json.loads(board.files.card.read_text())
+    change(card)
+    put_json(path, mark)
+    board.change_card(lambda old: old.update(card))
+    board.renew_records()
+
+
+def _calls_of_a_model_that_makes_none(board: Specimen) -> None:
+    """Claim paid calls of a model of this machine, or none of a model behind a network."""
+
+    def change(card: Value) -> None:
+        if card["provenance"]["calls"] is not None:
+            card["provenance"]["calls"] = None
+            card["sent_as"] = None
+            return
+        counts = {"attempts": 0, "answered": 0, "cached": 0, "repeated": 0, "unused": 0, "failed_attempts": {}, "tokens": {}}
+        paid = {"paid_usd": 0.0, "possibly_paid_usd": 0.0}
+        seconds = dict.fromkeys(("median", "p90", "p99", "longest"))
+        checks = {"requests": 0, "attempts": 0, **paid}
+        more = {"requests": 0, "latency_s": seconds, "lost_s": 0.0, "served_by": {}, "checks": checks, "episodes": {}}
+        card["provenance"]["calls"] = {**counts, **paid, **more}
+
+    board.change_card(change)
+
+
+def _bomb(board: Specimen, folder: Path) -> None:
+    """Leave a transcript of a few bytes that says it unpacks to more than is taken."""
+    size = board.rules.limits.bytes_of("unpacked_mb") + 1
+    packer = zstandard.ZstdCompressor(level=1).compressobj(size=size)
+    head = packer.compress(b"\0" * 1000) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    (folder / TRANSCRIPT).write_bytes(head)
+
+
+full("ledger_with_another_value", _RULE, "ledger", _with_all_that_follows(_change_ledger(_raise_value)))
+full("ledger_without_its_last_step", _RULE, "ledger", _with_all_that_follows(_change_ledger(lambda rows: rows.pop())))
+full("transcript_with_another_reply", _RULE, "transcript", _with_all_that_follows(_change_transcript(_reply_otherwise)))
+full("transcript_with_a_reply_less", _RULE, "transcript", _with_all_that_follows(_change_transcript(_one_reply_less)))
+full("transcript_without_its_last_step", _RULE, "transcript", _with_all_that_follows(_change_transcript(lambda old: old.pop())))
+full("transcript_that_is_a_bomb", "size", "transcript", _with_all_that_follows(_bomb))
+full("episodes_in_the_place_of_each_other", _RULE, "ledger", _swap_episodes)
+full("replies_counted_otherwise_than_in_the_transcript", _RULE, "mark", _count_otherwise)
+full("calls_counted_otherwise_than_in_the_transcript", _RULE, "mark", _count_calls_otherwise)
+full("calls_of_a_model_that_makes_none", _RULE, "card", _calls_of_a_model_that_makes_none)
+full(
+    "better_episodes_with_all_that_follows",
+    _RULE,
+    "card",
+    lambda board: board.change_card(lambda card: [_better_episode(card), card.update(renewed_card(card))]),
+)

@@ -1,0 +1,198 @@
+"""Self-test of a board: each kind of forgery, made of a submission of the board in a copy, is given to the check of the board."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from ktdeval.cards import TradingCard
+from ktdeval.config import RunConfig
+from ktdeval.errors import KtdevalError, UsageError
+from ktdeval.fields import near_matches
+from ktdeval.registry import Plugins
+from ktdeval.runner import evaluate
+from ktdeval.typed import Value as TypedValue, to_plain
+from ktdeval_board.checking.check import CheckOptions, check_board
+from ktdeval_board.entries import Entry, load_board, unset_to_none
+from ktdeval_board.rules import RULES_FILE, Rules, load_rules
+from ktdeval_board.selftest import card_forgeries, file_forgeries, record_forgeries  # noqa: F401 - they note their kinds
+from ktdeval_board.selftest.kinds import KINDS, Kind
+from ktdeval_board.selftest.specimen import NotApplicableError, Original, Specimen, Value
+
+_ERRATA = "errata.yaml"
+_COPIED = ("certificates",)  #: What a sound submission may rest on besides its records
+_TASK, _MODEL, _DATA, _WINDOWS, _SEEDS = "blinded_open_research", "builtin/momentum", "synthetic", ("W1", "W2"), 2
+_DIVISION = "selftest"
+
+
+class Tried(TypedValue, frozen=True, kw_only=True):
+    """A kind of forgery that was tried."""
+
+    kind: str
+    rule: str  #: rule of the check that must refuse it
+    outcome: Literal["refused", "refused by another rule", "passed", "not applicable"]
+    by: tuple[str, ...] = ()  #: rules that refused it
+    why: str = ""  #: the first finding; or why the kind is not applicable
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the check lets this kind pass, or would without another rule."""
+        return self.outcome in ("passed", "refused by another rule")
+
+
+class SelfTest(TypedValue, frozen=True, kw_only=True):
+    """Result of a self-test."""
+
+    original: str  #: submission that was forged: its path on the board, or what was run in its place
+    tried: tuple[Tried, ...]
+
+    @property
+    def failures(self) -> tuple[Tried, ...]:
+        """Kinds that are not refused by their rule."""
+        return tuple(tried for tried in self.tried if tried.is_failure)
+
+
+def selftest(
+    folder: Path,
+    plugins: Plugins,
+    options: CheckOptions,
+    only: Sequence[str] = (),
+    tell: Callable[[Tried], None] = lambda _: None,
+) -> SelfTest:
+    """Try every kind of forgery on copies of a board, which itself is only read. `only`: names of kinds; empty for all.
+
+    Raises ConfigError: there is no board here; UsageError: an unknown kind, or the sound submission itself is refused, so that a
+    refusal would show nothing.
+    """
+    for name in only:
+        if name not in KINDS:
+            raise UsageError(f"--kind {name}: no such kind{near_matches(name, KINDS)}")
+    kinds = {name: KINDS[name] for name in only or KINDS}
+    with tempfile.TemporaryDirectory(prefix="ktdeval-selftest-") as private:
+        original, board, words = _original(folder, plugins, Path(private))
+        bench = _Bench(board, original, plugins, replace(options, record=False, every=False, only=(), since=None))
+        bench.check_sound()
+        tried = []
+        for name, kind in kinds.items():
+            tried.append(bench.attempt(name, kind))
+            tell(tried[-1])
+    return SelfTest(original=words, tried=tuple(tried))
+
+
+def _original(folder: Path, plugins: Plugins, private: Path) -> tuple[Original, Path, str]:
+    """Return a sound submission of the board, or one that is made where the board has none with records, and the board it is on."""
+    board = load_board(folder)
+    stored = [entry for entry in board.entries if _can_be_forged(entry, folder)]
+    if stored:
+        entry = min(stored, key=lambda each: (each.baseline is not None, -len(each.card.seeds), each.where))
+        assert entry.division is not None  # see `_can_be_forged`
+        submission = json.loads(entry.files.submission.read_text(encoding="utf-8"))
+        original = Original(board.folder.records(entry.card_id), _card(entry), submission, entry.division.id)
+        return original, folder, entry.where
+    return _made_original(board.rules, plugins, private)
+
+
+def _card(entry: Entry) -> Value:
+    card: Value = json.loads(entry.files.card.read_text(encoding="utf-8"))
+    return card
+
+
+def _can_be_forged(entry: Entry, folder: Path) -> bool:
+    records = folder / "records" / entry.card_id / "episodes"
+    is_sound = entry.division is not None and not entry.is_withdrawn and isinstance(entry.card, TradingCard)
+    return is_sound and unset_to_none(entry.card.mask_key) is not None and records.is_dir()
+
+
+def _made_original(rules: Rules, plugins: Plugins, private: Path) -> tuple[Original, Path, str]:
+    """Run a keyless model on the embedded market, as a submission to a board of its own with the limits of this one."""
+    config = RunConfig(
+        model=_MODEL, tasks=(_TASK,), data=_DATA, windows=_WINDOWS, seeds=_SEEDS, out=str(private / "run"), quiet=True
+    )
+    card_path = evaluate(config, plugins).cards[0]
+    card: Value = json.loads(card_path.read_text())
+    windows = [{name: window[name] for name in ("name", "first", "last")} for window in card["windows"]]
+    task = {"task": card["task"]["name"], "version": card["task"]["version"], "hash": card["task"]["hash"]}
+    division = {"id": _DIVISION, **task, "snapshot": "embedded", "windows": windows, "seeds": card["seeds"]}
+    board = private / "board"
+    board.mkdir()
+    content = {
+        "name": rules.name,
+        "title": rules.title,
+        "market": "synthetic",
+        "opened_on": rules.opened_on,
+        "snapshots": [{"name": "embedded", "id": card["snapshot"]["id"], "data": _DATA}],
+        "divisions": [division],
+        "limits": to_plain(rules.limits),
+    }
+    (board / RULES_FILE).write_text(yaml.safe_dump(content, sort_keys=False))
+    submission = {
+        "schema_version": 1,
+        "submitter": {"name": "self-test", "contact": "selftest@example.org"},
+        "model": {"name": _MODEL, "cutoff_date": "none", "cutoff_source": "a fixed rule"},
+        "agent": {"name": card["agent"]["name"]},
+        "attempts": {"runs": 1},
+        "submitted_on": card["provenance"]["created_at"][:10],
+        "statement": True,
+    }
+    words = f"a run of {_MODEL} on the embedded market, for the board has no trading card with records in the repository"
+    return Original(private / "run", card, submission, _DIVISION), board, words
+
+
+class _Bench:
+    """Forges a submission in copies of its board, and asks the check about each."""
+
+    def __init__(self, board: Path, original: Original, plugins: Plugins, options: CheckOptions) -> None:
+        self._board, self._original, self._plugins, self._options = board, original, plugins, options
+
+    def check_sound(self) -> None:
+        """Raise UsageError where the check refuses the sound submission, or can't execute its records."""
+        with self._copy() as specimen:
+            specimen.add()
+            report = check_board(specimen.folder, self._plugins, self._options)
+        if report.findings:
+            raise UsageError(f"the submission that is to be forged is itself refused: {report.findings[0]}")
+        if not report.checked or report.checked[0].tier not in ("re-executed", "re-run"):
+            why = "; ".join((*report.notes, *(note for checked in report.checked for note in checked.notes)))
+            raise UsageError(f"the records of the submission that is to be forged can't be executed here: {why}; see --data")
+
+    def attempt(self, name: str, kind: Kind) -> Tried:
+        """Make a forgery and let the check judge it."""
+        with self._copy() as specimen:
+            try:
+                kind.build(specimen)
+            except NotApplicableError as error:
+                return Tried(kind=name, rule=kind.rule, outcome="not applicable", why=str(error))
+            except (LookupError, StopIteration, KtdevalError) as error:
+                return Tried(kind=name, rule=kind.rule, outcome="not applicable", why=f"the card has no such field: {error}")
+            findings = check_board(specimen.folder, self._plugins, self._options).findings
+        rules = tuple(dict.fromkeys(finding.rule for finding in findings))
+        if kind.rule in rules:
+            outcome: Literal["refused", "refused by another rule", "passed"] = "refused"
+        elif rules:
+            outcome = "refused by another rule"
+        else:
+            outcome = "passed"
+        own = [finding for finding in findings if finding.rule == kind.rule] or list(findings)
+        return Tried(kind=name, rule=kind.rule, outcome=outcome, by=rules, why=own[0].message if own else "")
+
+    @contextmanager
+    def _copy(self) -> Iterator[Specimen]:
+        """Yield a board with the rules of the one that is tested, without a submission."""
+        with tempfile.TemporaryDirectory(prefix="ktdeval-selftest-") as private:
+            folder = Path(private) / "board"
+            folder.mkdir()
+            shutil.copyfile(self._board / RULES_FILE, folder / RULES_FILE)
+            (folder / _ERRATA).write_text("errata: []\n")
+            for name in _COPIED:
+                if (self._board / name).is_dir():
+                    shutil.copytree(self._board / name, folder / name)
+            load_rules(folder)
+            yield Specimen(folder, self._original)

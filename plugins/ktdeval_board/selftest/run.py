@@ -92,11 +92,12 @@ def _original(folder: Path, plugins: Plugins, private: Path) -> tuple[Original, 
     board = load_board(folder)
     stored = [entry for entry in board.entries if _can_be_forged(entry, folder)]
     if stored:
-        entry = min(stored, key=lambda each: (each.baseline is not None, -len(each.card.seeds), each.where))
+        # Entrants before baselines, which the board runs itself; then the one of most seeds, of which some can be left out.
+        entry = min(stored, key=lambda each: (each.baseline is not None, -len(each.card.seeds), each.card_id))
         assert entry.division is not None  # see `_can_be_forged`
         submission = json.loads(entry.files.submission.read_text(encoding="utf-8"))
         original = Original(board.folder.records(entry.card_id), _card(entry), submission, entry.division.id)
-        return original, folder, entry.where
+        return original, folder, board.folder.relative(entry.files.card)
     return _made_original(board.rules, plugins, private)
 
 

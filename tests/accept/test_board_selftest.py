@@ -1,0 +1,127 @@
+"""`ktdeval leaderboard selftest`: forgeries of every kind are tried on a copy of a board, and a weakened check is found out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from board_bad import TODAY, BadBoard, make_good
+from ktdeval.jsonio import file_sha256
+from ktdeval_board.checking import rules
+from ktdeval_board.checking.rules import RULES
+from ktdeval_board.selftest.run import KINDS
+from run_support import Done, ktdeval
+
+DOCUMENTS = ("future_day", "limited_run", "cherry_picked_seeds", "tampered_headline_with_renewed_hash", "executable_card")
+EXECUTED = ("transcript_with_another_reply", "episodes_in_the_place_of_each_other", "better_episodes_with_all_that_follows")
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A board with one sound submission of two windows and two seeds."""
+    folder = tmp_path_factory.mktemp("selftest")
+    made = BadBoard(folder / "board", make_good(folder / "run"))
+    made.add()
+    return made.folder
+
+
+def run(board: Path, *kinds: str, as_json: bool = True) -> Done:
+    words = [word for kind in kinds for word in ("--kind", kind)]
+    return ktdeval("leaderboard", "selftest", board, *words, "--on", TODAY, *(["--json"] if as_json else []), cwd=board.parent)
+
+
+def outcomes(done: Done) -> dict[str, tuple[str, list[str]]]:
+    tried: list[dict[str, Any]] = json.loads(done.out)["tried"]
+    return {each["kind"]: (each["outcome"], each["by"]) for each in tried}
+
+
+def digests(board: Path) -> dict[str, str]:
+    return {str(path.relative_to(board)): file_sha256(path) for path in sorted(board.rglob("*")) if path.is_file()}
+
+
+def weaken(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Let the check look for nothing that breaks these rules."""
+    monkeypatch.setattr(rules, "RULES", tuple(replace(each, checks={}) if each.id in names else each for each in RULES))
+
+
+def test_each_kind_is_refused_by_its_rule_and_the_board_is_only_read(board: Path) -> None:
+    before = digests(board)
+    done = run(board, *DOCUMENTS, *EXECUTED)
+    assert done.code == 0, done.out + done.err
+    tried = outcomes(done)
+    assert list(tried) == [*DOCUMENTS, *EXECUTED]
+    assert {outcome for outcome, _ in tried.values()} == {"refused"}
+    assert [KINDS[kind].rule in by for kind, (_, by) in tried.items()] == [True] * len(tried)
+    assert digests(board) == before
+
+
+def test_the_table_says_what_refused_what_was_forged(board: Path) -> None:
+    done = run(board, "future_day", "no_certificate_where_one_is_asked_for", as_json=False)
+    assert done.code == 0, done.err
+    lines = [line.split() for line in done.out.splitlines()]
+    assert done.out.startswith("forged: cards/blinded_open_research/builtin--momentum/react/")
+    assert ["future", "day", "yes", "date"] in lines
+    assert "- the division asks for no certificate" in " ".join(done.out.split())
+    assert "1 of 1 kind are refused by their rule; 1 not applicable here" in done.out
+
+
+def test_a_rule_that_looks_for_nothing_is_found_out(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weaken(monkeypatch, "date")
+    done = run(board, "future_day", "limited_run")
+    assert done.code == 1
+    assert outcomes(done)["future_day"] == ("passed", [])
+    assert outcomes(done)["limited_run"][0] == "refused"
+    told = run(board, "future_day", as_json=False)
+    assert told.code == 1
+    assert "future_day: rule date lets it pass" in told.out.splitlines()
+
+
+def test_a_rule_that_another_one_stands_in_for_is_found_out(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weaken(monkeypatch, "limit")
+    done = run(board, "limited_run", as_json=False)
+    assert done.code == 1
+    assert "limited_run: rule limit lets it pass; it is refused by " in done.out
+
+
+def test_a_check_that_executes_nothing_is_found_out(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    weaken(monkeypatch, "ledger")
+    done = run(board, *EXECUTED)
+    assert done.code == 1
+    assert {outcome for outcome, _ in outcomes(done).values()} == {"passed"}
+
+
+REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
+    "an unknown kind": (("--kind", "futur_day"), "--kind futur_day: no such kind; did you mean 'future_day'"),
+    "a market that is none of the board's": (("--data", "synthetic_arena"), "which is none of the board's"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSALS.values(), ids=REFUSALS)
+def test_what_can_not_be_tried_is_refused(board: Path, words: tuple[object, ...], said: str) -> None:
+    done = ktdeval("leaderboard", "selftest", board, *words, "--on", TODAY, cwd=board.parent)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_a_board_without_submissions_forges_a_small_run_of_its_own(tmp_path: Path) -> None:
+    words = ("--name", "new", "--title", "New", "--tasks", "bright_open_research", "--windows", "W1")
+    assert ktdeval("leaderboard", "init", "board", *words, "--contact", "a@example.org", cwd=tmp_path).code == 0
+    before = digests(tmp_path / "board")
+    kinds = ("--kind", "cherry_picked_seeds", "--kind", "transcript_with_another_reply")
+    done = ktdeval("leaderboard", "selftest", "board", *kinds, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert done.out.startswith("forged: a run of builtin/momentum on the embedded market")
+    assert digests(tmp_path / "board") == before
+
+
+@pytest.mark.slow
+def test_every_kind_is_refused_by_its_rule(board: Path) -> None:
+    done = run(board)
+    tried = outcomes(done)
+    assert {kind: state for kind, state in tried.items() if state[0] not in ("refused", "not applicable")} == {}
+    assert done.code == 0
+    assert sum(outcome == "refused" for outcome, _ in tried.values()) > 140

@@ -66,7 +66,7 @@ def test_the_table_says_what_refused_what_was_forged(board: Path) -> None:
     assert done.out.startswith("forged: cards/blinded_open_research/builtin--momentum/react/")
     assert ["future", "day", "yes", "date"] in lines
     assert "- the division asks for no certificate" in " ".join(done.out.split())
-    assert "1 of 1 kind are refused by their rule; 1 not applicable here" in done.out
+    assert "refused by their rule: 1 of 1 kind; not applicable here: 1" in done.out
 
 
 def test_a_rule_that_looks_for_nothing_is_found_out(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:

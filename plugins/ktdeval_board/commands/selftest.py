@@ -11,7 +11,7 @@ from ktdeval.cli import FilePath, grid_lines, open_plugins, plugin_option
 from ktdeval.jsonio import dumps_pretty
 from ktdeval.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions
-from ktdeval_board.options import as_day
+from ktdeval_board.options import as_day, say
 from ktdeval_board.selftest.run import SelfTest, Tried, selftest as run_selftest
 
 _MARKS = {"refused": "yes", "refused by another rule": "by another rule", "passed": "NO", "not applicable": "-"}
@@ -32,7 +32,7 @@ def selftest(board: Path, only: tuple[str, ...], data: str | None, today: str | 
     tried.
     """
     options = CheckOptions(today=as_day(today), record=False, data=data, plugins=extra)
-    result = run_selftest(board, open_plugins(extra), options, only)
+    result = run_selftest(board, open_plugins(extra), options, only, lambda tried: say(f"{tried.kind}: {tried.outcome}"))
     if as_json:
         click.echo(dumps_pretty(to_plain(result)), nl=False)
     else:
@@ -42,11 +42,12 @@ def selftest(board: Path, only: tuple[str, ...], data: str | None, today: str | 
 
 def _print(result: SelfTest) -> None:
     click.echo(f"forged: {result.original}\n")
-    click.echo("\n".join(grid_lines(("kind", "refused", "by"), map(_row, result.tried), left=("kind", "refused", "by"))))
+    columns = ("kind", "refused", "by")
+    click.echo("\n".join(grid_lines(columns, [_row(tried) for tried in result.tried], left=columns)))
     applicable = [tried for tried in result.tried if tried.outcome != "not applicable"]
     refused = sum(not tried.is_failure for tried in applicable)
     left_out = len(result.tried) - len(applicable)
-    click.echo(f"\n{refused:,} of {count(len(applicable), 'kind')} are refused by their rule; {left_out:,} not applicable here")
+    click.echo(f"\nrefused by their rule: {refused:,} of {count(len(applicable), 'kind')}; not applicable here: {left_out:,}")
     for tried in result.failures:
         others = f"; it is refused by {', '.join(tried.by)} alone" if tried.by else ""
         click.echo(f"{tried.kind}: rule {tried.rule} lets it pass{others}")

@@ -231,7 +231,7 @@ def _schema_problem(card: JsonValue, kind: CardKind, text: str) -> str | None:
 
 
 def _nearness(error: ValidationError) -> tuple[int, bool]:
-    """Return how near the value came to a branch of a union: how deep the error lies, and whether the value has the branch's type."""
+    """Return how near a value came to a branch of a union: how deep the error lies, and whether it has the type."""
     return len(error.absolute_path), error.validator not in ("enum", "const", "type")
 
 

@@ -60,9 +60,7 @@ def parse_cutoff(spelled: str, confidence: str = "given", source: str = "", wher
     try:
         first = parse_day(f"{spelled}-01" if is_month else spelled)
     except DataError:
-        raise UsageError(
-            f"{where}: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)"
-        ) from None
+        raise UsageError(f"{where}: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)") from None
     last = (first.astype("M8[M]") + np.timedelta64(1, "M")).astype("M8[D]") - np.timedelta64(1, "D") if is_month else first
     return Cutoff(first, last, spelled, confidence, source)
 

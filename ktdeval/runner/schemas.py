@@ -12,7 +12,8 @@ from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import dumps_pretty, write_atomic
 from ktdeval.runner.journal import JournalEntry
-from ktdeval.runner.store import EpisodeMark, ManifestFile
+from ktdeval.runner.marks import EpisodeMark
+from ktdeval.runner.store import ManifestFile
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.typed import Value, json_schema
 

@@ -34,7 +34,6 @@ from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.jsonio import (
-    JsonObject,
     JsonValue,
     dumps_canonical,
     dumps_pretty,
@@ -46,8 +45,9 @@ from ktdeval.jsonio import (
 )
 from ktdeval.market.calendar import parse_day
 from ktdeval.plugin_import import is_file_name
-from ktdeval.runner.journal import Entry, Journal, Record, Said, check_exchanges, compacted, entry_type, read_journal, unpack_lines
+from ktdeval.runner.journal import Entry, Journal, Record, check_exchanges, compacted, entry_type, read_journal, unpack_lines
 from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.runner.marks import EpisodeMark, LogEntry
 from ktdeval.stats.metric import RuleSet
 from ktdeval.trading.ledger import Ledger
 from ktdeval.typed import Value, decode_json, from_plain, to_plain
@@ -154,13 +154,6 @@ class DataSource(Value):
     data_args: dict[str, JsonValue]
 
 
-class LogEntry(Value):
-    """Which record of calls a run was begun with: its replies and costs stand there, and nowhere else."""
-
-    id: str  #: as the record says it; drawn when it was begun
-    begun_at: str  #: when that was, ISO 8601 in UTC
-
-
 class ManifestFile(Value):
     """Manifest of a run as written (`manifest.json`): `RunManifest`, each episode as its id and its spec."""
 
@@ -174,17 +167,6 @@ class ManifestFile(Value):
     episodes: tuple[dict[str, JsonValue], ...]
     knowledge_cutoff: CutoffEntry | NoCutoff
     call_log: LogEntry | None = None
-
-
-class EpisodeMark(Value):
-    """Mark of a complete episode (`episode.json`)."""
-
-    spec: JsonObject  #: its spec
-    steps: int  #: how many there are
-    wall_s: float  #: seconds that it took, resumed parts added up
-    sha256: dict[str, str]  #: hash of each of its two files by name
-    said: Said  #: what its transcript holds
-    calls: EpisodeCalls | None = None  #: calls that were made for it; None of a model of this machine, which nobody calls
 
 
 class RunFolder:

@@ -78,9 +78,6 @@ class Submitter(Said, frozen=True, kw_only=True):
     url: Address = ""
 
 
-CUTOFF_STATES = ("none", "unknown")
-"""What stands in the place of a day where nothing was trained, and where it is not known how far the training data reach."""
-
 Cutoff = Annotated[str, Meta(pattern=r"^([0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|none|unknown)$(?!\n)")]
 
 
@@ -101,7 +98,7 @@ class SubmittedModel(Said, frozen=True, kw_only=True):
     @property
     def cutoff_day(self) -> str | None:
         """Last day of the training data; None where nothing was trained, or it is not known."""
-        return None if self.cutoff_date in CUTOFF_STATES else self.cutoff_date
+        return self.cutoff_date if self.cutoff_date[0].isdigit() else None
 
 
 class SubmittedAgent(Said, frozen=True, kw_only=True):

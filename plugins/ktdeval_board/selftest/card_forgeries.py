@@ -9,7 +9,7 @@ from pathlib import Path
 from ktdeval.jsonio import dumps_pretty, sha256_hex
 from ktdeval.yamlio import load_yaml
 from ktdeval_board.selftest.kinds import bad, edited, file_with, forge, forged, full, of_task, rewritten, verdict
-from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen, Value, derived_fields, setting
+from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen, Value, derived_fields, in_turn, setting
 
 # -- one value, or one file ------------------------------------------------------------------------------------------------
 
@@ -45,7 +45,7 @@ full("integer_of_ten_thousand_digits", "json", "card", rewritten(LIMIT, f'"limit
 full("json_nested_a_hundred_thousand_deep", "json", "card", lambda board: board.rewrite(b"[" * 100_000))
 full("open_object_nested_deep", "depth", "card", rewritten(LIMIT, f'"limit": {"[" * 400}{"]" * 400}'))
 full("card_that_is_a_list", "json", "card", lambda board: board.rewrite(b"[]"))
-full("card_that_is_not_utf8", "json", "card", lambda b: b.rewrite(b.files.card.read_bytes().replace(b"react", b"rea\xff", 1)))
+full("card_that_is_not_utf8", "json", "card", lambda b: b.rewrite(b.files.card.read_bytes().replace(b'"kind"', b'"k\xffnd"', 1)))
 full("lone_surrogate", "text", "card", rewritten('"source": "', '"source": "\\ud800'))
 full("prototype_as_a_field", "key", "card", rewritten('"environment": {', '"environment": {"__proto__": {"ranked": true},'))
 full("huge_card", "size", "card", lambda b: b.rewrite(b.files.card.read_bytes() + b" " * b.rules.limits.bytes_of("card_mb")))
@@ -97,7 +97,15 @@ def _as_scoring(card: Value) -> None:
         del card[name]
     kept = ("id", "window", "seed", "steps", "decisions", "failures", "usage")
     card["episodes"] = [{name: episode[name] for name in kept} | {"answered": episode["steps"]} for episode in card["episodes"]]
-    score = {"value": 9.9, "n": 4, "interval": None, "baseline": None, "detail": {}, "unit": "fraction", "range": [None, None]}
+    score: Value = {
+        "value": 9.9,
+        "n": 4,
+        "interval": None,
+        "baseline": None,
+        "detail": {},
+        "unit": "fraction",
+        "range": [None, None],
+    }
     score |= {"better": "higher", "formula": "luck/1", "headline": True, "source": "a stranger"}
     card.update(kind="scoring", subject=None, scores={"total_return": score}, score_order=["total_return"], labels=[])
     card["cost"].pop("return_per_usd", None)
@@ -240,10 +248,22 @@ def second_attempt(card: Value) -> None:
 
 def _renamed(name: str, change: Change = lambda _: None) -> Change:
     """The card of another model, with records of its own and a change."""
-    return lambda card: [card["model"].update(name=name), _other_records(card), change(card)]
+    return in_turn(setting("model", "name", to=name), _other_records, change)
 
 
-GPT = "openai/gpt-4.1"
+GPT = "nobody/another-model"
+
+
+def _in_capitals(board: Specimen) -> None:
+    name = board.original.card["model"]["name"]
+    board.forge(_renamed(name.upper() if name != name.upper() else name.lower()), stored="elsewhere")
+
+
+def _filed_alike(board: Specimen) -> None:
+    name = board.original.card["model"]["name"]
+    if "/" not in name:
+        raise NotApplicableError("the model's name has no slash")
+    board.forge(_renamed(name.replace("/", "--")), stored="elsewhere")
 
 
 def _other_benchmark(card: Value) -> None:
@@ -257,19 +277,20 @@ def _same_mask_key(board: Specimen) -> None:
 
 
 _two("duplicate", second_attempt, "second_attempt_of_one_system")
-_two("duplicate", lambda c: [second_attempt(c), c["call"].update(reasoning_effort=None)], "second_attempt_with_an_unset_setting")
+_two("duplicate", in_turn(second_attempt, setting("call", "reasoning_effort", to=None)), "second_attempt_with_an_unset_setting")
 _two("copy", setting("model", "name", to=GPT), "records_of_another_card")
 _two("copy", _other_files, "episodes_of_another_card")
 full("mask_key_of_another_run", "mask-key", "card", verdict(), _same_mask_key)
-_two("name", _renamed("BUILTIN/momentum"), "model_name_that_differs_by_case_alone")
-_two("name", _renamed("builtin--momentum"), "model_name_that_files_alike")
+full("model_name_that_differs_by_case_alone", "name", "card", verdict(), _in_capitals)
+full("model_name_that_files_alike", "name", "card", verdict(), _filed_alike)
 _two("reference", _renamed(GPT, _other_benchmark), "forged_benchmark")
 _two("metric", _renamed(GPT, setting("metrics", "total_return", "better", to="lower")), "metric_turned_round")
 _two("snapshot", _renamed(GPT, setting("snapshot", "name", to="another market")), "market_of_another_name")
 _two("snapshot", _renamed(GPT, setting("snapshot", "benchmark_name", to="SYN 500")), "benchmark_of_another_name")
 HIGH = setting("call", "reasoning_effort", to="high")
-_two("attempts", lambda c: [second_attempt(c), HIGH(c)], "fewer_attempts_than_cards", "submission", 1)
+_two("attempts", in_turn(second_attempt, HIGH), "fewer_attempts_than_cards", "submission", 1)
 bad(
     "attempts_without_the_withdrawn_card", "attempts", "submission",
     lambda board: board.withdraw(board.add()), forge(second_attempt, stored="elsewhere"),
+    lambda board: board.edit(board.files.submission, setting("attempts", "runs", to=1)),
 )  # fmt: skip

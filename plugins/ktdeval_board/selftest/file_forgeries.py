@@ -27,7 +27,8 @@ from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen
 
 
 def _into_another_models_folder(board: Specimen) -> None:
-    target = board.folder / "cards" / "blinded_open_research" / "openai--gpt-4.1" / "react"
+    agent = board.files.card.parent
+    target = agent.parent.parent / "nobody--another-model" / agent.name
     target.mkdir(parents=True)
     for path in list(board.files.card.parent.iterdir()):
         path.rename(target / path.name)
@@ -53,6 +54,17 @@ edited("list_without_an_artefact", "records", "list", _without("ledger"))
 full("records_here_that_are_not", "records", "list", lambda board: shutil.rmtree(board.records_folder))
 
 # -- files -----------------------------------------------------------------------------------------------------------------
+
+
+def _task_folder_in_capitals(board: Specimen) -> None:
+    task = board.files.card.parents[2]
+    task.with_name(task.name.upper()).mkdir()
+
+
+def _pipe_in_its_place(board: Specimen) -> None:
+    path = path_in(board, "records/manifest.json")
+    path.unlink()
+    os.mkfifo(path)
 
 
 def _socket_in_its_place(board: Specimen) -> None:
@@ -84,7 +96,7 @@ full("records_behind_a_link", "link", "records/episodes", moved_out("records/epi
 full("cards_behind_a_link", "link", "cards", moved_out("cards"))
 full("link_at_the_root", "link", "site", linked("site", "/"))
 full("link_among_what_the_board_wrote", "link", "series/x.json", linked("series/x.json"))
-full("record_that_is_a_pipe", "special", MANIFEST, lambda b: [path_in(b, MANIFEST).unlink(), os.mkfifo(path_in(b, MANIFEST))])
+full("record_that_is_a_pipe", "special", MANIFEST, _pipe_in_its_place)
 full("submission_that_is_a_socket", "special", "submission", _socket_in_its_place)
 full("executable_record", "executable", MANIFEST, lambda board: path_in(board, MANIFEST).chmod(0o755))
 full("executable_card", "executable", "card", lambda board: board.files.card.chmod(0o755))
@@ -94,12 +106,12 @@ for name, rule, path, said in (
     ("name_that_is_not_utf8", "path", "cards/\udcff", "cards/\\udcff"),
     ("name_with_a_line_break", "path", "cards/a\nb", "cards/a\\nb"),
     ("name_that_is_an_option", "path", "cards/-rf", ""),
-    ("name_that_differs_by_case_alone", "case", "cards/Blinded_Open_Research", ""),
     ("records_of_no_card", "records", "records/" + "b" * 64, ""),
 ):
     full(name, rule, said or path, folder(path))
 full("record_larger_than_is_taken", "size", "records", _truncated("*.zst", "file_mb"))
 full("records_larger_together_than_is_taken", "size", "records", _truncated("*.zst", "records_mb"))
+full("name_that_differs_by_case_alone", "case", "cards", _task_folder_in_capitals)
 full("verdict_on_another_card", "verdict", "verdicts", verdict(card="0" * 64))
 full("verdict_of_no_schema", "verdict", "verdicts", verdict(tier="the best"))
 
@@ -115,6 +127,12 @@ def _after_the_release(value: Value) -> None:
     value["model"].update(released_on="2000-03-01", cutoff_date="2000-06-01")
 
 
+def _without_a_card(board: Specimen) -> None:
+    board.files.card.unlink()
+    board.files.records.unlink()
+    shutil.rmtree(board.records_folder)
+
+
 def _before_the_board_began(board: Specimen) -> None:
     if not board.rules.opened_on:
         raise NotApplicableError("the board does not say when it began")
@@ -128,5 +146,5 @@ full("no_submission", "missing", "submission", lambda board: board.files.submiss
 full("no_list", "missing", "list", lambda board: board.files.records.unlink())
 full(
     "submission_without_a_card", "foreign-file", "submission",
-    lambda b: [b.files.card.unlink(), b.files.records.unlink(), shutil.rmtree(b.records_folder)],
+    _without_a_card,
 )  # fmt: skip

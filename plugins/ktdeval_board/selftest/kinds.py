@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ktdeval_board.selftest.specimen import Change, Specimen
+from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen
 
 Build = Callable[[Any], object]  #: Does something to a board, a `Specimen`
 
@@ -75,7 +75,13 @@ def folder(path: str) -> Build:
 
 def linked(path: str, to: str = "/etc/passwd") -> Build:
     """A link, in the place of the file that is there."""
-    return lambda board: [path_in(board, path).unlink(missing_ok=True), path_in(board, path).symlink_to(to)]
+
+    def build(board: Specimen) -> None:
+        place = path_in(board, path)
+        place.unlink(missing_ok=True)
+        place.symlink_to(to)
+
+    return build
 
 
 def moved_out(path: str) -> Build:
@@ -90,8 +96,15 @@ def moved_out(path: str) -> Build:
 
 
 def rewritten(old: str, new: str) -> Build:
-    """Other words in the text of the good card; it gets the name that its bytes ask for."""
-    return lambda board: board.rewrite(board.files.card.read_text().replace(old, new, 1).encode("utf-8", "surrogatepass"))
+    """Other words in the text of the sound card; it gets the name that its bytes ask for."""
+
+    def build(board: Specimen) -> None:
+        text = board.files.card.read_text()
+        if old not in text:
+            raise NotApplicableError(f"the card does not hold {old!r}")
+        board.rewrite(text.replace(old, new, 1).encode("utf-8", "surrogatepass"))
+
+    return build
 
 
 def verdict(**fields: Any) -> Build:

@@ -100,6 +100,14 @@ def _better_episode(card: Value) -> None:
         entry["value"] += 0.25
 
 
+def _better_episodes(board: Specimen) -> None:
+    def change(card: Value) -> None:
+        _better_episode(card)
+        card.update(renewed_card(card))
+
+    board.change_card(change)
+
+
 def _count_otherwise(board: Specimen) -> None:
     """Count one reply more in the mark of an episode than its transcript holds."""
     path = board.episode() / MARK
@@ -173,5 +181,5 @@ full(
     "better_episodes_with_all_that_follows",
     _RULE,
     "card",
-    lambda board: board.change_card(lambda card: [_better_episode(card), card.update(renewed_card(card))]),
+    _better_episodes,
 )

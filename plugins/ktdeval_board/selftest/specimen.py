@@ -183,6 +183,16 @@ def setting(*path: str | int, to: Any) -> Change:
     return change
 
 
+def in_turn(*changes: Change) -> Change:
+    """Return changes that are made one after the other."""
+
+    def change(value: Value) -> None:
+        for each in changes:
+            each(value)
+
+    return change
+
+
 def put_json(path: Path, value: Any) -> None:
     """Write JSON in the suite's form, even such as the suite would never write."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -192,8 +202,8 @@ def put_json(path: Path, value: Any) -> None:
 def put_card(board: Path, card: Mapping[str, Any]) -> CardFiles:
     """Write a card to its place on a board."""
     text = dumps_pretty(card)
-    names = (str(card[part]["name"]) for part in ("task", "model", "agent"))
-    files = BoardFolder(board).card_files(*names, card_id=sha256_hex(text))
+    task, model, agent = (str(card[part]["name"]) for part in ("task", "model", "agent"))
+    files = BoardFolder(board).card_files(task, model, agent, sha256_hex(text))
     files.card.parent.mkdir(parents=True, exist_ok=True)
     files.card.write_text(text, encoding="utf-8", errors="surrogatepass")
     return files

@@ -58,7 +58,8 @@ def usage_by_role(folder: RunFolder) -> dict[str, RoleUsage]:
             reply = from_plain(exchange["reply"], Reply, f"{folder.path}: a reply")
             role.empty += not (reply.content.strip() or reply.tool_calls)
             role.usage += reply.usage
-            role.uncounted += reply.usage == Usage() and not folder.manifest.is_free
+            if reply.usage == Usage() and not folder.manifest.is_free:
+                role.uncounted += 1
     return by_role
 
 

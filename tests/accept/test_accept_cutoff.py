@@ -110,7 +110,7 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
     assert "--pairs, --side and --against-first are of paired tests" in err
 
 
-def test_the_card_follows_from_the_run_and_a_rule_records_that_nothing_was_trained(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
+def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
     card = json.loads((runs["remembers"] / "cards" / f"{TASK}.json").read_text())
     sides = card["knowledge_cutoff"]["windows"]
     assert sides[WINDOWS[0]] == {"before": 59, "across": 0, "after": 0}

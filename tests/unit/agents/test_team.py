@@ -370,23 +370,25 @@ PRICE = PriceEntry(input=2.0, output=10.0, cache_read=None, cache_write=None, as
 
 def folder(*exchanges: dict[str, Any], finished: bool = True) -> Any:
     talks = [TranscriptEntry(step=0, exchanges=exchanges, submission=None)]
-    specs = SimpleNamespace(specs=["one", "two"])
+    specs = SimpleNamespace(specs=["one", "two"], is_free=False)
     return SimpleNamespace(path=Path("run"), manifest=specs, is_complete=lambda _: finished, load_transcript=lambda _: talks)
 
 
 def test_calls_are_counted_by_role_over_all_episodes() -> None:
     usage = Usage(input_tokens=100, output_tokens=7).to_json()
+    nothing_out = Usage(input_tokens=50).to_json()
     by_role = usage_by_role(
         folder(
             {"role": "bull", "reply": {"content": "up", "finish_reason": "stop", "usage": usage}},
             {"role": "bear", "error": "timeout"},
-            {"role": "bull", "reply": {"content": " ", "finish_reason": "stop"}},
+            {"role": "bull", "reply": {"content": " ", "finish_reason": "stop", "usage": nothing_out}},
             {"reply": {"content": "", "finish_reason": "stop", "tool_calls": [{"id": "c", "name": "look", "arguments": "{}"}]}},
         )
     )
     counts = {name: (role.calls, role.failed, role.empty, role.usage.input_tokens) for name, role in by_role.items()}
-    assert counts == {"bull": (4, 0, 2, 200), "bear": (2, 2, 0, 0), "(no role)": (2, 0, 0, 0)}
-    assert by_role["bull"].to_json(PRICE)["usd"] == pytest.approx((200 * 2 + 14 * 10) / 1e6)
+    assert counts == {"bull": (4, 0, 2, 300), "bear": (2, 2, 0, 0), "(no role)": (2, 0, 0, 0)}
+    assert by_role["bull"].to_json(PRICE)["usd"] == pytest.approx((300 * 2 + 14 * 10) / 1e6)
+    assert (by_role["(no role)"].uncounted, by_role["(no role)"].to_json(PRICE)["usd"]) == (2, None)
     assert by_role["bull"].to_json(None)["usd"] is None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from board_bad import BadBoard
-from ktdeval_board.selftest.card_forgeries import only_window, second_attempt
+from ktdeval_board.selftest.card_forgeries import certified, only_window, second_attempt
 from ktdeval_board.selftest.kinds import KINDS, Build, forge, verdict
 from ktdeval_board.selftest.run import KINDS as ALL_KINDS
 from ktdeval_board.selftest.specimen import setting

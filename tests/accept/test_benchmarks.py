@@ -42,9 +42,8 @@ def test_a_benchmark_prints_its_figures(script: str, words: str, patterns: list[
 
 def test_the_attacker_that_asks_finds_a_level_in_true_prices_and_in_the_task_what_the_docs_say(tmp_path: Path) -> None:
     printed = run("identifiability.py", "--probes", "2", "--steps", "2", "--tables", "channels", cwd=tmp_path)
-    rows = {
-        (cells[1], cells[2]): cells for line in printed.splitlines() if len(cells := [cell.strip() for cell in line.split("|")]) > 8
-    }
+    lines = [[cell.strip() for cell in line.split("|")] for line in printed.splitlines()]
+    rows = {(cells[1], cells[2]): cells for cells in lines if len(cells) > 8}
     channels = ("risk_check", "rejections", "filled shares", "holdings", "costs", "cash", "NAV", "partial fills", "all")
     assert set(rows) >= {(channel, mask) for channel in channels for mask in ("rebase", "rebase, 3 digits")}
     control, task = (rows["risk_check", mask] for mask in ("rebase", "rebase, 3 digits"))

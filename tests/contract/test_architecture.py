@@ -27,7 +27,7 @@ from source_trees import SOURCES, functions_in, imports_in, nodes_of, tree_of
 ROOT = REPOSITORY
 MANIFESTS = {path for path in SOURCES if path.name == "__init__.py" and path.relative_to(ROOT).parts[0] in ("tasks", "plugins")}
 
-MAX_MODULE_LINES = 400
+MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 60
 MAX_PARAMETERS = 6
 

@@ -79,6 +79,7 @@ class ShownDocument(NamedTuple):
     kind: Prose
     title: Prose
     text: Prose
+    is_cut: bool = False  #: whether the document's text is longer
 
 
 class TextMask:
@@ -115,10 +116,12 @@ class TextMask:
                 parts += [between, target] if between else [target]
             done = hidden.end
         prose = Prose((*parts, text[done:]))
-        return None if self._finder.has_any(encode_basestring(_plain(prose))) else prose
+        return prose if self._is_safe(prose) else None
 
-    def show(self, document: Document, day: int) -> ShownDocument | None:
-        """Return a document as it may be shown at the close of row `day`; None where a part of it can't be masked safely."""
+    def show(self, document: Document, day: int, most: int | None = None) -> ShownDocument | None:
+        """Return a document as it may be shown at the close of row `day`; None where a part of it can't be masked safely. `most`:
+        characters of the text; it is masked whole, shortened between words, and searched again.
+        """
         columns = (self._snapshot.asset_index.get(code) for code in document.assets)
         assets = sorted((column for column in columns if column is not None), key=self._lens.rank.__getitem__)
         cells = []
@@ -126,7 +129,18 @@ class TextMask:
             if (cell := self.mask(text, day, assets)) is None:
                 return None
             cells.append(cell)
-        return ShownDocument(tuple(AssetRef(asset) for asset in assets if self._lens.has_joined(asset, day)), *cells)
+        source, kind, title, text = cells
+        is_cut = False
+        if most is not None:
+            text, is_cut = text.shorten(most)
+            if is_cut and not self._is_safe(text):
+                return None
+        shown = tuple(AssetRef(asset) for asset in assets if self._lens.has_joined(asset, day))
+        return ShownDocument(shown, source, kind, title, text, is_cut)
+
+    def _is_safe(self, prose: Prose) -> bool:
+        """Return whether the leak guard finds nothing in a text as a prompt has it, quoted."""
+        return not (self._lens.hides_assets or self._lens.hides_dates) or not self._finder.has_any(encode_basestring(prose.plain))
 
     def hidden(self, text: str) -> tuple[Hidden, ...] | None:
         """Spans of a text that the mask hides, by offset; None where the leak guard still has hits after the last round."""
@@ -290,8 +304,3 @@ def _origin(offset: int, starts: list[tuple[int, int]]) -> int:
     """Offset in the text of an offset in the marked one."""
     begin, start = starts[bisect_right(starts, (offset, len(starts) + (1 << 60))) - 1]
     return start + offset - begin
-
-
-def _plain(prose: Prose) -> str:
-    handles = {AssetRef: "asset_0000", DayRef: "day_+0", SectorRef: "sector_00"}
-    return "".join(part if isinstance(part, str) else handles[type(part)] for part in prose.parts)

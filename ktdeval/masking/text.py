@@ -89,6 +89,7 @@ def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
     return "".join((*normalised, text[end:])), offsets
 
 
+_DIGITS_HERE, _REST_OF_WORD = re.compile("[0-9]+"), re.compile("[0-9A-Za-z]*")
 Text = TypeVar("Text", str, bytes)
 
 SPLITTERS = "-_/|~*·•"  #: What may stand between the digits of one code. Nothing of it separates numbers in JSON.
@@ -159,6 +160,18 @@ def places_of(text: Text, part: Text) -> Iterator[int]:
     while start >= 0:
         yield start
         start = text.find(part, start + 1)
+
+
+def around_digits(text: str, reach: int) -> list[tuple[int, int]]:
+    """Return disjoint spans that hold every digit of a normalised text with `reach` characters on both sides, and whole words."""
+    spans: list[tuple[int, int]] = []
+    for match in _DIGITS_HERE.finditer(text):
+        start, end = max(0, match.start() - reach), min(len(text), match.end() + reach)
+        if spans and start <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return [(start, _REST_OF_WORD.match(text, end).end()) for start, end in spans]  # type: ignore[union-attr]
 
 
 def touches_letter(lower: str, start: int, end: int) -> bool:

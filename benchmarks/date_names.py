@@ -17,8 +17,8 @@ from babel.dates import get_day_names, get_month_names
 
 LANGUAGES = (
     "de", "fr", "es", "it", "pt", "nl", "pl", "cs", "sk", "sl", "hr", "bs", "sr_Latn", "hu", "ro", "sv", "da", "nb", "is", "fi",
-    "et", "lv", "lt", "el", "tr", "az", "id", "ms", "fil", "sw", "ca", "gl", "eu", "ru", "uk", "be", "bg", "mk", "sr", "kk", "ka", "hy",
-    "ar", "he", "fa", "ur", "hi", "bn", "th", "vi",
+    "et", "lv", "lt", "el", "tr", "az", "id", "ms", "fil", "sw", "ca", "gl", "eu", "ru", "uk", "be", "bg", "mk", "sr",
+    "kk", "ka", "hy", "ar", "he", "fa", "ur", "hi", "bn", "th", "vi",
 )  # fmt: skip
 # Case forms that CLDR lacks, of languages that decline these names: `в среду`, `we wrześniu`.
 DECLINED = {

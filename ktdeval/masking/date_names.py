@@ -96,9 +96,9 @@ def find_named(text: str, words: frozenset[str]) -> Iterator[tuple[int, int, int
                     yield span
     if not text.isascii() and _OTHER_SCRIPT.search(text) is not None:
         for match in _other_pattern().finditer(lower):
-            name = _names().get(match[0])
-            if name is not None:
-                yield (*_with_numbers(text, match.start(), match.end()), name.number)
+            found = _names().get(match[0])
+            if found is not None:
+                yield (*_with_numbers(text, match.start(), match.end()), found.number)
 
 
 @cache

@@ -21,7 +21,8 @@ _ANY_YEAR, _END = rf"(?:{_YEAR}|{_SHORT})", r"(?![0-9A-Za-z%]|[.,][0-9])"
 _WEEK = r"(?:5[0-3]|[1-4][0-9]|0?[1-9])"
 _NAME = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)"
 _LONG_NAMES = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "sept", "september", "october", "november", "december",
+    "january", "february", "march", "april", "may", "june", "july", "august", "sept", "september", "october", "november",
+    "december",
 )  # fmt: skip
 _LONG_NAME = f"(?:{'|'.join(_LONG_NAMES)})"
 _ANIMALS = "rat|ox|tiger|rabbit|hare|dragon|snake|horse|goat|sheep|ram|monkey|rooster|chicken|dog|pig|boar"
@@ -100,7 +101,8 @@ _IN_WORDS = (
     (
         frozenset(name.encode() for name in _LONG_NAMES),
         _pattern(
-            rf"(?<![a-z])(?:(?:the )?(?:{_ORDINALS})(?: day)? of {_LONG_NAME}(?![a-z])|{_LONG_NAME} (?:the )?(?:{_ORDINALS})(?![a-z-]))"
+            rf"(?<![a-z])(?:(?:the )?(?:{_ORDINALS})(?: day)? of {_LONG_NAME}(?![a-z])"
+            rf"|{_LONG_NAME} (?:the )?(?:{_ORDINALS})(?![a-z-]))"
         ),
     ),
     (frozenset({b"year"}), _pattern(rf"(?<![a-z])year of the (?:{_ANIMALS})(?![a-z])")),

@@ -45,8 +45,8 @@ _SEDOL = re.compile(r"[0-9BCDFGHJKLMNPQRSTVWXYZ]{6}[0-9]")
 _CUSIP = re.compile(r"[0-9]{3}[0-9A-Z*@#]{5}[0-9]")
 _CREDIT_CODE = re.compile(r"[159][1239][0-9]{6}[0-9A-HJ-NPQRTUWXY]{10}")
 _EXCHANGES = (
-    "NASDAQ(?:GS|GM|CM)?|NYSE(?: ?(?:American|Arca|MKT))?|AMEX|OTC(?:QX|QB|MKTS|BB)?|TSX(?:V|-V)?|LSE|LON|HKEX|SEHK|HKG|TSE|TYO|ETR|"
-    "FRA|XETRA|EPA|AMS|BIT|SWX|ASX|NSE|BSE|KRX|KOSPI|KOSDAQ|TWSE|SGX|JSE|CPH|STO|HEL|BME|SSE|SZSE|SHA|SHE"
+    "NASDAQ(?:GS|GM|CM)?|NYSE(?: ?(?:American|Arca|MKT))?|AMEX|OTC(?:QX|QB|MKTS|BB)?|TSX(?:V|-V)?|LSE|LON|HKEX|SEHK|HKG|TSE|TYO|"
+    "ETR|FRA|XETRA|EPA|AMS|BIT|SWX|ASX|NSE|BSE|KRX|KOSPI|KOSDAQ|TWSE|SGX|JSE|CPH|STO|HEL|BME|SSE|SZSE|SHA|SHE"
 )
 _SUFFIXES = "OQ|PK|OB|SS|SZ|SH|HK|PA|DE|AS|MI|SW|TO|AX|KS|KQ|TW|SI|NS|BO|MC|BR|CO|ST|HE|OL|VX|SA|MX|JK|BK"
 _COLON_CODE = re.compile(r": ?(?P<code>[A-Z0-9][A-Z0-9.-]{0,6})(?<![.-])(?![0-9A-Za-z])")
@@ -58,8 +58,8 @@ _VENDOR = (
     (
         "quity",
         re.compile(
-            r"(?<![0-9A-Za-z.])(?P<code>[A-Z]{1,6}(?:/[A-Z])?|[0-9]{1,6}) (?:U[SNWQRPAV]|C[1-2HGSN]|HK|LN|JP|JT|G[RYF]|FP|NA|SW|SE|IM"
-            r"|SM|CN|AU|KS|TT|IN|SP|BZ) ?[Ee]quity(?![A-Za-z])"
+            r"(?<![0-9A-Za-z.])(?P<code>[A-Z]{1,6}(?:/[A-Z])?|[0-9]{1,6}) (?:U[SNWQRPAV]|C[1-2HGSN]|HK|LN|JP|JT|G[RYF]|FP|NA|SW"
+            r"|SE|IM|SM|CN|AU|KS|TT|IN|SP|BZ) ?[Ee]quity(?![A-Za-z])"
         ),
     ),
     ("EQUITY", re.compile(r"(?<![0-9A-Za-z.])(?P<code>[A-Z0-9/]{1,6}) [A-Z][A-Z0-9] EQUITY(?![A-Za-z])")),
@@ -93,7 +93,9 @@ def find_identifiers(text: str) -> Iterator[Identifier]:
 
 
 def _with_exchange(text: str) -> Iterator[Identifier]:
-    """Tickers and numbers after an exchange's name and a colon, or with its suffix; one of a letter needs three letters or four digits before it."""
+    """Tickers and numbers after an exchange's name and a colon, or with its suffix; before a suffix of one letter, a ticker needs
+    three letters.
+    """
     for after in _COLON_CODE.finditer(text):
         exchange = _EXCHANGE_BEFORE.search(text, max(0, after.start() - 16), after.start())
         if exchange is not None:

@@ -4,8 +4,9 @@ Codes are found as digits of a known code, standing alone or split (`600-519`), 
 them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their rarest part: Latin names by a word of theirs,
 Chinese ones by their first two characters. Dates are those of `ktdeval.masking.dates`.
 
-What is not found: a company's nickname, a translation of its name, a traditional-character spelling, or digits replaced by
-letters (`6OO519`). These can't come out of a payload; a model that writes them tells itself nothing new.
+In a model's answer, short names, identifiers (ISIN, …) and codes in words or look-alike letters count, too. What is not found: a
+company's nickname, a translation of its name, and codings of a whole text (base64, reversed, Roman numerals). These can't come
+out of a payload; a model that writes them tells itself nothing new, but another role of its team may read them (`docs/masks.md`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ktdeval.masking.free_dates import find_free_dates
 from ktdeval.masking.identifiers import find_identifiers
 from ktdeval.masking.payload import render_json
 from ktdeval.masking.short_names import short_names
+from ktdeval.masking.spelled_codes import find_spelled_codes
 from ktdeval.masking.text import SPLITTERS, Shape, lowered, normalise, normalise_with_places, places_of
 
 if TYPE_CHECKING:
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 WITHHELD = "[withheld]"  #: What stands in a text for an identity that was taken out. Offered as an identity, it counts as one.
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
 Scope = Literal["prompt", "document", "answer"]
-"""Who wrote a text. The suite's prompts hold numbers that only look like dates or codes. In a document they are what they look like;
-in a model's answer six digits of the A-share numbering are a code, too, though the snapshot has no such asset.
+"""Who wrote a text. The suite's prompts hold numbers that only look like dates or codes. In a document they are what they look
+like; in a model's answer six digits of the A-share numbering are a code, too, though the snapshot has no such asset.
 """
 _EXCHANGES = frozenset(["xshg", "shse", "sse", "shh", "sh", "ss", "xshe", "szse", "shz", "sz", "xbse", "bse", "bjse", "bj"])
 _CODE_AFTER_EXCHANGE = re.compile(r"[ .:_-]{0,2}[0-9]{6}(?![0-9])")
@@ -217,6 +219,9 @@ class IdentityIndex:
     def _in_answer(self, normalised: str, shape: Shape) -> Iterator[Hit]:
         """Identities that only a model would write: any code, identifiers, short names."""
         yield from (Hit("security code", *span) for span in _codes_of_any_asset(normalised, shape))
+        for start, end, digits in find_spelled_codes(normalised):
+            if digits in self._digits or _A_SHARE.fullmatch(digits) is not None:
+                yield Hit("security code", start, end)
         yield from (Hit("security code", found.start, found.end) for found in find_identifiers(normalised))
         yield from (Hit("company or industry name", found.start, found.end) for found in self._short_names.find(normalised))
 

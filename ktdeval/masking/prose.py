@@ -132,8 +132,8 @@ class TextMask:
         columns = (self._snapshot.asset_index.get(code) for code in document.assets)
         assets = sorted((column for column in columns if column is not None), key=self._lens.rank.__getitem__)
         cells = []
-        for text in (document.source, document.kind, document.title, document.text):
-            if (cell := self.mask(text, day, assets)) is None:
+        for part in (document.source, document.kind, document.title, document.text):
+            if (cell := self.mask(part, day, assets)) is None:
                 return None
             cells.append(cell)
         source, kind, title, text = cells

@@ -11,8 +11,8 @@ The rule, for a name in Latin letters:
 Refused are a single word that is an ordinary word, a common first or family name, or a place (`Target`, `Applied`, `Texas`), and an
 abbreviation in common use (`CEO`); `name_words.csv` lists them. A Chinese name loses its legal form, its line of business and a
 place before it; two characters must be left that are no ordinary word (`茅台`, not `平安`); a bank is also its first character
-and 行 (`招行`). A text with capitals must have one where a derived name begins. One that several assets share tells no asset, and is
-shown as a company.
+and 行 (`招行`). A text with capitals must have one where a derived name begins. One that several assets share tells no asset,
+and is shown as a company.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from ktdeval.masking.text import normalise
 _FIRST_WORD = 5  # letters of a first word that is a name by itself
 _LEAST = 3  # letters of a short name
 _CLASS = re.compile(
-    r"[ ,(-]+(?:(?:class|cl\.?|series|ser\.?) ?[a-z0-9](?![a-z])|(?:common|ordinary|preferred|capital|depositary) (?:stock|shares?|units?)|"
+    r"[ ,(-]+(?:(?:class|cl\.?|series|ser\.?) ?[a-z0-9](?![a-z])|"
+    r"(?:common|ordinary|preferred|capital|depositary) (?:stock|shares?|units?)|"
     r"american depositary (?:shares?|receipts?)|depositary (?:shares?|receipts?)|"
-    r"(?:spons(?:ored)? )?(?:adr|ads|gdr)s?(?![a-z])|new york registry shares?|registered shares?|voting|non-voting|[a-z] shares?).*\Z",
+    r"(?:spons(?:ored)? )?(?:adr|ads|gdr)s?(?![a-z])|new york registry shares?|registered shares?|"
+    r"voting|non-voting|[a-z] shares?).*\Z",
     re.IGNORECASE,
 )
 _BRACKET = re.compile(r"[(\[][^)\]]*[)\]]")

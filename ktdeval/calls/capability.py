@@ -7,7 +7,6 @@ only when both halves of a step work in it: a look-up by an optional tool, and a
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from ktdeval.errors import ConfigError, ModelError, PluginError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, RemoteModel, Reply, ToolProtocol, ToolSpec
 from ktdeval.harness.protocols import decode, encode
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.masking.shortening import shorten
 from ktdeval.yamlio import load_yaml
 
 Ask = Callable[[ModelRequest], Reply]  #: Makes one model call, with retries, and raises ModelError where it failed for good
@@ -79,7 +79,7 @@ def _problem_with(protocol: ToolProtocol, ask: Ask, params: CallParams, name: st
                     f"{name}: no answer to the question how it takes tools ({error.kind}: {error}); run the same command again, or "
                     "name the protocol with --tool-protocol"
                 ) from error
-            return f"{error.kind}, {textwrap.shorten(str(error), _LONGEST_PROBLEM, placeholder='…')}"
+            return f"{error.kind}, {shorten(' '.join(str(error).split()), _LONGEST_PROBLEM)}"
         else:
             return None
     return problem

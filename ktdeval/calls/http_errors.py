@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from ktdeval.errors import SHORTEST_SECRET, ConfigError, ModelError, ProviderError
 from ktdeval.harness.messages import encodable
 from ktdeval.jsonio import JsonValue, csv_rows, loads_strict
+from ktdeval.masking.shortening import shorten
 
 LONGEST_QUOTE = 300  #: Characters of a provider's own words that a message may hold
 _READ_CHARS = 20 * LONGEST_QUOTE  # further ones are not read
@@ -163,7 +164,7 @@ def one_line(text: str, secrets: Sequence[str] = ()) -> str:
         if len(secret) >= 2 * _KEY_START:
             text = re.sub(rf"{re.escape(secret[:_KEY_START])}\S*", "[key]", text)
     text = " ".join("[key]" if "***" in word else word for word in _KEY.sub("[key]", text).split())
-    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 1]}…"
+    return shorten(text, LONGEST_QUOTE)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

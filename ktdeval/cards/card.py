@@ -13,7 +13,15 @@ from ktdeval.contracts.spec import MaskKey
 from ktdeval.typed import Value
 
 Label = Literal[
-    "synthetic", "placebo", "limited", "incomplete", "low coverage", "before cutoff", "spans cutoff", "no adjustment factor"
+    "synthetic",
+    "placebo",
+    "limited",
+    "incomplete",
+    "low coverage",
+    "before cutoff",
+    "spans cutoff",
+    "no adjustment factor",
+    "no entity list",
 ]  # of cards of evaluations
 
 

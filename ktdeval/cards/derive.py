@@ -147,6 +147,7 @@ def _labels(card: Evaluation, coverage: Coverage) -> list[str]:
         **cutoff_labels(card),
         "mask not certified": is_uncertified,
         "certificate claimed": isinstance(card, TradingFacts) and card.certificate.value is not None and not is_uncertified,
+        "no entity list": _has_plain_texts(card),
         "no adjustment factor": card.snapshot is not None and not card.snapshot.has_factor,
     }
     return [label for label, holds in conditions.items() if holds]
@@ -161,6 +162,12 @@ def never_traded(card: Evaluation) -> bool:
     if not isinstance(card, TradingFacts) or not card.episodes:
         return False
     return not any(episode.orders.filled or episode.orders.partially_filled for episode in card.episodes)
+
+
+def _has_plain_texts(card: Evaluation) -> bool:
+    """Return whether assets are hidden in a market whose documents come without a list of words that give these away."""
+    hides_assets = isinstance(card, TradingFacts) and card.task.mask in ("stock_blind", "blinded")
+    return hides_assets and card.snapshot is not None and card.snapshot.documents == "no entity list"
 
 
 def _is_placebo(card: Evaluation) -> bool:

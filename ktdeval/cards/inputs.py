@@ -185,6 +185,7 @@ def _snapshot_entry(snapshot: MarketSnapshot, days: WindowDays) -> dict[str, Jso
         "benchmark": meta.benchmark or "none",
         "benchmark_name": snapshot.index_names.get(meta.benchmark, meta.benchmark) or "no index",
         **({"venues": sorted(snapshot.rules), **units} if snapshot.instruments else {}),
+        **({"documents": "no entity list"} if snapshot.documents.table is not None and not snapshot.documents.entities else {}),
         "assets": len(snapshot.codes),
         "first_day": str(snapshot.days[0]),
         "last_day": str(snapshot.days[-1]),

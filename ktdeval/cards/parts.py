@@ -169,6 +169,7 @@ class SnapshotPart(Value, frozen=True):
     assets: Count
     first_day: Day
     last_day: Day
+    documents: Literal["no entity list"] | UnsetType = UNSET  #: where texts have no list of words that give assets away
     venues: list[Name] | UnsetType = UNSET  #: where it is no market of A-shares alone, as the three after it
     currency: Name | UnsetType = UNSET
     minor_per_unit: Count | UnsetType = UNSET  #: minor units, in which money is counted, in a unit of the currency

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, cast, get_args
 from ktdeval.errors import ModelError, PluginError
 from ktdeval.jsonio import MAX_DEPTH, JsonValue, is_nested_within
 from ktdeval.market.snapshot import FloatArray
+from ktdeval.masking.shortening import shorten
 
 MAX_REPLY_CHARS = 1 << 20
 MAX_REPLY_CALLS = 256
@@ -222,7 +223,8 @@ def readable(call_: ToolCall) -> ToolCall:
     text = call_.arguments
     if len(text) <= MAX_ARGUMENTS_CHARS and is_nested_within(text, MAX_DEPTH):
         return call_
-    return replace(call_, arguments=f"{text[:_SHOWN_CHARS]} (cut: over {MAX_ARGUMENTS_CHARS:,} characters or {MAX_DEPTH} levels)")
+    limits = f"(cut: over {MAX_ARGUMENTS_CHARS:,} characters or {MAX_DEPTH} levels)"
+    return replace(call_, arguments=f"{shorten(text, _SHOWN_CHARS)} {limits}")
 
 
 class Model(Protocol):

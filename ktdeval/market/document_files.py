@@ -58,6 +58,7 @@ def faults(documents: Documents, codes: frozenset[str]) -> Iterator[tuple[str, i
     for kind, mask in (("documents_known_early", early), ("documents_empty", empty), ("documents_repeated", repeated)):
         rows = np.flatnonzero(mask)
         yield kind, len(rows), [_label(documents, int(row)) for row in rows[:5]]
+    yield "documents_without_entities", 0 if documents.entities else len(documents), []
     unknown = {code: len(rows) for code, rows in sorted(documents.rows_of.items()) if code and code not in codes}
     yield "documents_of_unknown_assets", sum(unknown.values()), [f"{code} {count}" for code, count in unknown.items()][:5]
 

@@ -36,4 +36,5 @@ from ktdeval.masking.payload import (
     table as table,
 )
 from ktdeval.masking.prose import Hidden as Hidden, ShownDocument as ShownDocument, TextMask as TextMask
+from ktdeval.masking.shortening import shorten as shorten
 from ktdeval.masking.text import normalise as normalise, normalise_with_places as normalise_with_places, places_of as places_of

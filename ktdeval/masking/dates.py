@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ktdeval.jsonio import csv_rows
-from ktdeval.masking.text import Shape, lowered, places_of, touches_letter
+from ktdeval.masking.text import Shape, lowered, normalise, places_of, touches_letter
 
 Span = tuple[int, int]
 _YEAR = r"(?:199[0-9]|20[0-3][0-9])"
@@ -31,7 +31,7 @@ _YEAR_MONTH = re.compile(rf"{_YEAR}{_MONTH_2}(?![0-9A-Za-z]|\.[0-9A-Za-z])")
 _YEAR_FIRST = re.compile(rf"{_YEAR}[-/._]{_MONTH}[-/._]{_DAY}(?![0-9])")
 _BARE_YEAR = re.compile(
     rf"{_YEAR}(?:[QHqh][1-4]|[EAFs])?(?![0-9A-Za-z_]|\.[0-9])"
-    rf"(?: ?年(?: ?{_MONTH} ?月(?: ?{_DAY} ?[日号])?)?|[-/](?:{_MONTH_2}|{_SHORT_YEAR}|W[0-5][0-9])(?![0-9]))?"
+    rf"(?: ?年(?: ?{_MONTH} ?月(?: ?{_DAY} ?[日号])?)?|[-/](?:{_MONTH_2}|{_SHORT_YEAR}|W[0-5][0-9](?:-?[1-7])?)(?![0-9]))?"
 )
 _DAY_BEFORE_YEAR = re.compile(rf"(?<![0-9./-]){_DAY}([-/.]){_DAY}\1\Z")
 _PERIOD_BEFORE_YEAR = re.compile(r"(?<![A-Za-z0-9])(?:FY|CY|[QH][1-4]|[1-4][QH])[ '-]?\Z", re.IGNORECASE)
@@ -50,11 +50,15 @@ _BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
     (b"0000000000", re.compile(r"(?<![0-9.])1[0-9]{9}(?:[0-9]{3})?(?![0-9.])")),
     (
         b"'00",
-        re.compile(rf"(?<![a-z])(?:in|since|of|late|early|mid|during|until|from|through)[ -]'{_SHORT_YEAR}(?![0-9A-Za-z_'])", re.I),
+        re.compile(
+            r"(?<![a-z])(?:in|since|of|late|early|mid|during|until|from|through|fiscal|year|summer|winter|spring|autumn)"
+            rf"[ -]'{_SHORT_YEAR}(?![0-9A-Za-z_'])",
+            re.I,
+        ),
     ),
 )
 _SHORT_PERIOD = re.compile(
-    rf"(?<![0-9A-Za-z])(?:[1-4]Q|[12]H|[FC]Y|Q[1-4][-']?)'?{_SHORT_YEAR}(?![0-9A-Za-z]|\.[0-9])", re.IGNORECASE
+    rf"(?<![0-9A-Za-z])(?:[1-4]Q|[12]H|[FC]Y|[QH][1-4][-/']?)[/']?{_SHORT_YEAR}(?![0-9A-Za-z]|\.[0-9])", re.IGNORECASE
 )
 _PERIOD_HINTS = frozenset({"q", "h", "fy", "cy"})
 # --- in words
@@ -64,14 +68,20 @@ _MONTHS_PLAIN, _MONTHS_DOUBTFUL, _MONTHS_SHORT, _WEEKDAYS_PLAIN, _WEEKDAYS_DOUBT
     for unit in ("month", "weekday")
     for form in ("", "doubtful ", "short ")
 )
-_HOLIDAYS = {row["word"]: re.compile(row["pattern"], re.IGNORECASE) for row in _WORDS if row["kind"] == "holiday"}
+_HOLIDAY_ROWS = [(row["word"], row["pattern"]) for row in _WORDS if row["kind"] == "holiday"]
+_HOLIDAYS = {
+    word: re.compile("|".join(pattern for other, pattern in _HOLIDAY_ROWS if other == word), re.IGNORECASE)
+    for word, _ in _HOLIDAY_ROWS
+}
 _PLAIN = _MONTHS_PLAIN | _WEEKDAYS_PLAIN
 _DATE_WORDS = _PLAIN | _MONTHS_DOUBTFUL | _MONTHS_SHORT | _WEEKDAYS_SHORT | _WEEKDAYS_DOUBTFUL
 WORD_HINTS = frozenset(_DATE_WORDS | _HOLIDAYS.keys() | _PERIOD_HINTS)
 """Lower-case words without one of which no date in words can be in a text."""
 
-_NUMBER_AFTER = re.compile(rf"\.?[ .,'/_-]{{0,2}}(?:{_YEAR}|{_DAY}(?:st|nd|rd|th)?)(?![0-9A-Za-z%]|\.[0-9])")
-_NUMBER_BEFORE = re.compile(rf"(?<![0-9.])(?:{_YEAR}|{_DAY}(?:st|nd|rd|th)?)[ /_-](?:of )?\Z")
+_NUMBER = rf"{_DAY}(?:st|nd|rd|th)?"
+_TO = r"(?: ?[-/] ?| (?:and|to|through|until) )"
+_NUMBER_AFTER = re.compile(rf"\.?[ .,'/_-]{{0,2}}(?:{_YEAR}|{_NUMBER}(?:{_TO}{_NUMBER})?)(?![0-9A-Za-z%]|\.[0-9])")
+_NUMBER_BEFORE = re.compile(rf"(?<![0-9.])(?:{_YEAR}|(?:{_NUMBER}{_TO})?{_NUMBER})[ /_-](?:of )?\Z")
 _SURE_NUMBER_AFTER = re.compile(rf"(?:[ /_-]{_YEAR}|[/_-]{_DAY_2}|[ -]{_DAY}(?:st|nd|rd|th))(?![0-9A-Za-z])")
 _SURE_NUMBER_BEFORE = re.compile(rf"(?<![0-9.])(?:{_DAY_2}[/_-]|{_DAY}(?:st|nd|rd|th) (?:of )?)\Z")
 _TIME_WORD_BEFORE = re.compile(
@@ -79,9 +89,9 @@ _TIME_WORD_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _BESIDE_WEEKDAY = re.compile(r"[.,]? ?[0-9]|[-/](?:Sun|Mon)")
-_NEAR = 16
-# --- in Chinese: a character that must be there, and the pattern
-_CHINESE = tuple((row["word"], re.compile(row["pattern"])) for row in _WORDS if row["kind"] == "Chinese")
+_NEAR = 24
+# --- in Chinese, Japanese and Korean: a character that must be there, and the pattern
+_CHINESE = tuple((normalise(row["word"]), re.compile(normalise(row["pattern"]))) for row in _WORDS if row["kind"] == "Chinese")
 
 # --- numbers that are amounts
 _UNIT_AFTER = re.compile(

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from operator import add
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ktdeval.jsonio import csv_rows
 from ktdeval.market.documents import EntityKind
@@ -23,6 +23,7 @@ from ktdeval.masking.text import lowered, normalise, places_of, touches_letter
 
 _WORDS = csv_rows(Path(__file__).with_name("entity_words.csv"))
 _LEGAL = {word for row in _WORDS if row["kind"] == "legal form" for word in (row["word"], row["word"].upper())}
+LEGAL_FORMS = tuple(sorted(_LEGAL))
 _FORMS = "|".join(map(re.escape, sorted(_LEGAL, key=len, reverse=True)))
 _FORM_AFTER = re.compile(rf"(?:,? (?:{_FORMS})(?![A-Za-z-])(?:\.(?! [A-Z])|\.(?=,))?)+")
 COMMON_WORDS = frozenset(row["word"] for row in _WORDS if row["kind"] == "common")
@@ -36,18 +37,23 @@ _SHORT_TICKER = 2
 _VOWELS = frozenset("aeiouy")
 
 
+AliasKind = EntityKind | Literal["short"]
+"""Kind of a spelling: of an entity, or a short name that was derived from an official one (`ktdeval.masking.short_names`)."""
+
+
 class Mention(NamedTuple):
     """Mention of an entity in a text."""
 
     start: int
     end: int
     assets: frozenset[int]  #: columns of the assets that the words may mean; more than one: ambiguous
+    is_derived: bool = False  #: whether it is a short name that no one listed
 
 
 class _Alias:
     """One spelling, compiled when it is first a candidate."""
 
-    def __init__(self, text: str, kind: EntityKind) -> None:
+    def __init__(self, text: str, kind: AliasKind) -> None:
         self.text, self.kind = normalise(text).strip(), kind
         self.assets: set[int] = set()
         self.tokens: list[str] = _TOKEN.findall(self.text.lower())
@@ -57,6 +63,7 @@ class _Alias:
         is_rare = kind == "ticker" and len(self.text) > _SHORT_TICKER and _VOWELS.isdisjoint(self.text.lower())
         self.is_glued = is_word and (is_long or is_rare)
         self.is_cased = self.text != self.text.lower()
+        self.is_abbreviation = kind == "short" and self.text.isupper() and self.text.isascii()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -81,7 +88,7 @@ class _Alias:
 
     def fits(self, text: str, start: int, end: int, no_case: bool) -> bool:
         """Is the case at [start, end) that of the alias?"""
-        if self.kind == "ticker":
+        if self.kind == "ticker" or self.is_abbreviation:
             return self._fits_ticker(text, start, end, no_case)
         return no_case or not self.is_cased or not text[start].islower()
 
@@ -103,8 +110,8 @@ class _Alias:
 class EntityIndex:
     """Aliases of the assets of a market. `named`: column, kind and text of each; kinds are those of `Entity`."""
 
-    def __init__(self, named: Iterable[tuple[int, EntityKind, str]]) -> None:
-        aliases: dict[tuple[str, EntityKind], _Alias] = {}
+    def __init__(self, named: Iterable[tuple[int, AliasKind, str]]) -> None:
+        aliases: dict[tuple[str, AliasKind], _Alias] = {}
         for asset, kind, text in named:
             for spelled in _spellings(text, kind):
                 alias = aliases.setdefault((spelled, kind), _Alias(spelled, kind))
@@ -134,9 +141,9 @@ class EntityIndex:
                 start, end = match.span()
                 if not alias.fits(normalised, start, end, no_case or any(first <= start < last for first, last in addresses)):
                     continue
-                if alias.kind in ("name", "former") and (form := _FORM_AFTER.match(normalised, end)) is not None:
+                if alias.kind in ("name", "former", "short") and (form := _FORM_AFTER.match(normalised, end)) is not None:
                     end = form.end()
-                mentions.append(Mention(start, end, frozenset(alias.assets)))
+                mentions.append(Mention(start, end, frozenset(alias.assets), alias.kind == "short"))
                 if alias.kind == "person" and len(alias.tokens) > 1:
                     persons.setdefault(alias.tokens[-1], set()).update(alias.assets)
         for name, assets in persons.items():
@@ -162,7 +169,7 @@ def is_caseless(text: str) -> bool:
     return text in (text.lower(), text.upper())
 
 
-def _spellings(text: str, kind: EntityKind) -> set[str]:
+def _spellings(text: str, kind: AliasKind) -> set[str]:
     """The text, and for names without their legal form."""
     text = text.strip()
     bare = _FORM_AFTER.sub("", text).strip() if kind in ("name", "former") else text

@@ -4,15 +4,16 @@ Codes are found as digits of a known code, standing alone or split (`600-519`), 
 them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their rarest part: Latin names by a word of theirs,
 Chinese ones by their first two characters. Dates are those of `ktdeval.masking.dates`.
 
-What is not found: a company's nickname, a translation of its name, a traditional-character spelling, or digits replaced by
-letters (`6OO519`). These can't come out of a payload; a model that writes them tells itself nothing new.
+In a model's answer, short names, identifiers (ISIN, …) and codes in words or look-alike letters count, too. What is not found: a
+company's nickname, a translation of its name, and codings of a whole text (base64, reversed, Roman numerals). These can't come
+out of a payload; a model that writes them tells itself nothing new, but another role of its team may read them (`docs/masks.md`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -20,8 +21,12 @@ from ktdeval.errors import LeakError
 from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
-from ktdeval.masking.entities import COMMON_WORDS
+from ktdeval.masking.entities import COMMON_WORDS, EntityIndex
+from ktdeval.masking.free_dates import find_free_dates
+from ktdeval.masking.identifiers import find_identifiers
 from ktdeval.masking.payload import render_json
+from ktdeval.masking.short_names import short_names
+from ktdeval.masking.spelled_codes import find_spelled_codes
 from ktdeval.masking.text import SPLITTERS, Shape, lowered, normalise, normalise_with_places, places_of
 
 if TYPE_CHECKING:
@@ -29,6 +34,10 @@ if TYPE_CHECKING:
 
 WITHHELD = "[withheld]"  #: What stands in a text for an identity that was taken out. Offered as an identity, it counts as one.
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
+Scope = Literal["prompt", "document", "answer"]
+"""Who wrote a text. The suite's prompts hold numbers that only look like dates or codes. In a document they are what they look
+like; in a model's answer six digits of the A-share numbering are a code, too, though the snapshot has no such asset.
+"""
 _EXCHANGES = frozenset(["xshg", "shse", "sse", "shh", "sh", "ss", "xshe", "szse", "shz", "sz", "xbse", "bse", "bjse", "bj"])
 _CODE_AFTER_EXCHANGE = re.compile(r"[ .:_-]{0,2}[0-9]{6}(?![0-9])")
 _CODE_BEFORE_EXCHANGE = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]{6}[ .:_-]{0,2}\Z")
@@ -84,9 +93,10 @@ class IdentityIndex:
         self._chinese: dict[str, set[str]] = {}
         self._common: dict[str, set[str]] = {}
         """Symbols and names that are common words (`COST`, `Target`), by these: found as they are spelled, others in any case."""
+        codes = (*snapshot.codes, *snapshot.indices)
+        self._digits = frozenset(match[1] for code in codes if (match := _CODE_DIGITS.fullmatch(code)))
+        self._names: tuple[str, ...] = snapshot.names if assets else ()
         if assets:
-            codes = (*snapshot.codes, *snapshot.indices)
-            self._digits = frozenset(match[1] for code in codes if (match := _CODE_DIGITS.fullmatch(code)))
             own_names = set(snapshot.names).difference(snapshot.codes)
             odd_codes = {code for code in codes if not _CODE_DIGITS.fullmatch(code)}
             for name in sorted(own_names | odd_codes | set(snapshot.industries)):
@@ -101,14 +111,12 @@ class IdentityIndex:
         keys = {*self._latin, *self._common, *(_EXCHANGES if assets else ()), *(WORD_HINTS if dates else ())}
         self._keys = frozenset(key.encode() for key in keys)
 
-    def find(self, text: str, *, any_code: bool = False) -> list[Hit]:
-        """All hidden identities in `text`, by offset, overlapping ones merged. `any_code`: in a model's words, six digits of the
-        A-share numbering that are no amount count as a code though the snapshot has no such asset.
-        """
+    def find(self, text: str, scope: Scope = "prompt") -> list[Hit]:
+        """All hidden identities in `text`, by offset, overlapping ones merged."""
         if not (self._assets or self._dates):
             return []
         normalised = normalise(text)
-        hits = sorted(self._scan(normalised, any_code), key=lambda hit: (hit.start, -hit.end))
+        hits = sorted(self._scan(normalised, scope), key=lambda hit: (hit.start, -hit.end))
         if not hits:
             return []
         _, offsets = normalise_with_places(text)
@@ -123,7 +131,7 @@ class IdentityIndex:
 
     def has_any(self, text: str) -> bool:
         """Does the text hold a hidden identity of the snapshot?"""
-        return (self._assets or self._dates) and next(self._scan(normalise(text), any_code=False), None) is not None
+        return (self._assets or self._dates) and next(self._scan(normalise(text), "prompt"), None) is not None
 
     def names_identity(self, text: str) -> bool:
         """Is `text`, offered as an argument, a hidden identity? Here any well-formed code counts, known or not."""
@@ -131,7 +139,7 @@ class IdentityIndex:
             return False
         if WITHHELD in text or self.is_code(text):
             return True
-        return next(self._scan(normalise(text[:_LONGEST_ARGUMENT]), any_code=True), None) is not None
+        return next(self._scan(normalise(text[:_LONGEST_ARGUMENT]), "answer"), None) is not None
 
     def is_code(self, text: str) -> bool:
         """Is the whole text a code in some vendor's style, known or not, while codes are hidden?"""
@@ -144,7 +152,7 @@ class IdentityIndex:
     def withhold(self, text: str) -> str:
         """Text of a model with each hidden identity (any code) replaced by `[withheld]`. In it, `has_any` is False."""
         for _ in range(_ROUNDS):
-            hits = self.find(text, any_code=True)
+            hits = self.find(text, "answer")
             if not hits:
                 return text
             parts = []
@@ -153,7 +161,7 @@ class IdentityIndex:
                 parts += [text[done : hit.start], WITHHELD]
                 done = hit.end
             text = "".join([*parts, text[done:]])
-        return WITHHELD if self.find(text, any_code=True) else text
+        return WITHHELD if self.find(text, "answer") else text
 
     # --- building
 
@@ -184,13 +192,13 @@ class IdentityIndex:
 
     # --- searching
 
-    def _scan(self, normalised: str, any_code: bool) -> Iterator[Hit]:
+    def _scan(self, normalised: str, scope: Scope) -> Iterator[Hit]:
         shape = Shape(normalised)
         matched = [key.decode() for key in self._keys.intersection(shape.words)]
         if self._assets:
             yield from (Hit("security code", *span) for span in self._codes_in(normalised, shape, _EXCHANGES.intersection(matched)))
-            if any_code:
-                yield from (Hit("security code", *span) for span in _codes_of_any_asset(normalised, shape))
+            if scope == "answer":
+                yield from self._in_answer(normalised, shape)
             names = {parts for key in matched for parts in self._latin.get(key, ())}
             yield from (Hit("company or industry name", *span) for span in _latin_names_in(normalised, names))
             for name in (name for word in matched for name in self._common.get(word, ())):
@@ -204,6 +212,26 @@ class IdentityIndex:
                 text = text.replace(name, "*" * len(name))
             shape = shape if text is normalised else Shape(text)
             yield from (Hit("calendar date", *span) for span in find_dates(text, shape, WORD_HINTS.intersection(matched)))
+            if scope != "prompt":
+                spans = find_free_dates(text, shape, lambda digits: self._may_be_code(digits, scope))
+                yield from (Hit("calendar date", *span) for span in spans)
+
+    def _in_answer(self, normalised: str, shape: Shape) -> Iterator[Hit]:
+        """Identities that only a model would write: any code, identifiers, short names."""
+        yield from (Hit("security code", *span) for span in _codes_of_any_asset(normalised, shape))
+        for start, end, digits in find_spelled_codes(normalised):
+            if digits in self._digits or _A_SHARE.fullmatch(digits) is not None:
+                yield Hit("security code", start, end)
+        yield from (Hit("security code", found.start, found.end) for found in find_identifiers(normalised))
+        yield from (Hit("company or industry name", found.start, found.end) for found in self._short_names.find(normalised))
+
+    @cached_property
+    def _short_names(self) -> EntityIndex:
+        return EntityIndex((0, "short", short) for name in self._names for short in short_names(name))
+
+    def _may_be_code(self, digits: str, scope: Scope) -> bool:
+        """Return whether six digits that read as a day are rather a code: of the market, or in an answer of any A-share."""
+        return digits in self._digits or (scope == "answer" and _A_SHARE.fullmatch(digits) is not None)
 
     def _codes_in(self, text: str, shape: Shape, exchanges: Iterable[str]) -> Iterator[Span]:
         has_six = b"000000" in shape.runs
@@ -348,14 +376,14 @@ class LeakGuard:
         """`redact` for the JSON text of a tool call, which stays JSON; strings and bare numbers that are an identity as a whole
         (`{"stock_id": 600519}`) become the string `[withheld]`.
         """
-        if not self._index.find(text, any_code=True):
+        if not self._index.find(text, "answer"):
             return text
         try:
             value = loads_strict(text)
         except ValueError:
             return self.redact(text)
         cleaned = render_json(self._redact_value(value))
-        return render_json({"arguments": WITHHELD}) if self._index.find(cleaned, any_code=True) else cleaned
+        return render_json({"arguments": WITHHELD}) if self._index.find(cleaned, "answer") else cleaned
 
     def _redact_value(self, value: JsonValue) -> JsonValue:
         if isinstance(value, str):

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from ktdeval.errors import PluginError
 from ktdeval.jsonio import JsonValue, dumps_compact
 from ktdeval.masking.draws import Part, round_significant
-
-_HANDLE = 10  # characters of a handle, about
+from ktdeval.masking.shortening import ROOM_FOR_MARK, cut_mark, cut_position
 
 Payload = Any  # str | int | float | bool | None | field type | list[Payload] | tuple[Payload, ...] | dict[str, Payload]
 
@@ -126,15 +125,35 @@ class Prose(NamedTuple):
 
     parts: tuple[str | AssetRef | DayRef | SectorRef, ...]
 
-    def first(self, most: int) -> tuple[Prose, bool]:
-        """Return the first characters, and whether there are more; what was taken out is never cut in two."""
+    @property
+    def plain(self) -> str:
+        """The text with a handle of the usual form for each field type."""
+        return "".join(map(_plain, self.parts))
+
+    def shorten(self, most: int) -> tuple[Prose, bool]:
+        """Return the text, or its beginning within `most` characters with a mark, cut between words (`masking.shortening`); and
+        whether it was cut.
+        """
+        text = self.plain
+        if len(text) <= most:
+            return self, False
+        end = cut_position(text, most - ROOM_FOR_MARK)
         kept: list[str | AssetRef | DayRef | SectorRef] = []
+        start = 0
         for part in self.parts:
-            if most <= 0:
-                return Prose(tuple(kept)), True
-            kept.append(part[:most] if isinstance(part, str) else part)
-            most -= len(part) if isinstance(part, str) else _HANDLE
-        return Prose(tuple(kept)), most < 0
+            if start >= end:
+                break
+            kept.append(part[: end - start] if isinstance(part, str) else part)
+            start += len(_plain(part))
+        return Prose((*kept, cut_mark(text[:end]))), True
+
+
+# Two digits of a day and of an asset's number read as a month, a day or a year where any could.
+_PLAIN_HANDLES = {AssetRef: "asset_0012", DayRef: "day_+12", SectorRef: "sector_12"}
+
+
+def _plain(part: str | AssetRef | DayRef | SectorRef) -> str:
+    return part if isinstance(part, str) else _PLAIN_HANDLES[type(part)]
 
 
 class DocumentRef(NamedTuple):

@@ -20,12 +20,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktdeval.market.documents import Document, EntityKind
+from ktdeval.market.documents import Document
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.entities import EntityIndex, is_caseless
+from ktdeval.masking.date_names import find_named, name_hints
+from ktdeval.masking.entities import AliasKind, EntityIndex, is_caseless
+from ktdeval.masking.identifiers import Identifier, find_identifiers
 from ktdeval.masking.identities import FROM_CHINESE, Hit, IdentityIndex, identities_of, name_variants
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import AssetRef, DayRef, Prose, SectorRef
+from ktdeval.masking.short_names import short_names
 from ktdeval.masking.text import normalise, normalise_with_places
 
 COMPANY, DATE = "[company]", "[date]"
@@ -56,6 +59,9 @@ _GLUED_DATES = (
     re.compile(r"(?<![0-9.,$])(?:199[0-9]|20[0-3][0-9])(?=[a-z]{3})"),
     re.compile(r"(?<![a-z])(?:january|february|september|october|november|december)(?=[a-z])"),
 )
+_COMPACT_DATE = re.compile(r"((?:19|20)[0-9]{2})([0-9]{2})([0-9]{2})(?![0-9])")
+_FOUR_DIGITS = re.compile(r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])")
+_TWO_DIGITS = re.compile(r"(?<![0-9])[0-9]{1,2}(?![0-9])")
 _SEVERAL = frozenset({-1, -2})  # means any asset
 _DATES_TOGETHER = re.compile(r"\A[ ,./-]{0,2}\Z")
 
@@ -68,6 +74,7 @@ class Hidden(NamedTuple):
     kind: str  #: `asset`, `industry` or `date`
     assets: frozenset[int] = frozenset()  #: columns of the assets that it may mean
     industry: str = ""
+    is_derived: bool = False  #: whether a short name that no one listed means the assets
     day: date | None = None  #: of a date with day, month and year
 
 
@@ -79,6 +86,7 @@ class ShownDocument(NamedTuple):
     kind: Prose
     title: Prose
     text: Prose
+    is_cut: bool = False  #: whether the document's text is longer
 
 
 class TextMask:
@@ -115,18 +123,31 @@ class TextMask:
                 parts += [between, target] if between else [target]
             done = hidden.end
         prose = Prose((*parts, text[done:]))
-        return None if self._finder.has_any(encode_basestring(_plain(prose))) else prose
+        return prose if self._is_safe(prose) else None
 
-    def show(self, document: Document, day: int) -> ShownDocument | None:
-        """Return a document as it may be shown at the close of row `day`; None where a part of it can't be masked safely."""
+    def show(self, document: Document, day: int, most: int | None = None) -> ShownDocument | None:
+        """Return a document as it may be shown at the close of row `day`; None where a part of it can't be masked safely. `most`:
+        characters of the text; it is masked whole, shortened between words, and searched again.
+        """
         columns = (self._snapshot.asset_index.get(code) for code in document.assets)
         assets = sorted((column for column in columns if column is not None), key=self._lens.rank.__getitem__)
         cells = []
-        for text in (document.source, document.kind, document.title, document.text):
-            if (cell := self.mask(text, day, assets)) is None:
+        for part in (document.source, document.kind, document.title, document.text):
+            if (cell := self.mask(part, day, assets)) is None:
                 return None
             cells.append(cell)
-        return ShownDocument(tuple(AssetRef(asset) for asset in assets if self._lens.has_joined(asset, day)), *cells)
+        source, kind, title, text = cells
+        is_cut = False
+        if most is not None:
+            text, is_cut = text.shorten(most)
+            if is_cut and not self._is_safe(text):
+                return None
+        shown = tuple(AssetRef(asset) for asset in assets if self._lens.has_joined(asset, day))
+        return ShownDocument(shown, source, kind, title, text, is_cut)
+
+    def _is_safe(self, prose: Prose) -> bool:
+        """Return whether the leak guard finds nothing in a text as a prompt has it, quoted."""
+        return not (self._lens.hides_assets or self._lens.hides_dates) or not self._finder.has_any(encode_basestring(prose.plain))
 
     def hidden(self, text: str) -> tuple[Hidden, ...] | None:
         """Spans of a text that the mask hides, by offset; None where the leak guard still has hits after the last round."""
@@ -139,7 +160,7 @@ class TextMask:
             return SectorRef(hidden.industry)
         meant = hidden.assets if len(hidden.assets) < 2 else hidden.assets.intersection(assets)
         if len(meant) > 1 or (hidden.assets and not meant):
-            return None
+            return COMPANY if hidden.is_derived else None
         joined = [asset for asset in meant if asset >= 0 and self._lens.has_joined(asset, day)]
         return AssetRef(joined[0]) if joined else COMPANY
 
@@ -150,7 +171,7 @@ class TextMask:
         return DayRef(row) if row >= 0 and np.datetime64(day) <= self._days[cursor] else DATE
 
 
-Name = tuple[int, EntityKind, str]  #: Column (-1: of no asset of the market), kind and text
+Name = tuple[int, AliasKind, str]  #: Column (-1: of no asset of the market), kind and text
 
 
 def _named(snapshot: MarketSnapshot) -> tuple[Name, ...]:
@@ -161,7 +182,15 @@ def _named(snapshot: MarketSnapshot) -> tuple[Name, ...]:
     names += [(asset, "ticker", code) for asset, code in enumerate(snapshot.codes)]
     names += [(column[snapshot.canonical(then)], "ticker", then) for then in snapshot.former_codes]
     names += [(column.get(entity.code, -1), entity.kind, entity.text) for entity in snapshot.documents.entities]
-    return tuple(names)
+    return (*names, *_derived(names))
+
+
+def _derived(names: Iterable[Name]) -> Iterator[Name]:
+    """Short names of official ones, unless somebody listed them as a name of their own."""
+    listed = {normalise(text).strip().lower() for _, kind, text in names if kind != "ticker"}
+    for asset, kind, text in names:
+        if kind in ("name", "former"):
+            yield from ((asset, "short", short) for short in sorted(short_names(text)) if short.lower() not in listed)
 
 
 class _Finder:
@@ -195,20 +224,31 @@ class _Finder:
         normalised, offsets = normalise_with_places(text)
         spans: list[Hidden] = []
         if self._entities is not None:
-            spans += [Hidden(start, end, "asset", assets) for start, end, assets in self._entities.find(normalised, no_case)]
+            for mention in self._entities.find(normalised, no_case):
+                spans.append(Hidden(mention.start, mention.end, "asset", mention.assets, is_derived=mention.is_derived))
+            if first:
+                spans += [self._identified(found, normalised) for found in find_identifiers(normalised)]
         if self._hides_dates and first:
             spans += _full_dates(normalised)
             patterns = (*_HEADLINE_DATES, *_GLUED_DATES) if no_case else _HEADLINE_DATES
             spans += [Hidden(*match.span(), "date") for pattern in patterns for match in pattern.finditer(normalised)]
         spans = [span._replace(start=offsets[span.start], end=offsets[span.end]) for span in spans]
-        chosen = _longest(spans)
-        rest = (self._read(hit, text) for hit in self._guard.find(text))
+        rest = [self._read(hit, text) for hit in self._guard.find(text, "document" if first else "prompt")]
+        chosen = _longest([*spans, *(hit for hit in rest if hit.kind == "date")])
         return sorted([*chosen, *_disjoint(rest, chosen)], key=_bounds)
+
+    def _identified(self, found: Identifier, normalised: str) -> Hidden:
+        """The asset of an identifier, if the ticker in it is one of the market; else a company."""
+        for spelled in (normalised[found.start : found.end], found.code):
+            assets = self._meaning.get(name_variants(spelled)[0], frozenset()) if spelled else frozenset()
+            if len(assets) == 1:
+                return Hidden(found.start, found.end, "asset", assets)
+        return Hidden(found.start, found.end, "asset")
 
     def _read(self, hit: Hit, text: str) -> Hidden:
         """What a hit of the guard stands for. A code that no asset of the market has is a company all the same."""
         if hit.kind == "calendar date":
-            return Hidden(hit.start, hit.end, "date")
+            return Hidden(hit.start, hit.end, "date", day=_only_day(normalise(text[hit.start : hit.end])))
         spelled = text[hit.start : hit.end]
         if hit.kind == "security code":
             digits = "".join(re.findall("[0-9]", normalise(spelled).translate(FROM_CHINESE)))[-6:]
@@ -228,6 +268,8 @@ def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
     """Digits of a code, or a name without spaces and case -> columns of the assets that it may mean."""
     assets: dict[str, set[int]] = {}
     for asset, kind, text in named:
+        if kind == "short":
+            continue
         for variant in {text[:6] if kind == "ticker" else "", *name_variants(text)} - {""}:
             assets.setdefault(variant, set()).add(asset)
     return {variant: frozenset(columns) for variant, columns in assets.items()}
@@ -244,8 +286,27 @@ def _full_dates(normalised: str) -> Iterator[Hidden]:
                 continue
 
 
-def _bounds(span: Hidden) -> tuple[int, int]:
-    return span.start, span.end
+def _only_day(normalised: str) -> date | None:
+    """The day of a date with day, month and year; None if there is none, or more than one."""
+    if (compact := _COMPACT_DATE.match(normalised)) is not None:
+        year, month, day = map(int, compact.groups())
+        found = [(year, month, day)]
+    else:
+        days = {full.day for full in _full_dates(normalised)}
+        if days:
+            return days.pop() if len(days) == 1 else None
+        months = {month for _, _, month in find_named(normalised, name_hints()) if month}
+        years, numbers = _FOUR_DIGITS.findall(normalised), _TWO_DIGITS.findall(normalised)
+        is_full = len(months) == len(years) == len(numbers) == 1
+        found = [(int(years[0]), months.pop(), int(numbers[0]))] if is_full else []
+    try:
+        return date(*found[0]) if found else None
+    except ValueError:
+        return None
+
+
+def _bounds(span: Hidden) -> tuple[int, int, bool]:
+    return span.start, span.end, span.is_derived
 
 
 def _longest(spans: Iterable[Hidden]) -> list[Hidden]:
@@ -290,8 +351,3 @@ def _origin(offset: int, starts: list[tuple[int, int]]) -> int:
     """Offset in the text of an offset in the marked one."""
     begin, start = starts[bisect_right(starts, (offset, len(starts) + (1 << 60))) - 1]
     return start + offset - begin
-
-
-def _plain(prose: Prose) -> str:
-    handles = {AssetRef: "asset_0000", DayRef: "day_+0", SectorRef: "sector_00"}
-    return "".join(part if isinstance(part, str) else handles[type(part)] for part in prose.parts)

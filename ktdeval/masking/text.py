@@ -1,8 +1,8 @@
 """Text as guards read it: the many ways to write a character normalised to one, and the shape of a text for fast searches.
 
 Normalising keeps a look-alike from carrying an identity past a guard: full-width and other digits become 0-9, every dash a hyphen,
-every space a space; zero-width characters and accents vanish; Cyrillic and Greek letters that look Latin become Latin; escapes of
-JSON and HTML become what they stand for. Case is kept.
+every space a space; zero-width characters and accents vanish; Cyrillic and Greek letters that look Latin become Latin; traditional
+Chinese characters become simplified; escapes of JSON and HTML become what they stand for. Case is kept.
 
 Model-facing text is mostly numbers. Asking "does six digits stand alone anywhere?" of 10 kB of them takes a regular expression half
 a millisecond; as a substring search in the shape, one byte a character, it takes a few microseconds.
@@ -13,9 +13,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from html import unescape
+from pathlib import Path
 from typing import TypeVar
+
+from ktdeval.jsonio import csv_rows
 
 _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\s\S]|&#?[0-9A-Za-z]{1,8};")
 _UNIT = re.compile(rf"{_ESCAPE.pattern}|[^\x00-\x7f]")
@@ -40,7 +43,13 @@ def _normalise_character(character: str) -> str:
     parts = unicodedata.normalize("NFKD", character)
     if parts != character:
         return "".join(part if part.isascii() else _normalise_character(part) for part in parts)
-    return _LOOKALIKES.get(character, character)
+    return _LOOKALIKES.get(character) or _simplified().get(character, character)
+
+
+@cache
+def _simplified() -> dict[str, str]:
+    """Traditional Chinese characters, by the simplified one that stands for each (from OpenCC, Apache License 2.0)."""
+    return {row["traditional"]: row["simplified"] for row in csv_rows(Path(__file__).with_name("traditional.csv"))}
 
 
 class _Table(dict[int, str]):
@@ -89,6 +98,7 @@ def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
     return "".join((*normalised, text[end:])), offsets
 
 
+_DIGITS_HERE, _REST_OF_WORD = re.compile("[0-9]+"), re.compile("[0-9A-Za-z]*")
 Text = TypeVar("Text", str, bytes)
 
 SPLITTERS = "-_/|~*·•"  #: What may stand between the digits of one code. Nothing of it separates numbers in JSON.
@@ -159,6 +169,18 @@ def places_of(text: Text, part: Text) -> Iterator[int]:
     while start >= 0:
         yield start
         start = text.find(part, start + 1)
+
+
+def around_digits(text: str, reach: int) -> list[tuple[int, int]]:
+    """Return disjoint spans that hold every digit of a normalised text with `reach` characters on both sides, and whole words."""
+    spans: list[tuple[int, int]] = []
+    for match in _DIGITS_HERE.finditer(text):
+        start, end = max(0, match.start() - reach), min(len(text), match.end() + reach)
+        if spans and start <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return [(start, _REST_OF_WORD.match(text, end).end()) for start, end in spans]  # type: ignore[union-attr]
 
 
 def touches_letter(lower: str, start: int, end: int) -> bool:

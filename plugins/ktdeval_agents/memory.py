@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from ktdeval.harness import Decision, json_object, label_key
+from ktdeval.masking import shorten
 from ktdeval_agents.graph import MemoryRule
 from ktdeval_agents.sight import ACCOUNT, Sight, first_number
 
@@ -62,7 +63,11 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
         for asset, decided, reason in items:
             label = shown.get(label_key(asset), asset)
             why, named = (" ".join(text.replace("```", "'''").split()) for text in (reason or decision.overall_reason, label))
-            self.entries.append(Entry(step, sight.day, withhold(named), decided, withhold(_cut(why)), sight.prices.get(label)))
+            self.entries.append(
+                Entry(
+                    step, sight.day, withhold(named), decided, withhold(shorten(why, _REASON_CHARACTERS)), sight.prices.get(label)
+                )
+            )
         self.entries = self.entries[-_KEPT:]
 
     def shown(self, rule: MemoryRule, sight: Sight) -> str:
@@ -106,8 +111,3 @@ def _stances(submitted: str, sight: Sight) -> Iterable[tuple[str, str, str]]:
 
 def _latest(entries: Sequence[Entry], count: int) -> Sequence[Entry]:
     return entries[-count:] if count else ()
-
-
-def _cut(text: str) -> str:
-    """Shorten a text between words: half a number could read as something that the mask hides."""
-    return text if len(text) <= _REASON_CHARACTERS else text[:_REASON_CHARACTERS].rpartition(" ")[0] + " …"

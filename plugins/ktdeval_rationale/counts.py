@@ -11,7 +11,7 @@ from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry, as_object, json_object
 from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.masking import WITHHELD
+from ktdeval.masking import WITHHELD, shorten
 from ktdeval.runner import RunFolder
 from ktdeval.trading import StepRecord
 from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
@@ -188,9 +188,11 @@ def _add(counts: dict[str, int], categories: set[str]) -> None:
 
 
 def _around(text: str, start: int, end: int, reach: int = 60) -> tuple[str, str]:
-    """Return the text before and after a span, up to `reach` characters each."""
-    before, after = text[max(0, start - reach) : start], text[end : end + reach]
-    return ("…" if start > reach else "") + before, after + ("…" if end + reach < len(text) else "")
+    """Return the text before and after a span, up to about `reach` characters each, cut between words."""
+    before = text[max(0, start - reach) : start]
+    if start > reach:
+        before = f"… {before.partition(' ')[2]}"
+    return before, shorten(text[end:], reach)
 
 
 def subject_key(spec: EpisodeSpec) -> str:

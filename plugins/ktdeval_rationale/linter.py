@@ -97,7 +97,7 @@ class RationaleLinter:
 
     def _identities(self, folded: str) -> Iterator[_Hit]:
         """Yield codes, names, industries and dates, without numbers that mean something else here."""
-        for kind, start, end in self._index.find(folded, any_code=True):
+        for kind, start, end in self._index.find(folded, "answer"):
             if kind not in ("security code", "calendar date"):
                 yield _Hit("sector" if _letters(folded[start:end]) in self._industries else "company", start, end)
             elif kind == "security code" and _is_code_here(folded, start, end):

@@ -26,6 +26,7 @@ from ktdeval.cli import check_finished, run_shown
 from ktdeval.config import RunConfig
 from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market import Close, Document, Venue, sessions
+from ktdeval.masking import shorten
 from ktdeval.registry import Plugins
 from ktdeval.runner import RunFolder
 from ktdeval.yamlio import load_yaml
@@ -221,7 +222,7 @@ def _first_words(story: Story, most: int) -> str:
     first = re.split(r"(?<=[.!?])\s", story.article.text.strip(), maxsplit=1)[0]
     parts = (" ".join(part.split()).rstrip(".") for part in (story.article.title, first))
     text = ". ".join(dict.fromkeys(part for part in parts if part))
-    return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} …"
+    return shorten(text, most)
 
 
 class SummaryTask(QATask):
@@ -244,7 +245,7 @@ class SummaryTask(QATask):
 def _question(day: NewsDay) -> str:
     most = MIS["summary"]["article_characters"]
     listed = [
-        f"Source: {', '.join(story.sources)}\nTitle: {story.article.title}\nText: {story.article.text[:most]}"
+        f"Source: {', '.join(story.sources)}\nTitle: {story.article.title}\nText: {shorten(story.article.text, most)}"
         for story in day.stories
     ]
     values = {"asset": day.asset, "day": day.day, "stories": len(listed), "sources": len(day.sources)}

@@ -26,6 +26,7 @@ from ktdeval.harness import (
     table_rows,
 )
 from ktdeval.jsonio import JsonValue, sha256_hex
+from ktdeval.masking import shorten
 from ktdeval.trading import DECIDED
 from ktdeval.typed import from_plain, to_plain
 from ktdeval.yamlio import load_yaml
@@ -36,7 +37,6 @@ from ktdeval_investorbench.params import FinmemParams
 MOMENTUM_DAYS = 3
 _MOST_NAMED, _REASON_CHARACTERS = 10, 160
 _NAMED = re.compile(r"\[memory:([^][]*)\]", re.IGNORECASE)  # no bracket within, so that many openings take linear time
-_LAST_WORD = re.compile(r"\w+$", re.ASCII)
 _ID = re.compile(r"M[1-9][0-9]*")
 _SIDES = {"BUY": 1, "SELL": -1}
 
@@ -223,7 +223,7 @@ class FinmemAgent:
             template = self._words["lesson" if moved else "immediate"]
             remembered.add_reflection(self._line(template.format(day=sight.day, moved=moved, reason=reason)))
         if sight.nav is not None:
-            brief = _cut(reason, _REASON_CHARACTERS)
+            brief = shorten(reason, _REASON_CHARACTERS)
             state.pending.append(Pending(step, sight.day, sight.nav, list(named), brief))
 
     def _summarised(self, document: Mapping[str, Any], session: StepSession) -> Mapping[str, Any]:
@@ -248,7 +248,7 @@ class FinmemAgent:
 
     def _line(self, text: str) -> str:
         """Return one line without a fence, so that a memory can't be read as the state of the day."""
-        return _cut(" ".join(text.replace("```", "'''").split()), self._params.characters)
+        return shorten(" ".join(text.replace("```", "'''").split()), self._params.characters)
 
 
 def make_embedder(params: FinmemParams) -> Embedder | RemoteEmbedding:
@@ -270,11 +270,6 @@ def make_embedder(params: FinmemParams) -> Embedder | RemoteEmbedding:
 @cache
 def _wordings() -> dict[str, Any]:
     return load_yaml(Path(__file__).with_name("finmem.yaml"))
-
-
-def _cut(text: str, characters: int) -> str:
-    """Shorten a text between words: half a word or number could read as an identity that the mask hides."""
-    return text if len(text) <= characters else _LAST_WORD.sub("", text[:characters]) + "…"
 
 
 def _log_return(change_pct: float | None) -> float | None:

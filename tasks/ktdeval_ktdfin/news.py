@@ -62,19 +62,20 @@ def get_document(step: Step, document_id: Annotated[str, Length(1, 40)]) -> Payl
         document_id: its id.
     """
     row = step.stage.lens.parse_document(document_id)
-    document = _shown(step, row) if row is not None and row < len(step.view.documents) else None
+    document = None
+    if row is not None and row < len(step.view.documents):
+        document = _shown(step, row, MAX_CHARACTERS)
     if row is None or document is None:
         error = {"kind": "bad_arguments", "argument": "document_id", "expected": "an id as search_news shows them"}
         return Refusal({"error": error}, "bad_arguments")
-    text, is_cut = document.text.first(MAX_CHARACTERS)
-    return {**_head(step, row, document), "text": text, "cut": is_cut}
+    return {**_head(step, row, document), "text": document.text, "cut": document.is_cut}
 
 
 FUNCTIONS = (search_news, get_document)
 
 
-def _shown(step: Step, row: int) -> ShownDocument | None:
-    return step.stage.texts.show(step.view.documents[row], step.view.day)
+def _shown(step: Step, row: int, most: int | None = None) -> ShownDocument | None:
+    return step.stage.texts.show(step.view.documents[row], step.view.day, most)
 
 
 def _head(step: Step, row: int, document: ShownDocument) -> dict[str, Payload]:

@@ -236,15 +236,14 @@ def news(stage: Stage, view: MarketView) -> Payload:
     for row in stage.lens.in_turn(view.documents, view.documents.rows(stage.news_days, about).tolist()):
         if len(chosen) == stage.news:
             break
-        if (document := stage.texts.show(view.documents[row], view.day)) is None:
+        if (document := stage.texts.show(view.documents[row], view.day, MOST_CHARACTERS)) is None:
             withheld += 1
         else:
             chosen[row] = document
     rows = list[Sequence[Payload]]()
     for row in stage.lens.listed(view.documents, chosen):
         document, day = chosen[row], DayRef(view.documents.day_of(row))
-        text, _ = document.text.first(MOST_CHARACTERS)
-        rows.append((day, document.source, document.kind, list(document.assets), document.title, text))
+        rows.append((day, document.source, document.kind, list(document.assets), document.title, document.text))
     return {**table(NEWS_COLUMNS, rows), "withheld": withheld}
 
 

@@ -15,6 +15,7 @@ from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol
 from ktdeval.jsonio import JsonValue, loads_untrusted
 from ktdeval.keyless import NO_ACCOUNT, Conversation, Row
+from ktdeval.masking import shorten
 from ktdeval_models.remote.base import RemoteAdapter
 from ktdeval_models.remote.params import RemoteParams
 
@@ -104,7 +105,7 @@ class TradingActionModel(RemoteAdapter):
         stock = conversation.rows(conversation.state["candidates"])[0]["stock_id"]
         if answer.get("symbol") not in (None, stock, [stock]):
             raise bad_response(self.caller, f"the answer's symbol is not the one that was asked about, {stock}")
-        text = reasoning.strip()[:MOST_REASON]
+        text = shorten(reasoning.strip(), MOST_REASON)
         reason = conversation.reason(text or "The agent gave no reasoning.")
         submitted = {"stock_id": stock, "decision": decision, "confidence": 0.5, "reason": reason}
         return conversation.call([("submit_action", {"decisions": [submitted], "overall_reason": reason})])

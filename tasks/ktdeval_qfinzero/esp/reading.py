@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from msgspec import UNSET
 
 from ktdeval.jsonio import JsonValue
+from ktdeval.masking import shorten
 from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, EventType, NewsRow, Page, Span, Tags, row_key
 from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.errors import invalid
@@ -223,5 +224,5 @@ def _outcome_text(payload: Mapping[str, JsonValue]) -> str:
 
 
 def _shortened(text: str) -> str:
-    """At most `SNIPPET_CHARACTERS`; an ellipsis says that there is more."""
-    return text if len(text) <= SNIPPET_CHARACTERS else f"{text[: SNIPPET_CHARACTERS - 1]}…"
+    """At most `SNIPPET_CHARACTERS`, cut between words; an ellipsis says that there is more."""
+    return shorten(text, SNIPPET_CHARACTERS)

@@ -288,8 +288,10 @@ def test_five_entries_of_the_same_asset_and_three_of_others_are_shown() -> None:
     assert sorted(shown) == sorted([*others, *(f"day_+{step}, asset_2" for step in (2, 3, 4, 5, 6))])
 
 
-@pytest.mark.parametrize("said", ["Hold. May\n\n\n12 names rise.", f"{'word ' * 58}2024 shares are held"])
-def test_words_that_name_a_day_only_once_they_are_joined_or_cut_are_withheld(said: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "mark"), [("Hold. May\n\n\n12 names rise.", "[withheld]"), (f"{'word ' * 58}2024 shares are held", "word …")]
+)
+def test_words_that_name_a_day_only_once_they_are_joined_are_withheld_and_a_cut_makes_none(said: str, mark: str) -> None:
     assert not DATES.has_any(said)
     session = Session({"reflection": said}, {"orders": [], "overall_reason": said})
     memory, agent = None, make_team("trade")
@@ -297,7 +299,7 @@ def test_words_that_name_a_day_only_once_they_are_joined_or_cut_are_withheld(sai
         memory = decide(agent, session, step, memory)
     shown = [message.content for _, request in session.asked for message in request.messages]
     assert not any(map(DATES.has_any, shown))
-    assert any("[withheld]" in text for text in shown)
+    assert any(mark in text for text in shown)
 
 
 @pytest.mark.parametrize("spelled", ["asset_1", "Asset_1 ", "ａsset_1"])

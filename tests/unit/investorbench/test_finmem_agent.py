@@ -127,10 +127,17 @@ def test_the_state_of_the_day_stays_readable_whatever_a_memory_holds() -> None:
     assert prompts[1].count("## Short-term\n") == 1
 
 
-@pytest.mark.parametrize(
-    "said", ["Hold. May\n\n\n12 names rise.", "20[memory: M1]24 was good", f"{'word ' * 30}2024 shares are held"]
-)
-def test_words_that_name_a_day_only_once_they_are_joined_or_cut_are_withheld(said: str) -> None:
+def test_no_cut_of_words_or_news_makes_a_day() -> None:
+    said = f"{'word ' * 30}2024 shares are held"
+    agent = FinmemAgent(FinmemParams(parameters="investorbench", characters=200))
+    news = ("news", f"{'word ' * 36}2024 shares were sold, {'word ' * 36}")
+    prompts, *_ = play((observation(0, news), said), (observation(1), "again"), (observation(2), "again"), agent=agent)
+    assert not any(map(DATES.has_any, prompts))
+    assert "word …" in prompts[1]
+
+
+@pytest.mark.parametrize("said", ["Hold. May\n\n\n12 names rise.", "20[memory: M1]24 was good"])
+def test_words_that_name_a_day_only_once_they_are_joined_are_withheld(said: str) -> None:
     agent = FinmemAgent(FinmemParams(parameters="investorbench", characters=200))
     news = ("news", f"{'word ' * 36}2024 shares were sold, {'word ' * 36}")
     assert not any(map(DATES.has_any, (said, news[1])))

@@ -25,6 +25,7 @@ from ktdeval.harness.action import ActionForm
 from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, MinuteBars, find_venue
 from ktdeval.market.close import Close
 from ktdeval.market.documents import Entity
+from ktdeval.masking import identities_of
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.registry import load_plugins
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
@@ -260,7 +261,7 @@ def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() ->
         moment = datetime.fromisoformat(f"{day}T15:00").replace(tzinfo=zone)
         return Document(moment, moment, "The Wire", "news", codes, title, text)
 
-    long_text = "x" * 995 + " TSLA rose"
+    long_text = "x" * 980 + " TSLA rose again"
     items = [
         item("2025-03-03", "TSLA up on 2025-03-02", long_text),
         item("2025-03-04", "Old coins and TSLA", codes=()),
@@ -275,10 +276,21 @@ def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() ->
     handle = scene.lens.asset_handle(2)
     assert [one["title"] for one in rows] == [f"Old coins and {handle}", f"{handle} up on day_-2"]
     assert [one["stock_ids"] for one in rows] == [[], [handle]]
-    assert rows[1]["text"] == "x" * 995 + f" {handle}"
+    assert rows[1]["text"] == "x" * 980 + f" {handle} rose …"
     assert news["withheld"] == 0
     assert "newest documents" in scene.observe(0, snapshot.as_of(row), None, None).system
     assert "news" not in state_of(scene_of(snapshot).observe(0, snapshot.as_of(row), None, None).user)
+
+
+def test_a_document_that_is_too_long_is_cut_between_words_so_that_no_cut_reads_as_a_month() -> None:
+    moment = datetime.fromisoformat("2025-03-03T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
+    long_text = "x" * 985 + " Investment Decisions"
+    assert long_text[:1000].endswith("Investment Dec")
+    documents = Documents.of([Document(moment, moment, "The Wire", "news", (), "", long_text)], Close(16, 0, "America/New_York"))
+    snapshot = dataclasses.replace(market(), documents=documents)
+    shown = scene_of(snapshot, "market_news_blinded").observe(0, snapshot.as_of(62), None, None).user
+    assert state_of(shown)["news"]["rows"][0][-1] == "x" * 985 + " Investment …"
+    assert not identities_of(snapshot, assets=True, dates=True).has_any(shown)
 
 
 def test_what_is_known_from_one_moment_on_stands_in_no_order_of_codes() -> None:

@@ -259,6 +259,7 @@ window.kt = (() => {
     "certificate verified": ["good", "This board has verified the runs of the attacks that the mask's certificate rests on."],
     "mask not certified": ["warn", "Identities are hidden, but no certificate shows that the model could not find them out."],
     "no adjustment factor": ["warn", "Adjusted prices were traded as they are."],
+    "no entity list": ["warn", "Stocks are hidden, but no list names the products, persons and nicknames that tell them in the documents."],
   };
   const chip = (text, kind, explanation) => el(`span.chip${kind ? `.${kind}` : ""}`, {title: explanation || null}, text);
   const marked = (table, name) => chip(name, ...(Object.hasOwn(table, name) ? table[name] : ["", ""]));

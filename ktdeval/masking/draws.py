@@ -14,6 +14,9 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
+import numpy as np
+
+from ktdeval.market.snapshot import FloatArray
 from ktdeval.seeds import derive_seed
 
 
@@ -162,3 +165,18 @@ class Noise:
         uniform = (derive_seed(self._seed, "noise", asset, day, name) + 0.5) / (1 << _SEED_BITS)
         # The largest seeds round up to 1 in floating point.
         return _NORMAL.inv_cdf(min(uniform, math.nextafter(1.0, 0.0)))
+
+
+def known_level(level: float, asset: int, day: int, mask: tuple[Noise | None, int | None]) -> float:
+    """Price that is shown as 100, as it is known: with the noise and the digits of a mask, one draw an episode."""
+    noise, digits = mask
+    if noise is not None:
+        level *= noise.figure(asset, day, "level")
+        digits = digits or FIGURE_DIGITS
+    return level if digits is None else round_significant(level, digits)
+
+
+def last_finite(values: FloatArray) -> float:
+    """Last finite one of some numbers, NaN where there is none."""
+    known = values[np.isfinite(values)]
+    return float(known[-1]) if len(known) else math.nan

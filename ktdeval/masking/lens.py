@@ -22,7 +22,17 @@ from ktdeval.errors import ConfigError, DataError, PluginError
 from ktdeval.jsonio import JsonValue
 from ktdeval.market.documents import DocumentsView
 from ktdeval.market.snapshot import NO_MARKET, FloatArray, MarketSnapshot, parse_code
-from ktdeval.masking.draws import FIGURE_DIGITS, AliasMap, DocumentAlias, Noise, Part, cut_significant, round_significant
+from ktdeval.masking.draws import (
+    FIGURE_DIGITS,
+    AliasMap,
+    DocumentAlias,
+    Noise,
+    Part,
+    cut_significant,
+    known_level,
+    last_finite,
+    round_significant,
+)
 from ktdeval.masking.identities import IdentityIndex, identities_of
 from ktdeval.masking.payload import (
     TINY,
@@ -37,6 +47,7 @@ from ktdeval.masking.payload import (
     Payload,
     Price,
     Prose,
+    RefusedTypeError,
     SectorRef,
     Shares,
     TinyPrice,
@@ -48,9 +59,7 @@ from ktdeval.seeds import derive_seed
 
 MaskKind = Literal["bright", "stock_blind", "date_blind", "blinded"]
 MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)
-REBASE_LEVEL = 100.0
-MOST_DIGITS = 6
-MOST_NOISE_PCT = 50.0
+REBASE_LEVEL, MOST_DIGITS, MOST_NOISE_PCT = 100.0, 6, 50.0
 _DAY_HANDLE = re.compile(r"day_([+-])([0-9]{1,6})")
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _REFS, _ASSET_OF = frozenset({AssetRef}), itemgetter(0)
@@ -105,7 +114,7 @@ class Lens:
         self._columns = snapshot.asset_index
         self._day_texts: tuple[str, ...] = tuple(np.datetime_as_string(snapshot.days, unit="D").tolist())
         self._rows = {text: row for row, text in enumerate(self._day_texts)}
-        self._index_scale = {code: self._index_scale_of(levels[: base_row + 1]) for code, levels in snapshot.indices.items()}
+        self._index_scale = {code: REBASE_LEVEL / last_finite(levels[: base_row + 1]) for code, levels in snapshot.indices.items()}
         self._scale: list[float] | None = [1.0] * len(snapshot.codes) if mask.rebase_prices else None
         self._known_scale = list(self._scale or ())  # the same by the levels as known under the mask
         self._unlisted: Sequence[int] = range(len(self._scale or ()))  # assets that have no price to rebase to yet
@@ -143,7 +152,7 @@ class Lens:
         """
         try:
             return self._render(payload)
-        except _RefusedTypeError as refused:
+        except RefusedTypeError as refused:
             raise PluginError(
                 f"payload{path_of(refused.value, payload)}: a {type(refused.value).__name__} can't be shown; "
                 "use AssetRef, DayRef, … or plain JSON values"
@@ -239,9 +248,8 @@ class Lens:
         return shown if self._scale is None else shown * self._known_scale[asset]
 
     def known_price(self, asset: int, value: float, day: int | None, part: Part = "close") -> float:
-        """Return what a price in units of currency is known as under the mask: as it is shown, in terms of a level of `day_+0` that
-        has no more digits. What answers a question (the size of an order, the value of a holding) counts with it; with the true
-        price, questions asked one after the other would tell that to the last digit.
+        """Return what a price is known as under the mask: as shown, at a level of `day_+0` of as many digits. What answers a
+        question counts with it: true prices would be told to the last digit by questions one after the other.
         """
         if not self.mask.is_coarse or not math.isfinite(value):
             return value
@@ -318,7 +326,7 @@ class Lens:
                 return self._render(base(value))
         if isinstance(value, Mapping):
             return self._render(dict(value))
-        raise _RefusedTypeError(value)
+        raise RefusedTypeError(value)
 
     def _key(self, key: Any) -> str:
         """Handles may be keys (a grid by asset); other keys are plain text."""
@@ -326,7 +334,7 @@ class Lens:
             return str(self._renderers[type(key)](key))
         if isinstance(key, str):
             return str(key)
-        raise _RefusedTypeError(key)
+        raise RefusedTypeError(key)
 
     def _render_price(self, price: Price) -> float | None:
         value = float(price.value) if self._scale is None else float(price.value) * self._scale[price.asset]
@@ -384,29 +392,9 @@ class Lens:
         first = closes[np.isfinite(closes).argmax(axis=0), np.arange(closes.shape[1])].tolist()
         for asset in self._unlisted:
             if first[asset] > 0.0:
-                self._scale[asset] = REBASE_LEVEL / first[asset]
-                self._known_scale[asset] = REBASE_LEVEL / self._known_level(asset, first[asset])
-            else:
-                self._scale[asset] = self._known_scale[asset] = 1.0
+                level = known_level(first[asset], asset, self.base_row, (self._noise, self._digits))
+                self._scale[asset], self._known_scale[asset] = REBASE_LEVEL / first[asset], REBASE_LEVEL / level
         self._unlisted = [asset for asset in self._unlisted if not first[asset] > 0.0]
-
-    def _known_level(self, asset: int, level: float) -> float:
-        """Return what the price that is shown as 100 is known as: with the mask's noise and digits, once an episode."""
-        if self._noise is not None:
-            level *= self._noise.figure(asset, self.base_row, "level")
-        digits = self._digits or (FIGURE_DIGITS if self._noise is not None else None)
-        return level if digits is None else round_significant(level, digits)
-
-    def _index_scale_of(self, levels: FloatArray) -> float:
-        """Factor that makes the last known level 100; NaN (shown as null) where there is no level to rebase to."""
-        known = levels[np.isfinite(levels)]
-        return REBASE_LEVEL / float(known[-1]) if len(known) else math.nan
-
-
-class _RefusedTypeError(TypeError):
-    def __init__(self, value: Any) -> None:
-        super().__init__(type(value).__name__)
-        self.value = value
 
 
 UNMASKED = Lens(MaskConfig("bright"), 0, NO_MARKET, 0)  #: Hides nothing: for what is about no market

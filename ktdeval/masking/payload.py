@@ -177,6 +177,14 @@ class IndexLevel(NamedTuple):
     value: float
 
 
+class RefusedTypeError(TypeError):
+    """A value in a payload is of no payload type."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(type(value).__name__)
+        self.value = value
+
+
 def path_of(target: Any, payload: Payload) -> str:
     """Return the path of a value, compared by identity: ` at orders[3].price`, of text keys and indices, which identify nothing."""
     stack: list[tuple[Any, str]] = [(payload, "")]

@@ -141,6 +141,8 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
     limit: parts.Limit | None  #: steps after which every episode was cut; null: none was
     #: what handles, orders, noise and seeds of calls were drawn from; absent where a task needs no market
     mask_key: MaskKey | UnsetType = UNSET
+    #: id of the registration with a leaderboard that drew the key, before the run; absent where the run had a key of its own
+    registration: Sha256 | UnsetType = UNSET
     drift: parts.Drift
     knowledge_cutoff: parts.KnowledgeCutoff | UnsetType = UNSET  #: absent where the run records no end of the training data
     artefacts: dict[str, Sha256]  #: path in the run folder -> SHA-256 of the file

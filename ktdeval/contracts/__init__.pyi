@@ -9,6 +9,16 @@ from ktdeval.contracts.events import (
     SampleFinished as SampleFinished,
     StepFinished as StepFinished,
 )
+from ktdeval.contracts.registration import (
+    TRANSPORT as TRANSPORT,
+    DrawnKey as DrawnKey,
+    RegisteredSystem as RegisteredSystem,
+    RegisteredTask as RegisteredTask,
+    RegisteredWindow as RegisteredWindow,
+    Registrant as Registrant,
+    Registration as Registration,
+    registered_call as registered_call,
+)
 from ktdeval.contracts.scoring import (
     AnswerRecord as AnswerRecord,
     Environment as Environment,

@@ -114,6 +114,7 @@ def make_card(
         "provenance": describe_environment(math.fsum(folder.mark(spec).wall_s for spec in complete), owners),
         "price": manifest.price,
         "knowledge_cutoff": manifest.knowledge_cutoff,
+        "registration": manifest.registration,
         "request_settings": manifest.request_settings,
         "drift": drift(load_record(folder.path)),
         "calls": summarise_calls(read_calls(folder.path), {spec.id for spec in specs}),

@@ -27,6 +27,7 @@ import msgspec
 
 from ktdeval.calls.call_log import LOG_FILE, OLD_LOG_FILE
 from ktdeval.cards.parts import CutoffEntry, PriceEntry
+from ktdeval.contracts.registration import ContentHash
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError, explained
@@ -80,6 +81,8 @@ class RunManifest:
     request_settings: Mapping[str, JsonValue] | None = None
     #: end of the model's training data (`ktdeval.cards.CutoffEntry`); None where it is unknown, or there is none
     knowledge_cutoff: Mapping[str, JsonValue] | None = None
+    #: id of the registration with a leaderboard whose drawn key the masks have; None where the run has a key of its own
+    registration: str | None = None
 
     def to_json(self) -> JsonValue:
         """Return the manifest as written."""
@@ -88,6 +91,8 @@ class RunManifest:
         sent_as = facts.pop("request_settings")
         if self.knowledge_cutoff is None:  # as manifests were before there were cutoffs
             del facts["knowledge_cutoff"]
+        if self.registration is None:
+            del facts["registration"]
         return to_plain({**facts, "sent_as": sent_as, "version": MANIFEST_VERSION, "episodes": planned})
 
     @classmethod
@@ -112,7 +117,8 @@ class RunManifest:
                 parse_day(getattr(spec.window, name), f"{where}: episodes[{number}].window.{name}: ", StoreError)
             specs.append(spec)
         data, price, cutoff = map(to_plain, (file.data if file.snapshot else None, file.price, file.knowledge_cutoff))
-        return cls(data, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings, cutoff)
+        facts = (data, file.snapshot or None, file.metrics, file.rules, tuple(specs))
+        return cls(*facts, price, file.request_settings, cutoff, file.registration)
 
 
 def _spec_problem(spec: EpisodeSpec, market: str | None) -> str | None:
@@ -156,6 +162,7 @@ class ManifestFile(Value):
     request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
     episodes: tuple[dict[str, JsonValue], ...]
     knowledge_cutoff: CutoffEntry | None = None
+    registration: ContentHash | None = None
 
 
 class EpisodeMark(Value):

@@ -78,6 +78,8 @@ class NewBoard:
     market: MarketKind | None = None  #: None takes what the snapshot is
     certificate: Literal["required", "optional"] = "optional"
     attackers: tuple[str, ...] = ()  #: models whose attack counts in a required certificate
+    keys: Literal["registered", "own"] = "registered"  #: who draws mask keys; divisions without a market have none
+    most_registrations: int | None = 10  #: of one submitter in a division, where the board draws the keys; None: any number
     baselines: tuple[str, ...] = ()  #: models; `DEFAULT_BASELINES` by default. For trading tasks only
     contact: str = ""
     url: str = ""
@@ -157,6 +159,7 @@ def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins
         for window in windows:
             window_rows(snapshot.days, window.first, window.last)
     scoring = is_scoring(task)
+    is_governed = snapshot is not None and bool(windows) and new.keys == "registered"
     scores = sorted(task.scores, key=lambda name: not task.scores[name].headline) if scoring else ["total_return"]
     return Division(
         id=re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-")[:63],
@@ -169,6 +172,8 @@ def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins
         rank_by=scores[0],
         certificate="optional" if scoring else new.certificate,
         attackers=() if scoring else new.attackers,
+        keys="registered" if is_governed else "own",
+        most_registrations=new.most_registrations if is_governed else None,
         summary=plugins.spec("tasks", task.name).summary,
     )
 

@@ -61,7 +61,17 @@ class Division(Value, frozen=True, kw_only=True):
     rank_by: str = "total_return"  #: Metric, or score of a scoring task, that the rank goes by
     certificate: Literal["required", "optional"] = "optional"  #: Whether a card needs a certificate of its mask
     attackers: tuple[str, ...] = ()  #: Models whose attack counts in a required certificate, by their full names
+    #: registered: the board draws mask keys, each after its system was registered, and cards under other keys are not ranked; own:
+    #: submitters choose their keys. A division without a market has no mask and no keys
+    keys: Literal["registered", "own"] = "own"
+    #: Most registrations of one submitter, where the board draws the keys; null: any number. Each is a draw, and an attempt
+    most_registrations: Annotated[int, Meta(ge=1)] | None = None
     summary: str = ""  #: One line for readers
+
+    @property
+    def is_governed(self) -> bool:
+        """Whether the board draws the mask keys of its cards."""
+        return self.keys == "registered"
 
     def window_names(self) -> list[str]:
         """Return the names of the windows, in order."""
@@ -161,10 +171,24 @@ class Erratum(Value, frozen=True, kw_only=False):
     by: str = ""  #: Who says so
 
 
+class Excuse(Value, frozen=True, kw_only=False):
+    """Statement of maintainers that a registration's key may stay unused, for a reason that has nothing to do with the key.
+
+    It no longer keeps its submitter from being ranked, and its system may be registered again; it stays public and counts as an
+    attempt for ever.
+    """
+
+    registration: Sha256  #: Id of the registration
+    date: Day  #: Day of the entry
+    what: str  #: Why, in a sentence
+    by: str = ""  #: Who says so
+
+
 class Errata(Value, frozen=True):
     """Errata of a ktdeval leaderboard, version 1, oldest first."""
 
     errata: tuple[Erratum, ...] = ()
+    registrations: tuple[Excuse, ...] = ()  #: Registrations whose keys may stay unused
 
 
 def load_rules(folder: Path) -> Rules:
@@ -186,8 +210,17 @@ def load_errata(folder: Path) -> tuple[Erratum, ...]:
 
     Raises ConfigError: the file is not valid; names the entry.
     """
+    return _load_errata(folder).errata
+
+
+def load_excuses(folder: Path) -> tuple[Excuse, ...]:
+    """Read what maintainers say of registrations in the errata of the board in a folder; errors as of `load_errata`."""
+    return _load_errata(folder).registrations
+
+
+def _load_errata(folder: Path) -> Errata:
     path = folder / ERRATA_FILE
-    return _read(path, Errata).errata if path.is_file() else ()
+    return _read(path, Errata) if path.is_file() else Errata()
 
 
 def _read(path: Path, type_: type[T]) -> T:
@@ -197,7 +230,9 @@ def _read(path: Path, type_: type[T]) -> T:
         unknown = _UNKNOWN.search(str(error))
         if unknown is None:
             raise ConfigError(in_words(str(error))) from error
-        known = {name for each in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum) for name in each.__struct_fields__}
+        known = {
+            name for each in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum, Excuse) for name in each.__struct_fields__
+        }
         raise ConfigError(f"{error}{near_matches(unknown[1], known)}") from error
 
 
@@ -254,6 +289,8 @@ def _problems(rules: Rules) -> Iterator[str]:
             yield f"{where}: {'windows without a' if names else 'no windows on its'} snapshot; give both, or neither"
         elif division.snapshot is not None and division.snapshot not in known:
             yield f"{where}: no snapshot {division.snapshot!r}{near_matches(division.snapshot, known)}"
+        if division.is_governed and not names:
+            yield f"{where}: keys: registered, but a division without a market has no mask that a key is drawn for; say own"
         if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
             yield f"{where}: a window or seed stands there twice"
         if division.certificate == "required" and not division.attackers:

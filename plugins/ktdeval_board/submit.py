@@ -143,14 +143,15 @@ def _candidate_problems(board: Board, candidate: _Candidate, request: Request, c
     size, most, system = path.stat().st_size, board.rules.limits.bytes_of("card_mb"), identity(card, division)
     if size > most:
         yield f"size: the card has {size:,} bytes; at most {most:,} are taken"
-    refusals = findings_of(Stage.CARD, CardInputs(path.name, board.rules, card, is_certified(board.folder, card)))
+    facts = (board.rules, card, is_certified(board.folder, card), board.registrations)
+    refusals = findings_of(Stage.CARD, CardInputs(path.name, *facts))
     yield from (f"{finding.rule}: {finding.message}" for finding in refusals)
     for entry in board.entries:
         if entry.division is not None and not entry.is_withdrawn and identity(entry.card, entry.division) == system:
             there = f"has a card in division {division.id} ({board.folder.relative(entry.files.card)})"
             yield f"duplicate: {identity_words(card)} {there}; a system has one, unless errata.yaml withdraws it"
     yield from claim_problems(board, card, claims, request.today)
-    yield from attempt_problems(board, division, RunFolder.load(request.run), card, claims.attempts)
+    yield from attempt_problems(board, division, RunFolder.load(request.run), card, claims)
     yield from _storage_problems(board.rules, card, request)
     if request.is_checked:
         try:

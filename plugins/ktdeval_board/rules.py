@@ -136,6 +136,11 @@ class Rules(Value, frozen=True, kw_only=False):
     limits: Limits = Limits()  #: Largest sizes
     tie_level: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.05  #: Level of the model confidence sets that form tie groups
 
+    @property
+    def draws_keys(self) -> bool:
+        """Whether the board draws the mask keys of a division."""
+        return any(division.is_governed for division in self.divisions)
+
     def division(self, division_id: str) -> Division:
         """Return the division of an id."""
         known = {division.id: division for division in self.divisions}

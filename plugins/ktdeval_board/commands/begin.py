@@ -83,6 +83,11 @@ def init(folder: Path, tasks: str, data_args: tuple[str, ...], windows: str, see
         click.echo(f"  division {division.id}: {' × '.join(words)}")
     for note in begun.notes:
         click.echo(f"note: {note}", err=True)
+    lucky = [each.id for each in begun.rules.divisions if each.is_governed and len(each.seeds) == 1]
+    if lucky:
+        click.echo(
+            f"note: {', '.join(lucky)}: one seed, so one draw a window; more (--seeds 0-2) average the luck of a key out", err=True
+        )
     if begun.rules.baselines:
         contact = "" if begun.rules.contact or begun.rules.url.startswith("https://") else " --contact ADDRESS"
         click.echo(f"next: ktdeval leaderboard baselines {folder}{contact}")

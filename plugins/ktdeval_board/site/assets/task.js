@@ -40,6 +40,21 @@
         snapshot ? [", on the market with the id ", el("code", {}, snapshot.id.slice(0, 12)), "…"] : null,
         "; then write the submission into a clone of the board's repository and open a pull request.",
       ),
+      division.keys === "registered"
+        ? [
+            kt.command([
+              `ktdeval leaderboard register --board . --division ${division.id} \\`,
+              '  --model PROVIDER/MODEL --submitter "Your name" --contact you@example.org',
+            ]),
+            el(
+              "p",
+              {},
+              "The board draws the mask key when the registration is merged; the run below takes it, and all that was registered, from ",
+              el("code", {}, "keys/ID.json"),
+              ". Without it a card has no rank here.",
+            ),
+          ]
+        : null,
       kt.command(lines.map((line, place) => (place < lines.length - 1 ? `${line} \\` : line))),
       division.certificate === "required"
         ? el(
@@ -79,6 +94,7 @@
       ["Seeds", format.list(division.seeds)],
       ["Ranked by", kt.words(by)],
       ["Metric rules", division.kind === "trading" ? division.rules : ""],
+      ["Mask keys", snapshot ? {registered: "drawn by the board, after registration", own: "the submitters' own"}[division.keys] : ""],
       ["Certificate of the mask", snapshot ? division.certificate : ""],
       ["Attackers that count", format.list(division.attackers)],
       [

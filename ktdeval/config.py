@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
-from ktdeval.contracts.registration import load_drawn_key, registered_options
+from ktdeval import contracts
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.fields import build, check_plain, option, split_list
 from ktdeval.yamlio import load_yaml
@@ -134,7 +134,7 @@ def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with those that a registration fixes where they were not given; one given otherwise is refused when the run is
     planned, by what it would do.
     """
-    fixed = registered_options(load_drawn_key(str(values["registration"])))
+    fixed = contracts.registered_options(contracts.load_drawn_key(str(values["registration"])))
     return {**fixed, **{name: value for name, value in values.items() if value not in ((), {})}}
 
 

@@ -17,7 +17,9 @@ from ktdeval.contracts.registration import (
     RegisteredWindow as RegisteredWindow,
     Registrant as Registrant,
     Registration as Registration,
+    load_drawn_key as load_drawn_key,
     registered_call as registered_call,
+    registered_options as registered_options,
 )
 from ktdeval.contracts.scoring import (
     AnswerRecord as AnswerRecord,

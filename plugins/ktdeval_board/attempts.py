@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from ktdeval.contracts import Registrant
 from ktdeval_board.entries import Board, Card, Entry
-from ktdeval_board.registrations import Filed, Registrations, State, plain_name
+from ktdeval_board.registrations import Filed, Registrations, State, family_of
 from ktdeval_board.rules import Division, Rules
 
 OF_ONE = "of this submitter or this system"  #: What is counted together, in findings
 
 
 def known_attempts(
-    entries: Iterable[Entry], registrations: Registrations, division: Division, registrant: Registrant, family: tuple[str, ...]
+    registrations: Registrations, own_keys: Counter[tuple[str, ...]], registrant: Registrant, family: tuple[str, ...]
 ) -> int:
     """Return how many attempts of a submitter and of a system a board knows of in a division whose keys it draws.
 
     These are the registrations of the submitter, of whatever model, and of the system, by whomever; and cards of the system under
-    keys of their own. Used or not, withdrawn or excused: each registration was a draw.
+    keys of their own. Used or not, withdrawn or excused: each registration was a draw. `own_keys`: as of `count_own_keys`.
     """
-    registered = registrations.attempts(division.id, registrant, family)
-    cards = (each for each in entries if each.division == division and not each.card.registration)
-    own = [each for each in cards if family_of(each.card, division) == family]
-    return len(registered) + len(own)
+    return registrations.attempts(registrant, family) + own_keys[family]
 
 
 def is_counted(card: Card, division: Division, rules: Rules) -> bool:
@@ -36,19 +34,14 @@ def attempts_of(board: Board, entry: Entry) -> int:
     declared, division = entry.submission.attempts.runs, entry.division
     if division is None or not is_counted(entry.card, division, board.rules):
         return declared
-    who = (registrant_of(entry), family_of(entry.card, division))
-    return max(declared, known_attempts(board.entries, board.registrations, division, *who))
+    who = (registrant_of(entry), family_of(division.id, entry.model, entry.agent))
+    return max(declared, known_attempts(board.registrations, board.own_key_families, *who))
 
 
 def registrant_of(entry: Entry) -> Registrant:
     """Return who submitted a card, as registrations know submitters."""
     submitter = entry.submission.submitter
     return Registrant(name=submitter.name, contact=submitter.contact)
-
-
-def family_of(card: Card, division: Division) -> tuple[str, ...]:
-    """Return the family of a card's system, as registrations have it."""
-    return (division.id, plain_name(card.model.name), plain_name(card.agent.name))
 
 
 def state_of(board: Board, filed: Filed) -> State:

@@ -12,11 +12,12 @@ from ktdeval.errors import CardError, KtdevalError
 from ktdeval.jsonio import JsonValue, read_plain, sha256_hex
 from ktdeval.runner import RunFolder
 from ktdeval.typed import Value, from_plain
-from ktdeval_board.attempts import OF_ONE, family_of, known_attempts
+from ktdeval_board.attempts import OF_ONE, is_counted, known_attempts
 from ktdeval_board.checking.cards import SubmissionInputs
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.documents import Submission, in_words
 from ktdeval_board.entries import Board, Card, names_of
+from ktdeval_board.registrations import family_of
 from ktdeval_board.rules import Division
 
 NO_CUTOFF = "none"  #: Given as the cut-off date: there is none, or it is not known
@@ -116,14 +117,11 @@ def attempt_problems(board: Board, division: Division, run: RunFolder, card: Car
 
 def _drawn_attempts(board: Board, division: Division, card: Card, claims: Claims) -> int:
     """Return the attempts that a board knows of, this card included; 0 where it counts none itself."""
-    if (
-        not division.is_governed
-        or board.rules.baseline_of(card.model.name) is not None
-        or not (claims.submitter and claims.contact)
-    ):
+    if not is_counted(card, division, board.rules) or not (claims.submitter and claims.contact):
         return 0
-    who = (Registrant(name=claims.submitter, contact=claims.contact), family_of(card, division))
-    return known_attempts(board.entries, board.registrations, division, *who)
+    registrant = Registrant(name=claims.submitter, contact=claims.contact)
+    family = family_of(division.id, card.model.name, card.agent.name)
+    return known_attempts(board.registrations, board.own_key_families, registrant, family)
 
 
 def count_runs(run: RunFolder, card: Card, division: Division) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
-from ktdeval_board.registrations import NONE_FILED, Registrations, load_registrations
+from ktdeval_board.registrations import NONE_FILED, Registrations, family_of, load_registrations
 from ktdeval_board.rules import Baseline, Division, Erratum, Rules, load_errata, load_excuses, load_rules
 
 T = TypeVar("T")
@@ -127,9 +128,20 @@ class Board:
         checked = (entry for entry in self.entries if entry.verdict is not None and entry.division is not None)
         return frozenset(entry.card.registration for entry in checked if entry.card.registration)
 
+    @cached_property
+    def own_key_families(self) -> Counter[tuple[str, ...]]:
+        """How many cards of each family of systems have keys of their own in divisions whose keys the board draws."""
+        return count_own_keys(self.entries)
+
     def of_division(self, division: Division) -> list[Entry]:
         """Return the cards of a division that were not withdrawn."""
         return [entry for entry in self.entries if entry.division == division and not entry.is_withdrawn]
+
+
+def count_own_keys(entries: Iterable[Entry]) -> Counter[tuple[str, ...]]:
+    """Count the cards under keys of their own, where the board draws them, by family of their systems; withdrawn ones included."""
+    own = ((entry.division, entry) for entry in entries if entry.has_own_key and entry.division is not None)
+    return Counter(family_of(division.id, entry.model, entry.agent) for division, entry in own)
 
 
 def load_board(path: Path) -> Board:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -51,7 +51,7 @@ class Filed:
     def family(self) -> tuple[str, ...]:
         """What draws for it count together by, whoever registers: division, model and agent, without spelling and parameters."""
         system = self.registration.system
-        return (self.division, plain_name(system.model), plain_name(system.agent))
+        return family_of(self.division, system.model, system.agent)
 
     @property
     def system(self) -> tuple[str, ...]:
@@ -93,21 +93,30 @@ class Registrations:
                 return self._parties[mark]
         return marks_of(submitter)[0]
 
-    def of_party(self, division: str, submitter: Registrant) -> list[Filed]:
-        """Return the registrations of a submitter in a division, baselines aside, which nobody ranks."""
-        party = self.party(submitter)
-        return [
-            each
-            for each in self.filed
-            if each.division == division
-            and each.registration.system.model not in self.baselines
-            and self.party(each.registration.submitter) == party
-        ]
+    @cached_property
+    def _by_party(self) -> Mapping[tuple[str, str], list[Filed]]:
+        """Registrations by division and party, baselines aside, which nobody ranks."""
+        own: dict[tuple[str, str], list[Filed]] = {}
+        for each in self.filed:
+            if each.registration.system.model not in self.baselines:
+                own.setdefault((each.division, self.party(each.registration.submitter)), []).append(each)
+        return own
 
-    def attempts(self, division: str, submitter: Registrant, family: tuple[str, ...]) -> list[Filed]:
-        """Return the registrations that count as attempts of a card: those of its submitter, and those of its system by anybody."""
-        own = {each.id for each in self.of_party(division, submitter)}
-        return [each for each in self.filed if each.id in own or each.family == family]
+    @cached_property
+    def _by_family(self) -> Mapping[tuple[str, ...], list[Filed]]:
+        families: dict[tuple[str, ...], list[Filed]] = {}
+        for each in self.filed:
+            families.setdefault(each.family, []).append(each)
+        return families
+
+    def of_party(self, division: str, submitter: Registrant) -> list[Filed]:
+        """Return the registrations of a submitter in a division, baselines aside."""
+        return self._by_party.get((division, self.party(submitter)), [])
+
+    def attempts(self, submitter: Registrant, family: tuple[str, ...]) -> int:
+        """Return how many registrations count as attempts of a card: those of its submitter, those of its system by anybody."""
+        own = {each.id for each in self.of_party(family[0], submitter)}
+        return len(own | {each.id for each in self._by_family.get(family, [])})
 
     def earlier(self, filed: Filed) -> Filed | None:
         """Return the registration of the same system that goes before this one; None where it is the first.
@@ -116,7 +125,8 @@ class Registrations:
         """
         if filed.registration.system.model in self.baselines or filed.excuse is not None:
             return None
-        same = [each for each in self.filed if each.system == filed.system and each.excuse is None]
+        family = self._by_family.get(filed.family, [])
+        same = [each for each in family if each.system == filed.system and each.excuse is None]
         first = min(same, key=_order)
         return None if first.id == filed.id else first
 
@@ -134,6 +144,12 @@ def _order(filed: Filed) -> tuple[bool, str, str]:
     return (filed.drawn is None, filed.registration.registered_on, filed.id)
 
 
+def family_of(division: str, model: str, agent: str) -> tuple[str, ...]:
+    """Return what draws for a system count together by: division, and names of model and agent however they are written."""
+    return (division, plain_name(model), plain_name(agent))
+
+
+@cache
 def plain_name(name: str) -> str:
     """Return a name of a model or agent without provider, case and signs, which are free to choose for one and the same model."""
     return _letters(name.rpartition("/")[2]) or name.casefold()

@@ -6,7 +6,7 @@ their submitters wrote.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +15,12 @@ from msgspec.structs import asdict
 
 from ktdeval.cards import SnapshotPart, TradingCard, card_difference
 from ktdeval.jsonio import JsonValue
-from ktdeval_board.attempts import OF_ONE, family_of, known_attempts, registrant_of
+from ktdeval_board.attempts import OF_ONE, known_attempts, registrant_of
 from ktdeval_board.checking.findings import At, Check, Stage, rule
-from ktdeval_board.entries import Candidate, Card, figures_of, identity, identity_words
+from ktdeval_board.entries import Candidate, Card, count_own_keys, figures_of, identity, identity_words
 from ktdeval_board.layout import path_segment
 from ktdeval_board.ranking.describe import TRUST
-from ktdeval_board.registrations import NONE_FILED, Registrations
+from ktdeval_board.registrations import NONE_FILED, Registrations, family_of
 
 _DEFINITION = ("better", "formula", "range", "unit")
 
@@ -45,6 +45,11 @@ class Together:
     def standing(self) -> list[Candidate]:
         """Of these, those that were not withdrawn."""
         return [candidate for candidate in self.ordered if not candidate.is_withdrawn]
+
+    @cached_property
+    def own_keys(self) -> Counter[tuple[str, ...]]:
+        """Cards under keys of their own, by family of their systems."""
+        return count_own_keys(self.candidates)
 
     def later(self, key: Callable[[Candidate], Hashable]) -> Iterator[tuple[Candidate, Candidate]]:
         """Yield each card that shares a key with an earlier one, the earlier one first."""
@@ -130,8 +135,8 @@ def _known_attempts(together: Together, candidate: Candidate) -> int:
     division = candidate.division
     if not division.is_governed or not candidate.card.registration or candidate.baseline is not None:
         return 0
-    who = (registrant_of(candidate), family_of(candidate.card, division))
-    return known_attempts(together.candidates, together.registrations, division, *who)
+    who = (registrant_of(candidate), family_of(division.id, candidate.model, candidate.agent))
+    return known_attempts(together.registrations, together.own_keys, *who)
 
 
 # -- cards that describe the market, the benchmark or a metric otherwise than the first card of their division

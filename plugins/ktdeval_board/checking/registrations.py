@@ -172,7 +172,9 @@ def card_problems(card: Card, division: Division | None, registrations: Registra
         return
     filed = registrations.by_id.get(card.registration)
     if filed is None:
-        yield f"registration: {card.registration[:12]}… is none of this board; register first, with `ktdeval leaderboard register`"
+        if division is None or division.is_governed:  # elsewhere it is another board's, where this one asks for none
+            unknown = f"registration: {card.registration[:12]}… is none of this board"
+            yield f"{unknown}; register first, with `ktdeval leaderboard register`"
     elif filed.drawn is None:
         yield f"registration: {filed.words} has no key yet; wait for the board to draw it, and run then"
     elif filed.drawn.mask_key != key:

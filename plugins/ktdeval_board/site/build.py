@@ -30,7 +30,7 @@ from ktdeval_board.ranking.models import history, model_pages
 from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index, windows_of
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
-from ktdeval_board.rules import ERRATA_FILE, Division, load_rules
+from ktdeval_board.rules import ERRATA_FILE, Division, load_excuses, load_rules
 from ktdeval_board.site.curves import curves, has_curves
 from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, ranks_of, registrations_data, standings_of
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
@@ -228,12 +228,7 @@ def _notes(board: Board) -> Iterator[str]:
         yield f"{board.folder.relative(entry.files.card)}: belongs to no division; `ktdeval leaderboard check --all` says why"
     if len(strays) > 5:
         yield f"{len(strays) - 5:,} more cards belong to no division"
-    unused = sum(state_of(board, each) == "drawn" and each.excuse is None for each in board.registrations.filed)
-    if unused:
-        yield f"{count(unused, 'drawn key')} without a checked card; entrants of these submitters are not ranked"
-    waiting = sum(each.drawn is None for each in board.registrations.filed)
-    if waiting:
-        yield f"{count(waiting, 'registration')} without a key; `ktdeval leaderboard draw` draws it"
+    yield from _key_notes(board)
     for division in board.rules.divisions:
         if not board.of_division(division):
             yield f"division {division.id} has no cards yet"
@@ -241,6 +236,19 @@ def _notes(board: Board) -> Iterator[str]:
         each.card: each for each in board.errata if each.card not in {entry.card_id for entry in board.entries}
     }.values():
         yield f"{ERRATA_FILE}: there is no card {erratum.card[:12]}… (erratum of {erratum.date}: {erratum.effect})"
+
+
+def _key_notes(board: Board) -> Iterator[str]:
+    """Yield what maintainers should know of registrations and their keys."""
+    unused = sum(state_of(board, each) == "drawn" and each.excuse is None for each in board.registrations.filed)
+    if unused:
+        yield f"{count(unused, 'drawn key')} without a checked card; entrants of these submitters are not ranked"
+    waiting = sum(each.drawn is None for each in board.registrations.filed)
+    if waiting:
+        yield f"{count(waiting, 'registration')} without a key; `ktdeval leaderboard draw` draws it"
+    for excuse in load_excuses(board.folder.path):
+        if excuse.registration not in board.registrations.by_id:
+            yield f"{ERRATA_FILE}: there is no registration {excuse.registration[:12]}… (excused on {excuse.date})"
 
 
 Result = TypeVar("Result")

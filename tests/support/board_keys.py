@@ -25,6 +25,7 @@ from ktdeval_board.rules import load_errata, load_rules
 from ktdeval_board.submit import Outcome
 
 WHO = Registrant(name=CLAIMS.submitter, contact=CLAIMS.contact)
+OTHER = Registrant(name="Another team", contact="other@example.org")
 
 
 def request_of(model: str, who: Registrant = WHO, **options: Any) -> RegisterRequest:

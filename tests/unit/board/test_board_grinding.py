@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from board_keys import (
+    OTHER,
     WHO,
     claim_registration,
     confirm,
@@ -43,7 +44,6 @@ from ktdeval_board.site.build import build_site
 from site_pages import read_data_file
 
 MOMENTUM, HOLD, REVERSAL = "builtin/momentum", "builtin/hold", "builtin/reversal"
-OTHER = Registrant(name="Another team", contact="other@example.org")
 
 
 @pytest.fixture(scope="session")

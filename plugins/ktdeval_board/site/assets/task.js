@@ -24,8 +24,14 @@
     return [`--data ${snapshot.data}`, args ? `--data-args ${args}` : ""].filter(Boolean).join(" ");
   }
 
+  function registeredLines(division, snapshot) {
+    const data = dataOptions(snapshot);
+    return ["ktdeval run --registration keys/ID.json", ...(data ? [`  ${data}`] : []), "  --out runs/MY_RUN"];
+  }
+
   function run(division, snapshot) {
-    const lines = [
+    const isDrawn = division.keys === "registered";
+    const lines = isDrawn ? registeredLines(division, snapshot) : [
       `ktdeval --model PROVIDER/MODEL --tasks ${division.task}`,
       ...(snapshot ? [`  --windows ${division.windows.map(({name}) => name).join(",")}`] : []),
       `  ${[seedsOptions(division.seeds), dataOptions(snapshot), division.rules === "paper" ? "--rules paper" : ""].filter(Boolean).join(" ")}`,
@@ -40,7 +46,7 @@
         snapshot ? [", on the market with the id ", el("code", {}, snapshot.id.slice(0, 12)), "…"] : null,
         "; then write the submission into a clone of the board's repository and open a pull request.",
       ),
-      division.keys === "registered"
+      isDrawn
         ? [
             kt.command([
               `ktdeval leaderboard register --board . --division ${division.id} \\`,

@@ -122,11 +122,14 @@ class Draw:
 def draw_keys(folder: Path, today: str) -> Draw:
     """Draw a key for each open registration that is in order, from the randomness of this machine; none is ever drawn again.
 
+    One that maintainers excused before its key was drawn gets none.
+
     Raises ConfigError: there is no board; StoreError: a key can't be written, or one is there that is not in order.
     """
     rules = load_rules(folder)
     findings, registrations = registrations_of(folder, rules, today)
-    drawn = tuple(_draw(BoardFolder(folder), filed, today) for filed in registrations.filed if filed.drawn is None)
+    waiting = [each for each in registrations.filed if each.drawn is None and each.excuse is None]
+    drawn = tuple(_draw(BoardFolder(folder), each, today) for each in waiting)
     return Draw(drawn, tuple(findings))
 
 

@@ -91,6 +91,7 @@ def submit_run(board_path: Path, request: Request, claims: Claims, plugins: Plug
     board = load_board(board_path)
     candidates, missing, notes = _candidates(board.rules, request)
     for each in candidates:
+        notes += _key_notes(board.rules, each)
         missing += [f"{each.path.name}: {problem}" for problem in _candidate_problems(board, each, request, claims, plugins)]
     if missing:
         return Outcome(missing=tuple(missing), notes=tuple(notes))
@@ -135,6 +136,14 @@ def _candidates(rules: Rules, request: Request) -> tuple[list[_Candidate], list[
         else:
             candidates.append(_Candidate(path, card, division))
     return (candidates, [], [f"passed over: {line}" for line in missing]) if candidates else ([], missing, [])
+
+
+def _key_notes(rules: Rules, candidate: _Candidate) -> Iterator[str]:
+    """Say that a card is taken and will have no rank, because its key is not one that the board drew."""
+    path, card, division = candidate
+    if division.is_governed and not card.registration and rules.baseline_of(card.model.name) is None:
+        unranked = f"the board draws the mask keys of division {division.id}, so that this card will have no rank"
+        yield f"{path.name}: own key: {unranked}; `ktdeval leaderboard register` comes before a run that is ranked"
 
 
 def _candidate_problems(board: Board, candidate: _Candidate, request: Request, claims: Claims, plugins: Plugins) -> Iterator[str]:

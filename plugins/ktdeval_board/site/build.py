@@ -243,7 +243,7 @@ def _key_notes(board: Board) -> Iterator[str]:
     unused = sum(state_of(board, each) == "drawn" and each.excuse is None for each in board.registrations.filed)
     if unused:
         yield f"{count(unused, 'drawn key')} without a checked card; entrants of these submitters are not ranked"
-    waiting = sum(each.drawn is None for each in board.registrations.filed)
+    waiting = sum(each.drawn is None and each.excuse is None for each in board.registrations.filed)
     if waiting:
         yield f"{count(waiting, 'registration')} without a key; `ktdeval leaderboard draw` draws it"
     for excuse in load_excuses(board.folder.path):

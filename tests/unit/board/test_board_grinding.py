@@ -135,7 +135,9 @@ def test_every_window_and_seed_of_a_registration_has_handles_of_its_own(board: P
 
 def test_a_card_under_a_key_of_ones_own_is_shown_as_such_without_a_rank(board: Path, market: Path, tmp_path: Path) -> None:
     ground = make_run(tmp_path / "runs" / "ground", market, model=HOLD, mask_key="5" * 32)
-    assert submit(board, ground).missing == ()
+    outcome = submit(board, ground)
+    assert outcome.missing == ()
+    assert [note.partition(": own key: ")[0] for note in outcome.notes] == ["blinded_open_research.json"]
     assert findings(board) == []
     loaded = confirm(board)
     assert entry_of(loaded, HOLD).labels[-1] == "own key"
@@ -376,6 +378,16 @@ def test_a_registration_that_maintainers_excused_blocks_nobody_and_still_counts(
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 2
     assert findings(board) == []
     registered(board, HOLD, temperature=0.5)  # its system may register again
+
+
+def test_an_excuse_before_the_draw_leaves_a_registration_without_a_key(board: Path) -> None:
+    twice = write_by_hand(board, first(board), submitter=OTHER, registered_on=TODAY)
+    assert rules_of(board) == {"registration"}
+    (board / "errata.yaml").write_text(
+        f"registrations:\n  - {{registration: '{twice.id}', date: '2026-03-02', what: Two were merged at once.}}\n"
+    )
+    assert findings(board) == []
+    assert draw(board) == []
 
 
 def test_a_registration_of_another_submitter_takes_nobodys_rank(board: Path, run: Path) -> None:

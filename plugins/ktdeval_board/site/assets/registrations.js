@@ -12,7 +12,7 @@
   const EXCUSED = ["excused", "", "Maintainers said that its key may stay unused; it counts as an attempt all the same."];
 
   function stateChip(row) {
-    const [text, kind, words] = row.excuse && row.state === "drawn" ? EXCUSED : STATES[row.state];
+    const [text, kind, words] = row.excuse && row.state !== "used" ? EXCUSED : STATES[row.state];
     return kt.chip(text, kind, words);
   }
 

@@ -504,6 +504,9 @@ def test_the_site_shows_open_unused_and_used_registrations(board: Path, run: Pat
     card = read_data_file((tmp_path / f"site/data/card/{row['card']}.js").read_bytes())
     assert card["registration"] == {"id": first(board).id, "submitter": "A team", "registered_on": TODAY, "drawn_on": TODAY}
     assert (tmp_path / "site" / "registrations.html").is_file()
+    events = read_data_file((tmp_path / "site" / "data" / "history.js").read_bytes())["events"]
+    kinds = [event["kind"] for event in events if event["date"] == TODAY]
+    assert kinds == ["registered"] * 3 + ["drawn"] * 2 + ["submitted"]
 
 
 def test_an_export_says_who_chose_the_key(board: Path, run: Path, market: Path, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from ktdeval_board.layout import BoardFolder
 from ktdeval_board.site.build import build_site
 from site_pages import read_data_file
 
-MOMENTUM, HOLD, REVERSAL = "builtin/momentum", "builtin/hold", "builtin/reversal"
+MOMENTUM, VOLATILITY, REVERSAL = "builtin/momentum", "builtin/low_volatility", "builtin/reversal"
 
 
 @pytest.fixture(scope="session")
@@ -134,14 +134,14 @@ def test_every_window_and_seed_of_a_registration_has_handles_of_its_own(board: P
 
 
 def test_a_card_under_a_key_of_ones_own_is_shown_as_such_without_a_rank(board: Path, market: Path, tmp_path: Path) -> None:
-    ground = make_run(tmp_path / "runs" / "ground", market, model=HOLD, mask_key="5" * 32)
+    ground = make_run(tmp_path / "runs" / "ground", market, model=VOLATILITY, mask_key="5" * 32)
     outcome = submit(board, ground)
     assert outcome.missing == ()
     assert [note.partition(": own key: ")[0] for note in outcome.notes] == ["blinded_open_research.json"]
     assert findings(board) == []
     loaded = confirm(board)
-    assert entry_of(loaded, HOLD).labels[-1] == "own key"
-    assert why(loaded, HOLD)[0].startswith("own key: ")
+    assert entry_of(loaded, VOLATILITY).labels[-1] == "own key"
+    assert why(loaded, VOLATILITY)[0].startswith("own key: ")
 
 
 def test_a_run_under_a_registration_takes_no_other_key(board: Path, market: Path, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_card_that_names_a_registration_under_another_key_is_refused(board: Pa
 
 
 def test_the_key_of_another_registration_is_refused(board: Path, market: Path, tmp_path: Path) -> None:
-    other = registered(board, HOLD)
+    other = registered(board, VOLATILITY)
     draw(board)
     run = make_run(tmp_path / "runs" / "r", market, model=MOMENTUM, mask_key=key_of(board, other).mask_key)
     for named in (first(board).id, other.id):
@@ -173,15 +173,15 @@ def test_the_key_of_another_registration_is_refused(board: Path, market: Path, t
 def test_a_drawn_key_without_its_registration_is_refused_so_that_nobody_uses_it_up(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
-    run = make_run(tmp_path / "runs" / "r", market, model=HOLD, mask_key=key_of(board, first(board)).mask_key)
+    run = make_run(tmp_path / "runs" / "r", market, model=VOLATILITY, mask_key=key_of(board, first(board)).mask_key)
     force(board, run)
     (message,) = messages(board, "registered")
     assert message.startswith("mask_key: is the key drawn for registration")
 
 
 def test_a_registration_after_the_run_gets_a_key_that_the_run_did_not_have(board: Path, market: Path, tmp_path: Path) -> None:
-    run = make_run(tmp_path / "runs" / "r", market, model=HOLD)
-    registration = registered(board, HOLD)
+    run = make_run(tmp_path / "runs" / "r", market, model=VOLATILITY)
+    registration = registered(board, VOLATILITY)
     claim_registration(run, registration.id)
     assert any("has no key yet" in problem for problem in submit(board, run).missing)
     draw(board)
@@ -193,14 +193,14 @@ def test_a_key_is_drawn_once_from_the_boards_own_randomness(board: Path, tmp_pat
     assert draw(board) == []
     assert key_of(board, first(board)) == before
     twin = Path(shutil.copytree(board, tmp_path / "twin"))
-    one, other = registered(board, HOLD), registered(twin, HOLD)
+    one, other = registered(board, VOLATILITY), registered(twin, VOLATILITY)
     assert one == other
     assert draw(board) == draw(twin) == [one.id]
     assert key_of(board, one).mask_key != key_of(twin, other).mask_key
 
 
 def test_a_key_that_was_written_by_hand_or_moved_is_refused(board: Path) -> None:
-    registration = registered(board, HOLD)
+    registration = registered(board, VOLATILITY)
     drawn = key_of(board, first(board))
     forged = msgspec.structs.replace(drawn, id=registration.id, registration=registration)
     BoardFolder(board).key(registration.id).write_text(dumps_pretty(to_plain(forged)))
@@ -237,7 +237,9 @@ def test_a_parameter_makes_no_second_registration(board: Path, name: str) -> Non
     assert draw(board) == []
 
 
-@pytest.mark.parametrize("option", [{"temperature": 0.7000001}, {"seeds": 2}, {"model": HOLD}, {"limit": 3}, {"agent": "vote"}])
+@pytest.mark.parametrize(
+    "option", [{"temperature": 0.7000001}, {"seeds": 2}, {"model": VOLATILITY}, {"limit": 3}, {"agent": "vote"}]
+)
 def test_a_run_under_a_registration_has_what_was_registered(
     board: Path, market: Path, tmp_path: Path, option: dict[str, object]
 ) -> None:
@@ -274,7 +276,7 @@ def test_a_division_of_several_seeds_takes_no_run_of_fewer(board: Path, market: 
     claim_registration(fewer, registration.id)
     force(board, fewer)
     assert rules_of(board) == {"registered", "seeds"}
-    write_by_hand(board, registration, seeds=(0,), system=msgspec.structs.replace(registration.system, model=HOLD))
+    write_by_hand(board, registration, seeds=(0,), system=msgspec.structs.replace(registration.system, model=VOLATILITY))
     assert any(message.startswith("seeds: is not that of division") for message in messages(board, "registration"))
 
 
@@ -309,7 +311,7 @@ def test_an_earlier_day_written_by_hand_does_not_go_before_a_drawn_key(board: Pa
 
 
 def test_names_of_ones_own_model_count_together_as_attempts(board: Path, run: Path) -> None:
-    for model in (HOLD, REVERSAL):
+    for model in (VOLATILITY, REVERSAL):
         registered(board, model)
     (problem,) = submit(board, run).missing
     assert "attempts: 1 declared, but there are more: 3 registrations and cards of this submitter or this system" in problem
@@ -317,14 +319,14 @@ def test_names_of_ones_own_model_count_together_as_attempts(board: Path, run: Pa
     force(unasked, run)
     assert [message[:23] for message in messages(unasked, "attempts")] == ["attempts.runs: 1 declar"]
     assert submit(board, run, attempts=3).missing == ()
-    registered(board, "builtin/low_volatility", Registrant(name="A  TEAM", contact="new@example.org"))
+    registered(board, "builtin/chaos", Registrant(name="A  TEAM", contact="new@example.org"))
     loaded = confirm(board)
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 4
 
 
 def test_a_submitter_has_so_many_registrations_as_the_division_takes(board: Path) -> None:
     change_rules(board, ("most_registrations: 10", "most_registrations: 2"))
-    registered(board, HOLD)
+    registered(board, VOLATILITY)
     (problem,) = try_register(board, REVERSAL).problems
     assert "has 2 registrations in division" in problem
     registered(board, REVERSAL, OTHER)
@@ -334,7 +336,7 @@ def test_a_submitter_has_so_many_registrations_as_the_division_takes(board: Path
     "contact", ["TEAM@example.org", "team+second@example.org", "nobody@example.org"], ids=["case", "tag", "name alone"]
 )
 def test_a_contact_written_otherwise_is_the_same_submitter(board: Path, run: Path, contact: str) -> None:
-    abandoned = registered(board, HOLD, Registrant(name="a team" if contact.startswith("nobody") else "X", contact=contact))
+    abandoned = registered(board, VOLATILITY, Registrant(name="a team" if contact.startswith("nobody") else "X", contact=contact))
     draw(board)
     assert submit(board, run, attempts=2).missing == ()
     (reason,) = why(confirm(board), MOMENTUM)
@@ -352,22 +354,22 @@ def test_who_registers_submits(board: Path, run: Path) -> None:
 def test_a_drawn_key_that_is_passed_over_takes_the_rank_of_all_cards_of_its_submitter(
     board: Path, run: Path, market: Path, tmp_path: Path
 ) -> None:
-    abandoned = registered(board, HOLD)
+    abandoned = registered(board, VOLATILITY)
     assert submit(board, run, attempts=2).missing == ()
     assert why(confirm(board), MOMENTUM) == []  # nothing is known of a key that is not drawn
     draw(board)
     (reason,) = why(confirm(board), MOMENTUM)
-    of_whom = f"registration {abandoned.id[:12]} ({HOLD} with agent react) of the same submitter"
+    of_whom = f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) of the same submitter"
     assert reason == f"{of_whom} has a key since {TODAY} that was never used"
     used = run_under(board, abandoned, tmp_path / "runs" / "used", market)
     assert submit(board, used, attempts=2).missing == ()
     loaded = confirm(board)
-    assert (why(loaded, MOMENTUM), why(loaded, HOLD)) == ([], [])
+    assert (why(loaded, MOMENTUM), why(loaded, VOLATILITY)) == ([], [])
     assert [attempts_of(loaded, entry) for entry in loaded.entries] == [2, 2]
 
 
 def test_a_registration_that_maintainers_excused_blocks_nobody_and_still_counts(board: Path, run: Path) -> None:
-    abandoned = registered(board, HOLD)
+    abandoned = registered(board, VOLATILITY)
     draw(board)
     assert submit(board, run, attempts=2).missing == ()
     (board / "errata.yaml").write_text(
@@ -377,7 +379,7 @@ def test_a_registration_that_maintainers_excused_blocks_nobody_and_still_counts(
     assert why(loaded, MOMENTUM) == []
     assert attempts_of(loaded, entry_of(loaded, MOMENTUM)) == 2
     assert findings(board) == []
-    registered(board, HOLD, temperature=0.5)  # its system may register again
+    registered(board, VOLATILITY, temperature=0.5)  # its system may register again
 
 
 def test_an_excuse_before_the_draw_leaves_a_registration_without_a_key(board: Path) -> None:
@@ -391,7 +393,7 @@ def test_an_excuse_before_the_draw_leaves_a_registration_without_a_key(board: Pa
 
 
 def test_a_registration_of_another_submitter_takes_nobodys_rank(board: Path, run: Path) -> None:
-    registered(board, HOLD, OTHER)
+    registered(board, VOLATILITY, OTHER)
     draw(board)
     assert submit(board, run).missing == ()
     assert why(confirm(board), MOMENTUM) == []
@@ -425,7 +427,7 @@ def test_a_baseline_is_registered_by_the_board_alone(board: Path, market: Path, 
 def test_a_registration_names_this_board_and_a_division_of_its_own(board: Path) -> None:
     for field, value in (("board", "other"), ("division", "none"), ("snapshot", "b" * 64), ("registered_on", "2031-01-01")):
         changed = Path(shutil.copytree(board, board.with_name(f"other-{field}")))
-        system = RegisteredSystem(model=HOLD, model_args={}, agent="react", agent_args={}, call={})
+        system = RegisteredSystem(model=VOLATILITY, model_args={}, agent="react", agent_args={}, call={})
         write_by_hand(changed, first(board), system=system, **{field: value})
         (message,) = messages(changed, "registration")
         assert message.startswith(f"{field}: "), field
@@ -433,7 +435,7 @@ def test_a_registration_names_this_board_and_a_division_of_its_own(board: Path) 
 
 def test_a_hostile_registration_is_refused_as_any_document(board: Path) -> None:
     who = Registrant(name="=HYPERLINK(1)", contact="x@example.org")
-    write_by_hand(board, first(board), submitter=who, system=msgspec.structs.replace(first(board).system, model=HOLD))
+    write_by_hand(board, first(board), submitter=who, system=msgspec.structs.replace(first(board).system, model=VOLATILITY))
     assert rules_of(board) == {"formula"}
 
 
@@ -458,12 +460,12 @@ def proposal(board: Path) -> Path:
 
 
 def test_a_pull_request_may_add_a_registration(proposal: Path) -> None:
-    registered(proposal, HOLD)
+    registered(proposal, VOLATILITY)
     assert check_changes(proposal, "main") == []
 
 
 def test_a_pull_request_may_add_no_key(proposal: Path) -> None:
-    registered(proposal, HOLD)
+    registered(proposal, VOLATILITY)
     draw(proposal)
     git(proposal, "add", "--all", "--force")
     git(proposal, "commit", "--quiet", "--message", "a key of my own")
@@ -488,7 +490,7 @@ def test_a_pull_request_may_change_no_registration_and_no_key(proposal: Path, fo
 
 def test_the_site_shows_open_unused_and_used_registrations(board: Path, run: Path, tmp_path: Path) -> None:
     assert submit(board, run, attempts=2).missing == ()
-    unused = registered(board, HOLD)
+    unused = registered(board, VOLATILITY)
     draw(board)
     waiting = registered(board, REVERSAL)
     change_rules(board, ('  - {model: "builtin/equal_weight", kind: rule}\n', ""), ("baselines:\n", "baselines: []\n"))
@@ -510,14 +512,14 @@ def test_the_site_shows_open_unused_and_used_registrations(board: Path, run: Pat
 
 
 def test_an_export_says_who_chose_the_key(board: Path, run: Path, market: Path, tmp_path: Path) -> None:
-    ground = make_run(tmp_path / "runs" / "ground", market, model=HOLD, mask_key=secrets.token_hex(16))
+    ground = make_run(tmp_path / "runs" / "ground", market, model=VOLATILITY, mask_key=secrets.token_hex(16))
     assert submit(board, run).missing == submit(board, ground).missing == ()
     confirm(board)
     frame = load_frame(board).set_index("model")
     assert frame.loc[MOMENTUM, ["mask_key_from", "registration"]].tolist() == ["board", first(board).id]
-    assert frame.loc[HOLD, "mask_key_from"] == "submitter"
-    assert "own key" in list(frame.loc[HOLD, "labels"])
-    assert frame["ranked"].to_dict() == {MOMENTUM: True, HOLD: False}
+    assert frame.loc[VOLATILITY, "mask_key_from"] == "submitter"
+    assert "own key" in list(frame.loc[VOLATILITY, "labels"])
+    assert frame["ranked"].to_dict() == {MOMENTUM: True, VOLATILITY: False}
 
 
 def test_a_board_that_leaves_keys_to_submitters_takes_no_registration(board: Path, market: Path, tmp_path: Path) -> None:

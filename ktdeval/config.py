@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_origin, get_type_hints
 
+from ktdeval import contracts
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.fields import build, check_plain, option, split_list
 from ktdeval.yamlio import load_yaml
@@ -31,6 +32,11 @@ class RunConfig:
     seed: int = option(0, help="first seed", minimum=0, maximum=2**62)
     mask_key: str | None = option(
         None, help="mask key of a recorded run, 32 hexadecimal digits, to show the market under its handles; default: a new one"
+    )
+    registration: str | None = option(
+        None,
+        help="registration of this run with a leaderboard, answered with a drawn mask key (its keys/ID.json); "
+        "gives all options that it fixes",
     )
     items: str | None = option(
         None, help="samples instead of a scoring task's own: hf:ORG/NAME, a folder, or a .parquet or JSON lines file"
@@ -116,11 +122,21 @@ def load_config(path: Path | str | None, overrides: Mapping[str, Any]) -> RunCon
             continue
         below = values.get(name)
         values[name] = {**below, **value} if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+    if values.get("registration"):
+        values = _with_registered(values)
     for name, example in _STAND_INS.items():
         if not values.get(name):
             text = example if isinstance(example, str) else example[0]
             raise UsageError(f"no {name.removesuffix('s')} named; say --{name} {text} (see `ktdeval {name.removesuffix('s')}s`)")
     return build(RunConfig, values, "options")
+
+
+def _with_registered(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with those that a registration fixes where they were not given; one given otherwise is refused when the run is
+    planned, by what it would do.
+    """
+    fixed = contracts.registered_options(contracts.load_drawn_key(str(values["registration"])))
+    return {**fixed, **{name: value for name, value in values.items() if value not in ((), {})}}
 
 
 def names_in(texts: Sequence[str], where: str) -> tuple[str, ...]:

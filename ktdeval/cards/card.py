@@ -149,6 +149,8 @@ class Evaluation(Card, frozen=True, kw_only=True, omit_defaults=True):
     limit: parts.Limit | None  #: steps after which every episode was cut; null: none was
     #: what handles, orders, noise and seeds of calls were drawn from; absent where a task needs no market
     mask_key: MaskKey | UnsetType = UNSET
+    #: id of the registration with a leaderboard that drew the key, before the run; absent where the run had a key of its own
+    registration: Sha256 | UnsetType = UNSET
     drift: parts.Drift
     #: end of the model's training data that the run records; none: nothing was trained; unknown, or absent: it is not known
     knowledge_cutoff: parts.KnowledgeCutoff | parts.NoCutoff = "unknown"

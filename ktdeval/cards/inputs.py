@@ -39,6 +39,8 @@ class EvaluationInputs:
     request_settings: Mapping[str, JsonValue] | None = None  #: `RemoteModel.settings()`; None for a model of this machine
     #: end of the model's training data (`ktdeval.cards.CutoffEntry`); `none`: nothing was trained; `unknown`: it is not known
     knowledge_cutoff: Mapping[str, JsonValue] | NoCutoff = "unknown"
+    #: id of the registration with a leaderboard that the run was made under; None for a run under a key of its own
+    registration: str | None = None
     #: how far the model's answers moved during the run (`ktdeval.runner.canary.drift`), or null with a reason
     drift: Mapping[str, JsonValue] = field(default_factory=lambda: {"value": None, "reason": "no fixed questions were asked"})
     #: what was asked of the provider (`ktdeval.calls.record.summarise_calls`); None where nothing was. It goes to
@@ -106,6 +108,7 @@ def common_fields(
         "seeds": sorted({spec.seed for spec in planned}),
         "limit": first.limit,
         **({} if first.mask_key is None else {"mask_key": first.mask_key}),
+        **({} if inputs.registration is None else {"registration": inputs.registration}),
         "drift": inputs.drift,
         "artefacts": inputs.artefacts,
         "provenance": {**inputs.provenance, "calls": inputs.calls},

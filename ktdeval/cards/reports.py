@@ -100,6 +100,8 @@ def _run_rows(card: Evaluation, step: str) -> Iterator[Row]:
     yield "seeds", ", ".join(map(str, card.seeds))
     if card.mask_key:
         yield "mask key", card.mask_key
+    if card.registration:
+        yield "registration", f"{card.registration[:12]}: its board drew the mask key"
 
 
 def with_args(entry: Pluggable) -> str:

@@ -17,7 +17,8 @@ from ktdeval.registry import Plugins, hints, load_plugins
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_METAVARS = {"out": "DIR", "limit": "STEPS", "items": "SOURCE", "base_url": "URL", "price_table": "FILE", "certificate": "FILE"}
+_METAVARS = {"out": "DIR", "limit": "STEPS", "items": "SOURCE", "base_url": "URL", "price_table": "FILE", "certificate": "FILE",
+             "registration": "FILE"}  # fmt: skip
 _METAVARS |= {"cache": "shared|run|FILE", "max_cost": "USD", "knowledge_cutoff": "DATE", "int": "N", "float": "X"}
 
 

@@ -9,6 +9,18 @@ from ktdeval.contracts.events import (
     SampleFinished as SampleFinished,
     StepFinished as StepFinished,
 )
+from ktdeval.contracts.registration import (
+    TRANSPORT as TRANSPORT,
+    DrawnKey as DrawnKey,
+    RegisteredSystem as RegisteredSystem,
+    RegisteredTask as RegisteredTask,
+    RegisteredWindow as RegisteredWindow,
+    Registrant as Registrant,
+    Registration as Registration,
+    load_drawn_key as load_drawn_key,
+    registered_call as registered_call,
+    registered_options as registered_options,
+)
 from ktdeval.contracts.scoring import (
     AnswerRecord as AnswerRecord,
     Environment as Environment,

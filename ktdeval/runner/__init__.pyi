@@ -15,6 +15,7 @@ from ktdeval.runner.plan import (
     refuse_market as refuse_market,
     target_task_of as target_task_of,
 )
+from ktdeval.runner.register import registered_system as registered_system
 from ktdeval.runner.run import (
     RunResult as RunResult,
     evaluate as evaluate,

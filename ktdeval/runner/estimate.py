@@ -13,6 +13,7 @@ from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.config import RunConfig
+from ktdeval.contracts.registration import check_registered
 from ktdeval.contracts.task import Task
 from ktdeval.harness.messages import USAGE_FIELDS, ToolProtocol, Usage, as_remote
 from ktdeval.harness.session import TranscriptEntry
@@ -38,7 +39,7 @@ from ktdeval.runner.measure import (
 )
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
-from ktdeval.runner.run import mask_key_of, recorded_run, run_manifest, run_path, with_model_settings
+from ktdeval.runner.run import drawn_key_of, mask_key_of, recorded_run, run_manifest, run_path, with_model_settings
 from ktdeval.runner.score import certificate_problem
 from ktdeval.runner.store import ANOTHER_RUN, check_vacant
 from ktdeval.trading.ledger import CountsRecord
@@ -125,6 +126,7 @@ class _Estimator:
 
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:
         self.config = config = with_model_settings(config, plugins)
+        drawn = drawn_key_of(config)
         tasks = choose_tasks(config, plugins)
         self.model = plugins.make_model(config.model, config.model_args)
         self.remote = remote = as_remote(self.model)
@@ -135,8 +137,12 @@ class _Estimator:
         recorded = recorded_run(self.path)
         requested = requested_protocol(config, self.path)
         self.protocol = None if remote is None else remote.protocols[0] if requested == "auto" else requested
+        if drawn is not None:
+            config = replace(config, mask_key=drawn.mask_key)
         config = replace(config, mask_key=config.mask_key or mask_key_of(recorded))
         self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
+        if drawn is not None:
+            check_registered(self.plan.specs, drawn)
         manifest = run_manifest(config, self.plan, snapshot, remote, self.price, recorded)
         self.difference = "" if recorded is None else recorded.difference(manifest)
         self.folder = None if self.difference else recorded

@@ -16,6 +16,7 @@ from ktdeval.cards.cutoff import Cutoff, run_cutoff
 from ktdeval.cards.parts import NoCutoff
 from ktdeval.config import RunConfig
 from ktdeval.contracts.events import EpisodeFinished, Event
+from ktdeval.contracts.registration import DrawnKey, check_registered, load_drawn_key
 from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.errors import PluginError, RunStop, UsageError
 from ktdeval.fields import lasting_data, user_path
@@ -72,6 +73,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     if config.dry_run:
         raise UsageError("--dry-run: nothing is run with it; leave it out, or see `ktdeval plan` for what the run would take")
     config = with_model_settings(config, plugins)
+    drawn = drawn_key_of(config)
     tasks = choose_tasks(config, plugins)
     model = plugins.make_model(config.model, config.model_args)
     remote = as_remote(model)
@@ -88,6 +90,8 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     access = None
     try:
         recorded = recorded_run(claim.path)
+        if drawn is not None:
+            config = replace(config, mask_key=drawn.mask_key)
         config = replace(config, mask_key=config.mask_key or mask_key_of(recorded) or secrets.token_hex(16))
         if recorded is not None:
             check_call_log(recorded)  # before a record of calls is made in its place
@@ -96,6 +100,8 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         else:
             access = RemoteAccess(remote, config, price, claim.path, stop)
         plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
+        if drawn is not None:
+            check_registered(plan.specs, drawn)
         manifest = run_manifest(config, plan, snapshot, remote, price, recorded)
         folder = RunFolder.create(claim, replace(manifest, call_log=None if access.log is None else access.log.identity._asdict()))
         keep_certificate(folder.path, config.certificate)
@@ -133,7 +139,26 @@ def run_manifest(
         price=None if price is None else price.to_json(),
         request_settings=None if remote is None else remote.settings(),
         knowledge_cutoff=cutoff,
+        registration=_registration_of(config, recorded),
     )
+
+
+def drawn_key_of(config: RunConfig) -> DrawnKey | None:
+    """Return the answered registration that a run is made under; None where it names none. Raises ConfigError: it can't be read;
+    UsageError: a mask key is given beside it.
+    """
+    if config.registration is None:
+        return None
+    if config.mask_key is not None:
+        raise UsageError("--mask-key: a registration has the key that the board drew; leave it out, or leave --registration out")
+    return load_drawn_key(config.registration)
+
+
+def _registration_of(config: RunConfig, recorded: RunFolder | None) -> str | None:
+    """Return the id of the registration that a run is made under; one begun under a registration stays under it."""
+    if config.registration is not None:
+        return load_drawn_key(config.registration).id
+    return None if recorded is None else recorded.manifest.registration
 
 
 def execute_run(run: PreparedRun) -> RunResult:

@@ -115,6 +115,7 @@ def make_card(
         "provenance": describe_environment(math.fsum(folder.mark(spec).wall_s for spec in complete), owners),
         "price": manifest.price,
         "knowledge_cutoff": manifest.knowledge_cutoff,
+        "registration": manifest.registration,
         "request_settings": manifest.request_settings,
         "drift": drift(load_record(folder.path)),
         "calls": _calls(folder, specs),

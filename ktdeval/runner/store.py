@@ -29,6 +29,7 @@ from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.prices import FREE
 from ktdeval.calls.tally import EpisodeCalls
 from ktdeval.cards.parts import CutoffEntry, NoCutoff, PriceEntry
+from ktdeval.contracts.registration import ContentHash
 from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import StoreError, explained
@@ -84,6 +85,8 @@ class RunManifest:
     knowledge_cutoff: Mapping[str, JsonValue] | NoCutoff = "unknown"
     #: which record of calls the run was begun with (`LogEntry`); None for a model of this machine, and in records without it
     call_log: Mapping[str, JsonValue] | None = None
+    #: id of the registration with a leaderboard whose drawn key the masks have; None where the run has a key of its own
+    registration: str | None = None
 
     @property
     def is_free(self) -> bool:
@@ -97,6 +100,8 @@ class RunManifest:
         sent_as = facts.pop("request_settings")
         if self.call_log is None:
             del facts["call_log"]
+        if self.registration is None:
+            del facts["registration"]
         return to_plain({**facts, "sent_as": sent_as, "version": MANIFEST_VERSION, "episodes": planned})
 
     @classmethod
@@ -120,9 +125,9 @@ class RunManifest:
             for name in ("first", "last") if spec.window is not None else ():
                 parse_day(getattr(spec.window, name), f"{where}: episodes[{number}].window.{name}: ", StoreError)
             specs.append(spec)
-        data, price = to_plain(file.data if file.snapshot else None), to_plain(file.price)
-        cutoff, log = to_plain(file.knowledge_cutoff), to_plain(file.call_log)
-        return cls(data, file.snapshot or None, file.metrics, file.rules, tuple(specs), price, file.request_settings, cutoff, log)
+        facts = (to_plain(file.data if file.snapshot else None), file.snapshot or None, file.metrics, file.rules, tuple(specs))
+        price, cutoff, log = map(to_plain, (file.price, file.knowledge_cutoff, file.call_log))
+        return cls(*facts, price, file.request_settings, cutoff, log, file.registration)
 
 
 def _spec_problem(spec: EpisodeSpec, market: str | None) -> str | None:
@@ -167,6 +172,7 @@ class ManifestFile(Value):
     episodes: tuple[dict[str, JsonValue], ...]
     knowledge_cutoff: CutoffEntry | NoCutoff
     call_log: LogEntry | None = None
+    registration: ContentHash | None = None
 
 
 class RunFolder:

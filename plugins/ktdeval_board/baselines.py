@@ -32,11 +32,10 @@ _DATE_RANGE = re.compile(r"\d{4}-\d{2}-\d{2}:\d{4}-\d{2}-\d{2}")
 def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path, plugins: Plugins, **options: Any) -> Path:
     """Run a baseline on a division, on the market that the board's rules name.
 
-    `options` are further ones of the run: `concurrency`, `mask_key`. Returns the path of the card, in the run folder. Two runs of
-    one baseline with one mask key give the same card but for `provenance`. Raises
-    ConfigError: the division can't be run as it is written: the board has no data for it, its task, windows or market are other
-    ones here, or its seeds do not follow each other; EpisodeFailure: an episode did not end; KtdevalError: the market or the model
-    can't be had.
+    `options` are further ones of the run: `concurrency`, and `mask_key` or `registration`. Returns the path of the card, in the run
+    folder. Two runs of one baseline with one mask key give the same card but for `provenance`. Raises ConfigError: the division
+    can't be run as it is written: the board has no data for it, its task, windows or market are other ones here, or its seeds do
+    not follow each other; EpisodeFailure: an episode did not end; KtdevalError: the market or the model can't be had.
     """
     where = f"baseline {baseline.model} of division {division.id}"
     seeds = list(seeds_of(rules, division, baseline.model))
@@ -48,13 +47,9 @@ def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path
             f"{where}: board.yaml does not say where snapshot {division.snapshot} is (snapshots: data); name it with --data"
         )
     _check_windows(division, plugins, where)
-    model_args: dict[str, JsonValue] = {}
-    if baseline.kind == "supervised":
-        market = open_snapshot(plugins, snapshot.data, snapshot.data_args)
-        model_args["coefficients"] = train_coefficients(market, first_day(division))
     config = RunConfig(
         model=baseline.model,
-        model_args=model_args,
+        model_args=baseline_args(rules, division, baseline, plugins),
         tasks=(division.task,),
         data=snapshot.data,
         data_args=dict(snapshot.data_args),
@@ -73,6 +68,17 @@ def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path
     for reason in facets(rules, division, card).values():
         raise ConfigError(f"{where}: what is installed here is not what the division asks for: {reason}")
     return result.cards[0]
+
+
+def baseline_args(rules: Rules, division: Division, baseline: Baseline, plugins: Plugins) -> dict[str, JsonValue]:
+    """Return the parameters of a baseline in a division; errors as of `run_baseline`."""
+    if baseline.kind != "supervised":
+        return {}
+    snapshot = rules.snapshot_of(division)
+    if snapshot is None or not snapshot.data:
+        raise ConfigError(f"baseline {baseline.model}: board.yaml does not say where its market is; name it with --data")
+    market = open_snapshot(plugins, snapshot.data, snapshot.data_args)
+    return {"coefficients": train_coefficients(market, first_day(division))}
 
 
 def first_day(division: Division) -> str:

@@ -7,14 +7,17 @@ from typing import Any
 
 import msgspec
 
+from ktdeval.contracts import Registrant
 from ktdeval.errors import CardError, KtdevalError
 from ktdeval.jsonio import JsonValue, read_plain, sha256_hex
 from ktdeval.runner import RunFolder
 from ktdeval.typed import Value, from_plain
+from ktdeval_board.attempts import OF_ONE, is_counted, known_attempts
 from ktdeval_board.checking.cards import SubmissionInputs
 from ktdeval_board.checking.rules import Stage, findings_of
 from ktdeval_board.documents import Submission, in_words
 from ktdeval_board.entries import Board, Card, names_of
+from ktdeval_board.registrations import family_of
 from ktdeval_board.rules import Division
 
 NO_CUTOFF = "none"  #: Given as the cut-off date: nothing was trained
@@ -85,29 +88,40 @@ def claim_problems(board: Board, card: Card, claims: Claims, today: str) -> Iter
     except CardError as error:
         yield in_words(str(error))
         return
-    inputs = SubmissionInputs("submission", board.rules, _NO_CARD, card, submission, today)
+    inputs = SubmissionInputs("submission", board.rules, _NO_CARD, card, submission, today, board.registrations)
     yield from (f"{finding.rule}: {finding.message}" for finding in findings_of(Stage.SUBMISSION, inputs))
 
 
-def attempt_problems(board: Board, division: Division, run: RunFolder, card: Card, declared: int | None) -> Iterator[str]:
+def attempt_problems(board: Board, division: Division, run: RunFolder, card: Card, claims: Claims) -> Iterator[str]:
     """Yield declared attempts that are missing, or fewer than can be seen.
 
     The runs in its folder are seen, and the cards on the board, this one included: those of other reasoning settings count, as
-    their runs do, and so do withdrawn ones.
+    their runs do, and so do withdrawn ones. Where the board draws the keys, its registrations are seen, too.
     """
-    runs = count_runs(run, card, division)
+    runs, declared = count_runs(run, card, division), claims.attempts
+    drawn = _drawn_attempts(board, division, card, claims)
     wanted = (division, card.model.name, card.agent.name)
     cards = sum((entry.division, entry.model, entry.agent) == wanted for entry in board.entries)
     there = [f"{runs} beside each other in {run.path.resolve().parent}"] if runs > 1 else []
     there += [f"{cards} on the board, withdrawn ones included"] if cards else []
+    there += [f"{drawn} registrations and cards {OF_ONE} on the board"] if drawn > 1 else []
     seen = ", and ".join(there)
     if declared is None:
         yield (
             "attempts: say with --attempts how many runs were made of this model and agent on this task's windows, this one, "
             f"limited and aborted ones included{f' (seen: {seen})' if seen else ''}"
         )
-    elif declared < max(runs, cards + 1):
+    elif declared < max(runs, cards + 1, drawn):
         yield f"attempts: {declared} declared, but there are more: {seen}; say how many with --attempts"
+
+
+def _drawn_attempts(board: Board, division: Division, card: Card, claims: Claims) -> int:
+    """Return the attempts that a board knows of, this card included; 0 where it counts none itself."""
+    if not is_counted(card, division, board.rules) or not (claims.submitter and claims.contact):
+        return 0
+    registrant = Registrant(name=claims.submitter, contact=claims.contact)
+    family = family_of(division.id, card.model.name, card.agent.name)
+    return known_attempts(board.registrations, board.own_key_families, registrant, family)
 
 
 def count_runs(run: RunFolder, card: Card, division: Division) -> int:

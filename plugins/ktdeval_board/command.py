@@ -12,6 +12,8 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 COMMANDS = {
     "init": _in("begin", "init", "Begin a board: its rules, README, schemas and CI workflow."),
     "baselines": _in("begin", "baselines", "Run the baselines that a board always shows, and submit them."),
+    "register": _in("register", "register", "Register a system with a board, before its mask key is drawn."),
+    "draw": _in("register", "draw", "Draw the mask keys of registrations, for a board's maintainers and its workflow."),
     "submit": _in("submit", "submit", "Check a run against a board's rules and write its submission."),
     "check": _in("check", "check", "Check submissions as the board's CI does, and record what was found."),
     "selftest": _in("selftest", "selftest", "Forge submissions of every known kind, and see that the check refuses each."),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,11 +17,13 @@ from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval_board.documents import Certified, Records, Submission, Tier, Verdict
 from ktdeval_board.layout import CARD_ID, BoardFolder, CardFiles
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
-from ktdeval_board.rules import Baseline, Division, Erratum, Rules, load_errata, load_rules
+from ktdeval_board.registrations import NONE_FILED, Registrations, family_of, load_registrations
+from ktdeval_board.rules import Baseline, Division, Erratum, Rules, load_errata, load_excuses, load_rules
 
 T = TypeVar("T")
 Card = TradingCard | ScoringCard
 
+OWN_KEY = "own key"  #: Label of a card whose mask key the board did not draw, where it draws the others
 VERDICT = "verdict.json"  #: Verdict on a certificate, in its folder
 
 _SETTING_PREFIX = "reasoning_"
@@ -52,7 +56,13 @@ class Entry:
         verified = {"certificate claimed": "certificate verified"} if self.is_certified else {}
         price = unset_to_none(self.card.cost.price)
         is_claimed = price is not None and ("tool_protocol" in self.card.call or price.input > 0 or price.output > 0)
-        return [verified.get(label, label) for label in self.card.labels] + ["price claimed"] * is_claimed
+        labels = [verified.get(label, label) for label in self.card.labels] + ["price claimed"] * is_claimed
+        return labels + [OWN_KEY] * self.has_own_key
+
+    @property
+    def has_own_key(self) -> bool:
+        """Whether its mask key is its submitter's choice, in a division whose keys the board draws."""
+        return self.division is not None and self.division.is_governed and not self.card.registration
 
     @property
     def is_withdrawn(self) -> bool:
@@ -110,10 +120,28 @@ class Board:
     rules: Rules
     entries: tuple[Entry, ...] = ()
     errata: tuple[Erratum, ...] = ()
+    registrations: Registrations = NONE_FILED
+
+    @cached_property
+    def used_registrations(self) -> frozenset[str]:
+        """Ids of the registrations that have a card which the board checked, withdrawn ones included."""
+        checked = (entry for entry in self.entries if entry.verdict is not None and entry.division is not None)
+        return frozenset(entry.card.registration for entry in checked if entry.card.registration)
+
+    @cached_property
+    def own_key_families(self) -> Counter[tuple[str, ...]]:
+        """How many cards of each family of systems have keys of their own in divisions whose keys the board draws."""
+        return count_own_keys(self.entries)
 
     def of_division(self, division: Division) -> list[Entry]:
         """Return the cards of a division that were not withdrawn."""
         return [entry for entry in self.entries if entry.division == division and not entry.is_withdrawn]
+
+
+def count_own_keys(entries: Iterable[Entry]) -> Counter[tuple[str, ...]]:
+    """Count the cards under keys of their own, where the board draws them, by family of their systems; withdrawn ones included."""
+    own = ((entry.division, entry) for entry in entries if entry.has_own_key and entry.division is not None)
+    return Counter(family_of(division.id, entry.model, entry.agent) for division, entry in own)
 
 
 def load_board(path: Path) -> Board:
@@ -124,7 +152,9 @@ def load_board(path: Path) -> Board:
     verdict can't be read or is not valid; `check` says everything that is wrong.
     """
     folder, rules, errata = BoardFolder(path), load_rules(path), load_errata(path)
-    return Board(folder, rules, tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted()), errata)
+    entries = tuple(_load_entry(folder, rules, errata, files) for files in folder.submitted())
+    registrations = load_registrations(folder, rules, load_excuses(path))
+    return Board(folder, rules, entries, errata, registrations)
 
 
 def _load_entry(folder: BoardFolder, rules: Rules, errata: tuple[Erratum, ...], files: CardFiles) -> Entry:
@@ -250,9 +280,11 @@ def settings_of(card: Card) -> str:
 def identity(card: Card, division: Division) -> tuple[str, ...]:
     """Return what a second card must not share with a first one: division, model, reasoning settings and agent.
 
-    Arguments of model and agent, temperature and limits of a call do not count: with them one could try until luck helps.
+    Arguments of model and agent, temperature and limits of a call do not count: with them one could try until luck helps. Where the
+    board draws the keys, a card under a key of its own takes no place from one under a drawn key.
     """
-    return division.id, card.model.name, dumps_canonical(reasoning_settings(card)), card.agent.name
+    drawn = str(division.is_governed and bool(card.registration))
+    return division.id, card.model.name, dumps_canonical(reasoning_settings(card)), card.agent.name, drawn
 
 
 def identity_words(card: Card) -> str:

@@ -78,6 +78,8 @@ class NewBoard:
     market: MarketKind | None = None  #: None takes what the snapshot is
     certificate: Literal["required", "optional"] = "optional"
     attackers: tuple[str, ...] = ()  #: models whose attack counts in a required certificate
+    keys: Literal["registered", "own"] = "registered"  #: who draws mask keys; divisions without a market have none
+    most_registrations: int | None = 10  #: of one submitter in a division, where the board draws the keys; None: any number
     baselines: tuple[str, ...] = ()  #: models; `DEFAULT_BASELINES` by default. For trading tasks only
     contact: str = ""
     url: str = ""
@@ -157,6 +159,7 @@ def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins
         for window in windows:
             window_rows(snapshot.days, window.first, window.last)
     scoring = is_scoring(task)
+    is_governed = snapshot is not None and bool(windows) and new.keys == "registered"
     scores = sorted(task.scores, key=lambda name: not task.scores[name].headline) if scoring else ["total_return"]
     return Division(
         id=re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-")[:63],
@@ -169,6 +172,8 @@ def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins
         rank_by=scores[0],
         certificate="optional" if scoring else new.certificate,
         attackers=() if scoring else new.attackers,
+        keys="registered" if is_governed else "own",
+        most_registrations=new.most_registrations if is_governed else None,
         summary=plugins.spec("tasks", task.name).summary,
     )
 
@@ -229,12 +234,16 @@ def _write(folder: Path, rules: Rules) -> Rules:
 
 def _files(rules: Rules) -> Iterator[tuple[str, str]]:
     """Yield path and text of each file of a board."""
+    governed = next((division for division in rules.divisions if division.is_governed), None)
     values = {
         "rules": rules,
         "is_synthetic": rules.market == "synthetic",
         "version": importlib.metadata.version("ktdeval"),
         "run_command": _run_command(rules, rules.divisions[0]),
         "rules_table": rules_table(),
+        "is_governed": governed is not None,
+        "governed": governed,
+        "data_words": "" if governed is None else _data_words(rules, governed),
     }
     for name, path in _TEMPLATE.items():
         yield path, render(f"board/{name}", **values)
@@ -243,16 +252,20 @@ def _files(rules: Rules) -> Iterator[tuple[str, str]]:
 
 
 def _run_command(rules: Rules, division: Division) -> str:
-    snapshot, words = rules.snapshot_of(division), ["ktdeval", "--model PROVIDER/MODEL", f"--tasks {division.task}"]
+    words = ["ktdeval", "--model PROVIDER/MODEL", f"--tasks {division.task}"]
     if division.windows:
         words.append(f"--windows {','.join(division.window_names())}")
     if len(division.seeds) > 1 or division.seeds[0]:
         words.append(f"--seeds {len(division.seeds)}" + (f" --seed {division.seeds[0]}" if division.seeds[0] else ""))
-    if snapshot and (snapshot.data != "synthetic" or snapshot.data_args):
-        args = ",".join(
-            f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in snapshot.data_args.items()
-        )
-        words.append(
-            f"--data {'SNAPSHOT' if stored_market(snapshot.data) else snapshot.data}" + (f" --data-args {args}" if args else "")
-        )
-    return " ".join([*words, "--out run"])
+    return f"{' '.join(words)}{_data_words(rules, division)} --out run"
+
+
+def _data_words(rules: Rules, division: Division) -> str:
+    """Return the options that name the market of a division; empty for the embedded one."""
+    snapshot = rules.snapshot_of(division)
+    if snapshot is None or (snapshot.data == "synthetic" and not snapshot.data_args):
+        return ""
+    texts = (f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in snapshot.data_args.items())
+    args = ",".join(texts)
+    data = "SNAPSHOT" if stored_market(snapshot.data) else snapshot.data
+    return f" --data {data}" + (f" --data-args {args}" if args else "")

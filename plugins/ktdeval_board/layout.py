@@ -9,6 +9,8 @@ records/<card id>/…                             the records themselves, laid o
 verdicts/<card id>.json                         results of the board's check; written by the board, never by a submitter
 series/<card id>.json, decisions/<card id>.json what the check derived from the records: for the site and the ranking
 imported/<name>.json                            results of other harnesses
+registrations/<id>.json                         a system that is registered before its mask key is drawn
+keys/<id>.json                                  the key that the board drew for a registration; never written by a submitter
 certificates/<SHA-256>/…                        a certificate of a mask with the runs of its attacks, and the verdict on them
 schemas/…                                       JSON Schemas of all of them
 """
@@ -24,6 +26,7 @@ CARDS, RECORDS, IMPORTED = "cards", "records", "imported"
 VERDICTS, SERIES, DECISIONS, SCHEMAS = "verdicts", "series", "decisions", "schemas"
 MARKETS = "markets"
 CERTIFICATES = "certificates"
+REGISTRATIONS, KEYS = "registrations", "keys"
 LEDGER, ANSWERS, TRANSCRIPT, MARK = "ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json"
 MANIFEST, CANARY, CERTIFICATE = "manifest.json", "canary.json", "certificate.json"
 CARD_ID = re.compile(r"[0-9a-f]{64}")
@@ -92,6 +95,19 @@ class BoardFolder:
     def certificate(self, sha256: str) -> Path:
         """Return the folder of a certificate that was verified, with the runs of its attacks."""
         return self.path / CERTIFICATES / sha256
+
+    def registration(self, registration_id: str) -> Path:
+        """Return the file of a registration."""
+        return self.path / REGISTRATIONS / f"{registration_id}.json"
+
+    def key(self, registration_id: str) -> Path:
+        """Return the file of the key that the board drew for a registration."""
+        return self.path / KEYS / f"{registration_id}.json"
+
+    def registered(self) -> list[Path]:
+        """Return the files of registrations, in the order of their names; what is no registration's name is passed over."""
+        paths = sorted((self.path / REGISTRATIONS).glob("*.json"))
+        return [path for path in paths if CARD_ID.fullmatch(path.stem) and not path.is_symlink()]
 
     def imported(self) -> list[Path]:
         """Return the files of imported results, in the order of their names."""

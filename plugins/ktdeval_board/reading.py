@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from ktdeval.cards import card_kinds, field_docs, struct_types
+from ktdeval.contracts import DrawnKey, Registration
 from ktdeval.errors import CardError
 from ktdeval.jsonio import JsonValue, dumps_pretty, loads_untrusted, open_plain, read_plain
 from ktdeval.typed import Value, from_plain, json_schema
@@ -30,6 +31,8 @@ DOCUMENTS: Mapping[str, type[Value]] = {
     "decisions": Decisions,
     "market": Market,
     "imported": Imported,
+    "registration": Registration,
+    "key": DrawnKey,
     "board": Rules,
     "errata": Errata,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -61,7 +61,17 @@ class Division(Value, frozen=True, kw_only=True):
     rank_by: str = "total_return"  #: Metric, or score of a scoring task, that the rank goes by
     certificate: Literal["required", "optional"] = "optional"  #: Whether a card needs a certificate of its mask
     attackers: tuple[str, ...] = ()  #: Models whose attack counts in a required certificate, by their full names
+    #: registered: the board draws mask keys, each after its system was registered, and cards under other keys are not ranked; own:
+    #: submitters choose their keys. A division without a market has no mask and no keys
+    keys: Literal["registered", "own"] = "own"
+    #: Most registrations of one submitter, where the board draws the keys; null: any number. Each is a draw, and an attempt
+    most_registrations: Annotated[int, Meta(ge=1)] | None = None
     summary: str = ""  #: One line for readers
+
+    @property
+    def is_governed(self) -> bool:
+        """Whether the board draws the mask keys of its cards."""
+        return self.keys == "registered"
 
     def window_names(self) -> list[str]:
         """Return the names of the windows, in order."""
@@ -126,6 +136,11 @@ class Rules(Value, frozen=True, kw_only=False):
     limits: Limits = Limits()  #: Largest sizes
     tie_level: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.05  #: Level of the model confidence sets that form tie groups
 
+    @property
+    def draws_keys(self) -> bool:
+        """Whether the board draws the mask keys of a division."""
+        return any(division.is_governed for division in self.divisions)
+
     def division(self, division_id: str) -> Division:
         """Return the division of an id."""
         known = {division.id: division for division in self.divisions}
@@ -161,10 +176,24 @@ class Erratum(Value, frozen=True, kw_only=False):
     by: str = ""  #: Who says so
 
 
+class Excuse(Value, frozen=True, kw_only=False):
+    """Statement of maintainers that a registration's key may stay unused, for a reason that has nothing to do with the key.
+
+    It no longer keeps its submitter from being ranked, and its system may be registered again; it stays public and counts as an
+    attempt for ever.
+    """
+
+    registration: Sha256  #: Id of the registration
+    date: Day  #: Day of the entry
+    what: str  #: Why, in a sentence
+    by: str = ""  #: Who says so
+
+
 class Errata(Value, frozen=True):
     """Errata of a ktdeval leaderboard, version 1, oldest first."""
 
     errata: tuple[Erratum, ...] = ()
+    registrations: tuple[Excuse, ...] = ()  #: Registrations whose keys may stay unused
 
 
 def load_rules(folder: Path) -> Rules:
@@ -186,8 +215,17 @@ def load_errata(folder: Path) -> tuple[Erratum, ...]:
 
     Raises ConfigError: the file is not valid; names the entry.
     """
+    return _load_errata(folder).errata
+
+
+def load_excuses(folder: Path) -> tuple[Excuse, ...]:
+    """Read what maintainers say of registrations in the errata of the board in a folder; errors as of `load_errata`."""
+    return _load_errata(folder).registrations
+
+
+def _load_errata(folder: Path) -> Errata:
     path = folder / ERRATA_FILE
-    return _read(path, Errata).errata if path.is_file() else ()
+    return _read(path, Errata) if path.is_file() else Errata()
 
 
 def _read(path: Path, type_: type[T]) -> T:
@@ -197,7 +235,9 @@ def _read(path: Path, type_: type[T]) -> T:
         unknown = _UNKNOWN.search(str(error))
         if unknown is None:
             raise ConfigError(in_words(str(error))) from error
-        known = {name for each in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum) for name in each.__struct_fields__}
+        known = {
+            name for each in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum, Excuse) for name in each.__struct_fields__
+        }
         raise ConfigError(f"{error}{near_matches(unknown[1], known)}") from error
 
 
@@ -238,6 +278,22 @@ def _twin_problems(rules: Rules) -> Iterator[str]:
             yield f"divisions: {each.id} asks for the same cards as {first}, which would have all of them; keep one of the two"
 
 
+def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str]:
+    """Problems of one division; `known`: names of the board's snapshots."""
+    where, names = f"divisions: {division.id}", division.window_names()
+    if (division.snapshot is None) == bool(names):
+        yield f"{where}: {'windows without a' if names else 'no windows on its'} snapshot; give both, or neither"
+    elif division.snapshot is not None and division.snapshot not in known:
+        yield f"{where}: no snapshot {division.snapshot!r}{near_matches(division.snapshot, known)}"
+    if division.is_governed and not names:
+        yield f"{where}: keys: registered, but a division without a market has no mask that a key is drawn for; say own"
+    if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
+        yield f"{where}: a window or seed stands there twice"
+    if division.certificate == "required" and not division.attackers:
+        yield f"{where}: attackers: a required certificate counts only by named attackers; name at least one model"
+    yield from _window_problems(where, division)
+
+
 def _problems(rules: Rules) -> Iterator[str]:
     """Yield what single fields can't say."""
     for where, names in (
@@ -249,16 +305,7 @@ def _problems(rules: Rules) -> Iterator[str]:
             yield f"{where}: {name!r} stands there twice"
     known = [snapshot.name for snapshot in rules.snapshots]
     for division in rules.divisions:
-        where, names = f"divisions: {division.id}", division.window_names()
-        if (division.snapshot is None) == bool(names):
-            yield f"{where}: {'windows without a' if names else 'no windows on its'} snapshot; give both, or neither"
-        elif division.snapshot is not None and division.snapshot not in known:
-            yield f"{where}: no snapshot {division.snapshot!r}{near_matches(division.snapshot, known)}"
-        if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
-            yield f"{where}: a window or seed stands there twice"
-        if division.certificate == "required" and not division.attackers:
-            yield f"{where}: attackers: a required certificate counts only by named attackers; name at least one model"
-        yield from _window_problems(where, division)
+        yield from _division_problems(division, known)
     yield from _address_problems(rules)
     yield from _twin_problems(rules)
     if not rules.title.strip():

@@ -91,6 +91,7 @@ def submit_run(board_path: Path, request: Request, claims: Claims, plugins: Plug
     board = load_board(board_path)
     candidates, missing, notes = _candidates(board.rules, request)
     for each in candidates:
+        notes += _key_notes(board.rules, each)
         missing += [f"{each.path.name}: {problem}" for problem in _candidate_problems(board, each, request, claims, plugins)]
     if missing:
         return Outcome(missing=tuple(missing), notes=tuple(notes))
@@ -137,20 +138,29 @@ def _candidates(rules: Rules, request: Request) -> tuple[list[_Candidate], list[
     return (candidates, [], [f"passed over: {line}" for line in missing]) if candidates else ([], missing, [])
 
 
+def _key_notes(rules: Rules, candidate: _Candidate) -> Iterator[str]:
+    """Say that a card is taken and will have no rank, because its key is not one that the board drew."""
+    path, card, division = candidate
+    if division.is_governed and not card.registration and rules.baseline_of(card.model.name) is None:
+        unranked = f"the board draws the mask keys of division {division.id}, so that this card will have no rank"
+        yield f"{path.name}: own key: {unranked}; `ktdeval leaderboard register` comes before a run that is ranked"
+
+
 def _candidate_problems(board: Board, candidate: _Candidate, request: Request, claims: Claims, plugins: Plugins) -> Iterator[str]:
     """Yield what the check would say of the card, and what else is missing."""
     path, card, division = candidate
     size, most, system = path.stat().st_size, board.rules.limits.bytes_of("card_mb"), identity(card, division)
     if size > most:
         yield f"size: the card has {size:,} bytes; at most {most:,} are taken"
-    refusals = findings_of(Stage.CARD, CardInputs(path.name, board.rules, card, is_certified(board.folder, card)))
+    facts = (board.rules, card, is_certified(board.folder, card), board.registrations)
+    refusals = findings_of(Stage.CARD, CardInputs(path.name, *facts))
     yield from (f"{finding.rule}: {finding.message}" for finding in refusals)
     for entry in board.entries:
         if entry.division is not None and not entry.is_withdrawn and identity(entry.card, entry.division) == system:
             there = f"has a card in division {division.id} ({board.folder.relative(entry.files.card)})"
             yield f"duplicate: {identity_words(card)} {there}; a system has one, unless errata.yaml withdraws it"
     yield from claim_problems(board, card, claims, request.today)
-    yield from attempt_problems(board, division, RunFolder.load(request.run), card, claims.attempts)
+    yield from attempt_problems(board, division, RunFolder.load(request.run), card, claims)
     yield from _storage_problems(board.rules, card, request)
     if request.is_checked:
         manifest = RunFolder.load(request.run).manifest

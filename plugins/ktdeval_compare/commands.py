@@ -177,7 +177,7 @@ def cohort(cards: tuple[Path, ...], as_json: bool, **options: JsonValue) -> None
 @_cards
 @click.option(
     "--cutoff", "cutoffs", multiple=True, metavar="MODEL=DATE",
-    help="end of the training data of a model or pattern of systems: a day, a month, none (nothing trained), unknown; before the list",
+    help="end of the training data of a model or pattern of systems: a day, a month, none (nothing trained), unknown",
 )  # fmt: skip
 @click.option("--alpha", type=_level, default=0.05, show_default=True, help="intervals hold with 1 - alpha")
 @_json

@@ -1,4 +1,4 @@
-"""A stranger's path, as leaderboards/README.md tells it: run, submit, check, build, and the row is there."""
+"""A stranger's path, as leaderboards/README.md tells it: register, run, submit, check, build, and the row is there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ktdeval_board.attempts import state_of
 from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.entries import load_board
 from ktdeval_board.layout import SCHEMAS
+from ktdeval_board.ranking.describe import why_unranked
 from ktdeval_board.reading import DOCUMENTS, schema_texts
 from paths import REPOSITORY
 from site_pages import read_data_file
@@ -36,7 +38,8 @@ def test_the_whole_path_of_the_readme_ends_in_a_ranked_row(tmp_path: Path) -> No
     table = read_data_file((tmp_path / "my-site/data/division/blinded-open-research/all.js").read_bytes())
     (row,) = [row for row in table["rows"] if row["submitter"] == "Your name"]
     assert (row["ranked"], row["tier"], row["model"]) == (True, "re-executed", "builtin/memory")
-    assert row["rank"] in range(1, 5)
+    assert row["rank"] in range(1, 4)
+    assert len(row["registration"]) == 64
     kinds = {row["baseline"] for row in table["rows"]}
     assert {"benchmark", "rule", "random", "random_traders", "supervised"} <= kinds
     index = (tmp_path / "my-site/index.html").read_text(encoding="utf-8")
@@ -56,6 +59,21 @@ def test_the_practice_board_is_read_as_it_is_and_everything_on_it_is_confirmed()
     }
     assert board.rules.market == "synthetic"
     assert all(entry.division == board.rules.divisions[0] for entry in board.entries)
+
+
+def test_the_practice_board_has_drawn_keys_one_of_its_submitters_own_and_one_that_nobody_used() -> None:
+    board = load_board(PRACTICE)
+    (division,) = board.rules.divisions
+    why = {entry.model: why_unranked(entry, board, division) for entry in board.entries if entry.baseline is None}
+    assert {model: bool(reasons) for model, reasons in why.items()} == {
+        "builtin/low_volatility": False,
+        "builtin/momentum": False,
+        "builtin/reversal": True,
+    }
+    assert [entry.model for entry in board.entries if "own key" in entry.labels] == ["builtin/reversal"]
+    states = {each.registration.system.model: state_of(board, each) for each in board.registrations.filed}
+    assert states.pop("builtin/chaos") == "drawn"
+    assert set(states.values()) == {"used"}
 
 
 def test_the_schemas_on_the_practice_board_are_those_of_this_version() -> None:

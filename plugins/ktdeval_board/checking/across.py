@@ -6,7 +6,7 @@ their submitters wrote.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +15,12 @@ from msgspec.structs import asdict
 
 from ktdeval.cards import SnapshotPart, TradingCard, card_difference
 from ktdeval.jsonio import JsonValue
+from ktdeval_board.attempts import OF_ONE, known_attempts, registrant_of
 from ktdeval_board.checking.findings import At, Check, Stage, rule
-from ktdeval_board.entries import Candidate, Card, figures_of, identity, identity_words
+from ktdeval_board.entries import Candidate, Card, count_own_keys, figures_of, identity, identity_words
 from ktdeval_board.layout import path_segment
 from ktdeval_board.ranking.describe import TRUST
+from ktdeval_board.registrations import NONE_FILED, Registrations, family_of
 
 _DEFINITION = ("better", "formula", "range", "unit")
 
@@ -28,6 +30,7 @@ class Together:
     """All cards that are sound in themselves."""
 
     candidates: Sequence[Candidate]
+    registrations: Registrations = NONE_FILED
     where: str = "cards"
 
     @cached_property
@@ -42,6 +45,11 @@ class Together:
     def standing(self) -> list[Candidate]:
         """Of these, those that were not withdrawn."""
         return [candidate for candidate in self.ordered if not candidate.is_withdrawn]
+
+    @cached_property
+    def own_keys(self) -> Counter[tuple[str, ...]]:
+        """Cards under keys of their own, by family of their systems."""
+        return count_own_keys(self.candidates)
 
     def later(self, key: Callable[[Candidate], Hashable]) -> Iterator[tuple[Candidate, Candidate]]:
         """Yield each card that shares a key with an earlier one, the earlier one first."""
@@ -113,10 +121,22 @@ def _attempts(together: Together) -> Iterator[At]:
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
         key = candidate.division.id, candidate.model, candidate.agent
         counts[key] += 1
-        declared = candidate.submission.attempts.runs
-        if candidate.verdict is None and not candidate.is_withdrawn and declared < counts[key]:
+        if candidate.verdict is not None or candidate.is_withdrawn:
+            continue
+        declared, where = candidate.submission.attempts.runs, f"{candidate.where.removesuffix('.json')}.submission.json"
+        if declared < counts[key]:
             there = f"{counts[key]} cards of this model and agent are here, withdrawn ones included"
-            yield At(f"{candidate.where.removesuffix('.json')}.submission.json", f"attempts.runs: {declared} declared; {there}")
+            yield At(where, f"attempts.runs: {declared} declared; {there}")
+        elif declared < (known := _known_attempts(together, candidate)):
+            yield At(where, f"attempts.runs: {declared} declared; {known} registrations and cards {OF_ONE} are here")
+
+
+def _known_attempts(together: Together, candidate: Candidate) -> int:
+    division = candidate.division
+    if not division.is_governed or not candidate.card.registration or candidate.baseline is not None:
+        return 0
+    who = (registrant_of(candidate), family_of(division.id, candidate.model, candidate.agent))
+    return known_attempts(together.registrations, together.own_keys, *who)
 
 
 # -- cards that describe the market, the benchmark or a metric otherwise than the first card of their division

@@ -11,12 +11,13 @@ from functools import cached_property, partial
 from ktdeval.cards import NEVER_TRADED, TradingCard, recorded_cutoff
 from ktdeval.harness import CallParams
 from ktdeval_board.checking.findings import Stage, rule
+from ktdeval_board.checking.registrations import PLAIN_NAME, card_problems, submitter_problems
 from ktdeval_board.documents import RecordFile, Records, Submission
 from ktdeval_board.entries import Card, facets, figures_of, nearest_division, seeds_of, spans_of
 from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
+from ktdeval_board.registrations import NONE_FILED, Registrations
 from ktdeval_board.rules import Division, Rules
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[!-;=?-~ ]{0,98}[!-;=?-~])?", re.ASCII)
 _METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _MOST_METRICS = 200
 _CALL_FIELDS = {field.name for field in dataclasses.fields(CallParams)}
@@ -31,6 +32,7 @@ class CardInputs:
     rules: Rules
     card: Card
     is_certified: bool = False  #: whether the board has verified the certificate of its mask
+    registrations: Registrations = NONE_FILED
 
     @cached_property
     def nearest(self) -> Division | None:
@@ -67,7 +69,7 @@ for _id in ("task-version", "task-config", "snapshot", "rules"):
 def _name(inputs: CardInputs) -> Iterator[str]:
     for part in ("model", "agent"):
         name = getattr(inputs.card, part).name
-        if not _NAME.fullmatch(name):
+        if not PLAIN_NAME.fullmatch(name):
             yield f"{part}.name: {name[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a letter or digit"
 
 
@@ -162,6 +164,15 @@ def _mask_key(inputs: CardInputs) -> Iterator[str]:
         yield "is missing: anybody can compute the handles of such a run; run it again"
 
 
+@rule("registered", Stage.CARD)
+def _registered(inputs: CardInputs) -> Iterator[str]:
+    division, card = inputs.division, inputs.card
+    yield from card_problems(card, division, inputs.registrations)
+    is_baseline = inputs.rules.baseline_of(card.model.name) is not None
+    if is_baseline and division is not None and division.is_governed and not card.registration:
+        yield f"{card.model.name} is a baseline, which the board runs itself, under a key drawn for it"
+
+
 @rule("certificate", Stage.CARD)
 def _certificate(inputs: CardInputs) -> Iterator[str]:
     division, card = inputs.division, inputs.card
@@ -222,6 +233,12 @@ class SubmissionInputs:
     card: Card
     submission: Submission
     today: str | None  #: day of the check; None where the card was looked at before, so that its days are past
+    registrations: Registrations = NONE_FILED
+
+
+@rule("registered", Stage.SUBMISSION)
+def _registered_submitter(inputs: SubmissionInputs) -> Iterator[str]:
+    yield from submitter_problems(inputs.card, inputs.submission, inputs.registrations)
 
 
 @rule("submission", Stage.SUBMISSION)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ktdeval.errors import UsageError
 from ktdeval_board.checking.files import SUBMITTED, WRITTEN
 from ktdeval_board.checking.findings import Stage, printable, rule
-from ktdeval_board.layout import VERDICTS
+from ktdeval_board.layout import KEYS, VERDICTS
 
 _LINK, _SUBMODULE, _EXECUTABLE, _PLAIN = "120000", "160000", "100755", "100644"
 _SECONDS = 300
@@ -74,7 +74,7 @@ def _foreign_file(change: Change) -> Iterator[str]:
     if change.how != "A":
         verb = _VERBS.get(change.how, "changes")
         yield f"the submission {verb} this file; a submission only adds files, maintainers change the rest"
-    elif (change.where.partition("/")[0] not in SUBMITTED or "/" not in change.where) and not _is_verdict(change):
+    elif (change.where.partition("/")[0] not in SUBMITTED or "/" not in change.where) and not _is_answer(change):
         yield _added()
 
 
@@ -82,6 +82,21 @@ def _foreign_file(change: Change) -> Iterator[str]:
 def _verdict(change: Change) -> Iterator[str]:
     if change.how == "A" and _is_verdict(change):
         yield _added()
+
+
+@rule("drawn-key", Stage.CHANGES)
+def _drawn_key(change: Change) -> Iterator[str]:
+    if change.how == "A" and _is_key(change):
+        yield "the submission adds this file; keys are drawn by the board alone, on its main branch (`ktdeval leaderboard draw`)"
+
+
+def _is_answer(change: Change) -> bool:
+    """Whether a file is of those that the board answers a submission with, which have rules of their own."""
+    return _is_verdict(change) or _is_key(change)
+
+
+def _is_key(change: Change) -> bool:
+    return change.where.startswith(f"{KEYS}/")
 
 
 def _is_verdict(change: Change) -> bool:

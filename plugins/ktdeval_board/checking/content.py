@@ -7,20 +7,31 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ktdeval.cards import ScoringCard, TradingCard, parse_card
+from ktdeval.contracts import DrawnKey, Registration
 from ktdeval.errors import CardError, KtdevalError
 from ktdeval.jsonio import JsonValue, file_sha256
 from ktdeval.typed import from_plain
 from ktdeval_board.checking.across import Together
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
-from ktdeval_board.checking.files import Tree, listed_cards, listed_imports, records_folder, walk
+from ktdeval_board.checking.files import (
+    Tree,
+    listed_cards,
+    listed_imports,
+    listed_keys,
+    listed_registrations,
+    records_folder,
+    walk,
+)
 from ktdeval_board.checking.findings import At, Finding
+from ktdeval_board.checking.registrations import KeyInputs, RegistrationInputs
 from ktdeval_board.checking.rules import Faults, Inputs, Stage, findings_of
 from ktdeval_board.checking.texts import Read
 from ktdeval_board.documents import Imported, Records, Submission, Verdict, in_words
 from ktdeval_board.entries import Candidate, Card, division_of, is_certified, names_of
 from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.reading import parse_untrusted, read_own, read_text
-from ktdeval_board.rules import Erratum, Rules
+from ktdeval_board.registrations import NONE_FILED, Filed, Registrations, baselines_of, names_registration
+from ktdeval_board.rules import Erratum, Excuse, Rules, load_excuses
 
 T = TypeVar("T")
 
@@ -45,14 +56,22 @@ def check_content(
     Returns what is refused, and the cards that are sound, in the order of their paths.
     """
     documents = _Documents(BoardFolder(folder), rules, today, every)
+    documents.look_at_registrations(load_excuses(folder))
     looked_at = [documents.look(files, errata) for files in listed_cards(folder)]
     candidates = [candidate for candidate in looked_at if candidate is not None]
     for path in listed_imports(folder):
         documents.decode(path, documents.read(path, rules.limits.bytes_of("card_mb")), Imported)
-    together = findings_of(Stage.TOGETHER, Together(candidates))
+    together = findings_of(Stage.TOGETHER, Together(candidates, documents.registrations))
     refused = {finding.path.removesuffix(".json").removesuffix(".submission") for finding in together}
     sound = [candidate for candidate in candidates if candidate.where.removesuffix(".json") not in refused]
     return sorted({*documents.findings, *together}), sound
+
+
+def registrations_of(folder: Path, rules: Rules, today: str) -> tuple[list[Finding], Registrations]:
+    """Check the registrations of a board and the keys drawn for them; return what is refused, and those that are sound."""
+    documents = _Documents(BoardFolder(folder), rules, today, every=False)
+    documents.look_at_registrations(load_excuses(folder))
+    return documents.findings, documents.registrations
 
 
 class _Documents:
@@ -61,6 +80,53 @@ class _Documents:
     def __init__(self, board: BoardFolder, rules: Rules, today: str, every: bool) -> None:
         self.findings: list[Finding] = []
         self._board, self._rules, self._today, self._every = board, rules, today, every
+        self.registrations = NONE_FILED
+
+    def look_at_registrations(self, excuses: Sequence[Excuse]) -> None:
+        """Hold all registrations, and the keys drawn for them, against the rules; what is not refused is kept for the cards."""
+        most = self._rules.limits.bytes_of("card_mb")
+        documents = {path: self._registration(path, most) for path in listed_registrations(self._board.path)}
+        written = {path.stem: document for path, document in documents.items() if document is not None}
+        keys = self._keys(written, most)
+        filed = []
+        for path, document in documents.items():
+            if document is not None:
+                excuse = next((each for each in excuses if each.registration == path.stem), None)
+                filed.append(Filed(self._board.relative(path), document, keys.get(path.stem), excuse))
+        registrations = Registrations(tuple(filed), baselines_of(self._rules))
+        sound = []
+        for each in filed:
+            inputs = RegistrationInputs(each.where, self._rules, each, registrations, self._today)
+            if not self._found(Stage.REGISTRATION, inputs):
+                sound.append(each)
+        self.registrations = Registrations(tuple(sound), baselines_of(self._rules))
+
+    def _registration(self, path: Path, most: int) -> Registration | None:
+        """Return a registration whose name is its id; None where it is refused."""
+        value = self.read(path, most, schemes=("https", "http"))  # a model of one's own may be served by http
+        if value is not None and self._found(Stage.JSON, Read(self._board.relative(path), value.get("submitter"), is_table=True)):
+            return None
+        registration = self.decode(path, value, Registration)
+        if registration is not None and registration.id != path.stem:
+            named = f"its content is registration {registration.id[:12]}…, its name says {path.stem[:12]}…"
+            self._refuse(path, "registration", f"{named}; a registration is never edited")
+            return None
+        return registration
+
+    def _keys(self, written: Mapping[str, Registration], most: int) -> dict[str, DrawnKey]:
+        """Return the drawn keys that are in order, by registration."""
+        keys, first = dict[str, DrawnKey](), dict[str, str]()
+        for path in listed_keys(self._board.path):
+            where = self._board.relative(path)
+            drawn = self.decode(path, self.read(path, most, schemes=("https", "http")), DrawnKey)
+            if drawn is None:
+                continue
+            earlier = first.setdefault(drawn.mask_key, where)
+            twin = "" if earlier == where else earlier
+            inputs = KeyInputs(where, names_registration(path), drawn, written.get(drawn.id), twin)
+            if not self._found(Stage.KEY, inputs):
+                keys[drawn.id] = drawn
+        return keys
 
     def look(self, files: CardFiles, errata: Iterable[Erratum]) -> Candidate | None:
         """Hold a card, its submission and its list of records against the rules; it is a candidate when nothing is refused.
@@ -84,10 +150,12 @@ class _Documents:
             return None
         before, where = len(self.findings), relative(files.card)
         if is_new and not any(erratum.effect == "withdrawn" for erratum in own):
-            self._found(Stage.CARD, CardInputs(where, rules, card, is_certified(self._board, card)))
+            facts = (rules, card, is_certified(self._board, card), self.registrations)
+            self._found(Stage.CARD, CardInputs(where, *facts))
         if submission is not None:
-            facts = (rules, files.card_id, card, submission, self._today if is_new else None)
-            self._found(Stage.SUBMISSION, SubmissionInputs(relative(files.submission), *facts))
+            day = self._today if is_new else None
+            claimed = (rules, files.card_id, card, submission, day, self.registrations)
+            self._found(Stage.SUBMISSION, SubmissionInputs(relative(files.submission), *claimed))
         if records is not None:
             has_folder = records_folder(self._board, files.card_id) is not None
             self._found(Stage.LIST, ListInputs(relative(files.records), rules, files.card_id, card, records, has_folder))

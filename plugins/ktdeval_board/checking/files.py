@@ -16,19 +16,22 @@ from ktdeval.jsonio import file_sha256
 from ktdeval_board import layout
 from ktdeval_board.checking.findings import At, Stage, rule
 from ktdeval_board.documents import RECORD_FORM
-from ktdeval_board.layout import CARD_ID, CARDS, IMPORTED, RECORDS, BoardFolder, CardFiles
+from ktdeval_board.layout import CARD_ID, CARDS, IMPORTED, KEYS, RECORDS, REGISTRATIONS, BoardFolder, CardFiles
 from ktdeval_board.rules import Limits
 
-SUBMITTED = (CARDS, RECORDS, IMPORTED)  #: Folders that submitters add to
+SUBMITTED = (CARDS, RECORDS, IMPORTED, REGISTRATIONS)  #: Folders that submitters add to
 WRITTEN = (layout.VERDICTS, layout.SERIES, layout.DECISIONS, layout.MARKETS)
 """Folders that the check writes to; a link in one would lead what it writes out of the board."""
-_OWN = (*WRITTEN, layout.SCHEMAS, layout.CERTIFICATES, ".github")
+_OWN = (*WRITTEN, layout.SCHEMAS, layout.CERTIFICATES, KEYS, ".github")
 
 _ID, _SEGMENT, _EPISODE = "[0-9a-f]{64}", "[A-Za-z0-9_][A-Za-z0-9._-]{0,100}", "[0-9a-f]{20}"
-_FOLDERS = re.compile(f"(?:cards(?:/{_SEGMENT}){{0,3}}|records(?:/{_ID}(?:/episodes(?:/{_EPISODE})?)?)?|imported)", re.ASCII)
+_FOLDERS = re.compile(
+    f"(?:cards(?:/{_SEGMENT}){{0,3}}|records(?:/{_ID}(?:/episodes(?:/{_EPISODE})?)?)?|imported|registrations)", re.ASCII
+)
 _FILES = re.compile(
     rf"(?:cards/{_SEGMENT}/{_SEGMENT}/{_SEGMENT}/{_ID}(?:\.submission|\.records)?\.json"
-    rf"|records/{_ID}/(?:{RECORD_FORM})|imported/[A-Za-z0-9_][A-Za-z0-9._-]{{0,150}}\.json|(?:cards|records|imported)/\.gitkeep)",
+    rf"|records/{_ID}/(?:{RECORD_FORM})|imported/[A-Za-z0-9_][A-Za-z0-9._-]{{0,150}}\.json|registrations/{_ID}\.json"
+    r"|(?:cards|records|imported|registrations)/\.gitkeep)",
     re.ASCII,
 )
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9._-]{0,160}", re.ASCII)
@@ -133,6 +136,17 @@ def listed_imports(folder: Path) -> Iterator[Path]:
     """Yield the imported results that are plain files, in the order of their paths."""
     files = (item for item in _plain_files(folder, IMPORTED) if _FILES.fullmatch(item.where))
     yield from (item.path for item in files if item.path.suffix == ".json")
+
+
+def listed_registrations(folder: Path) -> Iterator[Path]:
+    """Yield the registrations that are plain files, in the order of their paths."""
+    files = (item for item in _plain_files(folder, REGISTRATIONS) if _FILES.fullmatch(item.where))
+    yield from (item.path for item in files if item.path.suffix == ".json")
+
+
+def listed_keys(folder: Path) -> Iterator[Path]:
+    """Yield the files in the folder of drawn keys, whatever their names, in the order of their paths."""
+    yield from (item.path for item in _plain_files(folder, KEYS) if item.name != ".gitkeep")
 
 
 def records_folder(board: BoardFolder, card_id: str) -> Path | None:

@@ -64,6 +64,8 @@ class Stage(StrEnum):
     TREE = "files together"
     JSON = "JSON"
     DOCUMENTS = "documents"
+    REGISTRATION = "registrations"
+    KEY = "drawn keys"
     CARD = "card"
     SUBMISSION = "submission"
     LIST = "list of records"

@@ -45,9 +45,8 @@ def rerun_baseline(recorded: RecordedCard, baseline: Baseline, on: str, plugins:
     """
     with tempfile.TemporaryDirectory(prefix="ktdeval-check-") as private:
         try:
-            path = run_baseline(
-                recorded.rules, recorded.division, baseline, Path(private) / "run", plugins, mask_key=recorded.card.mask_key or None
-            )
+            out = Path(private) / "run"
+            path = run_baseline(recorded.rules, recorded.division, baseline, out, plugins, **_key_option(recorded))
         except KtdevalError as error:
             return Evidence(notes=(f"it could not be run again here: {error}",))
         again = load_evaluation(path)
@@ -67,6 +66,13 @@ def rerun_baseline(recorded: RecordedCard, baseline: Baseline, on: str, plugins:
             # Two runs of a baseline are one card but for what depends on the machine, so it is named by the submitted one.
             rerun=_rerun(BY_CHECK, on, recorded.files.card_id, recorded.card, again),
         )
+
+
+def _key_option(recorded: RecordedCard) -> dict[str, str | None]:
+    """Return the option of a run that gives it the mask key of a card: its registration where it names one, else the key."""
+    if recorded.card.registration:
+        return {"registration": str(recorded.folder.key(recorded.card.registration))}
+    return {"mask_key": recorded.card.mask_key or None}
 
 
 def load_own_run(path: Path, rules: Rules, plugins: Plugins) -> list[OwnRun]:

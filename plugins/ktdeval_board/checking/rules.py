@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ktdeval.yamlio import load_yaml
-from ktdeval_board.checking import across, cards, changes, files, texts  # noqa: F401 - their functions are registered by `rule`
+from ktdeval_board.checking import across, cards, changes, files, registrations, texts  # noqa: F401 - their functions are registered by `rule`
 from ktdeval_board.checking.findings import CHECKS, At, Check, Finding, Stage, rule
 
 __all__ = ["RULES", "Faults", "Inputs", "Rule", "Stage", "findings_of", "rules_table"]
@@ -48,7 +48,7 @@ class Faults:
 
 for _stage, _ids in {
     Stage.JSON: ("size", "json"),
-    Stage.DOCUMENTS: ("path", "schema", "card", "kind", "snapshot", "verdict"),
+    Stage.DOCUMENTS: ("path", "schema", "card", "kind", "snapshot", "verdict", "drawn-key", "registration"),
     Stage.RECORDS: ("size", "hash", "json", "records", "ledger"),
 }.items():
     for _id in _ids:

@@ -14,7 +14,7 @@ import msgspec
 
 from ktdeval.cards import count
 from ktdeval.cli import FilePath, open_plugins, plugin_option
-from ktdeval.contracts import is_scoring
+from ktdeval.contracts import Registrant, is_scoring
 from ktdeval.errors import ConfigError, VerificationError
 from ktdeval.fields import parse_assignments, split_list
 from ktdeval.registry import Plugins
@@ -24,6 +24,8 @@ from ktdeval_board.claims import NO_CUTOFF, Claims
 from ktdeval_board.entries import Board, load_board
 from ktdeval_board.init import DEFAULT_BASELINES, NewBoard, init_board
 from ktdeval_board.options import as_day, as_seeds, moved_market
+from ktdeval_board.register import RegisterRequest, baseline_key
+from ktdeval_board.registrations import BOARD_SUBMITTER
 from ktdeval_board.rules import Baseline, Division
 from ktdeval_board.submit import Request, Stored, submit_run
 
@@ -45,6 +47,14 @@ from ktdeval_board.submit import Request, Stored, submit_run
 @click.option(
     "--attacker", "attackers", multiple=True, metavar="MODEL",
     help="model whose attack counts in a required certificate; may be repeated",
+)  # fmt: skip
+@click.option(
+    "--keys", type=click.Choice(["registered", "own"]), default="registered", show_default=True,
+    help="registered: the board draws mask keys, each after its system was registered; own: submitters choose them",
+)  # fmt: skip
+@click.option(
+    "--most-registrations", type=click.IntRange(1, 1_000_000), default=10, show_default=True, metavar="N",
+    help="most registrations of one submitter in a division, where the board draws the keys",
 )  # fmt: skip
 @click.option(
     "--baseline", "baselines", multiple=True, metavar="MODEL",
@@ -73,12 +83,16 @@ def init(folder: Path, tasks: str, data_args: tuple[str, ...], windows: str, see
         click.echo(f"  division {division.id}: {' × '.join(words)}")
     for note in begun.notes:
         click.echo(f"note: {note}", err=True)
+    lucky = [each.id for each in begun.rules.divisions if each.is_governed and len(each.seeds) == 1]
+    if lucky:
+        click.echo(
+            f"note: {', '.join(lucky)}: one seed, so one draw a window; more (--seeds 0-2) average the luck of a key out", err=True
+        )
     if begun.rules.baselines:
         contact = "" if begun.rules.contact or begun.rules.url.startswith("https://") else " --contact ADDRESS"
         click.echo(f"next: ktdeval leaderboard baselines {folder}{contact}")
 
 
-_SUBMITTER = "the board"
 _STRATEGY = "baseline"
 
 
@@ -120,10 +134,15 @@ def baselines(board: Path, only: str | None, stored: Stored, concurrency: int, c
         before = sum(entry.division == division and entry.model == baseline.model for entry in loaded.entries)
         with tempfile.TemporaryDirectory(prefix="ktdeval-baseline-") as private:
             run = Path(private) / "run"
-            run_baseline(rules, division, baseline, run, plugins, concurrency=concurrency)
-            request = Request(run, day, stored=stored, changes=changes, is_checked=stored == "repository")
+            key: dict[str, Any] = {}
+            if division.is_governed:
+                request = RegisterRequest(division.id, {}, Registrant(name=BOARD_SUBMITTER, contact=contact), day)
+                path = baseline_key(board, rules, baseline, request, plugins)
+                key = {"registration": str(path)}
+            run_baseline(rules, division, baseline, run, plugins, concurrency=concurrency, **key)
+            wanted = Request(run, day, stored=stored, changes=changes, is_checked=stored == "repository")
             # Nothing private goes into the run of a model that reads only the market.
-            outcome = submit_run(board, request, _claims(division, baseline, contact, before + 1), plugins, Redactor({}))
+            outcome = submit_run(board, wanted, _claims(division, baseline, contact, before + 1), plugins, Redactor({}))
         if outcome.missing:
             raise VerificationError(f"{division.id}: {baseline.model}: the board does not take it: {outcome.missing[0]}")
         click.echo(outcome.submitted[0].paths[0])
@@ -145,4 +164,6 @@ def _claims(division: Division, baseline: Baseline, contact: str, attempts: int)
     if baseline.kind == "supervised":
         cutoff = (date.fromisoformat(first_day(division)) - timedelta(days=1)).isoformat()
         source = "trained on the snapshot's days before the division's first window"
-    return Claims(submitter=_SUBMITTER, contact=contact, cutoff=cutoff, cutoff_source=source, strategy=_STRATEGY, attempts=attempts)
+    return Claims(
+        submitter=BOARD_SUBMITTER, contact=contact, cutoff=cutoff, cutoff_source=source, strategy=_STRATEGY, attempts=attempts
+    )

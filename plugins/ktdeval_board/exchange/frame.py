@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.cards import EpisodeMetric, MetricLine, ScoreLine, ScoringEpisode, TradingCard, TradingEpisode
+from ktdeval_board.attempts import attempts_of
 from ktdeval_board.documents import EpisodeSeries, Imported, Series
-from ktdeval_board.entries import Entry, figures_of, settings_of, unset_to_none
+from ktdeval_board.entries import Board, Entry, figures_of, settings_of, unset_to_none
 from ktdeval_board.exchange.board_data import BoardData, Column, Frame, columns_of, read_board
 from ktdeval_board.reading import read_own, read_untrusted
 
@@ -133,7 +134,20 @@ def _card_facts(data: BoardData, entry: Entry) -> SimpleNamespace:
         strategy=submission.agent.strategy or None,
         created_on=card.provenance.created_at[:10],
         cost_reason=unset_to_none(card.cost.reason),
+        attempts=attempts_of(data.board, entry),
+        key=_key_facts(data.board, entry),
     )
+
+
+def _key_facts(board: Board, entry: Entry) -> SimpleNamespace | None:
+    """Who chose the mask key of a card, and when it was drawn; None where there is no mask."""
+    if not entry.card.mask_key:
+        return None
+    filed = board.registrations.by_id.get(entry.card.registration or "")
+    if filed is None or filed.drawn is None:
+        return SimpleNamespace(chosen_by="submitter")
+    days = {"registered_on": filed.registration.registered_on, "drawn_on": filed.drawn.drawn_on}
+    return SimpleNamespace(chosen_by="board", registration=filed.id, **days)
 
 
 def _episode_facts(data: BoardData, entry: Entry, episode: TradingEpisode | ScoringEpisode) -> SimpleNamespace:

@@ -23,6 +23,7 @@ from msgspec import UNSET
 from ktdeval.cards import MetricLine, ScoreLine
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import JsonValue, dumps_canonical, dumps_pretty
+from ktdeval_board.attempts import attempts_of
 from ktdeval_board.entries import Card, Entry, figures_of, reasoning_settings, settings_of, unset_to_none
 from ktdeval_board.exchange.board_data import IS_BASELINE, NO_DIVISION, BoardData, Exported, definition, write_text
 from ktdeval_board.layout import path_segment
@@ -109,7 +110,7 @@ def _source_metadata(data: BoardData, entry: Entry) -> dict[str, JsonValue]:
         "errata": dumps_canonical([f"{erratum.date} {erratum.effect}: {erratum.what}" for erratum in entry.errata]),
         "submitter": entry.submission.submitter.name,
         "submitted_on": entry.submission.submitted_on,
-        "attempts": dumps_canonical(entry.submission.attempts.runs),
+        "attempts": dumps_canonical(attempts_of(data.board, entry)),
         "undefined_metrics": dumps_canonical(undefined),
     }
     metadata: dict[str, JsonValue] = {

@@ -15,6 +15,7 @@ from ktdeval.jsonio import JsonValue
 from ktdeval.stats import PANEL_FAMILIES
 from ktdeval.typed import Value, from_plain, to_plain
 from ktdeval.yamlio import load_yaml
+from ktdeval_board.attempts import key_reasons
 from ktdeval_board.entries import Board, Entry, figures_of
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.rules import Division, Rules
@@ -146,9 +147,9 @@ def _definition(name: str, figure: MetricLine | ScoreLine, is_metric: bool) -> D
     )
 
 
-def why_unranked(entry: Entry, rules: Rules, division: Division) -> list[str]:
+def why_unranked(entry: Entry, board: Board, division: Division) -> list[str]:
     """Return why a card has no rank in any scope; empty where it may have one. It is listed all the same."""
-    return list(dict.fromkeys(_reasons(entry, rules, division)))
+    return list(dict.fromkeys((*_reasons(entry, board.rules, division), *key_reasons(board, entry, division))))
 
 
 def _reasons(entry: Entry, rules: Rules, division: Division) -> Iterator[str]:

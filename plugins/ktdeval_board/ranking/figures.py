@@ -346,7 +346,7 @@ def _chance(columns: Sequence[str], entries: Sequence[Entry]) -> Iterator[Row]:
 def _row(baseline: str, model: str, label: str, source: Entry) -> Row:
     """Return what such a row says in every scope; it is confirmed as far as the card that it rests on."""
     return {
-        **dict.fromkeys(("card", "attempts", "cutoff", "rank", "alpha_rank", "tie", "alpha_tie")),
+        **dict.fromkeys(("card", "attempts", "registration", "cutoff", "rank", "alpha_rank", "tie", "alpha_tie")),
         **dict.fromkeys(("agent", "strategy", "submitter", "submitted_on", "settings"), ""),
         "model": model,
         "label": label,

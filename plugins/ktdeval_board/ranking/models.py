@@ -14,6 +14,7 @@ from ktdeval_board.documents import rounded
 from ktdeval_board.entries import Board, Card, Entry, settings_of, unset_to_none
 from ktdeval_board.ranking.daily import Vector
 from ktdeval_board.ranking.describe import ALPHA, system_labels
+from ktdeval_board.registrations import Filed
 
 MASK_METRICS = ("total_return", ALPHA)  #: Metrics whose mask effects are shown
 
@@ -136,7 +137,7 @@ def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Ve
 
 Rankings = Mapping[str, Mapping[str, JsonValue]]  #: Division id -> scope -> table of `rank_division`
 
-_ORDER = ("submitted", "checked", "rerun", "erratum")
+_ORDER = ("registered", "drawn", "excused", "submitted", "checked", "rerun", "erratum")
 
 
 def history(board: Board, rankings: Rankings) -> JsonValue:
@@ -153,6 +154,7 @@ def history(board: Board, rankings: Rankings) -> JsonValue:
         for erratum in board.errata
         if erratum.card not in known
     ]
+    events += [event for filed in board.registrations.filed for event in _registration_events(filed)]
     events.sort(key=lambda event: (event["date"], _ORDER.index(event["kind"]), event["card"]))
     return {"events": events, "best": [best for division in board.rules.divisions for best in _best(division.id, rankings)]}
 
@@ -175,6 +177,19 @@ def _events(entry: Entry, label: str) -> Iterator[dict[str, JsonValue]]:
     for erratum in entry.errata:
         by = f" ({erratum.by})" if erratum.by else ""
         yield _event(erratum.date, "erratum", entry, entry.card_id, f"{label}: {erratum.effect}: {erratum.what}{by}")
+
+
+def _registration_events(filed: Filed) -> Iterator[dict[str, JsonValue]]:
+    """Yield what happened to a registration; these events are of no card."""
+    of_division: dict[str, JsonValue] = {"division": filed.division}
+    registration, drawn, excuse = filed.registration, filed.drawn, filed.excuse
+    text = f"{filed.words} was registered by {registration.submitter.name}"
+    yield _event(registration.registered_on, "registered", None, "", text) | of_division
+    if drawn is not None:
+        yield _event(drawn.drawn_on, "drawn", None, "", f"the key of registration {filed.words} was drawn") | of_division
+    if excuse is not None:
+        by = f" ({excuse.by})" if excuse.by else ""
+        yield _event(excuse.date, "excused", None, "", f"registration {filed.words} was excused: {excuse.what}{by}") | of_division
 
 
 def _best(division_id: str, rankings: Rankings) -> Iterator[JsonValue]:

@@ -18,6 +18,7 @@ from ktdeval.errors import CardError, ConfigError
 from ktdeval.fields import near_matches
 from ktdeval.jsonio import JsonValue
 from ktdeval.stats import tie_groups
+from ktdeval_board.attempts import attempts_of
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.ranking import describe
 from ktdeval_board.ranking.daily import Daily, LoadSeries, SeriesFacts, facts_of, mean_by_day, same_days
@@ -134,7 +135,7 @@ class _Work:
             planned = int(figures.planned[row])
             n = planned if name == "decided" else int(figures.n[row, self.columns.index(name)])  # counts steps, not episodes
             undefined = describe.undefined_reason(name, n, planned, figures.reasons[row].get(name))
-            why = describe.why_unranked(entry, self.board.rules, self.division)
+            why = describe.why_unranked(entry, self.board, self.division)
             reasons.append(why if undefined is None else [*why, undefined])
         return reasons
 
@@ -185,7 +186,8 @@ class _Work:
                 **entry.facts(self.labels[entry.card_id]),
                 "model": entry.model,
                 "strategy": entry.submission.agent.strategy,
-                "attempts": entry.submission.attempts.runs,
+                "attempts": attempts_of(self.board, entry),
+                "registration": entry.card.registration or None,
                 "ranked": ranks[0][row] is not None,
                 "why": why[row],
                 "rank": ranks[0][row],

@@ -16,9 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ktdeval.cards import count
 from ktdeval.errors import CardError, StoreError
 from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
 from ktdeval.typed import to_plain
+from ktdeval_board.attempts import state_of
 from ktdeval_board.documents import Decisions, Imported, Series
 from ktdeval_board.entries import Board, Entry, load_board
 from ktdeval_board.layout import path_segment
@@ -28,9 +30,9 @@ from ktdeval_board.ranking.models import history, model_pages
 from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index, windows_of
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
-from ktdeval_board.rules import ERRATA_FILE, Division, load_rules
+from ktdeval_board.rules import ERRATA_FILE, Division, load_excuses, load_rules
 from ktdeval_board.site.curves import curves, has_curves
-from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, ranks_of, standings_of
+from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, ranks_of, registrations_data, standings_of
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
 
 Progress = Callable[[str], None]
@@ -210,6 +212,8 @@ def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
     site.put("board", board_data(board, tables, markets), is_plain=True)
     site.put("cards-index", cards_index(board), is_plain=True)
     site.put("history", history(board, tables), is_plain=True)
+    if board.rules.draws_keys:
+        site.put("registrations", {"registrations": registrations_data(board)}, is_plain=True)
     most = board.rules.limits.bytes_of("card_mb")
     imported = [to_plain(read_untrusted(path, Imported, most)) for path in board.folder.imported()]
     site.put("imported", {"results": imported}, is_plain=True)
@@ -224,6 +228,7 @@ def _notes(board: Board) -> Iterator[str]:
         yield f"{board.folder.relative(entry.files.card)}: belongs to no division; `ktdeval leaderboard check --all` says why"
     if len(strays) > 5:
         yield f"{len(strays) - 5:,} more cards belong to no division"
+    yield from _key_notes(board)
     for division in board.rules.divisions:
         if not board.of_division(division):
             yield f"division {division.id} has no cards yet"
@@ -231,6 +236,19 @@ def _notes(board: Board) -> Iterator[str]:
         each.card: each for each in board.errata if each.card not in {entry.card_id for entry in board.entries}
     }.values():
         yield f"{ERRATA_FILE}: there is no card {erratum.card[:12]}… (erratum of {erratum.date}: {erratum.effect})"
+
+
+def _key_notes(board: Board) -> Iterator[str]:
+    """Yield what maintainers should know of registrations and their keys."""
+    unused = sum(state_of(board, each) == "drawn" and each.excuse is None for each in board.registrations.filed)
+    if unused:
+        yield f"{count(unused, 'drawn key')} without a checked card; entrants of these submitters are not ranked"
+    waiting = sum(each.drawn is None and each.excuse is None for each in board.registrations.filed)
+    if waiting:
+        yield f"{count(waiting, 'registration')} without a key; `ktdeval leaderboard draw` draws it"
+    for excuse in load_excuses(board.folder.path):
+        if excuse.registration not in board.registrations.by_id:
+            yield f"{ERRATA_FILE}: there is no registration {excuse.registration[:12]}… (excused on {excuse.date})"
 
 
 Result = TypeVar("Result")

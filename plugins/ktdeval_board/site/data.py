@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from ktdeval.jsonio import JsonValue
 from ktdeval.typed import to_plain
+from ktdeval_board.attempts import attempts_of, state_of
 from ktdeval_board.entries import Board, Entry, facets
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking import describe
 from ktdeval_board.ranking.describe import by_trust
+from ktdeval_board.registrations import Filed
 from ktdeval_board.rules import Division, Rules, SnapshotRule
 
 SITE_VERSION = 1
@@ -23,7 +25,8 @@ Tables = Mapping[str, Mapping[str, Table]]
 """Division id -> scope -> table."""
 
 _RULES = ("name", "title", "summary", "market", "contact", "url", "opened_on", "tie_level")
-_DIVISION_RULES = ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate", "attackers")
+_KEY_RULES = ("keys", "most_registrations")
+_DIVISION_RULES = ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate", "attackers", *_KEY_RULES)
 _SNAPSHOT_FACTS = ("benchmark", "benchmark_name", "source", "assets", "first_day", "last_day")
 _ERRATUM = ("date", "effect", "what", "by")
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
@@ -169,6 +172,42 @@ def standings_of(board: Board, tables: Tables) -> dict[str, tuple[bool, list[str
     return standings
 
 
+def registrations_data(board: Board) -> list[JsonValue]:
+    """Return the value of `registrations`: each with what became of it, in the order of their days."""
+    cards: dict[str, list[str]] = {}
+    for entry in board.entries:
+        if entry.card.registration:
+            cards.setdefault(entry.card.registration, []).append(entry.card_id)
+    ordered = sorted(board.registrations.filed, key=lambda each: (each.registration.registered_on, each.id))
+    return [
+        {
+            **_registered(each),
+            "model": each.registration.system.model,
+            "agent": each.registration.system.agent,
+            "division": each.division,
+            "state": state_of(board, each),
+            "excuse": None if each.excuse is None else to_plain(each.excuse),
+            "cards": cards.get(each.id, []),
+        }
+        for each in ordered
+    ]
+
+
+def _registered(filed: Filed) -> dict[str, JsonValue]:
+    return {
+        "id": filed.id,
+        "submitter": filed.registration.submitter.name,
+        "registered_on": filed.registration.registered_on,
+        "drawn_on": None if filed.drawn is None else filed.drawn.drawn_on,
+    }
+
+
+def _registration(board: Board, entry: Entry) -> dict[str, JsonValue] | None:
+    """Return the registration of a card; None of one under a key of its own, or where the board does not have it."""
+    filed = board.registrations.by_id.get(entry.card.registration or "")
+    return None if filed is None else _registered(filed)
+
+
 def _absence(rules: Rules, entry: Entry) -> list[str]:
     """Return why a card stands in no table."""
     withdrawn = [f"withdrawn on {each.date}: {each.what}" for each in entry.errata if each.effect == "withdrawn"]
@@ -188,6 +227,8 @@ def card_data(board: Board, entry: Entry, standing: tuple[bool, list[str]], rank
         "labels": entry.labels,
         "errata": [{name: getattr(each, name) for name in _ERRATUM} for each in entry.errata],
         "division": None if entry.division is None else entry.division.id,
+        "attempts": attempts_of(board, entry),
+        "registration": _registration(board, entry),
         "ranked": standing[0],
         "why": standing[1],
         "ranks": ranks,

@@ -122,7 +122,8 @@ _MAIL = re.compile(r"[^\s<>@\"'?&]+@[^\s<>@\"'?&]+\.[^\s<>@\"'?&]+")
 def _pages(rules: Rules, columns: Collection[str]) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
     """Pages of a board, and those that it has nothing for: a page that `needs` a figure belongs to boards with a column of it."""
     pages = load_yaml(Path(templates.__file__).parent / "site" / "pages.yaml")["pages"]
-    has = {page["file"]: page.get("needs", "") in ("", *columns) for page in pages} | {"market.html": bool(rules.snapshots)}
+    there = {"", *columns, *(["registrations"] if rules.draws_keys else [])}
+    has = {page["file"]: page.get("needs", "") in there for page in pages} | {"market.html": bool(rules.snapshots)}
     return [page for page in pages if has[page["file"]]], [page for page in pages if not has[page["file"]] and "needs" in page]
 
 

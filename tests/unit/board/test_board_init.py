@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -10,12 +11,15 @@ from typing import Any
 import pytest
 
 from board_runs import (
+    DIVISION,
     TASK,
     WINDOW,
     begin,
     call,
+    change_rules,
     make_run,
     plugins,
+    sums_board,
     tree,
 )
 from ktdeval.cards import load_evaluation
@@ -84,7 +88,9 @@ def test_texts_of_any_kind_come_back_as_they_were_given(market: Path, tmp_path: 
 
 def test_each_task_becomes_a_division_with_its_windows_and_seeds(market: Path, tmp_path: Path) -> None:
     tasks = ("blinded_open_research", "bright_*_candidate")
-    rules = begin(tmp_path / "board", market, tasks=tasks, windows=(WINDOW, "2024-03-15:2024-03-29"), seeds=(2, 3)).rules
+    rules = begin(
+        tmp_path / "board", market, tasks=tasks, windows=(WINDOW, "2024-03-15:2024-03-29"), seeds=(2, 3), keys="own"
+    ).rules
     assert [division.id for division in rules.divisions] == ["blinded-open-research", "bright-fixed-candidate"]
     assert {division.window_names()[1] for division in rules.divisions} == {"2024-03-15:2024-03-29"}
     assert {division.seeds for division in rules.divisions} == {(2, 3)}
@@ -224,11 +230,44 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
     assert "@@" not in text
 
 
+def test_the_workflow_draws_keys_on_main_alone_and_never_replaces_one(board: Path, market: Path, tmp_path: Path) -> None:
+    jobs = load_yaml(board / ".github" / "workflows" / "board.yml")["jobs"]
+    drawing = [name for name, job in jobs.items() for step in job["steps"] if "leaderboard draw" in step.get("run", "")]
+    assert drawing == ["judge"]
+    assert jobs["judge"]["if"] == "github.event_name == 'push'"
+    (record,) = [step["run"] for step in jobs["record"]["steps"] if "run" in step]
+    folders = tmp_path / "repository", tmp_path / "runner" / "found" / "keys"
+    for folder in folders:
+        folder.mkdir(parents=True)
+    repository, found = folders
+    (repository / "keys").mkdir()
+    (repository / "keys" / "a.json").write_text("drawn before")
+    for name in ("a", "b"):
+        (found / f"{name}.json").write_text("drawn now")
+    git("init", "-q", cwd=repository)
+    script = record.replace("git push", "true")
+    subprocess.run(["bash", "-ec", script], cwd=repository, env={"RUNNER_TEMP": str(tmp_path / "runner"), **PATH}, check=True)
+    keys = {path.name: path.read_text() for path in (repository / "keys").iterdir()}
+    assert keys == {"a.json": "drawn before", "b.json": "drawn now"}
+    begin(tmp_path / "own", market, keys="own")
+    assert "leaderboard draw" not in (tmp_path / "own" / ".github" / "workflows" / "board.yml").read_text()
+
+
+def test_a_division_without_a_market_draws_no_keys_and_may_not_ask_for_any(market: Path, tmp_path: Path) -> None:
+    rules = begin(tmp_path / "board", market).rules
+    assert [(division.keys, division.most_registrations) for division in rules.divisions] == [("registered", 10)]
+    board = sums_board(tmp_path / "sums")
+    assert [division.keys for division in load_rules(board).divisions] == ["own"]
+    change_rules(board, ('keys: "own"', 'keys: "registered"'))
+    with pytest.raises(ConfigError, match="keys: registered, but a division without a market has no mask"):
+        load_rules(board)
+
+
 def test_rules_workflow_and_verdicts_have_owners_and_submissions_have_none(board: Path, market: Path, tmp_path: Path) -> None:
     owners = dict(line.split() for line in (board / ".github" / "CODEOWNERS").read_text().splitlines() if line.startswith("/"))
     assert set(owners.values()) == {"board@example.org"}
-    assert {"/board.yaml", "/errata.yaml", "/.github/", "/verdicts/"} <= set(owners)
-    assert not {"/cards/", "/records/", "/imported/"} & set(owners)
+    assert {"/board.yaml", "/errata.yaml", "/.github/", "/verdicts/", "/keys/"} <= set(owners)
+    assert not {"/cards/", "/records/", "/imported/", "/registrations/"} & set(owners)
     begin(tmp_path / "other", market, contact="https://example.org/board")
     assert "/board.yaml @OWNER\n" in (tmp_path / "other" / ".github" / "CODEOWNERS").read_text()
 
@@ -247,6 +286,9 @@ def test_git_changes_no_byte_of_what_is_hashed(board: Path, tmp_path: Path) -> N
     assert card.read_bytes() == b'{"a":\n1}\r\n'
 
 
+PATH = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+
+
 def git(*words: str, cwd: Path) -> None:
     subprocess.run(["git", "-c", "core.autocrlf=true", "-c", "core.hooksPath=/dev/null", *words], cwd=cwd, check=True)
 
@@ -260,7 +302,8 @@ def test_the_readme_tells_how_to_submit_and_what_is_refused(board: Path) -> None
         "errata.yaml",
         "re-executed",
     )
-    for words in (*said, f"ktdeval --model PROVIDER/MODEL --tasks {TASK} --windows {WINDOW}"):
+    register = f"ktdeval leaderboard register --board . --division {DIVISION}"
+    for words in (*said, register, "ktdeval run --registration keys/ID.json --data SNAPSHOT --out run"):
         assert words in text
     assert "@@" not in text
 

@@ -249,7 +249,8 @@ def test_of_several_cards_those_of_the_board_are_taken(market: Path, board: Path
     run = make_run(tmp_path / "r" / "run", market, tasks=(TASK, "bright_open_research"))
     outcome = submit(board, run)
     assert [card.division for card in outcome.submitted] == [DIVISION]
-    (note,) = outcome.notes
+    note, own_key = outcome.notes
+    assert own_key.startswith(f"{TASK}.json: own key: ")
     assert note.startswith("passed over: bright_open_research.json: task: the board has no division of bright_open_research")
     (manifest,) = (board / "records").glob("*/manifest.json")
     assert {episode["task"] for episode in loads_strict(manifest.read_bytes())["episodes"]} == {TASK}
@@ -376,7 +377,9 @@ def test_findings_on_other_cards_do_not_keep_one_out(market: Path, submitted: Pa
     (board / "cards" / "stray.txt").write_text("stray")
     outcome = submit(board, make_run(tmp_path / "r" / "run", market, model="builtin/hold"), is_checked=True)
     assert len(outcome.submitted) == 1
-    assert outcome.notes == ("the board has 1 finding besides; see `ktdeval leaderboard check`",)
+    own_key, note = outcome.notes
+    assert own_key.startswith(f"{TASK}.json: own key: ")
+    assert note == "the board has 1 finding besides; see `ktdeval leaderboard check`"
 
 
 def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@
     el(
       "ul",
       {},
-      list.map((item) => el("li", {}, item)),
+      list.filter((item) => item !== null).map((item) => el("li", {}, item)),
     );
   const code = (text) => el("code", {}, text);
 
@@ -87,17 +87,25 @@
     );
   }
 
-  const refused = () =>
+  const refused = (board) =>
     section(
       "What is refused",
       prose(
         items([
           "One attempt: a second card of the same model, reasoning settings and agent in one division, unless the first was withdrawn.",
+          board.divisions.some(({keys}) => keys === "registered")
+            ? [
+                "A second registration of a system, however its name and parameters are written, and a card whose key, system or submitter is not the registered one. ",
+                "Cards under keys of their own are shown without a rank; while a submitter's drawn key is unused, so are their others: ",
+                el("a", {href: "registrations.html"}, "the registrations"),
+                ".",
+              ]
+            : null,
           "Runs cut short, with windows or seeds missing or added, on another market or task version, of a placebo market, or under other aliases of the mask.",
           "Cards whose ledger, transcripts or figures do not follow from the recorded replies, or whose hashes do not agree.",
           "Markup, links and control characters in any field, paths out of the repository, files that are not listed.",
         ]),
-        el("p", {}, "Submitters declare how many runs were made; the number stands in the column of declared attempts."),
+        el("p", {}, "Submitters declare how many runs were made; the number stands in the column of attempts, or that of the registrations where these are more."),
       ),
     );
 
@@ -164,6 +172,7 @@
     ["data/board.json", "divisions, metrics, models, errata"],
     ["data/cards-index.json", "all cards, one row each"],
     ["data/division/<division>/<window>.json", "a table, as on the board; all.json for all windows"],
+    ["data/registrations.json", "registrations, on boards that draw mask keys"],
     ["data/history.json", "events, and who was ahead"],
     ["data/imported.json", "results of other harnesses"],
     ["cards/<card>.json", "result cards as submitted"],
@@ -218,7 +227,7 @@
       compared(board),
       tiers(),
       ranks(board),
-      refused(),
+      refused(board),
       errata(board),
       verify(board),
       submit(board),

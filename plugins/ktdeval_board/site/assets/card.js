@@ -201,7 +201,16 @@ Address: #card=ID */
 
   // -- who says so
 
-  function submissionSection({entry: {card, submission}}) {
+  function keyFacts({card, registration}) {
+    if (!card.mask_key) return [];
+    if (!registration) return [["Mask key", "the submitter's own"]];
+    const id = el("a", {href: "registrations.html", title: registration.id}, format.short(registration.id));
+    return [["Registration", id], ["Registered on", registration.registered_on], ["Registered by", registration.submitter],
+      ["Mask key drawn on", registration.drawn_on || "not drawn"]];
+  }
+
+  function submissionSection({entry}) {
+    const {card, submission} = entry;
     const {submitter, model, agent, attempts} = submission;
     const link = (address) => (address ? el("a", {href: address, rel: "noopener nofollow"}, address) : null);
     const contact = submitter.contact.startsWith("https://") ? link(submitter.contact)
@@ -214,7 +223,9 @@ Address: #card=ID */
       ["Model released on", model.released_on],
       ["Weights", model.open_weights === true ? "open" : model.open_weights === false ? "closed" : null],
       ["Model's page", link(model.url)], ["Strategy", agent.strategy], ["Agent's page", link(agent.url)],
-      ["Runs made", `${format.count(attempts.runs)}${attempts.note ? `: ${attempts.note}` : ""}`], ["Note", submission.note],
+      ["Runs made", `${format.count(attempts.runs)}${attempts.note ? `: ${attempts.note}` : ""}`],
+      ["Attempts that count", entry.attempts > attempts.runs ? format.count(entry.attempts) : null], ["Note", submission.note],
+      ...keyFacts(entry),
     ]), el("p.quiet", {},
       "The submitter states that the records are those of one run as it was made, chosen before its result was known."));
   }

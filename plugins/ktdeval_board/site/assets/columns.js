@@ -243,7 +243,7 @@ kt.columns = (() => {
     info("agent", "Agent", "Agent scaffold around the model", (row) => row.agent),
     info("strategy", "Strategy", "What the submitter calls the agent's strategy", (row) => row.strategy),
     info("tier", "Tier", "How far the figures have been confirmed", (row) => row.tier),
-    info("attempts", "Declared attempts", "Runs that the submitter says were made, this one included", (row) => row.attempts, true),
+    info("attempts", "Attempts", "Runs that the submitter says were made, this one included, or registrations that the board knows of where these are more", (row) => row.attempts, true),
     info("cutoff", "Training cut-off", "Last day of the model's training data, as the submitter states it",
       (row) => (row.cutoff ? kt.cutoffWord(row.cutoff) : null)),
     info("submitter", "Submitter", "Who submitted the card", (row) => row.submitter),
@@ -260,6 +260,7 @@ kt.columns = (() => {
     ["labels", (row) => row.labels.join("; ")],
     ["ranked", (row) => row.ranked],
     ["why_unranked", (row) => row.why.join("; ")],
+    ["registration", (row) => row.registration],
     ["card", (row) => row.card],
   ];
 

@@ -257,6 +257,7 @@ window.kt = (() => {
     "price claimed": ["", "The price of the model's tokens is the submitter's; hold its day and source, on the card's page, against the provider's list."],
     "certificate claimed": ["warn", "The mask's certificate is the submitter's: this board has not verified the runs of its attacks."],
     "certificate verified": ["good", "This board has verified the runs of the attacks that the mask's certificate rests on."],
+    "own key": ["bad", "The board did not draw this card's mask key, which could have been chosen for its luck; never ranked where the board draws keys."],
     "mask not certified": ["warn", "Identities are hidden, but no certificate shows that the model could not find them out."],
     "no adjustment factor": ["warn", "Adjusted prices were traded as they are."],
     "no entity list": ["warn", "Stocks are hidden, but no list names the products, persons and nicknames that tell them in the documents."],

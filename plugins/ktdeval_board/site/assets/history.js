@@ -5,6 +5,9 @@
   const {el, replace, state, format, plural, section} = kt;
   const STEP = 60; // days shown at once
   const KINDS = {
+    registered: ["registered", ""],
+    drawn: ["key drawn", ""],
+    excused: ["excused", "warn"],
     submitted: ["submitted", ""],
     checked: ["checked", "good"],
     rerun: ["run again", "good"],

@@ -24,8 +24,14 @@
     return [`--data ${snapshot.data}`, args ? `--data-args ${args}` : ""].filter(Boolean).join(" ");
   }
 
+  function registeredLines(division, snapshot) {
+    const data = dataOptions(snapshot);
+    return ["ktdeval run --registration keys/ID.json", ...(data ? [`  ${data}`] : []), "  --out runs/MY_RUN"];
+  }
+
   function run(division, snapshot) {
-    const lines = [
+    const isDrawn = division.keys === "registered";
+    const lines = isDrawn ? registeredLines(division, snapshot) : [
       `ktdeval --model PROVIDER/MODEL --tasks ${division.task}`,
       ...(snapshot ? [`  --windows ${division.windows.map(({name}) => name).join(",")}`] : []),
       `  ${[seedsOptions(division.seeds), dataOptions(snapshot), division.rules === "paper" ? "--rules paper" : ""].filter(Boolean).join(" ")}`,
@@ -40,6 +46,21 @@
         snapshot ? [", on the market with the id ", el("code", {}, snapshot.id.slice(0, 12)), "…"] : null,
         "; then write the submission into a clone of the board's repository and open a pull request.",
       ),
+      isDrawn
+        ? [
+            kt.command([
+              `ktdeval leaderboard register --board . --division ${division.id} \\`,
+              '  --model PROVIDER/MODEL --submitter "Your name" --contact you@example.org',
+            ]),
+            el(
+              "p",
+              {},
+              "The board draws the mask key when the registration is merged; the run below takes it, and all that was registered, from ",
+              el("code", {}, "keys/ID.json"),
+              ". Without it a card has no rank here.",
+            ),
+          ]
+        : null,
       kt.command(lines.map((line, place) => (place < lines.length - 1 ? `${line} \\` : line))),
       division.certificate === "required"
         ? el(
@@ -79,6 +100,7 @@
       ["Seeds", format.list(division.seeds)],
       ["Ranked by", kt.words(by)],
       ["Metric rules", division.kind === "trading" ? division.rules : ""],
+      ["Mask keys", snapshot ? {registered: "drawn by the board, after registration", own: "the submitters' own"}[division.keys] : ""],
       ["Certificate of the mask", snapshot ? division.certificate : ""],
       ["Attackers that count", format.list(division.attackers)],
       [

@@ -1,0 +1,218 @@
+"""Rules on registrations, on the keys that the board drew for them, and on cards that were made under one."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ktdeval.contracts import TRANSPORT, DrawnKey, Registrant, Registration, registered_call
+from ktdeval.errors import CardError
+from ktdeval.harness import CallParams
+from ktdeval.typed import from_plain, to_plain
+from ktdeval_board.checking.findings import Stage, rule
+from ktdeval_board.documents import Submission, Submitter, in_words
+from ktdeval_board.entries import Card, seeds_of, spans_of
+from ktdeval_board.registrations import (
+    BOARD_SUBMITTER,
+    Filed,
+    Registrations,
+    marks_of,
+    registration_differences,
+)
+from ktdeval_board.rules import Division, Rules
+
+PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[!-;=?-~ ]{0,98}[!-;=?-~])?", re.ASCII)
+"""Name of a model or agent that none can be taken for another of."""
+
+_CALL_FIELDS = {each.name for each in dataclasses.fields(CallParams)} - set(TRANSPORT)
+
+
+@dataclass(frozen=True)
+class RegistrationInputs:
+    """A registration among all of a board."""
+
+    where: str  #: its file, relative to the board
+    rules: Rules
+    filed: Filed
+    all: Registrations
+    today: str | None  #: day of the check; None where the key was drawn before, so that its days are past
+
+    @property
+    def registration(self) -> Registration:
+        """The registration itself."""
+        return self.filed.registration
+
+    @cached_property
+    def division(self) -> Division | None:
+        """Its division; None where the board has none of that name."""
+        return next((each for each in self.rules.divisions if each.id == self.filed.division), None)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its key is not drawn yet; what has one stays as it is, whatever becomes of the rules."""
+        return self.filed.drawn is None
+
+
+@rule("registration", Stage.REGISTRATION)
+def _registration(inputs: RegistrationInputs) -> Iterator[str]:
+    if not inputs.is_open:
+        return
+    yield from _place_problems(inputs)
+    yield from _system_problems(inputs)
+    yield from _submitter_problems(inputs)
+    earlier = inputs.all.earlier(inputs.filed)
+    if earlier is not None:
+        yield (
+            f"{inputs.filed.words} is registered in division {inputs.filed.division} already, as {earlier.words} in "
+            f"{earlier.where}; a system has one registration, however its name and parameters are written"
+        )
+    most = None if inputs.division is None else inputs.division.most_registrations
+    if most is not None and inputs.all.is_beyond(inputs.filed, most):
+        yield f"submitter: has {most} registrations in division {inputs.filed.division}, the most that it takes of one"
+
+
+def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
+    """Yield why the board draws no key for its plan."""
+    registration, division, rules = inputs.registration, inputs.division, inputs.rules
+    if registration.board != rules.name:
+        yield f"board: is {registration.board[:60]!r}, this board is {rules.name!r}"
+    if division is None:
+        known = ", ".join(each.id for each in rules.divisions)
+        yield f"division: the board has no division {registration.division[:60]!r} (it has {known})"
+        return
+    if not division.is_governed:
+        yield f"division: in {division.id} keys are the submitters' own; it needs no registration"
+    for name in registration_differences(registration, _asked(rules, division, registration.system.model)):
+        yield f"{name}: is not that of division {division.id}; register again"
+
+
+def _asked(rules: Rules, division: Division, model: str) -> Mapping[str, object]:
+    """Return the plan that a division asks for, as `registration_differences` takes it."""
+    snapshot = rules.snapshot_of(division)
+    return {
+        "task": division.task,
+        "task version": division.version,
+        "task config": division.hash,
+        "snapshot": None if snapshot is None else snapshot.id,
+        "windows": {(window.name, window.first, window.last) for window in division.windows},
+        "seeds": list(seeds_of(rules, division, model)),
+        "rules": division.rules,
+    }
+
+
+def _system_problems(inputs: RegistrationInputs) -> Iterator[str]:
+    """Yield what of its system is left open, or could be taken for another."""
+    system = inputs.registration.system
+    for part, name in (("model", system.model), ("agent", system.agent)):
+        if not PLAIN_NAME.fullmatch(name):
+            yield f"{part}: {name[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a letter or digit"
+    for name in sorted(system.call.keys() - _CALL_FIELDS):
+        yield f"call.{name[:60]}: is no parameter of a call that a registration fixes"
+    if system.call.get("tool_protocol") == "auto":
+        yield "call.tool_protocol: is left open; say native, json_schema or text"
+
+
+def _submitter_problems(inputs: RegistrationInputs) -> Iterator[str]:
+    """Yield what is wrong with who registers, and when."""
+    registration, rules = inputs.registration, inputs.rules
+    submitter = registration.submitter
+    try:
+        from_plain(to_plain(submitter), Submitter, "submitter", CardError)
+    except CardError as error:
+        yield in_words(str(error))
+    if rules.baseline_of(registration.system.model) is not None and submitter.name != BOARD_SUBMITTER:
+        yield f"{registration.system.model} is a baseline, which the board registers and runs itself"
+    if rules.opened_on and registration.registered_on < rules.opened_on:
+        yield f"registered_on: {registration.registered_on} is before the board began ({rules.opened_on})"
+    if inputs.today is not None and registration.registered_on > inputs.today:
+        yield f"registered_on: {registration.registered_on} has not come yet (today is {inputs.today})"
+
+
+# -- keys
+
+
+@dataclass(frozen=True)
+class KeyInputs:
+    """A file in the folder of drawn keys."""
+
+    where: str
+    is_named: bool  #: whether its name is that of a key
+    drawn: DrawnKey
+    registration: Registration | None  #: registration of its name; None where the board has none
+    twin: str  #: another key's file with the same key; empty where there is none
+
+
+@rule("drawn-key", Stage.KEY)
+def _drawn_key(inputs: KeyInputs) -> Iterator[str]:
+    drawn = inputs.drawn
+    if not inputs.is_named or drawn.id not in inputs.where:
+        yield "its name is not the id of its registration"
+    if inputs.registration is None:
+        yield "is the key of a registration that is not on the board; none is ever deleted"
+    elif inputs.registration != drawn.registration or drawn.registration.id != drawn.id:
+        yield "the registration in it is not the one on the board; none is ever changed"
+    elif drawn.drawn_on < drawn.registration.registered_on:
+        yield f"drawn_on: {drawn.drawn_on} is before the registration ({drawn.registration.registered_on})"
+    if inputs.twin:
+        yield f"has the key of {inputs.twin}; each registration has a key of its own"
+
+
+# -- cards
+
+
+def card_problems(card: Card, division: Division | None, registrations: Registrations) -> Iterator[str]:
+    """Yield why a card can't be one of the registration that it names, or why its key is none that it may have."""
+    key = card.mask_key or ""
+    if not card.registration:
+        if key in registrations.by_key:
+            yield f"mask_key: is the key drawn for registration {registrations.by_key[key].words}; a run under it names it"
+        return
+    filed = registrations.by_id.get(card.registration)
+    if filed is None:
+        if division is None or division.is_governed:  # elsewhere it is another board's, where this one asks for none
+            unknown = f"registration: {card.registration[:12]}… is none of this board"
+            yield f"{unknown}; register first, with `ktdeval leaderboard register`"
+    elif filed.drawn is None:
+        yield f"registration: {filed.words} has no key yet; wait for the board to draw it, and run then"
+    elif filed.drawn.mask_key != key:
+        yield f"mask_key: is not the one drawn for registration {filed.words}; run again with --registration keys/{filed.id}.json"
+    else:
+        yield from _system_differences(card, division, filed)
+
+
+def _system_differences(card: Card, division: Division | None, filed: Filed) -> Iterator[str]:
+    """Yield the fields in which a card differs from its registration."""
+    if division is not None and division.id != filed.division:
+        yield f"registration: {filed.words} is of division {filed.division}, the card is of {division.id}"
+    facts: dict[str, object] = {
+        "task": card.task.name,
+        "task version": card.task.version,
+        "task config": card.task.hash,
+        "snapshot": None if card.snapshot is None else card.snapshot.id,
+        "windows": {(name, *days) for name, days in spans_of(card).items()},
+        "seeds": sorted(card.seeds),
+        "model": card.model.name,
+        "model_args": card.model.args,
+        "agent": card.agent.name,
+        "agent_args": card.agent.args,
+        "call": registered_call(card.call),
+    }
+    for name in registration_differences(filed.registration, facts):
+        yield f"{name}: is not what registration {filed.words} fixed before the key was drawn"
+
+
+def submitter_problems(card: Card, submission: Submission, registrations: Registrations) -> Iterator[str]:
+    """Yield why a submission can't be of who registered, or of its day."""
+    filed = registrations.by_id.get(card.registration or "")
+    if filed is None or filed.drawn is None:
+        return
+    registrant, submitter = filed.registration.submitter, submission.submitter
+    theirs = marks_of(registrant)[0]
+    mine = marks_of(Registrant(name=submitter.name, contact=submitter.contact))[0]
+    if theirs != mine:
+        yield f"submitter.contact: is not that of registration {filed.words}; who registers submits"
+    if submission.submitted_on < filed.drawn.drawn_on:
+        yield f"submitted_on: {submission.submitted_on} is before the key was drawn ({filed.drawn.drawn_on})"

@@ -1,0 +1,188 @@
+"""A system registered with a board, and keys drawn for registrations: the first by a submitter, the second by the board alone."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ktdeval.config import RunConfig, load_config
+from ktdeval.contracts import DrawnKey, RegisteredTask, RegisteredWindow, Registrant, Registration
+from ktdeval.errors import ConfigError, StoreError, UsageError
+from ktdeval.jsonio import dumps_pretty, write_atomic
+from ktdeval.registry import Plugins
+from ktdeval.runner import registered_system
+from ktdeval.typed import to_plain
+from ktdeval_board.baselines import baseline_args
+from ktdeval_board.bundle import Redactor
+from ktdeval_board.checking.content import registrations_of
+from ktdeval_board.checking.findings import Finding
+from ktdeval_board.checking.registrations import RegistrationInputs
+from ktdeval_board.checking.rules import Stage, findings_of
+from ktdeval_board.entries import seeds_of
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.registrations import Filed, Registrations
+from ktdeval_board.rules import Baseline, Division, Rules, load_rules
+
+_KEY_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A registration as it was written: or what keeps a board from taking it, a line each."""
+
+    filed: Filed | None = None
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RegisterRequest:
+    """Request to register a system."""
+
+    division: str  #: id of the division
+    options: Mapping[str, Any]  #: of the run, by the names of `RunConfig`: model, agent, their parameters, those of calls
+    submitter: Registrant
+    today: str  #: day of the registration, YYYY-MM-DD
+
+
+def register(folder: Path, request: RegisterRequest, plugins: Plugins, redactor: Redactor) -> Registered:
+    """Write the registration of a system with a division of a board.
+
+    Raises ConfigError: there is no board, no such division or no such model; UsageError: an option leaves open what a registration
+    fixes, or the division's keys are not drawn; StoreError: it can't be written.
+    """
+    rules = load_rules(folder)
+    if not rules.division(request.division).is_governed:
+        raise UsageError(f"--division {request.division}: its keys are the submitters' own; run and submit without a registration")
+    registration = make_registration(rules, request, plugins)
+    return file_registration(folder, rules, registration, redactor)
+
+
+def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) -> Registration:
+    """Make the registration of a system with a division; errors as of `register`."""
+    division = rules.division(request.division)
+    snapshot = rules.snapshot_of(division)
+    if snapshot is None:
+        raise ConfigError(f"division {division.id}: has no market, and so no mask that a key is drawn for")
+    config = run_config(division, request.options)
+    return Registration(
+        board=rules.name,
+        division=division.id,
+        task=RegisteredTask(name=division.task, version=division.version, hash=division.hash),
+        snapshot=snapshot.id,
+        windows=tuple(RegisteredWindow(name=each.name, first=each.first, last=each.last) for each in division.windows),
+        seeds=seeds_of(rules, division, config.model),
+        rules=division.rules,
+        system=registered_system(config, plugins),
+        submitter=request.submitter,
+        registered_on=request.today,
+    )
+
+
+def run_config(division: Division, options: Mapping[str, Any]) -> RunConfig:
+    """Return the config of a run of a division with these options of a system."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return load_config(None, {**given, "tasks": (division.task,), "windows": tuple(division.window_names())})
+
+
+def file_registration(folder: Path, rules: Rules, registration: Registration, redactor: Redactor) -> Registered:
+    """Write a registration, unless the board would refuse it."""
+    board = BoardFolder(folder)
+    path, today = board.registration(registration.id), registration.registered_on
+    filed = Filed(board.relative(path), registration)
+    _, there = registrations_of(folder, rules, today)
+    everyone = Registrations((*there.filed, filed), there.baselines)
+    problems = [f"secret: {leak.kind} stands in it; run without it" for leak in redactor.find(to_plain(registration), filed.where)]
+    if registration.id in there.by_id:
+        problems.append(f"{filed.where}: is there already; equal content is one registration")
+    else:
+        inputs = RegistrationInputs(filed.where, rules, filed, everyone, today)
+        problems += [finding.message for finding in findings_of(Stage.REGISTRATION, inputs)]
+    if problems:
+        return Registered(problems=tuple(problems))
+    _write(path, registration)
+    return Registered(filed)
+
+
+# ---- keys
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Keys that were drawn, and registrations that were refused one."""
+
+    drawn: tuple[Filed, ...] = ()
+    findings: tuple[Finding, ...] = field(default=())
+
+
+def draw_keys(folder: Path, today: str) -> Draw:
+    """Draw a key for each open registration that is in order, from the randomness of this machine; none is ever drawn again.
+
+    One that maintainers excused before its key was drawn gets none.
+
+    Raises ConfigError: there is no board; StoreError: a key can't be written, or one is there that is not in order.
+    """
+    rules = load_rules(folder)
+    findings, registrations = registrations_of(folder, rules, today)
+    waiting = [each for each in registrations.filed if each.drawn is None and each.excuse is None]
+    drawn = tuple(_draw(BoardFolder(folder), each, today) for each in waiting)
+    return Draw(drawn, tuple(findings))
+
+
+def _draw(board: BoardFolder, filed: Filed, today: str) -> Filed:
+    path = board.key(filed.id)
+    if path.exists() or path.is_symlink():
+        raise StoreError(f"{path}: is there already, and not in order; see `ktdeval leaderboard check`")
+    key = DrawnKey(id=filed.id, registration=filed.registration, mask_key=secrets.token_hex(_KEY_BYTES), drawn_on=today)
+    _write(path, key)
+    return replace(filed, drawn=key)
+
+
+def _write(path: Path, document: msgspec.Struct) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, dumps_pretty(to_plain(document)))
+    except OSError as error:
+        raise StoreError(f"{path}: can't write: {error.strerror or error}") from error
+
+
+# ---- baselines
+
+
+def baseline_key(folder: Path, rules: Rules, baseline: Baseline, request: RegisterRequest, plugins: Plugins) -> Path:
+    """Register a baseline in the board's name, draw its key, and return the key's file; a key that waits for its run is taken.
+
+    `rules`: with the market where it is on this machine. Raises ConfigError: the board does not take the registration; other errors
+    as of `make_registration` and `draw_keys`.
+    """
+    division, board = rules.division(request.division), BoardFolder(folder)
+    options = {"model": baseline.model, "model_args": baseline_args(rules, division, baseline, plugins)}
+    registration = make_registration(rules, replace(request, options=options), plugins)
+    _, there = registrations_of(folder, rules, request.today)
+    for each in _of_baseline(there, registration):
+        if not _is_used(board, each):
+            return board.key(each.id)
+    registered = file_registration(folder, rules, registration, Redactor({}))
+    if registered.filed is None:
+        raise ConfigError(f"baseline {baseline.model} of division {division.id}: can't be registered: {registered.problems[0]}")
+    _draw(board, registered.filed, request.today)
+    return board.key(registration.id)
+
+
+def _of_baseline(there: Registrations, registration: Registration) -> Iterator[Filed]:
+    """Yield the answered registrations of the same plan and system in the board's name."""
+    wanted = msgspec.structs.replace(registration, registered_on="", submitter=Registrant(name="x", contact="x"))
+    for each in there.filed:
+        own = msgspec.structs.replace(each.registration, registered_on="", submitter=wanted.submitter)
+        if own == wanted and each.drawn is not None:
+            yield each
+
+
+def _is_used(board: BoardFolder, filed: Filed) -> bool:
+    """Return whether a card names a registration, checked or not."""
+    mark = filed.id.encode()
+    return any(mark in files.card.read_bytes() for files in board.submitted())

@@ -1,0 +1,152 @@
+"""A run under a registration: the drawn key and every registered option are its own, and its records say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ktdeval.cards import load_evaluation
+from ktdeval.config import RunConfig, load_config
+from ktdeval.contracts import (
+    DrawnKey,
+    RegisteredSystem,
+    RegisteredTask,
+    RegisteredWindow,
+    Registrant,
+    Registration,
+    registered_call,
+)
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.jsonio import dumps_pretty
+from ktdeval.registry import load_plugins
+from ktdeval.runner import RunFolder, evaluate, verify_card
+from ktdeval.typed import to_plain
+from run_support import TASK, WINDOW
+
+KEY, DAY = "0123456789abcdef" * 2, "2026-03-02"
+
+
+def registration_of(run: RunFolder) -> Registration:
+    """The registration that a run could have been made under."""
+    spec = run.manifest.specs[0]
+    return Registration(
+        board="small",
+        division="blinded",
+        task=RegisteredTask(name=spec.task, version=spec.task_version, hash=spec.task_hash),
+        snapshot=str(spec.snapshot),
+        windows=(RegisteredWindow(name=spec.span.name, first=spec.span.first, last=spec.span.last),),
+        seeds=tuple(spec.seed for spec in run.manifest.specs),
+        rules="strict",
+        system=RegisteredSystem(
+            model=spec.model,
+            model_args=dict(spec.model_args),
+            agent=spec.agent,
+            agent_args=dict(spec.agent_args),
+            call=registered_call(spec.call),
+        ),
+        submitter=Registrant(name="A team", contact="team@example.org"),
+        registered_on=DAY,
+    )
+
+
+@pytest.fixture(scope="module")
+def plain(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run under a key of its own."""
+    out = tmp_path_factory.mktemp("plain") / "run"
+    evaluate(RunConfig("builtin/momentum", (TASK,), data=str(market), windows=(WINDOW,), out=str(out), quiet=True), load_plugins())
+    return out
+
+
+@pytest.fixture
+def key_file(plain: Path, tmp_path: Path) -> Path:
+    """The answered registration of such a run."""
+    registration = registration_of(RunFolder.load(plain))
+    return write_key(tmp_path / "key.json", registration)
+
+
+def write_key(path: Path, registration: Registration, /, **changes: Any) -> Path:
+    """Write an answered registration, with other fields where they are given."""
+    drawn = DrawnKey(id=registration.id, registration=registration, mask_key=KEY, drawn_on=DAY)
+    path.write_text(dumps_pretty({**to_plain(drawn), **changes}))
+    return path
+
+
+def run_under(key_file: Path, market: Path, out: Path, **options: Any) -> Path:
+    """A run that is given the registration, the market, and nothing else unless `options` say so."""
+    given = {"registration": str(key_file), "data": str(market), "out": str(out), "quiet": True}
+    return evaluate(load_config(None, given | options), load_plugins()).folder
+
+
+def test_manifest_and_card_name_the_registration_and_the_card_verifies(key_file: Path, market: Path, tmp_path: Path) -> None:
+    run = run_under(key_file, market, tmp_path / "run")
+    (path,) = (run / "cards").glob("*.json")
+    drawn = msgspec.json.decode(key_file.read_bytes(), type=DrawnKey)
+    card, manifest = load_evaluation(path), RunFolder.load(run).manifest
+    assert (card.registration, card.mask_key) == (manifest.registration, KEY) == (drawn.id, KEY)
+    assert {spec.mask_key for spec in manifest.specs} == {KEY}
+    assert verify_card(path, load_plugins(), {}).findings == ()
+
+
+def test_a_run_without_a_registration_says_nothing_of_one(plain: Path) -> None:
+    assert RunFolder.load(plain).manifest.registration is None
+    assert '"registration"' not in (plain / "manifest.json").read_text()
+    (path,) = (plain / "cards").glob("*.json")
+    assert '"registration"' not in path.read_text()
+
+
+def test_a_run_that_is_resumed_stays_under_its_registration(key_file: Path, market: Path, tmp_path: Path) -> None:
+    run = run_under(key_file, market, tmp_path / "run")
+    before = (run / "manifest.json").read_bytes()
+    again = RunConfig("builtin/momentum", (TASK,), data=str(market), windows=(WINDOW,), out=str(run), quiet=True)
+    evaluate(again, load_plugins())
+    assert (run / "manifest.json").read_bytes() == before
+
+
+def test_the_wait_for_a_reply_is_free(key_file: Path, market: Path, tmp_path: Path) -> None:
+    run = run_under(key_file, market, tmp_path / "run", timeout_s=5.0)
+    assert {spec.call["timeout_s"] for spec in RunFolder.load(run).manifest.specs} == {5.0}
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"model": "builtin/hold"},
+        {"temperature": 0.7000001},
+        {"max_output_tokens": 5},
+        {"reasoning_tokens": 5},
+        {"seeds": 2},
+        {"limit": 2},
+    ],
+    ids=lambda option: next(iter(option)),
+)
+def test_another_value_than_the_registered_one_is_refused_by_its_name(
+    key_file: Path, market: Path, tmp_path: Path, option: dict[str, Any]
+) -> None:
+    (name,) = option
+    with pytest.raises(UsageError, match=f"^--registration: {name}: registered .*, this run has "):
+        run_under(key_file, market, tmp_path / "run", **option)
+    assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_no_mask_key_stands_beside_a_registration(key_file: Path, market: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--mask-key: a registration has the key"):
+        run_under(key_file, market, tmp_path / "run", mask_key="5" * 32)
+
+
+def test_a_registration_that_was_changed_open_or_unreadable_is_refused(plain: Path, tmp_path: Path) -> None:
+    registration = registration_of(RunFolder.load(plain))
+    changed = to_plain(msgspec.structs.replace(registration, division="other"))
+    write_key(tmp_path / "changed.json", registration, registration=changed)
+    write_key(tmp_path / "short.json", registration, mask_key="5")
+    (tmp_path / "open.json").write_text(dumps_pretty(to_plain(registration)))
+    for name, words in {
+        "changed.json": "the registration in it has another content",
+        "short.json": "mask_key: expected",
+        "open.json": "has no key yet",
+        "none.json": "can't read",
+    }.items():
+        with pytest.raises(ConfigError, match=words):
+            load_config(None, {"registration": str(tmp_path / name)})

@@ -277,3 +277,16 @@ def test_a_chart_is_drawn_anew_for_another_theme(session: Reader, forged_site: P
     tab.select_option("select[aria-label=Colours]", "dark")
     wait_until(tab, f"{strokes}.includes('#68b0f7')")
     assert "#1d63a8" not in tab.evaluate(strokes)
+
+
+@pytest.mark.parametrize(("cutoff", "word"), [("none", "nothing trained"), ("unknown", "not known")])
+def test_nothing_trained_and_not_known_are_two_words(
+    session: Reader, forged_site: Path, row: Any, tmp_path: Path, cutoff: str, word: str
+) -> None:
+    def cut(entry: Any) -> Any:
+        entry["submission"]["model"]["cutoff_date"] = cutoff
+        return entry
+
+    site = changed_site(forged_site, tmp_path / "site", {f"card/{row['card']}": cut})
+    tab = session.open(link("model.html", model=row["model"], card=row["card"]), folder=site)
+    assert {cells[4] for cells in table_rows(tab, "Windows")} == {word}

@@ -185,11 +185,14 @@ Address: #card=ID */
       ? el("div", {}, el("h3", {}, title),
       kt.facts(Object.entries(values).filter(([, value]) => typeof value === "number")
       .map(([name, value]) => [kt.words(name), format.count(value)]))) : null);
-    const {cost} = card;
+    const {cost} = card, calls = card.provenance?.calls;
+    const replies = calls && {answered: calls.answered, from_the_cache: calls.cached, given_again: calls.repeated,
+      in_no_transcript: calls.unused};
     return section("Conduct, usage and cost", el("div.columns", {},
       counts("Coverage", card.coverage), counts("Who decided", card.decisions),
       counts("Failures", card.failures) || el("div", {}, el("h3", {}, "Failures"), el("p.quiet", {}, "None.")),
       counts("Orders", card.orders), counts("Trading rules that rejected or cut", card.orders?.rules), counts("Usage", card.usage),
+      counts("Replies", replies),
       el("div", {}, el("h3", {}, "Cost"),
         kt.facts([["of the run", format.cell(cost.value, "usd", cost.reason)],
         ["of an episode", format.cell(cost.per_episode?.value ?? null, "usd", cost.per_episode?.reason)],

@@ -56,8 +56,6 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
   }
 
   function sidesWords({knowledge_cutoff: cutoff}) {
-    if (cutoff === "none") return "nothing was trained";
-    if (!cutoff || cutoff === "unknown") return "not known";
     const days = Object.entries(cutoff?.windows || {});
     return days.length ? `${days.map(([name, {before, across, after}]) =>
       `${name}: ${before} before, ${across} across, ${after} after`).join("; ")} (${cutoff.date})` : null;

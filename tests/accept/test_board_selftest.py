@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from board_bad import TODAY, BadBoard, make_good
+from board_keys import draw, registered, run_under, submit
+from board_runs import begin
 from ktdeval.jsonio import file_sha256
 from ktdeval_board.checking import rules
 from ktdeval_board.checking.rules import RULES
@@ -46,6 +48,19 @@ def digests(board: Path) -> dict[str, str]:
 def weaken(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let the check look for nothing that breaks these rules."""
     monkeypatch.setattr(rules, "RULES", tuple(replace(each, checks={}) if each.id in names else each for each in RULES))
+
+
+KEYS = ("key_that_was_not_drawn", "parameter_that_was_not_registered", "system_registered_twice", "registration_that_was_deleted")
+
+
+def test_a_submission_under_a_drawn_key_is_forged_as_well(tmp_path: Path, market: Path) -> None:
+    begin(tmp_path / "board", market)
+    registration = registered(tmp_path / "board", "builtin/momentum")
+    draw(tmp_path / "board")
+    assert submit(tmp_path / "board", run_under(tmp_path / "board", registration, tmp_path / "runs" / "run", market)).missing == ()
+    done = run(tmp_path / "board", *KEYS, "tampered_headline_with_renewed_hash")
+    assert done.code == 0, done.out + done.err
+    assert {outcome for outcome, _ in outcomes(done).values()} == {"refused"}
 
 
 def test_each_kind_is_refused_by_its_rule_and_the_board_is_only_read(board: Path) -> None:

@@ -23,7 +23,7 @@ from ktdeval.typed import Value as TypedValue, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.entries import Entry, load_board, unset_to_none
 from ktdeval_board.rules import RULES_FILE, Rules, load_rules
-from ktdeval_board.selftest import card_forgeries, file_forgeries, record_forgeries  # noqa: F401 - they note their kinds
+from ktdeval_board.selftest import card_forgeries, file_forgeries, key_forgeries, record_forgeries  # noqa: F401 - they note their kinds
 from ktdeval_board.selftest.kinds import KINDS, Kind
 from ktdeval_board.selftest.specimen import NotApplicableError, Original, Specimen, Value
 
@@ -147,6 +147,16 @@ def _made_original(rules: Rules, plugins: Plugins, private: Path) -> tuple[Origi
     return Original(private / "run", card, submission, _DIVISION), board, words
 
 
+def _without_drawn_keys(rules: Path) -> str:
+    """Return the rules of a board that leaves keys to submitters, so that each forgery meets the rule that it is made for, and not
+    that of the registration which it breaks, too. Forgeries of keys let their board draw them.
+    """
+    content = yaml.safe_load(rules.read_text(encoding="utf-8"))
+    for division in content["divisions"]:
+        division["keys"] = "own"
+    return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+
 class _Bench:
     """Forges a submission in copies of its board, and asks the check about each."""
 
@@ -190,7 +200,7 @@ class _Bench:
         with tempfile.TemporaryDirectory(prefix="ktdeval-selftest-") as private:
             folder = Path(private) / "board"
             folder.mkdir()
-            shutil.copyfile(self._board / RULES_FILE, folder / RULES_FILE)
+            (folder / RULES_FILE).write_text(_without_drawn_keys(self._board / RULES_FILE), encoding="utf-8")
             (folder / _ERRATA).write_text("errata: []\n")
             for name in _COPIED:
                 if (self._board / name).is_dir():

@@ -1,0 +1,128 @@
+"""Kinds of forged registrations and keys, on a board that draws the mask keys of the division."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import yaml
+
+from ktdeval.contracts import (
+    DrawnKey,
+    RegisteredSystem,
+    RegisteredTask,
+    RegisteredWindow,
+    Registrant,
+    Registration,
+    registered_call,
+)
+from ktdeval.typed import to_plain
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.rules import RULES_FILE
+from ktdeval_board.selftest.kinds import bad
+from ktdeval_board.selftest.specimen import Specimen, put_json
+
+_OTHER_KEY = "5" * 32
+_DAY = "2000-01-01"
+
+
+def _registration(board: Specimen, **system: Any) -> Registration:
+    """Return the registration that the sound card could have been made under, with another system where it is given."""
+    card, submitter = board.original.card, board.original.submission["submitter"]
+    task = card["task"]
+    windows = (RegisteredWindow(**{name: each[name] for name in ("name", "first", "last")}) for each in card["windows"])
+    facts = {
+        "model": card["model"]["name"],
+        "model_args": card["model"]["args"],
+        "agent": card["agent"]["name"],
+        "agent_args": card["agent"]["args"],
+        "call": registered_call(card["call"]),
+    }
+    return Registration(
+        board=board.rules.name,
+        division=board.original.division,
+        task=RegisteredTask(name=task["name"], version=task["version"], hash=task["hash"]),
+        snapshot=card["snapshot"]["id"],
+        windows=tuple(windows),
+        seeds=tuple(card["seeds"]),
+        rules=card["rules"],
+        system=RegisteredSystem(**{**facts, **system}),
+        submitter=Registrant(name=submitter["name"], contact=submitter["contact"]),
+        registered_on=board.rules.opened_on or _DAY,
+    )
+
+
+def _governed(board: Specimen) -> None:
+    """Let the board draw the keys of its divisions."""
+    path = board.folder / RULES_FILE
+    rules = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for division in rules["divisions"]:
+        division["keys"] = "registered"
+    path.write_text(yaml.safe_dump(rules, sort_keys=False), encoding="utf-8")
+
+
+def _file(board: Specimen, registration: Registration, key: str = "") -> str:
+    """Write a registration, and its key where one is given; return its id."""
+    folder = BoardFolder(board.folder)
+    put_json(folder.registration(registration.id), to_plain(registration))
+    if key:
+        drawn = DrawnKey(id=registration.id, registration=registration, mask_key=key, drawn_on=registration.registered_on)
+        put_json(folder.key(registration.id), to_plain(drawn))
+    return registration.id
+
+
+def _under(make: Callable[[Specimen], Registration], own_key: bool = True) -> Callable[[Specimen], None]:
+    """Return the making of a card that names a registration, under its key or under one that was not drawn."""
+
+    def build(board: Specimen) -> None:
+        key = board.original.card["mask_key"] if own_key else _OTHER_KEY
+        _name(board, _file(board, make(board), key))
+
+    return build
+
+
+def _name(board: Specimen, registration_id: str) -> None:
+    board.add({**board.original.card, "registration": registration_id})
+
+
+def _other_temperature(board: Specimen) -> Registration:
+    call = registered_call(board.original.card["call"])
+    return _registration(board, call={**call, "temperature": 0.123})
+
+
+def _other_contact(board: Specimen) -> Registration:
+    who = Registrant(name="nobody", contact="https://example.org/nobody")
+    return msgspec.structs.replace(_registration(board), submitter=who)
+
+
+def _key_without_its_registration(board: Specimen) -> None:
+    _file(board, _registration(board), board.original.card["mask_key"])
+    board.add({name: value for name, value in board.original.card.items() if name != "registration"})
+
+
+def _edited(board: Specimen) -> None:
+    path = BoardFolder(board.folder).registration(_file(board, _registration(board)))
+    put_json(path, to_plain(_other_temperature(board)))
+
+
+def _registered_twice(board: Specimen) -> None:
+    _file(board, _registration(board), board.original.card["mask_key"])
+    _file(board, _other_temperature(board))
+
+
+def _deleted(board: Specimen) -> None:
+    BoardFolder(board.folder).registration(_file(board, _registration(board), _OTHER_KEY)).unlink()
+
+
+for name, rule, named, build in (
+    ("key_that_was_not_drawn", "registered", "card", _under(_registration, own_key=False)),
+    ("parameter_that_was_not_registered", "registered", "card", _under(_other_temperature)),
+    ("registration_that_is_not_there", "registered", "card", lambda board: _name(board, "a" * 64)),
+    ("submitter_who_did_not_register", "registered", "submission", _under(_other_contact)),
+    ("drawn_key_without_its_registration", "registered", "card", _key_without_its_registration),
+    ("registration_that_was_edited", "registration", "registrations", _edited),
+    ("system_registered_twice", "registration", "registrations", _registered_twice),
+    ("registration_that_was_deleted", "drawn-key", "keys", _deleted),
+):
+    bad(name, rule, named, _governed, build)

@@ -240,8 +240,8 @@ def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are
     # Foreign words are one short line without keys.
     text = f"bad\x1b[31m\nkey {SECRET} and {SECRET[:9]}… and sk-live******9876 \u202e" + "x" * 400
     line = one_line(text, (SECRET,))
-    assert len(line) == 300
-    assert line.startswith("bad [31m key [key] and [key] and [key] xxx")
+    assert line.endswith(" …")  # cut between words: the last one was too long
+    assert line.startswith("bad [31m key [key] and [key] and [key]")
     for encoding in ("utf-16-le", "utf-16", "utf-32"):  # a page that is not in UTF-8
         page = refusal_of(502, f"<b>bad</b> key {SECRET}".encode(encoding), {})
         assert one_line(page.message, (SECRET,)).endswith("bad key [key]")

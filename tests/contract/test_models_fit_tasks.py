@@ -31,11 +31,11 @@ MINUTES = {"data": "synthetic_mixed", "data_args": {"first": "2024-02-01", "last
 
 BARS = "atr bollinger kdj_rsi macd mean_reversion sma_cross zigzag"
 RANKS = "equal_weight linear_factor low_volatility momentum reversal"
-SHOWN = f"buy_and_hold chaos hold memory random {RANKS}"
+SHOWN = f"buy_and_hold chaos first_listed hold memory random {RANKS}"
 
 #: what fits a family with the agent `react`; the first pattern that a task's name ends or begins with counts
 FIT = {
-    "_memory_only": "chaos hold memory random",
+    "_memory_only": "chaos first_listed hold memory random",
     "_open_research": f"chaos hold memory random {RANKS}",
     "views_blinded": f"{SHOWN} {BARS} tally",
     "_history_bright": f"{SHOWN} {BARS} turn_of_month",

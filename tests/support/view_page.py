@@ -28,7 +28,8 @@ def make_desk(folder: Path) -> Path:
         "talk": ((*TALKER, "--tasks", TASK, "--agent", "two_minds"), SECRETS),
         "seeds": (("--model", "builtin/chaos", "--tasks", TASK, "--windows", WINDOW, "--seeds", 3, "--data", "market"), {}),
         "bright": (("--model", "builtin/momentum", "--tasks", "bright_open_research", "--windows", WINDOW, "--data", "market"), {}),
-        "killed": ((*TALKER, "--tasks", TASK, "--seeds", 2), SECRETS | {"RUN_PLUGIN_DIE_AFTER_STEP": "8"}),
+        # Under this key the episode of seed 0 begins first, and is the one that dies.
+        "killed": ((*TALKER, "--tasks", TASK, "--seeds", 2, "--mask-key", "0" * 32), SECRETS | {"RUN_PLUGIN_DIE_AFTER_STEP": "8"}),
     }
     for name, (words, environment) in runs.items():
         done = ktdeval(*words, "--out", name, "--quiet", cwd=folder, environment=environment)

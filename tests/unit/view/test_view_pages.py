@@ -238,7 +238,7 @@ def test_a_changed_ledger_is_shown_and_said_to_be_so(desk: Path, tmp_path: Path)
 
 
 def test_changed_answers_and_a_damaged_transcript_of_samples_are_shown_and_said_to_be_so(tmp_path: Path) -> None:
-    words = ("--model", "builtin/random", "--tasks", "deanon_probe", "--limit", "4", "--out", "probe", "--quiet")
+    words = ("--model", "builtin/chaos", "--tasks", "deanon_probe", "--limit", "4", "--out", "probe", "--quiet")
     assert ktdeval(*words, cwd=tmp_path).code == 0
     run = RunFolder.load(tmp_path / "probe")
     changed, damaged = (run.episode_path(spec) for spec in run.manifest.specs[:2])

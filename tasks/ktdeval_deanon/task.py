@@ -36,7 +36,7 @@ class DeanonConfig(TaskConfig):
     subject: str = option(help="the trading task whose scene and research tools the attacker sees the answers of")
     control: str = option(
         "deanon_probe_bright",
-        help="the probe task that asks about the same stocks and days without a mask: the positive control of a certificate",
+        help="the probe task that asks about the same windows without a mask: the positive control of a certificate",
     )
     screen_factors: tuple[str, ...] = option(help="what the shown screen is ranked by")
     probes_per_window: int = option(40, help="probes drawn from each window", minimum=1, maximum=10_000)

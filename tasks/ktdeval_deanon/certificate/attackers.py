@@ -1,6 +1,6 @@
 """What attackers recovered of a probe set: those without a language model, put to the very questions that models get, and by which
 field; and models, by their answers in finished runs of the scoring task, accepted only to these questions. Each with its positive
-control, the unmasked questions about the same stocks and days.
+control, the unmasked questions about the same windows.
 """
 
 from __future__ import annotations

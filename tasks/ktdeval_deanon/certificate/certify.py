@@ -133,7 +133,7 @@ def _record_difference(runs: Sequence[Path], tasks: Mapping[str, Any], plugins: 
 
 
 class Asked(NamedTuple):
-    """Questions behind the mask, and the unmasked ones about the same stocks and days."""
+    """Questions behind the mask, and the unmasked ones about the same windows."""
 
     questions: Questions
     control: Questions

@@ -1,4 +1,4 @@
-"""Unmasked probes of the same stocks and days as a probe set, and what an attacker reads off them."""
+"""Unmasked probes of the same windows as a probe set, and what an attacker reads off them."""
 
 from __future__ import annotations
 

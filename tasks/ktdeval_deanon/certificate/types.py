@@ -131,7 +131,7 @@ class Probes(Value, frozen=True, kw_only=True):
 
 
 class ControlSet(Value, frozen=True, kw_only=True):
-    """Unmasked probes of the same stocks and days, which an attacker must read before its misses count."""
+    """Unmasked probes of the same windows, which an attacker must read before its misses count."""
 
     exam: Exam  #: the scoring task that asked
     count: Annotated[int, Meta(ge=1)]

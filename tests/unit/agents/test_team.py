@@ -288,6 +288,27 @@ def test_five_entries_of_the_same_asset_and_three_of_others_are_shown() -> None:
     assert sorted(shown) == sorted([*others, *(f"day_+{step}, asset_2" for step in (2, 3, 4, 5, 6))])
 
 
+def test_the_latest_forty_decisions_are_kept_of_all_assets_together() -> None:
+    agent, memory = make_team("investor"), None
+    both = {"asset_1": (100.0, 1.0), "asset_2": (10.0, -1.0)}
+    for step in range(21):
+        memory = decide(
+            agent, Session(submits=orders(("asset_1", "BUY", 0.1), ("asset_2", "SELL", 0.0))), step, memory, assets=both
+        )
+        assert len(memory["entries"]) == min(2 * (step + 1), 40)
+    assert [entry["step"] for entry in memory["entries"]] == [step for step in range(1, 21) for _ in both]
+
+
+def test_a_reason_has_three_hundred_characters_at_most_and_ends_between_words() -> None:
+    longest, longer = "word " * 59 + "ends.", "word " * 59 + "breaks"
+    kept = []
+    for said in (longest, longer):
+        memory = decide(make_team("investor"), Session(submits={"orders": [], "overall_reason": said}))
+        kept += [entry["reason"] for entry in memory["entries"]]
+    assert (len(longest), len(longer)) == (300, 301)
+    assert kept == [longest, "word " * 58 + "word …"]
+
+
 @pytest.mark.parametrize(
     ("said", "mark"), [("Hold. May\n\n\n12 names rise.", "[withheld]"), (f"{'word ' * 58}2024 shares are held", "word …")]
 )
@@ -392,6 +413,19 @@ def test_calls_are_counted_by_role_over_all_episodes() -> None:
     assert by_role["bull"].to_json(PRICE)["usd"] == pytest.approx((300 * 2 + 14 * 10) / 1e6)
     assert (by_role["(no role)"].uncounted, by_role["(no role)"].to_json(PRICE)["usd"]) == (2, None)
     assert by_role["bull"].to_json(None)["usd"] is None
+
+
+def test_the_last_role_is_shown_the_day_whatever_it_reads_and_each_role_once(tmp_path: Path) -> None:
+    text = """
+roles:
+  first: {says: Look.}
+  deaf: {says: Talk., reads: [first]}
+  last: {says: Decide., reads: [deaf]}
+flow: [{role: first}, {debate: [deaf], rounds: 2}, {role: last}]
+"""
+    path = tmp_path / "team.yaml"
+    path.write_text(text)
+    assert load_team(path).shown_the_day == ("first", "last")
 
 
 def test_a_run_without_a_finished_episode_is_refused() -> None:

@@ -59,6 +59,19 @@ def test_ratios_are_read_from_the_last_object_whatever_a_reply_holds(said: str, 
     assert read_ratios(said, sight(candidates=table({"stock_id": "a"}, {"stock_id": "c"}))) == pytest.approx(ratios)
 
 
+def test_prices_that_never_move_are_at_their_mean_and_have_no_volatility() -> None:
+    flat = {name: np.full(250, 7.0) for name in ("close", "high", "low", "volume")}
+    figures = technical(flat, 252)
+    assert {name: value for name, value in figures.items() if name.startswith(("z_", "rsi_", "volatility_", "volume_"))} == {
+        name: {"z": 0.0, "rsi": 50.0, "volatility": 0.0, "volume": 1.0}[name.partition("_")[0]]
+        for name in figures
+        if name.startswith(("z_", "rsi_", "volatility_", "volume_"))
+    }
+    assert {name.partition("_")[0] for name in figures} >= {"z", "rsi", "volatility", "volume"}
+    assert (figures["pivot"], figures["support"], figures["resistance"]) == (7.0, 7.0, 7.0)
+    assert (figures["bollinger_lower"], figures["bollinger_upper"]) == (7.0, 7.0)
+
+
 @on_each_row
 def test_a_limit_shrinks_with_volatility(volatility: float, limit: float) -> None:
     assert scaled_limit(volatility, LIMITS) == pytest.approx(limit, abs=1e-12)

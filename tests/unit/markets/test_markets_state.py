@@ -1,0 +1,177 @@
+"""Parts of the state that few tasks show: venues of the assets that a task is about, charges of the last step, the newest documents."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ktdeval.contracts import Window
+from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
+from ktdeval.market.close import Close
+from ktdeval.market.documents import Entity
+from ktdeval.testing import step_record
+from ktdeval.trading.ledger import ChargeRecord
+from ktdeval.yamlio import load_yaml
+from ktdeval_markets import state, task as task_module
+from ktdeval_markets.task import MarketConfig, MarketTask
+from trading_market import make_market, market_scene
+
+CODES = ("AAA", "BBB", "CCC", "DDD", "EEE", "FFF", "GGG")
+VENUES = ("zeta", "eta", "mu", "alpha", "kappa", "beta", "omega")
+ROW, N_DAYS = 20, 24
+
+
+def market(**changes: Any) -> MarketSnapshot:
+    """Seven stocks, each at a venue of its own."""
+    rules = {name: dataclasses.replace(find_venue("us_equity"), name=name) for name in VENUES}
+    instruments = tuple(Instrument("stock", "USD", name) for name in VENUES)
+    prices = [[100.0 + day + 10 * column for column in range(len(CODES))] for day in range(N_DAYS)]
+    made = make_market(CODES, prices, instruments=instruments, rules=rules, first="2025-03-03")
+    meta = dataclasses.replace(made.meta, benchmark="")
+    return dataclasses.replace(made, meta=meta, indices={}, index_names={}, **changes)
+
+
+def scene_of(snapshot: MarketSnapshot, mask: str = "blinded", seed: int = 0, **options: Any) -> Any:
+    plain = load_yaml(Path(task_module.__file__).parent / "markets.yaml")
+    windows = {"w": {"first": str(snapshot.days[ROW]), "last": str(snapshot.days[-1])}}
+    head = {"family": "m", "version": "1", "data_card": {}, "sources": [], "windows": windows, "default_windows": ["w"]}
+    config = MarketConfig.load({**head, **plain["defaults"], "mask": mask, **options}, "mine")
+    return market_scene(MarketTask("mine", config), snapshot, Window("w", **windows["w"]), seed)
+
+
+def state_of(scene: Any, snapshot: MarketSnapshot, last: Any = None) -> dict[str, Any]:
+    user = scene.observe(0, snapshot.as_of(ROW), None, last).user
+    shown: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)\n```", user, re.DOTALL)[0])
+    return shown
+
+
+def rows_of(shown: Any) -> list[dict[str, Any]]:
+    return [dict(zip(shown["columns"], row, strict=True)) for row in shown["rows"]]
+
+
+# ---- venues
+
+
+@pytest.mark.parametrize(
+    ("assets", "venues"),
+    [
+        ([], sorted(VENUES)),
+        (["GGG", "AAA", "BBB", "FFF", "CCC", "EEE"], ["beta", "eta", "kappa", "mu", "omega", "zeta"]),
+        (["DDD"], ["alpha"]),
+    ],
+)
+def test_rules_are_told_of_the_venues_of_the_tasks_assets_in_the_order_of_their_names(assets: list[str], venues: list[str]) -> None:
+    snapshot = market()
+    system = scene_of(snapshot, assets=assets).observe(0, snapshot.as_of(ROW), None, None).system
+    assert re.findall(r"^- `(\w+)`: quantities in steps", system, re.MULTILINE) == venues
+
+
+def test_a_task_with_a_venue_of_its_own_tells_of_this_one_alone() -> None:
+    snapshot = market()
+    trading = {"initial_cash": 1000, "venue": "frictionless"}
+    system = scene_of(snapshot, assets=["AAA", "BBB"], trading=trading).observe(0, snapshot.as_of(ROW), None, None).system
+    assert re.findall(r"^- `(\w+)`: quantities in steps", system, re.MULTILINE) == ["frictionless"]
+
+
+# ---- charges
+
+
+def record_of(snapshot: MarketSnapshot, *charges: ChargeRecord) -> Any:
+    return step_record(snapshot, ROW - 1, ROW, charges=charges)
+
+
+def test_charges_of_the_last_step_are_shown_in_shares_and_money() -> None:
+    snapshot = market()
+    scene = scene_of(snapshot, "bright")
+    scale = scene._stage.rules.scales[0]
+    assert (scale.steps_per_unit, scene._stage.rules.minor_per_unit) == (10_000, 100)
+    borrow = ChargeRecord("borrow", "BBB", -15_000, 1_000_000, -12, 0)
+    call = ChargeRecord("margin_call", "BBB", 5_000, 1_000_000, -5_100, 100)
+    shown = state_of(scene, snapshot, record_of(snapshot, borrow, call))["last_step"]
+    assert shown["charges"] == {
+        "columns": ["stock_id", "kind", "shares", "cash"],
+        "rows": [["BBB", "borrow", -1.5, -0.12], ["BBB", "margin_call", 0.5, -51.0]],
+    }
+    assert "charges" not in state_of(scene, snapshot, record_of(snapshot))["last_step"]
+
+
+def test_charges_stand_in_the_episodes_own_order_which_says_nothing_of_codes() -> None:
+    snapshot = market()
+    record = record_of(snapshot, *(ChargeRecord("borrow", code, -10_000, 1_000_000, -1, 0) for code in CODES))
+    orders = set()
+    for seed in range(5):
+        scene = scene_of(snapshot, seed=seed)
+        listed = [row["stock_id"] for row in rows_of(state_of(scene, snapshot, record)["last_step"]["charges"])]
+        assert listed == [scene.lens.asset_handle(asset) for asset in scene.lens.order]
+        orders.add(tuple(scene.lens.order))
+    assert len(orders) == 5
+
+
+# ---- documents
+
+
+def item(day: str, title: str, text: str = "", codes: tuple[str, ...] = ("AAA",)) -> Document:
+    moment = datetime.fromisoformat(f"{day}T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
+    return Document(moment, moment, "The Wire", "news", codes, title, text)
+
+
+def news_of(items: list[Document], mask: str = "blinded", **options: Any) -> tuple[list[dict[str, Any]], int]:
+    """Documents shown, and how many are withheld. `Quill` means two assets: filed under neither, a text with it can't be masked."""
+    entities = (Entity("AAA", "name", "Quill"), Entity("BBB", "name", "Quill"))
+    snapshot = market(documents=Documents.of(items, Close(16, 0, "America/New_York"), entities))
+    shown = state_of(scene_of(snapshot, mask, **{"news": 20, "news_days": 30, **options}), snapshot)["news"]
+    return rows_of(shown), shown["withheld"]
+
+
+DAYS = [f"2025-03-{day:02}" for day in (10, 11, 12, 13, 14)]
+
+
+@pytest.mark.parametrize(("most", "shown"), [(1, [4]), (2, [4, 3]), (4, [4, 3, 2, 1]), (5, [4, 3, 2, 1, 0]), (9, [4, 3, 2, 1, 0])])
+def test_the_newest_documents_are_shown_up_to_the_tasks_number(most: int, shown: list[int]) -> None:
+    rows, withheld = news_of([item(day, f"number {index}") for index, day in enumerate(DAYS)], news=most)
+    assert [row["title"] for row in rows] == [f"number {index}" for index in shown]
+    assert withheld == 0
+
+
+def test_what_can_not_be_masked_takes_no_place_and_is_counted_as_far_as_it_was_reached() -> None:
+    titles = ["Quill at last", "one", "Quill again", "two", "Quill today"]
+    items = [item(day, title, codes=()) for day, title in zip(DAYS, titles, strict=True)]
+    for most, shown, withheld in ((1, ["two"], 1), (2, ["two", "one"], 2), (3, ["two", "one"], 3)):
+        rows, count = news_of(items, news=most)
+        assert [row["title"] for row in rows] == shown
+        assert count == withheld
+    rows, count = news_of(items, "bright", news=5)
+    assert ([row["title"] for row in rows], count) == (titles[::-1], 0)
+
+
+def test_documents_are_of_the_last_days_only() -> None:
+    items = [item(f"2025-03-{day}", f"of {day}") for day in (17, 18, 19, 20, 21, 22)]  # the decision is made on the 23rd
+    for days, shown in ((1, []), (2, ["of 22"]), (4, ["of 22", "of 21", "of 20"])):
+        rows, _ = news_of(items, "bright", news_days=days)
+        assert [row["title"] for row in rows] == shown
+
+
+def test_a_task_about_some_assets_shows_documents_of_these_and_of_none() -> None:
+    items = [item(DAYS[0], "of A"), item(DAYS[1], "of B", codes=("BBB",)), item(DAYS[2], "of all", codes=())]
+    rows, _ = news_of(items, "bright", assets=["BBB", "CCC"])
+    assert [row["title"] for row in rows] == ["of all", "of B"]
+    rows, _ = news_of(items, "bright")
+    assert [row["title"] for row in rows] == ["of all", "of B", "of A"]
+
+
+def test_texts_are_cut_between_words_after_a_thousand_characters() -> None:
+    assert state.MOST_CHARACTERS == 1_000
+    whole, longer = "four " * 199 + "four.", "four " * 200 + "more"
+    rows, _ = news_of([item(DAYS[0], "whole", whole), item(DAYS[1], "longer", longer)], "bright")
+    texts = {row["title"]: row["text"] for row in rows}
+    assert texts["whole"] == whole
+    assert len(texts["longer"]) <= 1_000 + len(" …")
+    assert texts["longer"].startswith("four " * 198)
+    assert "more" not in texts["longer"]

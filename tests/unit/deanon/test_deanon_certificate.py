@@ -53,7 +53,7 @@ TASK, STOCK_BLIND, EXAM = "blinded_open_research", "stock_blind_open_research", 
 MARCH = "2024-03-01:2024-03-29"
 PROBES = 8
 BRIGHT = "deanon_probe_bright"
-KEY = "0" * 32
+KEY = "0" * 31 + "4"  # of which no day and no industry is asked about more than twice: 8 right answers show reading
 SUPPORT = Path(__file__).parents[2] / "support"
 
 Card = dict[str, Any]
@@ -575,5 +575,5 @@ def test_a_trading_card_prints_its_bound_beside_what_a_database_finds(environmen
     assert names == ("certificate", "mask bound", "")
     assert which.startswith(sha256_hex(dumps_pretty(attacked))[:12])
     assert which.endswith("(synthetic, limited, few guesses), claimed: 8 probes, attacked by attacker/reader")
-    assert "joint at most 31.23 % (chance 15.91 %)" in bound
+    assert "joint at most 31.23 % (chance 17.05 %)" in bound
     assert database.startswith("bounds a model, not a database: with the price history at hand ticker_top1 100.00 %")

@@ -28,7 +28,7 @@ from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval_data import placebo as placebo_module
 from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
-from ktdeval_data.placebo import Draws, Recipe, draw, placebo_of, take_apart
+from ktdeval_data.placebo import Draws, Recipe, draw, placebo_of, regress, take_apart
 from ktdeval_data.synthetic import make_synthetic
 from ktdfin_market import FIRST, LAST, small_market
 from tables import on_each_row
@@ -194,6 +194,16 @@ def test_no_later_day_of_the_source_enters(kind: Kind, source: MarketSnapshot, p
     cut = placebo_of(dataclasses.replace(source, **grids, indices=indices), recipe(kind))
     for name in (*PRICES, "amount"):
         np.testing.assert_array_equal(getattr(cut, name), getattr(placebos[kind], name)[:stop])
+
+
+def test_a_days_regression_needs_more_assets_than_columns_else_it_is_their_weighted_mean_and_of_nobody_zero() -> None:
+    design = np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 9.0]])
+    values = np.array([[1.0, 3.0, 5.0, 100.0], [2.0, 2.0, 2.0, 2.0]])
+    weights = np.array([1.0, 2.0, 1.0, 0.0])
+    assert regress(design, weights, values) == pytest.approx(np.array([[1.0, 2.0], [2.0, 0.0]]), abs=1e-12)
+    two = np.array([1.0, 3.0, 0.0, 0.0])
+    assert regress(design, two, values) == pytest.approx(np.array([[2.5, 0.0], [2.0, 0.0]]), abs=1e-12)
+    assert regress(design, np.zeros(4), values).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 def test_signs_are_fair_and_of_one_asset_and_day_or_of_a_whole_day(source: MarketSnapshot) -> None:

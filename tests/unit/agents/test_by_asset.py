@@ -153,6 +153,12 @@ def test_a_sale_of_what_is_not_held_or_is_locked_orders_nothing_and_frees_no_pla
     assert [(order["stock_id"], order["target_weight"]) for order in session.submitted["orders"]] == [("H", 0.0)]
 
 
+def test_an_account_that_shows_no_cash_buys_nothing() -> None:
+    for account in ({"nav_cny": 100_000.0}, {"nav_cny": 100_000.0, "cash_weight": None}, {}):
+        _, session = decided(lambda asset, _: answer(asset, "BUY"), account=account, positions=table("stock_id"))
+        assert session.submitted["orders"] == []
+
+
 def test_a_submission_that_the_task_refuses_is_a_fallback_and_no_decision_of_the_model() -> None:
     session = Session(lambda asset, _: answer(asset, "BUY"))
     session.parse_submission = lambda text: Submission(None, "", ())  # type: ignore[method-assign]

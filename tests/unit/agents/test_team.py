@@ -478,6 +478,13 @@ def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
     assert elected([{"x": 1}, {"x": 2}], 2) == {"x": 1}
 
 
+@pytest.mark.parametrize("memory", [[], [None], [None, None, None], {"entries": []}])
+def test_memory_of_another_number_of_voters_is_refused(memory: Any) -> None:
+    agent = VoteAgent(VoteParams(("investor", "deepfund")))
+    with pytest.raises(StoreError, match="memory of the agent vote"):
+        agent.decide(observation(), Session(), memory)  # type: ignore[arg-type]
+
+
 def test_voters_decide_by_themselves_and_remember_their_own_ballots() -> None:
     agent = VoteAgent(VoteParams(("investor", "deepfund")))
     session = Session(submits=orders(("asset_1", "BUY", 0.5)), budget=9)

@@ -57,6 +57,7 @@ def cells(text: str) -> list[list[str]]:
 def test_roles_stand_in_their_order_with_a_sum_of_every_column(folder: Path, terminal: Terminal) -> None:
     run = run_of("test/member", folder)
     told: dict[str, Any] = terminal.report("roles", run)
+    assert terminal.text("roles", run, "--json").endswith("\n}\n")
     heads, *rows = cells(terminal.text("roles", run))
     assert heads == ["role", "calls", "failed", "empty", "input tokens", "output tokens", "USD"]
     names = [row[0] for row in rows]

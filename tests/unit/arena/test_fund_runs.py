@@ -19,6 +19,7 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import SIGNAL_FORM, SIGNALS, TranscriptEntry
 from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval_arena import replay
 from ktdeval_arena.consistency import (
     ACTIONS,
     Action,
@@ -389,6 +390,30 @@ def test_what_is_no_database_of_deepfund_is_one_line(rows: dict[str, Any], told:
         read_database(database(tmp_path / "a.db", **rows))
     assert told in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_table_of_more_rows_than_are_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = database(tmp_path / "a.db")  # two signals, and one row of each other table
+    monkeypatch.setattr(replay, "MOST_ROWS", 2)
+    assert len(read_database(path).opinions) == 2
+    monkeypatch.setattr(replay, "MOST_ROWS", 1)
+    with pytest.raises(DataError, match="signal"):
+        read_database(path)
+
+
+def test_two_systems_of_one_name_are_told_apart_by_their_parameters(tmp_path: Path, terminal: Terminal) -> None:
+    runs = []
+    for number, positions in enumerate((3, 5, 5)):
+        run = tmp_path / f"run{number}"
+        words = ["--model", "builtin/momentum", "--model-args", f"positions={positions}", "--limit", "1", "--quiet"]
+        assert main([*words, "--tasks", "deepfund_berkshire", "--data", "synthetic_deepfund", "--out", str(run)]) == 0
+        runs.append(run)
+    two = [group.model for group in read_groups(runs[:2])]
+    assert len(set(two)) == 2
+    assert ["3" in two[0], "5" in two[1]] == [True, True]
+    assert [group.model for group in read_groups(runs[1:])] == ["builtin/momentum · react"] * 2
+    assert [group.experiment for group in read_groups(runs[1:])] == [f"deepfund_berkshire · run{number}" for number in (1, 2)]
+    terminal.out("deepfund", "weekly", *runs[:2])
 
 
 def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) -> None:

@@ -153,6 +153,11 @@ def test_a_sale_of_what_is_not_held_or_is_locked_orders_nothing_and_frees_no_pla
     assert [(order["stock_id"], order["target_weight"]) for order in session.submitted["orders"]] == [("H", 0.0)]
 
 
+def test_what_is_held_is_not_bought_again_however_many_places_are_free() -> None:
+    _, session = decided(lambda asset, _: answer(asset, "BUY"), constraints={**LIMITS, "max_positions": 20})
+    assert sorted(order["stock_id"] for order in session.submitted["orders"]) == ["A", "B", "S"]
+
+
 def test_an_account_that_shows_no_cash_buys_nothing() -> None:
     for account in ({"nav_cny": 100_000.0}, {"nav_cny": 100_000.0, "cash_weight": None}, {}):
         _, session = decided(lambda asset, _: answer(asset, "BUY"), account=account, positions=table("stock_id"))

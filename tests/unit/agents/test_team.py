@@ -276,6 +276,18 @@ def test_decisions_come_back_with_their_outcome_and_one_reflection() -> None:
     assert len(memory["entries"]) == 3
 
 
+def test_an_empty_reflection_is_counted_once_and_not_asked_for_again() -> None:
+    agent = make_team("trade")
+    memory = decide(agent, Session(submits=orders(("asset_1", "BUY", 0.5))))
+    told, silent, later = Session({"reflection": "It held."}), Session({"reflection": " \n"}), Session()
+    decide(agent, told, 1, memory)
+    memory = decide(agent, silent, 1, memory)
+    assert (told.failures, silent.failures) == ([], ["empty_reply"])
+    assert "Reflection" not in remembered(silent)
+    decide(agent, later, 2, memory, assets={"asset_2": (1.0, 1.0)})
+    assert "reflection" not in later.order
+
+
 def test_five_entries_of_the_same_asset_and_three_of_others_are_shown() -> None:
     agent, memory = make_team("trade"), None
     both = {"asset_1": (100.0, 1.0), "asset_2": (10.0, -1.0)}
@@ -476,6 +488,22 @@ def test_one_asset_in_several_spellings_has_one_majority() -> None:
 def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
     assert elected([{"x": 1}, {"x": 2}, {"x": 2}], 3) == {"x": 2}
     assert elected([{"x": 1}, {"x": 2}], 2) == {"x": 1}
+
+
+def test_without_a_ballot_or_where_the_elected_orders_are_refused_the_step_is_a_fallback_with_each_voters_memory() -> None:
+    agent = VoteAgent(VoteParams(("investor", "investor")))
+    silent = Session()
+    silent.ask = lambda request: Reply("I wait.")  # type: ignore[method-assign]
+    refused = Session()
+    parse = refused.parse_submission
+    refused.parse_submission = lambda text: (  # type: ignore[method-assign]
+        Submission(None, "", ()) if "Elected by" in text else parse(text)
+    )
+    for session in (silent, refused):
+        made = agent.decide(observation(), session, None)  # type: ignore[arg-type]
+        assert (made.action, made.provenance) == ((), "fallback")
+        assert isinstance(made.memory, list)
+        assert len(made.memory) == 2
 
 
 @pytest.mark.parametrize("memory", [[], [None], [None, None, None], {"entries": []}])

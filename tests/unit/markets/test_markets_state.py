@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 
 from ktdeval.contracts import Window
@@ -128,6 +129,17 @@ def test_where_too_many_assets_are_listed_those_with_most_money_traded_and_what_
     assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["candidates"])} == {"AAA", "FFF", "GGG"}
     scene = scene_of(snapshot, "bright", shown=7)
     assert [row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])] == [CODES[at] for at in scene.lens.order]
+
+
+def test_what_is_traded_most_is_that_of_twenty_days() -> None:
+    assert (state.LOOKBACK_DAYS, state.LIQUIDITY_DAYS, state.VOLATILITY_DAYS) == (60, 20, 20)
+    for row, shown in ((ROW - 19, "AAA"), (ROW - 20, "GGG")):  # a day of the last twenty, and the one before them
+        base = market()
+        volume = np.full_like(base.volume, 10.0)
+        volume[row, 0] = 1e9
+        snapshot = dataclasses.replace(base, volume=volume)
+        scene = scene_of(snapshot, "bright", shown=1)
+        assert [one["stock_id"] for one in rows_of(state_of(scene, snapshot)["candidates"])] == [shown]
 
 
 # ---- standings

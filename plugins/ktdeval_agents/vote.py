@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
-from ktdeval.errors import ConfigError
+from ktdeval.errors import ConfigError, StoreError
 from ktdeval.fields import near_matches
 from ktdeval.harness import Decision, Observation, StepSession, json_object, label_key
 from ktdeval.jsonio import JsonValue, dumps_canonical
@@ -33,6 +33,8 @@ class VoteAgent:
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
         """Decide one step. Raises ModelError: a voter's model call failed; StoreError: `memory` is not this agent's."""
         memories = [None] * len(self._voters) if memory is None else from_plain(memory, list[Any], "memory of the agent vote")
+        if len(memories) != len(self._voters):
+            raise StoreError(f"memory of the agent vote: of {len(memories)} voters, and {len(self._voters)} vote")
         kept, ballots, provenances = [*memories], list[Mapping[str, Any]](), set[Provenance]()
         for index, ((name, voter), held) in enumerate(zip(self._voters, memories, strict=True)):
 

@@ -46,11 +46,11 @@ class Refuser(Mumbler):
 
 
 class Dater(Reader):
-    """Reads dates and no codes."""
+    """Reads dates, and neither codes nor industries."""
 
     def reply(self, request: Any) -> Reply:
         call = super().reply(request).tool_calls[0]
-        answer = {**json.loads(call.arguments), "tickers": []}
+        answer = {**json.loads(call.arguments), "tickers": [], "sector": None}
         return Reply(tool_calls=(replace(call, arguments=json.dumps(answer)),), finish_reason="tool_calls")
 
 

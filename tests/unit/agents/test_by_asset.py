@@ -99,10 +99,11 @@ def test_equal_names_are_bought_all_or_none() -> None:
         ("B", "trading", 10.0, 0.1),
         ("C", "trading", 10.0, 0.0),
     )
+    # Of those that are bought, equal ones are ordered first: what falls short at the open falls short for others.
     for most, bought in ((4, ["C"]), (5, ["A", "B", "C"])):
         limits = {**LIMITS, "max_positions": most}
         _, session = decided(lambda asset, _: answer(asset, "BUY"), candidates=equal, constraints=limits)
-        assert sorted(order["stock_id"] for order in session.submitted["orders"]) == bought
+        assert [order["stock_id"] for order in session.submitted["orders"]] == bought
 
 
 def test_each_question_shows_one_asset_and_what_belongs_to_it() -> None:
@@ -150,6 +151,17 @@ def test_a_sale_of_what_is_not_held_or_is_locked_orders_nothing_and_frees_no_pla
     partly = table("stock_id shares locked_shares weight", ("H", 200, 100, 0.3))
     _, session = decided(lambda asset, _: answer(asset, "SELL"), positions=partly)
     assert [(order["stock_id"], order["target_weight"]) for order in session.submitted["orders"]] == [("H", 0.0)]
+
+
+def test_what_is_held_is_not_bought_again_however_many_places_are_free() -> None:
+    _, session = decided(lambda asset, _: answer(asset, "BUY"), constraints={**LIMITS, "max_positions": 20})
+    assert sorted(order["stock_id"] for order in session.submitted["orders"]) == ["A", "B", "S"]
+
+
+def test_an_account_that_shows_no_cash_buys_nothing() -> None:
+    for account in ({"nav_cny": 100_000.0}, {"nav_cny": 100_000.0, "cash_weight": None}, {}):
+        _, session = decided(lambda asset, _: answer(asset, "BUY"), account=account, positions=table("stock_id"))
+        assert session.submitted["orders"] == []
 
 
 def test_a_submission_that_the_task_refuses_is_a_fallback_and_no_decision_of_the_model() -> None:

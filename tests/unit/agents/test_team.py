@@ -276,6 +276,18 @@ def test_decisions_come_back_with_their_outcome_and_one_reflection() -> None:
     assert len(memory["entries"]) == 3
 
 
+def test_an_empty_reflection_is_counted_once_and_not_asked_for_again() -> None:
+    agent = make_team("trade")
+    memory = decide(agent, Session(submits=orders(("asset_1", "BUY", 0.5))))
+    told, silent, later = Session({"reflection": "It held."}), Session({"reflection": " \n"}), Session()
+    decide(agent, told, 1, memory)
+    memory = decide(agent, silent, 1, memory)
+    assert (told.failures, silent.failures) == ([], ["empty_reply"])
+    assert "Reflection" not in remembered(silent)
+    decide(agent, later, 2, memory, assets={"asset_2": (1.0, 1.0)})
+    assert "reflection" not in later.order
+
+
 def test_five_entries_of_the_same_asset_and_three_of_others_are_shown() -> None:
     agent, memory = make_team("trade"), None
     both = {"asset_1": (100.0, 1.0), "asset_2": (10.0, -1.0)}
@@ -286,6 +298,27 @@ def test_five_entries_of_the_same_asset_and_three_of_others_are_shown() -> None:
     shown = [line[2:].partition(":")[0] for line in remembered(session).splitlines() if line.startswith("- ")]
     others = [f"day_+{step}, asset_1" for step in (4, 5, 6)]
     assert sorted(shown) == sorted([*others, *(f"day_+{step}, asset_2" for step in (2, 3, 4, 5, 6))])
+
+
+def test_the_latest_forty_decisions_are_kept_of_all_assets_together() -> None:
+    agent, memory = make_team("investor"), None
+    both = {"asset_1": (100.0, 1.0), "asset_2": (10.0, -1.0)}
+    for step in range(21):
+        memory = decide(
+            agent, Session(submits=orders(("asset_1", "BUY", 0.1), ("asset_2", "SELL", 0.0))), step, memory, assets=both
+        )
+        assert len(memory["entries"]) == min(2 * (step + 1), 40)
+    assert [entry["step"] for entry in memory["entries"]] == [step for step in range(1, 21) for _ in both]
+
+
+def test_a_reason_has_three_hundred_characters_at_most_and_ends_between_words() -> None:
+    longest, longer = "word " * 59 + "ends.", "word " * 59 + "breaks"
+    kept = []
+    for said in (longest, longer):
+        memory = decide(make_team("investor"), Session(submits={"orders": [], "overall_reason": said}))
+        kept += [entry["reason"] for entry in memory["entries"]]
+    assert (len(longest), len(longer)) == (300, 301)
+    assert kept == [longest, "word " * 58 + "word …"]
 
 
 @pytest.mark.parametrize(
@@ -394,6 +427,19 @@ def test_calls_are_counted_by_role_over_all_episodes() -> None:
     assert by_role["bull"].to_json(None)["usd"] is None
 
 
+def test_the_last_role_is_shown_the_day_whatever_it_reads_and_each_role_once(tmp_path: Path) -> None:
+    text = """
+roles:
+  first: {says: Look.}
+  deaf: {says: Talk., reads: [first]}
+  last: {says: Decide., reads: [deaf]}
+flow: [{role: first}, {debate: [deaf], rounds: 2}, {role: last}]
+"""
+    path = tmp_path / "team.yaml"
+    path.write_text(text)
+    assert load_team(path).shown_the_day == ("first", "last")
+
+
 def test_a_run_without_a_finished_episode_is_refused() -> None:
     with pytest.raises(UsageError, match="no episode is finished"):
         usage_by_role(folder(finished=False))
@@ -442,6 +488,29 @@ def test_one_asset_in_several_spellings_has_one_majority() -> None:
 def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
     assert elected([{"x": 1}, {"x": 2}, {"x": 2}], 3) == {"x": 2}
     assert elected([{"x": 1}, {"x": 2}], 2) == {"x": 1}
+
+
+def test_without_a_ballot_or_where_the_elected_orders_are_refused_the_step_is_a_fallback_with_each_voters_memory() -> None:
+    agent = VoteAgent(VoteParams(("investor", "investor")))
+    silent = Session()
+    silent.ask = lambda request: Reply("I wait.")  # type: ignore[method-assign]
+    refused = Session()
+    parse = refused.parse_submission
+    refused.parse_submission = lambda text: (  # type: ignore[method-assign]
+        Submission(None, "", ()) if "Elected by" in text else parse(text)
+    )
+    for session in (silent, refused):
+        made = agent.decide(observation(), session, None)  # type: ignore[arg-type]
+        assert (made.action, made.provenance) == ((), "fallback")
+        assert isinstance(made.memory, list)
+        assert len(made.memory) == 2
+
+
+@pytest.mark.parametrize("memory", [[], [None], [None, None, None], {"entries": []}])
+def test_memory_of_another_number_of_voters_is_refused(memory: Any) -> None:
+    agent = VoteAgent(VoteParams(("investor", "deepfund")))
+    with pytest.raises(StoreError, match="memory of the agent vote"):
+        agent.decide(observation(), Session(), memory)  # type: ignore[arg-type]
 
 
 def test_voters_decide_by_themselves_and_remember_their_own_ballots() -> None:

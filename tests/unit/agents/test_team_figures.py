@@ -14,6 +14,7 @@ from ktdeval.market.snapshot import NO_MARKET
 from ktdeval.masking import IdentityIndex
 from ktdeval.yamlio import load_yaml
 from ktdeval_agents.figures import (
+    annual_volatility,
     average_correlations,
     correlation_factor,
     position_ratios,
@@ -57,6 +58,25 @@ def test_the_grid_of_position_ratios(assets: int, most: float) -> None:
 )  # fmt: skip
 def test_ratios_are_read_from_the_last_object_whatever_a_reply_holds(said: str, ratios: dict[str, float]) -> None:
     assert read_ratios(said, sight(candidates=table({"stock_id": "a"}, {"stock_id": "c"}))) == pytest.approx(ratios)
+
+
+def test_one_change_of_a_price_has_no_volatility_and_two_have() -> None:
+    assert annual_volatility({}, [0.01], 60, 252) is None
+    assert annual_volatility({"volatility_20d_pct": 2.0}, [0.01], 60, 252) == pytest.approx(0.02 * 252**0.5)
+    assert annual_volatility({}, [0.01, -0.01], 60, 252) == pytest.approx(0.01 * 2**0.5 * 252**0.5)
+
+
+def test_prices_that_never_move_are_at_their_mean_and_have_no_volatility() -> None:
+    flat = {name: np.full(250, 7.0) for name in ("close", "high", "low", "volume")}
+    figures = technical(flat, 252)
+    assert {name: value for name, value in figures.items() if name.startswith(("z_", "rsi_", "volatility_", "volume_"))} == {
+        name: {"z": 0.0, "rsi": 50.0, "volatility": 0.0, "volume": 1.0}[name.partition("_")[0]]
+        for name in figures
+        if name.startswith(("z_", "rsi_", "volatility_", "volume_"))
+    }
+    assert {name.partition("_")[0] for name in figures} >= {"z", "rsi", "volatility", "volume"}
+    assert (figures["pivot"], figures["support"], figures["resistance"]) == (7.0, 7.0, 7.0)
+    assert (figures["bollinger_lower"], figures["bollinger_upper"]) == (7.0, 7.0)
 
 
 @on_each_row

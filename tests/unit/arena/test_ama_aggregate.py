@@ -159,7 +159,6 @@ def three_days() -> list[Document]:
     return [article(f"News number {day} of it", known=FRIDAY + timedelta(days=day)) for day in (0, 3, 4)]
 
 
-@pytest.mark.slow
 def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empty_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +174,7 @@ def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empt
         assert "summaries failed: model_bad_request" in shown.out
         assert not out.exists()
         asked = len(stub.requests)
+        assert asked == 3, "one call a day: neither a canary nor a second seed"
         assert command(*words, "--mark-missing") == 0
         assert len(stub.requests) == asked  # the run is complete: its replies are on record
     documents = list(read_documents(out))
@@ -188,6 +188,55 @@ def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empt
     (spec,) = RunFolder.load(tmp_path / "run").manifest.specs
     answers = RunFolder.load(tmp_path / "run").load_answers(spec)
     assert [None if one.answer is None else one.answer["answer"] for one in answers] == [documents[0].text, None, documents[2].text]
+
+
+BLANK = '''
+from ktdeval.harness import Reply, ToolCall
+from ktdeval.hookspecs import Spec, hookimpl
+
+
+class Blank:
+    """Answers with a space."""
+
+    def reply(self, request):
+        """Answer."""
+        if not request.tool_choice:
+            return Reply(" ")
+        return Reply("", (ToolCall("c", request.tool_choice, '{"answer": " "}'),))
+
+
+@hookimpl
+def ktdeval_models():
+    """Offer the model."""
+    return [Spec("test/blank", lambda _: Blank(), "answers with a space")]
+'''
+
+
+def test_a_blank_summary_is_a_failed_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
+    (tmp_path / "blank_plugin.py").write_text(BLANK)
+    words = [raw, "--out", out, "--plugin", tmp_path / "blank_plugin.py", "--model", "test/blank", "--run", tmp_path / "run"]
+    assert command(*words, "--mark-missing") == 0
+    assert "empty" in capsys.readouterr().out
+    report = json.loads((tmp_path / "out.report.json").read_text())
+    assert [day["failure"] for day in report["days"]] == ["empty"] * 3
+    assert {one.kind for one in read_documents(out)} == {"summary_missing"}
+
+
+@pytest.mark.parametrize(
+    ("more", "dropped"),
+    [
+        ({"title": "One two", "text": "three four five"}, {}),
+        ({"title": "One two", "text": "three four"}, {"too_short": 1}),
+        ({"published_at": FRIDAY - timedelta(hours=24)}, {}),
+        ({"published_at": FRIDAY - timedelta(hours=24) - MICROSECOND}, {"late": 1}),
+        ({"published_at": FRIDAY + MICROSECOND}, {"known_early": 1}),
+    ],
+)
+def test_limits_of_the_rules_include_their_ends(more: dict[str, Any], dropped: dict[str, int]) -> None:
+    kept = stream(article(**more))
+    assert {name: count for name, count in kept.dropped.items() if count} == dropped
+    assert sum(len(day.stories) for day in kept.days) == 1 - sum(dropped.values())
 
 
 def test_summaries_are_the_news_of_a_task_at_their_close(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

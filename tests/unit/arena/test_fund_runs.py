@@ -19,9 +19,13 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import SIGNAL_FORM, SIGNALS, TranscriptEntry
 from ktdeval.testing.ledgers import ledger_of, step_record
+from ktdeval_arena import replay
 from ktdeval_arena.consistency import (
     ACTIONS,
     Action,
+    Decided,
+    Opinion,
+    Record,
     Signal,
     analyst_rows,
     decision_rows,
@@ -102,7 +106,8 @@ def test_signals_and_decisions_of_a_run_by_hand() -> None:
     assert (row["decisions"], row["decision_errors"], row["decision_validity"]) == (12, 3, 0.75)
     assert [row[name] for name in ("Buy", "Sell", "Hold")] == [1, 2, 6]
     assert (row["judged"], row["consistent"], row["consistent_held"]) == (6, 1 + 2, 1 + 1 + 2)
-    assert {one["analyst"]: (one["signals"], one["errors"]) for one in analyst_rows(record)} == {"macro": (12, 6), "news": (12, 3)}
+    analysts = [(one["analyst"], one["signals"], one["errors"], [one[name] for name in SIGNALS]) for one in analyst_rows(record)]
+    assert analysts == [("macro", 12, 6, [4, 2, 0]), ("news", 12, 3, [5, 2, 2])]
     made = decision_rows(record)
     told = [(one["ticker"], one["action"], one["shares"], one["consistent"], one["consistent_held"]) for one in made]
     assert told == [
@@ -112,8 +117,32 @@ def test_signals_and_decisions_of_a_run_by_hand() -> None:
         *[(name, "Hold", 0, None, None) for name in ("AAA", "BBB", "asset_3")],
     ]  # fmt: skip
     assert [one["is_valid"] for one in made] == [True] * 9 + [False] * 3
+    assert [[one[name] for name in SIGNALS] for one in made] == [
+        [2, 0, 0], [1, 1, 0], [0, 2, 0],
+        [0, 1, 0], [0, 0, 1], [0, 0, 1],
+        *[[0, 0, 0]] * 3,
+        *[[2, 0, 0]] * 3,
+    ]  # fmt: skip
+    assert {(one["experiment"], one["model"]) for one in made} == {("task", "model · deepfund")}
+    assert [one["day"] for one in made] == [
+        day for day in ("1970-01-01", "1970-01-02", "1970-01-03", "1970-01-04") for _ in range(3)
+    ]
     assert [one["held"] for one in made if one["ticker"] == "AAA" and one["action"] == "Hold"] == [5.0, 5.0]
     assert {one["portfolio"] for one in made} == {"live seed 1"}
+
+
+def test_analysts_stand_in_the_order_of_their_names_and_each_run_has_its_own_row() -> None:
+    """Two runs of one task: a first of two decisions and seven analysts, and a second whose model says nothing."""
+    names = ("zeta", "alpha", "mu", "kappa", "beta", "omega", "gamma")
+    opinions = [Opinion("0", "p", "AAA", name, "Bullish", False) for name in names]
+    decisions = [Decided("1", "q", "2025-04-01", "AAA", "Buy", 1.0, 0.0, ("Bearish",), False)]
+    record = Record({"0": ("first", "m"), "1": ("second", "n")}, opinions, decisions)
+    assert [row["analyst"] for row in analyst_rows(record)] == sorted(names)
+    _, first, second = summary_rows(record)
+    assert (first["signals"], first["decisions"], first["consistency"]) == (7, 0, None)
+    assert (second["signals"], second["signal_validity"], second["decisions"], second["consistency"]) == (0, None, 1, 0.0)
+    (row,) = decision_rows(record)
+    assert (row["experiment"], row["model"], row["portfolio"], row["held"]) == ("second", "n", "q", None)
 
 
 def test_a_submission_of_nobody_is_no_decision_and_stances_are() -> None:
@@ -178,7 +207,6 @@ def test_the_drawdown_of_seeds_that_fall_on_different_days_is_not_that_of_their_
     assert [(row["nav"], row["max_drawdown"]) for row in rows] == [(75.0, 0.5)]
 
 
-@pytest.mark.slow
 def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> None:
     run = tmp_path / "run"
     told = ["--plugin", "run_plugin", "--model", "test/member", "--agent", "deepfund", "--limit", "3", "--price", "input=3"]
@@ -194,11 +222,25 @@ def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> No
     assert result["buys"] + result["sells"] == judged["n"]
     assert sum(result[f"effective_{name}"] or 0 for name in ("buys", "sells")) / judged["n"] == pytest.approx(judged["value"])
     assert result["total_return"] / result["usd"] == pytest.approx(result["return_per_usd"])
+    assert result["total_return"] == card["metrics"]["total_return"]["value"]
+    assert result["usd"] == card["cost"]["per_episode"]["value"]
+    assert (whole["experiment"], report["models"][1]["experiment"]) == ("all", "deepfund_berkshire")
+    assert (result["experiment"], result["model"]) == ("deepfund_berkshire", "test/member · deepfund")
     assert f"{whole['consistent']} of {whole['judged']}" in terminal.out("deepfund", "report", run, "--decisions")
-    assert terminal.out("deepfund", "report", run, "--format", "csv").count("\n") == 16
+    heads, *listed = terminal.out("deepfund", "report", run, "--format", "csv").splitlines()
+    assert heads.split(",") == list(report["decisions"][0])
+    assert [line.split(",")[3:5] for line in listed] == [[row["day"], row["ticker"]] for row in report["decisions"]]
+    assert len(listed) == 15
+    assert listed[0].split(",")[4] not in terminal.out("deepfund", "report", run), "decisions are listed when asked for"
     (path,) = (run / "cards").glob("*.json")
-    for figure in ("nav", "cr", "week", "mdd"):
-        assert "2025-03-23" in terminal.out("deepfund", "weekly", path, "--figure", figure)
+    weeks = json.loads(terminal.out("deepfund", "weekly", run, "--format", "json"))
+    shown = {"nav": "{nav:,.2f}", "cr": "{total_return:+.2%}", "week": "{week_return:+.2%}", "mdd": "{max_drawdown:.2%}"}
+    for figure, form in shown.items():
+        told = terminal.out("deepfund", "weekly", path, "--figure", figure).replace(" %", "%").splitlines()
+        assert told[:3] == ["1  test/member · deepfund · deepfund_berkshire · live", "", told[2]]
+        assert told[2].split() == ["week", "to", "1"]
+        assert [line.split() for line in told[3:]] == [[row["week"], form.format(**row)] for row in weeks]
+    assert [row["week"] for row in weeks] == ["2025-03-23"]
     lines = terminal.out("deepfund", "weekly", run, "--format", "csv").splitlines()
     assert float(lines[-1].split(",")[6]) == pytest.approx(card["metrics"]["total_return"]["value"], rel=1e-9)
     assert [one.experiment for one in read_groups([run, path])] == ["deepfund_berkshire"]
@@ -300,12 +342,78 @@ def test_a_default_is_told_by_its_whole_text(tmp_path: Path) -> None:
     assert "Just hold due to error" in notes()[0]
 
 
+def lines_of(text: str) -> list[str]:
+    """Lines before the notes, with single spaces."""
+    return [" ".join(line.split()) for line in text.partition("\n- ")[0].splitlines()]
+
+
+def test_a_database_is_printed_as_tables_of_models_analysts_and_if_asked_for_of_decisions(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    sold = ("p", "2025-04-02T00:00:00", "AAA", "Sell", 1, "because")
+    policy = ("p", "AAA", "policy", "Bearish", "why")
+    path = database(tmp_path / "a.db", signal=[*ROWS["signal"], policy], decision=[*ROWS["decision"], sold])
+    models = [
+        "model experiment signals errors valid decisions errors valid consistent held rule Buy Sell Hold",
+        "all all 3 1 66.7 % 2 1 50.0 % 1 of 1 1 of 1 0 1 0",
+        "a model mine 3 1 66.7 % 2 1 50.0 % 1 of 1 1 of 1 0 1 0",
+    ]
+    analysts = [
+        "model / analyst signals errors Bullish Bearish Neutral",
+        "all 3 1 0 2 1",
+        "a model 3 1 0 2 1",
+        "insider 1 1 0 0 1",
+        "news 1 0 0 1 0",
+        "policy 1 0 0 1 0",
+    ]
+    decisions = [
+        "model day ticker Bullish Bearish Neutral action shares held valid consistent held rule",
+        "a model 2025-04-01 AAA 0 2 1 Hold 0 2 no - -",
+        "a model 2025-04-02 AAA 0 2 1 Sell 1 - yes yes yes",
+    ]
+    text = terminal.text("deepfund", "replay", path)
+    assert lines_of(text) == [*models, "", *analysts]
+    assert text.splitlines()[len(models) + 1 + len(analysts) :] == [f"- {note}" for note in notes()]
+    assert lines_of(terminal.text("deepfund", "replay", path, "--decisions")) == [*models, "", *analysts, "", *decisions]
+    record = read_database(path)
+    assert terminal.report("deepfund", "replay", path) == {
+        "models": summary_rows(record),
+        "analysts": analyst_rows(record),
+        "decisions": decision_rows(record),
+        "notes": list(notes()),
+    }
+
+
 @on_each_row
 def test_what_is_no_database_of_deepfund_is_one_line(rows: dict[str, Any], told: str, tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         read_database(database(tmp_path / "a.db", **rows))
     assert told in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_table_of_more_rows_than_are_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = database(tmp_path / "a.db")  # two signals, and one row of each other table
+    monkeypatch.setattr(replay, "MOST_ROWS", 2)
+    assert len(read_database(path).opinions) == 2
+    monkeypatch.setattr(replay, "MOST_ROWS", 1)
+    with pytest.raises(DataError, match="signal"):
+        read_database(path)
+
+
+def test_two_systems_of_one_name_are_told_apart_by_their_parameters(tmp_path: Path, terminal: Terminal) -> None:
+    runs = []
+    for number, positions in enumerate((3, 5, 5)):
+        run = tmp_path / f"run{number}"
+        words = ["--model", "builtin/momentum", "--model-args", f"positions={positions}", "--limit", "1", "--quiet"]
+        assert main([*words, "--tasks", "deepfund_berkshire", "--data", "synthetic_deepfund", "--out", str(run)]) == 0
+        runs.append(run)
+    two = [group.model for group in read_groups(runs[:2])]
+    assert len(set(two)) == 2
+    assert ["3" in two[0], "5" in two[1]] == [True, True]
+    assert [group.model for group in read_groups(runs[1:])] == ["builtin/momentum · react"] * 2
+    assert [group.experiment for group in read_groups(runs[1:])] == [f"deepfund_berkshire · run{number}" for number in (1, 2)]
+    terminal.out("deepfund", "weekly", *runs[:2])
 
 
 def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from ktdeval.stats.designs import (
     shared_days,
 )
 from ktdeval.stats.envelope import EnvelopeSettings, random_envelope
-from ktdeval.stats.paired import correlated_null, hodges_lehmann, levelled, rank_null, sign_flip, signed_rank
+from ktdeval.stats.paired import EXACT_UP_TO, correlated_null, hodges_lehmann, levelled, rank_null, sign_flip, signed_rank
 from ktdeval.trading.types import TradingConfig
 
 DIFFERENCES = st.lists(st.integers(-6, 6), min_size=1, max_size=11).map(lambda values: np.array(values, dtype=float))
@@ -158,6 +158,29 @@ def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
     null = rank_null(ranks)
     expected = [sums.count(value) / 16 for value in null.support]
     assert null.probabilities.tolist() == pytest.approx(expected)
+
+
+def averages(sample: np.ndarray) -> np.ndarray:
+    """Walsh averages: the means of every two differences, and each difference itself."""
+    rows, columns = np.tril_indices(len(sample))
+    return np.asarray((sample[rows] + sample[columns]) / 2)
+
+
+def test_more_pairs_than_the_exact_null_has_give_nearly_its_interval_with_mirrored_ends() -> None:
+    n = EXACT_UP_TO + 20
+    sample = np.random.default_rng(5).standard_normal(n) + 0.1
+    normal, exact = hodges_lehmann(sample), hodges_lehmann(sample, null=rank_null(np.arange(1.0, n + 1.0)))
+    assert (normal.value, normal.confidence) == (exact.value, 0.95)
+    assert normal.low is not None
+    assert normal.high is not None
+    assert exact.low is not None
+    walsh, fewer = averages(sample), sample[:EXACT_UP_TO]
+    assert abs(np.searchsorted(walsh, normal.low) - np.searchsorted(walsh, exact.low)) <= 30, "of 51,360 averages"
+    mirrored = hodges_lehmann(-sample)
+    assert (mirrored.low, mirrored.high) == (-normal.high, -normal.low)
+    for of, shift in ((walsh, normal), (walsh, exact), (averages(fewer), hodges_lehmann(fewer))):
+        below, above = (of < shift.low).sum(), (of > shift.high).sum()
+        assert below == above > 0, "as many averages lie below the interval as above it"
 
 
 # ---- windows that share days

@@ -14,12 +14,15 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ktdeval.cli.main import main
+from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch.libraries import _Socket
+from ktdeval_data.fetch.market import _typed
 from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
 from run_support import start
@@ -425,3 +428,13 @@ def test_requests_are_planned_in_spans_that_vendors_answer_whole() -> None:
     ]
     assert days == [(1609459200000, 1672531199999), (1672531200000, 1672617599999)]
     assert (days[0][1] + 1 - days[0][0]) // 86_400_000 == 730  # rows of an answer, which has at most 1,000
+
+
+def test_whether_an_asset_traded_is_a_flag_and_anything_else_is_one_line() -> None:
+    table = vendors()["baostock"].tables["bars"]
+    told = pd.DataFrame({"code": ["sh.600519"] * 3, "close": ["1.5", "2", ""], "traded": ["1", "0", "1"]})
+    typed = _typed(told.copy(), table, "here")
+    assert typed["traded"].tolist() == [True, False, True]
+    assert typed["traded"].dtype == bool
+    with pytest.raises(DataError, match="here: traded"):
+        _typed(told.assign(traded="perhaps"), table, "here")

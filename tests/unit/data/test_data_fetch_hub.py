@@ -18,7 +18,8 @@ import pytest
 
 from ktdeval.cli.main import main
 from ktdeval.market.storage import load_snapshot
-from ktdeval_data.fetch.hub import _fits
+from ktdeval_data.fetch.hub import _fits, _tables
+from ktdeval_data.params import FetchHubParams
 from tables import on_each_row
 from terminal import Terminal
 from vendor_answers import DAYS, VendorHandler, VendorServer, vendor_server
@@ -202,6 +203,21 @@ def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
                 (Path(folder) / path).touch()
             theirs = sorted(str(Path(path).relative_to(Path(folder).resolve())) for path in resolve_pattern(pattern, folder))
         assert [path for path in sorted(paths) if _fits(path, pattern)] == theirs, pattern
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        [{"config_name": "only", "data_files": [{"split": "train", "path": "x/*.csv"}]}],
+        [{"config_name": "only", "data_files": [{"split": "train", "path": ["x/*.csv"]}]}],
+        [{"config_name": "only", "data_files": ["x/*.csv"]}],
+        [{"config_name": "only", "data_files": "x/*.csv"}],
+        [{"config_name": "only", "data_dir": "x"}],
+    ],
+)
+def test_the_one_configuration_and_split_of_a_card_need_no_name_in_whatever_form_it_says_its_files(configs: list[Any]) -> None:
+    paths = ["x/b.csv", "README.md", "y/c.csv", "x/a.csv", "x/load.py"]
+    assert _tables(FetchHubParams(bars="org/bars"), configs, paths) == ["x/a.csv", "x/b.csv"]
 
 
 @on_each_row

@@ -236,6 +236,20 @@ def test_the_command_imports_and_shows_what_was_converted(tmp_path: Path, termin
     assert (facts["currency"], facts["indices"], facts["benchmark"]) == ("USD", ["EURUSD (USD for one EUR)"], "none")
 
 
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (8, ""), (9, " and 1 more"), (11, " and 3 more")])
+def test_the_note_names_eight_converted_assets_at_most(tmp_path: Path, count: int, more: str) -> None:
+    codes = [f"E{number:02}" for number in range(count)]
+    bars = BARS + "".join(f"2025-03-0{day},{code},10,11,9,10,100,1000\n" for code in codes for day in (3, 4, 5, 6))
+    read(tmp_path, bars=bars, assets="code,currency\n" + "".join(f"{code},EUR\n" for code in codes))
+    params = LongParams(
+        bars=str(tmp_path / "bars.csv"), industry=str(tmp_path / "assets.csv"), fx=str(tmp_path / "fx.csv"), venue="us_equity",
+        currency="USD", name="two", source="by hand",
+    )  # fmt: skip
+    notes = [note for note in read_long(params).notes if "are converted" in note]
+    named = f"{', '.join(codes[:8])}{more}"
+    assert notes == [f"prices of {count} assets in EUR are converted to USD by the rates of each day: {named}"]
+
+
 @pytest.mark.shared_data
 def test_real_coins_as_if_in_euro_are_what_pandas_makes_of_them(shared_data: Path, tmp_path: Path) -> None:
     stocks, coins = (

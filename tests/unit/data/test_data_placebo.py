@@ -28,13 +28,11 @@ from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.markets import tiny_snapshot
 from ktdeval_data import placebo as placebo_module
 from ktdeval_data.params import Kind, PlaceboParams, SyntheticParams
-from ktdeval_data.placebo import Draws, Recipe, draw, placebo_of, take_apart
+from ktdeval_data.placebo import Draws, Recipe, draw, placebo_of, regress, take_apart
 from ktdeval_data.synthetic import make_synthetic
 from ktdfin_market import FIRST, LAST, small_market
 from tables import on_each_row
 from terminal import Terminal
-
-pytestmark = pytest.mark.slow
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PRICES = ("open", "high", "low", "close")
@@ -70,6 +68,7 @@ def references(market: MarketSnapshot) -> FloatArray:
 # ---- what it is
 
 
+@pytest.mark.slow
 def test_equal_parameters_give_the_same_market_and_others_another_one(
     source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
 ) -> None:
@@ -197,6 +196,16 @@ def test_no_later_day_of_the_source_enters(kind: Kind, source: MarketSnapshot, p
         np.testing.assert_array_equal(getattr(cut, name), getattr(placebos[kind], name)[:stop])
 
 
+def test_a_days_regression_needs_more_assets_than_columns_else_it_is_their_weighted_mean_and_of_nobody_zero() -> None:
+    design = np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 9.0]])
+    values = np.array([[1.0, 3.0, 5.0, 100.0], [2.0, 2.0, 2.0, 2.0]])
+    weights = np.array([1.0, 2.0, 1.0, 0.0])
+    assert regress(design, weights, values) == pytest.approx(np.array([[1.0, 2.0], [2.0, 0.0]]), abs=1e-12)
+    two = np.array([1.0, 3.0, 0.0, 0.0])
+    assert regress(design, two, values) == pytest.approx(np.array([[2.5, 0.0], [2.0, 0.0]]), abs=1e-12)
+    assert regress(design, np.zeros(4), values).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
 def test_signs_are_fair_and_of_one_asset_and_day_or_of_a_whole_day(source: MarketSnapshot) -> None:
     parts = take_apart(source)
     flipped = draw(recipe("sign_flip"), parts.fit.has_return, source.boards, 250)
@@ -270,6 +279,7 @@ def before(remembering: MarketSnapshot) -> Mapping[str, float]:
     return describe(remembering, remembering.day_index(LONG[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_market_path_styles_and_clustering_stay_and_the_memory_of_residuals_goes(
     kind: Kind, remembering: MarketSnapshot, before: Mapping[str, float], forgetting: Mapping[Kind, MarketSnapshot]
@@ -302,6 +312,7 @@ def long_fit(market: MarketSnapshot) -> Fit:
     return fit_factors(market, market.day_index(LONG[0]), market.day_index(LONG[1]), "paper")
 
 
+@pytest.mark.slow
 def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
     remembering: MarketSnapshot, forgetting: Mapping[Kind, MarketSnapshot]
 ) -> None:
@@ -314,6 +325,7 @@ def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
     assert all(abs(t_of_followers(market)) < 3.0 for market in forgetting.values())
 
 
+@pytest.mark.slow
 def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(embedded: MarketSnapshot) -> None:
     """A placebo of each kind, five books, twelve windows of 43 days; nominal: one interval in twenty leaves out zero."""
     rates, counts = [], []
@@ -338,6 +350,7 @@ def stored(source: MarketSnapshot, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
+@pytest.mark.slow
 def test_a_placebo_is_built_with_a_file_that_says_what_it_is(
     stored: Path, source: MarketSnapshot, tmp_path: Path, terminal: Terminal
 ) -> None:
@@ -354,6 +367,7 @@ def test_a_placebo_is_built_with_a_file_that_says_what_it_is(
     assert silently(["data", "check", str(tmp_path / "p")]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "block_days", "alpha"),
     [({"kind": "sign_flip"}, 1, 0), ({"kind": "sign_flip", "block_days": 5}, 5, None), ({"kind": "shuffle"}, None, 0)],
@@ -366,6 +380,7 @@ def test_the_file_claims_no_alpha_only_where_that_is_so_by_construction(
     assert (facts["block_days"], facts["alpha"]) == (block_days, alpha)
 
 
+@pytest.mark.slow
 def test_without_a_source_it_is_a_placebo_of_the_embedded_market(source: MarketSnapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[SyntheticParams] = []
     monkeypatch.setattr(placebo_module, "make_synthetic", lambda params: asked.append(params) or source)
@@ -375,6 +390,7 @@ def test_without_a_source_it_is_a_placebo_of_the_embedded_market(source: MarketS
     assert made.meta.source.startswith(f"placebo of snapshot {source.id}: sign_flip, seed 0, block days 1, version 1; ")
 
 
+@pytest.mark.slow
 def test_a_model_runs_on_a_placebo_and_the_card_tells(stored: Path, source: MarketSnapshot, tmp_path: Path) -> None:
     words = ["--data", "placebo", "--data-args", f"of={stored},kind=shuffle,seed=2", "--windows", f"{FIRST}:{LAST}"]
     run = evaluate(tmp_path / "run", "builtin/momentum", ["blinded_open_research"], *words)
@@ -390,6 +406,7 @@ def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> MarketS
     return load_snapshot(import_real(shared_data, tmp_path_factory.mktemp("placebo-real") / "csi300"))
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_a_placebo_of_the_real_market_is_a_sound_market_with_the_same_path(real: MarketSnapshot) -> None:
     first = real.day_index(LONG[0])

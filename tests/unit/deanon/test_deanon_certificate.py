@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click import BadParameter
 from click.testing import CliRunner
@@ -38,6 +39,7 @@ from ktdeval.typed import from_plain, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.check import certify as on_board
 from ktdeval_board.init import NewBoard, init_board
+from ktdeval_deanon.certificate import show
 from ktdeval_deanon.certificate.card import EXACT_MATCHER, NO_ANSWER, NO_CONTROL, NO_MODEL, build_certificate, covered_by
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
 from ktdeval_deanon.certificate.command import certify as command
@@ -53,7 +55,7 @@ TASK, STOCK_BLIND, EXAM = "blinded_open_research", "stock_blind_open_research", 
 MARCH = "2024-03-01:2024-03-29"
 PROBES = 8
 BRIGHT = "deanon_probe_bright"
-KEY = "2" * 32  #: under which the eight unmasked probes share so few days that a reader passes each control
+KEY = "0" * 31 + "4"  # of which no day and no industry is asked about more than twice: 8 right answers show reading
 SUPPORT = Path(__file__).parents[2] / "support"
 
 Card = dict[str, Any]
@@ -575,5 +577,69 @@ def test_a_trading_card_prints_its_bound_beside_what_a_database_finds(environmen
     assert names == ("certificate", "mask bound", "")
     assert which.startswith(sha256_hex(dumps_pretty(attacked))[:12])
     assert which.endswith("(synthetic, limited, few guesses), claimed: 8 probes, attacked by attacker/reader")
-    assert "joint at most 31.23 % (chance 16.97 %)" in bound
+    assert "joint at most 31.23 % (chance 17.05 %)" in bound
     assert database.startswith("bounds a model, not a database: with the price history at hand ticker_top1 100.00 %")
+
+
+def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Card) -> None:
+    """The words of each fact, from the certificate's own fields."""
+    covers, probes = attacked["covers"], attacked["probes"]
+    turned = dict(sorted(covers["tool_texts"].items(), reverse=True))
+    assert len(turned) > 1
+    certificate = rebuilt(attacked)
+    facts = dict(
+        show._facts(msgspec.structs.replace(certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts=turned)))
+    )
+    (window,) = probes["windows"]
+    assert facts == {
+        "covers": f"{covers['mode']}, version {covers['task_version']}, key {covers['key'][:12]}",
+        "mask": "blinded, prices as they are",
+        "tools": ", ".join(sorted(covers["tool_texts"])),
+        "market": f"small, {len(small_market().codes)} assets, id {attacked['snapshot']['id'][:12]}",
+        "probes": f"{PROBES} of {EXAM}, seed 0: {window['name']} ({PROBES})",
+        "boards": ", ".join(f"{board} {number}" for board, number in probes["boards"].items()),
+    }
+    toolless = msgspec.structs.replace(certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts={}))
+    assert dict(show._facts(toolless))["tools"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "blinded, prices as they are"),
+        ({"rebase_prices": True}, "blinded, prices rebased"),
+        ({"round_digits": 3}, "blinded, prices as they are, 3 significant digits"),
+        ({"round_digits": 1, "noise_pct": 0.5}, "blinded, prices as they are, 1 significant digit, noise of 0.5 %"),
+    ],
+)
+def test_a_mask_is_told_in_words(attacked: Card, changes: dict[str, Any], words: str) -> None:
+    mask = msgspec.structs.replace(rebuilt(attacked).covers.mask, **changes)
+    assert show._mask_words(mask) == words
+
+
+TWO = '''
+from deanon_play import task_of
+from ktdeval.hookspecs import Spec, hookimpl
+
+
+def make(_=None):
+    """Make a second task about what the shipped one asks about."""
+    task = task_of("blinded")
+    task.name = "second"
+    return task
+
+
+@hookimpl
+def ktdeval_tasks():
+    """Offer the task."""
+    return [Spec("second", make, "asks the same")]
+'''
+
+
+def test_of_two_tasks_that_ask_about_a_task_one_must_be_named(tmp_path: Path) -> None:
+    (tmp_path / "two_plugin.py").write_text(TWO)
+    plugins = load_plugins(["ktdeval_deanon", str(tmp_path / "two_plugin.py")])
+    with pytest.raises(errors.UsageError, match=rf"several tasks ask about {TASK} \({EXAM}, second\); name one with --exam"):
+        find_scoring_task("", TASK, plugins)
+    assert find_scoring_task("second", TASK, plugins).name == "second"
+    assert find_scoring_task("", TASK, load_plugins()).name == EXAM

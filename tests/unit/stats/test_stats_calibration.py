@@ -178,6 +178,7 @@ def test_debiased_reliability_by_hand_and_at_the_edges() -> None:
     assert debiased_reliability(HAND).n == 2
     assert debiased_reliability(HAND[1:]).reason == "no bin holds two orders"
     assert debiased_reliability([]).reason == "no filled order with a next open"
+    assert (debiased_reliability([]).n, debiased_reliability(HAND[1:]).n, debiased_calibration_error([]).n) == (0, 0, 0)
 
 
 # -- diagram ------------------------------------------------------------------------------------------------------------
@@ -185,11 +186,28 @@ def test_debiased_reliability_by_hand_and_at_the_edges() -> None:
 
 @given(forecast_lists)
 def test_points_of_the_diagram_have_wilson_intervals(forecasts: list[Forecast]) -> None:
-    for point in reliability_points(forecasts):
+    points = reliability_points(forecasts)
+    ends = ("accuracy_low", "accuracy_high")
+    assert [{name: value for name, value in point.items() if name not in ends} for point in points] == calibration_bins(forecasts)
+    assert points
+    for point in points:
         low, high = proportion_confint(round(point["accuracy"] * point["n"]), point["n"], method="wilson")
         assert (point["accuracy_low"], point["accuracy_high"]) == pytest.approx((low, high), abs=1e-10)
         assert 0 <= point["accuracy_low"] <= point["accuracy"] + 1e-15
         assert point["low"] <= point["mean_confidence"] <= point["high"]
+
+
+def test_points_by_hand_and_narrower_ends_at_a_lower_level() -> None:
+    one, other = reliability_points(HAND)
+    assert (one["n"], one["accuracy"], other["n"], other["accuracy"]) == (2, 0.5, 1, 1.0)
+    # Wilson: centre (k + z^2/2) / (n + z^2), here 1/2 of two, and of one of one 1 / (1 + z^2) to 1.
+    z = 1.959963984540054
+    assert (other["accuracy_low"], other["accuracy_high"]) == pytest.approx((1 / (1 + z * z), 1.0))
+    half = z / (2 + z * z) * math.sqrt(0.5 + z * z / 4)
+    assert (one["accuracy_low"], one["accuracy_high"]) == pytest.approx((0.5 - half, 0.5 + half))
+    narrow = reliability_points(HAND, 0.5)
+    assert narrow[0]["accuracy_low"] > one["accuracy_low"]
+    assert reliability_points([]) == []
 
 
 # -- as metrics ---------------------------------------------------------------------------------------------------------

@@ -172,6 +172,10 @@ def test_an_agent_that_did_nothing_has_no_rank_and_one_traded_day_is_enough() ->
         assert (envelope.rank, envelope.p_value, envelope.reason) == (None, None, reason)
         assert (envelope.bands == 1_000_000).all()
         assert json.dumps(envelope.to_json(), allow_nan=False)
-    envelope = random_envelope(play(MARKET, buy_once(1, 2), ROWS[:1]), MARKET, CONFIG, FEW)
+        assert envelope.agent.names == envelope.agent.turnover == 0
+    one_day = play(MARKET, buy_once(1, 2), ROWS[:1])
+    envelope = random_envelope(one_day, MARKET, CONFIG, FEW)
     assert envelope.rank is not None
     assert envelope.random.names == pytest.approx(2)
+    (only,) = one_day.steps
+    assert envelope.agent == (252 * only.traded_minor / only.open_nav_minor, 2, only.cash_minor / only.nav_minor)

@@ -1,0 +1,304 @@
+"""Parts of the state worked by hand: venues told, positions, standings, orders and charges of the last step, newest documents."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from ktdeval.contracts import Window
+from ktdeval.harness import StanceRule, Standing
+from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
+from ktdeval.market.close import Close
+from ktdeval.market.documents import Entity
+from ktdeval.testing import step_record
+from ktdeval.trading.ledger import ChargeRecord
+from ktdeval.yamlio import load_yaml
+from ktdeval_markets import state, task as task_module
+from ktdeval_markets.task import MarketConfig, MarketTask
+from metric_cases import order
+from trading_market import make_market, market_scene
+
+CODES = ("AAA", "BBB", "CCC", "DDD", "EEE", "FFF", "GGG")
+VENUES = ("zeta", "eta", "mu", "alpha", "kappa", "beta", "omega")
+ROW, N_DAYS = 20, 24
+EMPTY: Any = SimpleNamespace(positions={})
+
+
+def market(**changes: Any) -> MarketSnapshot:
+    """Seven stocks, each at a venue of its own."""
+    rules = {name: dataclasses.replace(find_venue("us_equity"), name=name) for name in VENUES}
+    instruments = tuple(Instrument("stock", "USD", name) for name in VENUES)
+    prices = [[100.0 + day + 10 * column for column in range(len(CODES))] for day in range(N_DAYS)]
+    made = make_market(CODES, prices, instruments=instruments, rules=rules, first="2025-03-03")
+    meta = dataclasses.replace(made.meta, benchmark="")
+    return dataclasses.replace(made, meta=meta, indices={}, index_names={}, **changes)
+
+
+def scene_of(snapshot: MarketSnapshot, mask: str = "blinded", seed: int = 0, **options: Any) -> Any:
+    plain = load_yaml(Path(task_module.__file__).parent / "markets.yaml")
+    windows = {"w": {"first": str(snapshot.days[ROW]), "last": str(snapshot.days[-1])}}
+    head = {"family": "m", "version": "1", "data_card": {}, "sources": [], "windows": windows, "default_windows": ["w"]}
+    config = MarketConfig.load({**head, **plain["defaults"], "mask": mask, **options}, "mine")
+    return market_scene(MarketTask("mine", config), snapshot, Window("w", **windows["w"]), seed)
+
+
+def state_of(scene: Any, snapshot: MarketSnapshot, last: Any = None) -> dict[str, Any]:
+    user = scene.observe(0, snapshot.as_of(ROW), EMPTY, last).user
+    shown: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)\n```", user, re.DOTALL)[0])
+    return shown
+
+
+def rows_of(shown: Any) -> list[dict[str, Any]]:
+    return [dict(zip(shown["columns"], row, strict=True)) for row in shown["rows"]]
+
+
+# ---- venues
+
+
+@pytest.mark.parametrize(
+    ("assets", "venues"),
+    [
+        ([], sorted(VENUES)),
+        (["GGG", "AAA", "BBB", "FFF", "CCC", "EEE"], ["beta", "eta", "kappa", "mu", "omega", "zeta"]),
+        (["DDD"], ["alpha"]),
+    ],
+)
+def test_rules_are_told_of_the_venues_of_the_tasks_assets_in_the_order_of_their_names(assets: list[str], venues: list[str]) -> None:
+    snapshot = market()
+    system = scene_of(snapshot, assets=assets).observe(0, snapshot.as_of(ROW), None, None).system
+    assert re.findall(r"^- `(\w+)`: quantities in steps", system, re.MULTILINE) == venues
+
+
+def test_a_task_with_a_venue_of_its_own_tells_of_this_one_alone() -> None:
+    snapshot = market()
+    trading = {"initial_cash": 1000, "venue": "frictionless"}
+    system = scene_of(snapshot, assets=["AAA", "BBB"], trading=trading).observe(0, snapshot.as_of(ROW), None, None).system
+    assert re.findall(r"^- `(\w+)`: quantities in steps", system, re.MULTILINE) == ["frictionless"]
+
+
+# ---- positions and the table of assets
+
+
+def held(code: str, shares: int, value: int, locked: int = 0) -> dict[str, Any]:
+    return {"code": code, "shares": shares, "locked": locked, "price_ticks": 1_200_000, "value_minor": value}
+
+
+def test_positions_and_shorts_stand_by_their_size_the_largest_first() -> None:
+    snapshot = market()
+    positions = [held("AAA", 10_000, 12_000), held("BBB", -40_000, -48_000, 10_000), held("CCC", 20_000, 24_000)]
+    last = step_record(snapshot, ROW - 1, ROW, positions=positions, nav_minor=100_000, cash_minor=112_000, holdings_minor=-12_000)
+    shown = state_of(scene_of(snapshot, "bright"), snapshot, last)
+    rows = [[row[name] for name in ("stock_id", "shares", "locked_shares", "last_close", "value", "weight", "member", "status")]
+            for row in rows_of(shown["positions"])]  # fmt: skip
+    assert rows == [
+        ["BBB", -4.0, 1.0, 120.0, -480.0, -0.48, True, "trading"],
+        ["CCC", 2.0, 0.0, 120.0, 240.0, 0.24, True, "trading"],
+        ["AAA", 1.0, 0.0, 120.0, 120.0, 0.12, True, "trading"],
+    ]
+    account = {"cash": 1120.0, "holdings": -120.0, "nav": 1000.0, "cash_weight": 1.12, "positions_held": 3}
+    assert {name: shown["account"][name] for name in account} == account
+
+
+def test_positions_of_one_size_stand_in_the_episodes_own_order() -> None:
+    snapshot = market()
+    last = step_record(snapshot, ROW - 1, ROW, positions=[held(code, 10_000, 12_000) for code in CODES])
+    for seed in range(5):
+        scene = scene_of(snapshot, seed=seed)
+        listed = [row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["positions"])]
+        assert listed == [scene.lens.asset_handle(asset) for asset in scene.lens.order]
+
+
+def test_where_too_many_assets_are_listed_those_with_most_money_traded_and_what_is_held_are_shown() -> None:
+    """Volumes fall as prices rise: the dearest has the most money traded and the fewest shares."""
+    base = market()
+    volume = base.volume.copy()
+    volume[:] = [700.0, 690.0, 680.0, 670.0, 660.0, 650.0, 640.0]
+    snapshot = dataclasses.replace(base, volume=volume)
+    scene = scene_of(snapshot, "bright", shown=3)
+    assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])} == {"EEE", "FFF", "GGG"}
+    last = step_record(snapshot, ROW - 1, ROW, positions=[held("AAA", 10_000, 12_000)])
+    assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["candidates"])} == {"AAA", "FFF", "GGG"}
+    scene = scene_of(snapshot, "bright", shown=7)
+    assert [row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])] == [CODES[at] for at in scene.lens.order]
+
+
+def test_what_is_traded_most_is_that_of_twenty_days() -> None:
+    assert (state.LOOKBACK_DAYS, state.LIQUIDITY_DAYS, state.VOLATILITY_DAYS) == (60, 20, 20)
+    for row, shown in ((ROW - 19, "AAA"), (ROW - 20, "GGG")):  # a day of the last twenty, and the one before them
+        base = market()
+        volume = np.full_like(base.volume, 10.0)
+        volume[row, 0] = 1e9
+        snapshot = dataclasses.replace(base, volume=volume)
+        scene = scene_of(snapshot, "bright", shown=1)
+        assert [one["stock_id"] for one in rows_of(state_of(scene, snapshot)["candidates"])] == [shown]
+
+
+# ---- standings
+
+
+def test_a_standing_says_what_is_held_and_which_share_of_it_the_last_step_closed() -> None:
+    snapshot = market()
+    stage = scene_of(snapshot)._stage
+    assert set(state.standings(stage, None, range(7)).values()) == {
+        Standing(StanceRule.invested(find_venue("us_equity").fees, 0.0))
+    }
+    last = step_record(
+        snapshot,
+        ROW - 1,
+        ROW,
+        positions=[held("AAA", 30_000, 36_000), held("BBB", -30_000, -36_000), held("DDD", 10_000, 12_000)],
+        orders=[
+            order("AAA", "SELL", filled=10_000, notional_minor=12_000),
+            order("BBB", "BUY", filled=20_000, notional_minor=24_000),
+            order("CCC", "SELL", filled=10_000, notional_minor=12_000),
+            order("DDD", "BUY", filled=10_000, notional_minor=12_000),
+        ],
+        nav_minor=120_000,
+    )
+    told = state.standings(stage, last, range(5))
+    assert [(one.weight, one.closed) for one in told.values()] == [
+        (0.3, 0.25),  # a quarter of the holding was sold
+        (0.3, 0.4),  # of the short bought back
+        (0.0, 0.0),  # sold out: nothing is left of which a share was closed
+        (0.1, 0.0),  # bought alone
+        (0.0, 0.0),
+    ]
+    fees = find_venue("us_equity").fees
+    assert [one.invested for one in told.values()] == [StanceRule.invested(fees, one.weight) for one in told.values()]
+    ruined = step_record(snapshot, ROW - 1, ROW, positions=[held("AAA", 10_000, 12_000)], nav_minor=0)
+    assert state.standings(stage, ruined, [0])[0].weight == 0.0
+
+
+# ---- orders and charges of the last step
+
+
+def test_orders_of_the_last_step_are_shown_with_what_became_of_them() -> None:
+    snapshot = market()
+    scene = scene_of(snapshot, "bright")
+    part = {"status": "partially_filled", "rule": "volume", "price_ticks": 1_190_000}
+    orders = [
+        order("BBB", "BUY", filled=15_000, notional_minor=17_850, fee_minor=100) | part | {"shares": 20_000, "target_weight": None},
+        order("CCC", "SELL", filled=0) | {"status": "rejected", "rule": "cash", "shares": None, "target_weight": 0.25},
+        order(None, "BUY", filled=0) | {"status": "rejected", "rule": "unknown", "shares": None, "target_weight": 0.5},
+    ]
+    last = step_record(snapshot, ROW - 1, ROW, orders=orders, provenance="model_after_retry", failures={"schema": 1})
+    shown = state_of(scene, snapshot, last)["last_step"]
+    assert (shown["decided_by"], shown["failures"]) == ("model_after_retry", {"schema": 1})
+    assert shown["orders"]["columns"] == list(state.ORDER_COLUMNS)
+    assert shown["orders"]["rows"] == [
+        ["BBB", "BUY", None, 2.0, "partially_filled", "volume", 1.5, 119.0, 1.0],
+        ["CCC", "SELL", 0.25, None, "rejected", "cash", 0.0, None, 0.0],
+        [None, "BUY", 0.5, None, "rejected", "unknown", 0, None, 0],
+    ]
+
+
+def record_of(snapshot: MarketSnapshot, *charges: ChargeRecord) -> Any:
+    return step_record(snapshot, ROW - 1, ROW, charges=charges)
+
+
+def test_a_task_that_asks_for_neither_weights_nor_stances_has_no_words_of_them() -> None:
+    snapshot = market()
+    limits = state_of(scene_of(snapshot), snapshot)["constraints"]
+    assert list(limits) == ["max_positions", "max_weight", "short_sales", "min_reason_chars"]
+    whole = {"max_weight": 1.0, "max_positions": 7}
+    weighed = state_of(scene_of(snapshot, answers="stances", weights="optimised", trading=whole), snapshot)["constraints"]
+    assert (weighed["weights"], weighed["hold"]) == ("optimised", "keep")
+
+
+def test_charges_of_the_last_step_are_shown_in_shares_and_money() -> None:
+    snapshot = market()
+    scene = scene_of(snapshot, "bright")
+    scale = scene._stage.rules.scales[0]
+    assert (scale.steps_per_unit, scene._stage.rules.minor_per_unit) == (10_000, 100)
+    borrow = ChargeRecord("borrow", "BBB", -15_000, 1_000_000, -12, 0)
+    call = ChargeRecord("margin_call", "BBB", 5_000, 1_000_000, -5_100, 100)
+    shown = state_of(scene, snapshot, record_of(snapshot, borrow, call))["last_step"]
+    assert shown["charges"] == {
+        "columns": ["stock_id", "kind", "shares", "cash"],
+        "rows": [["BBB", "borrow", -1.5, -0.12], ["BBB", "margin_call", 0.5, -51.0]],
+    }
+    assert "charges" not in state_of(scene, snapshot, record_of(snapshot))["last_step"]
+
+
+def test_charges_stand_in_the_episodes_own_order_which_says_nothing_of_codes() -> None:
+    snapshot = market()
+    record = record_of(snapshot, *(ChargeRecord("borrow", code, -10_000, 1_000_000, -1, 0) for code in CODES))
+    orders = set()
+    for seed in range(5):
+        scene = scene_of(snapshot, seed=seed)
+        listed = [row["stock_id"] for row in rows_of(state_of(scene, snapshot, record)["last_step"]["charges"])]
+        assert listed == [scene.lens.asset_handle(asset) for asset in scene.lens.order]
+        orders.add(tuple(scene.lens.order))
+    assert len(orders) == 5
+
+
+# ---- documents
+
+
+def item(day: str, title: str, text: str = "", codes: tuple[str, ...] = ("AAA",)) -> Document:
+    moment = datetime.fromisoformat(f"{day}T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
+    return Document(moment, moment, "The Wire", "news", codes, title, text)
+
+
+def news_of(items: list[Document], mask: str = "blinded", **options: Any) -> tuple[list[dict[str, Any]], int]:
+    """Documents shown, and how many are withheld. `Quill` means two assets: filed under neither, a text with it can't be masked."""
+    entities = (Entity("AAA", "name", "Quill"), Entity("BBB", "name", "Quill"))
+    snapshot = market(documents=Documents.of(items, Close(16, 0, "America/New_York"), entities))
+    shown = state_of(scene_of(snapshot, mask, **{"news": 20, "news_days": 30, **options}), snapshot)["news"]
+    return rows_of(shown), shown["withheld"]
+
+
+DAYS = [f"2025-03-{day:02}" for day in (10, 11, 12, 13, 14)]
+
+
+@pytest.mark.parametrize(("most", "shown"), [(1, [4]), (2, [4, 3]), (4, [4, 3, 2, 1]), (5, [4, 3, 2, 1, 0]), (9, [4, 3, 2, 1, 0])])
+def test_the_newest_documents_are_shown_up_to_the_tasks_number(most: int, shown: list[int]) -> None:
+    rows, withheld = news_of([item(day, f"number {index}") for index, day in enumerate(DAYS)], news=most)
+    assert [row["title"] for row in rows] == [f"number {index}" for index in shown]
+    assert withheld == 0
+
+
+def test_what_can_not_be_masked_takes_no_place_and_is_counted_as_far_as_it_was_reached() -> None:
+    titles = ["Quill at last", "one", "Quill again", "two", "Quill today"]
+    items = [item(day, title, codes=()) for day, title in zip(DAYS, titles, strict=True)]
+    for most, shown, withheld in ((1, ["two"], 1), (2, ["two", "one"], 2), (3, ["two", "one"], 3)):
+        rows, count = news_of(items, news=most)
+        assert [row["title"] for row in rows] == shown
+        assert count == withheld
+    rows, count = news_of(items, "bright", news=5)
+    assert ([row["title"] for row in rows], count) == (titles[::-1], 0)
+
+
+def test_documents_are_of_the_last_days_only() -> None:
+    items = [item(f"2025-03-{day}", f"of {day}") for day in (17, 18, 19, 20, 21, 22)]  # the decision is made on the 23rd
+    for days, shown in ((1, []), (2, ["of 22"]), (4, ["of 22", "of 21", "of 20"])):
+        rows, _ = news_of(items, "bright", news_days=days)
+        assert [row["title"] for row in rows] == shown
+
+
+def test_a_task_about_some_assets_shows_documents_of_these_and_of_none() -> None:
+    items = [item(DAYS[0], "of A"), item(DAYS[1], "of B", codes=("BBB",)), item(DAYS[2], "of all", codes=())]
+    rows, _ = news_of(items, "bright", assets=["BBB", "CCC"])
+    assert [row["title"] for row in rows] == ["of all", "of B"]
+    rows, _ = news_of(items, "bright")
+    assert [row["title"] for row in rows] == ["of all", "of B", "of A"]
+
+
+def test_texts_have_a_thousand_characters_at_most() -> None:
+    assert state.MOST_CHARACTERS == 1_000
+    whole, longer = "four " * 199 + "four.", "four " * 199 + "fourty"
+    rows, _ = news_of([item(DAYS[0], "whole", whole), item(DAYS[1], "longer", longer)], "bright")
+    texts = {row["title"]: row["text"] for row in rows}
+    assert texts["whole"] == whole
+    assert (len(whole), len(longer)) == (1_000, 1_001)
+    assert texts["longer"].startswith("four " * 198)
+    assert "fourty" not in texts["longer"]

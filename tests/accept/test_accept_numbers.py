@@ -41,6 +41,7 @@ from ktdeval.trading.executor import execute, settle
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import Account, Order, Position, TradingConfig
 from ktdfin_market import FIRST, LAST, rows, small_market, spec_of
+from loops import not_empty
 from searching import is_searching
 from trading_market import make_market
 
@@ -172,9 +173,9 @@ def test_the_books_of_an_episode_add_up_from_prices_alone(run: Path, prices: Pri
 
 def test_counts_of_a_step_are_those_of_its_conversation(run: Path) -> None:
     """Submissions, retries and tokens as the transcript has them."""
-    for episode in episodes(run, card_of(run)):
+    for episode in not_empty(episodes(run, card_of(run))):
         transcript = transcript_of(run, episode)
-        for step, entry in zip(episode.steps, transcript, strict=True):
+        for step, entry in not_empty(zip(episode.steps, transcript, strict=True)):
             asked = sum(exchange["tool_choice"] == "submit_action" for exchange in entry["exchanges"])
             failed = [exchange["error"] for exchange in entry["exchanges"] if "error" in exchange]
             assert step["submissions"] == asked

@@ -26,6 +26,7 @@ from ktdeval.stats.calibration import (
     reliability_points,
 )  # fmt: skip
 from ktdeval.trading.ledger import Ledger
+from loops import not_empty
 from metric_cases import CODES, DAYS, ledger, market, nav_ledger, order, step
 
 # The first asset opens one CNY higher each day, the second one CNY lower.
@@ -185,7 +186,7 @@ def test_debiased_reliability_by_hand_and_at_the_edges() -> None:
 
 @given(forecast_lists)
 def test_points_of_the_diagram_have_wilson_intervals(forecasts: list[Forecast]) -> None:
-    for point in reliability_points(forecasts):
+    for point in not_empty(reliability_points(forecasts)):
         low, high = proportion_confint(round(point["accuracy"] * point["n"]), point["n"], method="wilson")
         assert (point["accuracy_low"], point["accuracy_high"]) == pytest.approx((low, high), abs=1e-10)
         assert 0 <= point["accuracy_low"] <= point["accuracy"] + 1e-15

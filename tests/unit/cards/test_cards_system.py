@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from card_cases import CALLS, PROVENANCE
 from compare_cards import make_card
 from ktdeval.cards import System, check_match, parse_card, split_patterns, system_labels
 from ktdeval.errors import UsageError
@@ -22,13 +23,14 @@ def system(model: str = "house/one", args: dict[str, Any] | None = None, agent: 
 
 
 PLAIN = system()
+BEHIND_A_NETWORK = {**PROVENANCE, "calls": CALLS}
 OTHERS = {
     "model": system("house/two"),
     "parameters": system(args={"positions": 3}),
     "agent": system(agent="vote"),
     "parameters of the agent": system(agent_args={"rounds": 2}),
     "settings of calls": system(call={"temperature": 0.0}),
-    "how calls were put": system(sent_as={"not_sent": ["temperature"]}),
+    "how calls were put": system(sent_as={"not_sent": ["temperature"]}, provenance=BEHIND_A_NETWORK),
 }
 
 

@@ -10,11 +10,12 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from call_clients import COST, Answer, ScriptedModel, ask, failing, reply_to
+from call_clients import COST, PRICE, Answer, ScriptedModel, ask, failing, reply_to
 from ktdeval.calls import Caller, ContentFiltered, http_error, json_reply, network_error
+from ktdeval.calls.budget import most_tokens
 from ktdeval.calls.http_errors import one_line
 from ktdeval.calls.retry import RetryPolicy
-from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
+from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, StoreError
 from searching import examples
 from tables import on_each_row
 from threads import in_threads
@@ -100,6 +101,14 @@ def test_a_defect_of_an_adapter_blocks_nobody(run):
         with pytest.raises(ZeroDivisionError):
             client.for_episode("e1").reply(ask("a"))
     assert client.for_episode("e1").reply(ask("b")) == reply_to("b")
+
+
+def test_what_a_call_may_have_cost_that_ended_in_a_defect_of_an_adapter_is_kept_aside(run):
+    client = run.client(failing(ZeroDivisionError(), "b"), max_cost=1.5 * PRICE.most(*most_tokens(ask("a"))))
+    with pytest.raises(ZeroDivisionError):
+        client.for_episode("e1").reply(ask("a"))
+    with pytest.raises(BudgetError, match=r"0\.\d+ spent \(0\.\d+ of it possibly\), the next call may cost"):
+        client.for_episode("e1").reply(ask("b"))
 
 
 def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(run):

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -353,6 +354,12 @@ def test_a_list_of_texts_is_written_as_each_of_them_is(value):
 def test_json_is_compact_and_keeps_the_order_of_keys_and_chinese():
     assert render_json({"b": [1, 2.5, None, True], "a": {}, "名": "五粮"}) == '{"b":[1,2.5,null,true],"a":{},"名":"五粮"}'
     assert render_json([]) == "[]"
+
+
+def test_subclasses_and_other_mappings_are_written_as_the_plain_values_that_they_are():
+    held = MappingProxyType({"b": Board.STAR, "a": MappingProxyType({"n": np.float64(0.5)})})
+    assert render_json(held) == '{"b":"star","a":{"n":0.5}}'  # type: ignore[arg-type]
+    assert lens_of("blinded").render(held) == {"b": "star", "a": {"n": 0.5}}
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": {1, 2}}, [b"bytes"], np.datetime64("2024-01-02")])

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from card_cases import card, typed
+from card_cases import PROVENANCE, card, typed
 from compare_cards import make_card
+from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
 from ktdeval.cards import System, parse_card
+from ktdeval.cards.call_counts import call_problems
 from ktdeval.cards.cutoff import window_side
 from ktdeval.cards.parts import SideDays
 from ktdeval.cards.system import no_match
+from ktdeval.harness.messages import Usage
 from ktdeval.jsonio import dumps_pretty
-from metric_cases import market
+from metric_cases import market, spec
 
 
 @pytest.mark.parametrize(
@@ -65,3 +68,28 @@ def test_what_matches_no_system_is_said_with_those_that_there_are_by_name() -> N
     words = "--model: 'other/*' matches no system here; there are house/a, house/b, house/c"
     assert no_match("other/*", [one, two, three], "--model") == words
     assert no_match("other/*", [three, two, one, one], "--model") == words
+
+
+@pytest.mark.parametrize(
+    ("usage", "problem"),
+    [
+        (Usage(50, 10), None),
+        (Usage(50, 11), "output_tokens: 11 were answered and no reply was cached, but the episode reports 10"),
+        (Usage(49, 10), "input_tokens: 49 were answered and no reply was cached, but the episode reports 50"),
+        (Usage(50, 10, 1), "reasoning_tokens: 1 were answered and no reply was cached, but the episode reports 0"),
+    ],
+)
+def test_the_tokens_of_an_episode_are_those_that_were_answered(usage: Usage, problem: str | None) -> None:
+    record = CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, usage, 0.1)
+    made = typed(card() | {"provenance": {**PROVENANCE, "calls": summarise_calls([record], {spec().id})}})
+    assert [words for _, words in call_problems(made)] == ([] if problem is None else [problem])
+
+
+def test_tokens_that_are_not_named_are_none() -> None:
+    record = CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(50, 10), 0.1)
+    calls = summarise_calls([record], {spec().id})
+    assert calls is not None
+    few = {"input_tokens": 50, "output_tokens": 10}
+    calls["episodes"][spec().id]["tokens"] = few
+    made = typed(card() | {"provenance": {**PROVENANCE, "calls": calls}})
+    assert list(call_problems(made)) == []

@@ -30,6 +30,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
 from ktdeval.runner.run import in_turn
 from ktdeval.runner.store import RunFolder
+from loops import not_empty
 
 WINDOW = "2024-12-26:2025-01-09"  # across a New Year, with a gap of four days in it
 STEPS = 8
@@ -145,19 +146,18 @@ def test_no_identity_of_a_real_market_is_sent(shared_data: Path, tmp_path: Path)
 def test_the_scanner_finds_what_the_other_masks_show(heard: Heard) -> None:
     """Otherwise the test above would show nothing."""
     scanner = Scanner(heard.market)
-    for spec in heard.folder.manifest.specs:
-        texts = sent_texts(heard.requests[spec.id])
-        if spec.mask not in HIDES_ASSETS:
-            assert len(scanner.leaks(texts, assets=True, dates=False)) > 5, spec.task
-        if spec.mask not in HIDES_DATES:
-            assert len(scanner.leaks(texts, assets=False, dates=True)) >= STEPS, spec.task
+    specs = heard.folder.manifest.specs
+    for spec in not_empty(spec for spec in specs if spec.mask not in HIDES_ASSETS):
+        assert len(scanner.leaks(sent_texts(heard.requests[spec.id]), assets=True, dates=False)) > 5, spec.task
+    for spec in not_empty(spec for spec in specs if spec.mask not in HIDES_DATES):
+        assert len(scanner.leaks(sent_texts(heard.requests[spec.id]), assets=False, dates=True)) >= STEPS, spec.task
 
 
 def test_the_transcript_holds_what_was_sent_and_nothing_else(heard: Heard) -> None:
-    for spec in heard.folder.manifest.specs:
+    for spec in not_empty(heard.folder.manifest.specs):
         requests = iter(heard.requests[spec.id])
-        for entry in heard.transcripts[spec.id]:
-            for exchange, messages in zip(entry.exchanges, conversations(entry), strict=True):
+        for entry in not_empty(heard.transcripts[spec.id]):
+            for exchange, messages in not_empty(zip(entry.exchanges, conversations(entry), strict=True)):
                 request = next(requests)
                 assert messages == [message.to_json() for message in request.messages]
                 assert exchange["tools"] == [tool.name for tool in request.tools]
@@ -169,10 +169,8 @@ def test_the_transcript_holds_what_was_sent_and_nothing_else(heard: Heard) -> No
 
 def test_a_days_place_in_the_episode_is_all_that_shows_of_it_where_dates_are_hidden(heard: Heard) -> None:
     """Handles count sessions, so neither weekends nor holidays show; none lies after the present."""
-    for spec in heard.folder.manifest.specs:
-        if spec.mask not in HIDES_DATES:
-            continue
-        for step, entry in enumerate(heard.transcripts[spec.id]):
+    for spec in not_empty(spec for spec in heard.folder.manifest.specs if spec.mask in HIDES_DATES):
+        for step, entry in enumerate(not_empty(heard.transcripts[spec.id])):
             first = next(conversations(entry))
             assert first[1]["content"].startswith(f"Day day_+{step} has closed (step {step}).")
             shown = [m["content"] for messages in conversations(entry) for m in messages if m["role"] != "assistant"]

@@ -25,6 +25,7 @@ from accept_runs import (
 )
 from ktdeval.market.calendar import window_rows
 from ktdeval.runner.store import RunFolder
+from loops import not_empty
 
 SESSIONS = {"W1": 43, "W2": 43, "W3": 43, "W4": 43, "W5": 40, "W6": 44, "W7": 46, "W8": 50, "W9": 50, "W10": 43}
 
@@ -92,7 +93,7 @@ def test_on_real_prices_too(shared_data: Path, tmp_path: Path) -> None:
     data = import_real(shared_data, tmp_path / "market")
     words = ["--data", str(data), "--windows", "W4,W7", "--limit", str(STEPS), "--seeds", "2"]
     reference: dict[tuple[str, str], object] = {}
-    for spec, ledger in ledgers(evaluate(tmp_path / "run", "builtin/reversal", SHOWN, *words)):
+    for spec, ledger in not_empty(ledgers(evaluate(tmp_path / "run", "builtin/reversal", SHOWN, *words))):
         assert reference.setdefault((spec.mode, spec.window.name), ledger.steps) == ledger.steps, (spec.task, spec.seed)
 
 

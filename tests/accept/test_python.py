@@ -19,6 +19,7 @@ import notebook
 from ktdeval.api import ConfigError, ModelRequest, QATask, Reply, UsageError, metric
 from ktdeval.cli.main import cli
 from ktdeval.errors import PluginError, StoreError
+from loops import not_empty
 from paths import REPOSITORY
 
 BOOK = REPOSITORY / "examples" / "evaluate.ipynb"
@@ -177,5 +178,5 @@ def test_what_can_not_be_done_is_said_in_one_line(run: ktdeval.Evaluation) -> No
 
 def test_the_notebook_shows_what_its_cells_give_today() -> None:
     shown, now = json.loads(BOOK.read_text(encoding="utf-8")), notebook.executed(BOOK)
-    for was, cell in zip(shown["cells"], now["cells"], strict=True):
+    for was, cell in not_empty(zip(shown["cells"], now["cells"], strict=True)):
         assert cell.get("outputs") == was.get("outputs"), "".join(cell["source"])

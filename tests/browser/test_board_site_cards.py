@@ -14,6 +14,7 @@ from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideway
 from ktdeval.jsonio import sha256_hex
 from ktdeval.stats import blocks_of, correlated_null, hodges_lehmann, overlap_correlation, sign_flip, signed_rank
 from ktdeval_board.ranking.pairing import NULL_DRAWS
+from loops import not_empty
 from site_pages import (
     DIVISION,
     MARKUP,
@@ -355,7 +356,7 @@ def test_hostile_words_are_shown_as_words(session: Reader, forged_site: Path, tm
 
     changes = {f"card/{first['card']}": spoil_card, f"decisions/{first['card']}": spoil_decisions}
     site = changed_site(forged_site, tmp_path / "site", changes)
-    for page in pages_of(forged_site):
+    for page in not_empty(pages_of(forged_site)):
         tab = session.open(page, folder=site)
         draw_all(tab)
         tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")

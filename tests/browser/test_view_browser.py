@@ -17,6 +17,7 @@ from ktdeval.runner import RunFolder
 from ktdeval_view.document import Redactor
 from ktdeval_view.pages import Surroundings, make_episode_page
 from ktdeval_view.records import EpisodeRecords, read_episode
+from loops import not_empty
 from run_support import DAYS_IN_WINDOW
 from view_page import KEY, SECRETS, days_of, head_of, make_desk, pages
 from view_plugin import CUT, FAILING, INJECTING, MARKUP, MUDDLED, NAMING, TELLING
@@ -230,12 +231,12 @@ def test_every_word_of_a_day_is_there_in_order(session: Reader, talk: Path) -> N
         tab.evaluate("new Promise((done) => setTimeout(done, 50))")
         shown = tab.evaluate("document.querySelector('#part-talk').textContent")
         at = 0
-        for exchange in days[day]["talk"]["exchanges"]:
+        for exchange in not_empty(days[day]["talk"]["exchanges"]):
             new = [message["content"] for message in exchange["sent"] if message["role"] != "assistant"]
             reply = exchange.get("reply", {})
             new += [reply.get("content", ""), reply.get("reasoning", ""), exchange.get("error", "")]
             new += [call["arguments"] for call in reply.get("tool_calls", ()) if call["arguments"] != "{}"]
-            for text in new:
+            for text in not_empty(new):
                 start = shown.find(text, at)
                 assert start >= 0, (day, text[:80])
                 at = start
@@ -273,7 +274,7 @@ def test_orders_show_true_names_handles_and_what_became_of_them(session: Reader,
         tab = open_day(session, page, f"day={number}")
         day = days[number]
         shown = tab.evaluate("[...document.querySelectorAll('.order')].map((order) => order.innerText)")
-        for text, order, handle, facts in zip(shown, day["step"]["orders"], day["handles"], day["facts"], strict=True):
+        for text, order, handle, facts in not_empty(zip(shown, day["step"]["orders"], day["handles"], day["facts"], strict=True)):
             assert order["side"] in text
             assert order["reason"] in text
             assert order["message"] in text

@@ -1,10 +1,13 @@
-"""One short run of every task, by its records' hash: what changes a single recorded byte shows here, and is meant or mended."""
+"""One short run of every task, by its records' hash and its card's figures: what changes one shows here, and is meant or mended."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +19,7 @@ from ktdeval.registry import load_plugins
 from ktdeval.runner import evaluate
 
 GOLDEN = Path(__file__).with_name("every_task.json")
+GOLDEN_FIGURES = Path(__file__).with_name("every_card.json")
 TASKS = sorted(load_plugins().specs("tasks"))
 STANCES = {
     "investorbench": "synthetic_investorbench",
@@ -23,6 +27,11 @@ STANCES = {
     "views": "synthetic_views",
 }  #: families of decisions
 MARKETS = {**STANCES, "deepfund": "synthetic_deepfund"}  #: families with a market of their own
+
+
+def read(golden: Path) -> dict[str, Any]:
+    """What every task left when the golden records were made."""
+    return dict(json.loads(golden.read_text(encoding="utf-8")))
 
 
 def records_of(run: Path) -> dict[str, dict[str, str]]:
@@ -35,6 +44,33 @@ def records_of(run: Path) -> dict[str, dict[str, str]]:
         rows = pq.read_table(path).to_pylist()
         found.setdefault(path.parent.name, {})[path.name] = sha256_hex(json.dumps(rows, sort_keys=True, default=str))
     return found
+
+
+def figures_of(run: Path) -> dict[str, dict[str, Any]]:
+    """Value, interval and number of values of each metric and score on the run's card, with the reason where there is none."""
+    (path,) = (run / "cards").glob("*.json")
+    card = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, dict[str, Any]] = {}
+    for part in ("metrics", "scores"):
+        for name, line in card.get(part, {}).items():
+            kept = {key: line[key] for key in ("value", "n", "undefined", "reason", "never", "baseline") if key in line}
+            interval = line.get("interval") or {}
+            found[f"{part}.{name}"] = kept | {key: interval[key] for key in ("low", "high") if key in interval}
+    return found
+
+
+def differences(found: Mapping[str, dict[str, Any]], expected: Mapping[str, dict[str, Any]]) -> dict[str, tuple[Any, Any]]:
+    """Return the figures of two cards that are not the same to twelve digits, found and expected."""
+    names = sorted({*found, *expected})
+    return {name: (found.get(name), expected.get(name)) for name in names if not _are_alike(found.get(name), expected.get(name))}
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_are_alike(value, other[key]) for key, value in one.items())
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+    return type(one) is type(other) and one == other
 
 
 def short_run(task: str, folder: Path) -> Path:
@@ -63,15 +99,28 @@ def short_run(task: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_short_run_leaves_the_same_records_as_ever(task: str, tmp_path: Path) -> None:
-    assert records_of(short_run(task, tmp_path / "run")) == json.loads(GOLDEN.read_text())[task]
+def test_a_short_run_leaves_the_same_records_and_figures_as_ever(task: str, tmp_path: Path) -> None:
+    run = short_run(task, tmp_path / "run")
+    assert differences(figures_of(run), read(GOLDEN_FIGURES)[task]) == {}
+    assert records_of(run) == read(GOLDEN)[task]
 
 
-def test_every_golden_record_is_of_a_task() -> None:
-    assert sorted(json.loads(GOLDEN.read_text())) == TASKS
+def test_every_golden_record_is_of_a_task_and_each_has_figures() -> None:
+    assert sorted(read(GOLDEN)) == sorted(read(GOLDEN_FIGURES)) == TASKS
+    assert [task for task, figures in read(GOLDEN_FIGURES).items() if not figures] == []
+
+
+def test_a_figure_that_differs_is_named_with_both_values() -> None:
+    line = {"value": 0.25, "n": 3, "undefined": {}, "low": None}
+    assert differences({"a": line}, {"a": {**line, "value": 0.25 + 1e-15}}) == {}
+    for change in ({"value": 0.2500001}, {"value": None}, {"n": 4}, {"undefined": {"no trade": 1}}, {"low": 0.0}, {"high": 1.0}):
+        assert differences({"a": line}, {"a": line | change}) == {"a": (line, line | change)}
+    assert differences({"a": line}, {"b": line}) == {"a": (line, None), "b": (None, line)}
 
 
 if __name__ == "__main__":  # python tests/golden/test_every_task.py, after a change that is meant
     with TemporaryDirectory() as scratch:
-        made = {task: records_of(short_run(task, Path(scratch) / task)) for task in TASKS}
-    GOLDEN.write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
+        runs = {task: short_run(task, Path(scratch) / task) for task in TASKS}
+        for golden, made in ((GOLDEN, records_of), (GOLDEN_FIGURES, figures_of)):
+            content = {task: made(run) for task, run in runs.items()}
+            golden.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")

@@ -17,6 +17,7 @@ from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.suite.grading import RecordedCall
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.suite.task import SuiteTask
+from loops import not_empty
 from paths import SUPPORT
 from qfinzero_suite_play import VARIANTS, Perfect, Silent, config_of, embedded_items_of, exam_of, perfect_calls, sit
 
@@ -75,7 +76,7 @@ def made(item: Item) -> tuple[list[RecordedCall], Any]:
 @pytest.mark.parametrize("suite", ["calling", "planning"])
 def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(suite: str) -> None:
     exam = exam_of(task_named(f"qfinzero_{suite}_live"))
-    for number, item in enumerate(embedded_items_of(suite)):
+    for number, item in enumerate(not_empty(embedded_items_of(suite))):
         environment = exam.sample(number).environment
         calls, environment.workspace = made(item)
         environment.calls.extend(calls)
@@ -102,7 +103,7 @@ def test_a_sample_of_each_variant_goes_through_the_real_desk(variant: str) -> No
 def test_no_question_tells_its_answer() -> None:
     """Neither prompt nor form holds the gold, a category, a difficulty or a template."""
     exam = exam_of(task_named("qfinzero_calling"))
-    for number in range(0, len(exam), 37):
+    for number in not_empty(range(0, len(exam), 37)):
         sample = exam.sample(number)
         shown = json.dumps([sample.system, sample.user, sample.form.parameters])
         for hidden in ("expected_tool_calls", "required_params", sample.facts["category"], "difficulty", "REFUSE"):

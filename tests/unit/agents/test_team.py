@@ -36,6 +36,7 @@ from ktdeval_agents.command import usage_by_role
 from ktdeval_agents.graph import load_team
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
 from ktdeval_agents.vote import VoteAgent, elected
+from loops import not_empty
 from paths import REPOSITORY
 from tables import beside, on_each_row
 
@@ -358,7 +359,7 @@ def test_an_outcome_is_known_when_the_price_is_shown_again(asset: str, days: Seq
     for step, assets in enumerate(days):
         session = Session() if step else Session(submits=orders((asset, "BUY", 0.5)))
         memory = decide(agent, session, step, memory, assets=assets)
-    for line in told:
+    for line in not_empty(told):
         assert f"- {line}" in session.shown("investor")
 
 

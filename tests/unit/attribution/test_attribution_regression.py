@@ -4,6 +4,7 @@ no unique answer; industries in the rule set `strict`; and what is planted in th
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import get_args
 
@@ -20,6 +21,7 @@ from ktdeval.market.snapshot import FloatArray, MarketSnapshot
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import Truth, build
+from loops import not_empty
 from portfolios import decompose
 
 Cross = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -48,6 +50,8 @@ def by_statsmodels(cross: Cross, day: int, **kind: str) -> RegressionResults:
 def test_coefficients_equal_statsmodels_on_random_cross_sections(seed: int, columns: int, names: int, missing: float) -> None:
     cross = cross_sections(seed, days=3, columns=columns, names=names, missing=missing)
     fitted = weighted_least_squares(*cross)
+    assert np.isnan(fitted.coefficients[fitted.too_few]).all()
+    assert len(fitted.too_few) == 3
     for day in np.flatnonzero(~fitted.too_few):
         np.testing.assert_allclose(fitted.coefficients[day], by_statsmodels(cross, day).params, rtol=1e-8, atol=1e-10)
 
@@ -68,7 +72,7 @@ def test_nearly_collinear_columns_keep_their_digits(noise: float) -> None:
 def test_robust_errors_equal_statsmodels(kind: str) -> None:
     cross = cross_sections(4)
     errors = robust_errors(*cross, weighted_least_squares(*cross), kind)
-    for day in range(len(cross[0])):
+    for day in not_empty(range(len(cross[0]))):
         np.testing.assert_allclose(errors[day], by_statsmodels(cross, day, cov_type=kind).bse, rtol=1e-10)
 
 
@@ -86,6 +90,14 @@ def test_a_column_that_others_explain_is_dropped_and_the_rest_is_the_fit_without
     np.testing.assert_allclose(
         np.delete(errors[3], 7), by_statsmodels((others, returns, weights), 3, cov_type="HC3").bse, rtol=1e-9
     )
+
+
+@pytest.mark.parametrize(("share", "is_dropped"), [(0.9e-9, True), (1.1e-9, False)])
+def test_a_column_is_dropped_where_others_leave_less_than_a_thousand_millionth_of_it(share: float, is_dropped: bool) -> None:
+    one, other = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])
+    design = np.array([[np.ones(4), one, math.sqrt(1.0 - share) * one + math.sqrt(share) * other]])
+    fitted = weighted_least_squares(design, np.array([[0.1, -0.2, 0.3, 0.0]]), np.ones((1, 4)))
+    assert fitted.dropped.tolist() == [[False, False, is_dropped]]
 
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, -0.3, 1e6])
@@ -250,7 +262,7 @@ def fitted(planted: tuple[MarketSnapshot, Truth], rows: range) -> Fit:
 
 
 def test_planted_factor_returns_are_recovered(planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit) -> None:
-    for factor, name in enumerate(fitted.factor_names):
+    for factor, name in enumerate(not_empty(fitted.factor_names, 9)):
         truth = planted[1].factor_returns[name][rows.start : rows.stop]
         slope = np.polyfit(truth, fitted.style[:, factor], 1)[0]
         assert np.corrcoef(truth, fitted.style[:, factor])[0, 1] > 0.92, name

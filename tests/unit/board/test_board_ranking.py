@@ -42,6 +42,7 @@ from ktdeval_board.ranking.figures import benchmark_of, collect, medians, six_di
 from ktdeval_board.ranking.table import missing_baselines, require_baselines
 from ktdeval_board.reading import read_own
 from ktdeval_board.rules import Erratum
+from loops import not_empty
 
 # -- figures
 
@@ -53,7 +54,7 @@ from ktdeval_board.rules import Erratum
 def test_medians_and_quartiles_are_those_of_the_statistics_module_to_the_last_bit(rows) -> None:
     values = np.array([[math.nan if value is None else value for value in row] for row in rows])[:, :, None]
     middle, low, high, n = medians(values)
-    for number, row in enumerate(rows):
+    for number, row in enumerate(not_empty(rows)):
         known = [value for value in row if value is not None]
         quarters = statistics.quantiles(known, n=4, method="inclusive") if len(known) > 1 else [math.nan] * 3
         expected = [statistics.median(known) if known else math.nan, quarters[0], quarters[2], len(known)]
@@ -74,7 +75,8 @@ def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
     division = forged.rules.divisions[0]
     entries = forged.of_division(division)
     columns = division_columns(forged, division)
-    for group in collect(entries, columns, benchmark_of(entries), lambda _: None):
+    compared: list[str] = []
+    for group in not_empty(collect(entries, columns, benchmark_of(entries), lambda _: None)):
         figures = group.over(division.window_names())
         for row, each in enumerate(group.entries):
             for column, name in enumerate(columns):
@@ -83,6 +85,7 @@ def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
                     said = each.card.plain["cost"].get("per_episode")
                 if said is None:
                     continue
+                compared.append(name)
                 value = None if math.isnan(figures.value[row, column]) else figures.value[row, column]
                 assert value == said["value"], name
                 assert figures.n[row, column] == said["n"]
@@ -92,6 +95,7 @@ def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
                 if interval is not None:
                     assert (figures.low[row, column], figures.high[row, column]) == (interval["low"], interval["high"])
                     assert figures.kind[row][column] == interval["kind"]
+    assert {"total_return", "sharpe", "cost_usd"} <= set(compared)
 
 
 def test_in_one_window_a_single_episode_has_its_own_interval(forged, forged_tables) -> None:
@@ -192,6 +196,7 @@ def test_a_submitter_can_add_no_column() -> None:
 def test_a_rank_is_one_more_than_how_many_are_better(values, data, better) -> None:
     eligible = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
     ranks = competition_ranks(np.array(values, dtype=float), better, np.array(eligible, dtype=bool))
+    assert len(ranks) == len(values)
     taking_part = [value for value, takes_part in zip(values, eligible, strict=True) if takes_part]
     for value, takes_part, rank in zip(values, eligible, ranks, strict=True):
         ahead = sum(other > value if better == "higher" else other < value for other in taking_part)
@@ -349,11 +354,11 @@ def test_the_order_of_files_changes_nothing(forged, forged_tables) -> None:
 
 
 def test_tables_of_a_forged_board_are_whole(forged, forged_tables) -> None:
-    for division in forged.rules.divisions:
+    for division in not_empty(forged.rules.divisions):
         assert list(forged_tables[division.id]) == division_scopes(forged, division) == ["all", "W1", "W2", "W3"]
         for table in forged_tables[division.id].values():
             width = len(table["columns"])
-            for row in table["rows"]:
+            for row in not_empty(table["rows"]):
                 assert all(len(row[name]) == width for name in ("values", "low", "high", "interval", "n"))
                 missing = {name for name, value in zip(table["columns"], row["values"], strict=True) if value is None}
                 assert missing == set(row["reasons"])

@@ -32,6 +32,7 @@ from ktdeval_board.series import asked, make_decisions, make_market, make_series
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.curves import curves
 from ktdeval_board.site.files import render_pages
+from loops import not_empty
 from metric_cases import order as order_dict
 from site_pages import read_data_file
 
@@ -102,7 +103,7 @@ def test_levels_and_lines_are_those_of_the_ledger_and_of_the_card(series: Any, r
 
 
 def test_lines_are_those_of_the_attribution(series: Any, ledgers: dict[str, Ledger], snapshot: MarketSnapshot) -> None:
-    for episode in series["episodes"]:
+    for episode in not_empty(series["episodes"]):
         split = attribute(ledgers[episode["id"]], snapshot)
         column = split.line_names.index("selection")
         assert episode["selection"] == pytest.approx(np.cumsum(split.linked_lines[:, column]).tolist(), rel=1e-5)
@@ -203,8 +204,8 @@ def test_a_models_words_become_one_plain_line(text: str, shown: str) -> None:
 
 
 def test_holdings_are_weights_at_the_close_largest_first(decisions: Any, series: Any) -> None:
-    for episode, lines in zip(decisions["episodes"], series["episodes"], strict=True):
-        for step, invested in zip(episode["steps"], lines["invested"], strict=True):
+    for episode, lines in not_empty(zip(decisions["episodes"], series["episodes"], strict=True)):
+        for step, invested in not_empty(zip(episode["steps"], lines["invested"], strict=True)):
             weights = [weight for _, weight in step["holdings"]]
             assert weights == sorted(weights, reverse=True)
             assert sum(weights) == pytest.approx(invested, abs=1e-5)
@@ -283,7 +284,7 @@ def board(frame: Frame, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_series_of_an_asset_have_its_adjusted_price(frame: Frame) -> None:
     market = open_snapshot(load_plugins(()), "synthetic_arena", {})
-    for episode in frame[1]["episodes"]:
+    for episode in not_empty(frame[1]["episodes"]):
         rows = [market.day_index(day) for day in (episode["base_day"], *episode["days"])]
         prices = (market.close * market.factor)[rows, market.asset_index["TSLA"]]
         known = np.isfinite(prices)

@@ -15,6 +15,7 @@ from ktdeval.stats.confidence_set import _Contest, tie_groups
 from ktdeval_board.ranking.daily import mean_by_day, same_days
 from ktdeval_board.ranking.table import MOST_TESTED
 from ktdeval_compare.entrants import daily_table, load_entrants
+from loops import not_empty
 
 LEVEL = 0.05
 
@@ -120,7 +121,7 @@ def test_resampled_differences_have_their_own_standard_errors() -> None:
     contest = _Contest(returns, draws)
     gaps = returns[:, 2] - returns[:, 0]
     starts = np.random.default_rng(0).integers(0, days, (draws, blocks))
-    for draw, of_draw in enumerate(starts):
+    for draw, of_draw in enumerate(not_empty(starts, draws)):
         means = [np.mean(np.take(gaps, range(start, start + block), mode="wrap")) for start in of_draw]
         expected = abs(np.mean(means) - gaps.mean()) / (np.std(means, ddof=1) / np.sqrt(blocks))
         assert contest.resampled[contest.pair[0, 2], draw] == pytest.approx(expected)
@@ -205,7 +206,7 @@ def skilled(names: int, rank_by: str = "total_return", **more):
 
 def test_the_best_forty_by_rank_take_part() -> None:
     board, series = skilled(MOST_TESTED + 5)
-    for table in ranked_tables(board, series).values():
+    for table in not_empty(ranked_tables(board, series).values()):
         groups = {row["rank"]: row["tie"] for row in table["rows"] if row["ranked"]}
         assert [rank for rank, group in groups.items() if group is None] == list(range(41, 46))
         assert table["ties"]["return"]["tested"] == 40

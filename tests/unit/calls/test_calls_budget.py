@@ -13,6 +13,7 @@ from ktdeval.calls.record import Spent
 from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolCall, ToolSpec, Usage
+from loops import not_empty
 from searching import examples
 from threads import Waiter, in_threads
 
@@ -181,6 +182,17 @@ def test_a_call_waits_for_others_under_way_and_is_made_when_they_cost_less_than_
     assert isinstance(waiter.outcome, end)
 
 
+def test_a_call_that_ended_once_gives_nothing_back_when_it_ends_again():
+    kept = budget(max_cost=2.5 * MOST)
+    ended, under_way = kept.reserve(ASKED), kept.reserve(ASKED)
+    assert (kept.release(ended), kept.release(ended), kept.hold(ended), kept.settle(ended, Usage(1, 1))) == (0.0, 0.0, 0.0, None)
+    kept.reserve(ASKED)
+    waiter = waiting(kept)
+    assert waiter.is_waiting
+    kept.release(under_way)
+    assert isinstance(waiter.outcome, Reservation)
+
+
 def test_small_calls_do_not_keep_a_large_one_waiting():
     """The line is served in order: what came first is looked at first, however small the next one is."""
     large, small = request("x" * 5000), request("x")
@@ -223,7 +235,8 @@ def test_a_run_that_is_stopped_at_any_moment_leaves_no_call_waiting(threads, set
                 stop.interrupt()
             kept.settle(reservation, Usage(1, 0))
 
-    assert all(isinstance(end, KeyboardInterrupt | BudgetError | None) for end in in_threads(threads, work))
+    ends = not_empty(in_threads(threads, work), threads)
+    assert all(isinstance(end, KeyboardInterrupt | BudgetError | None) for end in ends)
 
 
 def test_after_its_hours_no_call_is_made_and_without_such_a_limit_there_is_no_end():

@@ -266,6 +266,12 @@ def test_pruning_removes_the_oldest_of_what_the_rule_names_and_a_dry_run_nothing
     assert stocked.stat().st_size <= before - max(0, pruned.bytes - 3 * 4096)
 
 
+def test_a_reply_as_old_as_the_limit_stays(stocked):
+    with CacheAdmin(stocked) as cache_admin:
+        cache_admin.prune(PruneRule(older_than_days=4.5), NOW)
+    assert sorted({entry.created_at for entry in entries_in(stocked)}) == sorted(aged(day + 0.5) for day in range(5))
+
+
 def test_a_maximum_size_holds_for_what_is_left(stocked):
     with CacheAdmin(stocked) as cache_admin:
         largest = max(use.bytes for use in cache_admin.models()) // 10

@@ -66,7 +66,7 @@ def test_records_come_back_in_order_and_as_they_were_and_sums_are_over_all_sessi
 def test_a_run_that_asked_nothing_has_no_past(run, tmp_path):
     assert list(read_calls(run.folder)) == list(read_calls(tmp_path / "no run")) == []
     with CallLog(run.folder) as log:
-        assert (log.resume(None).spent, log.resume(None).was_answered) == (Spent(), False)
+        assert (log.resume(None).spent, log.resume(None).was_answered) == (Spent(0.0, 0.0, 0, 0), False)
 
 
 def test_what_can_not_be_written_is_replaced_in_a_name_and_as_a_number_harms_nobody_but_its_caller(log, run):

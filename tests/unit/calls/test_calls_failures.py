@@ -10,10 +10,12 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from call_clients import COST, Answer, ScriptedModel, ask, failing, reply_to
+from call_clients import COST, PRICE, Answer, ScriptedModel, ask, failing, reply_to
 from ktdeval.calls import Caller, ContentFiltered, http_error, json_reply, network_error
+from ktdeval.calls.budget import most_tokens
+from ktdeval.calls.http_errors import one_line
 from ktdeval.calls.retry import RetryPolicy
-from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
+from ktdeval.errors import BudgetError, ModelError, ProviderError, RunStop, StoreError
 from searching import examples
 from tables import on_each_row
 from threads import in_threads
@@ -99,6 +101,14 @@ def test_a_defect_of_an_adapter_blocks_nobody(run):
         with pytest.raises(ZeroDivisionError):
             client.for_episode("e1").reply(ask("a"))
     assert client.for_episode("e1").reply(ask("b")) == reply_to("b")
+
+
+def test_what_a_call_may_have_cost_that_ended_in_a_defect_of_an_adapter_is_kept_aside(run):
+    client = run.client(failing(ZeroDivisionError(), "b"), max_cost=1.5 * PRICE.most(*most_tokens(ask("a"))))
+    with pytest.raises(ZeroDivisionError):
+        client.for_episode("e1").reply(ask("a"))
+    with pytest.raises(BudgetError, match=r"0\.\d+ spent \(0\.\d+ of it possibly\), the next call may cost"):
+        client.for_episode("e1").reply(ask("b"))
 
 
 def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(run):
@@ -247,6 +257,28 @@ def test_codes_of_a_server_mean_what_its_adapter_says() -> None:
     with pytest.raises(ProviderError, match="no quota"):
         json_reply(b'{"error": {"code": "E17"}}', CALLER)
     assert isinstance(http_error(400, b'{"error": {"code": "content_filter"}}', {}, CALLER), ContentFiltered)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "bad_request"), (407, "bad_request"), (408, "timeout"), (409, "server"), (410, "bad_request"),
+        (413, "bad_request"), (422, "bad_request"), (424, "bad_request"), (425, "server"), (426, "bad_request"),
+        (428, "bad_request"), (429, "rate_limited"), (431, "bad_request"), (499, "bad_request"), (500, "server"), (502, "server"),
+        (503, "overloaded"), (504, "server"), (528, "server"), (529, "overloaded"), (530, "server"), (599, "server"),
+    ],
+)  # fmt: skip
+def test_a_status_is_a_failure_of_its_kind(status: int, kind: str) -> None:
+    error = http_error(status, b"{}", {}, CALLER)
+    assert isinstance(error, ModelError)
+    assert error.kind == kind
+
+
+def test_a_key_is_hidden_from_eight_characters_and_by_its_beginning_from_twelve() -> None:
+    assert one_line("is short12 right", ("short12",)) == "is short12 right"
+    assert one_line("is short123 right", ("short123",)) == "is [key] right"
+    assert one_line("is abcdef...9 right", ("abcdef12345",)) == "is abcdef...9 right"
+    assert one_line("is abcdef...9 right", ("abcdef123456",)) == "is [key] right"
 
 
 def test_without_a_whole_response_it_is_a_timeout_a_connection_or_a_bad_response() -> None:

@@ -121,6 +121,17 @@ def test_the_limit_never_falls_below_one_nor_rises_above_the_ceiling():
     assert window.limit == 3
 
 
+def test_from_one_at_once_the_limit_rises_by_one_after_as_many_answers_as_it_is_high():
+    window = AimdWindow(ceiling=4)
+    for second in range(9):
+        window.throttled(second + 0.5, None, started_at=float(second))
+    limits = []
+    for second in range(9, 14):
+        window.succeeded(started_at=float(second))
+        limits.append(window.limit)
+    assert limits == [2, 2, 2, 3, 3]  # 2, 2.5, 2.9, 3.24, 3.55
+
+
 def test_slots_are_given_in_the_order_in_which_they_were_asked_for():
     limiter, order = ProviderLimiter(ceiling=1, gap_s=0.0, check=no_check), list[int]()
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from card_cases import CALLS, PROVENANCE
 from compare_cards import make_card
 from ktdeval.cards import System, check_match, parse_card, split_patterns, system_labels
 from ktdeval.errors import UsageError
 from ktdeval.jsonio import dumps_pretty
+from loops import not_empty
 
 
 def system(model: str = "house/one", args: dict[str, Any] | None = None, agent: str = "react", **more: Any) -> System:
@@ -21,13 +23,14 @@ def system(model: str = "house/one", args: dict[str, Any] | None = None, agent: 
 
 
 PLAIN = system()
+BEHIND_A_NETWORK = {**PROVENANCE, "calls": CALLS}
 OTHERS = {
     "model": system("house/two"),
     "parameters": system(args={"positions": 3}),
     "agent": system(agent="vote"),
     "parameters of the agent": system(agent_args={"rounds": 2}),
     "settings of calls": system(call={"temperature": 0.0}),
-    "how calls were put": system(sent_as={"not_sent": ["temperature"]}),
+    "how calls were put": system(sent_as={"not_sent": ["temperature"]}, provenance=BEHIND_A_NETWORK),
 }
 
 
@@ -107,7 +110,7 @@ def test_a_name_of_a_model_may_have_an_at_sign_or_parentheses() -> None:
 
 
 def test_a_full_name_is_a_pattern_of_its_system_alone() -> None:
-    systems = [each for name, each in OTHERS.items() if "calls" not in name]
+    systems = not_empty(each for name, each in OTHERS.items() if "calls" not in name)
     for each in systems:
         assert [other for other in systems if other.matches(each.name)] == [each]
 

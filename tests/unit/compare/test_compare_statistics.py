@@ -299,6 +299,7 @@ def _rates(make: object, correlation: np.ndarray | None, comparisons: int) -> di
 def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) -> None:
     """Two agents without skill whose daily returns differ by fat-tailed noise: 5 % ± 1.5 % of 2,000 comparisons."""
     rates = _rates(lambda chance: chance.standard_t(4, (windows, 43)).sum(axis=1), None, 2000)
+    assert set(rates) == {"wilcoxon", "sign_flip", "interval", "t"}
     assert all(0.035 <= rate <= 0.065 for rate in rates.values()), rates
 
 

@@ -21,6 +21,7 @@ from ktdeval.market.raw import raw_from_snapshot
 from ktdeval.market.storage import snapshot_id
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.twins import GROUPS, NEWS, make_twin, make_with_files
+from loops import not_empty
 from terminal import Terminal
 
 FIRST, LAST = "2024-06-03", "2026-04-10"
@@ -85,7 +86,7 @@ def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
 
 
 def test_planted_betas_and_volatilities_are_found_again(twin: Twin) -> None:
-    for name in twin.truth["assets"]["group"].unique():
+    for name in not_empty(twin.truth["assets"]["group"].unique()):
         group, assets = GROUPS[name], twin.truth["assets"].query("group == @name")
         market = twin.truth["markets"][name].dropna()
         assert market.std() * np.sqrt(group.days_a_year) == pytest.approx(group.market_volatility, rel=0.1)

@@ -20,6 +20,7 @@ from ktdeval.market.storage import load_snapshot, save_snapshot, snapshot_id
 from ktdeval_data.params import SyntheticParams
 from ktdeval_data.synthetic import BENCHMARK, Truth, build, make_synthetic, review_rows
 from ktdeval_data.synthetic_shocks import CONTROL_POINTS, REGIMES, target_levels
+from loops import not_empty
 from searching import examples
 
 LIMIT = {"main": 0.10, "chinext": 0.20, "star": 0.20, "bse": 0.30}
@@ -303,7 +304,7 @@ def test_parameters_are_documented_and_ranges_checked() -> None:
 
 
 def test_premia_hold_in_the_sample(truth: Truth) -> None:
-    for name, premium in truth.facts["annual_factor_premia"].items():
+    for name, premium in not_empty(truth.facts["annual_factor_premia"].items()):
         assert truth.factor_returns[name].mean() * 252 == pytest.approx(premium, abs=1e-9)
 
 

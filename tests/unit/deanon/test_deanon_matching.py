@@ -29,6 +29,7 @@ from ktdeval_deanon.certificate.history import PARTS, PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
 from ktdeval_ktdfin.step import figure
 from ktdfin_market import small_market
+from loops import not_empty
 from masked_payloads import Masked, drawn, table
 from tables import on_each_row
 
@@ -241,7 +242,7 @@ def test_the_market_as_a_whole_tells_the_day_and_no_stock() -> None:
 def test_figures_are_those_of_the_tools() -> None:
     for row in (0, 1, 6, 30, 70, 255, LAST):
         step = masked(MaskConfig("bright"), min(row, 255)).step(row)
-        for name, values in step.dims.items():
+        for name, values in not_empty(step.dims.items()):
             ours = HISTORY.figure(name)
             np.testing.assert_allclose(ours[row], values, rtol=2e-5, atol=1e-5, err_msg=f"{name} on row {row}")
 
@@ -383,7 +384,7 @@ def test_on_real_prices_every_probe_is_found_whatever_the_mask(shared_data: Path
     market = load_snapshot(import_real(shared_data, tmp_path / "csi300"))
     history = identifiability.history_of(market)
     for mask in (MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(rebase_prices=True, round_digits=3, noise_pct=0.5)):
-        for base, row, asset in drawn(market, 8, seed=3, first=480):
+        for base, row, asset in not_empty(drawn(market, 8, seed=3, first=480)):
             payload = Masked(market, mask, base).payload(row, asset)
             guess = attack(payload, history, mask=mask)
             assert judge(guess, Gold.of(market, asset, row), history.rows) == Hits(*[True] * 8)

@@ -28,6 +28,7 @@ from ktdeval.trading.types import Account
 from ktdeval_deanon.brief import quarter_words
 from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec, view_probe
 from ktdfin_market import poisoned, small_market
+from loops import not_empty
 from tables import on_each_row
 
 MARKET = small_market()
@@ -57,7 +58,7 @@ def spread_of(shares: Counter[str]) -> int:
 
 def test_every_probe_is_a_member_that_trades_on_a_decision_day_inside_the_window() -> None:
     first, last = MARKET.day_index("2024-03-01"), MARKET.day_index("2024-03-29")
-    for probe in drawn(44, 2, 5):
+    for probe in not_empty(drawn(44, 2, 5), 44):
         assert first <= probe.row < last  # at its last close an episode decides no more
         assert MARKET.member[probe.row, probe.asset]
         assert np.isfinite(MARKET.close[probe.row, probe.asset])

@@ -28,6 +28,7 @@ from ktdeval.stats.intervals import Interval, clopper_pearson_upper, poisson_bin
 from ktdeval_deanon.answer import ANSWER_FORM, _industry_names, days_off, names_sector, sector_keys, tickers_of
 from ktdeval_deanon.scores import DEFINITIONS, chance_of
 from ktdfin_market import small_market
+from loops import not_empty
 from tables import on_each_row
 
 MARKET = small_market()
@@ -105,7 +106,7 @@ def test_first_place_the_other_four_and_the_day_are_told_apart(samples: Any) -> 
 
 @on_each_row
 def test_a_board_is_understood_in_english_and_chinese(samples: Any, board: str | None, texts: tuple[str | None, ...]) -> None:
-    for text in texts:
+    for text in not_empty(texts):
         for number in range(8):
             assert samples.score(number, answer(board=text))["board"] is (samples.facts(number)["board"] == board), text
 
@@ -117,7 +118,7 @@ def test_an_industry_is_known_by_its_other_names(industry: str, names: tuple[str
 
 
 def test_no_industry_of_the_table_is_without_a_name_of_its_own() -> None:
-    for industry, others in _industry_names().items():
+    for industry, others in not_empty(_industry_names().items()):
         assert sector_keys(industry), industry
         assert others, industry
         assert len(set(others)) == len(others), industry
@@ -354,7 +355,7 @@ def test_a_summary_of_guesses_is_no_better_than_chance() -> None:
 @pytest.mark.parametrize("mask", PROBES)
 def test_the_embedded_market_is_probed_over_four_boards(mask: str) -> None:
     market = synthetic()
-    for exam in exams_of(market, 0, mask):
+    for exam in not_empty(exams_of(market, 0, mask)):
         counts = [sum(str(probe.board) == board for probe in exam.probes) for board in ("main", "chinext", "star", "bse")]
         members = exam.facts(0)["members"]
         assert sum(counts) == 40

@@ -14,6 +14,7 @@ from ktdeval.masking import Lens, MaskConfig
 from ktdeval.trading import AccountConfig, MarketTape, Position
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
+from loops import not_empty
 from searching import examples
 from tables import on_each_row
 from trading_market import make_market
@@ -88,7 +89,7 @@ def test_without_costs_every_decision_is_filled_whole_and_the_nav_is_that_of_the
     made = StanceForm(HarnessConfig(), lens, StanceRule(1.0, hold, True))  # type: ignore[arg-type]
     account, units, cash = open_account(rules), 0.0, 1_000_000.0  # the same by real numbers: units held, money beside them
     lens.asset_handle(0)
-    for row, decision in enumerate(decisions[: len(moves)]):
+    for row, decision in enumerate(not_empty(decisions[: len(moves)], len(moves))):
         made.today((0,), account.positions)
         done = made.read(said(("AAA", decision))).submission
         assert done.action is not None

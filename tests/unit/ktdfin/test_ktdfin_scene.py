@@ -20,6 +20,7 @@ from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.task import KtdfinConfig, KtdfinScene, KtdfinTask
 from ktdfin_market import rows, small_market, spec_of
 from ktdfin_play import Play, Scripted
+from loops import not_empty
 from metric_cases import order
 from paths import REPOSITORY
 
@@ -200,11 +201,11 @@ def play(task: str, model: str, steps: int = 8, seed: int = 0) -> Play:
 
 @pytest.mark.parametrize("model", ["hold", "random", "momentum", "reversal", "low_volatility", "equal_weight"])
 def test_well_behaved_models_use_tools_fail_at_nothing_and_hold_without_data(model: str) -> None:
-    records = play("blinded_open_research", model).records
+    records = not_empty(play("blinded_open_research", model).records)
     assert all(record.failures == {} and record.provenance == "model" for record in records)
     assert all(record.tool_calls_valid == record.tool_calls >= 2 for record in records)
     if model != "random":
-        idle = play("blinded_memory_only", model, 3).records
+        idle = not_empty(play("blinded_memory_only", model, 3).records, 3)
         assert all(record.orders == () and record.provenance == "model" for record in idle)
 
 

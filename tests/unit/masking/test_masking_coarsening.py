@@ -27,6 +27,7 @@ from ktdeval_ktdfin.task import KtdfinScene
 from ktdeval_ktdfin.tools import compare_candidates, get_market_context, get_stock_snapshot, portfolio_state, screen_candidates
 from ktdfin_market import poisoned, small_market
 from ktdfin_play import PLUGINS, Play, trades
+from loops import not_empty
 from masked_payloads import Masked, drawn, table
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET as NAMED
 from searching import examples
@@ -272,7 +273,7 @@ def test_the_last_close_and_returns_of_a_suspended_stock_count_from_its_last_bar
 def test_noisy_returns_are_those_of_the_noisy_prices() -> None:
     of = masked(MaskConfig(noise_pct=2.0))
     for row, asset in ((BASE + 5, 4), (BASE + 8, 11), (BASE + 20, 20)):
-        for before, bar in pairwise(table(of.snapshot(row, asset, 30)["bars"])):
+        for before, bar in not_empty(pairwise(table(of.snapshot(row, asset, 30)["bars"]))):
             assert bar["return_pct"] == pytest.approx((bar["close_cny"] / before["close_cny"] - 1) * 100, abs=0.02)
 
 

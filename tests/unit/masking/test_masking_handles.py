@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from ktdeval.contracts import EpisodeSpec, Window
 from ktdeval.masking.dates import find_dates
-from ktdeval.masking.draws import AliasMap
+from ktdeval.masking.draws import AliasMap, DocumentAlias
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.masking.payload import (
     AssetRef,
@@ -106,3 +106,41 @@ def test_a_wide_market_gets_wider_numbers_and_a_column_that_is_not_there_none():
     for asset in (-1, 3):
         with pytest.raises(IndexError):
             alias.asset_handle(asset)
+
+
+def test_names_and_orders_of_a_seed_are_the_same_on_every_machine_and_in_every_version() -> None:
+    """Records of old runs name assets by these draws."""
+    alias, documents = AliasMap(7, 4, INDUSTRIES), DocumentAlias(7)
+    draws = [1 + derive_seed(7, "asset_alias", draw) % 9_999 for draw in range(4)]
+    assert [alias.asset_handle(asset) for asset in range(4)] == [f"asset_{number:04d}" for number in draws]
+    assert list(alias.order) == sorted(range(4), key=lambda asset: derive_seed(7, "listing_order", asset))
+    by_number = sorted(range(3), key=lambda number: derive_seed(7, "sector_alias", number))
+    assert list(alias.sectors.items()) == [
+        (sorted(set(INDUSTRIES))[number], f"sector_{place:02d}") for place, number in enumerate(by_number, start=1)
+    ]
+    assert [documents.handle(row) for row in (0, 1, 2**30 - 1)] == ["doc_pfstbkf", "doc_czhbgzk", "doc_trwnvdp"]
+
+
+LAST_DOCUMENT = 2**30 - 1
+
+
+@given(st.integers(0, 2**63), st.integers(0, LAST_DOCUMENT))
+def test_a_documents_handle_is_understood_as_its_row(seed: int, row: int) -> None:
+    documents = DocumentAlias(seed)
+    assert re.fullmatch("doc_[bcdfghjkmnpqrstvwxyz]{7}", documents.handle(row))
+    assert documents.row(documents.handle(row)) == row
+
+
+@pytest.mark.parametrize("row", [0, 1, 2**15 - 1, 2**15, 2**15 + 1, LAST_DOCUMENT])
+def test_rows_at_the_ends_of_both_halves_have_handles(row: int) -> None:
+    assert DocumentAlias(3).row(DocumentAlias(3).handle(row)) == row
+
+
+def test_rows_without_a_handle_are_refused_and_texts_that_are_none_are_of_no_row() -> None:
+    documents = DocumentAlias(3)
+    for row in (-1, LAST_DOCUMENT + 1):
+        with pytest.raises(IndexError):
+            documents.handle(row)
+    handle = documents.handle(5)
+    for text in ("", handle[4:], f"{handle}b", handle[:-1], f"doc_a{handle[5:]}", f"dok_{handle[4:]}", "doc_zzzzzzz"):
+        assert documents.row(text) is None, text

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -158,6 +159,21 @@ def test_rebased_prices_start_at_100_and_keep_amounts():
             close = MARKET.close[first, asset]
         assert lens.render(Price(asset, close)) == pytest.approx(100)
         assert lens.render(Price(asset, 7.0)) * lens.render(Shares(asset, 300)) == pytest.approx(7.0 * 300)
+
+
+@pytest.mark.parametrize("first", [BASE_ROW, BASE_ROW + 1, BASE_ROW + 2])
+def test_an_asset_is_rebased_to_its_first_close_once_that_day_is_shown(first):
+    close = MARKET.close.copy()
+    close[:first, 0] = math.nan
+    close[first:, 0] = np.linspace(10.0, 20.0, N_DAYS - first)
+    lens = Lens(MaskConfig("blinded", rebase_prices=True), 1, replace(MARKET, close=close), BASE_ROW)
+    for row in range(BASE_ROW + 1, first):
+        lens.move_to(row)
+        assert lens.render(Price(0, 10.0)) == 10.0
+    for row in range(first, first + 3):
+        if row > BASE_ROW:
+            lens.move_to(row)
+        assert lens.render(Price(0, 10.0)) == pytest.approx(100.0)
 
 
 @examples(40)
@@ -338,6 +354,12 @@ def test_a_list_of_texts_is_written_as_each_of_them_is(value):
 def test_json_is_compact_and_keeps_the_order_of_keys_and_chinese():
     assert render_json({"b": [1, 2.5, None, True], "a": {}, "名": "五粮"}) == '{"b":[1,2.5,null,true],"a":{},"名":"五粮"}'
     assert render_json([]) == "[]"
+
+
+def test_subclasses_and_other_mappings_are_written_as_the_plain_values_that_they_are():
+    held = MappingProxyType({"b": Board.STAR, "a": MappingProxyType({"n": np.float64(0.5)})})
+    assert render_json(held) == '{"b":"star","a":{"n":0.5}}'  # type: ignore[arg-type]
+    assert lens_of("blinded").render(held) == {"b": "star", "a": {"n": 0.5}}
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": {1, 2}}, [b"bytes"], np.datetime64("2024-01-02")])

@@ -20,6 +20,7 @@ from ktdeval.registry import load_plugins
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
 from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
+from loops import not_empty
 from run_support import WINDOW
 from tables import on_each_row
 from terminal import Terminal
@@ -155,7 +156,8 @@ def test_a_plan_is_checked_for_risk_and_orders_that_would_be_rejected_are_left_o
 
 def test_reasons_are_as_long_as_the_task_demands() -> None:
     shown = held(cash=1.0) | {"constraints": {**LIMITS, "min_reason_chars": 200}}
-    assert all(len(order["reason"]) >= 200 for order in submitted(make_builtin("momentum").reply(request(shown))))
+    orders = not_empty(submitted(make_builtin("momentum").reply(request(shown))))
+    assert all(len(order["reason"]) >= 200 for order in orders)
 
 
 def test_random_trades_come_from_the_requests_seed_alone() -> None:

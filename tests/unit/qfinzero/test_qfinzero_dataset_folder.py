@@ -27,6 +27,7 @@ from ktdeval_qfinzero.data.layout import load_manifest, manifest_text
 from ktdeval_qfinzero.data.rows import DealRow, Page, Release, Span, SplitRow, Tags
 from ktdeval_qfinzero.data.update import Addition, update_dataset
 from ktdeval_qfinzero.errors import ServiceError
+from loops import not_empty
 from qfinzero_memory import MemoryPrices
 from qfinzero_store_play import INFO, disk_full, equal_bars, failing_at, files_of, more_prices, save_tiny, tiny_prices, together
 from qfinzero_world import at, events, news, small_dataset, small_prices
@@ -231,7 +232,7 @@ def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp
     with failing_at(10**9, disk_full) as calls:
         new = update_dataset(tmp_path / "whole", later()).info.content_id
     old, swapped = open_dataset(saved).info.content_id, calls.index("replace") + 1
-    for step in (*range(1, swapped - 1, 9), *range(swapped - 1, len(calls) + 1, 2)):
+    for step in not_empty((*range(1, swapped - 1, 9), *range(swapped - 1, len(calls) + 1, 2))):
         folder = shutil.copytree(saved, tmp_path / str(step))
         with failing_at(step, disk_full), pytest.raises(StoreError):
             update_dataset(folder, later())

@@ -32,6 +32,7 @@ from ktdeval_qfinzero.data.ingest_spec import IngestSpec, load_spec
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars
 from ktdeval_qfinzero.data.update import Addition
 from ktdeval_qfinzero.moments import moment_text, parse_moment
+from loops import not_empty
 from qfinzero_store_play import equal_bars
 from qfinzero_world import at, small_dataset, small_prices
 from tables import beside
@@ -265,7 +266,7 @@ def test_a_days_bar_may_begin_at_midnight_elsewhere(tmp_path: Path) -> None:
 def test_a_bad_cell_is_named_by_file_line_and_field(tmp_path: Path) -> None:
     cells = dict(zip(HEADER.strip().split(","), DAY_BAR.strip().split(","), strict=True))
     good = ",".join(cells.values())
-    for field, text, expected in beside(__file__)["bad_cells"][1:]:
+    for field, text, expected in not_empty(beside(__file__)["bad_cells"][1:]):
         bad = ",".join((cells | {field: text}).values())
         write(tmp_path, day__csv=f"{HEADER}{good.replace('-06', '-07')}\n\n{bad}\n{good}\n")
         problems = problems_of(tmp_path, spec_of(bars=[stock_days()]))
@@ -318,10 +319,10 @@ GOOD = beside(__file__)["good_rows"]
 
 
 def test_a_good_row_is_read_and_a_bad_field_of_it_is_named(tmp_path: Path) -> None:
-    for kind, row in GOOD.items():
+    for kind, row in not_empty(GOOD.items()):
         write(tmp_path, **{f"{kind}__json": json.dumps([row])})
         assert read_files(spec_of(**{kind: [{"file": f"{kind}.json"}]}), tmp_path)[1].rows == {kind: 1}
-    for kind, change, expected in beside(__file__)["bad_fields"][1:]:
+    for kind, change, expected in not_empty(beside(__file__)["bad_fields"][1:]):
         change = {name: "x" * 501 if value == "501 characters" else value for name, value in change.items()}
         write(tmp_path, **{f"{kind}__jsonl": f"{json.dumps(GOOD[kind])}\n\n{json.dumps(GOOD[kind] | change)}\n"})
         problems = problems_of(tmp_path, spec_of(round=False, **{kind: [{"file": f"{kind}.jsonl"}]}))

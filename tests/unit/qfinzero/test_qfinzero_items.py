@@ -35,6 +35,7 @@ from ktdeval_qfinzero.scoring.paper import score
 from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, task_to_row
 from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, GoldCall, Suite
 from ktdeval_qfinzero.suite.samples import embedded_dataset, embedded_items
+from loops import not_empty
 from qfinzero_scoring_cases import BARS, EVENTS, ORDER, RUN, load_tasks, perfect_answer, rows_of, task, tasks_of
 from tables import beside, on_each_row
 
@@ -254,7 +255,7 @@ def test_public_files_load_and_write_back_the_same(shared_data: Path, name: str)
 @pytest.mark.shared_data
 @pytest.mark.parametrize("name", FILES)
 def test_the_perfect_answer_of_every_public_task_earns_100_and_an_empty_one_only_a_refusal(shared_data: Path, name: str) -> None:
-    for one in tasks_of(shared_data / "qfinzero" / name).values():
+    for one in not_empty(tasks_of(shared_data / "qfinzero" / name).values()):
         best = score(one, perfect_answer(one, RUN), RUN)
         assert (best.overall, best.failure_modes) == (100, ()), one.id
         assert score(one, [], RUN).overall == (100 if one.refuse else 0), one.id

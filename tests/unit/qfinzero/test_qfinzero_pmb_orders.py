@@ -11,6 +11,7 @@ import pytest
 
 from ktdeval_qfinzero.moments import DAY, MINUTE
 from ktdeval_qfinzero.pmb.broker import verify
+from loops import not_empty
 from qfinzero_broker_play import FLAT, FREE, OPEN, Play, Row, begun, daily, market, minutes, table, thing, types
 from qfinzero_calls import refused
 from qfinzero_world import at, small_dataset
@@ -376,8 +377,8 @@ SETTINGS = {
 
 def test_every_setting_does_something() -> None:
     usual = [told({}, orders) for orders in PLAYS]
-    for group, values in SETTINGS.items():
-        for name, value in values.items():
+    for group, values in not_empty(SETTINGS.items()):
+        for name, value in not_empty(values.items()):
             changed = {group: {name: value}}
             assert any(told(changed, orders) != as_usual for orders, as_usual in zip(PLAYS, usual, strict=True)), (group, name)
 

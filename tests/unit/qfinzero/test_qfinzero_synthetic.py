@@ -30,6 +30,7 @@ from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
+from loops import not_empty
 from qfinzero_synthetic import ALL_TIME, SMALL, bars, dataset_of, day_on, digest_of_bars, grid_of, outcomes, small_market
 from tables import on_each_row
 
@@ -74,7 +75,7 @@ def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minut
 
 
 def test_every_bar_is_a_possible_one() -> None:
-    for (asset_class, _, _), series in small_market().prices.bar_table.items():
+    for (asset_class, _, _), series in not_empty(small_market().prices.bar_table.items()):
         prices = np.stack([series.open_e4, series.high_e4, series.low_e4, series.close_e4])
         assert len(series)
         assert np.all(np.diff(series.start_ns) > 0)

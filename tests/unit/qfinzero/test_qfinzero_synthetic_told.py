@@ -24,6 +24,7 @@ from ktdeval_qfinzero.data.synthetic.prices import draw_course
 from ktdeval_qfinzero.instruments import read_contract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start, moment_text
 from ktdeval_qfinzero.trading_hours import trading_hours
+from loops import not_empty
 from qfinzero_synthetic import SMALL, bars, day_on, grid_of, outcomes, small_market
 
 DEFAULT = SyntheticParams()
@@ -51,7 +52,7 @@ def test_weeklies_expire_on_fridays_and_monthlies_on_third_fridays_that_are_sess
 
 def test_a_contract_has_no_bar_before_its_listing_or_after_its_last_session() -> None:
     rows = contract_rows()
-    for symbol, resolution, series in option_bars():
+    for symbol, resolution, series in not_empty(option_bars()):
         row = rows[symbol]
         last = trading_hours().last_expiry_session(row.expiry)
         assert day_of(int(series.start_ns[-1])) <= last

@@ -33,6 +33,7 @@ from qlib.data.dataset import DatasetH, TSDatasetH
 from qlib.data.dataset.handler import DataHandlerLP
 
 from ktdeval_qlib.dataset import make_dataset
+from loops import not_empty
 
 MARKET = baseline_market()
 SPLIT = make_split(MARKET, SEGMENTS)
@@ -115,7 +116,7 @@ def test_a_windows_label_is_its_last_days() -> None:
     samples = make_samples(MARKET, SPLIT, days=5)
     sampler = make_dataset(samples, Scaler.fit(samples), "window", 5).prepare("train", col_set=BOTH, data_key=LEARN)
     known = normalised_labels(samples.labels, "CSRankNorm")
-    for position, (day, code) in enumerate(sampler.get_index()):
+    for position, (day, code) in enumerate(not_empty(sampler.get_index())):
         row = int(np.searchsorted(samples.days, np.datetime64(day, "D")))
         assert sampler[position][-1, -1] == known[row, samples.codes.index(code)]
 

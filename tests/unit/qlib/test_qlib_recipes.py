@@ -14,6 +14,7 @@ from ktdeval.jsonio import sha256_hex
 from ktdeval.typed import from_plain
 from ktdeval_qlib.recipes import Estimator, Recipe, recipes
 from ktdeval_qlib.stored import load
+from loops import not_empty
 from tables import beside, on_each_row
 
 TREES = {"lightgbm", "xgboost", "catboost", "doubleensemble"}
@@ -46,20 +47,19 @@ def test_labels_are_normalised_as_the_configurations_say():
 
 
 def test_each_exception_has_a_reason_and_differs_from_the_published_value():
-    for recipe in recipes().values():
-        for name, change in recipe.changed.items():
-            assert change.why
-            assert change.value != {**recipe.defaults, **recipe.published}.get(name)
+    changed = ((recipe, *change) for recipe in recipes().values() for change in recipe.changed.items())
+    for recipe, name, change in not_empty(changed):
+        assert change.why
+        assert change.value != {**recipe.defaults, **recipe.published}.get(name)
 
 
 def test_no_number_is_text():
     """PyYAML reads `1e-3` as text; a learning rate of text fails far from here."""
-    for recipe in recipes().values():
-        for name, value in {**recipe.parameters, **recipe.fit}.items():
-            if isinstance(value, str):
-                with pytest.raises(ValueError, match="could not convert"):
-                    float(value)
-                assert not name.endswith("lr")
+    values = [pair for recipe in recipes().values() for pair in {**recipe.parameters, **recipe.fit}.items()]
+    for name, value in not_empty((name, value) for name, value in values if isinstance(value, str)):
+        with pytest.raises(ValueError, match="could not convert"):
+            float(value)
+        assert not name.endswith("lr")
 
 
 @on_each_row

@@ -29,6 +29,7 @@ from qlib.contrib.model.pytorch_tcn_ts import TCN
 
 from ktdeval.errors import DataError, UsageError
 from ktdeval_qlib.recipes import Estimator, recipes
+from loops import not_empty
 from qlib_data import ROUNDS, dataset, samples, small, trained
 
 NETWORKS = [name for name, recipe in recipes().items() if recipe.layout != "flat" or name in ("mlp", "tabnet")]
@@ -219,7 +220,7 @@ def test_lightgbm_prints_nothing(capfd):
 
 def test_columns_of_double_ensemble_lie_in_the_order_of_the_dataset():
     columns = list(small("flat").prepare("train", col_set="feature").columns)
-    for chosen in trained("doubleensemble").model.sub_features:
+    for chosen in not_empty(trained("doubleensemble").model.sub_features):
         assert sorted(chosen, key=columns.index) == list(chosen)
 
 

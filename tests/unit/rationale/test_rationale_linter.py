@@ -32,6 +32,7 @@ from ktdeval_rationale.similarity import (
     sentences_of,
     shipped_anchors,
 )
+from loops import not_empty
 from masking_market import CODES, INDEX_CODE, MARKET, NAMES
 from paths import REPOSITORY
 from rationale_planted import FILES, FOLDER, Planted, Score, parse, read_planted, score
@@ -182,7 +183,7 @@ def test_the_shipped_lexicon_is_read_whole() -> None:
 def test_every_term_of_the_lexicon_is_found_as_its_kind() -> None:
     linter, terms = RationaleLinter(), load_yaml(LEXICON_FILE)
     for kind in ("company", "brand", "event"):
-        for spelling in (name.removeprefix("^") for names in terms[kind] for name in names):
+        for spelling in not_empty(name.removeprefix("^") for names in terms[kind] for name in names):
             assert kind in {category for category, _ in named(f"we like {spelling} most", linter)}, spelling
 
 

@@ -31,6 +31,7 @@ from ktdeval.testing import step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.typed import from_plain, to_plain
+from loops import not_empty
 from searching import examples
 from trading_market import make_market
 
@@ -180,7 +181,7 @@ def names_of(path: Path) -> str:
 
 
 def test_a_ledger_is_read_as_it_was_written_and_only_that_of_a_shares_speaks_of_fen(tmp_path: Path) -> None:
-    for version, ledger in enumerate(ledgers(), start=1):
+    for version, ledger in enumerate(not_empty(ledgers(), 2), start=1):
         path = tmp_path / f"{version}.parquet"
         path.write_bytes(encode_ledger(ledger))
         assert ledger.version == version

@@ -27,6 +27,7 @@ from ktdeval_view.market_facts import Names, find_names, stock_paths
 from ktdeval_view.pages import memory_panels
 from ktdeval_view.records import EpisodeRecords, page_name, read_episode, step_in_units
 from ledger_cases import short_ledger
+from loops import not_empty
 from paths import REPOSITORY
 from report_page import contrast
 from run_support import DAYS_IN_WINDOW, PLUGIN, SAME_MASK, TASK, episodes, error_line, ktdeval
@@ -58,10 +59,10 @@ def notes_of(page: Path) -> str:
 def test_everything_that_was_said_and_booked_is_in_the_pages(desk: Path, run: str) -> None:
     folder = RunFolder.load(desk / run)
     redact = Redactor(SECRETS).value
-    for spec in folder.manifest.specs:
+    for spec in not_empty(folder.manifest.specs):
         ledger, days = folder.load_ledger(spec), days_of(desk / run / "view" / page_name(spec))
         assert [day["step"] for day in days] == redact([step_in_units(ledger, step) for step in ledger.steps])
-        for day, said in zip(days, folder.load_transcript(spec), strict=True):
+        for day, said in not_empty(zip(days, folder.load_transcript(spec), strict=True)):
             assert day["talk"] == redact({name: to_plain(said)[name] for name in ("exchanges", "submission")})
 
 

@@ -42,7 +42,7 @@ def test_windows_and_metrics_are_asked_for_by_a_name_that_a_card_has(tmp_path: P
     assert make_report(cards, Options(windows=("A1",), metrics=("sharpe",))).html
     with pytest.raises(UsageError, match="no card has a window 'A9'"):
         make_report(cards, Options(windows=("A1", "A9")))
-    with pytest.raises(UsageError, match="no card has a metric 'sharp'.*sharpe"):
+    with pytest.raises(UsageError, match=r"no card has a metric 'sharp'.*sharpe"):
         make_report(cards, Options(metrics=("sharp",)))
 
 

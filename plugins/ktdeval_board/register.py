@@ -154,7 +154,9 @@ def _write(path: Path, document: msgspec.Struct) -> None:
 
 
 def baseline_key(folder: Path, rules: Rules, baseline: Baseline, request: RegisterRequest, plugins: Plugins) -> Path:
-    """Register a baseline in the board's name, draw its key, and return the key's file; a key that waits for its run is taken.
+    """Register a baseline in the board's name, draw its key, and return the key's file.
+
+    A system has one key in a division: the one that was drawn is taken again where its run is missing or its card was withdrawn.
 
     `rules`: with the market where it is on this machine. Raises ConfigError: the board does not take the registration; other errors
     as of `make_registration` and `draw_keys`.
@@ -164,7 +166,7 @@ def baseline_key(folder: Path, rules: Rules, baseline: Baseline, request: Regist
     registration = make_registration(rules, replace(request, options=options), plugins)
     _, there = registrations_of(folder, rules, request.today)
     for each in _of_baseline(there, registration):
-        if not _is_used(board, each):
+        if each.excuse is None:
             return board.key(each.id)
     registered = file_registration(folder, rules, registration, Redactor({}))
     if registered.filed is None:
@@ -180,9 +182,3 @@ def _of_baseline(there: Registrations, registration: Registration) -> Iterator[F
         own = msgspec.structs.replace(each.registration, registered_on="", submitter=wanted.submitter)
         if own == wanted and each.drawn is not None:
             yield each
-
-
-def _is_used(board: BoardFolder, filed: Filed) -> bool:
-    """Return whether a card names a registration, checked or not."""
-    mark = filed.id.encode()
-    return any(mark in files.card.read_bytes() for files in board.submitted())

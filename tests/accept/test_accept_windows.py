@@ -44,7 +44,9 @@ def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
             assert [step.filled_on for step in ledger.steps] == [str(day) for day in days]
             orders = sum(len(step.orders) for step in ledger.steps)
             assert orders > 0
-            assert {step.provenance for step in ledger.steps} == {"model"}
+            # Random buys without knowing its cash, and submits again what was refused.
+            retried = {"model_after_retry"} if model == "builtin/random" else set()
+            assert {step.provenance for step in ledger.steps} - retried == {"model"}
         assert found == SESSIONS
         made = card(folder, task)
         assert {window["name"]: window["days"] for window in made["windows"]} == found

@@ -36,7 +36,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of four cards, of two masks and three modes, on a small market."""
     desk = tmp_path_factory.mktemp("desk")
     store_market(desk / "market")
-    words = ("--model", "builtin/momentum", "--tasks", ",".join(TASKS), "--data", "market")
+    words = ("--model", "builtin/random", "--tasks", ",".join(TASKS), "--data", "market")
     for command in (("run", *words, "--windows", "2024-03-01:2024-03-29", "--out", "run", "--quiet"), ("report", "run")):
         done = ktdeval(*command, cwd=desk)
         assert done.code == 0, done

@@ -367,7 +367,7 @@ def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
     shown = {name: identifiability.MASKS[name] for name in ("blinded", "noise 0.5 %", "rebase, 2 digits, noise 2 %")}
     for name, value in (("MASKS", shown), ("COARSENED", tuple(shown)), ("MODELS", ("momentum",))):
         monkeypatch.setattr(identifiability, name, value)
-    monkeypatch.setattr(sys, "argv", ["identifiability.py", "--probes", "2", "--steps", "1"])
+    monkeypatch.setattr(sys, "argv", ["identifiability.py", "--probes", "2", "--steps", "1", "--tables", "fields,masks,single"])
     identifiability.main()
     printed = capsys.readouterr().out
     for begin in ("price_level", "all but volume", "random attacker, computed", "noise 0.5 %", "rebase, 2 digits, noise 2 %"):

@@ -148,7 +148,7 @@ def test_everything_that_is_missing_is_said_at_once(market: Path, board: Path, t
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('version: "2"', 'version: "9"', "task version 2, the board asks for 9"),
+        ('version: "3"', 'version: "9"', "task version 3, the board asks for 9"),
         ("the config", "", "task config"),
         ("the market", "", "snapshot"),
         ('rules: "strict"', 'rules: "paper"', "metric rules strict, the board asks for paper"),

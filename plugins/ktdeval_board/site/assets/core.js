@@ -17,6 +17,7 @@
 // kt.address.model(name, {agent, division}) .card(id) .compare(a, b) .task(division) .board({division, …}) .market(snapshot)
 // kt.modelLink(name, text, more) kt.cardLink(id, text) kt.compareLink(a, b, text)        links to these addresses
 // kt.modelKey(name)                      first 16 hex digits of the SHA-256 of a name: kt.load(`model/${kt.modelKey(name)}`)
+// kt.cutoffWord(cutoff)                  a day, "nothing trained" or "not known"; kt.isCutoffDay(cutoff): whether it is a day
 // kt.chip(text, kind, explanation)       kind: "", good, warn, bad; kt.tierChip(tier), kt.labelChip(label); kt.TIERS, kt.LABELS
 // kt.notice(text)                        says something for a moment; kt.fail(error) replaces the page by a message
 // kt.button(text, onClick, attributes), kt.copy(text, what), kt.download(fileName, text, type)
@@ -87,6 +88,11 @@ window.kt = (() => {
   }
 
   const words = (name) => name.replaceAll("_", " ");
+
+  const isCutoffDay = (cutoff) => /^\d/.test(cutoff || "");
+
+  /* The end of training data as a word: a day, or one of two states that are never mixed. */
+  const cutoffWord = (cutoff) => (cutoff === "none" ? "nothing trained" : isCutoffDay(cutoff) ? cutoff : "not known");
 
   /** Any JSON as nested lists: what tasks and plugins put into their configs can't be known beforehand. */
   function tree(value) {
@@ -398,6 +404,8 @@ window.kt = (() => {
     facts,
     tree,
     words,
+    cutoffWord,
+    isCutoffDay,
     scroller,
     button,
     format,

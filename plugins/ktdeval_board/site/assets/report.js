@@ -4,7 +4,7 @@ kt.report(entry, board, series)      <article>; `entry` is the data `card/<id>`,
 kt.afterWords(windows, cutoff)       how many windows are later than the training data, in a sentence; kt.windowsAfter: their number
 kt.ordinal(3)                        3rd
 kt.sidesWords(card)                  trading days of each window before, across and after the cutoff that the card records; or null
-kt.cutoffWord(cutoff)                a day, "nothing trained" or "not known"; kt.cutoffSentence(cutoff, source): the same in a sentence
+kt.cutoffSentence(cutoff, source)    `kt.cutoffWord` in a sentence
 kt.isCutoffDay(cutoff)               whether it is a day
 kt.cutoffOf(window, cutoff)          how a window lies to the end of a model's training data: {word, kind, text}
 kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
@@ -23,12 +23,9 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
   const look = (table, name) => (Object.hasOwn(table, name) ? table[name] : "");
   const percent = (value) => format.percent(value, 2, true);
 
-  const isDay = (cutoff) => /^\d/.test(cutoff || "");
+  const isDay = kt.isCutoffDay;
 
-  /* The end of training data as a word: a day, or one of two states that are never mixed. */
-  const cutoffWord = (cutoff) => (cutoff === "none" ? "nothing trained" : isDay(cutoff) ? cutoff : "not known");
-
-  /* The same in a sentence, with its source. */
+  /* The end of training data in a sentence, with its source. */
   function cutoffSentence(cutoff, source) {
     const from = source ? ` (${source})` : "";
     if (cutoff === "none") return `Nothing was trained${from}.`;
@@ -257,6 +254,6 @@ kt.maskWords(mask), kt.modeWords(mode)   what they mean, in a few words */
         trading ? "Medians are over episodes; nothing" : "Nothing"} here is advice to trade.`));
   }
 
-  Object.assign(kt, {report, ordinal, cutoffOf, cutoffWord, cutoffSentence, isCutoffDay: isDay, sidesWords, windowsAfter, afterWords, maskWords: (mask) => look(MASKS, mask),
+  Object.assign(kt, {report, ordinal, cutoffOf, cutoffSentence, sidesWords, windowsAfter, afterWords, maskWords: (mask) => look(MASKS, mask),
     modeWords: (mode) => look(MODES, mode)});
 })();

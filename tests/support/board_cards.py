@@ -5,16 +5,16 @@ suite; and typed cards made from JSON that has only what a test is about.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from card_cases import typed
-from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256, sha256_hex
+from ktdeval.jsonio import content_hash
 from ktdeval_board.entries import Entry
 from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.selftest.specimen import put_card as put_card, put_json as put_json, put_records as put_records
 
 _DAY = "2024-01-01"
 _COUNTS = {"submitted": 0, "filled": 0, "partially_filled": 0, "rejected": 0, "rules": {}}
@@ -64,50 +64,6 @@ def files_of(folder: BoardFolder, card: Mapping[str, Any], card_id: str = "") ->
     """Where a card belongs, by its JSON."""
     names = (str(card[part]["name"]) for part in ("task", "model", "agent"))
     return folder.card_files(*names, card_id=card_id or content_hash(card))
-
-
-def put_json(path: Path, value: Any) -> None:
-    """Write JSON in the suite's form, even such as the suite would never write."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(value, sort_keys=True, separators=(",", ":")) + "\n", encoding="utf-8")
-
-
-def put_card(board: Path, card: Mapping[str, Any]) -> CardFiles:
-    """Write a card to its place on a board."""
-    text = dumps_pretty(card)
-    files = files_of(BoardFolder(board), card, sha256_hex(text))
-    files.card.parent.mkdir(parents=True, exist_ok=True)
-    files.card.write_text(text, encoding="utf-8", errors="surrogatepass")
-    return files
-
-
-def put_records(
-    board: Path, files: CardFiles, run: Path, stored: str = "repository", names: Mapping[str, str] | None = None
-) -> None:
-    """Write the list of a card's records, those of a run, and copy them where they are `stored` in the repository. `names`: ids of
-    the run's episodes -> those of the card's, whose records alone are meant; the same, of all, when not given.
-    """
-    listed, artefacts = [], json.loads(files.card.read_bytes().decode("utf-8", "surrogatepass"))["artefacts"]
-    for path in record_files(run):
-        episode = path.split("/")[1] if "/" in path else ""
-        if episode and names is not None and episode not in names:
-            continue
-        source, target = run / path, path.replace(episode, names[episode]) if episode and names else path
-        digest = file_sha256(source)
-        if stored == "repository":
-            copied = BoardFolder(board).records(files.card_id) / target
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copied)
-        else:
-            digest = artefacts.get(target, digest)
-        listed.append({"path": target, "sha256": digest, "bytes": source.stat().st_size})
-    put_json(files.records, {"schema_version": 1, "card": files.card_id, "stored": stored, "files": listed})
-
-
-def record_files(run: Path) -> list[str]:
-    """The files of a run that are records, by their paths in it."""
-    paths = [path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()]
-    return sorted(path for path in paths if path == "manifest.json" or path.startswith("episodes/"))
 
 
 def card_of(run: Path) -> dict[str, Any]:

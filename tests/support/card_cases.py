@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, CACHED, CallRecord, summarise_calls
-from ktdeval.cards import card_kinds, derive_card
+from ktdeval.cards import derive_card
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.trading import CardInputs, build_card
-from ktdeval.contracts.spec import EpisodeSpec, Window
+from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.harness.messages import Usage
-from ktdeval.jsonio import content_hash
 from ktdeval.stats.panel import panel_metrics
 from ktdeval.trading.ledger import Ledger
 from ktdeval.typed import from_plain
+from ktdeval_board.selftest.specimen import (
+    derived_fields as derived_fields,
+    renewed_card as renewed_card,
+    spec_of as spec_of,
+)
 from metric_cases import CODES, TASK, ledger, market, order, spec, step
 
 PROVENANCE = {
@@ -25,11 +29,6 @@ PROVENANCE = {
     "wall_time_s": 1.5,
     "environment": {"python": "3.11"},
 }
-
-
-def derived_fields(card: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON of a card with all fields recomputed that follow from others."""
-    return derive_card(from_plain(card, card_kinds(card["kind"])[card["kind"]].type, "card")).plain
 
 
 def episode(of: EpisodeSpec) -> Ledger:
@@ -125,26 +124,3 @@ def open_objects(schema: Any, name: str = "card") -> set[str]:
         open_names |= open_objects(entry, name)
     is_object = isinstance(schema, dict) and "object" in schema.get("type", ())
     return open_names | {name} if is_object and schema.get("additionalProperties", True) is True else open_names
-
-
-def spec_of(card: Any, window: Window | None, seed: int) -> EpisodeSpec:
-    """Spec of an episode of a card, by its JSON; its hash is the episode's id."""
-    task, model, agent = card["task"], card["model"], card["agent"]
-    return EpisodeSpec(
-        task=task["name"], task_version=task["version"], task_hash=task["hash"],
-        snapshot=card["snapshot"]["id"] if card.get("snapshot") else None, mask=task.get("mask"), mode=task.get("mode"),
-        window=window, model=model["name"], model_args=model["args"], agent=agent["name"], agent_args=agent["args"],
-        call=card["call"], seed=seed, limit=card["limit"], mask_key=card.get("mask_key"),
-    )  # fmt: skip
-
-
-def renewed_card(card: dict[str, Any]) -> dict[str, Any]:
-    """A card with everything that follows from its other fields worked out again: hash, ids, names of records, totals."""
-    card["task"]["hash"] = content_hash(card["task"]["config"])
-    windows = {window["name"]: Window(window["name"], window["first"], window["last"]) for window in card.get("windows", [])}
-    names = {}
-    for episode in [*card["episodes"], *card["missing_episodes"]]:
-        names[episode["id"]] = episode["id"] = spec_of(card, windows[episode["window"]] if windows else None, episode["seed"]).id
-    artefacts = ((path, path.split("/")[1], digest) for path, digest in card["artefacts"].items())
-    card["artefacts"] = {path.replace(old, names[old]): digest for path, old, digest in artefacts if old in names}
-    return {**card, **derived_fields(card)}

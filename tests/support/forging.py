@@ -10,12 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
 from card_cases import renewed_card
 from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import KtdevalError
-from ktdeval.jsonio import dumps_canonical, dumps_pretty, file_sha256
+from ktdeval.jsonio import dumps_pretty, file_sha256
 from ktdeval.market.calendar import window_rows
 from ktdeval.registry import Plugins
 from ktdeval.runner.episode import Bookkeeper, recorded_decision
@@ -24,6 +22,7 @@ from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.typed import from_plain, to_plain
+from ktdeval_board.selftest.specimen import read_transcript, write_transcript
 
 LEDGER, TRANSCRIPT = "ledger.parquet", "transcript.jsonl.zst"
 Steps = list[dict[str, Any]]
@@ -43,19 +42,11 @@ def change_ledger(folder: Path, change: Callable[[Steps], Any], **header: Any) -
     (folder / LEDGER).write_bytes(encode_ledger(replace(ledger, steps=changed, **header)))
 
 
-def read_transcript(folder: Path) -> list[Any]:
-    """The entries of an episode's transcript as JSON."""
-    packed = (folder / TRANSCRIPT).read_bytes()
-    return [json.loads(line) for line in zstandard.ZstdDecompressor().decompress(packed).decode().splitlines()]
-
-
 def change_transcript(folder: Path, change: Callable[[list[Any]], Any]) -> None:
     """Rewrite an episode's transcript with changed entries."""
-    path, entries = folder / TRANSCRIPT, read_transcript(folder)
+    entries = read_transcript(folder)
     changed = change(entries)
-    entries = entries if changed is None else changed
-    text = "".join(dumps_canonical(entry) + "\n" for entry in entries)
-    path.write_bytes(zstandard.ZstdCompressor(level=9, write_checksum=True).compress(text.encode()))
+    write_transcript(folder, entries if changed is None else changed)
 
 
 def rehash(folder: Path, **mark: Any) -> None:

@@ -18,7 +18,6 @@ from ktdeval.runner.measure import LOW, MeasuringModel
 
 _FITTING = "builtin/"  # models of this machine that a refusal can name
 _FINDERS = ("request_problem", "step_problem")
-_UNFIT = frozenset({"builtin/chaos"})  # it answers everything, and badly
 
 
 class _RecordingModel(MeasuringModel):
@@ -51,7 +50,7 @@ def check_model(
 
     A model says so by `step_problem(requests)`, of all requests of a first step, or by `request_problem(request)`, of one.
     """
-    if not any(hasattr(model, finder) for finder in _FINDERS):
+    if not _says_what_it_needs(model):
         return
     factory = make_factory()
     firsts = {spec.task: spec for spec in reversed(list(specs))}
@@ -60,6 +59,10 @@ def check_model(
         if problem := _problem(name, model, step.shown_to(model)):
             fitting = ", ".join(_fitting(step, plugins)) or "none that is built in"
             raise UsageError(f"{problem}; task {task_name} {_given(step.task, step.shown_to(model))}; models that fit: {fitting}")
+
+
+def _says_what_it_needs(model: object) -> bool:
+    return any(hasattr(model, finder) for finder in _FINDERS)
 
 
 class _FirstStep:
@@ -103,14 +106,14 @@ def _given(task: Any, requests: Sequence[ModelRequest]) -> str:
 
 
 def _fitting(step: _FirstStep, plugins: Plugins) -> list[str]:
-    """Return the built-in models that can act in a step without parameters."""
+    """Return the built-in models that say what they need, and can act in a step without parameters."""
     fitting = []
     for name in sorted(plugins.specs("models")):
-        if not name.startswith(_FITTING) or name in _UNFIT:
+        if not name.startswith(_FITTING):
             continue
         try:
             model = plugins.make_model(name, {})
-            if not _problem(name, model, step.shown_to(model)):
+            if _says_what_it_needs(model) and not _problem(name, model, step.shown_to(model)):
                 fitting.append(name)
         except KtdevalError:  # it needs parameters, or fails at them
             continue

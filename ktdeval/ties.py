@@ -8,8 +8,7 @@ many takes whole groups, or shares what is left equally among a group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -37,8 +36,10 @@ def places(keys: Sequence[Figures]) -> list[int]:
 
 def grouped(items: Sequence[Item], placed: Sequence[int]) -> list[list[Item]]:
     """Return the items by place, the best group first; within a group as they came, which says nothing."""
-    pairs = sorted(zip(placed, items, strict=True), key=itemgetter(0))
-    return [[item for _, item in group] for _, group in groupby(pairs, key=itemgetter(0))]
+    groups: dict[int, list[Item]] = {}
+    for place, item in zip(placed, items, strict=True):
+        groups.setdefault(place, []).append(item)
+    return [groups[place] for place in sorted(groups)]
 
 
 def whole_groups(groups: Iterable[Sequence[Item]], most: int) -> Iterator[Sequence[Item]]:
@@ -53,4 +54,4 @@ def whole_groups(groups: Iterable[Sequence[Item]], most: int) -> Iterator[Sequen
 
 def first_of(groups: Iterable[Sequence[Item]], most: int) -> list[Item]:
     """Return the items of the first whole groups, at most `most`."""
-    return [item for group in whole_groups(groups, most) for item in group]
+    return list(chain.from_iterable(whole_groups(groups, most)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ktdeval.ties import grouped, places
@@ -24,19 +25,28 @@ def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row
     """
     if not rows:
         return []
-    columns = sorted({name for row in rows for name in row if name not in MASKED_FIGURES})  # whatever row comes first
-    keys = [[-_number(row.get(name)) for row in rows] for name in columns]
+    # Sorted, so that it does not matter which row comes first.
+    columns = sorted(set(chain.from_iterable(rows)) - MASKED_FIGURES)
+
+    keys: list[Sequence[float]] = []
     if scores:
-        keys.insert(0, [*scores])
+        keys.append(scores)
+    for name in columns:
+        keys.append([-_number(row.get(name)) for row in rows])
     return grouped(rows, places(keys))
 
 
 def places_of(groups: Iterable[Iterable[Row]]) -> Mapping[str, int]:
     """Return the place of each stock, from 0 and by group."""
-    return {row["stock_id"]: place for place, group in enumerate(groups) for row in group}
+    placed = {}
+    for place, group in enumerate(groups):
+        for row in group:
+            placed[row["stock_id"]] = place
+    return placed
 
 
 def _number(value: object) -> float:
     """Return a figure of a table; NaN for a word, a flag, or what is not defined."""
-    is_number = isinstance(value, float | int) and not isinstance(value, bool)
-    return float(value) if is_number else math.nan  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, float | int):
+        return math.nan
+    return float(value)

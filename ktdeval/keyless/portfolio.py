@@ -8,16 +8,18 @@ there is before any sale suffices for all of them; else they wait.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ktdeval.keyless.conversation import Conversation
 from ktdeval.keyless.ordering import Row
 from ktdeval.ties import first_of
+
+Item = TypeVar("Item")
 
 RESERVE = 0.005
 SMALLEST_BUY = 0.01
@@ -147,10 +149,10 @@ class Room(NamedTuple):
     certain: Certain
 
 
-def equal_first(groups: Sequence[Sequence[Intent]]) -> list[Intent]:
-    """Return the orders of groups, those of equal names before all others: what falls short falls short for the others."""
+def equal_first(groups: Iterable[Sequence[Item]]) -> list[Item]:
+    """Return what is in groups, those of equal names before all others: what falls short falls short for the others."""
     ordered = sorted(groups, key=lambda group: len(group) == 1)
-    return [intent for group in ordered for intent in group]
+    return list(chain.from_iterable(ordered))
 
 
 def _raised(stays: Sequence[Row], sizing: Sizing, cash: float, certain: Certain) -> tuple[list[list[Row]], float]:

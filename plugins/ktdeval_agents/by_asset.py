@@ -26,7 +26,7 @@ from ktdeval.harness import (
     table_rows,
 )
 from ktdeval.jsonio import JsonValue, dumps_canonical, loads_untrusted
-from ktdeval.keyless import buyable, is_affordable, standing
+from ktdeval.keyless import buyable, equal_first, is_affordable, standing
 from ktdeval.masking import Payload, table
 from ktdeval.ties import whole_groups
 from ktdeval.trading import Provenance
@@ -160,9 +160,8 @@ def _orders(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer]) 
     bought = {answer.stock_id: answer for answer in answers if answer.decision == "BUY" and answer.stock_id not in weights}
     open_to = {row["stock_id"] for row in buyable([_row(sight, asset) for asset in bought])}
     groups = [[asset for asset in group if asset in open_to] for group in _in_order(sight, bought)]
-    chosen = [*whole_groups(filter(None, groups), max(0, left))]
-    chosen.sort(key=lambda group: len(group) == 1)  # what falls short at the open falls short for others than equal names
-    eligible = [_row(sight, asset) for group in chosen for asset in group]
+    chosen = whole_groups(filter(None, groups), max(0, left))
+    eligible = [_row(sight, asset) for asset in equal_first(chosen)]
     slots = min(sight.most_positions or len(sight.candidates), len(sight.candidates))
     most = first_number(limits, ("max_weight",)) or 1.0
     # Below the weight limit, since it is checked at the next open and not at this close.
@@ -179,9 +178,11 @@ def _row(sight: Sight, asset: str) -> Mapping[str, Any]:
 
 def _in_order(sight: Sight, assets: Iterable[str]) -> list[list[str]]:
     """Return assets by figures that no mask changes; those that are equal in all of them are one group."""
-    return [
-        [row["stock_id"] for row in group] for group in standing([{**sight.rows[asset], "stock_id": asset} for asset in assets])
-    ]
+    rows = [{**sight.rows[asset], "stock_id": asset} for asset in assets]
+    ordered = []
+    for group in standing(rows):
+        ordered.append([row["stock_id"] for row in group])
+    return ordered
 
 
 def _order(answer: _Answer, weight: float) -> dict[str, JsonValue]:

@@ -76,7 +76,7 @@ class EpisodeSpec:
     def call_seed(self) -> int:
         """Seed of the model calls, which a provider is sent: it tells nothing of window and mask to who has no key."""
         if self.window is None:
-            return derive_seed(self.seed, *self.ends, "calls")  # nothing is hidden, and there is no key
+            return self.chance_seed  # nothing is hidden, and there is no key
         return self.hidden_seed("calls")
 
     @property

@@ -90,9 +90,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     access = None
     try:
         recorded = recorded_run(claim.path)
-        if drawn is not None:
-            config = replace(config, mask_key=drawn.mask_key)
-        config = replace(config, mask_key=config.mask_key or mask_key_of(recorded) or secrets.token_hex(16))
+        config = replace(config, mask_key=_mask_key(config, drawn, recorded))
         if recorded is not None:
             check_call_log(recorded)  # before a record of calls is made in its place
         if remote is None:
@@ -112,6 +110,13 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         claim.release()
         raise
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
+
+
+def _mask_key(config: RunConfig, drawn: DrawnKey | None, recorded: RunFolder | None) -> str:
+    """Return the mask key of a run: the one that a board drew, the one given, that of the run begun before, or a new one."""
+    if drawn is not None:
+        return drawn.mask_key
+    return config.mask_key or mask_key_of(recorded) or secrets.token_hex(16)
 
 
 def run_manifest(

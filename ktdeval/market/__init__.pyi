@@ -1,8 +1,19 @@
 """Public names of the market: snapshots, calendars, boards, storage."""
 
-from ktdeval.market.assembly import assemble as assemble
-from ktdeval.market.calendar import parse_day as parse_day, sessions as sessions, window_rows as window_rows
+from ktdeval.market.assembly import assemble as assemble, listed_codes as listed_codes
+from ktdeval.market.calendar import (
+    parse_day as parse_day,
+    sessions as sessions,
+    window_rows as window_rows,
+)
 from ktdeval.market.close import Close as Close
+from ktdeval.market.conventions import (
+    AMOUNT_UNITS as AMOUNT_UNITS,
+    VALUE as VALUE,
+    VOLUME_UNITS as VOLUME_UNITS,
+    Conventions as Conventions,
+    Unit as Unit,
+)
 from ktdeval.market.document_files import (
     document_code as document_code,
     read_documents as read_documents,
@@ -15,16 +26,22 @@ from ktdeval.market.documents import (
     DocumentsView as DocumentsView,
     Entity as Entity,
 )
+from ktdeval.market.duplicates import place as place, with_places as with_places
+from ktdeval.market.manifest import with_id as with_id
 from ktdeval.market.minutes import NO_MINUTES as NO_MINUTES, MinuteBars as MinuteBars
+from ktdeval.market.price_limits import PriceLimits as PriceLimits
 from ktdeval.market.quality import Finding as Finding, RawMarket as RawMarket
 from ktdeval.market.raw import (
     EVERY_ASSET as EVERY_ASSET,
+    LIMIT_COLUMNS as LIMIT_COLUMNS,
     NO_INDEX as NO_INDEX,
     UNTIL_SILENT as UNTIL_SILENT,
     categories as categories,
     members_by_bars as members_by_bars,
 )
+from ktdeval.market.sentiment import split_sentiment as split_sentiment
 from ktdeval.market.snapshot import (
+    BAR_FIELDS as BAR_FIELDS,
     DAILY_LIMIT_PCT as DAILY_LIMIT_PCT,
     NO_MARKET as NO_MARKET,
     Board as Board,
@@ -40,7 +57,7 @@ from ktdeval.market.snapshot import (
     parse_code as parse_code,
     parse_symbol as parse_symbol,
 )
-from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot as save_snapshot, with_id as with_id
+from ktdeval.market.storage import load_snapshot as load_snapshot, save_snapshot as save_snapshot
 from ktdeval.market.units import stored_volume as stored_volume
 from ktdeval.market.venue import (
     Fees as Fees,

@@ -8,32 +8,40 @@ from functools import lru_cache
 import numpy as np
 
 from ktdeval.errors import DataError, KtdevalError, UsageError
-from ktdeval.fields import near_matches
 from ktdeval.market.snapshot import DayArray
+from ktdeval.values.fields import near_matches
 
 _MARGIN = np.timedelta64(14, "D")  # makes room for ranges of one day
 
 
-def parse_day(text: str | np.datetime64, where: str = "", kind: type[KtdevalError] = DataError) -> np.datetime64:
-    """Return a calendar day from text such as `2024-01-02`, the one form of a day that sorts as text. Raises `kind`, which `where`
-    starts: any other text.
+def parse_day(
+    text: str | np.datetime64, where: str = "", kind: type[KtdevalError] = DataError
+) -> np.datetime64:
+    """Return a calendar day from text such as `2024-01-02`, the one form of a day that sorts as
+    text. Raises `kind`, which `where` starts: any other text.
     """
     try:
         day = date.fromisoformat(str(text))  # from Python 3.11 on `20240102` and `2024-W01-2`, too
         if str(day) != str(text):
             raise ValueError(text)
+
         return np.datetime64(day, "D")
     except ValueError as error:
         raise kind(f"{where}{str(text)!r} is not a date; write it as 2024-01-02") from error
 
 
-def sessions(first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG") -> DayArray:
-    """Trading days of an exchange (ISO 10383 code) from `first` to `last`, both included. Raises DataError if the installed
-    calendar doesn't reach that far or `first` lies after `last`, UsageError on an unknown exchange.
+def sessions(
+    first: str | np.datetime64, last: str | np.datetime64, exchange: str = "XSHG"
+) -> DayArray:
+    """Trading days of an exchange (ISO 10383 code) from `first` to `last`, both included. Raises
+    DataError if the installed calendar doesn't reach that far or `first` lies after `last`,
+    UsageError on an unknown exchange.
     """
-    start, end = parse_day(first), parse_day(last)
+    start = parse_day(first)
+    end = parse_day(last)
     if start > end:
         raise DataError(f"sessions of {exchange}: {start} lies after {end}; swap them")
+
     # Heavy (it builds its pandas calendars on import), and most commands need no calendar.
     import exchange_calendars  # noqa: PLC0415
     from exchange_calendars import errors  # noqa: PLC0415
@@ -41,17 +49,24 @@ def sessions(first: str | np.datetime64, last: str | np.datetime64, exchange: st
     known = exchange_calendars.get_calendar_names(include_aliases=False)
     if exchange not in known:
         raise UsageError(f"exchange {exchange!r} is unknown{near_matches(exchange, known)}")
+
     try:
-        try:  # Whole decades, so that ranges share a calendar: making one takes 0.1 s, whatever its length.
-            days = _calendar_days(exchange, f"{str(start - _MARGIN)[:3]}0-01-01", f"{str(end)[:3]}9-12-31")
+        # Whole decades, so that ranges share a calendar: making one takes 0.1 s, whatever its
+        # length.
+        try:
+            days = _calendar_days(
+                exchange, f"{str(start - _MARGIN)[:3]}0-01-01", f"{str(end)[:3]}9-12-31"
+            )
         except ValueError:  # they reach beyond what the calendar knows
             days = _calendar_days(exchange, str(start - _MARGIN), str(end))
     except errors.NoSessionsError:
         return np.empty(0, dtype="datetime64[D]")
     except ValueError as error:
         raise DataError(
-            f"the calendar of {exchange} does not cover {start}…{end}: {error} Choose days inside, or upgrade exchange_calendars"
+            f"the calendar of {exchange} does not cover {start}…{end}: {error} Choose days inside,"
+            " or upgrade exchange_calendars"
         ) from error
+
     return np.asarray(days[(days >= start) & (days <= end)])
 
 
@@ -61,25 +76,34 @@ def _calendar_days(exchange: str, start: str, end: str) -> DayArray:
     import exchange_calendars  # noqa: PLC0415
     import pandas as pd  # noqa: PLC0415
 
-    calendar = exchange_calendars.get_calendar(exchange, start=pd.Timestamp(start), end=pd.Timestamp(end))
+    calendar = exchange_calendars.get_calendar(
+        exchange, start=pd.Timestamp(start), end=pd.Timestamp(end)
+    )
     return np.asarray(calendar.sessions.to_numpy().astype("datetime64[D]"))
 
 
-def window_rows(days: DayArray, first: str | np.datetime64, last: str | np.datetime64) -> tuple[int, int]:
-    """`(start, stop)` so that the window's days are `days[start:stop]`; `start >= 1`, as the first decision is taken on the row
-    before. Raises DataError if the window reaches outside the data or holds no trading day.
+def window_rows(
+    days: DayArray, first: str | np.datetime64, last: str | np.datetime64
+) -> tuple[int, int]:
+    """`(start, stop)` so that the window's days are `days[start:stop]`; `start >= 1`, as the first
+    decision is taken on the row before. Raises DataError if the window reaches outside the data or
+    holds no trading day.
     """
-    start_day, last_day = parse_day(first), parse_day(last)
+    start_day = parse_day(first)
+    last_day = parse_day(last)
     if start_day > last_day:
         raise DataError(f"window {start_day}…{last_day} ends before it begins; swap the dates")
+
     if len(days) < 2 or start_day < days[1] or last_day > days[-1]:
         covered = f"{days[1]}…{days[-1]}" if len(days) > 1 else "no window at all"
         raise DataError(
-            f"window {start_day}…{last_day} lies outside the data, which allow {covered} (the first day only decides);"
-            " choose a window inside, or other data"
+            f"window {start_day}…{last_day} lies outside the data, which allow {covered} (the first"
+            " day only decides); choose a window inside, or other data"
         )
+
     start = int(np.searchsorted(days, start_day, side="left"))
     stop = int(np.searchsorted(days, last_day, side="right"))
     if start == stop:
         raise DataError(f"window {start_day}…{last_day} holds no trading day; choose a longer one")
+
     return start, stop

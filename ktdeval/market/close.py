@@ -29,14 +29,24 @@ class Close:
 
     @classmethod
     def parse(cls, text: str) -> Close:
-        """Return the close of a text such as `16:00 America/New_York`. Raises DataError: no such time or zone."""
+        """Return the close of a text such as `16:00 America/New_York`. Raises DataError: no such
+        time or zone.
+        """
         match = _CLOSE.fullmatch(text.strip())
         if match is None or (int(match[1]), int(match[2])) > (24, 0) or int(match[2]) > 59:
-            raise DataError(f"close {text!r}: expected a time and a zone such as '15:00 Asia/Shanghai' or '24:00 UTC'")
+            raise DataError(
+                f"close {text!r}: expected a time and a zone such as '15:00 Asia/Shanghai' or"
+                " '24:00 UTC'"
+            )
+
         try:
             ZoneInfo(match[3])
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise DataError(f"close {text!r}: time zone {match[3]!r} is unknown; write one such as Asia/Shanghai") from error
+            raise DataError(
+                f"close {text!r}: time zone {match[3]!r} is unknown; write one such as"
+                " Asia/Shanghai"
+            ) from error
+
         return cls(int(match[1]), int(match[2]), match[3])
 
     def __str__(self) -> str:
@@ -49,5 +59,9 @@ class Close:
 
 @lru_cache(maxsize=1 << 16)
 def _instant(close: Close, day: int) -> int:
-    start = datetime.combine(date(1970, 1, 1) + timedelta(days=day + close.hour // 24), datetime.min.time(), ZoneInfo(close.zone))
+    start = datetime.combine(
+        date(1970, 1, 1) + timedelta(days=day + close.hour // 24),
+        datetime.min.time(),
+        ZoneInfo(close.zone),
+    )
     return (start.replace(hour=close.hour % 24, minute=close.minute) - EPOCH) // MICROSECOND

@@ -1,152 +1,235 @@
-"""Faults of market data: each check counts one kind of fault and names the first examples.
+"""Find faults of market data: each check counts one kind of fault and gives the first examples.
 
-`check` works on tables fresh from a source and, through `raw_from_snapshot`, on stored snapshots. Faults of severity `error`
-would change results silently, so `ktdeval.market.assembly` refuses them unless a repair that fixes them is named.
+`check` takes tables as read from a source or, through `raw_from_snapshot`, a stored snapshot.
+Faults of severity `error` would change results silently, so `ktdeval.market.assembly` refuses them
+unless the user names a repair that fixes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
-from itertools import islice
-from pathlib import Path
-from typing import Literal, cast
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import pandas as pd
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import csv_rows
-from ktdeval.market import document_files
 from ktdeval.market.calendar import sessions
-from ktdeval.market.raw import PRICE_FIELDS, UNKNOWN_INDUSTRY, BarTable, RawMarket, as_days, membership, raw_from_snapshot
-from ktdeval.market.snapshot import DAILY_LIMIT_PCT, BoolArray, DayArray, board_of, parse_code, parse_symbol
-from ktdeval.market.units import MOSTLY_WHOLE, average_price, in_wholes, outside_bar, wrong_units
+from ktdeval.market.document_checks import check_documents, check_minutes
+from ktdeval.market.duplicates import (
+    bar_examples,
+    bar_repeats,
+)
+from ktdeval.market.factors import factor_faults, last_bars, without_factor
+from ktdeval.market.findings import Finding, bars_finding, finding_of
+from ktdeval.market.index_checks import check_indices
+from ktdeval.market.limit_checks import check_limit_prices, check_listings
+from ktdeval.market.raw import (
+    PRICE_FIELDS,
+    PRICE_TOLERANCE,
+    UNKNOWN_INDUSTRY,
+    BarTable,
+    RawMarket,
+    as_days,
+    membership,
+    raw_from_snapshot,
+)
+from ktdeval.market.renumbering import renumberings
+from ktdeval.market.securities import kind_of_security
+from ktdeval.market.snapshot import (
+    BoolArray,
+    DayArray,
+    FloatArray,
+)
+from ktdeval.market.unit_advice import unit_advice
+from ktdeval.market.unit_checks import unit_faults
+from ktdeval.market.units import MOSTLY_WHOLE, in_wholes
 from ktdeval.market.venue import MAX_PRICE
 
 __all__ = ["LOOKBACK_DAYS", "Finding", "RawMarket", "check", "raw_from_snapshot"]
 
-Severity = Literal["error", "warning", "info"]
-EXAMPLES = 5
 LOOKBACK_DAYS = 252
-"""The first year of data only feeds look-backs (the longest factor window): what is missing there can't be traded or held."""
+"""Days of the longest factor window. The first year of data serves only look-backs: an asset that
+lacks prices there can't be traded or held then.
+"""
 UNLIMITED_DAYS = 5  #: A new listing trades its first five days without a price limit
 INDEX_SIZES = {"000300.SH": 300, "000016.SH": 50, "000905.SH": 500, "000852.SH": 1000}
-FAR_FROM_NOMINAL = 0.1  #: A universe that is off by more than this part of its index's size is another one
-CHINEXT_REFORM = np.datetime64("2020-08-24")  #: Since this day ChiNext trades within 20 %, before it within 10 %
+#: A universe whose size is off by more than this part is not that of the index
+FAR_FROM_NOMINAL = 0.1
+#: From this day ChiNext has a price limit of 20 %, before it had 10 %
+CHINEXT_REFORM = np.datetime64("2020-08-24")
 ACCEPT_MEMBER_COUNT = "accept_member_count"
-_FEN_TOLERANCE = 0.02  # of a fen: single-precision sources are off by that much at prices of 1,000 and above
-SPLIT_TOLERANCE = 0.05  #: A close that moves by a whole number of times, give or take this part, looks like a split
-_PRICE_TOLERANCE = 1e-6  # relative: adjusted prices in single precision disagree by that much
+# parts of a fen: prices in single precision are off by that much from 1,000 on
+_FEN_TOLERANCE = 0.02
+#: A close that moves by a whole number of times, give or take this part, looks like a split
+SPLIT_TOLERANCE = 0.05
 _COARSE = 1e-3  # part of a price by which rounding to a tick may move it
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One kind of fault (or notable fact) in market data."""
-
-    kind: str  #: identifier, as listed in the docs
-    severity: Severity  #: `error` blocks an import, `warning` may bend results, `info` is worth knowing
-    count: int  #: how many rows, codes or days; the hint says which
-    examples: tuple[str, ...]  #: the first few, in words
-    hint: str  #: what it means and how to fix it
-    repairs: tuple[str, ...] = ()  #: names of repairs that fix it
+_NO_CODES = {
+    "unknown_codes": "correct the code column, or name their market (--venue us_equity)",
+    "unknown_symbols": "no option helps: correct the code column in the file",
+}
+"""Fix by kind of fault if no code of the source is known: to drop them would leave nothing."""
+_NO_BARS = "no option helps: correct the prices in the file; without these rows no bar is left"
 
 
-@np.errstate(divide="ignore", invalid="ignore")  # volumes and factors of zero and infinite prices are faults of their own
+# No warnings of divisions: zero volumes, zero factors and infinite prices are reported as faults.
+@np.errstate(divide="ignore", invalid="ignore")
 def check(raw: RawMarket) -> list[Finding]:
-    """Every fault found in a market's tables, errors first; an empty list means nothing at all is notable."""
-    findings = [finding for judge in _CHECKS for finding in judge(raw) if finding.count]
+    """Return the faults in a market's tables, errors first; an empty list if there are none."""
+    findings: list[Finding] = []
+    for find in _CHECKS:
+        findings += [finding for finding in find(raw) if finding.count]
+
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(findings, key=lambda finding: order[finding.severity])
 
 
-@cache
-def _kinds() -> Mapping[str, Mapping[str, str]]:
-    """Severity, repairs and hint of each kind of finding."""
-    return {row["kind"]: row for row in csv_rows(Path(__file__).with_name("findings.csv"))}
-
-
-def _finding(kind: str, count: int, examples: Iterable[str] = (), about: object = "") -> Finding:
-    """Return a finding in the words of its kind; `about` fills the blank in them."""
-    words = _kinds()[kind]
-    severity = cast("Severity", words["severity"])
-    first = tuple(islice(examples, EXAMPLES))
-    return Finding(kind, severity, count, first, words["hint"].format(about), tuple(words["repairs"].split()))
-
-
-def _bars_finding(raw: RawMarket, kind: str, mask: BoolArray, about: object = "") -> Finding:
-    rows = np.flatnonzero(mask)
-    return _finding(kind, len(rows), (raw.table.label(int(row)) for row in rows), about)
+def typical_price(table: BarTable) -> FloatArray:
+    """[rows] (high + low + close) / 3."""
+    return np.asarray((table["high"] + table["low"] + table["close"]) / 3)
 
 
 def is_incomplete(raw: RawMarket) -> BoolArray:
-    """[rows] a traded bar lacks at least one of its four prices, or the close of an asset that has closes only."""
+    """[rows] whether a traded bar lacks at least one of its four prices; of assets that have closes
+    only, whether it lacks the close.
+    """
+
+    def lacks_any(part: BarTable) -> BoolArray:
+        absent = [~np.isfinite(part[name]) for name in PRICE_FIELDS]
+        return np.asarray(np.any(absent, axis=0))
+
     table = raw.table
-    any_absent = table.judged(lambda part: np.any([~np.isfinite(part[name]) for name in PRICE_FIELDS], axis=0))
-    no_close = table.judged(lambda part: ~np.isfinite(part["close"]))
-    return np.asarray(table.traded & np.where(raw.close_only[table.column], no_close, any_absent))
+    lacks_close = table.judged(lambda part: ~np.isfinite(part["close"]))
+    is_close_only = raw.close_only[table.column]
+    lacking = np.where(is_close_only, lacks_close, table.judged(lacks_any))
+
+    return np.asarray(table.traded & lacking)
 
 
 def is_non_positive(table: BarTable) -> BoolArray:
-    """[rows] a traded bar has a price of zero or below."""
-    return np.asarray(table.traded & np.any([table[name] <= 0 for name in PRICE_FIELDS], axis=0))
+    """[rows] whether a traded bar has a price of zero or below."""
+    not_positive = [table[name] <= 0 for name in PRICE_FIELDS]
+    return np.asarray(table.traded & np.any(not_positive, axis=0))
 
 
 def is_impossible(table: BarTable) -> BoolArray:
-    """[rows] no trading day can give this bar: high below low, open or close outside them, an unreal volume or amount."""
-    high, low = table["high"], table["low"]
-    slack = np.abs(high) * _PRICE_TOLERANCE
+    """[rows] whether no trading day can give this bar: high below low, open or close outside them,
+    a volume or amount that is negative or infinite.
+    """
+    high = table["high"]
+    low = table["low"]
+    slack = np.abs(high) * PRICE_TOLERANCE
     wrong = high < low - slack
+
     for name in ("open", "close"):
         wrong |= (table[name] > high + slack) | (table[name] < low - slack)
+
     for name in ("volume", "amount"):
         wrong |= (table[name] < 0) | np.isinf(table[name])
+
     return np.asarray(table.traded & wrong)
 
 
-def fits_venue(raw: RawMarket, code: str) -> bool:
-    """Whether a code is one of its venue: an A-share's where there are boards (not `000300.SH`, an index), a symbol elsewhere."""
-    return parse_code(code[:6]) == code if raw.venue(code).has_boards else parse_symbol(code) == code
+def _with_kind(code: str) -> str:
+    """Return a code, with the kind of security in brackets if its digits tell it."""
+    kind = kind_of_security(code)
+    if not kind:
+        return code
+    return f"{code} ({kind})"
+
+
+def _check_renumbering(raw: RawMarket) -> Iterator[Finding]:
+    """Find codes that end where another one begins, as if an asset had been renumbered."""
+    pairs = [] if raw.synthetic else renumberings(raw)
+    about = ""
+    if pairs:
+        about = f"{pairs[0].code},NAME,,{pairs[0].last},{pairs[0].former}"
+    yield finding_of("renumbered_codes", len(pairs), map(str, pairs), about)
 
 
 def _check_rows(raw: RawMarket) -> Iterator[Finding]:
+    yield from _unknown_codes(raw)
+
+    repeats = bar_repeats(raw)
+    yield bars_finding(raw, "duplicate_rows", repeats.same)
+    yield finding_of("conflicting_rows", int(repeats.differing.sum()), bar_examples(raw, repeats))
+
+    yield from _wrong_bars(raw)
+
+
+def _unknown_codes(raw: RawMarket) -> Iterator[Finding]:
+    unknown = [code for code in raw.codes if not raw.fits_venue(code)]
+    of_boards = [code for code in unknown if raw.venue(code).has_boards]
+    of_others = [code for code in unknown if not raw.venue(code).has_boards]
+    findings = (
+        finding_of("unknown_codes", len(of_boards), map(_with_kind, of_boards)),
+        finding_of("unknown_symbols", len(of_others), map(repr, of_others)),
+    )
+
+    for finding in findings:
+        if len(unknown) == len(raw.codes):
+            # The repair would drop all codes.
+            yield dataclasses.replace(finding, repairs=(), fix=_NO_CODES[finding.kind])
+        else:
+            yield finding
+
+
+def _wrong_bars(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
-    unknown = [code for code in raw.codes if not fits_venue(raw, code)]
-    for kind, boards in (("unknown_codes", True), ("unknown_symbols", False)):
-        codes = [code for code in unknown if raw.venue(code).has_boards is boards]
-        yield _finding(kind, len(codes), map(repr, codes) if kind == "unknown_symbols" else codes)
-    of_boards = np.array([raw.venue(code).has_boards for code in table.codes], dtype=np.bool_)[table.column]
+    has_boards = np.array([raw.venue(code).has_boards for code in table.codes], dtype=np.bool_)
     ticks = np.array([raw.venue(code).ticks_per_unit for code in table.codes])
 
     def is_coarse(part: BarTable) -> BoolArray:
         exact = np.stack([part["open"], part["close"]]) * ticks[part.column]
-        return np.asarray(part.traded & (np.abs(np.floor(exact + 0.5) - exact) > _COARSE * np.abs(exact)).any(axis=0))
+        rounding = np.abs(np.floor(exact + 0.5) - exact)
+        return np.asarray(part.traded & (rounding > _COARSE * np.abs(exact)).any(axis=0))
 
+    is_untradable = table.judged(lambda part: np.fmax(part["open"], part["close"]) >= MAX_PRICE)
+    lacks_volume = table.judged(lambda part: np.isnan(part["volume"]))
     masks = {
-        "duplicate_rows": table.duplicated(),
         "incomplete_bars": is_incomplete(raw),
         "non_positive_price": table.judged(is_non_positive),
         "impossible_bars": table.judged(is_impossible),
         "coarse_ticks": table.judged(is_coarse),
-        "untradable_price": table.traded & table.judged(lambda part: np.fmax(part["open"], part["close"]) >= MAX_PRICE),
+        "untradable_price": table.traded & is_untradable,
         "suspended_rows": table.suspended,
-        "missing_volume_rows": table.traded & of_boards & table.judged(lambda part: np.isnan(part["volume"])),
+        "missing_volume_rows": table.traded & has_boards[table.column] & lacks_volume,
     }
+    dropped = masks["non_positive_price"] | masks["impossible_bars"] | _lacks_a_price(raw)
+    leaves_nothing = dropped[table.traded].all()
+
     for kind, mask in masks.items():
-        yield _bars_finding(raw, kind, mask)
+        finding = bars_finding(raw, kind, mask)
+        if "drop_impossible" in finding.repairs and leaves_nothing:
+            finding = dataclasses.replace(finding, repairs=(), fix=_NO_BARS)
+
+        yield finding
+
+
+def _lacks_a_price(raw: RawMarket) -> BoolArray:
+    """[rows] whether a bar is incomplete and can't be completed, because open or close is missing:
+    a missing high or low is made of these two.
+    """
+    table = raw.table
+    ends = table.judged(lambda part: ~np.isfinite(part["open"]) | ~np.isfinite(part["close"]))
+    return np.asarray(is_incomplete(raw) & ends)
 
 
 def _check_gaps(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
     step = np.diff(raw.session_numbers())
-    gap = np.flatnonzero(~table.new_code[1:] & (step > 1))
-    missing = int((step[gap] - 1).sum())
-    examples = (
-        f"{table.codes[table.column[row]]} {table.days[table.row[row] + 1]}…{table.days[table.row[row + 1] - 1]}" for row in gap
-    )
-    yield _finding("gaps", missing, examples)
+    gaps = np.flatnonzero(~table.new_code[1:] & (step > 1))
+    missing = int((step[gaps] - 1).sum())
+    yield finding_of("gaps", missing, (_gap_example(table, row) for row in gaps.tolist()))
+
+
+def _gap_example(table: BarTable, row: int) -> str:
+    """`600519.SH 2024-01-03…2024-01-05`: the days between a bar and the next one of its asset."""
+    code = table.codes[table.column[row]]
+    first = table.days[table.row[row] + 1]
+    last = table.days[table.row[row + 1] - 1]
+    return f"{code} {first}…{last}"
 
 
 def _check_amount(raw: RawMarket) -> Iterator[Finding]:
@@ -154,206 +237,342 @@ def _check_amount(raw: RawMarket) -> Iterator[Finding]:
     missing = table.judged(lambda part: part.traded & np.isnan(part["amount"]))
     known = np.bincount(table.column[table.traded & ~missing], minlength=len(table.codes))
     without = [code for code, count in zip(table.codes, known, strict=True) if count == 0]
-    yield _finding("codes_without_amount", len(without), without)
-    yield _bars_finding(raw, "missing_amount_rows", missing)
-    wrong = wrong_units(raw)
-    if wrong is not None:
-        yield _bars_finding(raw, "wrong_units", wrong[0], wrong[1])
-    elif raw.has_factor:  # adjusted prices never agree with amount and volume
-        yield _bars_finding(raw, "average_price_outside_bar", table.judged(lambda part: outside_bar(part, average_price(part))))
+    fillable = int((missing & np.isfinite(table["volume"] * typical_price(table))).sum())
+    fix = _amount_fix(fillable, int(missing.sum()))
+    findings = (
+        finding_of("codes_without_amount", len(without), without, fix=fix),
+        bars_finding(raw, "missing_amount_rows", missing, fix=fix),
+    )
+
+    for finding in findings:
+        if fillable:
+            yield finding
+        else:
+            yield dataclasses.replace(finding, repairs=())
+
+    yield from _check_units(raw)
+
+
+def _amount_fix(fillable: int, missing: int) -> str:
+    if not fillable:
+        return "no option helps: give the amounts, or the volumes and prices, in the file"
+
+    fix = "--repair fill_amount takes volume*(high+low+close)/3"
+    if fillable < missing:
+        fix = f"{fix} on {fillable} of the days; the others lack a volume or a price"
+
+    return fix
+
+
+def _check_units(raw: RawMarket) -> Iterator[Finding]:
+    """Find volumes and amounts whose quotient is not a price of the day."""
+    faults = unit_faults(raw)
+    yield bars_finding(raw, "turnover_rate", faults.rate)
+    yield bars_finding(raw, "amount_repeats_volume", faults.repeated)
+
+    if faults.wrong.any():
+        advice = unit_advice(raw, faults)
+        wrong = finding_of("wrong_units", int(faults.wrong.sum()), advice.examples, fix=advice.fix)
+        if not advice.is_repairable:
+            wrong = dataclasses.replace(wrong, repairs=())
+        yield wrong
+
+    yield bars_finding(raw, "unknown_units", faults.odd & faults.is_unexplained)
+    yield bars_finding(raw, "average_price_outside_bar", faults.odd & (not faults.is_unexplained))
+    yield finding_of("units_not_judged", int(not faults.is_judged))
 
 
 def _check_volume(raw: RawMarket) -> Iterator[Finding]:
-    """Volumes of codes that are not whole shares, or that the import had to interpret."""
-    volume, column = raw.table["volume"], raw.table.column
-    small, whole = (np.bincount(column[mask], minlength=len(raw.table.codes)) for mask in in_wholes(volume))
-    coins = np.array([raw.instrument(code).kind == "crypto" for code in raw.table.codes], dtype=np.bool_)
-    no_counts = ((whole < MOSTLY_WHOLE * small) & ~coins)[column]
-    yield _bars_finding(raw, "volume_not_whole", np.isfinite(volume) & (np.round(volume) != volume) & no_counts)
-    yield _finding("import_notes", len(raw.notes), raw.notes)
+    """Find assets whose volumes are not whole shares, and report how the import read volumes."""
+    table = raw.table
+    volume = table["volume"]
+    is_small, is_whole = in_wholes(volume)
+    small = np.bincount(table.column[is_small], minlength=len(table.codes))
+    whole = np.bincount(table.column[is_whole], minlength=len(table.codes))
+
+    kinds = [raw.instrument(code).kind for code in table.codes]
+    is_coin = np.array([kind == "crypto" for kind in kinds], dtype=np.bool_)
+    # By asset: single odd volumes among whole ones are not reported.
+    is_fractional = (whole < MOSTLY_WHOLE * small) & ~is_coin
+    is_odd = np.isfinite(volume) & (np.round(volume) != volume)
+
+    yield bars_finding(raw, "volume_not_whole", is_odd & is_fractional[table.column])
+    yield finding_of("import_notes", len(raw.notes), raw.notes)
 
 
 def _check_factor(raw: RawMarket) -> Iterator[Finding]:
     table = raw.table
     if not raw.has_factor:
-        yield _finding("no_factor", 1)
+        yield finding_of("no_factor", 1)
         return
+
     factor = table["factor"]
-    yield _bars_finding(raw, "factor_missing", table.traded & np.isnan(factor))
-    yield _bars_finding(raw, "factor_non_positive", table.traded & ((factor <= 0) | np.isinf(factor)))
-    fen, priced = table["close"] * 100, table.traded & raw.in_fen[table.column]
+    without = without_factor(raw)
+    yield finding_of("codes_without_factor", int(without.sum()), np.asarray(table.codes)[without])
+
+    others = table.traded & ~without[table.column]
+    yield bars_finding(raw, "factor_missing", others & np.isnan(factor))
+    yield bars_finding(raw, "factor_non_positive", others & ((factor <= 0) | np.isinf(factor)))
+
+    fen = table["close"] * 100
+    priced = table.traded & raw.in_fen[table.column]
     broken = priced & (np.abs(fen - np.round(fen)) > _FEN_TOLERANCE)
+
     if (factor != 1).any() and broken.sum() > 0.01 * priced.sum():
-        yield _bars_finding(raw, "prices_look_adjusted", broken)
+        yield bars_finding(raw, "prices_look_adjusted", broken)
+
+    if broken.sum() > 0.5 * len(broken):
+        return  # such prices don't move at splits and dividends
+
+    faults = factor_faults(raw)
+    inverse = np.unique(table.column[faults.inverse])
+    yield finding_of("factor_inverse", len(inverse), np.asarray(table.codes)[inverse])
+    yield finding_of("factor_jumps", int(faults.jump.sum()), _jumps(raw, faults.jump))
+
+
+def _jumps(raw: RawMarket, jump: BoolArray) -> Iterator[str]:
+    """Yield each jump as `600519.SH 2024-01-04: factor 1.12 to 1, close 10.2 to 10.1`."""
+    if not jump.any():
+        return
+
+    table = raw.table
+    rows, before = last_bars(table)
+    for row, last in zip(rows, before, strict=True):
+        if jump[row]:
+            factors = f"factor {table['factor'][last]:.6g} to {table['factor'][row]:.6g}"
+            closes = f"close {table['close'][last]:.6g} to {table['close'][row]:.6g}"
+            yield f"{table.label(int(row))}: {factors}, {closes}"
 
 
 def _check_returns(raw: RawMarket) -> Iterator[Finding]:
-    """Moves beyond what the price limit allows, or of stocks without one by whole numbers of times: mostly a factor or a price that
-    is wrong.
+    """Find moves that hint at a wrong factor or price: beyond the price limit or, of stocks without
+    one, by a whole number of times as at a split.
     """
     table = raw.table
-    bounded = np.array([raw.venue(code).has_boards for code in table.codes], dtype=np.bool_)
-    known = {code for code, own in zip(table.codes, bounded, strict=True) if own and fits_venue(raw, code)}
-    limits = np.array([DAILY_LIMIT_PCT[board_of(code)] / 100 if code in known else np.inf for code in table.codes])
-    splits = ~bounded & np.array([raw.instrument(code).kind != "crypto" for code in table.codes], dtype=np.bool_)
+    limits = raw.daily_limits
+    has_limit = np.array([raw.venue(code).has_boards for code in table.codes], dtype=np.bool_)
+    kinds = [raw.instrument(code).kind for code in table.codes]
+    may_split = ~has_limit & np.array([kind != "crypto" for kind in kinds], dtype=np.bool_)
     masks: dict[str, list[BoolArray]] = {"implausible_returns": [], "split_like_moves": []}
+
     for part in table.parts():
         rows = np.flatnonzero(part.traded & (part["close"] > 0))
         column = part.column[rows]
-        adjusted = part["close"][rows] * (part["factor"][rows] if raw.has_factor else 1.0)
-        move = np.abs(adjusted[1:] / adjusted[:-1] - 1)
-        times = np.maximum(adjusted[1:] / adjusted[:-1], adjusted[:-1] / adjusted[1:])
-        whole = (np.round(times) >= 2) & (np.abs(times / np.round(times) - 1) <= SPLIT_TOLERANCE)
+        adjusted = part["close"][rows]
+        if raw.has_factor:
+            adjusted = adjusted * part["factor"][rows]
+
+        earlier = adjusted[:-1]
+        later = adjusted[1:]
+        asset = column[1:]
+        is_same = asset == column[:-1]
+
+        # Bars since the asset's first one, for a new listing has no price limit.
         age = np.arange(len(rows)) - np.searchsorted(column, np.arange(len(table.codes)))[column]
-        same, later = column[1:] == column[:-1], column[1:]
-        wild = (age[1:] >= UNLIMITED_DAYS) & (move > limits[later] * 1.5)
-        for kind, odd in (("implausible_returns", wild), ("split_like_moves", splits[later] & whole)):
+        move = np.abs(later / earlier - 1)
+        is_wild = (age[1:] >= UNLIMITED_DAYS) & (move > limits[asset] * 1.5)
+
+        times = np.maximum(later / earlier, earlier / later)
+        whole = np.round(times)
+        is_split_like = (whole >= 2) & (np.abs(times / whole - 1) <= SPLIT_TOLERANCE)
+
+        for kind, odd in (
+            ("implausible_returns", is_wild),
+            ("split_like_moves", may_split[asset] & is_split_like),
+        ):
             mask = np.zeros(len(part.row), dtype=np.bool_)
-            mask[rows[1:][same & odd]] = True
+            mask[rows[1:][is_same & odd]] = True
             masks[kind].append(mask)
+
     for kind, marked in masks.items():
-        yield _bars_finding(raw, kind, np.concatenate(marked))
+        yield bars_finding(raw, kind, np.concatenate(marked))
 
 
 def _check_calendar(raw: RawMarket) -> Iterator[Finding]:
     days = raw.table.days
-    yield _finding("short_history", len(days) if len(days) < LOOKBACK_DAYS else 0, about=LOOKBACK_DAYS)
+    short = len(days) if len(days) < LOOKBACK_DAYS else 0
+    yield finding_of("short_history", short, about=LOOKBACK_DAYS)
+
     for calendar in filter(None, np.unique(raw.calendars).tolist()):
         own = raw.calendar_days(calendar)
         try:
             expected = sessions(own[0], own[-1], calendar)
         except DataError as error:
-            yield _finding("calendar_unknown", 1, about=error)
+            yield finding_of("calendar_unknown", 1, about=error)
             continue
-        extra, missing = np.setdiff1d(own, expected), np.setdiff1d(expected, own)
-        examples = [*(f"{day} is no session" for day in extra), *(f"{day} has no bars" for day in missing)]
-        yield _finding("calendar_mismatch", len(examples), examples, calendar)
+
+        extra = np.setdiff1d(own, expected)
+        missing = np.setdiff1d(expected, own)
+        examples = [f"{day} is no session" for day in extra]
+        examples += [f"{day} has no bars" for day in missing]
+        fix = _session_fix(extra, missing)
+        mismatch = finding_of("calendar_mismatch", len(examples), examples, calendar, fix)
+        if not len(extra):  # no repair adds bars
+            mismatch = dataclasses.replace(mismatch, repairs=())
+
+        yield mismatch
+
+
+def _session_fix(extra: DayArray, missing: DayArray) -> str:
+    if not len(extra):
+        return "no option helps: add the bars of these sessions to the file"
+
+    fix = "--repair drop_non_sessions drops bars of days that are no sessions"
+    if len(missing):
+        fix = f"{fix}; add those of sessions without any to the file"
+    return fix
 
 
 def _check_intervals(raw: RawMarket) -> Iterator[Finding]:
     members = raw.members.sort_values(["code", "first"], kind="stable")
     codes = members["code"].to_numpy(dtype=object)
-    first, last = as_days(members["first"]), as_days(members["last"])
+    first = as_days(members["first"])
+    last = as_days(members["last"])
     reversed_ = np.flatnonzero(last < first)
     examples = (f"{codes[row]} {first[row]}…{last[row]}" for row in reversed_)
-    yield _finding("membership_reversed", len(reversed_), examples)
+    yield finding_of("membership_reversed", len(reversed_), examples)
     overlap = np.flatnonzero((codes[1:] == codes[:-1]) & (first[1:] <= last[:-1]))
-    examples = (f"{codes[row]} {first[row]}…{last[row]} and {first[row + 1]}…{last[row + 1]}" for row in overlap)
-    yield _finding("membership_overlaps", len(overlap), examples)
+    examples = (
+        f"{codes[row]} {first[row]}…{last[row]} and {first[row + 1]}…{last[row + 1]}"
+        for row in overlap
+    )
+    yield finding_of("membership_overlaps", len(overlap), examples)
 
 
 def _check_members(raw: RawMarket) -> Iterator[Finding]:
-    table, days = raw.table, raw.table.days
+    table = raw.table
+    days = raw.table.days
     member = membership(raw.members, days, raw.codes)
-    priced = {table.codes[column] for column in np.flatnonzero(np.bincount(table.column[table.traded])).tolist()}
+    priced_columns = np.unique(table.column[table.traded]).tolist()
+    priced = {table.codes[column] for column in priced_columns}
     unpriced = np.array([code not in priced for code in raw.codes])
+
     lookback = LOOKBACK_DAYS if len(days) > LOOKBACK_DAYS else 0
     later = unpriced & member[lookback:].any(axis=0)
-    yield _finding("unpriced_members", int(later.sum()), _spans(member, later, raw.codes, days))
+    spans = _spans(member, later, raw.codes, days)
+    yield finding_of("unpriced_members", int(later.sum()), spans)
+
     early = unpriced & member.any(axis=0) & ~later
-    yield _finding("unpriced_members_in_lookback", int(early.sum()), _spans(member, early, raw.codes, days), LOOKBACK_DAYS)
+    spans = _spans(member, early, raw.codes, days)
+    yield finding_of("unpriced_members_in_lookback", int(early.sum()), spans, LOOKBACK_DAYS)
+
     yield _unrecorded_member_days(raw, member & ~unpriced & raw.has_members)
-    counts = member.sum(axis=1)
+    yield from _check_member_counts(raw, member.sum(axis=1), lookback)
+
+
+def _check_member_counts(raw: RawMarket, counts: np.ndarray, lookback: int) -> Iterator[Finding]:
+    """Find days on which the number of members is not the size of the benchmark's index."""
     expected = INDEX_SIZES.get(raw.benchmark)
-    if expected is not None:
-        is_far = (np.abs(counts - expected) > FAR_FROM_NOMINAL * expected) & (np.arange(len(days)) >= lookback)
-        is_far &= raw.has_members and not any(repair.startswith(ACCEPT_MEMBER_COUNT) for repair in raw.repairs)
-        for kind, odd in (("member_count_far", is_far), ("member_count", (counts != expected) & ~is_far)):
-            rows = np.flatnonzero(odd)
-            yield _finding(kind, len(rows), (f"{days[row]}: {counts[row]}" for row in rows), expected)
+    if expected is None:
+        return
+
+    days = raw.table.days
+    is_accepted = any(repair.startswith(ACCEPT_MEMBER_COUNT) for repair in raw.repairs)
+    is_far = np.abs(counts - expected) > FAR_FROM_NOMINAL * expected
+    is_far &= np.arange(len(days)) >= lookback
+    is_far &= raw.has_members and not is_accepted
+
+    for kind, odd in (
+        ("member_count_far", is_far),
+        ("member_count", (counts != expected) & ~is_far),
+    ):
+        rows = np.flatnonzero(odd)
+        examples = (f"{days[row]}: {counts[row]}" for row in rows)
+        yield finding_of(kind, len(rows), examples, expected)
 
 
-def _spans(member: BoolArray, chosen: BoolArray, codes: tuple[str, ...], days: DayArray) -> Iterator[str]:
+def _spans(
+    member: BoolArray, chosen: BoolArray, codes: tuple[str, ...], days: DayArray
+) -> Iterator[str]:
+    """Yield `600519.SH member 2020-01-02…2024-12-31` of each chosen column."""
     for column in np.flatnonzero(chosen).tolist():
         rows = np.flatnonzero(member[:, column])
         yield f"{codes[column]} member {days[rows[0]]}…{days[rows[-1]]}"
 
 
 def _unrecorded_member_days(raw: RawMarket, member: BoolArray) -> Finding:
-    """Days on which a member is not listed yet or no more, as far as its bars tell. Days missing in between are `gaps`."""
+    """Find days on which a member is before its first bar or after its last one: not listed yet, or
+    no more. Missing days between the two are `gaps`.
+    """
     table = raw.table
     column_of = {code: column for column, code in enumerate(raw.codes)}
     columns = np.array([column_of[code] for code in table.codes], dtype=np.int64)
     starts = np.flatnonzero(table.new_code)
-    first, last = table.row[starts], table.row[np.append(starts[1:], len(table.row)) - 1]
+    first = table.row[starts]
+    last = table.row[np.append(starts[1:], len(table.row)) - 1]
     outside = member.copy()
     rows = np.arange(len(table.days))[:, None]
     outside[:, columns] &= (rows < first) | (rows > last)
     where = np.argwhere(outside)
-    return _finding("unrecorded_member_days", len(where), (f"{raw.codes[int(column)]} {table.days[row]}" for row, column in where))
+
+    return finding_of(
+        "unrecorded_member_days",
+        len(where),
+        (f"{raw.codes[int(column)]} {table.days[row]}" for row, column in where),
+    )
 
 
 def _check_names(raw: RawMarket) -> Iterator[Finding]:
-    """Facts known of one day only, which show visible tasks later years; dated names that contradict each other."""
+    """Find facts that the source has of one day only, with which tasks that show names tell of
+    later years; and dated names that contradict each other.
+    """
     if not raw.synthetic:
-        known = raw.assets[raw.assets["code"].isin(raw.codes)]
-        named = known["code"][(known["name"] != "") & (known["name"] != known["code"])] if raw.names.empty else ()
-        yield _finding("names_of_one_day", len(named), named)
-        has_industry = ~raw.assets["industry"].isin(("", UNKNOWN_INDUSTRY))
-        classified = known["code"][has_industry.reindex(known.index)]
-        yield _finding("industries_of_one_day", len(classified), classified)
-        without = sorted(set(raw.codes).difference(classified)) if has_industry.any() else ()
-        yield _finding("assets_without_industry", len(without), without)
-        early = (raw.table.days < CHINEXT_REFORM).sum()
-        chinext = any(code.startswith("30") and raw.venue(code).has_boards for code in raw.codes)
-        yield _finding("limits_of_later_years", int(early) if chinext else 0)
+        yield from _check_facts_of_one_day(raw)
+        yield from check_listings(raw)
+
     names = raw.names.sort_values(["code", "first"], kind="stable")
-    first, last, codes = as_days(names["first"]), as_days(names["last"]), names["code"].to_numpy(dtype=object)
+    first = as_days(names["first"])
+    last = as_days(names["last"])
+    codes = names["code"].to_numpy(dtype=object)
     wrong = last < first
     wrong[1:] |= (codes[1:] == codes[:-1]) & (first[1:] <= last[:-1])
     rows = np.flatnonzero(wrong)
-    yield _finding("name_days_overlap", len(rows), (f"{codes[row]} {first[row]}…{last[row]}" for row in rows))
+    spans = (f"{codes[row]} {first[row]}…{last[row]}" for row in rows)
+    yield finding_of("name_days_overlap", len(rows), spans)
+
     owners = names.groupby("code_then")["code"].unique()
     shared = owners[owners.map(len) > 1]
-    yield _finding("code_of_two_assets", len(shared), (f"{then}: {' and '.join(sorted(own))}" for then, own in shared.items()))
+    examples = (f"{then}: {' and '.join(sorted(own))}" for then, own in shared.items())
+    yield finding_of("code_of_two_assets", len(shared), examples)
 
 
-def _check_indices(raw: RawMarket) -> Iterator[Finding]:
-    repeated = raw.indices[["date", "code"]].duplicated().to_numpy()
-    codes = raw.indices["code"].to_numpy(dtype=object)
-    dates = as_days(raw.indices["date"])
-    examples = (f"{codes[row]} {dates[row]}" for row in np.flatnonzero(repeated))
-    yield _finding("duplicate_index_rows", int(repeated.sum()), examples)
-    levels = raw.indices["close"].to_numpy(dtype=np.float64)
-    known = (levels > 0) & np.isfinite(levels)
-    for code in sorted({raw.benchmark, *codes} - {""}):
-        missing = np.setdiff1d(raw.table.days, dates[(codes == code) & known])
-        kind = "benchmark_gaps" if code == raw.benchmark else "index_gaps"
-        yield _finding(kind, len(missing), map(str, missing), code)
+def _check_facts_of_one_day(raw: RawMarket) -> Iterator[Finding]:
+    known = raw.assets[raw.assets["code"].isin(raw.codes)]
+    named: Sequence[str] = ()
+    if raw.names.empty:
+        has_name = (known["name"] != "") & (known["name"] != known["code"])
+        named = known["code"][has_name].tolist()
+    yield finding_of("names_of_one_day", len(named), named)
 
+    has_industry = ~raw.assets["industry"].isin(("", UNKNOWN_INDUSTRY))
+    classified = known["code"][has_industry.reindex(known.index)]
+    yield finding_of("industries_of_one_day", len(classified), classified)
 
-def _check_documents(raw: RawMarket) -> Iterator[Finding]:
-    yield from (_finding(*fault) for fault in document_files.faults(raw.documents, frozenset(raw.codes)))
+    without: list[str] = []
+    if has_industry.any():
+        without = sorted(set(raw.codes).difference(classified))
+    yield finding_of("assets_without_industry", len(without), without)
 
-
-def _check_minutes(raw: RawMarket) -> Iterator[Finding]:
-    """Bars within days against each other and against the daily bars; their days are those of their venues' time zones."""
-    if not raw.minutes:
-        return
-    table, rows, ends = raw.table, raw.minutes.rows, raw.minutes.rows[["asset", "ends_at"]]
-    column = (pd.Index(table.codes).get_indexer(pd.Index(raw.minutes.codes)))[rows["asset"]]
-    day = pd.Index(table.days).get_indexer(pd.Index(raw.minutes.days(lambda code: raw.venue(code).zone)))
-    keys = table.column * np.int64(len(table.days)) + table.row
-    bar = np.minimum(np.searchsorted(keys, column * len(table.days) + day), len(keys) - 1)
-    has_bar = (table.column[bar] == column) & (table.row[bar] == day) & table.traded[bar]
-    prices = np.stack([rows[name] for name in PRICE_FIELDS])
-    wrong = ~((prices > 0) & (prices <= rows["high"]) & (prices >= rows["low"]) & np.isfinite(prices)).all(axis=0)
-    slack, (high, low) = 1 + _PRICE_TOLERANCE, (table[name][bar] for name in ("high", "low"))
-    total, volume = np.bincount(bar, rows["volume"], len(keys))[bar], table["volume"][bar]
-    masks = {
-        "minutes": np.ones(len(rows), dtype=np.bool_),
-        "minutes_without_bar": ~has_bar,
-        "minutes_repeated": np.append(False, ends[1:] == ends[:-1]),
-        "minutes_impossible": wrong | (rows["volume"] < 0) | np.isinf(rows["volume"]),
-        "minutes_outside_bar": has_bar & ((rows["high"] > high * slack) | (rows["low"] * slack < low)),
-        "minutes_volume": has_bar & ((total > 2 * volume) | (10 * total < volume)),
-    }
-    for kind, mask in masks.items():
-        examples = (f"{raw.minutes.codes[row['asset']]} {row['ends_at']} UTC" for row in rows[mask][:EXAMPLES])
-        yield _finding(kind, int(mask.sum()), examples)
+    # The snapshot has one limit a board, that of today.
+    early = int((raw.table.days < CHINEXT_REFORM).sum())
+    has_chinext = any(code.startswith("30") and raw.venue(code).has_boards for code in raw.codes)
+    yield finding_of("limits_of_later_years", early if has_chinext else 0)
 
 
 _CHECKS: tuple[Callable[[RawMarket], Iterator[Finding]], ...] = (
-    _check_rows, _check_gaps, _check_amount, _check_volume, _check_factor, _check_returns, _check_calendar, _check_intervals,
-    _check_members, _check_names, _check_indices, _check_documents, _check_minutes,
-)  # fmt: skip
+    _check_rows,
+    _check_renumbering,
+    _check_gaps,
+    _check_amount,
+    _check_volume,
+    _check_factor,
+    _check_returns,
+    _check_calendar,
+    _check_intervals,
+    _check_members,
+    _check_names,
+    check_indices,
+    check_documents,
+    check_minutes,
+    check_limit_prices,
+)

@@ -17,13 +17,16 @@ import numpy.typing as npt
 from ktdeval.errors import DataError, LookAheadError
 from ktdeval.market.documents import NO_DOCUMENTS, Documents
 from ktdeval.market.minutes import NO_MINUTES, MinuteBars
+from ktdeval.market.price_limits import NO_PRICE_LIMITS, PriceLimits
 from ktdeval.market.venue import Venue, find_venue
 
 T = TypeVar("T")
 
 
 class Board(StrEnum):
-    """Boards whose price limits differ; decided by the code's leading digits (KTD-Fin Appendix H)."""
+    """Boards whose price limits differ; decided by the code's leading digits (KTD-Fin Appendix
+    H).
+    """
 
     MAIN = "main"
     CHINEXT = "chinext"
@@ -32,8 +35,10 @@ class Board(StrEnum):
 
 
 DAILY_LIMIT_PCT = {Board.MAIN: 10.0, Board.CHINEXT: 20.0, Board.STAR: 20.0, Board.BSE: 30.0}
-_DIGITS_FIRST = re.compile(r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SZ|SZSE|XSHE|SHZ|BJ|BSE|XBSE))?", re.IGNORECASE)
-_LETTERS_FIRST = re.compile(r"(SH|SZ|BJ)[.\-_ ]?(\d{6})", re.IGNORECASE)
+_DIGITS_FIRST = re.compile(
+    r"(\d{6})(?:[.\-_ ]?(SH|SS|SSE|XSHG|SHH|SZ|SZSE|XSHE|SHZ|BJ|BSE|XBSE))?", re.IGNORECASE
+)
+_LETTERS_FIRST = re.compile(r"(SH|SZ|BJ)(?:SE)?[.\-_ ]?(\d{6})", re.IGNORECASE)
 _EXCHANGE = {
     "SH": "SH", "SS": "SH", "SSE": "SH", "XSHG": "SH", "SHH": "SH",
     "SZ": "SZ", "SZSE": "SZ", "XSHE": "SZ", "SHZ": "SZ",
@@ -42,41 +47,60 @@ _EXCHANGE = {
 
 
 _BY_DIGITS = (
-    (("688", "689"), Board.STAR, "SH"), (("30",), Board.CHINEXT, "SZ"), (("6",), Board.MAIN, "SH"), (("00",), Board.MAIN, "SZ"),
+    (("688", "689"), Board.STAR, "SH"),
+    (("30",), Board.CHINEXT, "SZ"),
+    (("6",), Board.MAIN, "SH"),
+    (("00",), Board.MAIN, "SZ"),
     (("8", "4", "92"), Board.BSE, "BJ"),
-)  # fmt: skip
-"""First digits of a code, the board that it belongs to, and its exchange; the first row that fits counts."""
+)
+"""First digits of a code, the board that it belongs to, and its exchange; the first row that fits
+counts.
+"""
 
 
 @lru_cache(maxsize=1 << 14)
 def board_of(code: str) -> Board:
-    """Return the board of a normalised code. Raises DataError: the digits belong to no board of the A-share market."""
+    """Return the board of a normalised code. Raises DataError: the digits belong to no board of the
+    A-share market.
+    """
     for digits, board, _ in _BY_DIGITS:
         if code.startswith(digits):
             return board
-    raise DataError(f"code {code!r} belongs to no A-share board (6, 00, 30, 688, 8, 4 or 92 at its start)")
+    raise DataError(
+        f"code {code!r} belongs to no A-share board (6, 00, 30, 688, 8, 4 or 92 at its start)"
+    )
 
 
 def parse_code(text: str) -> str | None:
-    """Return `600519.SH` for any vendor style (600519, 600519.SS, SH600519, sh.600519), or None; bare digits go by their board."""
+    """Return `600519.SH` for any vendor's spelling (600519, 600519.SS, SH600519, sh.600519), or
+    None. Digits alone get the exchange of their board.
+    """
     text = text.strip()
-    if match := _LETTERS_FIRST.fullmatch(text):
+    match = _LETTERS_FIRST.fullmatch(text)
+    if match is not None:
         return f"{match[2]}.{match[1].upper()}"
+
     match = _DIGITS_FIRST.fullmatch(text)
     if match is None:
         return None
-    digits, suffix = match[1], match[2]
+
+    digits = match[1]
+    suffix = match[2]
     if suffix is not None:
         return f"{digits}.{_EXCHANGE[suffix.upper()]}"
-    return next((f"{digits}.{exchange}" for first, _, exchange in _BY_DIGITS if digits.startswith(first)), None)
+
+    return next(
+        (f"{digits}.{exchange}" for first, _, exchange in _BY_DIGITS if digits.startswith(first)),
+        None,
+    )
 
 
 _SYMBOL = re.compile(r"[A-Z0-9][A-Z0-9._-]{0,23}")
 
 
 def parse_symbol(text: str) -> str | None:
-    """Return a symbol of a market without A-share codes in upper case (TSLA, BRK.B, BTC-USD), or None: the text is longer than 24
-    characters, or has others than letters, digits and `._-`.
+    """Return a symbol of a market without A-share codes in upper case (TSLA, BRK.B, BTC-USD), or
+    None: the text is longer than 24 characters, or has others than letters, digits and `._-`.
     """
     symbol = text.strip().upper()
     return symbol if _SYMBOL.fullmatch(symbol) else None
@@ -90,20 +114,33 @@ BAR_FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 @dataclass(frozen=True, slots=True)
 class SnapshotMeta:
-    """Facts about a snapshot besides its numbers. All of it is part of the snapshot's identity."""
+    """Facts about a snapshot besides its numbers, and labels in words. Only the facts are part of
+    the snapshot's identity, and nothing but messages, cards and pages may depend on a label.
+    """
 
-    name: str  #: short name, such as `synthetic-7`
-    source: str  #: where the data come from, in words
+    name: str  #: label: short name, such as `synthetic-7`
+    source: str  #: label: where the data come from, in words
     synthetic: bool  #: True for generated markets; a board never ranks them together with real ones
-    has_factor: bool  #: False when prices came adjusted without a factor: they are then traded as they are, and the card says so
-    benchmark: str  #: code of the benchmark index, a key of `MarketSnapshot.indices`; empty where the market has none
-    repairs: tuple[str, ...] = ()  #: what import changed in the source, in words, in order
-    notes: tuple[str, ...] = ()  #: how import read what can mean two things, in words; no part of the identity where there are none
+    #: False when prices came adjusted without a factor: they are then traded as they are, and the
+    #: card says so
+    has_factor: bool
+    #: code of the benchmark index, a key of `MarketSnapshot.indices`; empty where the market has
+    #: none
+    benchmark: str
+    repairs: tuple[str, ...] = ()  #: labels: what import changed in the source, in words, in order
+    notes: tuple[str, ...] = ()  #: labels: how import read what can mean two things, in words
+    placebo: bool = False  #: True for a market made from another one, without anything to select
+
+
+LABELS = ("name", "source", "repairs", "notes")
+"""Fields of `SnapshotMeta` that are words about a market and no part of its identity."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameSpell:
-    """Days on which an asset was called by a name and traded under a code; both ends are included."""
+    """Days on which an asset was called by a name and traded under a code; both ends are
+    included.
+    """
 
     code: str  #: code of the asset's column
     first: str  #: ISO day
@@ -123,8 +160,9 @@ class Instrument:
 
 @dataclass(frozen=True)
 class MarketSnapshot:
-    """T trading days of N assets. Arrays are read-only; prices are unadjusted, a share or coin in units of currency, NaN without a
-    bar. With several calendars the days are those of all of them: while its exchange is closed an asset has no bar.
+    """T trading days of N assets. Arrays are read-only; prices are unadjusted, a share or coin in
+    units of currency, NaN without a bar. With several calendars the days are those of all of them:
+    while its exchange is closed an asset has no bar.
     """
 
     meta: SnapshotMeta
@@ -136,79 +174,153 @@ class MarketSnapshot:
     high: FloatArray
     low: FloatArray
     close: FloatArray
-    volume: FloatArray  #: [T, N] shares or coins. 0 marks a day recorded as suspended; NaN a day with no record at all.
+    #: [T, N] shares or coins. 0 marks a day recorded as suspended; NaN a day with no record at all.
+    volume: FloatArray
     amount: FloatArray  #: [T, N] turnover in units of currency, NaN where unknown
-    #: [T, N] cumulative adjustment factor (adjusted = unadjusted * factor), filled forward, 1.0 before the first bar
+    #: [T, N] cumulative adjustment factor (adjusted = unadjusted * factor), filled forward, 1.0
+    #: before the first bar
     factor: FloatArray
     member: BoolArray  #: [T, N] True where the asset is in the index that day
-    indices: Mapping[str, FloatArray]  #: index code -> [T] closing levels. Contains `meta.benchmark` unless that is empty.
+    #: index code -> [T] closing levels. Contains `meta.benchmark` unless that is empty.
+    indices: Mapping[str, FloatArray]
     index_names: Mapping[str, str]  #: index code -> display name, such as `CSI300`
-    id: str = ""  #: SHA-256 over canonical content (`ktdeval.market.storage.snapshot_id`)
-    spells: tuple[NameSpell, ...] = ()  #: dated names, by code and first day; empty where only names of one day are known
+    id: str = ""  #: SHA-256 over canonical content (`ktdeval.market.manifest.snapshot_id`)
+    #: dated names, by code and first day; empty where only names of one day are known
+    spells: tuple[NameSpell, ...] = ()
     instruments: tuple[Instrument, ...] = ()  #: one an asset; empty where all are A-shares
-    rules: Mapping[str, Venue] = field(default_factory=dict)  #: name -> value of each venue; the built-in one where none is given
-    documents: Documents = NO_DOCUMENTS  #: news, filings, macro releases; part of the identity only where there are some
-    minutes: MinuteBars = NO_MINUTES  #: bars within days; part of the identity only where there are some
+    #: name -> value of each venue; the built-in one where none is given
+    rules: Mapping[str, Venue] = field(default_factory=dict)
+    #: news, filings, macro releases; part of the identity only where there are some
+    documents: Documents = NO_DOCUMENTS
+    #: bars within days; part of the identity only where there are some
+    minutes: MinuteBars = NO_MINUTES
+    #: special treatment, limit prices, listings; part of the identity only where there are some
+    price_limits: PriceLimits = NO_PRICE_LIMITS
 
     def __post_init__(self) -> None:
-        where, shape = f"snapshot {self.meta.name}", (len(self.days), len(self.codes))
-        arrays = {name: (getattr(self, name), shape) for name in (*BAR_FIELDS, "member")} | {"days": (self.days, shape[:1])}
-        for name, (array, expected) in {**arrays, **{code: (levels, shape[:1]) for code, levels in self.indices.items()}}.items():
+        where = f"snapshot {self.meta.name}"
+        shape = (len(self.days), len(self.codes))
+        arrays = {name: (getattr(self, name), shape) for name in (*BAR_FIELDS, "member")} | {
+            "days": (self.days, shape[:1])
+        }
+        arrays |= {
+            f"price_limits.{name}": (array, shape)
+            for name, array in self.price_limits.arrays.items()
+        }
+
+        for name, (array, expected) in {
+            **arrays,
+            **{code: (levels, shape[:1]) for code, levels in self.indices.items()},
+        }.items():
             if (actual := getattr(array, "shape", type(array).__name__)) != expected:
                 raise DataError(f"{where}: {name} has shape {actual}, expected {expected}")
             if array.dtype.kind == "O":
                 raise DataError(f"{where}: {name} has objects, expected numbers")
+
             array.setflags(write=False)
-        if self.days.dtype != np.dtype("datetime64[D]") or not (np.diff(self.days) > np.timedelta64(0, "D")).all():
+
+        if (
+            self.days.dtype != np.dtype("datetime64[D]")
+            or not (np.diff(self.days) > np.timedelta64(0, "D")).all()
+        ):
             raise DataError(f"{where}: days are not ascending, each once, as datetime64[D]")
         if {len(set(self.codes)), len(self.names), len(self.industries)} != {len(self.codes)}:
             raise DataError(f"{where}: a code stands there twice, or lacks its name or industry")
+        self._check_listed(where)
+        if list(self.codes) != sorted(self.codes):
+            fix = "sort the columns of all arrays by code"
+            raise DataError(f"{where}: codes are not in ascending order; {fix}")
+
         if self.member.dtype != np.dtype(bool):
             raise DataError(f"{where}: member has type {self.member.dtype}, expected bool")
         if self.meta.benchmark and self.meta.benchmark not in self.indices:
-            raise DataError(f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series")
+            raise DataError(
+                f"snapshot {self.meta.name}: benchmark {self.meta.benchmark} has no series"
+            )
+
         self._check_texts(where)
         if self.instruments:
             self._check_instruments(where)
+
         own = self.rules if self.instruments else {}
-        rules = {name: own.get(name) or find_venue(name) for name in sorted({*self.venues}) or ["a_share"]}
+        rules = {
+            name: own.get(name) or find_venue(name)
+            for name in sorted({*self.venues}) or ["a_share"]
+        }
         object.__setattr__(self, "rules", rules)
+
+    def _check_listed(self, where: str) -> None:
+        count = len(self.price_limits.listed)
+        if count not in (0, len(self.codes)):
+            raise DataError(f"{where}: {count} days of listing for {len(self.codes)} assets")
 
     def _check_texts(self, where: str) -> None:
         meta = self.meta
         try:
-            "".join((*self.codes, *self.names, *self.industries, meta.name, meta.source, *meta.repairs, *meta.notes)).encode()
+            "".join(
+                (
+                    *self.codes,
+                    *self.names,
+                    *self.industries,
+                    meta.name,
+                    meta.source,
+                    *meta.repairs,
+                    *meta.notes,
+                )
+            ).encode()
         except (TypeError, UnicodeEncodeError) as error:
-            raise DataError(f"{where}: a code, name, industry or text of its meta is no text: {error}") from error
-        if {type(meta.synthetic), type(meta.has_factor)} != {bool}:
-            raise DataError(f"{where}: synthetic and has_factor are True or False")
+            raise DataError(
+                f"{where}: a code, name, industry or text of its meta is no text: {error}"
+            ) from error
+
+        if {type(meta.synthetic), type(meta.has_factor), type(meta.placebo)} != {bool}:
+            raise DataError(f"{where}: synthetic, has_factor and placebo are True or False")
 
     def _check_instruments(self, where: str) -> None:
         if len(self.instruments) != len(self.codes):
-            raise DataError(f"{where}: {len(self.instruments)} instruments for {len(self.codes)} assets; give one an asset")
+            raise DataError(
+                f"{where}: {len(self.instruments)} instruments for {len(self.codes)} assets; give"
+                " one an asset"
+            )
+
         if set(self.instruments) == {Instrument()}:
             object.__setattr__(self, "instruments", ())
             return
+
         for code in self.codes:
             if parse_symbol(code) != code:
-                raise DataError(f"{where}: {code!r} is no symbol (at most 24 of A-Z, 0-9, '.', '-', '_'); correct the code column")
-        if len(currencies := set(self.currencies)) > 1:
-            raise DataError(f"{where}: prices in {' and '.join(sorted(currencies))}; convert them by --fx RATES --currency CODE")
+                raise DataError(
+                    f"{where}: {code!r} is no symbol (at most 24 of A-Z, 0-9, '.', '-', '_');"
+                    " correct the code column"
+                )
+
+        currencies = set(self.currencies)
+        if len(currencies) > 1:
+            raise DataError(
+                f"{where}: prices in {' and '.join(sorted(currencies))}; convert them by --fx RATES"
+                " --currency CODE"
+            )
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kind of each asset: stock, etf, crypto …"""
-        return tuple(instrument.kind for instrument in self.instruments) or ("stock",) * len(self.codes)
+        return tuple(instrument.kind for instrument in self.instruments) or ("stock",) * len(
+            self.codes
+        )
 
     @property
     def currencies(self) -> tuple[str, ...]:
         """Currency of each asset's prices: one and the same today."""
-        return tuple(instrument.currency for instrument in self.instruments) or ("CNY",) * len(self.codes)
+        return tuple(instrument.currency for instrument in self.instruments) or ("CNY",) * len(
+            self.codes
+        )
 
     @property
     def venues(self) -> tuple[str, ...]:
         """Name of the venue of each asset."""
-        return tuple(instrument.venue for instrument in self.instruments) or ("a_share",) * len(self.codes)
+        return tuple(instrument.venue for instrument in self.instruments) or ("a_share",) * len(
+            self.codes
+        )
 
     @property
     def currency(self) -> str:
@@ -217,11 +329,15 @@ class MarketSnapshot:
 
     @property
     def days_a_year(self) -> int:
-        """Days that annualised figures count with: those of the venue with most, as the market's days are those of all venues."""
+        """Days that annualised figures count with: those of the venue with most, as the market's
+        days are those of all venues.
+        """
         return max(venue.days_a_year for venue in self.rules.values())
 
     def days_a_year_of(self, days: DayArray) -> int:
-        """Days that annualised figures of these days count with: a venue without a close on any of them adds none to them."""
+        """Days that annualised figures of these days count with: a venue without a close on any of
+        them adds none to them.
+        """
         traded = np.any(np.isfinite(self.close[np.isin(self.days, days)]), axis=0)
         venues = {venue for venue, has_close in zip(self.venues, traded, strict=True) if has_close}
         return max((self.rules[venue].days_a_year for venue in venues), default=self.days_a_year)
@@ -233,25 +349,38 @@ class MarketSnapshot:
 
     def units_of(self, days: DayArray) -> dict[str, Any]:
         """Units of money and years in a ledger of these days, by the names of `Ledger`'s fields."""
-        return {"currency": self.currency, "minor_per_unit": self.minor_per_unit, "days_a_year": self.days_a_year_of(days)}
+        return {
+            "currency": self.currency,
+            "minor_per_unit": self.minor_per_unit,
+            "days_a_year": self.days_a_year_of(days),
+        }
 
     @cached_property
     def boards(self) -> tuple[Board, ...]:
-        """Return the exchange board of each asset, from its code. Raises DataError: an asset's venue has no boards."""
+        """Return the exchange board of each asset, from its code. Raises DataError: an asset's
+        venue has no boards.
+        """
         for code, venue in zip(self.codes, self.venues, strict=True):
             if not self.rules[venue].has_boards:
-                raise DataError(f"snapshot {self.meta.name}: {code} trades on {venue}, which has no boards; use A-shares")
+                raise DataError(
+                    f"snapshot {self.meta.name}: {code} trades on {venue}, which has no boards; use"
+                    " A-shares"
+                )
         return tuple(board_of(code) for code in self.codes)
 
     @cached_property
     def close_only(self) -> BoolArray:
-        """[N] assets that have closes but never an open, high or low: they can be filled at a close only."""
+        """[N] assets that have closes but never an open, high or low: they can be filled at a close
+        only.
+        """
         prices = np.isfinite(np.stack([self.open, self.high, self.low])).any(axis=(0, 1))
         return np.asarray(~prices & np.isfinite(self.close).any(axis=0))
 
     @cached_property
     def adjusted_close(self) -> FloatArray:
-        """[T, N] close * factor: comparable across splits and dividends. NaN where there is no bar."""
+        """[T, N] close * factor: comparable across splits and dividends. NaN where there is no
+        bar.
+        """
         return _read_only(self.close * self.factor)
 
     @cached_property
@@ -270,15 +399,21 @@ class MarketSnapshot:
 
     @cached_property
     def _spells_of(self) -> dict[str, list[NameSpell]]:
-        return {code: list(spells) for code, spells in groupby(self.spells, key=lambda spell: spell.code)}
+        return {
+            code: list(spells)
+            for code, spells in groupby(self.spells, key=lambda spell: spell.code)
+        }
 
     def called(self, asset: int, row: int) -> tuple[str, str]:
-        """Code and name of an asset on day `row`. Where names are dated and none is known for the day, the last code before it, or
-        else the first one, is the name, too; where they are not, both are those of the only day known.
+        """Code and name of an asset on day `row`. Where names are dated and none is known for the
+        day, the last code before it, or else the first one, is the name, too; where they are not,
+        both are those of the only day known.
         """
-        code, day = self.codes[asset], str(self.days[row])
+        code = self.codes[asset]
+        day = str(self.days[row])
         if not self.spells:
             return code, self.names[asset]
+
         spells = self._spells_of.get(code) or [NameSpell(code, "", day, code, code)]
         spell = next((spell for spell in reversed(spells) if spell.first <= day), spells[0])
         return spell.code_then, spell.name if spell.first <= day <= spell.last else spell.code_then
@@ -286,37 +421,60 @@ class MarketSnapshot:
     @cached_property
     def former_codes(self) -> dict[str, str]:
         """Codes that assets had before they were renumbered -> codes of their columns."""
-        return {spell.code_then: spell.code for spell in self.spells if spell.code_then not in self.asset_index}
+        return {
+            spell.code_then: spell.code
+            for spell in self.spells
+            if spell.code_then not in self.asset_index
+        }
 
     def canonical(self, code: str) -> str:
-        """Code of the column of an asset that has, or had, this code; any other text is returned as it is."""
+        """Code of the column of an asset that has, or had, this code; any other text is returned as
+        it is.
+        """
         return self.former_codes.get(code, code)
 
     def asset_of(self, code: str, row: int) -> int | None:
-        """Column of the asset that trades, or traded before, under `code` by day `row`; None where none does yet."""
+        """Column of the asset that trades, or traded before, under `code` by day `row`; None where
+        none does yet.
+        """
         column = self.asset_index.get(self.canonical(code))
         if column is None or not self.spells or self.called(column, row)[0] == code:
             return column
-        day, spells = str(self.days[row]), self._spells_of[self.codes[column]]
-        return column if any(spell.code_then == code and spell.first <= day for spell in spells) else None
+
+        day = str(self.days[row])
+        spells = self._spells_of[self.codes[column]]
+        if any(spell.code_then == code and spell.first <= day for spell in spells):
+            return column
+        return None
 
     @property
     def benchmark(self) -> FloatArray:
-        """[T] closing levels of the benchmark index; NaN throughout where the market has no index."""
-        return self.indices[self.meta.benchmark] if self.meta.benchmark else np.full(len(self.days), np.nan)
+        """[T] closing levels of the benchmark index; NaN throughout where the market has no
+        index.
+        """
+        if not self.meta.benchmark:
+            return np.full(len(self.days), np.nan)
+        return self.indices[self.meta.benchmark]
 
     def day_index(self, day: np.datetime64 | str) -> int:
         """Row of a trading day. Raises DataError: the day is not a trading day of this snapshot."""
         date = np.datetime64(str(day), "D")
         row = int(np.searchsorted(self.days, date))
         if row == len(self.days) or self.days[row] != date:
-            raise DataError(f"{day} is not a trading day of snapshot {self.meta.name} ({self.days[0]}…{self.days[-1]})")
+            raise DataError(
+                f"{day} is not a trading day of snapshot {self.meta.name}"
+                f" ({self.days[0]}…{self.days[-1]})"
+            )
         return row
 
     def as_of(self, day: int) -> MarketView:
-        """Return the market as known at the close of row `day`: nothing later can be reached through the view."""
+        """Return the market as known at the close of row `day`: nothing later can be reached
+        through the view.
+        """
         if not 0 <= day < len(self.days):
-            raise LookAheadError(f"day {day} is outside the snapshot's {len(self.days)} trading days")
+            raise LookAheadError(
+                f"day {day} is outside the snapshot's {len(self.days)} trading days"
+            )
         return MarketView(self, day)
 
 
@@ -329,13 +487,34 @@ def _read_only(array: FloatArray) -> FloatArray:
 
 
 class MarketView:
-    """Market as known at the close of day `day`: the arrays of `MarketSnapshot`, cut after that day's row."""
+    """Market as known at the close of day `day`: the arrays of `MarketSnapshot`, cut after that
+    day's row.
+    """
 
     __slots__ = (
-        "_derived", "adjusted_close", "adjusted_open", "amount", "benchmark_code", "boards", "close", "codes", "day", "days",
-        "documents", "factor", "high", "index_names", "indices", "industries", "low", "member", "minutes", "names", "open",
+        "_derived",
+        "adjusted_close",
+        "adjusted_open",
+        "amount",
+        "benchmark_code",
+        "boards",
+        "close",
+        "codes",
+        "day",
+        "days",
+        "documents",
+        "factor",
+        "high",
+        "index_names",
+        "indices",
+        "industries",
+        "low",
+        "member",
+        "minutes",
+        "names",
+        "open",
         "volume",
-    )  # fmt: skip
+    )
 
     def __init__(self, snapshot: MarketSnapshot, day: int) -> None:
         end = day + 1
@@ -360,19 +539,25 @@ class MarketView:
         self.index_names = snapshot.index_names
         self.benchmark_code = snapshot.meta.benchmark
         self.documents = snapshot.documents.as_of(self.days)
-        rules, venues, column = snapshot.rules, snapshot.venues, snapshot.asset_index
+        rules = snapshot.rules
+        venues = snapshot.venues
+        column = snapshot.asset_index
         self._derived = snapshot._derived
-        self.minutes = partial(snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]])
+        self.minutes = partial(
+            snapshot.minutes.session, self.days, lambda code: rules[venues[column[code]]]
+        )
 
     def derived(self, name: str, make: Callable[[], T]) -> T:
-        """Figures that `make` computes from this view and nothing else, kept by `name` for other views of the market at this day:
-        they are shared, and must not be changed. The latest days are kept, fewer of a market of many assets.
+        """Figures that `make` computes from this view and nothing else, kept by `name` for other
+        views of the market at this day: they are shared, and must not be changed. The latest days
+        are kept, fewer of a market of many assets.
         """
         figures: T | None = self._derived.get((self.day, name))
         if figures is None:
             figures = self._derived.setdefault((self.day, name), make())
             if len(self._derived) * len(self.codes) > _MOST_DERIVED:
                 self._derived.popitem(last=False)
+
         return figures
 
     def bar_row(self, asset: int, row: int) -> int | None:
@@ -385,7 +570,9 @@ class MarketView:
     def row(self, field_name: str, day: int) -> FloatArray:
         """[N] values of one array on `day`. Raises LookAheadError: `day` lies after the cursor."""
         if day > self.day:
-            raise LookAheadError(f"{field_name} of day {day} asked for at the close of day {self.day}")
+            raise LookAheadError(
+                f"{field_name} of day {day} asked for at the close of day {self.day}"
+            )
         values: FloatArray = getattr(self, field_name)[day]
         return values
 
@@ -393,8 +580,19 @@ class MarketView:
 _NOTHING = np.empty((1, 0))
 NO_MARKET = MarketSnapshot(
     SnapshotMeta(name="none", source="no market", synthetic=False, has_factor=True, benchmark=""),
-    days=np.zeros(1, "datetime64[D]"), codes=(), names=(), industries=(),
-    open=_NOTHING, high=_NOTHING, low=_NOTHING, close=_NOTHING, volume=_NOTHING, amount=_NOTHING, factor=_NOTHING,
-    member=np.empty((1, 0), dtype=bool), indices={"": np.ones(1)}, index_names={},
-)  # fmt: skip
+    days=np.zeros(1, "datetime64[D]"),
+    codes=(),
+    names=(),
+    industries=(),
+    open=_NOTHING,
+    high=_NOTHING,
+    low=_NOTHING,
+    close=_NOTHING,
+    volume=_NOTHING,
+    amount=_NOTHING,
+    factor=_NOTHING,
+    member=np.empty((1, 0), dtype=bool),
+    indices={"": np.ones(1)},
+    index_names={},
+)
 """Stands where a task asks about no market: a day without assets, and without an id."""

@@ -1,22 +1,27 @@
-"""Market snapshot on disk: one folder of Parquet with a manifest, and an identity that is a hash of its content.
+"""Market snapshot on disk: a folder of Parquet tables with a manifest.
 
-The identity is taken over canonical content, never over file bytes, so that a snapshot written by another version of Parquet keeps
-its name. Layout of the folder:
+Layout of the folder:
 
-* `manifest.json`: format version, meta, venues unless all assets are A-shares, identity, a SHA-256 of each array, and a checksum of
-  each array on each day.
-* `bars.parquet`: date, code, open, high, low, close, volume, amount, factor, member; every code on every day, sorted by date, code.
-* `assets.parquet`: code, name, industry, and kind, currency, venue unless all are A-shares. `indices.parquet`: date, code, close.
-* `names.parquet`, where names are dated: code, first, last, name, code_then.
-* `documents.parquet`, `entities.parquet`, where there are any: the columns of `Documents.table`; code, kind, text.
-* `minutes.parquet`, where there are any: code, ends_at (UTC), open, high, low, close, volume, sorted by code and end.
+* `manifest.json`: format version, meta (facts and labels), venues unless all assets are A-shares,
+  identity, a SHA-256 of each array, and a checksum of each array on each day.
+* `bars.parquet`: date, code, open, high, low, close, volume, amount, factor, member; every code on
+  every day, sorted by date, code.
+* `assets.parquet`: code, name, industry, and kind, currency, venue unless all are A-shares.
+  `indices.parquet`: date, code, close.
+* `names.parquet`, if names are dated: code, first, last, name, code_then.
+* `documents.parquet`, `entities.parquet`, if there are any: the columns of `Documents.table`;
+  code, kind, text.
+* `price_limits.parquet`, if the data have any: date, code, and those of special, upper, lower that
+  the data have; every code on every day, in the order of the bars. Days of listing are the column
+  `listed` of `assets.parquet`.
+* `minutes.parquet`, if there are any: code, ends_at (UTC), open, high, low, close, volume,
+  sorted by code and end.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,330 +31,346 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktdeval.errors import ConfigError, DataError, StoreError
-from ktdeval.fields import build, to_mapping
-from ktdeval.jsonio import JsonValue, content_hash, dumps_pretty, loads_strict, new_folder, open_plain, read_plain, sha256_hex
 from ktdeval.market.close import Close
 from ktdeval.market.documents import NO_DOCUMENTS, Documents, Entity
+from ktdeval.market.manifest import (
+    GRID_FIELDS,
+    Manifest,
+    differences,
+    load_manifest,
+    snapshot_id,
+    snapshot_manifest,
+    write_manifest,
+)
 from ktdeval.market.minutes import MINUTE_FIELDS, NO_MINUTES, MinuteBars
-from ktdeval.market.snapshot import BAR_FIELDS, DayArray, Instrument, MarketSnapshot, NameSpell, SnapshotMeta
-from ktdeval.market.venue import Venue, parse_venue
+from ktdeval.market.price_limits import NO_PRICE_LIMITS, PriceLimits
+from ktdeval.market.snapshot import (
+    LABELS,
+    DayArray,
+    Instrument,
+    MarketSnapshot,
+    NameSpell,
+    SnapshotMeta,
+)
+from ktdeval.market.snapshot_tables import (
+    ASSETS,
+    BARS,
+    DOCUMENTS,
+    ENTITIES,
+    INDICES,
+    MANIFEST,
+    MINUTES,
+    NAMES,
+    PRICE_LIMITS,
+    read_grid_axes,
+    read_indices,
+    read_table,
+    read_texts,
+    read_venues,
+)
+from ktdeval.values.bounded import open_parquet
+from ktdeval.values.fields import build
+from ktdeval.values.jsonio import new_folder, sweep_new_folder
 
-FORMAT = "ktdeval-snapshot"
-FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
-BARS, ASSETS, INDICES, NAMES = "bars.parquet", "assets.parquet", "indices.parquet", "names.parquet"
-DOCUMENTS, ENTITIES, MINUTES = "documents.parquet", "entities.parquet", "minutes.parquet"
-_GRID_FIELDS: dict[str, type] = {**dict.fromkeys(BAR_FIELDS, float), "member": bool}
-_MANIFEST_PARTS = {"id": str, **dict.fromkeys(("meta", "index_names", "statics", "arrays", "day_checksums"), dict)}
-_CHECKSUM_DIGITS = 8
-
-
-def _canonical(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Little-endian bytes that are equal for equal values: one NaN, no negative zero."""
-    if array.dtype == np.bool_:
-        return np.ascontiguousarray(array, dtype="u1")
-    if array.dtype.kind == "M":
-        return np.ascontiguousarray(array.astype("datetime64[D]").astype("<i8"))
-    values = np.ascontiguousarray(array, dtype="<f8") + 0.0
-    values[np.isnan(values)] = np.nan
-    return values
-
-
-def _arrays(snapshot: MarketSnapshot) -> dict[str, npt.NDArray[Any]]:
-    """Every array of a snapshot whose first axis is days, by its address in the folder."""
-    arrays: dict[str, npt.NDArray[Any]] = {f"{BARS}: {name}": getattr(snapshot, name) for name in _GRID_FIELDS}
-    for code in sorted(snapshot.indices):
-        arrays[f"{INDICES}: {code}"] = snapshot.indices[code]
-    return arrays
-
-
-def _statics(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """Hashes of what does not change from day to day, and of the days themselves."""
-    minutes = snapshot.minutes
-    spells, instruments = ([list(dataclasses.astuple(value)) for value in of] for of in (snapshot.spells, snapshot.instruments))
-    return {
-        "days": sha256_hex(_canonical(snapshot.days).tobytes()),
-        "codes": content_hash(list(snapshot.codes)),
-        "names": content_hash(list(snapshot.names)),
-        "industries": content_hash(list(snapshot.industries)),
-        **({"spells": content_hash(spells)} if spells else {}),
-        **({"instruments": content_hash(instruments)} if instruments else {}),
-        **({"documents": content_hash(snapshot.documents.digest)} if snapshot.documents else {}),
-        **({"minutes": content_hash([list(minutes.codes), sha256_hex(minutes.rows.tobytes())])} if minutes else {}),
-    }
+_LIMIT_KINDS = {"special": bool, "upper": float, "lower": float}
 
 
-def _meta(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """Meta as it is stored and hashed: without notes where there are none, as in markets from before there were notes."""
-    return {key: value for key, value in to_mapping(snapshot.meta).items() if value or key != "notes"}
+def save_snapshot(
+    snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, bytes] | None = None
+) -> MarketSnapshot:
+    """Write a snapshot as a new or empty folder, whole or not at all, and return it with its id.
 
-
-def _content(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """Return what the identity is the hash of."""
-    return {
-        "version": FORMAT_VERSION,
-        "meta": _meta(snapshot),
-        "index_names": dict(snapshot.index_names),
-        "statics": _statics(snapshot),
-        "arrays": {address: sha256_hex(_canonical(array).tobytes()) for address, array in _arrays(snapshot).items()},
-        **({"venues": _venues(snapshot)} if snapshot.instruments else {}),
-    }
-
-
-def _venues(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """Rules of each venue, as they read when they are loaded again."""
-    return {name: to_mapping(parse_venue(to_mapping(venue), name)) for name, venue in snapshot.rules.items()}
-
-
-def snapshot_id(snapshot: MarketSnapshot) -> str:
-    """SHA-256 over the canonical content of a snapshot (except its own `id`), as 64 hexadecimal digits."""
-    return content_hash(_content(snapshot))
-
-
-def with_id(snapshot: MarketSnapshot) -> MarketSnapshot:
-    """Return the same snapshot with its `id` set."""
-    return dataclasses.replace(snapshot, id=snapshot_id(snapshot))
-
-
-def _day_checksums(array: npt.NDArray[Any]) -> str:
-    """Eight hexadecimal digits a day, joined: enough to find the day on which a changed array changed first."""
-    return "".join(f"{zlib.crc32(row.tobytes()):08x}" for row in _canonical(array))
-
-
-def snapshot_manifest(snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """Return the manifest that is stored with a snapshot; `differences` compares it with another snapshot."""
-    content = _content(snapshot)
-    checksums = {address: _day_checksums(array) for address, array in _arrays(snapshot).items()}
-    return {"format": FORMAT, "id": content_hash(content), **content, "day_checksums": checksums}
-
-
-def differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> list[str]:
-    """Return where a snapshot differs from a manifest, such as `bars.parquet: close differs, first on 2024-05-06`."""
-    changes = _static_differences(manifest, snapshot)
-    axes_equal = all(manifest["statics"].get(axis) == _statics(snapshot)[axis] for axis in ("days", "codes"))
-    arrays = _arrays(snapshot)
-    for address in sorted({*manifest["arrays"], *arrays}):
-        table, field = address.split(": ", 1)
-        if address not in arrays or address not in manifest["arrays"]:
-            changes.append(f"{table}: {field} is {'absent' if address not in arrays else 'new'}")
-        elif sha256_hex(_canonical(arrays[address]).tobytes()) != manifest["arrays"][address]:
-            recorded = str(manifest["day_checksums"].get(address, ""))
-            first = _first_changed_day(recorded, arrays[address], snapshot.days) if axes_equal else None
-            changes.append(f"{table}: {field} differs" + (f", first on {first}" if first else ""))
-    return changes
-
-
-def _static_differences(manifest: Mapping[str, JsonValue], snapshot: MarketSnapshot) -> list[str]:
-    changes = []
-    meta = _meta(snapshot)
-    for field in sorted({*manifest["meta"], *meta}):
-        if manifest["meta"].get(field) != meta.get(field):
-            changes.append(f"{MANIFEST}: meta.{field} differs")
-    if manifest.get("venues", {}) != (_venues(snapshot) if snapshot.instruments else {}):
-        changes.append(f"{MANIFEST}: venues differ")
-    if manifest["index_names"] != dict(snapshot.index_names):
-        changes.append(f"{MANIFEST}: index_names differ")
-    tables = {"days": BARS, **dict.fromkeys(("codes", "names", "industries", "instruments"), ASSETS)}
-    tables |= {"spells": NAMES, "documents": DOCUMENTS, "minutes": MINUTES}
-    recorded, present = manifest["statics"], _statics(snapshot)
-    changes += [f"{table}: {field} differ" for field, table in tables.items() if recorded.get(field) != present.get(field)]
-    return changes
-
-
-def _first_changed_day(recorded: str, array: npt.NDArray[Any], days: DayArray) -> np.datetime64 | None:
-    present = _day_checksums(array)
-    for row, day in enumerate(days):
-        digits = slice(row * _CHECKSUM_DIGITS, (row + 1) * _CHECKSUM_DIGITS)
-        if recorded[digits] != present[digits]:
-            return np.datetime64(day)
-    return None
-
-
-def save_snapshot(snapshot: MarketSnapshot, folder: Path, extras: Mapping[str, bytes] | None = None) -> MarketSnapshot:
-    """Write a snapshot as a new or empty folder, whole or not at all (nothing if it is there already), and return it with its id.
-    `extras`: further files next to the tables, no part of the identity. Raises StoreError if something else is there or it can't be
-    written.
+    Nothing is written if the folder has this snapshot already. `extras`: further files next to the
+    tables, not part of the identity. Raises StoreError: the folder has something else, such as the
+    same market with other labels, or it can't be written.
     """
+    extras = extras or {}
     manifest = snapshot_manifest(snapshot)
-    named = dataclasses.replace(snapshot, id=manifest["id"])
+    named = dataclasses.replace(snapshot, id=manifest.id)
     try:
-        if _holds(folder, named.id):
+        sweep_new_folder(folder)
+        if _has_snapshot(folder, named.id):
+            _check_labels(folder, named, extras)
             return named
+
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise StoreError(f"{folder}: exists and is not this snapshot; choose another folder or remove it")
+            raise StoreError(
+                f"{folder}: exists and is not this snapshot; choose another folder or remove it"
+            )
+
         with new_folder(folder) as content:
             _write_tables(named, content)
-            for name, data in {**(extras or {}), MANIFEST: dumps_pretty(manifest).encode()}.items():
+            for name, data in extras.items():
                 (content / name).write_bytes(data)
+
+            write_manifest(manifest, content)
     except OSError as error:
-        if not _holds(folder, named.id):  # another process may have written the same snapshot in the meantime
-            raise StoreError(f"{folder}: can't write: {error.strerror or error}; free space or choose another folder") from error
+        # Another process may have written the same snapshot in the meantime.
+        if not _has_snapshot(folder, named.id):
+            raise StoreError(
+                f"{folder}: can't write: {error.strerror or error}; free space or choose another"
+                " folder"
+            ) from error
+
     return named
 
 
-def _holds(folder: Path, identity: str) -> bool:
+def _has_snapshot(folder: Path, identity: str) -> bool:
+    """Whether a folder has the snapshot of this identity."""
     try:
-        return bool(load_manifest(folder)["id"] == identity)
+        return load_manifest(folder).id == identity
     except DataError:
         return False
 
 
+def _check_labels(folder: Path, snapshot: MarketSnapshot, extras: Mapping[str, bytes]) -> None:
+    """Raise StoreError if the folder's snapshot of the same content has other labels, or lacks one
+    of the further files.
+    """
+    stored = build(SnapshotMeta, load_manifest(folder).meta, f"{folder / MANIFEST}: meta")
+    meta = snapshot.meta
+    different = [field for field in LABELS if getattr(stored, field) != getattr(meta, field)]
+    absent = [name for name in extras if not (folder / name).exists()]
+    if not different and not absent:
+        return
+
+    problem = f"with another {different[0]}" if different else f"without {absent[0]}"
+    raise StoreError(
+        f"{folder}: holds the same market (id {snapshot.id[:12]}) as {stored.name!r}, {problem};"
+        " use it, or choose another folder"
+    )
+
+
+# ---- writing
+
+
 def _write_tables(snapshot: MarketSnapshot, folder: Path) -> None:
-    n_days, n_assets = len(snapshot.days), len(snapshot.codes)
-    code_columns = pa.array(np.tile(np.arange(n_assets, dtype=np.int32), n_days))
-    columns: dict[str, Any] = {
+    """Write the tables that the snapshot has."""
+    n_days = len(snapshot.days)
+    n_assets = len(snapshot.codes)
+    asset_of_row = np.tile(np.arange(n_assets, dtype=np.int32), n_days)
+    axes = {
         "date": pa.array(np.repeat(snapshot.days, n_assets)),
-        "code": pa.DictionaryArray.from_arrays(code_columns, pa.array(snapshot.codes, pa.string())),
+        "code": _coded(asset_of_row, snapshot.codes),
     }
-    for name in _GRID_FIELDS:
-        columns[name] = pa.array(np.ascontiguousarray(getattr(snapshot, name)).reshape(-1))
-    pq.write_table(pa.table(columns), folder / BARS, compression="zstd")
-    assets = {"code": snapshot.codes, "name": snapshot.names, "industry": snapshot.industries}
-    if snapshot.instruments:
-        assets |= {"kind": snapshot.kinds, "currency": snapshot.currencies, "venue": snapshot.venues}
-    pq.write_table(pa.table({name: pa.array(texts, pa.string()) for name, texts in assets.items()}), folder / ASSETS)
-    codes = sorted(snapshot.indices)
-    indices = {
-        "date": pa.array(np.tile(snapshot.days, len(codes))),
-        "code": pa.array(np.repeat(np.array(codes, dtype=object), n_days), pa.string()),
-        "close": pa.array(np.concatenate([np.empty(0), *(snapshot.indices[code] for code in codes)])),
-    }
-    pq.write_table(pa.table(indices), folder / INDICES)
+    bars = {name: _flat(getattr(snapshot, name)) for name in GRID_FIELDS}
+    pq.write_table(pa.table({**axes, **bars}), folder / BARS, compression="zstd")
+
+    limits = {name: _flat(array) for name, array in snapshot.price_limits.arrays.items()}
+    if limits:
+        table = pa.table({**axes, **limits})
+        pq.write_table(table, folder / PRICE_LIMITS, compression="zstd")
+
+    _write_assets(snapshot, folder)
+    _write_indices(snapshot, folder)
     if snapshot.spells:
-        columns = {field.name: [getattr(spell, field.name) for spell in snapshot.spells] for field in dataclasses.fields(NameSpell)}
-        pq.write_table(pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()}), folder / NAMES)
+        fields = [field.name for field in dataclasses.fields(NameSpell)]
+        pq.write_table(_text_table(fields, snapshot.spells), folder / NAMES)
+
     if snapshot.documents:
         _write_documents(snapshot.documents, folder)
+
     if snapshot.minutes:
-        rows = snapshot.minutes.rows
-        code = pa.DictionaryArray.from_arrays(pa.array(rows["asset"]), pa.array(snapshot.minutes.codes, pa.string()))
-        columns = {"code": code, "ends_at": rows["ends_at"].astype("M8[s]"), **{name: rows[name] for name in MINUTE_FIELDS}}
-        pq.write_table(pa.table(columns), folder / MINUTES, compression="zstd")
+        _write_minutes(snapshot.minutes, folder)
+
+
+def _flat(grid: npt.NDArray[Any]) -> pa.Array:
+    """Return an array [days, assets] as a column."""
+    return pa.array(np.ascontiguousarray(grid).reshape(-1))
+
+
+def _coded(rows: npt.NDArray[Any], codes: tuple[str, ...]) -> pa.DictionaryArray:
+    """Return the column of codes whose positions in `codes` are given."""
+    return pa.DictionaryArray.from_arrays(pa.array(rows), pa.array(codes, pa.string()))
+
+
+def _text_table(fields: Iterable[str], values: Sequence[object]) -> pa.Table:
+    """Return these attributes of values as columns of texts."""
+    columns = {}
+    for name in fields:
+        texts = [getattr(value, name) for value in values]
+        columns[name] = pa.array(texts, pa.string())
+
+    return pa.table(columns)
+
+
+def _write_assets(snapshot: MarketSnapshot, folder: Path) -> None:
+    texts = {"code": snapshot.codes, "name": snapshot.names, "industry": snapshot.industries}
+    if snapshot.instruments:
+        texts["kind"] = snapshot.kinds
+        texts["currency"] = snapshot.currencies
+        texts["venue"] = snapshot.venues
+
+    if snapshot.price_limits.listed:
+        texts["listed"] = snapshot.price_limits.listed
+
+    columns = {name: pa.array(column, pa.string()) for name, column in texts.items()}
+    pq.write_table(pa.table(columns), folder / ASSETS)
+
+
+def _write_indices(snapshot: MarketSnapshot, folder: Path) -> None:
+    codes = sorted(snapshot.indices)
+    repeated = np.repeat(np.array(codes, dtype=object), len(snapshot.days))
+    # An empty array first, because a market without indices has nothing to concatenate.
+    levels = np.concatenate([np.empty(0), *(snapshot.indices[code] for code in codes)])
+    indices = {
+        "date": pa.array(np.tile(snapshot.days, len(codes))),
+        "code": pa.array(repeated, pa.string()),
+        "close": pa.array(levels),
+    }
+    pq.write_table(pa.table(indices), folder / INDICES)
+
+
+def _write_minutes(minutes: MinuteBars, folder: Path) -> None:
+    rows = minutes.rows
+    columns: dict[str, Any] = {
+        "code": _coded(rows["asset"], minutes.codes),
+        "ends_at": rows["ends_at"].astype("M8[s]"),
+    }
+    for name in MINUTE_FIELDS:
+        columns[name] = rows[name]
+
+    pq.write_table(pa.table(columns), folder / MINUTES, compression="zstd")
 
 
 def _write_documents(documents: Documents, folder: Path) -> None:
-    columns = {name: pa.array([getattr(entity, name) for entity in documents.entities], pa.string()) for name in Entity._fields}
-    pq.write_table(pa.table(columns).replace_schema_metadata({"close": str(documents.close)}), folder / ENTITIES)
+    entities = _text_table(Entity._fields, documents.entities)
+    entities = entities.replace_schema_metadata({"close": str(documents.close)})
+    pq.write_table(entities, folder / ENTITIES)
     if documents.table is not None:
         pq.write_table(documents.table, folder / DOCUMENTS, compression="zstd")
 
 
-def _read_documents(folder: Path) -> Documents:
-    entities = _read_table(folder / ENTITIES)
-    close = Close.parse((entities.schema.metadata or {}).get(b"close", b"").decode(errors="replace"))
-    named = [Entity(**row) for row in entities.select(Entity._fields).to_pylist()]
-    if not (folder / DOCUMENTS).exists():
-        return Documents.of((), close, named)
-    return Documents.stored(_read_table(folder / DOCUMENTS), close, named)
-
-
-def load_manifest(folder: Path) -> dict[str, JsonValue]:
-    """Return the manifest of a stored snapshot. Raises DataError if it is absent, malformed, or of another format version."""
-    path = folder / MANIFEST
-    try:
-        manifest = loads_strict(read_plain(path))
-    except OSError as error:
-        raise DataError(
-            f"{folder}: not a market snapshot ({MANIFEST}: {error.strerror}); make one with 'ktdeval data import'"
-        ) from error
-    except ValueError as error:
-        raise DataError(f"{path}: not valid JSON: {error}; import the data again") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise DataError(f"{path}: not the manifest of a market snapshot; make one with 'ktdeval data import'")
-    if manifest.get("version") != FORMAT_VERSION:
-        raise DataError(f"{path}: format version {manifest.get('version')!r}, expected {FORMAT_VERSION}; import the data again")
-    if broken := [key for key, kind in _MANIFEST_PARTS.items() if not isinstance(manifest.get(key), kind)]:
-        raise DataError(f"{path}: {broken[0]!r} is missing or of another type; import the data again")
-    return manifest
+# ---- reading
 
 
 def load_snapshot(folder: Path) -> MarketSnapshot:
-    """Read and check a stored snapshot. Raises DataError if a file is unreadable or was changed (names table, field, first day)."""
+    """Read and check a stored snapshot.
+
+    Raises DataError: a file is unreadable or was changed (it names table, field and first day).
+    """
     manifest = load_manifest(folder)
     try:
         snapshot = _read_tables(folder, manifest)
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{folder}: can't read the snapshot: {error}; import the data again") from error
+        raise DataError(
+            f"{folder}: can't read the snapshot: {error}; import the data again"
+        ) from error
     except ConfigError as error:
         raise DataError(f"{folder}: {error}; import the data again") from error
-    if snapshot_id(snapshot) != manifest["id"]:
+
+    if snapshot_id(snapshot) != manifest.id:
         changes = differences(manifest, snapshot) or [f"{MANIFEST}: id differs"]
-        more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
-        raise DataError(f"{folder}: the content was changed after it was stored: {changes[0]}{more}; import the data again")
-    return dataclasses.replace(snapshot, id=manifest["id"])
+        change = changes[0]
+        if len(changes) > 1:
+            change += f" (and {len(changes) - 1} more)"
+
+        raise DataError(
+            f"{folder}: the content was changed after it was stored: {change}; import the data"
+            " again"
+        )
+
+    return dataclasses.replace(snapshot, id=manifest.id)
 
 
-def _open_table(path: Path) -> pq.ParquetFile:
-    open_plain(path).close()
-    return pq.ParquetFile(path)
+def _read_tables(folder: Path, manifest: Manifest) -> MarketSnapshot:
+    """Read a snapshot without its identity."""
+    assets = read_table(folder / ASSETS)
+    codes = read_texts(assets, "code")
+    days, grids = _read_bars(folder, codes)
+    documents = NO_DOCUMENTS
+    if "documents" in manifest.statics:
+        documents = _read_documents(folder)
 
+    minutes = NO_MINUTES
+    if "minutes" in manifest.statics:
+        minutes = MinuteBars.of(read_table(folder / MINUTES).to_pandas())
 
-def _read_table(path: Path) -> pa.Table:
-    with _open_table(path) as table:
-        return table.read()
-
-
-def _read_tables(folder: Path, manifest: Mapping[str, JsonValue]) -> MarketSnapshot:
-    assets = _read_table(folder / ASSETS)
-    codes = tuple(assets["code"].to_pylist())
-    with _open_table(folder / BARS) as bars:  # one field after the other: each is held twice while it is read
-        days = _read_grid_axes(bars.read(["date", "code"]), codes, folder)
-        shape = (len(days), len(codes))
-        columns = ((name, bars.read([name])[name].to_numpy().astype(kind)) for name, kind in _GRID_FIELDS.items())
-        grids: dict[str, Any] = {name: column.reshape(shape) for name, column in columns}
-    spells = _read_table(folder / NAMES).to_pylist() if "spells" in manifest["statics"] else ()
-    own = [field.name for field in dataclasses.fields(Instrument)] if "instruments" in manifest["statics"] else []
-    pa.default_memory_pool().release_unused()  # Arrow keeps what it freed, and would keep what an array shares with it
     return MarketSnapshot(
-        meta=build(SnapshotMeta, manifest["meta"], f"{MANIFEST}: meta"),
+        meta=build(SnapshotMeta, manifest.meta, f"{MANIFEST}: meta"),
         days=days,
         codes=codes,
-        names=tuple(assets["name"].to_pylist()),
-        industries=tuple(assets["industry"].to_pylist()),
+        names=read_texts(assets, "name"),
+        industries=read_texts(assets, "industry"),
         **grids,
-        indices=_read_indices(folder, days),
-        spells=tuple(NameSpell(**row) for row in spells),
-        rules=_read_venues(manifest),
-        instruments=tuple(Instrument(*row) for row in zip(*(assets[name].to_pylist() for name in own), strict=True)),
-        index_names=manifest["index_names"],
-        documents=_read_documents(folder) if "documents" in manifest["statics"] else NO_DOCUMENTS,
-        minutes=MinuteBars.of(_read_table(folder / MINUTES).to_pandas()) if "minutes" in manifest["statics"] else NO_MINUTES,
+        indices=read_indices(folder, days),
+        spells=_read_spells(folder, manifest),
+        rules=read_venues(manifest.venues),
+        instruments=_read_instruments(assets, manifest),
+        index_names={code: str(name) for code, name in manifest.index_names.items()},
+        documents=documents,
+        price_limits=_read_price_limits(folder, manifest, assets, codes, days),
+        minutes=minutes,
     )
 
 
-def _read_venues(manifest: Mapping[str, JsonValue]) -> dict[str, Venue]:
-    venues = manifest.get("venues", {})
-    if not isinstance(venues, dict) or not all(isinstance(rules, dict) for rules in venues.values()):
-        raise ConfigError(f"{MANIFEST}: venues are no mappings")
-    return {name: parse_venue(rules, f"{MANIFEST}: venue {name}") for name, rules in venues.items()}
+def _read_bars(folder: Path, codes: tuple[str, ...]) -> tuple[DayArray, dict[str, Any]]:
+    """Return the days of the bars, and each field as an array [days, assets]."""
+    grids = {}
+    with open_parquet(folder / BARS) as bars:
+        days = read_grid_axes(bars.read(["date", "code"]), codes, folder)
+        # One field after the other, because each is in memory twice while it is read.
+        for name, kind in GRID_FIELDS.items():
+            column = bars.read([name])[name].to_numpy()
+            grids[name] = column.astype(kind).reshape(len(days), len(codes))
+
+    # Arrow keeps the memory that it freed for later use.
+    pa.default_memory_pool().release_unused()
+    return days, grids
 
 
-def _read_grid_axes(bars: pa.Table, codes: tuple[str, ...], folder: Path) -> DayArray:
-    """Return the days of the bars table, after a check that it holds every code on every day in order."""
-    order = f"{folder / BARS}: rows are not every code on every day, sorted by date and code; import the data again"
-    if not codes or bars.num_rows % len(codes):
-        raise DataError(order)
-    dates = bars["date"].to_numpy().astype("datetime64[D]").reshape(-1, len(codes))
-    code_column = bars["code"].combine_chunks()
-    if not pa.types.is_dictionary(code_column.type):
-        code_column = code_column.dictionary_encode()
-    column_of = {code: column for column, code in enumerate(codes)}
-    columns_of = np.array([column_of.get(code, -1) for code in code_column.dictionary.to_pylist()], dtype=np.int64)
-    columns = columns_of[code_column.indices.to_numpy()].reshape(dates.shape)
-    if (dates != dates[:, :1]).any() or (columns != np.arange(len(codes))).any():
-        raise DataError(order)
-    return np.ascontiguousarray(dates[:, 0])
+def _read_spells(folder: Path, manifest: Manifest) -> tuple[NameSpell, ...]:
+    if "spells" not in manifest.statics:
+        return ()
+    return tuple(NameSpell(**row) for row in read_table(folder / NAMES).to_pylist())
 
 
-def _read_indices(folder: Path, days: DayArray) -> dict[str, npt.NDArray[np.float64]]:
-    table = _read_table(folder / INDICES)
-    codes = np.array(table["code"].to_pylist(), dtype=object)
-    dates = table["date"].to_numpy().astype("datetime64[D]")
-    levels = table["close"].to_numpy().astype(np.float64)
-    indices = {}
-    for code in sorted(set(codes)):
-        rows = codes == code
-        if not np.array_equal(dates[rows], days):
-            raise DataError(f"{folder / INDICES}: {code} does not have the days of {BARS}; import the data again")
-        indices[code] = np.ascontiguousarray(levels[rows])
-    return indices
+def _read_instruments(assets: pa.Table, manifest: Manifest) -> tuple[Instrument, ...]:
+    if "instruments" not in manifest.statics:
+        return ()
+
+    columns = [read_texts(assets, field.name) for field in dataclasses.fields(Instrument)]
+    return tuple(Instrument(*row) for row in zip(*columns, strict=True))
+
+
+def _read_documents(folder: Path) -> Documents:
+    table = read_table(folder / ENTITIES)
+    metadata = table.schema.metadata or {}
+    close = Close.parse(metadata.get(b"close", b"").decode(errors="replace"))
+    entities = [Entity(**row) for row in table.select(Entity._fields).to_pylist()]
+    if not (folder / DOCUMENTS).exists():
+        return Documents.of((), close, entities)
+
+    return Documents.stored(read_table(folder / DOCUMENTS), close, entities)
+
+
+def _read_price_limits(
+    folder: Path,
+    manifest: Manifest,
+    assets: pa.Table,
+    codes: tuple[str, ...],
+    days: DayArray,
+) -> PriceLimits:
+    """Return the price limits of a snapshot's files, as far as the manifest lists them."""
+    listed: tuple[str, ...] = ()
+    if "listed" in manifest.statics:
+        listed = read_texts(assets, "listed")
+
+    prefix = f"{PRICE_LIMITS}: "
+    addresses = [address for address in manifest.arrays if address.startswith(prefix)]
+    if not addresses:
+        return PriceLimits(listed=listed) if listed else NO_PRICE_LIMITS
+
+    table = read_table(folder / PRICE_LIMITS)
+    if not np.array_equal(read_grid_axes(table, codes, folder), days):
+        raise DataError(
+            f"{folder / PRICE_LIMITS}: does not have the days of {BARS}; import the data again"
+        )
+
+    shape = (len(days), len(codes))
+    grids: dict[str, Any] = {}
+    for address in addresses:
+        name = address.removeprefix(prefix)
+        grids[name] = table[name].to_numpy().astype(_LIMIT_KINDS[name]).reshape(shape)
+
+    return PriceLimits(**grids, listed=listed)

@@ -1,5 +1,5 @@
-"""Market data: the embedded synthetic markets, tables in long form, Qlib's binary layout, markets fetched from vendors,
-and placebos of any of them.
+"""Market data: the embedded synthetic markets, tables in long form, Qlib's binary layout, markets
+fetched from vendors, and placebos of any of them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import later, maker
+from ktdeval.values.lazy import later, maker
 
 
 @hookimpl
@@ -16,21 +16,28 @@ def ktdeval_venues() -> list[Spec]:
     """Return the built-in venues."""
     from ktdeval.market import built_in_venues
 
-    return [Spec(name, maker("ktdeval.market:find_venue", name), venue.summary) for name, venue in built_in_venues().items()]
+    return [
+        Spec(name, maker("ktdeval.market:find_venue", name), venue.summary)
+        for name, venue in built_in_venues().items()
+    ]
 
 
 @hookimpl
 def ktdeval_data() -> list[Spec]:
     """Return the built-in providers.
 
-    `extra` says what else they can do: `generated` marks a market that depends only on its parameters and `version`, so that it
-    can be cached; `make_with_files(params)` returns the snapshot and files to store next to it; `read(params)` returns a
-    source's tables before any check, so that they can be checked; `fetch` marks a market that `ktdeval data fetch` offers,
-    and names the parameters that its recipes leave out; `pin(query)` returns the query that a recipe holds.
+    `extra` says what else they can do: `generated` marks a market that depends only on its
+    parameters and `version`, so that it can be cached; `make_with_files(params)` returns the
+    snapshot and files to store next to it; `read(params)` returns a source's tables before any
+    check, so that they can be checked; `fetch` marks a market that `ktdeval data fetch` offers, and
+    names the parameters that its recipes leave out; `pin(query)` returns the query that a recipe
+    holds.
     """
     from ktdeval_data import params
 
-    synthetic, placebo = (maker(f"ktdeval_data.{name}:make_with_files") for name in ("synthetic", "placebo"))
+    synthetic, placebo = (
+        maker(f"ktdeval_data.{name}:make_with_files") for name in ("synthetic", "placebo")
+    )
     fetched = {"fetch": params.FETCH_LOCAL}
     return [
         Spec(
@@ -38,20 +45,26 @@ def ktdeval_data() -> list[Spec]:
             lambda *given: synthetic(*given)[0],
             "a generated CSI300-like market with known factor returns, from a seed",
             params.SyntheticParams,
-            extra={"generated": True, "version": params.GENERATOR_VERSION, "make_with_files": synthetic},
+            extra={
+                "generated": True,
+                "version": params.GENERATOR_VERSION,
+                "make_with_files": synthetic,
+            },
         ),
         *_twins(),
         Spec(
             "placebo",
             lambda *given: placebo(*given)[0],
-            "a market like another one in which nobody can select: the same market and style returns, residuals under random signs",
+            "a market like another one in which nobody can select: the same market and style"
+            " returns, residuals under random signs",
             params.PlaceboParams,
             extra={"make_with_files": placebo},
         ),
         Spec(
             "long",
             _assembled("ktdeval_data.long_table:read_long"),
-            "CSV or Parquet tables of bars, index levels, membership and industries, in any vendor's columns, codes and units",
+            "CSV or Parquet tables of bars, index levels, membership and industries, in any"
+            " vendor's columns, codes and units",
             params.LongParams,
             extra={"read": maker("ktdeval_data.long_table:read_long")},
         ),
@@ -63,13 +76,20 @@ def ktdeval_data() -> list[Spec]:
             extra={"read": maker("ktdeval_data.qlib_binary:read_qlib")},
         ),
         *(
-            Spec(market, _assembled("ktdeval_data.fetch.market:read_fetched", market), summary, fields, extra=fetched)
+            Spec(
+                market,
+                _assembled("ktdeval_data.fetch.market:read_fetched", market),
+                summary,
+                fields,
+                extra=fetched,
+            )
             for market, summary, fields in params.FETCHED
         ),
         Spec(
             "hf",
             maker("ktdeval_data.fetch.hub:make_hub"),
-            "a dataset of daily bars on the Hugging Face Hub, ORG/NAME, in any columns, codes and units",
+            "a dataset of daily bars on the Hugging Face Hub, ORG/NAME, in any columns, codes and"
+            " units",
             params.FetchHubParams,
             extra={**fetched, "pin": maker("ktdeval_data.fetch.hub:pinned")},
         ),

@@ -1,30 +1,40 @@
-"""Tables in files: columns by field under any vendor's names, and the days, codes and flags in their cells."""
+"""Read tables from files: find each field's column under any vendor's names, and normalise the days,
+codes and flags in its cells.
+"""
 
 from __future__ import annotations
 
-import re
-import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pandas.api.types import union_categoricals
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.fields import near_matches
-from ktdeval.market import categories, parse_code
+from ktdeval.market import categories, parse_code, place, with_places
+from ktdeval.values.bounded import open_parquet
+from ktdeval.values.fields import near_matches
+from ktdeval_data.reading.codes import code_in_name, code_in_title
+from ktdeval_data.reading.days import looks_like_day, parse_days
+from ktdeval_data.reading.names import UNITS, coin_volumes, match_names, names_of, squeezed, unit_in
+from ktdeval_data.reading.numbers import to_numbers
+from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.text_table import TextTable, Wanted, as_one, open_table
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "date": ("trade_date", "datetime", "day"),
     "code": ("ts_code", "stock_code", "con_code", "symbol", "instrument"),
     "volume": ("vol",),
-    "amount": ("turnover", "money"),
+    "amount": ("money", "turnover"),
     "factor": ("adj_factor",),
+    "special": ("is_st", "isst", "st", "special_treatment", "是否st"),
+    "limit_up": ("up_limit", "high_limit", "upper_limit", "upstopprice", "涨停价"),
+    "limit_down": ("down_limit", "low_limit", "lower_limit", "downstopprice", "跌停价"),
+    "list_date": ("listed", "listing_date", "ipo_date", "ipodate", "上市日期"),
     "in_date": ("first", "start", "start_date"),
     "out_date": ("last", "end", "end_date"),
     "name": ("stock_name",),
@@ -35,229 +45,447 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 """Names that vendors give to fields, tried where no mapping says otherwise."""
 
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
+SUFFIXES = (".parquet", ".csv", ".csv.gz")  #: of tables that are data whatever else is there
+_OTHER_SUFFIXES = (".tsv", ".tsv.gz", ".xlsx")
+_LAST_SUFFIXES = (".txt", ".txt.gz")  # in a folder with others they are words about these
+_ALL_SUFFIXES = (*SUFFIXES, *_OTHER_SUFFIXES, *_LAST_SUFFIXES)
 _TEXT_FIELDS = (
-    "date", "time", "code", "in_date", "out_date", "name", "industry", "index_code", "traded", "code_then", "venue", "kind",
+    "date",
+    "time",
+    "code",
+    "in_date",
+    "out_date",
+    "name",
+    "industry",
+    "index_code",
+    "traded",
+    "special",
+    "list_date",
+    "code_then",
+    "venue",
+    "kind",
     "currency",
-)  # fmt: skip
+)
+_TRUE = ("true", "1", "1.0", "yes", "y", "t", "是")
+_FALSE = ("false", "0", "0.0", "no", "n", "f", "否")
+_FLAGS = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}
+_TIMES = ("time", "时间")  # columns beside that of days
+_INDEX = "__index_level_0__"  # of a frame without a name of its index
 _ROWS = 2**20  # of a text file read at once
-_BEYOND = "rows have more cells than the header"
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error, pa.ArrowException)
-_ENCODINGS = ("utf-8-sig", "gb18030")
-_MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null")  # in any column but codes
-_COMPACT = re.compile(r"[0-9]{8}(\.0)?")
-_DASHED = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
-_GROUPED = r"[+-]?[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]*)?"  # 1,234.5 or 12,34,567; not 10,25, whose comma is decimal
-_EARLIEST, _LATEST = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")  # others overflow nanoseconds without an error
+_STACK = "frame.stack(level=1).reset_index()"
+_MELT = "frame.melt('date', var_name='code', value_name='close')"
+_PACKED = "unpack it first"
+_OTHER = "save it as .csv or .parquet"
+_UNPACK = {
+    ".zip": "unpack it first: unzip FILE",
+    ".bz2": _PACKED,
+    ".xz": _PACKED,
+    ".zst": _PACKED,
+    ".7z": _PACKED,
+    ".rar": _PACKED,
+    ".feather": _OTHER,
+    ".json": _OTHER,
+    ".pkl": _OTHER,
+    ".h5": _OTHER,
+    ".xls": "save it as .xlsx or .csv; if it is text, name it .txt",
+    ".gz": "unpack it first, or name it .csv.gz",
+}
 
 
 def _table_files(path: Path) -> list[Path]:
-    """Return the files of a table: the file itself, or all tables in a folder, sorted by name; at least one."""
+    """Return the files of a table: the file itself, or all tables in a folder, sorted by name.
+    Raises DataError if there are none.
+    """
     if path.is_dir():
-        files = sorted(child for child in path.iterdir() if child.name.endswith(SUFFIXES) and child.is_file())
+        inside = [child for child in path.iterdir() if child.is_file()]
+        shown = [child for child in inside if not child.name.startswith((".", "~$"))]
+        first = (*SUFFIXES, *_OTHER_SUFFIXES)
+        files = sorted(child for child in shown if child.name.lower().endswith(first))
+
         if not files:
-            raise DataError(f"{path}: the folder holds no {', '.join(SUFFIXES)} file")
+            files = sorted(child for child in shown if child.name.lower().endswith(_LAST_SUFFIXES))
+
+        if not files:
+            raise DataError(f"{path}: the folder holds no {', '.join(_ALL_SUFFIXES)} file")
+
         return files
-    if not path.name.endswith(SUFFIXES):
-        raise DataError(f"{path}: unknown kind of file; expected one of {', '.join(SUFFIXES)}, or a folder of them")
+
+    if not path.name.lower().endswith(_ALL_SUFFIXES):
+        advice = _UNPACK.get(path.suffix.lower(), "")
+        expected = (
+            f"unknown kind of file; expected one of {', '.join(_ALL_SUFFIXES)}, or a folder of them"
+        )
+        raise DataError(f"{path}: {'; '.join(filter(None, (expected, advice)))}")
+
     if not path.is_file():
-        raise DataError(f"{path}: {'a pipe or device, not a file' if path.exists() else 'no such file'}")
+        problem = "no such file"
+        if path.exists():
+            problem = "a pipe or device, not a file"
+        raise DataError(f"{path}: {problem}")
+
     return [path]
 
 
 def stem(path: Path) -> str:
-    """File name without its table suffix."""
-    return path.name.removesuffix(next(filter(path.name.endswith, SUFFIXES), ""))
+    """Return a file's name without its table suffix."""
+    for suffix in _ALL_SUFFIXES:
+        if path.name.lower().endswith(suffix):
+            return path.name[: -len(suffix)]
+    return path.name
 
 
 def read_table(
-    path: Path, fields: Sequence[str], optional: Sequence[str], mapping: Mapping[str, str], repeated: Sequence[str] = ()
+    path: Path,
+    fields: Sequence[str],
+    optional: Sequence[str],
+    mapping: Mapping[str, str],
+    repeated: Sequence[str] = (),
+    reading: Reading | None = None,
 ) -> pd.DataFrame:
     """Read the columns of a file, or of a folder of files, under the names of their fields.
 
-    A missing `code` is taken from the file names of a folder. `mapping`: field -> column of the source, before the usual aliases.
-    Dates, codes and other texts are text (those `repeated` as categories), numbers float64. Raises DataError: a file is unreadable,
-    or one of `fields` has no column; UsageError: the mapping names another field.
+    `mapping`: field -> column of the source, which precedes the usual aliases. Without a column of
+    codes, the code is taken from `reading`, from the title above the header, or in a folder from
+    the file's name. Dates, codes and other texts are text (fields of `repeated` are categories),
+    numbers are float64. Raises DataError if a file is unreadable, or one of `fields` has no column;
+    UsageError if the mapping names another field.
     """
+    how = reading or Reading()
     frames = []
+    places = []
     for file in _table_files(path):
-        header = _header(file)
-        columns = _resolve(header, [*fields, *optional], mapping, file)
-        absent = [field for field in fields if field not in columns]
-        if absent and not (absent == ["code"] and path.is_dir()):
-            names = (absent[0], *ALIASES.get(absent[0], ()))
-            raise DataError(f"{file}: no column for {absent[0]!r} (tried {', '.join(names)}); map one of {', '.join(header)}")
-        frame = _read_columns(file, columns, repeated)
-        if absent:
-            frame["code"] = pd.Categorical([stem(file)]).repeat(len(frame)) if "code" in repeated else stem(file)
+        source = _open(file, fields, optional, mapping, how)
+        columns = _resolve(source, [*fields, *optional], mapping)
+        code = _code_of(source, path, columns, how)
+        for field in fields:
+            if field not in columns and not (field == "code" and code):
+                raise DataError(_no_column(source, field))
+
+        frame = _read_columns(source, columns, repeated)
+        if "code" in fields and "code" not in columns:
+            if "code" in repeated:
+                frame["code"] = pd.Categorical([code]).repeat(len(frame))
+            else:
+                frame["code"] = code
+
         frames.append(frame)
-    return _as_one([frame for frame in frames if len(frame)] or frames[:1])
+        first_line = 0
+        if isinstance(source, TextTable):
+            first_line = source.layout.first_line
+
+        places.append((file.name, len(frame), first_line))
+        _notice(source, columns, how)
+
+    with_rows = [frame for frame in frames if len(frame)]
+    return with_places(as_one(with_rows or frames[:1]), places)
 
 
-def _as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate tables column by column, so that no large one is held twice."""
-    if len(frames) == 1:
-        return frames[0]
-    joined: dict[str, pd.Series] = {}
-    for name in dict.fromkeys(str(name) for frame in frames for name in frame):
-        parts = [frame.pop(name) if name in frame else pd.Series(np.nan, frame.index) for frame in frames]
-        texts = all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts)
-        joined[name] = pd.Series(union_categoricals(parts)) if texts else pd.concat(parts, ignore_index=True)
-    return pd.DataFrame(joined, copy=False)
+def _notice(source: _Source, columns: Mapping[str, str], reading: Reading) -> None:
+    """Record in `reading` what a file states outside of its rows. Raises DataError if its units
+    differ from those of the files before.
+    """
+    for field in UNITS.keys() & columns.keys() & reading.columns_of.keys():
+        before = reading.columns_of[field]
+        now = columns[field]
+        if unit_in(field, before) != unit_in(field, now):
+            found = (
+                f"column {now!r} has another unit by its name than {before!r} of the files before"
+            )
+            raise DataError(
+                f"{source.file}: {found}; import the files of one unit, or bring them to one"
+            )
+
+    reading.columns_of.update(columns)
+    if isinstance(source, TextTable):
+        reading.titles.append(source.layout.title)
+
+    for name in source.header:
+        if squeezed(name) in _TIMES and name not in columns.values():
+            reading.times.extend(source.cells_of(name))
 
 
-def read_events(path: str, key: str, value: str, mapping: Mapping[str, str], form: Callable[..., pd.Series]) -> pd.DataFrame:
-    """Read `key`, brought to one form by `form`, date and `value` by date. Raises DataError: one is missing, or a row repeats."""
-    table = read_table(Path(path), ["date", key, value], [], mapping)
+class _Columnar:
+    """Parquet file, whose columns have names and types."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.schema = pq.read_schema(file)
+        self.header = tuple(self.schema.names)
+
+    @property
+    def has_days_in_its_index(self) -> bool:
+        """Whether it was made from a frame with days in an index without a name."""
+        return _INDEX in self.header and pa.types.is_temporal(self.schema.field(_INDEX).type)
+
+    def cells_of(self, _: str) -> list[str]:
+        """Return no cells: a Parquet file's columns are only read when needed."""
+        return []
+
+
+_Source = _Columnar | TextTable
+
+
+def _open(
+    file: Path,
+    fields: Sequence[str],
+    optional: Sequence[str],
+    mapping: Mapping[str, str],
+    reading: Reading,
+) -> _Source:
+    """Open a file. Raises DataError if it can't be read."""
+    known = {squeezed(column) for column in mapping.values()}
+    for field in (*fields, *optional):
+        known.update(names_of(field, ALIASES))
+
+    try:
+        if file.suffix.lower() == ".parquet":
+            if reading.columns:
+                raise UsageError(
+                    f"{file}: --columns is of files without a header, and this one has names; use"
+                    " --map"
+                )
+
+            return _Columnar(file)
+
+        return open_table(file, known, reading)
+    except _UNREADABLE as error:
+        raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
+
+
+def _code_of(
+    source: _Source, path: Path, columns: Mapping[str, str], reading: Reading
+) -> str | None:
+    """Return the code of a file without a column of codes; None if nothing states it."""
+    if "code" in columns:
+        return None
+    if reading.code:
+        return reading.code
+
+    in_title = None
+    if isinstance(source, TextTable):
+        in_title = code_in_title(source.layout.title)
+
+    in_name = code_in_name(stem(source.file))
+    has_exchange = parse_code(in_name) is not None
+    if path.is_dir():
+        return in_name if has_exchange or in_title is None else in_title
+    # The name of SH#000001.txt says which of two assets a title means by 000001.
+    if in_title and has_exchange and in_title in in_name:
+        return in_name
+
+    return in_title
+
+
+def _no_column(source: _Source, field: str) -> str:
+    """Return the error message for a field without a column."""
+    names = ", ".join((field, *ALIASES.get(field, ())))
+    line = ""
+    if isinstance(source, TextTable) and source.layout.header_line > 1:
+        line = f" in its header, line {source.layout.header_line}"
+
+    shown = [name for name in source.header if not name.startswith("Unnamed: ")]
+    if any(name.startswith("('") for name in shown):
+        found = f"its columns are pairs of field and asset ({shown[0]} …)"
+        return f"{source.file}: {found}; make a row for each day and asset, in pandas: {_STACK}"
+
+    if sum(parse_code(name) is not None for name in shown) > len(shown) // 2:
+        found = f"its columns are codes ({', '.join(shown[:3])} …): a table of one field"
+        return (
+            f"{source.file}: {found}; make it one with a row for each day and code, in pandas:"
+            f" {_MELT}"
+        )
+
+    found = f"{source.file}: no column for {field!r}{line} (tried {names})"
+    words = f"{found}; map one of {', '.join(shown)}"
+    if field == "code":
+        return f"{words}; or, if the file is of one asset, name it: --code CODE"
+
+    return words
+
+
+def read_events(
+    path: str,
+    key: str,
+    value: str,
+    mapping: Mapping[str, str],
+    form: Callable[..., pd.Series],
+    reading: Reading | None = None,
+) -> pd.DataFrame:
+    """Read a table of dated events, sorted by date: date, `key`, `value`. `form` normalises the key.
+
+    Raises DataError if a cell is missing or not valid, or if a key has two rows of one day.
+    """
+    given = reading or Reading()
+    how = given.beside()
+    if key == "code":
+        how = replace(how, code=given.code)  # the bars' only asset
+
+    table = read_table(Path(path), ["date", key, value], [], mapping, reading=how)
     absent = table[["date", key]].isna().any(axis=1)
-    table[key], table["date"] = form(table[key]), parse_days(table["date"], f"{path}: date").astype("datetime64[ns]")
-    bad = absent | ~((table[value] > 0) & np.isfinite(table[value])) | table[["date", key]].duplicated()
+    table[key] = form(table[key])
+    table["date"] = parse_days(table["date"], f"{path}: date", how.days).astype("datetime64[ns]")
+    _check_differing(table, ["date", key], value, path)
+    is_valid = (table[value] > 0) & np.isfinite(table[value])
+    bad = absent | ~is_valid | table[["date", key]].duplicated()
     if bad.any():
         what, day, number = table.loc[bad, [key, "date", value]].iloc[0]
         where = f"{path}: {what} {str(day)[:10]}: {value} {number:g}"
         raise DataError(f"{where}: each row has a {key}, a day of its own and a {value} above 0")
+
     return table.sort_values("date", kind="stable", ignore_index=True)
 
 
-def _resolve(header: Sequence[str], fields: Sequence[str], mapping: Mapping[str, str], file: Path) -> dict[str, str]:
-    """Field -> column, for the fields that have one."""
+def _check_differing(table: pd.DataFrame, keys: list[str], value: str, path: str) -> None:
+    """Raise DataError, which shows both rows, if two rows of one key differ."""
+    again = table[keys].duplicated(keep=False) & ~table[[*keys, value]].duplicated(keep=False)
+    again &= table[keys].notna().all(axis=1)
+    if not again.any():
+        return
+
+    first = table.loc[table.index[again][0], keys]
+    own = np.flatnonzero((table[keys] == first).all(axis=1))[:2]
+    shown = [f"{value} {table[value].iloc[row]:g} ({place(table, row)})" for row in own.tolist()]
+    what = f"{first[keys[1]]} {str(first[keys[0]])[:10]}"
+    both = " and ".join(shown)
+    raise DataError(f"{path}: {what}: {both}: each row has a day of its own; keep one")
+
+
+def _resolve(source: _Source, fields: Sequence[str], mapping: Mapping[str, str]) -> dict[str, str]:
+    """Return the column of each field that has one. Raises UsageError or DataError if the mapping is
+    wrong, or if two columns have the name of a field.
+    """
+    header = source.header
+    file = source.file
     for field, column in mapping.items():
         if field not in fields:
             hint = near_matches(field, fields) or "; fields: " + ", ".join(fields)
             raise UsageError(f"map: {field!r} is no field of {file.name}{hint}")
+
         if column not in header:
-            raise DataError(f"{file}: no column {column!r}{near_matches(column, header) or '; columns: ' + ', '.join(header)}")
-    lower = {name.lower(): name for name in reversed(header)}
-    by_field = {field: next((lower[name] for name in (field, *ALIASES.get(field, ())) if name in lower), None) for field in fields}
-    for field, match in by_field.items():
-        if match and field not in mapping and (header.count(match) > 1 or f"{match}.1" in header):  # pandas' name of a second one
-            raise DataError(f"{file}: column {match!r} stands twice; keep one, or name it: --map {field}={match} or {match}.1")
-    return {field: column for field, column in {**by_field, **mapping}.items() if column is not None}
+            hint = near_matches(column, header) or f"; columns: {', '.join(header)}"
+            raise DataError(f"{file}: no column {column!r}{hint}")
+
+    # A column that the user maps to one field is not matched to another by its name.
+    free = [name for name in header if name not in mapping.values()]
+    unmapped = [field for field in fields if field not in mapping]
+    found = match_names(free, unmapped, ALIASES)
+    for field, match in found.items():
+        if header.count(match) > 1 or f"{match}.1" in header:  # pandas' name of a second one
+            raise DataError(
+                f"{file}: column {match!r} stands twice; keep one, or name it: --map"
+                f" {field}={match} or {match}.1"
+            )
+
+    by_value = _by_value(source, {**found, **mapping})
+    wanted = {field: column for field, column in by_value.items() if field in fields}
+    return {**wanted, **found, **mapping}
 
 
-def _header(file: Path) -> list[str]:
-    try:
-        return list(pq.read_schema(file).names if file.suffix == ".parquet" else _read_csv(file, nrows=0).columns)
-    except _UNREADABLE as error:
-        raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
-
-
-def _read_csv(file: Path, columns: Sequence[str] = (), texts: Mapping[str, str] | None = None, **options: Any) -> pd.DataFrame:
-    """Read a text file. `texts`: the columns of texts, as `text` or `category`. Raises ValueError: it is not text, or a row has
-    more cells than the header; pandas ignores these with `usecols`, and would read `1,000` without quotes as 1. A comma at the end
-    of every row is no further cell.
+def _by_value(source: _Source, columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that are known by their cells, not by their names: an index of days without
+    a name, and volumes named after coins.
     """
-    for encoding in _ENCODINGS:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", pd.errors.ParserWarning)
-                read = pd.read_csv(file, encoding=encoding, index_col=False, dtype=dict.fromkeys(texts or (), str), **options)
-                if texts is None:
-                    return pd.DataFrame(read)
-                return _as_one([_within(part, columns, texts, file) for part in read])
-        except UnicodeDecodeError:
-            continue
-        except pd.errors.ParserWarning as error:
-            if "names" in options:
-                raise ValueError(_BEYOND) from error
-            names = [*pd.read_csv(file, encoding=encoding, nrows=0).columns, _BEYOND]
-            return _read_csv(file, columns, texts, names=names, header=0, **options)
-    raise ValueError(f"not text in any of {', '.join(_ENCODINGS)}")
+    found = {}
+    first = source.header[0] if source.header else ""
+    if "date" not in columns and isinstance(source, _Columnar) and source.has_days_in_its_index:
+        found["date"] = _INDEX
+
+    cells: Sequence[str] = []
+    if first.startswith("Unnamed: "):
+        cells = source.cells_of(first)
+    if "date" not in columns and cells and all(looks_like_day(cell) for cell in cells):
+        found["date"] = first
+
+    if "code" in columns:
+        found.update(coin_volumes(source.header, source.cells_of(columns["code"])))
+
+    return found
 
 
-def _within(part: pd.DataFrame, columns: Sequence[str], texts: Mapping[str, str], file: Path) -> pd.DataFrame:
-    """Return the columns of a part, all but `texts` as numbers: as texts they take several times the memory. Categories are made
-    here, since pandas 3.1 reads `000001` as the category 1.
-    """
-    if _BEYOND in part and not part[_BEYOND].isin(["", np.nan]).all():
-        raise ValueError(_BEYOND)
-    part = part.astype({name: kind for name, kind in texts.items() if kind == "category"})
-    return pd.DataFrame({name: part[name] if name in texts else to_numbers(part[name], file) for name in columns}, copy=False)
-
-
-def _read_columns(file: Path, columns: Mapping[str, str], repeated: Sequence[str]) -> pd.DataFrame:
+def _read_columns(
+    source: _Source, columns: Mapping[str, str], repeated: Sequence[str]
+) -> pd.DataFrame:
+    file = source.file
     text = [field for field in columns if field in _TEXT_FIELDS]
     try:
-        if file.suffix == ".parquet":
+        if isinstance(source, _Columnar):
             coded = [columns[field] for field in text if field in repeated]
-            read = ((field, pq.read_table(file, columns=[column], read_dictionary=coded)) for field, column in columns.items())
-            named = ((field, part.to_pandas(ignore_metadata=True, date_as_object=False).iloc[:, 0].copy()) for field, part in read)
+
+            # All columns together are bounded, though one is read after the other.
+            open_parquet(file, columns=[*columns.values()], read_dictionary=coded).close()
+            read = ((field, _read_column(file, column, coded)) for field, column in columns.items())
+            named = (
+                (
+                    field,
+                    part.to_pandas(ignore_metadata=True, date_as_object=False).iloc[:, 0].copy(),
+                )
+                for field, part in read
+            )
         else:
-            texts = {columns[field]: "category" if field in repeated else "text" for field in text}
-            missing = {column: ("",) if field == "code" else _MISSING for field, column in columns.items()}
-            options = {"na_values": missing, "keep_default_na": False, "low_memory": False}
-            frame = _read_csv(file, [*missing], texts, chunksize=_ROWS, **options)
+            codes = [columns["code"]] if "code" in columns else []
+            wanted = Wanted(
+                columns=tuple(dict.fromkeys(columns.values())),
+                categories=frozenset(columns[field] for field in text if field in repeated),
+                texts=frozenset(columns[field] for field in text),
+                codes=frozenset(codes),
+                rows=_ROWS,
+            )
+            frame = source.read(wanted)
             named = ((field, frame[column]) for field, column in columns.items())
-        kept = {field: series if field in text else to_numbers(series, file) for field, series in named}
+
+        kept = {
+            field: series if field in text else to_numbers(series, file) for field, series in named
+        }
     except _UNREADABLE as error:
         raise DataError(f"{file}: can't read: {' '.join(str(error).split())}") from error
-    pa.default_memory_pool().release_unused()  # Arrow keeps freed memory, and memory that a column shares with it
+
+    # Arrow does not return freed memory to the system by itself.
+    pa.default_memory_pool().release_unused()
     return pd.DataFrame(kept, copy=False)
 
 
-def to_numbers(series: pd.Series, file: Path | str) -> pd.Series:
-    """Return a column as float64; empty cells become NaN. Raises DataError, which begins with `file`: a cell is not a number."""
-    if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_bool_dtype(series):
-        return pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan), index=series.index)
-    texts = series.astype(str).str.strip()
-    numbers = pd.to_numeric(texts.str.replace(",", "").replace({"None": "nan", "": "nan", "<NA>": "nan"}), errors="coerce")
-    bad = numbers.isna() & series.notna() & ~texts.str.lower().isin(["nan", "none", ""])
-    bad |= texts.str.contains(",") & ~texts.str.fullmatch(_GROUPED)
-    if bad.any():
-        raise DataError(f"{file}: column {series.name!r} holds {texts[bad].iloc[0]!r}, expected numbers such as 1234.5 or 1,234.5")
-    return numbers.astype(np.float64)
-
-
-def parse_days(series: pd.Series, where: str) -> pd.Series:
-    """Days as datetime64, from dates, `2024-01-02`, `2024/1/2` or `20240102`; empty cells become NaT.
-
-    Raises DataError: a cell is not a day from 1678 to 2261 (the range of nanoseconds), or has a time of day (bars are daily).
-    """
-    if pd.api.types.is_datetime64_any_dtype(series):
-        days = series.dt.tz_localize(None) if getattr(series.dtype, "tz", None) is not None else series
-        outside = (days < _EARLIEST) | (days > _LATEST)
-        if outside.any():
-            raise DataError(f"{where}: {days[outside].to_numpy()[0].astype('datetime64[D]')} is no day from 1678 to 2261")
-        if (days.dropna() != days.dropna().dt.normalize()).any():
-            raise DataError(f"{where}: dates have times of day; bars must be daily")
-        return days
-    codes, texts = pd.factorize(series)
-    cleaned = [str(text).strip().removesuffix(" 00:00:00").replace("/", "-") for text in texts]
-    dashed = [f"{text[:4]}-{text[4:6]}-{text[6:8]}" if _COMPACT.fullmatch(text) else text for text in cleaned]
-    iso_texts = [text if _DASHED.fullmatch(text) else "" for text in dashed]  # pandas takes `today` and `now` for days
-    parsed = pd.to_datetime(iso_texts, format="%Y-%m-%d", errors="coerce")
-    wrong = parsed.isna() | (parsed < _EARLIEST) | (parsed > _LATEST)
-    if wrong.any():
-        bad = texts[int(np.flatnonzero(wrong)[0])]
-        raise DataError(f"{where}: {str(bad)!r} is no day (expected 2024-01-02 or 20240102, from 1678 to 2261); bars must be daily")
-    values = np.append(parsed.to_numpy(dtype="datetime64[ns]"), np.datetime64("NaT", "ns"))
-    return pd.Series(values[codes], index=series.index)
-
-
 def normalise_codes(series: pd.Series) -> pd.Series:
-    """Codes as `600519.SH`; other texts stay as they are, so that the check names them."""
+    """Return codes in the form `600519.SH`; other texts unchanged, for the check to name them."""
     return with_texts(series, lambda text: parse_code(text) or text)
 
 
 def with_texts(series: pd.Series, change: Callable[[str], str]) -> pd.Series:
-    """Return a column of texts with each distinct one changed, categories as categories; a missing one becomes `no code`."""
+    """Return a column with `change` applied once to each distinct text. Categories stay categories;
+    a missing text becomes `no code`.
+    """
     changed = pd.Series(categories(series, change), index=series.index)
-    return changed if isinstance(series.dtype, pd.CategoricalDtype) else changed.astype(str)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return changed
+    return changed.astype(str)
 
 
 def index_code(text: str) -> str:
-    """Return the normalised code of an index: bare digits are Shanghai's, those from 399 on Shenzhen's."""
+    """Return the normalised code of an index. Six digits without an exchange are an index of
+    Shenzhen if they begin with 399, else of Shanghai.
+    """
     text = text.strip()
     if text.isdigit() and len(text) == 6:
-        return f"{text}.{'SZ' if text.startswith('399') else 'SH'}"
+        exchange = "SZ" if text.startswith("399") else "SH"
+        return f"{text}.{exchange}"
     return parse_code(text) or text
 
 
 def parse_flags(series: pd.Series, where: str) -> pd.Series:
-    """True and False, from booleans, 0/1 or their texts."""
+    """Parse flags: booleans, 0 and 1, yes and no, or their texts. Raises DataError on others."""
     if pd.api.types.is_bool_dtype(series):
         return series.astype(bool)
-    flags = series.astype(str).str.lower().map({"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False})
+
+    flags = series.astype(str).str.lower().str.strip().map(_FLAGS)
     if flags.isna().any():
-        raise DataError(f"{where}: {series[flags.isna()].iloc[0]!r} is neither true nor false")
+        raise DataError(
+            f"{where}: {series[flags.isna()].iloc[0]!r} is neither true nor false: write 1 or 0 in"
+            " every row"
+        )
+
     return flags.astype(bool)
+
+
+def _read_column(file: Path, column: str, coded: Sequence[str]) -> pa.Table:
+    with pq.ParquetFile(file, read_dictionary=coded) as table:
+        return table.read(columns=[column])

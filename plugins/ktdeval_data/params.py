@@ -7,23 +7,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ktdeval.fields import option
+from ktdeval.values.fields import option
 
-VolumeAs = Literal["auto", "raw", "divided"]  #: How a source stores volumes: as traded, or divided by the factor
+#: How a source stores volumes: as traded, or divided by the factor
+VolumeAs = Literal["auto", "raw", "divided"]
 _VOLUME_HELP = (
-    "raw: volumes are shares as traded; divided: they were divided by the factor, as in Qlib's own data, and are multiplied by it;"
-    " auto: whichever gives whole shares, an error where both or neither do"
+    "raw: volumes are shares as traded; divided: they were divided by the factor, as in Qlib's own"
+    " data, and are multiplied by it; auto: whichever gives whole shares, an error where both or"
+    " neither do"
+)
+_VOLUME_UNIT_HELP = (
+    "share, lot (100 shares), a number of shares, or value (traded value over the typical price);"
+    " other units of codes, boards or days follow it:"
+    " lot,688981.SH=share,star=share,2024-03-01..=share"
+)
+_AMOUNT_UNIT_HELP = (
+    "CNY, thousand_CNY, ten_thousand_CNY, or a number of units of currency; other units follow it"
+    " as in --volume-unit"
 )
 _NAMES_HELP = (
-    "names with their days: a file with code, name, in_date, out_date (both included; empty: open), and optionally code_then,"
-    " the code of these days where the asset was renumbered since"
+    "names with their days: a file with code, name, in_date, out_date (both included; empty: open),"
+    " and optionally code_then, the code of these days where the asset was renumbered since"
 )
 _DOCUMENTS_HELP = (
-    "news, filings, macro releases: a .jsonl, .csv or .parquet file with published_at, source, kind, assets, title, text, and"
-    " optionally known_at; times have a time zone"
+    "news, filings, macro releases: a .jsonl, .csv or .parquet file with published_at, source,"
+    " kind, assets, title, text, and optionally known_at; times have a time zone"
 )
-_ENTITIES_HELP = "words that give an asset away in documents: a file with code, kind (name, former, ticker, product, person), text"
-_CLOSE_HELP = "a document is known at the close of a day when its known_at is not after this time of it, a time and an IANA zone"
+_ENTITIES_HELP = (
+    "words that give an asset away in documents: a file with code, kind (name, former, ticker,"
+    " product, person), text"
+)
+_CLOSE_HELP = (
+    "a document is known at the close of a day when its known_at is not after this time of it, a"
+    " time and an IANA zone"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,60 +56,161 @@ class DocumentParams:
 class LongParams(DocumentParams):
     """Where the tables are and how to read them."""
 
-    bars: str = option(help="daily bars: a .csv, .csv.gz or .parquet file, or a folder of them (one per code or per period)")
+    bars: str = option(
+        help=(
+            "daily bars: a .csv, .tsv, .txt (also .gz), .xlsx or .parquet file, or a folder of them"
+            " (one per code or per period)"
+        )
+    )
     venue: str = option(
         "a_share",
-        help="rules under which codes trade that have none in the industry file: a_share, us_equity, crypto_spot, frictionless …",
+        help=(
+            "rules under which codes trade that have none in the industry file: a_share, us_equity,"
+            " crypto_spot, frictionless …"
+        ),
     )
     kind: str | None = option(
-        None, help="kind of codes without one there, such as stock, etf or crypto; by default crypto at crypto_spot, else stock"
+        None,
+        help=(
+            "kind of codes without one there, such as stock, etf or crypto; by default crypto at"
+            " crypto_spot, else stock"
+        ),
     )
     benchmark: str | None = option(
         None,
-        help="index levels: a file with date, close and, for several indices, code; the bars' own file for one of its codes;"
-        " without it the market has no index",
+        help=(
+            "index levels: a file with date, close and, for several indices, code; the bars' own"
+            " file for one of its codes; without it the market has no index"
+        ),
     )
     benchmark_code: str = option("000300.SH", help="code of the benchmark index")
     members: str | None = option(
         None,
-        help="index membership: a file of intervals (code, in_date, out_date; both ends included) or of dated lists (date, code),"
-        " each holding until the next; without it every asset is a member from its first bar until it has had none for 60 days",
+        help=(
+            "index membership: a file of intervals (code, in_date, out_date; both ends included) or"
+            " of dated lists (date, code), each holding until the next; without it every asset is a"
+            " member from its first bar until it has had none for 60 days"
+        ),
     )
-    industry: str | None = option(None, help="a file with code, and optionally name, industry, venue, kind, currency")
+    industry: str | None = option(
+        None, help="a file with code, and optionally name, industry, venue, kind, currency"
+    )
     splits: str | None = option(
-        None, help="splits, to make the factor of prices without one: a file with code, date (first day after), ratio (15 for 15:1)"
+        None,
+        help=(
+            "splits, to make the factor of prices without one: a file with code, date (first day"
+            " after), ratio (15 for 15:1)"
+        ),
     )
-    fx: str | None = option(None, help="exchange rates: a file with date, currency, rate (of one unit, in --currency)")
-    currency: str | None = option(None, help="currency of the account, with --fx: prices in others are converted to it")
+    factors: str | None = option(
+        None,
+        help=(
+            "adjustment factors: a file with date, code, factor, each held until the next; for bars"
+            " without a factor"
+        ),
+    )
+    adjusted_close: Literal["factor", "ignore"] = option(
+        "factor",
+        help=(
+            "a column such as Adj Close beside the close gives the factor where nothing else does,"
+            " or is not read (ignore)"
+        ),
+    )
+    fx: str | None = option(
+        None, help="exchange rates: a file with date, currency, rate (of one unit, in --currency)"
+    )
+    currency: str | None = option(
+        None, help="currency of the account, with --fx: prices in others are converted to it"
+    )
     names: str | None = option(None, help=_NAMES_HELP)
-    minutes: str | None = option(None, help="bars within days: a file with time, code, open, high, low, close, volume")
-    minutes_zone: str | None = option(None, help="IANA time zone of their times that have none; without it such times are refused")
+    minutes: str | None = option(
+        None, help="bars within days: a file with time, code, open, high, low, close, volume"
+    )
+    minutes_zone: str | None = option(
+        None, help="IANA time zone of their times that have none; without it such times are refused"
+    )
     minutes_length: int = option(
-        0, help="minutes of a bar where their times are those of its start; 0: those of its end", minimum=0, maximum=1440
+        0,
+        help="minutes of a bar where their times are those of its start; 0: those of its end",
+        minimum=0,
+        maximum=1440,
     )
     map: Mapping[str, str] = option(
         factory=dict,
-        help="which column of the file is a field, such as open=raw_open; fields of the other files have their option as prefix,"
-        " such as benchmark.close=level",
+        help=(
+            "which column of the file is a field, such as open=raw_open; fields of the other files"
+            " have their option as prefix, such as benchmark.close=level"
+        ),
+    )
+    columns: tuple[str, ...] = option(
+        (),
+        help=(
+            "names of the columns of bars without a header, in order, such as"
+            " date,code,open,high,low,close,-; `-` is not read"
+        ),
+    )
+    code: str | None = option(
+        None, help="code of bars of one asset, in a file without a column of codes"
+    )
+    code_width: int = option(
+        0,
+        help=(
+            "digits of codes: shorter ones get zeros in front, which programs drop (1 is 000001"
+            " with 6); 0: as they are"
+        ),
+        minimum=0,
+        maximum=8,
+    )
+    date_format: str | None = option(
+        None,
+        help=(
+            "how days are written, such as %d/%m/%Y; or excel, roc, unix_s, unix_ms, unix_us,"
+            " unix_ns; times of day are left out"
+        ),
+    )
+    date_zone: str | None = option(
+        None,
+        help=(
+            "IANA time zone in which the times of days with a zone, or unix times, are midnight,"
+            " such as America/New_York"
+        ),
+    )
+    decimal: Literal["auto", "point", "comma"] = option(
+        "auto",
+        help="mark before the parts of a number; auto: by the cells, where no comma separates them",
     )
     prices: Literal["unadjusted", "adjusted"] = option(
         "unadjusted",
-        help="adjusted prices are divided by the factor, those of A-shares rounded to fen; without a factor they stay as they are",
+        help=(
+            "adjusted prices are divided by the factor, those of A-shares rounded to fen; without a"
+            " factor they stay as they are"
+        ),
     )
     volume: VolumeAs = option("raw", help=_VOLUME_HELP)
-    volume_unit: Literal["share", "lot"] = option("share", help="a lot is 100 shares")
-    amount_unit: Literal["CNY", "thousand_CNY", "ten_thousand_CNY"] = option("CNY", help="unit of the amount column")
-    assets: Literal["members", "all"] = option("members", help="keep only codes that were members at some time, or all")
+    volume_unit: str = option("share", help=_VOLUME_UNIT_HELP)
+    amount_unit: str = option("CNY", help=_AMOUNT_UNIT_HELP)
+    assets: Literal["members", "all"] = option(
+        "members", help="keep only codes that were members at some time, or all"
+    )
     first: str | None = option(None, help="first day to read")
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the name of the bars file")
-    source: str | None = option(None, help="where the data come from, in words; by default the names of the files")
-    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
+    source: str | None = option(
+        None, help="where the data come from, in words; by default the names of the files"
+    )
+    repair: tuple[str, ...] = option(
+        (), help="repairs to apply; `ktdeval data check` names those that fix what it finds"
+    )
 
     @property
     def index_is_asset(self) -> bool:
-        """Whether the index is one of the codes of the bars' own file, however the two paths are written."""
-        return bool(self.benchmark) and Path(self.benchmark or "").resolve() == Path(self.bars).resolve()
+        """Whether the index is one of the codes of the bars' own file, however the two paths are
+        written.
+        """
+        return (
+            bool(self.benchmark)
+            and Path(self.benchmark or "").resolve() == Path(self.bars).resolve()
+        )
 
 
 @dataclass(frozen=True)
@@ -105,20 +223,29 @@ class QlibParams(DocumentParams):
     industry: str | None = option(None, help="a file with code, name, industry")
     names: str | None = option(None, help=_NAMES_HELP)
     prices: Literal["unadjusted", "adjusted"] = option(
-        "adjusted", help="adjusted (as Qlib's own data): prices are divided by the factor and rounded to fen"
+        "adjusted",
+        help="adjusted (as Qlib's own data): prices are divided by the factor and rounded to fen",
     )
     volume: VolumeAs = option("auto", help=_VOLUME_HELP)
-    volume_unit: Literal["share", "lot"] = option("share", help="a lot is 100 shares")
-    amount_unit: Literal["CNY", "thousand_CNY", "ten_thousand_CNY"] = option("CNY", help="unit of the amount field")
+    volume_unit: str = option("share", help=_VOLUME_UNIT_HELP)
+    amount_unit: str = option("CNY", help=_AMOUNT_UNIT_HELP)
     first: str | None = option(None, help="first day to read")
     last: str | None = option(None, help="last day to read")
     name: str | None = option(None, help="name of the market; by default the folder's")
-    source: str | None = option(None, help="where the data come from, in words; by default the folder's name")
-    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
+    source: str | None = option(
+        None, help="where the data come from, in words; by default the folder's name"
+    )
+    repair: tuple[str, ...] = option(
+        (), help="repairs to apply; `ktdeval data check` names those that fix what it finds"
+    )
 
 
+_GAPS_HELP = "keep a market without the days that the vendor lacks; a note names them"
+_FX_HELP = "exchange rates, as of `import long`, for assets quoted in another currency"
 _FROM = {"help": "the vendor to ask", "flag": "--from"}
-_SYMBOLS_HELP = "assets to fetch; each is in the universe from its first bar until it has had none for 60 days"
+_SYMBOLS_HELP = (
+    "assets to fetch; each is in the universe from its first bar until it has had none for 60 days"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,14 +255,25 @@ class FetchParams:
     vendor: str = field(metadata=_FROM)
     first: str = option(help="first day (ISO date)")
     last: str = option(help="last day (ISO date), in the past")
-    map: Mapping[str, str] = option(factory=dict, help="column of the vendor's answers that is a field, such as bars.volume=vol")
+    map: Mapping[str, str] = option(
+        factory=dict, help="column of the vendor's answers that is a field, such as bars.volume=vol"
+    )
     name: str | None = option(None, help="name of the market; by default that of the command")
-    repair: tuple[str, ...] = option((), help="repairs to apply; `ktdeval data check` names those that fix what it finds")
+    repair: tuple[str, ...] = option(
+        (), help="repairs to apply; `ktdeval data check` names those that fix what it finds"
+    )
+    accept_gaps: bool = option(False, help=_GAPS_HELP)
     answers: str | None = option(
-        None, help="folder that keeps the vendor's raw answers; by default that of --out with .answers added"
+        None,
+        help=(
+            "folder that keeps the vendor's raw answers; by default that of --out with .answers"
+            " added"
+        ),
     )
     endpoint: str | None = option(None, help="address of a mirror of the vendor's HTTP interface")
-    per_minute: int | None = option(None, help="most requests a minute; by default fewer than the vendor allows", minimum=1)
+    per_minute: int | None = option(
+        None, help="most requests a minute; by default fewer than the vendor allows", minimum=1
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +282,24 @@ class FetchIndexParams(FetchParams):
 
     vendor: Literal["baostock", "akshare", "tushare"] = field(metadata=_FROM)
     members: str | None = option(
-        None, help="index membership of your own, as of `import long`; needed for akshare, which has no past membership"
+        None,
+        help=(
+            "index membership of your own, as of `import long`; needed for akshare, which has no"
+            " past membership"
+        ),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class FetchStocksParams(FetchParams):
+class FetchSymbolsParams(FetchParams):
+    """What to ask for assets that the user names."""
+
+    fx: str | None = option(None, help=_FX_HELP)
+    currency: str | None = option(None, help="currency of the account, with --fx: USD")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FetchStocksParams(FetchSymbolsParams):
     """What to ask for US stocks and ETFs."""
 
     vendor: Literal["alpaca", "yfinance"] = field(metadata=_FROM)
@@ -157,7 +307,7 @@ class FetchStocksParams(FetchParams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FetchCoinsParams(FetchParams):
+class FetchCoinsParams(FetchSymbolsParams):
     """What to ask for coins."""
 
     vendor: Literal["binance", "ccxt"] = field(metadata=_FROM)
@@ -173,19 +323,34 @@ class FetchHubParams(LongParams):
     config: str | None = option(None, help="configuration of the dataset, where it has several")
     split: str | None = option(None, help="split of the configuration, where it has several")
     revision: str = option("main", help="branch, tag or commit; the recipe keeps the commit")
-    answers: str | None = option(None, help="folder that keeps the files; by default that of --out with .answers added")
+    answers: str | None = option(
+        None, help="folder that keeps the files; by default that of --out with .answers added"
+    )
     endpoint: str | None = option(None, help="address of a mirror of the hub")
-    per_minute: int | None = option(None, help="most requests a minute; 300 unless given", minimum=1)
+    per_minute: int | None = option(
+        None, help="most requests a minute; 300 unless given", minimum=1
+    )
 
 
 FETCHED = (  #: markets that are fetched from vendors: name, summary, parameters
     (
         "csi300",
-        "the CSI300's members and their bars, factors, names and industries, fetched from baostock, akshare or tushare",
+        (
+            "the CSI300's members and their bars, factors, names and industries, fetched from"
+            " baostock, akshare or tushare"
+        ),
         FetchIndexParams,
     ),
-    ("us", "US stocks and ETFs, their bars, splits and dividends, fetched from alpaca or yfinance", FetchStocksParams),
-    ("crypto", "coins, fetched from binance, or by ccxt from one of its exchanges", FetchCoinsParams),
+    (
+        "us",
+        "US stocks and ETFs, their bars, splits and dividends, fetched from alpaca or yfinance",
+        FetchStocksParams,
+    ),
+    (
+        "crypto",
+        "coins, fetched from binance, or by ccxt from one of its exchanges",
+        FetchCoinsParams,
+    ),
 )
 FETCH_LOCAL = ("answers", "endpoint", "per_minute")  #: parameters that recipes leave out
 
@@ -198,23 +363,60 @@ GENERATOR_VERSION = 1
 class SyntheticParams:
     """Everything that a synthetic market depends on."""
 
-    seed: int = option(7, help="seed of the generator; each seed is another market with the same regimes", minimum=0)
-    first: str = option("2022-06-01", help="first day (ISO date); styles need 252 trading days before the first window")
+    seed: int = option(
+        7,
+        help="seed of the generator; each seed is another market with the same regimes",
+        minimum=0,
+    )
+    first: str = option(
+        "2022-06-01",
+        help="first day (ISO date); styles need 252 trading days before the first window",
+    )
     last: str = option("2026-05-15", help="last day (ISO date)")
 
 
 TWINS = (  #: generated markets of other venues: name, summary
-    ("us", "generated US stocks, with splits, halts, a delisting and news that carry a known signal, from a seed"),
-    ("crypto", "generated coins that trade every day, in fractions, with news that carry a known signal, from a seed"),
-    ("mixed", "generated US stocks and coins in one market of two calendars, with news that carry a known signal, from a seed"),
-    ("deepfund", "generated stocks of DeepFund's funds, with an index, and news that carry a known signal, from a seed"),
+    (
+        "us",
+        (
+            "generated US stocks, with splits, halts, a delisting and news that carry a known"
+            " signal, from a seed"
+        ),
+    ),
+    (
+        "crypto",
+        (
+            "generated coins that trade every day, in fractions, with news that carry a known"
+            " signal, from a seed"
+        ),
+    ),
+    (
+        "mixed",
+        (
+            "generated US stocks and coins in one market of two calendars, with news that carry a"
+            " known signal, from a seed"
+        ),
+    ),
+    (
+        "deepfund",
+        (
+            "generated stocks of DeepFund's funds, with an index, and news that carry a known"
+            " signal, from a seed"
+        ),
+    ),
     (
         "arena",
-        "generated TSLA, BMRN, BTC, ETH and DeepFund's stocks, with news that carry a known signal, from a seed",
+        (
+            "generated TSLA, BMRN, BTC, ETH and DeepFund's stocks, with news that carry a known"
+            " signal, from a seed"
+        ),
     ),
     (
         "views",
-        "generated BTC and ETH whose next day five desks foresee, each with errors of its own or all with the same, from a seed",
+        (
+            "generated BTC and ETH whose next day five desks foresee, each with errors of its own"
+            " or all with the same, from a seed"
+        ),
     ),
 )
 TWIN_VERSION = 1  #: as `GENERATOR_VERSION`
@@ -227,15 +429,24 @@ class TwinParams:
     seed: int = option(7, help="seed of the generator; each seed is another market", minimum=0)
     first: str = option("2022-06-01", help="first day (ISO date)")
     last: str = option("2026-05-15", help="last day (ISO date)")
-    minute_days: int = option(0, help="last days that have bars of each minute, too", minimum=0, maximum=60)
-    effect: float = option(1.0, help="multiplies what follows reports in the news; 0: news that say nothing", minimum=0, maximum=5)
+    minute_days: int = option(
+        0, help="last days that have bars of each minute, too", minimum=0, maximum=60
+    )
+    effect: float = option(
+        1.0,
+        help="multiplies what follows reports in the news; 0: news that say nothing",
+        minimum=0,
+        maximum=5,
+    )
 
 
 @dataclass(frozen=True)
 class ViewParams(TwinParams):
     """Those of `synthetic_views`."""
 
-    same_view: bool = option(False, help="whether all desks see what the first one sees, errors included")
+    same_view: bool = option(
+        False, help="whether all desks see what the first one sees, errors included"
+    )
 
 
 PLACEBO_VERSION = 1
@@ -243,7 +454,11 @@ PLACEBO_VERSION = 1
 
 Kind = Literal["sign_flip", "block_bootstrap", "shuffle"]
 
-DEFAULT_BLOCK_DAYS: dict[Kind, int | None] = {"sign_flip": 1, "block_bootstrap": 20, "shuffle": None}
+DEFAULT_BLOCK_DAYS: dict[Kind, int | None] = {
+    "sign_flip": 1,
+    "block_bootstrap": 20,
+    "shuffle": None,
+}
 """`block_days` where none is given; None where the kind has no blocks."""
 
 
@@ -251,17 +466,31 @@ DEFAULT_BLOCK_DAYS: dict[Kind, int | None] = {"sign_flip": 1, "block_bootstrap":
 class PlaceboParams:
     """Everything that a placebo market depends on, next to the market that it is like."""
 
-    of: str = option("synthetic", help="the market to be like: synthetic (the embedded one), or the folder of a stored snapshot")
+    of: str = option(
+        "synthetic",
+        help=(
+            "the market to be like: synthetic (the embedded one), or the folder of a stored"
+            " snapshot"
+        ),
+    )
     kind: Kind = option(
         "sign_flip",
-        help="what is done to the part of returns that attribution does not explain: sign_flip (a random sign for each asset and"
-        " day), block_bootstrap (whole days drawn in blocks, a random sign for each), shuffle (among the assets of a board within"
-        " a day, a random sign for each day)",
+        help=(
+            "what is done to the part of returns that attribution does not explain: sign_flip (a"
+            " random sign for each asset and day), block_bootstrap (whole days drawn in blocks, a"
+            " random sign for each), shuffle (among the assets of a board within a day, a random"
+            " sign for each day)"
+        ),
     )
-    seed: int = option(0, help="seed of all draws; each seed is another placebo of the same market", minimum=0)
+    seed: int = option(
+        0, help="seed of all draws; each seed is another placebo of the same market", minimum=0
+    )
     block_days: int | None = option(
         None,
-        help="trading days: of block_bootstrap the mean length of a block (20 unless given), of sign_flip how many share a sign"
-        " (1 unless given; with more, what links neighbouring days stays); shuffle has none",
+        help=(
+            "trading days: of block_bootstrap the mean length of a block (20 unless given), of"
+            " sign_flip how many share a sign (1 unless given; with more, what links neighbouring"
+            " days stays); shuffle has none"
+        ),
         minimum=1,
     )

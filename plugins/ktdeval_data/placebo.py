@@ -1,7 +1,9 @@
-"""Placebo markets: like another market in everything that attribution explains, and unpredictable beyond it.
+"""Generate placebo markets: the same as a source market in what attribution explains, and
+unpredictable in the rest.
 
-Each day's returns are split into common and style parts and a residual. The placebo's day has the same common and style
-returns, acting on exposures of its own history, and residuals under random signs. See docs/placebo.md.
+The returns of each day are split into a common part, a style part and a residual. The placebo's day
+has the same common and style returns, which act on exposures of the placebo's own history, and
+residuals with random signs. See docs/placebo.md.
 """
 
 from __future__ import annotations
@@ -16,107 +18,174 @@ import pandas as pd
 
 from ktdeval.attribution import Fit, factor_values, fit_factors
 from ktdeval.errors import ConfigError, DataError
-from ktdeval.fields import near_matches, stored_market
-from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.market import DAILY_LIMIT_PCT, NO_MARKET, Board, BoolArray, FloatArray, MarketSnapshot, load_snapshot, with_id
-from ktdeval.seeds import derive_seed
-from ktdeval_data.params import DEFAULT_BLOCK_DAYS, PLACEBO_VERSION, Kind, PlaceboParams, SyntheticParams
+from ktdeval.market import (
+    DAILY_LIMIT_PCT,
+    NO_MARKET,
+    Board,
+    BoolArray,
+    FloatArray,
+    MarketSnapshot,
+    load_snapshot,
+    with_id,
+)
+from ktdeval.values.fields import near_matches, stored_market
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.seeds import derive_seed
+from ktdeval_data.params import (
+    DEFAULT_BLOCK_DAYS,
+    PLACEBO_VERSION,
+    Kind,
+    PlaceboParams,
+    SyntheticParams,
+)
 from ktdeval_data.synthetic import Market, make_synthetic
 
 IndexArray = npt.NDArray[np.intp]
 
 SYNTHETIC = "synthetic"
-AMOUNT_DAYS = 20  #: Days of mean turnover that weigh a name in the daily regression, as in the attribution
+#: Days of mean turnover for a name's weight in the daily regression, as in the attribution
+AMOUNT_DAYS = 20
 _PRICES = ("open", "high", "low", "close")
 _REBUILT = (*_PRICES, "amount")
-_TICK_WITHOUT_FACTOR = 0.0001  #: CNY: prices that came adjusted are not in whole fen, and are traded in ticks of this size
+#: CNY: prices that came adjusted are not in whole fen, and are traded in ticks of this size
+_TICK_WITHOUT_FACTOR = 0.0001
 FEN = 0.01
 CLOSE, OPEN = 0, 1
-"""Indices of the two returns of a bar, both from the last close before: to the close, and to the open."""
+"""Indices of the two returns of a bar, from the close before to its close and to its open."""
 
 
 def make_with_files(params: PlaceboParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
     """Return a placebo, without an id, and `placebo.json` to store next to it.
 
-    The file holds what it is a placebo of, how it was drawn, and `alpha: 0` where selection is zero by construction. Raises
-    DataError: the source is not a stored snapshot, or too short; ConfigError: a block length for a kind that has no blocks.
+    The file states the source, how the placebo was drawn, and `alpha: 0` if no selection can earn
+    anything by construction. Raises DataError if the source is not a stored snapshot, or too short;
+    ConfigError if a block length is given for a kind that has no blocks.
     """
     default = DEFAULT_BLOCK_DAYS[params.kind]
     if default is None and params.block_days is not None:
         raise ConfigError(f"placebo: kind {params.kind} has no blocks; leave block_days out")
+
     recipe = Recipe(params.kind, params.seed, params.block_days or default or 1)
     source = open_source(params.of)
+    alpha: int | None = 0
+    if recipe.kind == "sign_flip" and recipe.block_days > 1:
+        # Days with the same sign keep what they have in common, and its value is unknown.
+        alpha = None
+
     facts: dict[str, JsonValue] = {
         "placebo_of": source.id,
         "name": source.meta.name,
         **recipe._asdict(),
         "block_days": recipe.block_days if default else None,
         "version": PLACEBO_VERSION,
-        # Days that share a sign keep what they have in common, and its value is unknown.
-        "alpha": None if recipe.kind == "sign_flip" and recipe.block_days > 1 else 0,
+        "alpha": alpha,
     }
-    return placebo_of(source, recipe), {"placebo.json": (dumps_canonical(facts) + "\n").encode()}
+    content = dumps_canonical(facts) + "\n"
+
+    return placebo_of(source, recipe), {"placebo.json": content.encode()}
 
 
 def open_source(of: str) -> MarketSnapshot:
-    """Return the market to be like, with its id. Raises DataError: neither the embedded market nor a stored snapshot."""
+    """Return the source market, with its id. Raises DataError if `of` is neither the embedded market
+    nor a stored snapshot.
+    """
     if of == SYNTHETIC:
         return with_id(make_synthetic(SyntheticParams()))
-    if (stored := stored_market(of)) is None:
+
+    stored = stored_market(of)
+    if stored is None:
         hint = near_matches(of, [SYNTHETIC]) or "; `ktdeval data` lists the commands that make one"
-        raise DataError(f"placebo: of={of!r} is neither {SYNTHETIC!r} nor the folder of a stored snapshot{hint}")
+        raise DataError(
+            f"placebo: of={of!r} is neither {SYNTHETIC!r} nor the folder of a stored snapshot{hint}"
+        )
+
     return load_snapshot(stored)
 
 
 def placebo_of(source: MarketSnapshot, recipe: Recipe) -> MarketSnapshot:
     """Return the placebo of a market, without an id.
 
-    Calendar, codes, names, industries, membership, suspensions, volumes, adjustment factors and index levels are the source's;
-    prices and amounts are made. Bars without a close before them (the first day, new listings) stay as they are. Raises DataError:
-    the market has fewer than two days.
+    Calendar, codes, names, industries, membership, suspensions, volumes, adjustment factors and
+    index levels are the source's; prices and amounts are generated. Bars without a close before
+    them (the first day, new listings) are the source's. Raises DataError if the market has fewer
+    than two days.
     """
     if len(source.days) < 2:
-        raise DataError(f"placebo of {source.meta.name}: it has fewer than two trading days; choose a longer market")
+        raise DataError(
+            f"placebo of {source.meta.name}: it has fewer than two trading days; choose a longer"
+            " market"
+        )
+
     parts = take_apart(source)
-    # First day on which every style has a value for some asset; the number of days where there is none.
-    styled = (parts.fit.exposures.design[:, 1:] != 0.0).any(axis=2).all(axis=1)
-    draws = draw(recipe, parts.fit.has_return, source.boards, int(styled.argmax()) if styled.any() else len(styled))
+    # First day on which every style has a value for some asset; the number of days if there is none.
+    is_styled = (parts.fit.exposures.design[:, 1:] != 0.0).any(axis=2).all(axis=1)
+    styled = len(is_styled)
+    if is_styled.any():
+        styled = int(is_styled.argmax())
+
+    draws = draw(recipe, parts.fit.has_return, source.boards, styled)
     grids = _Rebuilder(source, parts, draws).run().grids
-    block = "" if DEFAULT_BLOCK_DAYS[recipe.kind] is None else f", block days {recipe.block_days}"
+
+    block = ""
+    if DEFAULT_BLOCK_DAYS[recipe.kind] is not None:
+        block = f", block days {recipe.block_days}"
+
     meta = dataclasses.replace(
         source.meta,
         name=f"{source.meta.name}-placebo-{recipe.kind}-{recipe.seed}",
-        source=f"placebo of snapshot {source.id or source.meta.name}: {recipe.kind}, seed {recipe.seed}{block}, version"
-        f" {PLACEBO_VERSION}; {source.meta.source}",
+        source=(
+            f"placebo of snapshot {source.id or source.meta.name}: {recipe.kind}, seed"
+            f" {recipe.seed}{block}, version {PLACEBO_VERSION}; {source.meta.source}"
+        ),
+        placebo=True,
     )
     rebuilt: dict[str, Any] = {name: grids[name] for name in _REBUILT}
-    # Documents about the true market contradict this one.
-    return dataclasses.replace(source, meta=meta, documents=NO_MARKET.documents, minutes=NO_MARKET.minutes, id="", **rebuilt)
+
+    # Documents and minutes of the source contradict the placebo's prices.
+    return dataclasses.replace(
+        source,
+        meta=meta,
+        documents=NO_MARKET.documents,
+        minutes=NO_MARKET.minutes,
+        id="",
+        **rebuilt,
+    )
 
 
 class _Rebuilder:
     """Day loop: exposures of the placebo's own history, returns, bars."""
 
     def __init__(self, source: MarketSnapshot, parts: Parts, draws: Draws) -> None:
-        self.source, self.parts = source, parts
+        self.source = source
+        self.parts = parts
         self.tick = FEN if source.meta.has_factor else _TICK_WITHOUT_FACTOR
         drawn = (draws.day, draws.asset)
         self.residuals = np.stack([series[drawn] * draws.sign for series in parts.residuals])
+
         # A reversed sign turns a bar upside down: its reach above becomes its reach below.
         upright = draws.sign > 0
-        up, down = parts.reach_up[drawn], parts.reach_down[drawn]
-        self.reach_up, self.reach_down = np.where(upright, up, down), np.where(upright, down, up)
+        up = parts.reach_up[drawn]
+        down = parts.reach_down[drawn]
+        self.reach_up = np.where(upright, up, down)
+        self.reach_down = np.where(upright, down, up)
+
         self.market = Market(source.days, len(source.codes))
-        self.market.grids["factor"], self.market.grids["volume"] = source.factor, source.volume
+        self.market.grids["factor"] = source.factor
+        self.market.grids["volume"] = source.volume
         self.last = np.full(len(source.codes), np.nan)  # adjusted close of the latest bar
 
     def run(self) -> Market:
         """Rebuild all days."""
         self._record(0, self._bars_of_source(0))
         for row in range(1, len(self.source.days)):
-            placebo, original = self._bars(row), self._bars_of_source(row)
+            placebo = self._bars(row)
+            original = self._bars_of_source(row)
             has_return = self.parts.fit.has_return[row - 1]
-            self._record(row, {name: np.where(has_return, placebo[name], original[name]) for name in original})
+            bars = {}
+            for name, values in original.items():
+                bars[name] = np.where(has_return, placebo[name], values)
+            self._record(row, bars)
+
         return self.market
 
     def _bars_of_source(self, row: int) -> dict[str, FloatArray]:
@@ -126,90 +195,132 @@ class _Rebuilder:
         grids = self.market.grids
         for name, values in bars.items():
             grids[name][row] = values
+
         for name in ("open", "close"):
             grids[f"adjusted_{name}"][row] = grids[name][row] * self.source.factor[row]
+
         traded = np.isfinite(bars["close"])
         self.last[traded] = grids["adjusted_close"][row, traded]
         self.market.day = row
 
     def _bars(self, row: int) -> dict[str, FloatArray]:
-        """Open, high, low, close and amount of a day; meaningful only where the source has a return."""
+        """Return open, high, low, close and amount of a day; meaningful only for assets with a
+        return in the source.
+        """
         day = row - 1
         design = self._design(row)
         expected = self.parts.coefficients[:, day] @ design
+
+        # Residuals without the part that the columns explain: so the day's regression gives the
+        # source's factor returns again, and the residuals' mean is still zero, since the columns
+        # are known the day before.
         residuals = self.residuals[:, day]
-        # Residuals without the part that the columns explain: so the day's regression gives the source's factor returns again, and
-        # the residuals' mean is still zero, since the columns are known the day before.
-        residuals = residuals - regress(design, self._weights(row, design), residuals) @ design
-        # Clipped symmetrically: clipping the whole return at the limit would give the residual a non-zero mean.
+        explained = regress(design, self._weights(row, design), residuals) @ design
+        residuals = residuals - explained
+
+        # Clipped symmetrically: clipping the whole return at the limit would give the residual a
+        # non-zero mean.
         room = np.maximum(self.parts.bound[day] - np.abs(expected), 0.0)
         returns = expected + np.clip(residuals, -room, room)
+
+        # Prices in ticks, within the limits of the day.
         reference = self.last / self.source.factor[row] / self.tick
         lowest = np.maximum(np.ceil(reference * (1.0 - self.parts.bound[day]) - 1e-6), 1.0)
         highest = np.maximum(np.floor(reference * (1.0 + self.parts.bound[day]) + 1e-6), lowest)
         close = np.clip(np.rint(reference * (1.0 + returns[CLOSE])), lowest, highest)
         first = np.clip(np.rint(reference * (1.0 + returns[OPEN])), lowest, highest)
-        above, below = np.maximum(first, close), np.minimum(first, close)
+        above = np.maximum(first, close)
+        below = np.minimum(first, close)
         high = np.maximum(np.minimum(np.rint(above * (1.0 + self.reach_up[day])), highest), above)
         low = np.minimum(np.maximum(np.rint(below * (1.0 - self.reach_down[day])), lowest), below)
         bars = {"open": first, "high": high, "low": low, "close": close}
         per_cny = round(1.0 / self.tick)
         prices = {name: ticks / per_cny for name, ticks in bars.items()}
+
         return {**prices, "amount": self._amounts(row, prices)}
 
     def _design(self, row: int) -> FloatArray:
-        """[P, N] ones and the exposures of the placebo's own history, 0 where undefined."""
+        """Return a row of ones and the exposures of the placebo's own history, [P, N]; an undefined
+        exposure is 0.
+        """
         exposures = factor_values(self.market.history()).standardised(self.source.member[row - 1])
-        return np.vstack([np.ones(exposures.shape[1]), np.where(np.isfinite(exposures), exposures, 0.0)])
+        defined = np.where(np.isfinite(exposures), exposures, 0.0)
+        return np.vstack([np.ones(exposures.shape[1]), defined])
 
     def _weights(self, row: int, design: FloatArray) -> FloatArray:
-        """[N] regression weights: root of the mean amount of the days before, 0 for names that are left out."""
+        """Return regression weights, [N]: the root of the mean amount of the days before, 0 for
+        names that are not in the regression.
+
+        A name without amounts gets the median weight of members.
+        """
         source = self.source
         defined = design[1:].any(axis=0)
-        takes_part = source.member[row - 1] & np.isfinite(source.close[row - 1]) & np.isfinite(source.close[row])
+        takes_part = (
+            source.member[row - 1]
+            & np.isfinite(source.close[row - 1])
+            & np.isfinite(source.close[row])
+        )
         takes_part &= defined | ~defined.any()
         amount = self.market.grids["amount"][max(0, row - AMOUNT_DAYS) : row]
         traded = amount > 0
         count = traded.sum(axis=0)
         weights = np.sqrt(np.where(traded, amount, 0.0).sum(axis=0) / np.maximum(count, 1))
         weighed = source.member[row - 1] & (count > 0)
-        weights = np.where(count > 0, weights, np.median(weights[weighed]) if weighed.any() else 1.0)
-        return np.where(takes_part, weights if weighed.any() else 1.0, 0.0)
+        if not weighed.any():
+            return np.where(takes_part, 1.0, 0.0)
+
+        weights = np.where(count > 0, weights, np.median(weights[weighed]))
+        return np.where(takes_part, weights, 0.0)
 
     def _amounts(self, row: int, bars: Mapping[str, FloatArray]) -> FloatArray:
-        """[N] CNY: the source's, in the proportion of the bars' mean prices; inside the bar where the source's lies in its own."""
-        source, volume = self.source, self.source.volume[row]
+        """Return the source's amounts in the proportion of the bars' mean prices, [N] CNY.
+
+        If the source's mean price (amount / volume) lies inside its bar, the placebo's does too.
+        """
+        source = self.source
+        volume = self.source.volume[row]
         own = {name: getattr(source, name)[row] for name in _PRICES}
-        amount = source.amount[row] * sum(bars[name] for name in _PRICES) / sum(own[name] for name in _PRICES)
-        inside = (source.amount[row] >= own["low"] * volume) & (source.amount[row] <= own["high"] * volume)
-        kept: FloatArray = np.round(np.where(inside, np.clip(amount, bars["low"] * volume, bars["high"] * volume), amount), 2)
-        return kept
+        own_amount = source.amount[row]
+        price_sum = sum(bars[name] for name in _PRICES)
+        own_price_sum = sum(own[name] for name in _PRICES)
+        amount = own_amount * price_sum / own_price_sum
+
+        inside = (own_amount >= own["low"] * volume) & (own_amount <= own["high"] * volume)
+        inside_bar = np.clip(amount, bars["low"] * volume, bars["high"] * volume)
+        rounded: FloatArray = np.round(np.where(inside, inside_bar, amount), 2)
+
+        return rounded
 
 
-# ---- decomposition of a market, day by day, into the part of its bars that attribution explains and the rest
+# ---- decomposition of a market, day by day, into the part of its bars that attribution explains
+# and the rest
 
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """D = T - 1 days of N assets (day d is row d + 1 of the snapshot), with P = 1 + 9 explaining columns. `reach_up, reach_down`:
-    [D, N] how far high and low lie beyond open and close, as fractions of these.
+    """Explained and unexplained parts of a market's bars.
+
+    There are D = T - 1 days of N assets (day d is row d + 1 of the snapshot) and P = 1 + 9
+    explaining columns. `reach_up, reach_down`: [D, N] how far high and low lie beyond open and
+    close, as fractions of these.
     """
 
     fit: Fit  # the regressions of close-to-close returns on an intercept and nine styles
-    coefficients: FloatArray  # [2, D, P] common and style returns a unit of exposure, to the close and to the open
+    # [2, D, P] common and style returns a unit of exposure, to the close and to the open
+    coefficients: FloatArray
     residuals: FloatArray  # [2, D, N] rest of each asset's two returns; 0 where it has none
     reach_up: FloatArray
     reach_down: FloatArray
-    #: [D, N] greatest distance of a price from its reference, as a fraction: the board's limit, or that of the source's own bar on
-    #: a day without limit (such as a new listing's first)
+    #: [D, N] greatest distance of a price from its reference, as a fraction: the board's limit, or
+    #: that of the source's own bar on a day without limit (such as a new listing's first)
     bound: FloatArray
 
 
 def take_apart(snapshot: MarketSnapshot) -> Parts:
     """Explain every day's returns, to the close and to the open, by the market and the nine styles.
 
-    No later day is used: exposures are those known the day before, and each day has a regression of its own. `snapshot`: a market
-    of at least two days.
+    No later day is used: each day has its own regression, on exposures known the day before.
+    `snapshot` has at least two days.
     """
     fit = fit_factors(snapshot, 1, len(snapshot.days) - 1, "paper")
     before = pd.DataFrame(snapshot.adjusted_close).ffill().to_numpy()[:-1]
@@ -217,42 +328,60 @@ def take_apart(snapshot: MarketSnapshot) -> Parts:
     to_open = np.where(np.isfinite(to_open), to_open, 0.0)
     opening = _coefficients(fit, to_open)
     design = fit.exposures.design
-    open_residuals = np.where(fit.has_return, to_open - (opening[:, None, :] @ design)[:, 0, :], 0.0)
+    explained_open = (opening[:, None, :] @ design)[:, 0, :]
+    open_residuals = np.where(fit.has_return, to_open - explained_open, 0.0)
+
+    closing = np.concatenate([fit.common[:, None], fit.style], axis=1)
+    close_residuals = np.where(fit.has_return, fit.residuals, 0.0)
+    above = np.maximum(snapshot.open[1:], snapshot.close[1:])
+    below = np.minimum(snapshot.open[1:], snapshot.close[1:])
+
     return Parts(
         fit=fit,
-        coefficients=np.stack([np.concatenate([fit.common[:, None], fit.style], axis=1), opening]),
-        residuals=np.stack([np.where(fit.has_return, fit.residuals, 0.0), open_residuals]),
-        reach_up=_reach(snapshot.high[1:] / np.maximum(snapshot.open[1:], snapshot.close[1:]) - 1.0),
-        reach_down=_reach(1.0 - snapshot.low[1:] / np.minimum(snapshot.open[1:], snapshot.close[1:])),
+        coefficients=np.stack([closing, opening]),
+        residuals=np.stack([close_residuals, open_residuals]),
+        reach_up=_reach(snapshot.high[1:] / above - 1.0),
+        reach_down=_reach(1.0 - snapshot.low[1:] / below),
         bound=_bounds(snapshot, before / snapshot.factor[1:]),
     )
 
 
 def _coefficients(fit: Fit, values: FloatArray) -> FloatArray:
-    """[D, P] weighted least squares of [D, N] values on the columns and weights of a fit, with its rule for days of few names."""
-    design, weights = fit.exposures.design, fit.weights
+    """Return weighted least squares of values [D, N] on the columns and weights of a fit, [D, P],
+    with the fit's rule for days of few names.
+    """
+    design = fit.exposures.design
+    weights = fit.weights
     coefficients = np.zeros(design.shape[:2])
+
     for day in range(len(design)):
         coefficients[day] = regress(design[day], weights[day], values[day][None, :])[0]
+
     return coefficients
 
 
 def regress(design: FloatArray, weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Weighted least squares of one day. `design`: [P, N] columns, the first an intercept. `weights`: [N] regression weights, 0 for
-    assets that are left out. `values`: [S, N] series to explain, each by itself. Returns [S, P] coefficients; where the assets are
-    no more than the columns only that of the intercept, without any asset 0.
+    """Return the coefficients of one day's weighted least squares, [S, P].
+
+    `design`: [P, N] columns, the first an intercept. `weights`: [N], 0 for assets that are not in
+    the regression. `values`: [S, N] series, explained separately. If there are no more assets than
+    columns, only the intercept is estimated; without assets all coefficients are 0.
     """
     used = np.flatnonzero(weights)
     coefficients = np.zeros((len(values), len(design)))
     if not len(used):
         return coefficients
+
     root = np.sqrt(weights[used])
-    columns, targets = (design[:, used] * root).T, (values[:, used] * root).T
+    columns = (design[:, used] * root).T
+    targets = (values[:, used] * root).T
     solution, _, rank, _ = np.linalg.lstsq(columns, targets, rcond=1e-9)
+
     if len(used) <= rank:
         coefficients[:, 0] = columns[:, 0] @ targets / (columns[:, 0] @ columns[:, 0])
     else:
         coefficients[:] = solution.T
+
     return coefficients
 
 
@@ -265,7 +394,9 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
     prices = np.stack([snapshot.open[1:], snapshot.high[1:], snapshot.low[1:], snapshot.close[1:]])
     reached = np.abs(prices / reference - 1.0)
     farthest = np.where(np.isfinite(reached), reached, 0.0).max(axis=0)
-    # An exchange rounds a limit price to the nearest fen, so a fen beyond the limit is still the limit.
+
+    # An exchange rounds a limit price to the nearest fen, so a fen beyond the limit is still the
+    # limit.
     return np.where(farthest > limit + FEN / reference, farthest, limit)
 
 
@@ -273,8 +404,8 @@ def _bounds(snapshot: MarketSnapshot, reference: FloatArray) -> FloatArray:
 
 
 class Draws(NamedTuple):
-    """Source of the residual of each of D days and N assets. `day, asset`: [D, N] the bar that it is taken from, one of the same
-    board wherever there is one.
+    """Source of the residual of each of D days and N assets. `day, asset`: [D, N] the bar that it is
+    taken from, if possible of an asset of the same board.
     """
 
     day: IndexArray
@@ -295,25 +426,34 @@ class Recipe(NamedTuple):
 
 
 def draw(recipe: Recipe, has_return: BoolArray, boards: tuple[Board, ...], styled: int) -> Draws:
-    """Draw a placebo of [D, N] bars, of which some have a residual.
+    """Draw the residuals of a placebo of [D, N] bars.
 
-    Days before `styled`, the first day on which all styles are defined, are resampled among themselves, since their residuals hold
-    what styles would explain. Draws of `sign_flip` and `shuffle` for a day don't depend on how many days follow it.
+    For every kind, a residual is multiplied by a fair sign that is independent of everything else.
+    So its mean is zero, given the whole source market and the whole past of the placebo. The kinds
+    differ in which properties of the residuals they preserve.
 
-    For every kind, a residual is multiplied by a fair sign that is independent of everything else, so its mean is zero given the
-    whole source market and the whole past of the placebo. The kinds differ in which properties of the residuals they keep.
+    Days before `styled`, the first day on which all styles are defined, are resampled among
+    themselves: their residuals contain what styles would explain. Draws of `sign_flip` and
+    `shuffle` for a day don't depend on how many days follow it.
     """
     days, assets = has_return.shape
     own_day = np.broadcast_to(np.arange(days)[:, None], has_return.shape)
     own_asset = np.broadcast_to(np.arange(assets), has_return.shape)
+
     if recipe.kind == "sign_flip":
         blocks = -(-days // recipe.block_days)
         signs = _signs(recipe.stream("signs"), (blocks, assets))
         return Draws(own_day, own_asset, np.repeat(signs, recipe.block_days, axis=0)[:days])
+
     signs = np.broadcast_to(_signs(recipe.stream("signs"), (days, 1)), has_return.shape)
-    members = [np.flatnonzero([own is board for own in boards]) for board in dict.fromkeys(boards)]
+    members = []
+    for board in dict.fromkeys(boards):
+        is_member = [own is board for own in boards]
+        members.append(np.flatnonzero(is_member))
+
     if recipe.kind == "shuffle":
         return Draws(own_day, _shuffled(recipe.stream("order"), has_return, members), signs)
+
     drawn = _stationary_days(recipe, days, styled)
     asset = _substituted(recipe.stream("substitutes"), has_return, has_return[drawn], members)
     return Draws(np.broadcast_to(drawn[:, None], has_return.shape), asset, signs)
@@ -323,40 +463,65 @@ def _signs(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
     return np.where(rng.random(shape) < 0.5, -1.0, 1.0)
 
 
-def _shuffled(rng: np.random.Generator, has_return: BoolArray, members: list[IndexArray]) -> IndexArray:
-    """[D, N] a permutation of the assets with a bar, within each day and board."""
+def _shuffled(
+    rng: np.random.Generator, has_return: BoolArray, members: list[IndexArray]
+) -> IndexArray:
+    """Permute the assets with a bar within each day and board, [D, N]."""
     keys = rng.random(has_return.shape)
     asset = np.tile(np.arange(has_return.shape[1]), (len(has_return), 1))
     for day, present in enumerate(has_return):
         for board in members:
             here = board[present[board]]
             asset[day, here] = here[np.argsort(keys[day, here])]
+
     return asset
 
 
 def _stationary_days(recipe: Recipe, days: int, styled: int) -> IndexArray:
-    """[D] days of a stationary bootstrap (Politis and Romano 1994), separately before `styled` and from it on."""
+    """Draw the days of a stationary bootstrap (Politis and Romano 1994), [D], separately before
+    `styled` and from it on.
+    """
     rng = recipe.stream("days")
-    starts, begins = rng.random(days), rng.random(days) < 1.0 / recipe.block_days
+    starts = rng.random(days)
+    begins = rng.random(days) < 1.0 / recipe.block_days
     drawn = np.empty(days, dtype=np.intp)
-    for first, stop in ((0, min(styled, days)), (min(styled, days), days)):
+
+    middle = min(styled, days)
+    for first, stop in ((0, middle), (middle, days)):
         for day in range(first, stop):
             if day == first or begins[day]:
                 drawn[day] = first + int(starts[day] * (stop - first))
-            else:
-                drawn[day] = drawn[day - 1] + 1 if drawn[day - 1] + 1 < stop else first
+                continue
+
+            following = drawn[day - 1] + 1
+            drawn[day] = following if following < stop else first  # in a circle
+
     return drawn
 
 
-def _substituted(rng: np.random.Generator, has_return: BoolArray, has_residual: BoolArray, members: list[IndexArray]) -> IndexArray:
-    """[D, N] each asset itself; where it has no residual on the drawn day, one of its board that has (or else of any board)."""
+def _substituted(
+    rng: np.random.Generator,
+    has_return: BoolArray,
+    has_residual: BoolArray,
+    members: list[IndexArray],
+) -> IndexArray:
+    """Return the asset whose residual each asset gets, [D, N].
+
+    This is the asset itself. If it has no residual on the drawn day, it is a random asset of its
+    board that has one, or else of any board.
+    """
     asset = np.tile(np.arange(has_return.shape[1]), (len(has_return), 1))
     for day in np.flatnonzero((has_return & ~has_residual).any(axis=1)):
         everybody = np.flatnonzero(has_residual[day])
         for board in members:
             lacking = board[has_return[day, board] & ~has_residual[day, board]]
-            if len(lacking):
-                pool = board[has_residual[day, board]]
-                pool = pool if len(pool) else everybody
-                asset[day, lacking] = rng.choice(pool, len(lacking)) if len(pool) else lacking
+            if not len(lacking):
+                continue
+
+            pool = board[has_residual[day, board]]
+            if not len(pool):
+                pool = everybody
+            if len(pool):
+                asset[day, lacking] = rng.choice(pool, len(lacking))
+
     return asset

@@ -1,7 +1,8 @@
 """Market data in Qlib's binary layout.
 
-`calendars/day.txt` holds one day a line, `instruments/<universe>.txt` lines of code, first and last day of membership, and
-`features/<code>/<field>.day.bin` little-endian float32 numbers: the index of the first day in the calendar, then one value a day.
+`calendars/day.txt` holds one day a line, `instruments/<universe>.txt` lines of code, first and last
+day of membership, and `features/<code>/<field>.day.bin` little-endian float32 numbers: the index of
+the first day in the calendar, then one value a day.
 """
 
 from __future__ import annotations
@@ -14,30 +15,37 @@ import pandas as pd
 
 from ktdeval.errors import DataError, explained
 from ktdeval.market import DayArray, FloatArray, RawMarket
-from ktdeval_data.columns import index_code, normalise_codes, parse_days
+from ktdeval_data.columns import index_code, normalise_codes
 from ktdeval_data.instruments import read_listing
-from ktdeval_data.long_table import documents_of, read_names, renumbered, to_our_units
+from ktdeval_data.long_table import documents_of, read_names, renumbered
+from ktdeval_data.our_units import to_our_units
 from ktdeval_data.params import QlibParams
+from ktdeval_data.reading.days import parse_days
 
 _FIELDS = ("open", "high", "low", "close", "volume", "amount", "factor")
 
 
 def read_qlib(params: QlibParams) -> RawMarket:
-    """Read the universe's members, their bars and the benchmark from a folder; nothing is checked or repaired.
+    """Read the universe's members, their bars and the benchmark from a folder; nothing is checked
+    or repaired.
 
-    Codes are normalised, prices in CNY unadjusted where there is a factor, volume in shares and amount in CNY. A member without a
-    folder in `features` has no bars. Raises DataError: a file is missing, unreadable, or reaches outside the calendar.
+    Codes are normalised, prices in CNY unadjusted where there is a factor, volume in shares and
+    amount in CNY. A member without a folder in `features` has no bars. Raises DataError: a file is
+    missing, unreadable, or reaches outside the calendar.
     """
     folder = Path(params.folder)
     calendar = _read_calendar(folder / "calendars" / "day.txt")
     universe = f"{params.universe}.txt"
-    members = _read_instruments(_entries(folder / "instruments").get(universe.lower(), folder / "instruments" / universe))
+    members = _read_instruments(
+        _entries(folder / "instruments").get(universe.lower(), folder / "instruments" / universe)
+    )
     features = _entries(folder / "features")
     benchmark = index_code(params.benchmark_code)
     names = read_names(params.names, {})
     bars = renumbered(_read_bars(features, calendar, members, _clip(calendar, params)), names)
-    has_factor, notes = to_our_units(bars, params)
+    conventions, notes = to_our_units(bars, params)
     name = folder.resolve().name
+
     return RawMarket(
         name=params.name or name,
         source=params.source or f"Qlib binary data {name}, universe {params.universe}",
@@ -46,15 +54,18 @@ def read_qlib(params: QlibParams) -> RawMarket:
         indices=_read_index(features, calendar, benchmark),
         members=renumbered(members[["code", "first", "last"]].copy(), names),
         assets=read_listing(params.industry, {}, "a_share", None).assets,
-        has_factor=has_factor,
+        has_factor=bool(bars["factor"].notna().any()),
         notes=notes,
         names=names,
         documents=documents_of(params),
+        conventions=conventions,
     )
 
 
 def _entries(folder: Path) -> dict[str, Path]:
-    """Entries of a folder by their names in lower case; of names that differ in case alone, the one in lower case is taken."""
+    """Entries of a folder by their names in lower case; of names that differ in case alone, the one
+    in lower case is taken.
+    """
     return {path.name.lower(): path for path in sorted(folder.iterdir())} if folder.is_dir() else {}
 
 
@@ -62,12 +73,18 @@ def _read_lines(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: can't read: {error}; expected Qlib's calendars/, instruments/ and features/") from error
+        raise DataError(
+            f"{path}: can't read: {error}; expected Qlib's calendars/, instruments/ and features/"
+        ) from error
     return [line for line in lines if line.strip()]
 
 
 def _read_calendar(path: Path) -> DayArray:
-    days = parse_days(pd.Series(_read_lines(path), dtype=object), str(path)).to_numpy().astype("datetime64[D]")
+    days = (
+        parse_days(pd.Series(_read_lines(path), dtype=object), str(path))
+        .to_numpy()
+        .astype("datetime64[D]")
+    )
     if not len(days) or (days[1:] <= days[:-1]).any():
         raise DataError(f"{path}: expected days in ascending order, each once")
     return days
@@ -78,9 +95,13 @@ def _read_instruments(path: Path) -> pd.DataFrame:
     rows = [line.split() for line in _read_lines(path)]
     if not rows:
         raise DataError(f"{path}: no instruments")
+
     for row in rows:
         if len(row) != 3:
-            raise DataError(f"{path}: expected lines of code, first day and last day, was {' '.join(row)!r}")
+            raise DataError(
+                f"{path}: expected lines of code, first day and last day, was {' '.join(row)!r}"
+            )
+
     table = pd.DataFrame(rows, columns=["text", "first", "last"])
     return pd.DataFrame(
         {
@@ -94,59 +115,90 @@ def _read_instruments(path: Path) -> pd.DataFrame:
 
 def _clip(calendar: DayArray, params: QlibParams) -> slice:
     """Rows of the calendar to read."""
-    first, last = params.first or str(calendar[0]), params.last or str(calendar[-1])
+    first = params.first or str(calendar[0])
+    last = params.last or str(calendar[-1])
     bounds = parse_days(pd.Series([first, last]), "first, last").to_numpy()
-    start, stop = np.searchsorted(calendar, bounds[0], side="left"), np.searchsorted(calendar, bounds[1], side="right")
+    start = np.searchsorted(calendar, bounds[0], side="left")
+    stop = np.searchsorted(calendar, bounds[1], side="right")
     if start >= stop:
-        raise DataError(f"{params.folder}: no days from {first} to {last}; its calendar is {calendar[0]}…{calendar[-1]}")
+        raise DataError(
+            f"{params.folder}: no days from {first} to {last}; its calendar is"
+            f" {calendar[0]}…{calendar[-1]}"
+        )
+
     return slice(int(start), int(stop))
 
 
 def read_bin(path: Path | None, n_days: int) -> FloatArray:
-    """One field of one instrument over the calendar. `path`: a `.day.bin` file; None gives NaN throughout. Returns [T] float64, NaN
-    outside what the file holds. Raises DataError: the file is no such file, or reaches past the calendar.
+    """One field of one instrument over the calendar. `path`: a `.day.bin` file; None gives NaN
+    throughout. Returns [T] float64, NaN outside what the file holds. Raises DataError: the file is
+    no such file, or reaches past the calendar.
     """
     values = np.full(n_days, np.nan)
     if path is None:
         return values
+
     with explained(f"{path}: can't read", kind=DataError):
-        stored, size = np.fromfile(path, dtype="<f4"), path.stat().st_size
+        stored = np.fromfile(path, dtype="<f4")
+        size = path.stat().st_size
+
     if not len(stored) or size % 4 or not stored[0] >= 0 or stored[0] != np.floor(stored[0]):
-        raise DataError(f"{path}: not a Qlib field (float32 numbers, the first one an index into the calendar)")
-    start, stop = int(stored[0]), int(stored[0]) + len(stored) - 1
+        raise DataError(
+            f"{path}: not a Qlib field (float32 numbers, the first one an index into the calendar)"
+        )
+
+    start = int(stored[0])
+    stop = int(stored[0]) + len(stored) - 1
     if stop > n_days:
-        raise DataError(f"{path}: holds days {start}…{stop - 1}, the calendar has {n_days}; it belongs to another calendar")
+        raise DataError(
+            f"{path}: holds days {start}…{stop - 1}, the calendar has {n_days}; it belongs to"
+            " another calendar"
+        )
+
     values[start:stop] = stored[1:]
     return values
 
 
-def _read_bars(features: Mapping[str, Path], calendar: DayArray, members: pd.DataFrame, rows: slice) -> pd.DataFrame:
+def _read_bars(
+    features: Mapping[str, Path], calendar: DayArray, members: pd.DataFrame, rows: slice
+) -> pd.DataFrame:
     """Bars of the universe's instruments as stored. Days on which nothing is stored have no row."""
     frames = []
     for name, code in members[["folder", "code"]].drop_duplicates("code").itertuples(index=False):
         if name not in features:
             continue
+
         files = _entries(features[name])
-        fields = {field: read_bin(files.get(f"{field}.day.bin"), len(calendar))[rows] for field in _FIELDS}
+        fields = {
+            field: read_bin(files.get(f"{field}.day.bin"), len(calendar))[rows] for field in _FIELDS
+        }
         stored = np.flatnonzero(np.isfinite(fields["close"]) | np.isfinite(fields["volume"]))
         columns = {key: values[stored] for key, values in fields.items()}
         frames.append(pd.DataFrame({"date": calendar[rows][stored], "code": code, **columns}))
+
     bars = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     if bars.empty:
-        raise DataError("features/: no instrument of the universe has bars there in the range of days")
+        raise DataError(
+            "features/: no instrument of the universe has bars there in the range of days"
+        )
+
     return bars
 
 
 def _read_index(features: Mapping[str, Path], calendar: DayArray, code: str) -> pd.DataFrame:
-    """Levels of the benchmark, divided by its first factor where it has one: as stored they are adjusted, and a split of a fund
-    is no fall of the index that it stands for.
+    """Levels of the benchmark, divided by its first factor where it has one: as stored they are
+    adjusted, and a split of a fund is no fall of the index that it stands for.
     """
     name = f"{code[7:]}{code[:6]}".lower()
     files = _entries(features[name]) if name in features else {}
     if "close.day.bin" not in files:
-        raise DataError(f"features/{name}: no close.day.bin of benchmark {code}; choose another benchmark_code")
+        raise DataError(
+            f"features/{name}: no close.day.bin of benchmark {code}; choose another benchmark_code"
+        )
+
     level = read_bin(files["close.day.bin"], len(calendar))
     factor = read_bin(files.get("factor.day.bin"), len(calendar))
     level = level / next(iter(factor[factor > 0]), 1.0)
     has_level = np.isfinite(level)
+
     return pd.DataFrame({"date": calendar[has_level], "code": code, "close": level[has_level]})

@@ -1,10 +1,12 @@
-"""Embedded market: a synthetic CSI300-like snapshot whose true factor, market and industry returns are known.
+"""Embedded market: a synthetic CSI300-like snapshot whose true factor, market and industry returns
+are known.
 
-Beyond styles and industries, returns are noise, so true selection skill is zero by construction. See docs/synthetic-market.md.
+Beyond styles and industries, returns are noise, so true selection skill is zero by construction.
+See docs/synthetic-market.md.
 
-The day loop uses exposures of the day before only. Every quantity that the next day depends on is quantised (prices in fen,
-volume in lots, factor and index level rounded), so that rounding noise of one machine's arithmetic can't grow from day to day and
-the same seed gives the same bytes.
+The day loop uses exposures of the day before only. Every quantity that the next day depends on is
+quantised (prices in fen, volume in lots, factor and index level rounded), so that rounding noise of
+one machine's arithmetic can't grow from day to day and the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +21,16 @@ import pandas as pd
 
 from ktdeval.attribution import FACTORS, PriceHistory, factor_values
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.market import DAILY_LIMIT_PCT, BoolArray, DayArray, FloatArray, MarketSnapshot, SnapshotMeta, sessions
+from ktdeval.market import (
+    DAILY_LIMIT_PCT,
+    BoolArray,
+    DayArray,
+    FloatArray,
+    MarketSnapshot,
+    SnapshotMeta,
+    sessions,
+)
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
 from ktdeval_data.params import GENERATOR_VERSION, SyntheticParams
 from ktdeval_data.synthetic_shocks import (
     BOARD_VOLATILITY,
@@ -37,7 +47,8 @@ from ktdeval_data.synthetic_shocks import (
 )
 
 BENCHMARK = "999300.SH"
-LARGE_INDEX, EQUAL_INDEX = "999050.SH", "999301.SH"
+LARGE_INDEX = "999050.SH"
+EQUAL_INDEX = "999301.SH"
 INDEX_NAMES = {BENCHMARK: "SYN300", LARGE_INDEX: "SYN50", EQUAL_INDEX: "SYN300 equal weight"}
 LARGE_NAMES = 50
 
@@ -50,21 +61,30 @@ class Truth:
     market: FloatArray  # [T] return common to all assets
     #: factor name -> [T] return per unit of exposure standardised over the previous day's members
     factor_returns: Mapping[str, FloatArray]
-    industry_returns: Mapping[str, FloatArray]  # industry name -> [T] return of every asset of the industry on top of the others
-    facts: Mapping[str, JsonValue]  # parameters, premia, regimes and control points in plain JSON values; `alpha` is 0
+    # industry name -> [T] return of every asset of the industry on top of the others
+    industry_returns: Mapping[str, FloatArray]
+    # parameters, premia, regimes and control points in plain JSON values; `alpha` is 0
+    facts: Mapping[str, JsonValue]
 
     def frame(self) -> pd.DataFrame:
         """One row a day: `date`, `market`, `factor:NAME`…, `industry:NAME`…."""
-        columns: dict[str, FloatArray | DayArray] = {"date": self.days.astype("datetime64[s]"), "market": self.market}
+        columns: dict[str, FloatArray | DayArray] = {
+            "date": self.days.astype("datetime64[s]"),
+            "market": self.market,
+        }
         columns |= {f"factor:{name}": values for name, values in self.factor_returns.items()}
         columns |= {f"industry:{name}": values for name, values in self.industry_returns.items()}
+
         return pd.DataFrame(columns)
 
     def files(self) -> dict[str, bytes]:
         """File name -> content of `truth.parquet` (the frame) and `truth.json` (the facts)."""
         buffer = io.BytesIO()
         self.frame().to_parquet(buffer, index=False)
-        return {"truth.parquet": buffer.getvalue(), "truth.json": (dumps_canonical(dict(self.facts)) + "\n").encode()}
+        return {
+            "truth.parquet": buffer.getvalue(),
+            "truth.json": (dumps_canonical(dict(self.facts)) + "\n").encode(),
+        }
 
 
 def make_synthetic(params: SyntheticParams) -> MarketSnapshot:
@@ -81,26 +101,41 @@ def make_with_files(params: SyntheticParams) -> tuple[MarketSnapshot, Mapping[st
 def build(params: SyntheticParams) -> tuple[MarketSnapshot, Truth]:
     """Generate the market and its planted returns; equal parameters give equal bytes.
 
-    The snapshot, without an id, has [T] sessions of XSHG × 330 assets, 300 of them members on every day. Raises DataError: the
-    range is empty or lies outside the exchange calendar, or a date is not an ISO date.
+    The snapshot, without an id, has [T] sessions of XSHG × 330 assets, 300 of them members on every
+    day. Raises DataError: the range is empty or lies outside the exchange calendar, or a date is
+    not an ISO date.
     """
     days = sessions(params.first, params.last)
     if len(days) < 2:
-        raise DataError(f"synthetic market {params.first}…{params.last}: fewer than two trading days; choose a longer range")
+        raise DataError(
+            f"synthetic market {params.first}…{params.last}: fewer than two trading days; choose a"
+            " longer range"
+        )
+
     listings = make_listings(stream(params.seed, "listings"))
     shocks = draw_shocks(params.seed, days, listings)
     assets = make_assets(stream(params.seed, "assets"), listings, shocks.base_volatility)
     events = draw_events(params.seed, days, len(listings.codes))
     market = simulate(assets, shocks, events, days, stream(params.seed, "reviews"))
-    return _snapshot(params, listings, market, assets.lots), _truth(params, listings, shocks, market)
+
+    return _snapshot(params, listings, market, assets.lots), _truth(
+        params, listings, shocks, market
+    )
 
 
-def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots: FloatArray) -> MarketSnapshot:
-    bars: dict[str, Any] = {name: grid for name, grid in market.grids.items() if not name.startswith("adjusted")}
+def _snapshot(
+    params: SyntheticParams, listings: Listings, market: Market, lots: FloatArray
+) -> MarketSnapshot:
+    bars: dict[str, Any] = {
+        name: grid for name, grid in market.grids.items() if not name.startswith("adjusted")
+    }
     return MarketSnapshot(
         meta=SnapshotMeta(
             name=f"synthetic-{params.seed}",
-            source=f"ktdeval synthetic market, generator {GENERATOR_VERSION}, seed {params.seed}, {params.first}…{params.last}",
+            source=(
+                f"ktdeval synthetic market, generator {GENERATOR_VERSION}, seed {params.seed},"
+                f" {params.first}…{params.last}"
+            ),
             synthetic=True,
             has_factor=True,
             benchmark=BENCHMARK,
@@ -117,13 +152,16 @@ def _snapshot(params: SyntheticParams, listings: Listings, market: Market, lots:
 
 
 def _indices(market: Market, lots: FloatArray) -> dict[str, FloatArray]:
-    """Benchmark, its 50 largest members by value, and its members equally weighted; dividends reinvested in all three."""
+    """Benchmark, its 50 largest members by value, and its members equally weighted; dividends
+    reinvested in all three.
+    """
     close = pd.DataFrame(market.grids["adjusted_close"]).ffill().to_numpy()
     returns = np.zeros_like(close)
     returns[1:] = np.where(np.isfinite(close[:-1]), close[1:] / close[:-1] - 1.0, 0.0)
     value = np.where(market.member, np.vstack([close[:1], close[:-1]]) * lots, 0.0)
     rank = np.argsort(np.argsort(-value, axis=1, kind="stable"), axis=1, kind="stable")
     large = np.where(rank < LARGE_NAMES, value, 0.0)
+
     return {
         BENCHMARK: market.index,
         LARGE_INDEX: _levels(returns, large, market.index[0]),
@@ -133,7 +171,9 @@ def _indices(market: Market, lots: FloatArray) -> dict[str, FloatArray]:
 
 def _levels(returns: FloatArray, weights: FloatArray, start: float) -> FloatArray:
     weights = np.where(np.isfinite(weights), weights, 0.0)
-    daily = (weights * np.where(np.isfinite(returns), returns, 0.0)).sum(axis=1) / weights.sum(axis=1)
+    daily = (weights * np.where(np.isfinite(returns), returns, 0.0)).sum(axis=1) / weights.sum(
+        axis=1
+    )
     return np.round(start * np.cumprod(1.0 + daily), 4)
 
 
@@ -141,8 +181,12 @@ def _truth(params: SyntheticParams, listings: Listings, shocks: Shocks, market: 
     return Truth(
         days=market.days,
         market=market.market_return,
-        factor_returns={definition.name: shocks.factor[:, column] for column, definition in enumerate(FACTORS)},
-        industry_returns={name: shocks.industry[:, column] for column, name in enumerate(listings.industry_names)},
+        factor_returns={
+            definition.name: shocks.factor[:, column] for column, definition in enumerate(FACTORS)
+        },
+        industry_returns={
+            name: shocks.industry[:, column] for column, name in enumerate(listings.industry_names)
+        },
         facts={
             "generator": GENERATOR_VERSION,
             "seed": params.seed,
@@ -164,7 +208,8 @@ REVIEW_CHANGES = (5, 10)  #: Names replaced at an index review: at least, fewer 
 AMOUNT_DAYS = 120  #: Trading days of mean turnover by which a review ranks names
 LOT = 100
 SOLVER_STEPS = 8
-LOCK_SHARE = 0.25  #: Of the days that close at their limit, the share that trades at that one price all day
+#: Of the days that close at their limit, the share that trades at that one price all day
+LOCK_SHARE = 0.25
 
 
 class Assets(NamedTuple):
@@ -173,19 +218,27 @@ class Assets(NamedTuple):
     industry: np.ndarray[tuple[int], np.dtype[np.intp]]
     limit: FloatArray  # daily price limit as a fraction
     price_fen: FloatArray  # price before the first day, in fen
-    lots: FloatArray  # hundreds of shares outstanding at a factor of 1, so that lots times a price in fen is a value in CNY
+    # hundreds of shares outstanding at a factor of 1, so that lots times a price in fen is a value
+    # in CNY
+    lots: FloatArray
     turnover: FloatArray  # normal daily turnover as a share of market value
     overnight_share: FloatArray  # share of a day's return that its open already shows
-    volume_slope: FloatArray  # how much log turnover rises with a day's signed return in standard deviations
+    # how much log turnover rises with a day's signed return in standard deviations
+    volume_slope: FloatArray
     volatility: FloatArray  # normal daily standard deviation of total returns
 
 
-def make_assets(rng: np.random.Generator, listings: Listings, base_volatility: FloatArray) -> Assets:
+def make_assets(
+    rng: np.random.Generator, listings: Listings, base_volatility: FloatArray
+) -> Assets:
     """Draw the static facts: sizes span two orders of magnitude, prices one."""
     n = len(listings.codes)
-    price_fen = np.clip(np.rint(100.0 * np.exp(np.log(25.0) + 0.5 * rng.standard_normal(n))), 1_000.0, 15_000.0)
+    price_fen = np.clip(
+        np.rint(100.0 * np.exp(np.log(25.0) + 0.5 * rng.standard_normal(n))), 1_000.0, 15_000.0
+    )
     value_cny = np.exp(np.log(6.0e10) + 0.8 * rng.standard_normal(n))
     boards = np.array([BOARD_VOLATILITY[board] for board in listings.boards])
+
     return Assets(
         industry=listings.industry,
         limit=np.array([DAILY_LIMIT_PCT[board] for board in listings.boards]) / 100.0,
@@ -212,7 +265,17 @@ class Market:
 
     def __post_init__(self) -> None:
         shape = (len(self.days), self.n_assets)
-        names = ("open", "high", "low", "close", "volume", "amount", "factor", "adjusted_open", "adjusted_close")
+        names = (
+            "open",
+            "high",
+            "low",
+            "close",
+            "volume",
+            "amount",
+            "factor",
+            "adjusted_open",
+            "adjusted_close",
+        )
         self.grids = {name: np.full(shape, np.nan) for name in names}
         self.member = np.zeros(shape, dtype=bool)
         self.index = np.full(len(self.days), np.nan)
@@ -220,7 +283,9 @@ class Market:
 
     def history(self) -> PriceHistory:
         """Return the days so far."""
-        return PriceHistory(self.day, *(self.grids[name][: self.day + 1] for name in PriceHistory._fields[1:]))
+        return PriceHistory(
+            self.day, *(self.grids[name][: self.day + 1] for name in PriceHistory._fields[1:])
+        )
 
 
 class Bounds(NamedTuple):
@@ -240,47 +305,75 @@ class Bars(NamedTuple):
     close: FloatArray
 
 
-def simulate(assets: Assets, shocks: Shocks, events: Events, days: DayArray, rng: np.random.Generator) -> Market:
+def simulate(
+    assets: Assets, shocks: Shocks, events: Events, days: DayArray, rng: np.random.Generator
+) -> Market:
     """Run the market day by day.
 
-    The return of asset i on day t is `market + exposures[t-1, i] @ factor[t] + industry[t] + idiosyncratic[t, i]`, cut at the
-    board's limit and rounded to fen; `market` is solved so that the capitalisation-weighted index meets its target.
+    The return of asset i on day t is `market + exposures[t-1, i] @ factor[t] + industry[t] +
+    idiosyncratic[t, i]`, cut at the board's limit and rounded to fen; `market` is solved so that
+    the capitalisation-weighted index meets its target.
     """
     market = Market(days, len(assets.price_fen))
-    price, factor = assets.price_fen.copy(), np.ones(market.n_assets)
+    price = assets.price_fen.copy()
+    factor = np.ones(market.n_assets)
     member = np.zeros(market.n_assets, dtype=bool)  # at first the largest listed names
-    member[np.argsort(-np.where(events.listed[0], assets.lots * price, -1.0), kind="stable")[:MEMBERS]] = True
+    member[
+        np.argsort(-np.where(events.listed[0], assets.lots * price, -1.0), kind="stable")[:MEMBERS]
+    ] = True
     reviews = review_rows(days)
+
     for row in range(len(days)):
         trading = events.listed[row] & ~events.suspended[row]
         if row in reviews:
             member = _review(market, member, trading, int(rng.integers(*REVIEW_CHANGES)))
+
         styles = (_exposures(market) * shocks.factor[row][:, None]).sum(axis=0)
-        resumed = events.suspended[row - 1] & ~events.suspended[row] if row else np.zeros(market.n_assets, dtype=bool)
-        residual = shocks.idiosyncratic[row] * np.where(resumed, 2.0, 1.0)  # doubled on the first day after a suspension
+        resumed = (
+            events.suspended[row - 1] & ~events.suspended[row]
+            if row
+            else np.zeros(market.n_assets, dtype=bool)
+        )
+        # doubled on the first day after a suspension
+        residual = shocks.idiosyncratic[row] * np.where(resumed, 2.0, 1.0)
         own = styles + shocks.industry[row][assets.industry] + residual
         value = assets.lots * price * factor
         bounds, factor = _ex_day(assets, events, row, price, factor)
         weights = np.where(member, value, 0.0) / value[member].sum()
         previous = market.index[row - 1] if row else shocks.target[0]
-        common, index_return, close = _solve(bounds, own, np.where(trading, weights, 0.0), shocks.target[row] / previous - 1.0)
+        common, index_return, close = _solve(
+            bounds, own, np.where(trading, weights, 0.0), shocks.target[row] / previous - 1.0
+        )
         bars = _bars(assets, shocks, row, bounds, close)
         price = np.where(trading, close, price)
         turnover = _turnover(assets, shocks, row, value, close / bounds.reference - 1.0)
-        _record(market, row, bars, factor, np.where(trading, turnover, 0.0), (trading, events.listed[row]))
+        _record(
+            market,
+            row,
+            bars,
+            factor,
+            np.where(trading, turnover, 0.0),
+            (trading, events.listed[row]),
+        )
         market.member[row] = member
         market.index[row] = np.round(previous * (1.0 + index_return), 4)
         market.market_return[row] = common
         market.day = row
+
     return market
 
 
 def review_rows(days: DayArray) -> frozenset[int]:
-    """Rows on which an index review takes effect: the first trading day after the second Friday of June and December."""
-    months = np.arange(days[0].astype("datetime64[M]"), days[-1].astype("datetime64[M]") + np.timedelta64(1, "M"))
+    """Rows on which an index review takes effect: the first trading day after the second Friday of
+    June and December.
+    """
+    months = np.arange(
+        days[0].astype("datetime64[M]"), days[-1].astype("datetime64[M]") + np.timedelta64(1, "M")
+    )
     months = months[np.isin(months.astype(int) % 12 + 1, REVIEW_MONTHS)]
     fridays = np.busday_offset(months.astype("datetime64[D]"), 1, roll="forward", weekmask="Fri")
     rows = np.searchsorted(days, fridays[fridays >= days[0]], side="right")
+
     return frozenset(rows[(rows > 0) & (rows < len(days))].tolist())
 
 
@@ -294,6 +387,7 @@ def _review(market: Market, member: BoolArray, eligible: BoolArray, changes: int
     after = member.copy()
     after[outside[np.argsort(-traded[outside], kind="stable")[:changes]]] = True
     after[inside[np.argsort(traded[inside], kind="stable")[:changes]]] = False
+
     return after
 
 
@@ -305,27 +399,46 @@ def _exposures(market: Market) -> FloatArray:
     return np.where(np.isfinite(exposures), exposures, 0.0)
 
 
-def _ex_day(assets: Assets, events: Events, row: int, price: FloatArray, factor: FloatArray) -> tuple[Bounds, FloatArray]:
-    """Reference prices, limits and factors of a day: dividends in whole fen and bonus shares lower the reference."""
-    dividend = np.where(events.dividend_yield[row] > 0, np.maximum(np.rint(price * events.dividend_yield[row]), 1.0), 0.0)
+def _ex_day(
+    assets: Assets, events: Events, row: int, price: FloatArray, factor: FloatArray
+) -> tuple[Bounds, FloatArray]:
+    """Reference prices, limits and factors of a day: dividends in whole fen and bonus shares lower
+    the reference.
+    """
+    dividend = np.where(
+        events.dividend_yield[row] > 0,
+        np.maximum(np.rint(price * events.dividend_yield[row]), 1.0),
+        0.0,
+    )
     dividend = np.where(dividend < price / 2, dividend, 0.0)
     changed = (dividend > 0) | (events.bonus[row] > 0)
-    after = np.where(changed, np.round(factor * price * (1.0 + events.bonus[row]) / (price - dividend), 8), factor)
+    after = np.where(
+        changed,
+        np.round(factor * price * (1.0 + events.bonus[row]) / (price - dividend), 8),
+        factor,
+    )
     reference = price * factor / after
-    # Inwards to the fen, so that no price is beyond the limit; the small term keeps 10.00 * 1.1 at 11.00.
+    # Inwards to the fen, so that no price is beyond the limit; the small term keeps 10.00 * 1.1 at
+    # 11.00.
     low = np.maximum(np.ceil(reference * (1.0 - assets.limit) - 1e-6), 1.0)
     high = np.maximum(np.floor(reference * (1.0 + assets.limit) + 1e-6), low)
+
     return Bounds(reference, low, high), after
 
 
-def _solve(bounds: Bounds, own: FloatArray, weights: FloatArray, target: float) -> tuple[float, float, FloatArray]:
-    """Return the common return at which the index return meets `target`, the index return reached, and the closes in fen."""
+def _solve(
+    bounds: Bounds, own: FloatArray, weights: FloatArray, target: float
+) -> tuple[float, float, FloatArray]:
+    """Return the common return at which the index return meets `target`, the index return reached,
+    and the closes in fen.
+    """
     common = target - float((weights * own).sum())
     for step in range(SOLVER_STEPS):
         close = np.clip(np.rint(bounds.reference * (1.0 + common + own)), bounds.low, bounds.high)
         index_return = float((weights * (close / bounds.reference - 1.0)).sum())
         if step < SOLVER_STEPS - 1:
             common += target - index_return
+
     return common, index_return, close
 
 
@@ -335,33 +448,64 @@ def _bars(assets: Assets, shocks: Shocks, row: int, bounds: Bounds, close: Float
     overnight = assets.overnight_share * day_return + shocks.overnight[row]
     at_limit = (close <= bounds.low) | (close >= bounds.high)
     locked = at_limit & (shocks.lock[row] < LOCK_SHARE)
-    open_ = np.where(locked, close, np.clip(np.rint(bounds.reference * (1.0 + overnight)), bounds.low, bounds.high))
-    upper, lower = np.maximum(open_, close), np.minimum(open_, close)
-    high = np.where(locked, close, np.minimum(np.rint(upper * (1.0 + shocks.range_up[row])), bounds.high))
-    low = np.where(locked, close, np.maximum(np.rint(lower * (1.0 - shocks.range_down[row])), bounds.low))
+    open_ = np.where(
+        locked,
+        close,
+        np.clip(np.rint(bounds.reference * (1.0 + overnight)), bounds.low, bounds.high),
+    )
+    upper = np.maximum(open_, close)
+    lower = np.minimum(open_, close)
+    high = np.where(
+        locked, close, np.minimum(np.rint(upper * (1.0 + shocks.range_up[row])), bounds.high)
+    )
+    low = np.where(
+        locked, close, np.maximum(np.rint(lower * (1.0 - shocks.range_down[row])), bounds.low)
+    )
+
     return Bars(open_, np.maximum(high, upper), np.minimum(low, lower), close)
 
 
-def _turnover(assets: Assets, shocks: Shocks, row: int, value: FloatArray, day_return: FloatArray) -> FloatArray:
-    """[N] CNY that would change hands: size, activity, the size of the move and, differently by asset, its sign."""
+def _turnover(
+    assets: Assets, shocks: Shocks, row: int, value: FloatArray, day_return: FloatArray
+) -> FloatArray:
+    """[N] CNY that would change hands: size, activity, the size of the move and, differently by
+    asset, its sign.
+    """
     moved = np.clip(day_return / assets.volatility, -4.0, 4.0)
-    log_ratio = shocks.activity[row] + 0.3 * np.minimum(np.abs(moved) - 0.8, 2.0) + assets.volume_slope * np.clip(moved, -1.5, 1.5)
+    log_ratio = (
+        shocks.activity[row]
+        + 0.3 * np.minimum(np.abs(moved) - 0.8, 2.0)
+        + assets.volume_slope * np.clip(moved, -1.5, 1.5)
+    )
     turnover: FloatArray = value * assets.turnover * np.exp(log_ratio)
+
     return turnover
 
 
 def _record(
-    market: Market, row: int, bars: Bars, factor: FloatArray, turnover: FloatArray, states: tuple[BoolArray, BoolArray]
+    market: Market,
+    row: int,
+    bars: Bars,
+    factor: FloatArray,
+    turnover: FloatArray,
+    states: tuple[BoolArray, BoolArray],
 ) -> None:
-    """Write one day. Without trading there are no prices and volume is 0; before listing it is NaN."""
+    """Write one day. Without trading there are no prices and volume is 0; before listing it is
+    NaN.
+    """
     trading, listed = states
     # The mean price in ticks of 1/10000 CNY is a whole number, so amount = volume * price is exact.
     mean_ticks = 25.0 * (bars.open + bars.high + bars.low + bars.close)
     volume = np.maximum(np.rint(turnover / (mean_ticks / 10_000.0) / LOT), 1.0) * LOT
+
     for name, fen in bars._asdict().items():
         market.grids[name][row] = np.where(trading, fen / 100.0, np.nan)
+
     market.grids["factor"][row] = factor
     market.grids["volume"][row] = np.where(trading, volume, np.where(listed, 0.0, np.nan))
-    market.grids["amount"][row] = np.where(trading, volume * mean_ticks / 10_000.0, np.where(listed, 0.0, np.nan))
+    market.grids["amount"][row] = np.where(
+        trading, volume * mean_ticks / 10_000.0, np.where(listed, 0.0, np.nan)
+    )
+
     for name in ("open", "close"):
         market.grids[f"adjusted_{name}"][row] = market.grids[name][row] * factor

@@ -1,10 +1,12 @@
-"""Inputs of a synthetic market before its first day: listings, the level that its index follows, and all random draws.
+"""Inputs of a synthetic market before its first day: listings, the level that its index follows,
+and all random draws.
 
-Its tables lie next to this module: `synthetic_names.yaml`; `synthetic_windows.csv`, the evaluation windows of KTD-Fin (Table
-2) with the regime of the index in each; `synthetic_index.csv`, control points that give each window its regime. The windows
-overlap (W1 with W2, W3 with W4, W4 with W5, W5 with W6), so one path must suit both of a pair: each has a point at the close
-before its first day and one at its last. W3 ends 12 trading days into W4, so it falls first and is brought back to flat by
-the first days of the rally, as the real index was.
+Its tables lie next to this module: `synthetic_names.yaml`; `synthetic_windows.csv`, the evaluation
+windows of KTD-Fin (Table 2) with the regime of the index in each; `synthetic_index.csv`, control
+points that give each window its regime. The windows overlap (W1 with W2, W3 with W4, W4 with W5, W5
+with W6), so one path must suit both of a pair: each has a point at the close before its first day
+and one at its last. W3 ends 12 trading days into W4, so it falls first and is brought back to flat
+by the first days of the rally, as the real index was.
 
 Each purpose has its own random stream, so that a change of one does not move the others.
 """
@@ -18,9 +20,9 @@ import numpy as np
 import yaml
 
 from ktdeval.attribution import FACTORS
-from ktdeval.jsonio import csv_rows
 from ktdeval.market import Board, BoolArray, DayArray, FloatArray, board_of
-from ktdeval.seeds import derive_seed
+from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.seeds import derive_seed
 
 _FOLDER = Path(__file__).parent
 
@@ -30,7 +32,9 @@ class ControlPoint(NamedTuple):
 
     day: str  # ISO date
     level: float  # index level
-    noise_pct: float  # daily standard deviation, in percent, of the index around the straight line that leads to this point
+    # daily standard deviation, in percent, of the index around the straight line that leads to this
+    # point
+    noise_pct: float
 
 
 class Regime(NamedTuple):
@@ -44,7 +48,8 @@ class Regime(NamedTuple):
 
 REGIMES = tuple(Regime(**row) for row in csv_rows(_FOLDER / "synthetic_windows.csv"))
 CONTROL_POINTS = tuple(
-    ControlPoint(row["day"], float(row["level"]), float(row["noise_pct"])) for row in csv_rows(_FOLDER / "synthetic_index.csv")
+    ControlPoint(row["day"], float(row["level"]), float(row["noise_pct"]))
+    for row in csv_rows(_FOLDER / "synthetic_index.csv")
 )
 _NAMES = yaml.safe_load(_FOLDER.joinpath("synthetic_names.yaml").read_text(encoding="utf-8"))
 
@@ -66,24 +71,37 @@ def make_listings(rng: np.random.Generator) -> Listings:
     """
     codes = []
     for listing in _NAMES["listings"]:
-        numbers = [number for number in range(listing["numbers"]) if number not in listing.get("real", ())]
-        codes += [listing["pattern"].format(number) for number in rng.choice(np.array(numbers), listing["count"], replace=False)]
+        numbers = [
+            number for number in range(listing["numbers"]) if number not in listing.get("real", ())
+        ]
+        codes += [
+            listing["pattern"].format(number)
+            for number in rng.choice(np.array(numbers), listing["count"], replace=False)
+        ]
+
     codes.sort()
     vocabulary = [onset + ending for onset in _NAMES["onsets"] for ending in _NAMES["endings"]]
     words = iter([vocabulary[index] for index in rng.permutation(len(vocabulary))])
     trades = _NAMES["trades"]
     industry_names = tuple(f"{next(words)} {trade}" for trade in trades)
-    names = tuple(f"{next(words)} {next(words)} {number}" for number in rng.integers(11, 100, size=len(codes)))
+    names = tuple(
+        f"{next(words)} {next(words)} {number}" for number in rng.integers(11, 100, size=len(codes))
+    )
     # Industries differ in size, none is empty: a uniform share first, the rest by drawn weights.
     weights = rng.dirichlet(np.full(len(trades), 2.0))
     least = np.arange(len(codes)) % len(trades)
     drawn = rng.choice(len(trades), size=len(codes), p=weights)
     industry = rng.permutation(np.where(np.arange(len(codes)) < 4 * len(trades), least, drawn))
-    return Listings(tuple(codes), names, tuple(board_of(code) for code in codes), industry, industry_names)
+
+    return Listings(
+        tuple(codes), names, tuple(board_of(code) for code in codes), industry, industry_names
+    )
 
 
 def control_level(day: np.datetime64) -> float:
-    """Return the control level of a calendar day: straight in log level between points, level beyond the first and the last."""
+    """Return the control level of a calendar day: straight in log level between points, level
+    beyond the first and the last.
+    """
     days = np.array([point.day for point in CONTROL_POINTS], dtype="datetime64[D]").astype(np.int64)
     logs = np.log([point.level for point in CONTROL_POINTS])
     return float(np.exp(np.interp(day.astype("datetime64[D]").astype(np.int64), days, logs)))
@@ -97,20 +115,25 @@ def daily_noise(days: DayArray) -> FloatArray:
 
 
 def target_levels(days: DayArray, shocks: FloatArray) -> FloatArray:
-    """[T] index levels to aim at: through every control point, with a bridge of `shocks` between them. `days`: [T] trading days.
-    `shocks`: [T] daily log-return noise; its sum between two control points is taken out evenly.
+    """[T] index levels to aim at: through every control point, with a bridge of `shocks` between
+    them. `days`: [T] trading days. `shocks`: [T] daily log-return noise; its sum between two
+    control points is taken out evenly.
     """
     last = len(days) - 1
     anchors = {0: control_level(days[0]), last: control_level(days[-1])}
     for point in CONTROL_POINTS:
         if days[0] <= np.datetime64(point.day) <= days[-1]:
-            anchors[int(np.searchsorted(days, np.datetime64(point.day), side="right")) - 1] = point.level
+            anchors[int(np.searchsorted(days, np.datetime64(point.day), side="right")) - 1] = (
+                point.level
+            )
+
     rows = np.array(sorted(anchors))
     logs = np.log([anchors[row] for row in rows])
     everything = np.arange(len(days))
     walk = np.cumsum(shocks)
     bridge = walk - np.interp(everything, rows, walk[rows])
     levels: FloatArray = np.round(np.exp(np.interp(everything, rows, logs) + bridge), 4)
+
     return levels
 
 
@@ -119,10 +142,14 @@ def target_levels(days: DayArray, shocks: FloatArray) -> FloatArray:
 _FACTOR_RETURNS = {row["factor"]: row for row in csv_rows(_FOLDER / "synthetic_factors.csv")}
 FACTOR_PREMIA = {name: float(row["annual_premium"]) for name, row in _FACTOR_RETURNS.items()}
 FACTOR_VOLATILITY = {name: float(row["daily_volatility"]) for name, row in _FACTOR_RETURNS.items()}
-"""Annual premium and daily standard deviation of each factor's return per unit of standardised exposure."""
+"""Annual premium and daily standard deviation of each factor's return per unit of standardised
+exposure.
+"""
 
 RV_MARKET_SLOPE = 0.15
-"""Volatile names move more with the market: the RV_60 factor return rises by this much of the index's target return."""
+"""Volatile names move more with the market: the RV_60 factor return rises by this much of the
+index's target return.
+"""
 INDUSTRY_VOLATILITY = 0.0045
 IDIOSYNCRATIC_VOLATILITY = 0.0118
 TAIL_DEGREES = 5.0  #: Degrees of freedom of Student's t in every shock
@@ -145,7 +172,8 @@ class Shocks(NamedTuple):
     range_up: FloatArray  # [T, N] how far the high reaches beyond open and close, as a fraction
     range_down: FloatArray  # [T, N] the same of the low
     activity: FloatArray  # [T, N] log of turnover relative to an asset's normal turnover
-    lock: FloatArray  # [T, N] uniform draws that decide whether a day at the limit trades at one price
+    # [T, N] uniform draws that decide whether a day at the limit trades at one price
+    lock: FloatArray
 
 
 class Events(NamedTuple):
@@ -153,7 +181,8 @@ class Events(NamedTuple):
 
     listed: BoolArray  # [T, N] False before an asset's first day
     suspended: BoolArray  # [T, N] True on days without trading
-    dividend_yield: FloatArray  # [T, N] cash dividend as a share of the previous close, on its ex-day
+    # [T, N] cash dividend as a share of the previous close, on its ex-day
+    dividend_yield: FloatArray
     bonus: FloatArray  # [T, N] new shares per old share, on the ex-day
 
 
@@ -171,7 +200,12 @@ def draw_shocks(seed: int, days: DayArray, listings: Listings) -> Shocks:
     boards = np.array([BOARD_VOLATILITY[board] for board in listings.boards])
     drawn = stream(seed, "idiosyncratic volatility").standard_normal(len(boards))
     base = IDIOSYNCRATIC_VOLATILITY * boards * np.exp(0.25 * drawn)
-    ranges = np.abs(stream(seed, "range").standard_normal((2, *shape))) * (0.4 * base) * volatility[:, None]
+    ranges = (
+        np.abs(stream(seed, "range").standard_normal((2, *shape)))
+        * (0.4 * base)
+        * volatility[:, None]
+    )
+
     return Shocks(
         target=target,
         volatility=volatility,
@@ -190,7 +224,9 @@ def draw_shocks(seed: int, days: DayArray, listings: Listings) -> Shocks:
 
 def _student(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     """Student's t scaled to unit variance."""
-    draws: FloatArray = rng.standard_t(TAIL_DEGREES, shape) * np.sqrt((TAIL_DEGREES - 2.0) / TAIL_DEGREES)
+    draws: FloatArray = rng.standard_t(TAIL_DEGREES, shape) * np.sqrt(
+        (TAIL_DEGREES - 2.0) / TAIL_DEGREES
+    )
     return draws
 
 
@@ -200,6 +236,7 @@ def _volatility(rng: np.random.Generator, noise: FloatArray) -> FloatArray:
     level = np.zeros(len(noise))
     for row in range(1, len(noise)):
         level[row] = 0.96 * level[row - 1] + steps[row]
+
     multiplier: FloatArray = np.exp(level - level.mean()) * (noise / 0.0075) ** 0.35
     return multiplier
 
@@ -208,41 +245,64 @@ def _factor_returns(seed: int, target: FloatArray, volatility: FloatArray) -> Fl
     names = [definition.name for definition in FACTORS]
     premia = np.array([FACTOR_PREMIA[name] for name in names]) / TRADING_DAYS_PER_YEAR
     spread = np.array([FACTOR_VOLATILITY[name] for name in names])
-    returns: FloatArray = _student(stream(seed, "factors"), (len(target), len(names))) * spread * volatility[:, None]
+    returns: FloatArray = (
+        _student(stream(seed, "factors"), (len(target), len(names))) * spread * volatility[:, None]
+    )
     index_return = np.append(0.0, target[1:] / target[:-1] - 1.0)
     returns[:, names.index("RV_60")] += RV_MARKET_SLOPE * index_return
-    # Centred, so that the planted premia hold in this sample and not only on average over seeds: four years of chance
-    # alone would move a premium by about three points a year.
+    # Centred, so that the planted premia hold in this sample and not only on average over seeds:
+    # four years of chance alone would move a premium by about three points a year.
     returns += premia - returns.mean(axis=0)
+
     return returns
 
 
 def _clustered(rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
-    """[T, N] unit-variance GARCH(1,1) series with Student's t innovations, one independent series an asset."""
+    """[T, N] unit-variance GARCH(1,1) series with Student's t innovations, one independent series
+    an asset.
+    """
     innovations = _student(rng, shape)
     shocks = np.empty(shape)
     variance = np.ones(shape[1])
+
     for row in range(shape[0]):
         shocks[row] = innovations[row] * np.sqrt(variance)
-        variance = 1.0 - GARCH_SHOCK - GARCH_MEMORY + GARCH_SHOCK * shocks[row] ** 2 + GARCH_MEMORY * variance
+        variance = (
+            1.0
+            - GARCH_SHOCK
+            - GARCH_MEMORY
+            + GARCH_SHOCK * shocks[row] ** 2
+            + GARCH_MEMORY * variance
+        )
         variance = np.clip(variance, 0.3, 6.0)
+
     return shocks
 
 
 def _overnight(rng: np.random.Generator, base: FloatArray, volatility: FloatArray) -> FloatArray:
-    """[T, N] opening noise around a persistent tilt of each asset, so that overnight and intraday styles exist."""
+    """[T, N] opening noise around a persistent tilt of each asset, so that overnight and intraday
+    styles exist.
+    """
     tilt = 0.0008 * rng.standard_normal(len(base))
-    noise: FloatArray = rng.standard_normal((len(volatility), len(base))) * (0.35 * base) * volatility[:, None]
+    noise: FloatArray = (
+        rng.standard_normal((len(volatility), len(base))) * (0.35 * base) * volatility[:, None]
+    )
     return tilt + noise
 
 
-def _activity(rng: np.random.Generator, shape: tuple[int, int], volatility: FloatArray) -> FloatArray:
-    """[T, N] log turnover relative to normal: persistent, more erratic for some assets, higher in volatile markets."""
+def _activity(
+    rng: np.random.Generator, shape: tuple[int, int], volatility: FloatArray
+) -> FloatArray:
+    """[T, N] log turnover relative to normal: persistent, more erratic for some assets, higher in
+    volatile markets.
+    """
     erratic = rng.uniform(0.12, 0.40, shape[1])
     steps = rng.standard_normal(shape) * erratic
     level = np.zeros(shape)
+
     for row in range(1, shape[0]):
         level[row] = 0.8 * level[row - 1] + steps[row]
+
     return level + 0.6 * np.log(volatility)[:, None]
 
 
@@ -251,6 +311,7 @@ def draw_events(seed: int, days: DayArray, n_assets: int) -> Events:
     listed = _listed(stream(seed, "listing"), days, n_assets)
     suspended = _suspended(stream(seed, "suspension"), listed)
     dividend_yield, bonus = _distributions(stream(seed, "distribution"), days, listed & ~suspended)
+
     return Events(listed, suspended, dividend_yield, bonus)
 
 
@@ -262,6 +323,7 @@ def _listed(rng: np.random.Generator, days: DayArray, n_assets: int) -> BoolArra
     first = np.zeros(n_assets, dtype=np.int64)
     late = rng.choice(n_assets, size=LATE_LISTINGS, replace=False)
     first[late] = rng.integers(1, max(2, len(days) * 3 // 4), size=LATE_LISTINGS)
+
     return np.arange(len(days))[:, None] >= first
 
 
@@ -270,24 +332,39 @@ def _suspended(rng: np.random.Generator, listed: BoolArray) -> BoolArray:
     starts = np.argwhere(rng.random(listed.shape) < 0.0004)
     lengths = np.where(rng.random(len(starts)) < 0.05, 25, 0) + rng.geometric(0.28, len(starts))
     suspended = np.zeros_like(listed)
+
     for (row, column), length in zip(starts, lengths, strict=True):
         # Not within an asset's first bars: it needs a close to be valued at while suspended.
         if row >= 5 and listed[row - 5, column]:
             suspended[row : row + length, column] = True
+
     return suspended
 
 
-def _distributions(rng: np.random.Generator, days: DayArray, trading: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """One ex-day an asset and year between May and July for most assets; a few issue bonus shares with it."""
+def _distributions(
+    rng: np.random.Generator, days: DayArray, trading: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """One ex-day an asset and year between May and July for most assets; a few issue bonus shares
+    with it.
+    """
     shape = trading.shape
-    dividend_yield, bonus = np.zeros(shape), np.zeros(shape)
+    dividend_yield = np.zeros(shape)
+    bonus = np.zeros(shape)
     first_bar = trading.argmax(axis=0)
-    for year in np.arange(days[0].astype("datetime64[Y]"), days[-1].astype("datetime64[Y]") + np.timedelta64(1, "Y")):
+
+    for year in np.arange(
+        days[0].astype("datetime64[Y]"), days[-1].astype("datetime64[Y]") + np.timedelta64(1, "Y")
+    ):
         pays = rng.random(shape[1]) < 0.85
         offsets = rng.integers(0, 92, shape[1])
         yields = np.minimum(0.018 * np.exp(0.5 * rng.standard_normal(shape[1])), 0.06)
-        splits = np.where(rng.random(shape[1]) < 0.06, rng.choice([0.2, 0.3, 0.4, 0.5, 1.0], shape[1]), 0.0)
-        ex_days = (year.astype("datetime64[M]") + np.timedelta64(4, "M")).astype("datetime64[D]") + offsets.astype("timedelta64[D]")
+        splits = np.where(
+            rng.random(shape[1]) < 0.06, rng.choice([0.2, 0.3, 0.4, 0.5, 1.0], shape[1]), 0.0
+        )
+        ex_days = (year.astype("datetime64[M]") + np.timedelta64(4, "M")).astype(
+            "datetime64[D]"
+        ) + offsets.astype("timedelta64[D]")
+
         for column in np.flatnonzero(pays & (ex_days > days[0])):
             # An ex-day in a suspension takes effect when trading resumes.
             row = int(np.searchsorted(days, ex_days[column]))
@@ -295,4 +372,5 @@ def _distributions(rng: np.random.Generator, days: DayArray, trading: BoolArray)
             if first_bar[column] < row < len(days) and trading[row, column]:
                 dividend_yield[row, column] = yields[column]
                 bonus[row, column] = splits[column]
+
     return dividend_yield, bonus

@@ -1,7 +1,9 @@
-"""Synthetic markets of other venues than the A-shares: US stocks, coins, and both in one, with news that carry a known signal.
+"""Generate synthetic markets of US stocks, of coins, and of both, with news that carry a known
+signal.
 
-`twins.yaml` holds the parameters of a market, `twin_news.yaml` the words of its news. Assets are made on the sessions of their
-venue, then aligned to the days of all. Prices are sums of shocks, rounded once: rounding noise does not grow from day to day.
+`twins.yaml` holds the parameters of a market, `twin_news.yaml` the words of its news. Assets are
+generated on the sessions of their own venue, then aligned to the days of all venues. A price is
+the exponential of a sum of unrounded shocks, rounded once: rounding errors do not add up.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace as Group
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import yaml
 
@@ -33,20 +36,35 @@ from ktdeval.market import (
     find_venue,
     sessions,
 )
-from ktdeval.seeds import derive_seed
+from ktdeval.values.seeds import derive_seed
 from ktdeval_data.params import TWIN_VERSION, TwinParams, ViewParams
 
-_FILES = (Path(__file__).with_name(name) for name in ("twins.yaml", "synthetic_names.yaml", "twin_news.yaml"))
-_TWINS, _SYLLABLES, NEWS = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in _FILES)
-DAY_MINUTES = 23 * 60 - 10  #: Before a session's close, when its items are known: after the last close, even on the shortest day
-LEAST_SESSIONS = 40  #: Of each venue: room for listings, halts and splits
-GROUPS = {name: Group(**fields, days_a_year=find_venue(fields["venue"]).days_a_year) for name, fields in _TWINS["groups"].items()}
+
+def _load(name: str) -> dict[str, Any]:
+    return cast(
+        "dict[str, Any]",
+        yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8")),
+    )
+
+
+def _group(fields: Mapping[str, Any]) -> Group:
+    return Group(**fields, days_a_year=find_venue(fields["venue"]).days_a_year)
+
+
+_TWINS = _load("twins.yaml")
+_SYLLABLES = _load("synthetic_names.yaml")
+NEWS = _load("twin_news.yaml")
+#: An item of news becomes known at most this long before its session's close: 23 hours less 10
+#: minutes is after the previous close even where a change of the clock makes a day an hour shorter.
+DAY_MINUTES = 23 * 60 - 10
+LEAST_SESSIONS = 40  #: of each venue: room for listings, halts and splits
+GROUPS = {name: _group(fields) for name, fields in _TWINS["groups"].items()}
 
 Draw = Callable[[str], np.random.Generator]  #: purpose -> random stream
 
 
 class Named(NamedTuple):
-    """Words of an asset, all invented; each belongs to one asset, those of the sector to one sector."""
+    """Invented words of an asset: no two assets share one, except the name of their sector."""
 
     code: str
     name: str
@@ -57,36 +75,92 @@ class Named(NamedTuple):
 
 
 def make_twin(twin: str, params: TwinParams) -> MarketSnapshot:
-    """Return the snapshot alone, without an id. `twin`: a name of `twins.yaml`."""
+    """Generate a market and return its snapshot only, without an id. `twin`: a name in
+    `twins.yaml`.
+    """
     return make_with_files(twin, params)[0]
 
 
 def make_with_files(twin: str, params: TwinParams) -> tuple[MarketSnapshot, Mapping[str, bytes]]:
-    """Generate a market, and tables of its planted effects (docs/synthetic-market.md); equal parameters give equal bytes.
+    """Generate a market, and tables of its planted effects (docs/synthetic-market.md).
 
-    The snapshot, without an id, has [T] days of all its venues × N assets. Raises DataError: the range has fewer than
-    `LEAST_SESSIONS` sessions of a venue or lies outside its calendar, or a date is not an ISO date.
+    Equal parameters give equal bytes. The snapshot, without an id, has [T] days of all its venues ×
+    N assets. Raises DataError if a date is not an ISO date, or if the range lies outside a venue's
+    calendar or has fewer than `LEAST_SESSIONS` of its sessions.
     """
-    plan, draw = _TWINS["twins"][twin], partial(_stream, params.seed, twin)
-    same_view = isinstance(params, ViewParams) and params.same_view
-    calendars = {name: sessions(params.first, params.last, find_venue(GROUPS[name].venue).calendar) for name in plan["assets"]}
-    if (few := min(map(len, calendars.values()))) < LEAST_SESSIONS:
-        raise DataError(f"{params.first}…{params.last} has {few} sessions, fewer than {LEAST_SESSIONS}; choose a longer range")
+    plan = _TWINS["twins"][twin]
+    draw = partial(_stream, params.seed, twin)
+    calendars = _calendars(plan["assets"], params)
+
     days = np.unique(np.concatenate(list(calendars.values())))
-    vocabulary = np.array([onset + ending for onset in _SYLLABLES["onsets"] for ending in _SYLLABLES["endings"]])
-    words, common = iter(draw("words").permutation(vocabulary).tolist()), pd.Series(draw("common").standard_normal(len(days)), days)
+    vocabulary = []
+    for onset in _SYLLABLES["onsets"]:
+        vocabulary += [onset + ending for ending in _SYLLABLES["endings"]]
+
+    words = iter(draw("words").permutation(np.array(vocabulary)).tolist())
+    common = pd.Series(draw("common").standard_normal(len(days)), days)
     parts = []
+
     for name, count in plan["assets"].items():
-        own = {"label": name, "news_effect": GROUPS[name].news_effect * params.effect, "close": Close.parse(plan["close"])}
-        group = Group(**vars(GROUPS[name]) | own, minute_days=params.minute_days, same_view=same_view)
-        parts.append(_make_part(partial(draw, name), group, _name_assets(group, count, words), common.reindex(calendars[name])))
-    truth = {name: pd.concat([part.truth[name] for part in parts], ignore_index=True) for name in ("assets", "news")}
-    truth["markets"] = pd.concat([part.truth["markets"] for part in parts], axis=1, sort=True).rename_axis("date").reset_index()
-    recipe = f"generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g}, {params.first}…{params.last}"
-    recipe += ", one view for all desks" if same_view else ""
-    meta = SnapshotMeta(f"synthetic-{twin}-{params.seed}", f"ktdeval synthetic {twin} market, {recipe}", True, True, plan["index"])
-    files = {f"truth_{name}.parquet": table.to_parquet(index=False) for name, table in truth.items()}
-    return _join(meta, parts), files
+        own = {
+            "label": name,
+            "news_effect": GROUPS[name].news_effect * params.effect,
+            "close": Close.parse(plan["close"]),
+            "minute_days": params.minute_days,
+            "same_view": _has_same_view(params),
+        }
+        group = Group(**vars(GROUPS[name]) | own)
+        named = _name_assets(group, count, words)
+        group_shocks = common.reindex(calendars[name])
+        parts.append(_make_part(partial(draw, name), group, named, group_shocks))
+
+    source = f"ktdeval synthetic {twin} market, {_recipe(params)}"
+    meta = SnapshotMeta(f"synthetic-{twin}-{params.seed}", source, True, True, plan["index"])
+
+    return _join(meta, parts), _truth_files(parts)
+
+
+def _calendars(groups: Iterable[str], params: TwinParams) -> dict[str, npt.NDArray[Any]]:
+    """Return the sessions of each group's venue. Raises DataError if a venue has too few."""
+    calendars = {}
+    for name in groups:
+        venue = find_venue(GROUPS[name].venue)
+        calendars[name] = sessions(params.first, params.last, venue.calendar)
+
+    fewest = min(map(len, calendars.values()))
+    if fewest < LEAST_SESSIONS:
+        raise DataError(
+            f"{params.first}…{params.last} has {fewest} sessions, fewer than {LEAST_SESSIONS};"
+            " choose a longer range"
+        )
+    return calendars
+
+
+def _has_same_view(params: TwinParams) -> bool:
+    return isinstance(params, ViewParams) and params.same_view
+
+
+def _recipe(params: TwinParams) -> str:
+    recipe = (
+        f"generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g},"
+        f" {params.first}…{params.last}"
+    )
+    if _has_same_view(params):
+        recipe += ", one view for all desks"
+    return recipe
+
+
+def _truth_files(parts: Sequence[Part]) -> dict[str, bytes]:
+    """Return the tables of planted effects of all groups, as Parquet files by name."""
+    truth = {}
+    for name in ("assets", "news"):
+        tables = [part.truth[name] for part in parts]
+        truth[name] = pd.concat(tables, ignore_index=True)
+
+    markets = pd.concat([part.truth["markets"] for part in parts], axis=1, sort=True)
+    truth["markets"] = markets.rename_axis("date").reset_index()
+
+    return {f"truth_{name}.parquet": table.to_parquet(index=False) for name, table in truth.items()}
 
 
 def _stream(*parts: str | int) -> np.random.Generator:
@@ -94,14 +168,24 @@ def _stream(*parts: str | int) -> np.random.Generator:
 
 
 def _name_assets(group: Group, count: int, words: Iterator[str]) -> list[Named]:
-    """Draw the names of a group's assets, by ascending code; the sectors in turn. A group may list its codes."""
+    """Draw the names of a group's assets, and return them by ascending code. Sectors are assigned
+    in turn; codes are those that the group lists, or are made from the names.
+    """
     sectors = [f"{next(words)} {trade}" for trade in group.sectors]
-    named, codes = [], vars(group).get("codes")
+    named = []
+    codes = vars(group).get("codes")
+
     for number in range(count):
         first, second, product, forename, surname = (next(words) for _ in range(5))
-        code = codes[number] if codes else group.code.format(letters=first[:4].upper(), number=number)
-        name, sector = group.name.format(first=first, second=second), sectors[number % len(sectors)]
+        if codes:
+            code = codes[number]
+        else:
+            code = group.code.format(letters=first[:4].upper(), number=number)
+
+        name = group.name.format(first=first, second=second)
+        sector = sectors[number % len(sectors)]
         named.append(Named(code, name, first, sector, product, f"{forename} {surname}"))
+
     return sorted(named)
 
 
@@ -112,118 +196,234 @@ class Part(NamedTuple):
     named: Sequence[Named]
     bars: Mapping[str, pd.DataFrame]  # name -> [S, n], by day and code
     truth: Mapping[str, pd.DataFrame]  # as of `make_with_files`, markets by day
-    items: Sequence[Any]  # the news in words, as `Document`
+    items: Sequence[Document]  # the news in words
     minutes: pd.DataFrame  # of the last days, as of `MinuteBars.of`
 
 
 def _make_part(draw: Draw, group: Group, named: Sequence[Named], common: pd.Series) -> Part:
     """Generate a group. `common`: shocks that all groups share, by the days of its sessions."""
-    days, shape, codes = common.index, (len(common), len(named)), [asset.code for asset in named]
+    days = common.index
+    shape = (len(common), len(named))
+    codes = [asset.code for asset in named]
     listed, traded = _listings(draw("listings"), group, shape)
     own = draw("own volatility").uniform(group.own_volatility[0], group.own_volatility[1], shape[1])
     beta = draw("beta").uniform(group.beta[0], group.beta[1], shape[1])
-    shocks = group.common * common.to_numpy() + np.sqrt(1.0 - group.common**2) * draw("market").standard_normal(shape[0])
-    market = group.mean_a_year / group.days_a_year + group.market_volatility / np.sqrt(group.days_a_year) * shocks
-    returns = market[:, None] * beta + _noise(draw, group, [asset.sector for asset in named], own, shape)
+
+    # The market's shocks have variance 1, and correlation `group.common` with those of all groups.
+    alone = draw("market").standard_normal(shape[0])
+    shocks = group.common * common.to_numpy() + np.sqrt(1.0 - group.common**2) * alone
+    daily_volatility = group.market_volatility / np.sqrt(group.days_a_year)
+    market = group.mean_a_year / group.days_a_year + daily_volatility * shocks
+    sectors = [asset.sector for asset in named]
+    returns = market[:, None] * beta + _noise(draw, group, sectors, own, shape)
+
     news, drift = draw_news(draw("news"), traded, group)
-    news["date"], news["code"] = days[news["session"]], np.array(codes)[news["asset"]]
+    news["date"] = days[news["session"]]
+    news["code"] = np.array(codes)[news["asset"]]
     items = list(write_news(draw("words"), spread_views(draw, news, group), group, named))
+
     bars = _bars(draw, group, returns, drift, traded)
+    # A halted asset has a bar without trade; before its listing and after its delisting none.
     bars["volume"] = np.where(listed & ~traded, 0.0, bars["volume"])
+
     truth = {
         "markets": pd.DataFrame({group.label: market}, days),
-        "assets": pd.DataFrame({"code": codes, "group": group.label, "beta": beta, "own_volatility": own}),
+        "assets": pd.DataFrame(
+            {"code": codes, "group": group.label, "beta": beta, "own_volatility": own}
+        ),
         "news": news[["code", "date", "class", "direction", "effect", "days"]],
     }
     minutes = _minutes(draw("minutes"), group, bars, days.to_numpy(), np.array(codes, dtype=object))
-    return Part(group, named, {name: pd.DataFrame(grid, days, codes) for name, grid in bars.items()}, truth, items, minutes)
+    tables = {name: pd.DataFrame(grid, days, codes) for name, grid in bars.items()}
+
+    return Part(group, named, tables, truth, items, minutes)
 
 
-def _listings(rng: np.random.Generator, group: Group, shape: tuple[int, int]) -> tuple[BoolArray, BoolArray]:
-    """[S, n] days from an asset's first bar to its last, and those of them on which it trades; no asset has two events."""
+def _listings(
+    rng: np.random.Generator, group: Group, shape: tuple[int, int]
+) -> tuple[BoolArray, BoolArray]:
+    """Draw the days from an asset's first bar to its last, and those on which it trades, both
+    [S, n].
+    """
     days, count = shape
+    # Each event takes the next asset of a random order, so that no asset has two events.
     order = iter(rng.permutation(count).tolist())
     listed = np.ones(shape, dtype=np.bool_)
+
     for _ in range(group.late):
         listed[: rng.integers(days // 10, days // 2), next(order)] = False
+
     for _ in range(group.delisted):
         listed[rng.integers(days // 2, days * 9 // 10) :, next(order)] = False
+
     traded = listed.copy()
     for _ in range(group.halted):
         start = rng.integers(days // 10, days - 2 * group.halt_days[1])
-        traded[start : start + rng.integers(group.halt_days[0], group.halt_days[1] + 1), next(order)] = False
+        end = start + rng.integers(group.halt_days[0], group.halt_days[1] + 1)
+        traded[start:end, next(order)] = False
+
     return listed, traded
 
 
-def _noise(draw: Draw, group: Group, sectors: Sequence[str], own: FloatArray, shape: tuple[int, int]) -> FloatArray:
-    """[S, n] log returns of sectors plus those of single assets, jumps included. `own`: [n] annual volatility of the latter."""
+def _noise(
+    draw: Draw, group: Group, sectors: Sequence[str], own: FloatArray, shape: tuple[int, int]
+) -> FloatArray:
+    """Draw the log returns of sectors plus those of single assets, jumps included, [S, n]. `own`:
+    annual volatility of the single assets, [n].
+    """
+    # The factor gives Student's t, whose variance is d / (d - 2), a variance of 1.
     tails = np.sqrt((group.tail_degrees - 2.0) / group.tail_degrees)
     names, sector_of = np.unique(sectors, return_inverse=True)
-    of_sectors = draw("sectors").standard_t(group.tail_degrees, (shape[0], len(names))) * tails * group.sector_volatility
+    sector_shocks = draw("sectors").standard_t(group.tail_degrees, (shape[0], len(names)))
+    of_sectors = sector_shocks * tails * group.sector_volatility
     of_assets = draw("assets").standard_t(group.tail_degrees, shape) * tails * own
-    jumps, chance = draw("jumps"), group.jumps_a_year / group.days_a_year
-    sizes = np.where(jumps.random(shape) < chance, jumps.standard_normal(shape) * group.jump_size, 0.0)
+    jumps = draw("jumps")
+    chance = group.jumps_a_year / group.days_a_year
+    sizes = np.where(
+        jumps.random(shape) < chance, jumps.standard_normal(shape) * group.jump_size, 0.0
+    )
+
     return np.asarray((of_sectors[:, sector_of] + of_assets) / np.sqrt(group.days_a_year) + sizes)
 
 
-def _bars(draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, traded: BoolArray) -> dict[str, FloatArray]:
-    """Bars of the assets, [S, n] each. `returns`: log returns without `drift`, which news add after the open."""
-    rng, shape = draw("bars"), returns.shape
+def _bars(
+    draw: Draw, group: Group, returns: FloatArray, drift: FloatArray, traded: BoolArray
+) -> dict[str, FloatArray]:
+    """Draw the bars of the assets, [S, n] each. `returns`: log returns without `drift`, the part
+    that news add between open and close.
+    """
+    rng = draw("bars")
+    shape = returns.shape
     start = np.log(group.price[0]) + group.price[1] * rng.standard_normal(shape[1])
     path = start + np.cumsum(returns + drift, axis=0)
     width = 0.4 * returns.std(axis=0)
-    close, opened = np.exp(path), np.exp(path - drift - (1.0 - group.overnight) * returns)
+    close = np.exp(path)
+    opened = np.exp(path - drift - (1.0 - group.overnight) * returns)
     high = np.maximum(opened, close) * np.exp(width * np.abs(rng.standard_normal(shape)))
     low = np.minimum(opened, close) * np.exp(-width * np.abs(rng.standard_normal(shape)))
-    ratios, splits = np.ones(shape), draw("splits")
-    for asset in splits.permutation(shape[1])[: group.split].tolist():
-        ratios[splits.choice(np.flatnonzero(traded[:, asset])[1:]), asset] = splits.choice(np.array(group.split_ratios))
-    factor = np.cumprod(ratios, axis=0)
-    least = 10.0**-group.price_decimals
-    bars = {
-        name: np.where(traded, np.maximum(np.round(values / factor, group.price_decimals), least), np.nan)
-        for name, values in (("open", opened), ("high", high), ("low", low), ("close", close))
-    }
+    factor = _split_factors(draw("splits"), group, traded)
+
+    # Prices are rounded to ticks, and volumes to units; neither may become 0 by it.
+    tick = 10.0**-group.price_decimals
+    bars = {}
+    for name, values in (("open", opened), ("high", high), ("low", low), ("close", close)):
+        prices = np.maximum(np.round(values / factor, group.price_decimals), tick)
+        bars[name] = np.where(traded, prices, np.nan)
+
     size = np.log(group.turnover[0]) + group.turnover[1] * rng.standard_normal(shape[1])
-    money = np.exp(size + 0.4 * rng.standard_normal(shape) + 0.3 * np.abs(returns) / returns.std(axis=0))
-    volume = np.maximum(np.round(money / bars["close"], group.volume_decimals), 10.0**-group.volume_decimals)
+    relative_move = np.abs(returns) / returns.std(axis=0)
+    money = np.exp(size + 0.4 * rng.standard_normal(shape) + 0.3 * relative_move)
+    unit = 10.0**-group.volume_decimals
+    volume = np.maximum(np.round(money / bars["close"], group.volume_decimals), unit)
     amount = np.round(volume * (bars["high"] + bars["low"] + bars["close"]) / 3.0, 2)
+
     return bars | {"volume": volume, "amount": amount, "factor": factor}
 
 
-def _minutes(rng: np.random.Generator, group: Group, bars: Mapping[str, FloatArray], days: Any, codes: Any) -> pd.DataFrame:
-    """Bars of each minute of the last sessions, by a random bridge between low and high; together they equal the daily bars."""
-    session, asset = np.nonzero(np.isfinite(bars["close"]) & (np.arange(len(days)) >= len(days) - group.minute_days)[:, None])
-    first, high, low, last, volume = (bars[name][session, asset][:, None] for name in ("open", "high", "low", "close", "volume"))
-    count, rows, span = group.session_minutes, np.arange(len(session)), np.maximum(high - low, 1e-12)
-    gone, walk = np.arange(1, count + 1) / count, np.cumsum(rng.standard_normal((len(rows), count)), axis=1)
-    path = np.log(last / first) * gone + np.log(high / low) / np.sqrt(count) * (walk - gone * walk[:, -1:])
+def _split_factors(rng: np.random.Generator, group: Group, traded: BoolArray) -> FloatArray:
+    """Draw at most one split an asset, on a day of trade after its first; return the adjustment
+    factors, [S, n].
+    """
+    ratios = np.ones(traded.shape)
+    options = np.array(group.split_ratios)
+
+    for asset in rng.permutation(traded.shape[1])[: group.split].tolist():
+        # The ratio is drawn before the day: equal seeds would else give other markets.
+        ratio = rng.choice(options)
+        day = rng.choice(np.flatnonzero(traded[:, asset])[1:])
+        ratios[day, asset] = ratio
+
+    return np.asarray(np.cumprod(ratios, axis=0))
+
+
+def _minutes(
+    rng: np.random.Generator,
+    group: Group,
+    bars: Mapping[str, FloatArray],
+    days: npt.NDArray[np.datetime64],
+    codes: npt.NDArray[np.object_],
+) -> pd.DataFrame:
+    """Draw bars of each minute of the last sessions by a random bridge. Together they equal the
+    daily bars.
+    """
+    is_last = np.arange(len(days)) >= len(days) - group.minute_days
+    session, asset = np.nonzero(np.isfinite(bars["close"]) & is_last[:, None])
+    first, high, low, last, volume = (
+        bars[name][session, asset][:, None] for name in ("open", "high", "low", "close", "volume")
+    )
+    count = group.session_minutes
+    rows = np.arange(len(session))
+    span = np.maximum(high - low, 1e-12)
+    gone = np.arange(1, count + 1) / count
+    walk = np.cumsum(rng.standard_normal((len(rows), count)), axis=1)
+    # A Brownian bridge from open to close, whose size is that of the day's range; a path that
+    # leaves the range is reflected at low and high.
+    bridge = walk - gone * walk[:, -1:]
+    path = np.log(last / first) * gone + np.log(high / low) / np.sqrt(count) * bridge
     reflected = high - np.abs((first * np.exp(path) - low) % (2.0 * span) - span)
     closes = np.clip(np.round(reflected, group.price_decimals), low, high)
     closes[:, -1:] = last
     opens = np.concatenate([first, closes[:, :-1]], axis=1)
-    highs, lows = np.maximum(opens, closes), np.minimum(opens, closes)
-    highs[rows, highs.argmax(axis=1)], lows[rows, lows.argmin(axis=1)] = high[:, 0], low[:, 0]
-    traded = np.round(np.diff(np.round(volume * gone, group.volume_decimals), axis=1, prepend=0.0), group.volume_decimals)
+    highs = np.maximum(opens, closes)
+    lows = np.minimum(opens, closes)
+    # The path need not reach the day's high and low: its extremes are set to them.
+    highs[rows, highs.argmax(axis=1)] = high[:, 0]
+    lows[rows, lows.argmin(axis=1)] = low[:, 0]
+
+    # Differences of a rounded cumulative volume, so that the minutes' sum is the day's volume.
+    sold_so_far = np.round(volume * gone, group.volume_decimals)
+    traded = np.round(np.diff(sold_so_far, axis=1, prepend=0.0), group.volume_decimals)
+
     venue = find_venue(group.venue)
-    end = np.array([Close.parse(f"{venue.close} {venue.zone}").instant(day) for day in days[session]], "M8[us]")[:, None]
-    ends = end - np.arange(count)[::-1].astype("m8[m]")
-    grids = {"ends_at": ends, "open": opens, "high": highs, "low": lows, "close": closes, "volume": traded}
-    return pd.DataFrame({"code": np.repeat(codes[asset], count), **{name: grid.ravel() for name, grid in grids.items()}})
+    close = Close.parse(f"{venue.close} {venue.zone}")
+    session_ends = np.array([close.instant(day) for day in days[session]], "M8[us]")[:, None]
+    ends = session_ends - np.arange(count)[::-1].astype("m8[m]")
+    grids = {
+        "ends_at": ends,
+        "open": opens,
+        "high": highs,
+        "low": lows,
+        "close": closes,
+        "volume": traded,
+    }
+
+    columns = {name: grid.ravel() for name, grid in grids.items()}
+    return pd.DataFrame({"code": np.repeat(codes[asset], count), **columns})
 
 
 def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
     """Align the groups to the days of the market, the assets by ascending code."""
-    group_of = {asset: part.group for part in parts for asset in part.named}
+    group_of: dict[Named, Group] = {}
+    items: list[Document] = []
+    for part in parts:
+        group_of |= dict.fromkeys(part.named, part.group)
+        items += part.items
+
     named = sorted(group_of)
     codes = [asset.code for asset in named]
-    tables = {name: pd.concat([part.bars[name] for part in parts], axis=1, sort=True)[codes] for name in parts[0].bars}
-    closes, tables["factor"] = tables["close"], tables["factor"].ffill().fillna(1.0)
+    tables = {}
+    for name in parts[0].bars:
+        aligned = pd.concat([part.bars[name] for part in parts], axis=1, sort=True)
+        tables[name] = aligned[codes]
+
+    closes = tables["close"]
+    tables["factor"] = tables["factor"].ffill().fillna(1.0)
     grids: dict[str, Any] = {name: table.to_numpy(copy=True) for name, table in tables.items()}
+
+    # The index is the mean return of the assets that have a close before and after a day.
     member = closes.ffill().notna().to_numpy() & closes.bfill().notna().to_numpy()
     change = (closes.ffill() * tables["factor"]).pct_change(fill_method=None).to_numpy()
     change = np.where(member & np.isfinite(change), change, 0.0).sum(axis=1) / member.sum(axis=1)
-    index = {meta.benchmark: np.round(1000.0 * np.cumprod(1.0 + change), 4)} if meta.benchmark else {}
+    indices = {}
+    if meta.benchmark:
+        indices[meta.benchmark] = np.round(1000.0 * np.cumprod(1.0 + change), 4)
+
+    instruments = []
+    for asset in named:
+        group = group_of[asset]
+        currency = find_venue(group.venue).currency
+        instruments.append(Instrument(group.kind, currency, group.venue))
+
     return MarketSnapshot(
         meta,
         closes.index.to_numpy().astype("datetime64[D]"),
@@ -231,11 +431,11 @@ def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
         names=tuple(asset.name for asset in named),
         industries=tuple(asset.sector for asset in named),
         member=member,
-        indices=index,
-        index_names={code: code for code in index},
-        instruments=tuple(Instrument(at.kind, find_venue(at.venue).currency, at.venue) for at in map(group_of.__getitem__, named)),
+        indices=indices,
+        index_names={code: code for code in indices},
+        instruments=tuple(instruments),
         minutes=MinuteBars.of(pd.concat([part.minutes for part in parts])),
-        documents=Documents.of((item for part in parts for item in part.items), parts[0].group.close, entities(named)),
+        documents=Documents.of(items, parts[0].group.close, entities(named)),
         **grids,
     )
 
@@ -244,59 +444,100 @@ def _join(meta: SnapshotMeta, parts: Sequence[Part]) -> MarketSnapshot:
 
 
 def entities(named: Iterable[Named]) -> Iterator[Entity]:
-    """Words that identify assets besides their codes, names and sectors."""
+    """Yield the words that identify an asset besides its code, name and sector."""
     for asset in named:
-        yield from (Entity(asset.code, "name", asset.short), Entity(asset.code, "product", asset.product))
+        yield Entity(asset.code, "name", asset.short)
+        yield Entity(asset.code, "product", asset.product)
         yield Entity(asset.code, "person", asset.person)
 
 
-def draw_news(rng: np.random.Generator, traded: BoolArray, group: Group) -> tuple[pd.DataFrame, FloatArray]:
-    """Draw the items of a group, and the log returns [S, n] that follow them.
+def draw_news(
+    rng: np.random.Generator, traded: BoolArray, group: Group
+) -> tuple[pd.DataFrame, FloatArray]:
+    """Draw the items of a group's news, and the log returns [S, n] that follow them.
 
-    One row an item: session and asset (row and column of `traded`, [S, n]), class, direction, effect, days.
-    The effect is spread over the `days` sessions after the one at whose close the item is first known.
+    The table has a row for each item: session and asset (row and column of `traded`, [S, n]),
+    class, direction, effect, days. The effect is spread evenly over `days` sessions, from the
+    session after the one at whose close the item is first known.
     """
-    session, asset = np.nonzero(traded & (rng.random(traded.shape) < group.news_a_year / group.days_a_year))
+    daily_rate = group.news_a_year / group.days_a_year
+    session, asset = np.nonzero(traded & (rng.random(traded.shape) < daily_rate))
+
     names = vars(group).get("news_classes", NEWS["usual"])
-    drawn = rng.choice(len(names), len(session), p=[NEWS["classes"][name]["share"] for name in names])
+    shares = [NEWS["classes"][name]["share"] for name in names]
+    drawn = rng.choice(len(names), len(session), p=shares)
+
+    # A class without a wording for good news (direction 1) is noise: it moves no price.
     two_sided = np.array(["1" in NEWS["wordings"][group.kind][name] for name in names])
     direction = np.where(two_sided[drawn], rng.choice([-1, 1], len(session)), 0)
-    effect = direction * np.array([NEWS["classes"][name]["effect"] for name in names])[drawn] * group.news_effect
-    planted, drift = np.zeros((2, *traded.shape))
+    class_effects = np.array([NEWS["classes"][name]["effect"] for name in names])
+    effect = direction * class_effects[drawn] * group.news_effect
+
+    planted = np.zeros(traded.shape)
+    drift = np.zeros(traded.shape)
     planted[session, asset] = effect / group.news_days
+
     for lag in range(1, group.news_days + 1):
         drift[lag:] += planted[:-lag]
-    items = {"class": np.array(names)[drawn], "direction": direction, "effect": effect, "days": group.news_days}
+
+    items = {
+        "class": np.array(names)[drawn],
+        "direction": direction,
+        "effect": effect,
+        "days": group.news_days,
+    }
     return pd.DataFrame({"session": session, "asset": asset, **items}), drift
 
 
-def spread_views(draw: Callable[[str], np.random.Generator], news: pd.DataFrame, group: Group) -> pd.DataFrame:
-    """Return the items as the desks of a group report them: one for each desk, with its own `source` and the `direction` that it
-    believes: the true one with probability `desk_accuracy`, independently by desk, or with `same_view` that of the first desk.
-    Groups without desks keep their items.
+def spread_views(draw: Draw, news: pd.DataFrame, group: Group) -> pd.DataFrame:
+    """Return the news as each desk of a group reports it; unchanged if the group has no desks.
+
+    Each item becomes one item a desk, with the desk as `source` and the `direction` that the desk
+    believes. A desk is right with probability `desk_accuracy`, independently of other desks; with
+    `same_view` all desks believe what the first one does.
     """
-    if not (desks := vars(group).get("desks")):
+    desks = vars(group).get("desks")
+    if not desks:
         return news
+
     is_right = draw("views").random((len(news), len(desks))) < group.desk_accuracy
     if group.same_view:
         is_right[:] = is_right[:, :1]
+
     believed = np.where(is_right, 1, -1) * news["direction"].to_numpy()[:, None]
     spread = news.loc[news.index.repeat(len(desks))].reset_index(drop=True)
     return spread.assign(source=desks * len(news), direction=believed.ravel())
 
 
-def write_news(rng: np.random.Generator, news: pd.DataFrame, group: Group, named: Sequence[Named]) -> Iterator[Document]:
-    """Yield items in words. `news`: as of `draw_news`, with `date`, the day of the session, and `source` where desks report."""
-    zone, (shortest, longest) = ZoneInfo(group.zone), NEWS["latency_minutes"]
-    minutes, latency = rng.integers(1, DAY_MINUTES, len(news)), rng.integers(shortest, longest + 1, len(news))
-    figures, choice = rng.integers(11, 100, len(news)), rng.random(len(news))
+def write_news(
+    rng: np.random.Generator, news: pd.DataFrame, group: Group, named: Sequence[Named]
+) -> Iterator[Document]:
+    """Yield the items of news as documents. `news`: the table of `draw_news` with the columns
+    `date`, the day of the session, and, if desks report, `source`.
+    """
+    zone = ZoneInfo(group.zone)
+    shortest, longest = NEWS["latency_minutes"]
+    minutes = rng.integers(1, DAY_MINUTES, len(news))
+    latency = rng.integers(shortest, longest + 1, len(news))
+    figures = rng.integers(11, 100, len(news))
+    choice = rng.random(len(news))
+
     for number, row in enumerate(news.to_dict("records")):
-        news_class, asset = NEWS["classes"][row["class"]], named[row["asset"]]
+        news_class = NEWS["classes"][row["class"]]
+        asset = named[row["asset"]]
         wordings = NEWS["wordings"][group.kind][row["class"]][str(row["direction"])]
+        title, text = wordings[int(choice[number] * len(wordings))]
         words = asset._asdict() | {"figure": figures[number]}
-        title, text = (part.format(**words) for part in wordings[int(choice[number] * len(wordings))])
+
         end = group.close.instant(np.datetime64(row["date"], "D")) // 10**6
         known = datetime.fromtimestamp(end - 60 * int(minutes[number]), UTC)
         published = (known - timedelta(minutes=int(latency[number]))).astimezone(zone)
-        source = row.get("source", news_class["source"])
-        yield Document(published, known, source, news_class["kind"], (asset.code,), title, text)
+        yield Document(
+            published,
+            known,
+            row.get("source", news_class["source"]),
+            news_class["kind"],
+            (asset.code,),
+            title.format(**words),
+            text.format(**words),
+        )

@@ -1,1 +1,3 @@
-"""Markets fetched from vendors: a plan of requests from a table of its calls, answers on disk, one RawMarket."""
+"""Markets fetched from vendors: a plan of requests from a table of its calls, answers on disk, one
+RawMarket.
+"""

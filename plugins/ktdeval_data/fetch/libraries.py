@@ -1,4 +1,6 @@
-"""Vendors that are reached by a Python library, each an extra that is imported at its first request."""
+"""Fetch from vendors by their Python libraries. Each is an extra, which is imported at the first
+request.
+"""
 
 from __future__ import annotations
 
@@ -6,42 +8,55 @@ import contextlib
 import io
 import logging
 import math
-from datetime import date
+from datetime import UTC, date, datetime, time
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktdeval.calls import one_line, retry_after_s
 from ktdeval.errors import DataError, ModelError, UsageError
-from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_data.fetch.vendor import Answer, Request
 
-_TIMEOUT_S, _A_MINUTE_S = 60.0, 60.0
-_SUCCESS, _NO_LOGIN, _NETWORK = "0", "10001001", "10002"
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TIMEOUT_S = 60.0
+_A_MINUTE_S = 60.0
+_NONE_OF_THESE_DAYS = "Data doesn't exist for startDate"  # Yahoo, of a stock that left it
+_SUCCESS = "0"
+_NO_LOGIN = "10001001"
+_NETWORK = "10002"
 _PAGE = 2000  # rows of a page of BaoStock's
 _PAGE_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
-"""Errors of a library whose page was not served (those of `requests` and `curl_cffi` are OSErrors) or has an unexpected form."""
+"""Errors of a library whose page was not served (those of `requests` and `curl_cffi` are OSErrors)
+or has an unexpected form.
+"""
 
 
 class _Library:
-    """A vendor's library and the modules of it that are used."""
+    """A vendor's library, and the modules of it that are used."""
 
     package: str
     modules: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        """Import the library. Raises UsageError: it is not installed."""
+        """Import the library. Raises UsageError if it is not installed."""
         try:
             self._library: Any = import_module(self.package)
             for module in self.modules:
                 import_module(f"{self.package}.{module}")
         except ImportError:
-            raise UsageError(f'{self.package} is not installed; pip install "ktdeval[{self.package}]"') from None
+            raise UsageError(
+                f'{self.package} is not installed; pip install "ktdeval[{self.package}]"'
+            ) from None
 
 
 class _Socket:
-    """BaoStock's socket, which fails when the other side closes it; the library itself would read nothing for ever."""
+    """BaoStock's socket, but reading fails once the server has closed it. BaoStock's own would read
+    empty texts for ever.
+    """
 
     def __init__(self, socket: Any) -> None:
         socket.settimeout(_TIMEOUT_S)
@@ -50,7 +65,7 @@ class _Socket:
         self.close = socket.close
 
     def recv(self, size: int) -> bytes:
-        """Return received bytes. Raises ConnectionError: the other side has closed."""
+        """Return received bytes. Raises ConnectionError if the server has closed."""
         content: bytes = self._socket.recv(size)
         if not content:
             raise ConnectionError("closed by BaoStock")
@@ -58,7 +73,9 @@ class _Socket:
 
 
 class Baostock(_Library):
-    """BaoStock, logged in as anonymous. Source: https://www.baostock.com, baostock 0.8.8 to 0.9.4."""
+    """BaoStock, logged in as anonymous. Source: https://www.baostock.com, baostock 0.8.8 to
+    0.9.4.
+    """
 
     package = "baostock"
     _logged_in = False
@@ -69,14 +86,18 @@ class Baostock(_Library):
         with contextlib.redirect_stdout(io.StringIO()):  # the library prints its progress
             if not self._logged_in:
                 self._login()
+
             result = getattr(self._library, request.api)(**request.params)
             rows: list[list[JsonValue]] = []
             while result is not None and result.error_code == _SUCCESS and result.next():
                 rows.append(list(result.get_row_data()))
+
         self._check(result, where)
-        if len(result.data) == _PAGE:  # when the next page does not arrive, the library reports the end
+        # A full last page: the library reports the end when the next page does not arrive.
+        if len(result.data) == _PAGE:
             self._logged_in = False
             raise ModelError("connection", f"{where}: the answer was cut after {len(rows)} rows")
+
         return Answer(list(result.fields), rows)
 
     def _login(self) -> None:
@@ -88,10 +109,12 @@ class Baostock(_Library):
             context.default_socket = _Socket(context.default_socket)
 
     def _check(self, result: Any, where: str) -> None:
-        code, message = getattr(result, "error_code", _NETWORK), one_line(str(getattr(result, "error_msg", "no answer")))
+        code = getattr(result, "error_code", _NETWORK)
+        message = one_line(str(getattr(result, "error_msg", "no answer")))
         if code == _NO_LOGIN or code.startswith(_NETWORK):
             self._logged_in = False
             raise ModelError("connection", f"{where}: {message} ({code})")
+
         if code != _SUCCESS:
             raise DataError(f"{where}: refused with code {code}: {message}")
 
@@ -102,20 +125,30 @@ class Akshare(_Library):
     package = "akshare"
 
     def call(self, request: Request) -> Answer:
-        """Make a call; as of `Transport`. The library's errors count as temporary: most are pages that were not served."""
+        """Make a call, as `Transport.call`. Errors of the library count as temporary: most come from
+        pages that were not served.
+        """
         where = f"akshare {request.api}"
         call = getattr(self._library, request.api, None)
         if call is None:
-            raise DataError(f"{where}: this version of akshare has no such call; pip install -U akshare")
+            raise DataError(
+                f"{where}: this version of akshare has no such call; pip install -U akshare"
+            )
+
         try:
             frame = call(**request.params)
         except _PAGE_ERRORS as error:
-            raise ModelError("server", f"{where}: {type(error).__name__}: {one_line(str(error))}") from None
+            raise ModelError(
+                "server", f"{where}: {type(error).__name__}: {one_line(str(error))}"
+            ) from None
+
         return _table(frame)
 
 
 class Yfinance(_Library):
-    """Yahoo Finance, with bars up to today, since Yahoo divides them by each split up to today. Source: yfinance 1.0 to 1.7."""
+    """Yahoo Finance, with bars up to today, since Yahoo divides them by each split up to today.
+    Source: yfinance 1.0 to 1.7.
+    """
 
     package = "yfinance"
     modules = ("data", "exceptions")
@@ -127,18 +160,43 @@ class Yfinance(_Library):
 
     def call(self, request: Request) -> Answer:
         """Make a call; as of `Transport`."""
-        where, params, errors = f"yfinance {request.api}", request.params, self._library.exceptions
+        where = f"yfinance {request.api}"
+        params = request.params
+        errors = self._library.exceptions
         self._library.data.YfData.cache_get.cache_clear()  # it caches error pages, too
+
         try:
             ticker = self._library.Ticker(params["symbol"])
-            frame = ticker.history(start=params["first"], interval="1d", auto_adjust=False, actions=True, timeout=_TIMEOUT_S)
+            frame = ticker.history(
+                start=params["first"],
+                interval="1d",
+                auto_adjust=False,
+                actions=True,
+                timeout=_TIMEOUT_S,
+            )
+            facts = ticker.get_history_metadata()
         except errors.YFRateLimitError as error:
-            raise ModelError("rate_limited", f"{where}: {one_line(str(error))}", _A_MINUTE_S) from None
+            raise ModelError(
+                "rate_limited", f"{where}: {one_line(str(error))}", _A_MINUTE_S
+            ) from None
         except (errors.YFDataException, *_PAGE_ERRORS) as error:
-            raise ModelError("server", f"{where}: {type(error).__name__}: {one_line(str(error))}") from None
+            raise ModelError(
+                "server", f"{where}: {type(error).__name__}: {one_line(str(error))}"
+            ) from None
         except errors.YFException as error:
+            if _NONE_OF_THESE_DAYS in str(error):
+                return Answer((), [])
+
             raise DataError(f"{where}: {one_line(str(error))}") from None
-        return _table(frame.reset_index())
+
+        frame = frame.reset_index()
+        frame["currency"] = facts.get("currency") or ""
+        frame["first trade"] = _day_of(facts.get("firstTradeDate"))
+
+        return _table(frame)
+
+
+_OHLCV = ("time", "open", "high", "low", "close", "volume", "quote", "created")
 
 
 class Ccxt(_Library):
@@ -147,23 +205,44 @@ class Ccxt(_Library):
     package = "ccxt"
 
     def __init__(self, exchange: str) -> None:
-        """Raise UsageError: it is not installed, or does not know the exchange."""
+        """Connect to an exchange. Raises UsageError if ccxt is not installed, or does not know it."""
         super().__init__()
-        if exchange not in self._library.exchanges:
-            raise UsageError(f"exchange: ccxt knows no {exchange!r}{near_matches(exchange, self._library.exchanges)}")
+        exchanges = self._library.exchanges
+        if exchange not in exchanges:
+            hint = near_matches(exchange, exchanges)
+            raise UsageError(f"exchange: ccxt knows no {exchange!r}{hint}")
+
         self._name = f"ccxt {exchange}"
-        self._exchange: Any = getattr(self._library, exchange)({"enableRateLimit": False, "timeout": _TIMEOUT_S * 1000})
+        self._exchange: Any = getattr(self._library, exchange)(
+            {"enableRateLimit": False, "timeout": _TIMEOUT_S * 1000}
+        )
 
     def call(self, request: Request) -> Answer:
-        """Make a call; as of `Transport`. An exchange may answer with later bars where it has none of these days."""
-        params, where, library = request.params, f"{self._name} {request.api}", self._library
+        """Make a call, as `Transport.call`."""
+        params = request.params
+        where = f"{self._name} {request.api}"
+        library = self._library
+
         try:
-            symbol, since, last = self._symbol(params["pair"]), int(params["since"]), int(params["until"])
-            rows = self._exchange.fetch_ohlcv(symbol, params["timeframe"], since, int(params["limit"]))
-            return Answer(("time", "open", "high", "low", "close", "volume"), [row for row in rows if since <= row[0] <= last])
+            symbol = self._symbol(params["pair"])
+            since = int(params["since"])
+            last = int(params["until"])
+            pair = self._exchange.load_markets()[symbol]
+            facts = [pair["quote"], _day_of((pair.get("created") or 0) / 1000)]
+            bars = self._exchange.fetch_ohlcv(
+                symbol, params["timeframe"], since, int(params["limit"])
+            )
+
+            # An exchange that has no bars of these days may answer with later ones.
+            rows = [[*bar[:6], *facts] for bar in bars if since <= bar[0] <= last]
+            return Answer(_OHLCV, rows)
         except (library.OperationFailed, *_PAGE_ERRORS) as error:
-            kind = "rate_limited" if isinstance(error, (library.RateLimitExceeded, library.DDoSProtection)) else "connection"
-            headers = {name.lower(): text for name, text in (self._exchange.last_response_headers or {}).items()}
+            kind = "connection"
+            if isinstance(error, (library.RateLimitExceeded, library.DDoSProtection)):
+                kind = "rate_limited"
+
+            received = self._exchange.last_response_headers or {}
+            headers = {name.lower(): text for name, text in received.items()}
             words = f"{where}: {type(error).__name__}: {one_line(str(error))}"
             raise ModelError(kind, words, retry_after_s(headers)) from None
         except library.BaseError as error:
@@ -171,23 +250,59 @@ class Ccxt(_Library):
 
     def _symbol(self, pair: str) -> str:
         """Return the exchange's own symbol of a pair such as BTCUSDT."""
-        spot = {name: each["base"] + each["quote"] for name, each in self._exchange.load_markets().items() if each["spot"]}
-        symbols = [str(name) for name in spot if spot[name] == pair]
+        pairs = []
+        symbols = []
+        for name, market in self._exchange.load_markets().items():
+            if not market["spot"]:
+                continue
+
+            market_pair = market["base"] + market["quote"]
+            pairs.append(market_pair)
+            if market_pair == pair:
+                symbols.append(str(name))
+
         if len(symbols) != 1:
-            raise DataError(f"{self._name}: {len(symbols) or 'no'} spot pairs {pair}{near_matches(pair, spot.values())}")
+            count = len(symbols) or "no"
+            hint = near_matches(pair, pairs)
+            raise DataError(f"{self._name}: {count} spot pairs {pair}{hint}")
         return symbols[0]
 
 
-def _table(frame: Any) -> Answer:
-    rows = [[_plain(cell) for cell in row] for row in frame.itertuples(index=False, name=None)]
+def _table(frame: pd.DataFrame) -> Answer:
+    """Return a data frame as an answer, without its index."""
+    rows = [list(map(_plain, row)) for row in frame.itertuples(index=False, name=None)]
     return Answer([str(column) for column in frame.columns], rows)
 
 
+def _day_of(moment: object) -> str:
+    """Return the ISO day of a moment; empty if it is unknown. `moment`: a datetime with its zone, or
+    seconds since 1970 UTC.
+    """
+    if isinstance(moment, datetime):
+        return str(moment.date())
+    if not isinstance(moment, (int, float)) or not moment:
+        return ""
+    return str(datetime.fromtimestamp(moment, UTC).date())
+
+
 def _plain(cell: Any) -> JsonValue:
-    """Return a cell of a data frame as JSON: days as ISO text, missing ones as None."""
+    """Return a cell of a data frame as JSON: days as ISO text, missing values as None.
+
+    A moment other than midnight (in the exchange's zone) keeps its time: an intraday bar must not
+    be read as the bar of a day.
+    """
     if isinstance(cell, date):  # NaT is a date, too
-        return None if cell != cell else cell.isoformat()[:10]
-    value = cell.item() if hasattr(cell, "item") else cell
+        if cell != cell:
+            return None
+
+        is_midnight = not isinstance(cell, datetime) or cell.time() == time.min
+        return cell.isoformat()[:10] if is_midnight else cell.isoformat()
+
+    value: object = cell.item() if hasattr(cell, "item") else cell
+    if value is None:
+        return None
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value if isinstance(value, (bool, int, float, str)) else None if value is None else str(value)
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)

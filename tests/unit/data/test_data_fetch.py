@@ -1,4 +1,6 @@
-"""Markets fetched from vendors: against answers in their formats, from a local server or a module of the library's name."""
+"""Markets fetched from vendors: against answers in their formats, from a local server or a module
+of the library's name.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,34 @@ from ktdeval.errors import DataError
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot
 from ktdeval_data.fetch.libraries import _Socket
-from ktdeval_data.fetch.market import _typed
+from ktdeval_data.fetch.market import _with_factor
+from ktdeval_data.fetch.tables import _typed
 from ktdeval_data.fetch.vendor import plan, vendors
 from paths import SUPPORT
 from run_support import start
 from tables import on_each_row
 from terminal import Terminal
-from vendor_answers import ALPACA_KEYS, COIN_DAYS, DAYS, FIRST, LAST, TOKEN, VendorServer, vendor_server
+from vendor_answers import (
+    ALPACA_KEYS,
+    COIN_DAYS,
+    DAYS,
+    FIRST,
+    LAST,
+    TOKEN,
+    VendorServer,
+    vendor_server,
+)
 
-RANGE = ("--first", FIRST, "--last", LAST, "--per-minute", "100000", "--repair", "accept_member_count")
+RANGE = (
+    "--first",
+    FIRST,
+    "--last",
+    LAST,
+    "--per-minute",
+    "100000",
+    "--repair",
+    "accept_member_count",
+)
 
 
 @pytest.fixture
@@ -42,8 +63,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[VendorServer]:
 
 
 @pytest.fixture(params=["baostock", "akshare"])
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(SUPPORT / "vendor_libraries"))
+def library(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ModuleType]:
+    monkeypatch.syspath_prepend(str(SUPPORT / "market" / "vendor_libraries"))
     sys.modules.pop(request.param, None)
     yield importlib.import_module(request.param)
     sys.modules.pop(request.param, None)
@@ -59,12 +82,18 @@ def from_server(out: Path, server: VendorServer, *more: str) -> list[str]:
 
 def more_of(vendor: str, folder: Path) -> tuple[str, ...]:
     path = folder / "members.csv"
-    path.write_text("code,in_date,out_date\n000001,2020-01-02,2024-01-30\n600519,2020-01-02,\n688981,2024-01-31,\n")
+    path.write_text(
+        "code,in_date,out_date\n000001,2020-01-02,2024-01-30\n600519,2020-01-02,\n688981,2024-01-31,\n"
+    )
     return ("--members", str(path)) if vendor == "akshare" else ()
 
 
 def texts_in(folder: Path) -> str:
-    return "".join(path.read_text(encoding="utf-8", errors="replace") for path in folder.rglob("*") if path.is_file())
+    return "".join(
+        path.read_text(encoding="utf-8", errors="replace")
+        for path in folder.rglob("*")
+        if path.is_file()
+    )
 
 
 def reference(snapshot: MarketSnapshot) -> dict[str, Any]:
@@ -72,7 +101,10 @@ def reference(snapshot: MarketSnapshot) -> dict[str, Any]:
     return {
         "days": tuple(map(str, snapshot.days)),
         "codes": snapshot.codes,
-        "bar": [float(getattr(snapshot, name)[1, moutai]) for name in ("open", "high", "low", "close", "volume", "amount")],
+        "bar": [
+            float(getattr(snapshot, name)[1, moutai])
+            for name in ("open", "high", "low", "close", "volume", "amount")
+        ],
         "factor": (snapshot.factor[:, moutai] / snapshot.factor[0, moutai]).round(6).tolist(),
         "halted": np.flatnonzero(np.isnan(snapshot.close[:, smic])).tolist(),
         "benchmark": snapshot.benchmark.tolist(),
@@ -91,7 +123,9 @@ EXPECTED = {
 }
 
 
-def test_tushare_gives_a_market_with_dated_members_and_names(tmp_path: Path, server: VendorServer, terminal: Terminal) -> None:
+def test_tushare_gives_a_market_with_dated_members_and_names(
+    tmp_path: Path, server: VendorServer, terminal: Terminal
+) -> None:
     printed = terminal.out(*from_server(tmp_path / "m", server))
     snapshot = load_snapshot(tmp_path / "m")
     assert f"id {snapshot.id}" in printed
@@ -102,19 +136,26 @@ def test_tushare_gives_a_market_with_dated_members_and_names(tmp_path: Path, ser
     called = [snapshot.called(1, row)[1] for row in (4, 5)]
     assert called == ["茅台股份", "贵州茅台"]
     assert [spell.name for spell in snapshot.spells if spell.code == "600519.SH"] == called
-    assert len(server.asked) == len({json.dumps(entry) for entry in server.asked}) == 3 + 3 * 3 + 6 + 1
+    assert (
+        len(server.asked) == len({json.dumps(entry) for entry in server.asked}) == 3 + 3 * 3 + 6 + 1
+    )
     # The same command again asks nothing; its snapshot is the same one.
     assert main(from_server(tmp_path / "m", server)) == 0
     assert len(server.asked) == 19
 
 
-def test_a_library_gives_the_same_market(tmp_path: Path, library: ModuleType, waits: list[float], terminal: Terminal) -> None:
+def test_a_library_gives_the_same_market(
+    tmp_path: Path, library: ModuleType, waits: list[float], terminal: Terminal
+) -> None:
     vendor = library.__name__
     command = fetch(tmp_path / "m", vendor, *more_of(vendor, tmp_path))
     assert "login" not in terminal.out(*command)
     snapshot = load_snapshot(tmp_path / "m")
     assert reference(snapshot) == EXPECTED
-    industries = {"baostock": ("银行", "白酒", "半导体"), "akshare": ("SWS 48", "SWS 34", "unknown")}
+    industries = {
+        "baostock": ("银行", "白酒", "半导体"),
+        "akshare": ("SWS 48", "SWS 34", "unknown"),
+    }
     assert snapshot.industries == industries[vendor]
     # Interrupted at any request, and asked again: equal.
     whole, library.ASKED[:] = len(library.ASKED), []
@@ -126,7 +167,9 @@ def test_a_library_gives_the_same_market(tmp_path: Path, library: ModuleType, wa
     assert load_snapshot(tmp_path / "n").id == snapshot.id
     assert len(library.ASKED) == whole + 2
     # A passing fault is asked again.
-    library.FAULTS[len(library.ASKED) + 1] = "10002007" if vendor == "baostock" else ValueError("no page")
+    library.FAULTS[len(library.ASKED) + 1] = (
+        "10002007" if vendor == "baostock" else ValueError("no page")
+    )
     assert main(fetch(tmp_path / "o", vendor, *more_of(vendor, tmp_path))) == 0
     assert load_snapshot(tmp_path / "o").id == snapshot.id
 
@@ -135,7 +178,8 @@ def test_a_library_gives_the_same_market(tmp_path: Path, library: ModuleType, wa
 def test_baostock_is_asked_again_where_its_library_hides_a_fault(
     tmp_path: Path, library: ModuleType, waits: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A page that does not come looks like the end of the answer: no error, and as many rows as a page has.
+    # A page that does not come looks like the end of the answer: no error, and as many rows as a
+    # page has.
     whole, cut, logins = library.query_stock_industry, [True], []
     login = library.login
     monkeypatch.setattr(library, "login", lambda: logins.append(1) or login())
@@ -163,7 +207,9 @@ def test_baostock_is_asked_again_where_its_library_hides_a_fault(
 
 
 @pytest.mark.slow
-def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, server: VendorServer) -> None:
+def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(
+    tmp_path: Path, server: VendorServer
+) -> None:
     assert main(from_server(tmp_path / "whole", server)) == 0
     whole, server.asked[:] = len(server.asked), []
     server.edit = lambda api, params, reply: None if len(server.asked) == 8 else reply
@@ -179,22 +225,41 @@ def test_a_killed_fetch_resumes_and_gives_the_same_snapshot(tmp_path: Path, serv
     assert load_snapshot(tmp_path / "cut").id == load_snapshot(tmp_path / "whole").id
 
 
-def test_limits_are_kept_and_waited_for(tmp_path: Path, server: VendorServer, waits: list[float], terminal: Terminal) -> None:
+def test_rate_limits_are_obeyed_by_waiting(
+    tmp_path: Path, server: VendorServer, waits: list[float], terminal: Terminal
+) -> None:
     server.faults = {1: (429, {"Retry-After": "7"}), 4: (503, {})}
 
     def minute(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
-        return {"code": 40203, "msg": "抱歉，您每分钟最多访问该接口200次", "data": None} if len(server.asked) == 8 else reply
+        return (
+            {"code": 40203, "msg": "抱歉，您每分钟最多访问该接口200次", "data": None}
+            if len(server.asked) == 8
+            else reply
+        )
 
     server.edit = minute
-    code, _, told = terminal.call(*from_server(tmp_path / "m", server))
+    code, _, message = terminal.call(*from_server(tmp_path / "m", server))
     assert code == 0
     assert len(server.asked) == 19 + 3
     long = [seconds for seconds in waits if seconds > 2]
     assert [int(seconds) // 7 for seconds in long] == [1, 8]  # 7 s, 60 s, each with jitter
-    assert "rate limited, attempt 1 of 9, waiting" in told
-    log = [json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()]
-    assert [line["event"] for line in log if line["event"] != "answered"] == ["rate_limited", "overloaded", "rate_limited"]
-    assert {line["api"] for line in log} >= {"index_weight", "daily", "adj_factor", "namechange", "stock_basic", "index_daily"}
+    assert "rate limited, attempt 1 of 9, waiting" in message
+    log = [
+        json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()
+    ]
+    assert [line["event"] for line in log if line["event"] != "answered"] == [
+        "rate_limited",
+        "overloaded",
+        "rate_limited",
+    ]
+    assert {line["api"] for line in log} >= {
+        "index_weight",
+        "daily",
+        "adj_factor",
+        "namechange",
+        "stock_basic",
+        "index_daily",
+    }
     # The pace: with one request a minute, almost a minute between two.
     waits.clear()
     assert main([*from_server(tmp_path / "n", server), "--per-minute", "1"]) == 0
@@ -203,7 +268,12 @@ def test_limits_are_kept_and_waited_for(tmp_path: Path, server: VendorServer, wa
 
 @on_each_row
 def test_refusals_are_one_line_without_the_token(
-    tmp_path: Path, server: VendorServer, waits: list[float], terminal: Terminal, reply: dict[str, Any], words: str
+    tmp_path: Path,
+    server: VendorServer,
+    waits: list[float],
+    terminal: Terminal,
+    reply: dict[str, Any],
+    words: str,
 ) -> None:
     sent = json.loads(json.dumps(reply).replace("{token}", TOKEN))
     server.edit = lambda api, params, whole: sent
@@ -212,37 +282,63 @@ def test_refusals_are_one_line_without_the_token(
     assert TOKEN not in error + texts_in(tmp_path)
 
 
-def test_the_token_is_nowhere(tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_token_is_nowhere(
+    tmp_path: Path, server: VendorServer, waits: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
     # Even where a server sends it back in a name, or as the reason of a failure.
     def leak(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         if api == "stock_basic":
-            reply["data"]["items"] = [[*item[:2], TOKEN, *item[3:]] for item in reply["data"]["items"]]
+            reply["data"]["items"] = [
+                [*item[:2], TOKEN, *item[3:]] for item in reply["data"]["items"]
+            ]
         return reply
 
     server.edit, server.faults = leak, {2: (500, {"X-Token": TOKEN})}
     assert main(from_server(tmp_path / "m", server)) == 0
-    told = capsys.readouterr()
-    assert TOKEN not in told.out + told.err + texts_in(tmp_path)
+    output = capsys.readouterr()
+    assert TOKEN not in output.out + output.err + texts_in(tmp_path)
     assert load_snapshot(tmp_path / "m").names[0] == "[key]"
 
 
-def test_a_renamed_column_is_one_line_that_says_what_to_do(tmp_path: Path, server: VendorServer, terminal: Terminal) -> None:
+def test_a_renamed_column_is_reported_in_one_line_with_advice(
+    tmp_path: Path, server: VendorServer, terminal: Terminal
+) -> None:
     def rename(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
-        reply["data"]["fields"] = ["volume" if name == "vol" else name for name in reply["data"]["fields"]]
+        reply["data"]["fields"] = [
+            "volume" if name == "vol" else name for name in reply["data"]["fields"]
+        ]
         return reply
 
     server.edit = rename
-    expected = "tushare daily: the answer has no column 'vol' for bars.volume; did you mean 'volume'?; say --map bars.volume=COLUMN"
+    expected = (
+        "tushare daily: the answer has no column 'vol' for bars.volume; did you mean 'volume'?; say"
+        " --map bars.volume=COLUMN"
+    )
     assert terminal.refusal(*from_server(tmp_path / "m", server)) == f"ktdeval: error: {expected}\n"
     asked = len(server.asked)
     assert main(from_server(tmp_path / "m", server, "--map", "bars.volume=volume")) == 0
-    assert server.asked[asked:].count(server.asked[asked - 1]) == 0  # what was answered is not asked for again
+    # what was answered is not asked for again
+    assert server.asked[asked:].count(server.asked[asked - 1]) == 0
     assert reference(load_snapshot(tmp_path / "m")) == EXPECTED
 
 
 def symbols(vendor: str, out: Path, server: VendorServer, *more: str) -> list[str]:
-    market, codes = {"binance": ("crypto", "BTC/USDT,ethusdt"), "alpaca": ("us", "AAPL,BRK.B")}[vendor]
-    words = ["data", "fetch", market, "--from", vendor, "--symbols", codes, *RANGE[:6], "--out", str(out)]
+    market, codes = {"binance": ("crypto", "BTC/USDT,ethusdt"), "alpaca": ("us", "AAPL,BRK.B")}[
+        vendor
+    ]
+    words = [
+        "data",
+        "fetch",
+        market,
+        "--from",
+        vendor,
+        "--symbols",
+        codes,
+        *RANGE[:6],
+        "--out",
+        str(out),
+        "--accept-gaps",
+    ]
     return [*words, "--endpoint", server.endpoint, *more]
 
 
@@ -255,7 +351,12 @@ def alpaca_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("alpaca_keys")
 @pytest.mark.parametrize("vendor", ["binance", "alpaca"])
 def test_coins_and_us_stocks_resume_and_have_recipes(
-    tmp_path: Path, server: VendorServer, waits: list[float], terminal: Terminal, capsys: pytest.CaptureFixture[str], vendor: str
+    tmp_path: Path,
+    server: VendorServer,
+    waits: list[float],
+    terminal: Terminal,
+    capsys: pytest.CaptureFixture[str],
+    vendor: str,
 ) -> None:
     server.faults = {0: (429, {"Retry-After": "3"})}
     assert main(symbols(vendor, tmp_path / "m", server)) == 0
@@ -265,14 +366,21 @@ def test_coins_and_us_stocks_resume_and_have_recipes(
         assert tuple(map(str, snapshot.days)) == COIN_DAYS
         assert snapshot.codes == ("BTCUSDT", "ETHUSDT")
         assert np.flatnonzero(np.isnan(snapshot.close[:, 1])).tolist() == [4]  # an empty day
-        assert (snapshot.volume[0, 0], snapshot.amount[0, 0], snapshot.venues) == (1.5e-6, 0.06300075, ("crypto_spot",) * 2)
+        assert (snapshot.volume[0, 0], snapshot.amount[0, 0], snapshot.venues) == (
+            1.5e-6,
+            0.06300075,
+            ("crypto_spot",) * 2,
+        )
         assert not snapshot.meta.has_factor
     else:
         assert snapshot.codes == ("AAPL", "BRK.B")
         assert snapshot.venues == ("us_equity",) * 2
         paid = 105.0 / 104.5  # the close before 2024-02-02 is 105
         expected = [1.0] * 3 + [4.0] * 3 + [4 * paid] * 3
-        assert snapshot.factor.T.round(9).tolist() == [[round(value, 9) for value in expected], [1.0] * 9]
+        assert snapshot.factor.T.round(9).tolist() == [
+            [round(value, 9) for value in expected],
+            [1.0] * 9,
+        ]
     assert (snapshot.meta.benchmark, snapshot.currency) == ("", "USD")
     # Interrupted and resumed: equal, and nothing is asked twice.
     server.asked.clear()
@@ -293,17 +401,23 @@ def test_coins_and_us_stocks_resume_and_have_recipes(
     assert main(recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml", server.endpoint)) == 0
     server.edit = revised
     assert main(recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml", server.endpoint)) == 2
-    field, day, code = ("amount", COIN_DAYS[2], "BTCUSDT") if vendor == "binance" else ("volume", DAYS[2], "AAPL")
-    told = capsys.readouterr()
-    assert f"bars.parquet: {field} differs, first on {day}, of {code};" in told.err
+    field, day, code = (
+        ("amount", COIN_DAYS[2], "BTCUSDT") if vendor == "binance" else ("volume", DAYS[2], "AAPL")
+    )
+    output = capsys.readouterr()
+    assert f"bars.parquet: {field} differs, first on {day}, of {code};" in output.err
     # Keys are nowhere.
-    kept = told.out + told.err + texts_in(tmp_path)
-    assert not any(key in kept for key in ALPACA_KEYS)
+    texts = output.out + output.err + texts_in(tmp_path)
+    assert not any(key in texts for key in ALPACA_KEYS)
 
 
 @pytest.mark.usefixtures("alpaca_keys")
 def test_answers_of_another_form_are_one_line(
-    tmp_path: Path, server: VendorServer, waits: list[float], monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+    tmp_path: Path,
+    server: VendorServer,
+    waits: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
 ) -> None:
     def short(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         return (
@@ -319,9 +433,12 @@ def test_answers_of_another_form_are_one_line(
     }
     for vendor, words in cases.items():
         assert words in terminal.error(*symbols(vendor, tmp_path / vendor, server)).splitlines()[-1]
-    server.edit = lambda api, params, reply: {"bars": None} if params.get("symbols") == "BRK.B" else reply
-    assert "alpaca: no bars of BRK.B from 2024-01-25 to 2024-02-06; leave them out" in terminal.error(
-        *symbols("alpaca", tmp_path / "none", server)
+    server.edit = lambda api, params, reply: (
+        {"bars": None} if params.get("symbols") == "BRK.B" else reply
+    )
+    assert (
+        "alpaca: no bars of BRK.B from 2024-01-25 to 2024-02-06; leave them out"
+        in terminal.error(*symbols("alpaca", tmp_path / "none", server))
     )
     for vendor, code in (("alpaca", "BRK/B"), ("binance", "BTC USDT")):
         assert "symbols: expected codes such as AAPL or BTCUSDT" in terminal.error(
@@ -335,7 +452,16 @@ def test_answers_of_another_form_are_one_line(
 
 
 def recipe(out: Path, file: Path, endpoint: str = "http://127.0.0.1:1") -> list[str]:
-    return ["data", "fetch", "--recipe", str(file), "--out", str(out), "--set", f"endpoint={endpoint},per_minute=100000"]
+    return [
+        "data",
+        "fetch",
+        "--recipe",
+        str(file),
+        "--out",
+        str(out),
+        "--set",
+        f"endpoint={endpoint},per_minute=100000",
+    ]
 
 
 def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
@@ -346,11 +472,15 @@ def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
     text = file.read_text(encoding="utf-8")
     assert TOKEN not in text
     assert server.endpoint not in text
-    assert f"equal to the snapshot of {file}" in terminal.out(*recipe(tmp_path / "again", file, server.endpoint))
+    assert f"equal to the snapshot of {file}" in terminal.out(
+        *recipe(tmp_path / "again", file, server.endpoint)
+    )
     assert (tmp_path / "again" / "recipe.yaml").read_text(encoding="utf-8") == text
 
     def revised(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
-        for item in reply["data"]["items"] if api == "daily" and params["ts_code"] == "600519.SH" else ():
+        for item in (
+            reply["data"]["items"] if api == "daily" and params["ts_code"] == "600519.SH" else ()
+        ):
             if item[1] == "20240202":
                 item[5] += 0.01
         if api == "namechange" and params["ts_code"] == "000001.SZ":
@@ -359,19 +489,26 @@ def test_a_recipe_makes_the_same_snapshot_or_names_the_revised_bar(
 
     server.edit = revised
     error = terminal.error(*recipe(tmp_path / "later", file, server.endpoint))
-    assert "bars.parquet: close differs, first on 2024-02-02, of 600519.SH; names.parquet: names differs, of 000001.SZ;" in error
+    assert (
+        "bars.parquet: close differs, first on 2024-02-02, of 600519.SH; names.parquet: names"
+        " differs, of 000001.SZ;" in error
+    )
     assert not (tmp_path / "later").exists()
 
     def gone(api: str, params: dict[str, str], reply: dict[str, Any]) -> dict[str, Any]:
         if api in ("index_weight", "daily"):
             reply["data"]["items"] = [
-                item for item in reply["data"]["items"] if "688981.SH" not in item[:2] and item[1] != "20240206"
+                item
+                for item in reply["data"]["items"]
+                if "688981.SH" not in item[:2] and item[1] != "20240206"
             ]
         return reply
 
     server.edit = gone
     error = terminal.error(*recipe(tmp_path / "gone", file, server.endpoint))
-    assert "bars.parquet: day 2024-02-06 is absent; assets.parquet: code 688981.SH is absent" in error
+    assert (
+        "bars.parquet: day 2024-02-06 is absent; assets.parquet: code 688981.SH is absent" in error
+    )
 
 
 @on_each_row
@@ -379,7 +516,8 @@ def test_a_bad_recipe_is_refused_before_anything_is_asked(
     tmp_path: Path, terminal: Terminal, edit: tuple[str, str], words: str
 ) -> None:
     text = (
-        "recipe: 1\nmarket: csi300\nquery:\n  vendor: tushare\nsnapshot: ab\nday_fields: []\ndays: {}\ncode_fields: []\ncodes: {}\n"
+        "recipe: 1\nmarket: csi300\nquery:\n  vendor: tushare\nsnapshot: ab\nday_fields: []\ndays:"
+        " {}\ncode_fields: []\ncodes: {}\n"
     )
     file = tmp_path / "recipe.yaml"
     file.write_text(text.replace(*edit))
@@ -392,11 +530,14 @@ def test_bad_requests_are_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TUSHARE_TOKEN", raising=False)
-    assert expected in terminal.refusal(*words.replace("FETCH", " ".join(("data fetch csi300", *RANGE, "--out m --from"))).split())
+    assert expected in terminal.refusal(
+        *words.replace("FETCH", " ".join(("data fetch csi300", *RANGE, "--out m --from"))).split()
+    )
 
 
 @pytest.mark.parametrize(
-    ("vendor", "market"), [("baostock", "csi300"), ("akshare", "csi300"), ("yfinance", "us"), ("ccxt", "crypto")]
+    ("vendor", "market"),
+    [("baostock", "csi300"), ("akshare", "csi300"), ("yfinance", "us"), ("ccxt", "crypto")],
 )
 def test_a_missing_library_is_named_with_its_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal, vendor: str, market: str
@@ -404,7 +545,9 @@ def test_a_missing_library_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, vendor, None)
     more = more_of(vendor, tmp_path) if market == "csi300" else ("--symbols", "A")
     assert (
-        terminal.error("data", "fetch", market, "--from", vendor, *RANGE[:4], "--out", tmp_path / "m", *more)
+        terminal.error(
+            "data", "fetch", market, "--from", vendor, *RANGE[:4], "--out", tmp_path / "m", *more
+        )
         == f'ktdeval: error: {vendor} is not installed; pip install "ktdeval[{vendor}]"\n'
     )
 
@@ -413,28 +556,59 @@ def test_requests_are_planned_in_spans_that_vendors_answer_whole() -> None:
     tushare, baostock = vendors()["tushare"], vendors()["baostock"]
     spans = [
         (request.params["start_date"], request.params["end_date"])
-        for request in plan(tushare, tushare.tables["bars"], ["600519.SH"], date(2012, 2, 29), date(2024, 1, 5))
+        for request in plan(
+            tushare, tushare.tables["bars"], ["600519.SH"], date(2012, 2, 29), date(2024, 1, 5)
+        )
     ]
     assert spans == [("20120229", "20170228"), ("20170301", "20220228"), ("20220301", "20240105")]
-    months = list(plan(tushare, tushare.tables["members"], ["000300.SH"], date(2023, 12, 5), date(2024, 1, 3)))
-    assert [request.params["start_date"] for request in months] == ["20231101", "20231201", "20240101"]
-    assert months[-1].params == {"index_code": "000300.SH", "start_date": "20240101", "end_date": "20240103"}
-    weeks = list(plan(baostock, baostock.tables["members"], ["000300.SH"], date(2024, 1, 1), date(2024, 1, 9)))
+    months = list(
+        plan(tushare, tushare.tables["members"], ["000300.SH"], date(2023, 12, 5), date(2024, 1, 3))
+    )
+    assert [request.params["start_date"] for request in months] == [
+        "20231101",
+        "20231201",
+        "20240101",
+    ]
+    assert months[-1].params == {
+        "index_code": "000300.SH",
+        "start_date": "20240101",
+        "end_date": "20240103",
+    }
+    weeks = list(
+        plan(
+            baostock, baostock.tables["members"], ["000300.SH"], date(2024, 1, 1), date(2024, 1, 9)
+        )
+    )
     assert [request.params["date"] for request in weeks] == ["2024-01-01", "2024-01-08"]
     binance = vendors()["binance"]
     days = [
         (int(request.params["startTime"]), int(request.params["endTime"]))
-        for request in plan(binance, binance.tables["bars"], ["BTCUSDT"], date(2021, 1, 1), date(2023, 1, 1))
+        for request in plan(
+            binance, binance.tables["bars"], ["BTCUSDT"], date(2021, 1, 1), date(2023, 1, 1)
+        )
     ]
-    assert days == [(1609459200000, 1672531199999), (1672531200000, 1672617599999)]
-    assert (days[0][1] + 1 - days[0][0]) // 86_400_000 == 730  # rows of an answer, which has at most 1,000
+    day = 86_400_000
+    assert days == [(1609459200000 - day, 1672531199999), (1672531200000 - day, 1672617599999)]
+    assert (days[0][1] + 1 - days[0][0]) // day == 731  # rows of an answer, which has at most 1,000
 
 
 def test_whether_an_asset_traded_is_a_flag_and_anything_else_is_one_line() -> None:
     table = vendors()["baostock"].tables["bars"]
-    told = pd.DataFrame({"code": ["sh.600519"] * 3, "close": ["1.5", "2", ""], "traded": ["1", "0", "1"]})
-    typed = _typed(told.copy(), table, "here")
+    flags = pd.DataFrame(
+        {"code": ["sh.600519"] * 3, "close": ["1.5", "2", ""], "traded": ["1", "0", "1"]}
+    )
+    typed = _typed(flags.copy(), table, "here")
     assert typed["traded"].tolist() == [True, False, True]
     assert typed["traded"].dtype == bool
     with pytest.raises(DataError, match="here: traded"):
-        _typed(told.assign(traded="perhaps"), table, "here")
+        _typed(flags.assign(traded="perhaps"), table, "here")
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_two_factors_of_one_day_that_differ_are_refused_with_both(sparse: bool) -> None:
+    bars = pd.DataFrame({"date": pd.to_datetime(["2024-01-02"]), "code": "600519.SH"})
+    factors = pd.concat([bars.assign(factor=1.5), bars.assign(factor=2.0)])
+    with pytest.raises(
+        DataError, match=r"600519.SH 2024-01-02 has 1.5 and 2: the vendor contradicts itself"
+    ):
+        _with_factor(bars, factors, sparse)

@@ -1,6 +1,6 @@
-"""Datasets of the Hugging Face Hub, from a local server that answers like it: bars of two US stocks, one file for each in a first
-configuration, and both in Parquet in a second one. Small files are behind a redirect to another path, Parquet behind one to another
-host, as on the hub.
+"""Datasets of the Hugging Face Hub, from a local server that answers like it: bars of two US
+stocks, one file for each in a first configuration, and both in Parquet in a second one. Small files
+are behind a redirect to another path, Parquet behind one to another host, as on the hub.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from tables import on_each_row
 from terminal import Terminal
 from vendor_answers import DAYS, VendorHandler, VendorServer, vendor_server
 
-COMMITS = {"main": "0123456789abcdef0123456789abcdef01234567", "v1": "89abcdef0123456789abcdef0123456789abcdef"}
+COMMITS = {
+    "main": "0123456789abcdef0123456789abcdef01234567",
+    "v1": "89abcdef0123456789abcdef0123456789abcdef",
+}
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyz0123456789"
 CARD: dict[str, Any] = {
     "pretty_name": "Bars",
@@ -32,7 +35,10 @@ CARD: dict[str, Any] = {
         {"config_name": "daily", "data_files": "daily/*.csv"},
         {
             "config_name": "both",
-            "data_files": [{"split": "train", "path": ["all/train-*"]}, {"split": "late", "path": "all/late-*"}],
+            "data_files": [
+                {"split": "train", "path": ["all/train-*"]},
+                {"split": "late", "path": "all/late-*"},
+            ],
         },
     ],
 }
@@ -42,7 +48,13 @@ def bars(symbol: str) -> pd.DataFrame:
     """Bars with columns of the dataset's own."""
     level = 400.0 if symbol == "AAPL" else 50.0
     prices = [level + index for index in range(len(DAYS))]
-    columns = {"Day": DAYS, "Open": prices, "High": [price + 1 for price in prices], "Low": prices, "Close": prices}
+    columns = {
+        "Day": DAYS,
+        "Open": prices,
+        "High": [price + 1 for price in prices],
+        "Low": prices,
+        "Close": prices,
+    }
     return pd.DataFrame({**columns, "Volume": 1000})
 
 
@@ -54,13 +66,23 @@ def files() -> dict[str, bytes]:
         buffer = io.BytesIO()
         table.to_parquet(buffer)
         parquet[f"all/{name}.parquet"] = buffer.getvalue()
-    daily = {f"daily/{symbol}.csv": bars(symbol).to_csv(index=False).encode() for symbol in ("AAPL", "BRK.B")}
-    old = {"daily/old/AAPL.csv": b"Day\n", "load.py": b"raise SystemExit", "README.md": b"---", "weights.pkl": b"x"}
+    daily = {
+        f"daily/{symbol}.csv": bars(symbol).to_csv(index=False).encode()
+        for symbol in ("AAPL", "BRK.B")
+    }
+    old = {
+        "daily/old/AAPL.csv": b"Day\n",
+        "load.py": b"raise SystemExit",
+        "README.md": b"---",
+        "weights.pkl": b"x",
+    }
     return {**daily, **parquet, **old}
 
 
 class HubServer(VendorServer):
-    """As `VendorServer`; `files` are those of the dataset, `card` its card, `keys` the tokens that came with requests."""
+    """As `VendorServer`; `files` are those of the dataset, `card` its card, `keys` the tokens that
+    came with requests.
+    """
 
     files: dict[str, bytes]
     card: Any
@@ -76,12 +98,17 @@ class _Handler(VendorHandler):
             server.keys.append(key)
             name = path.split("@", 1)[1]
             whole = server.files[name]
-            self.answer(whole[: -5 if name in server.edit("", {}, {}) else None], headers={"Content-Length": str(len(whole))})
+            self.answer(
+                whole[: -5 if name in server.edit("", {}, {}) else None],
+                headers={"Content-Length": str(len(whole))},
+            )
             return
         index = len(server.asked)
         server.asked.append((path, {}))
         name, _, rest = (
-            path.removeprefix("/api").removeprefix("/datasets/").partition("/revision/" if "/revision/" in path else "/resolve/")
+            path.removeprefix("/api")
+            .removeprefix("/datasets/")
+            .partition("/revision/" if "/revision/" in path else "/resolve/")
         )
         if index in server.faults:
             self._send({}, index)
@@ -97,7 +124,11 @@ class _Handler(VendorHandler):
             commit, _, file = rest.partition("/")
             assert commit in COMMITS.values()
             parquet = file.endswith(".parquet")
-            to = f"http://localhost:{server.server_port}/cdn/@{file}" if parquet else f"/api/resolve-cache/@{file}"
+            to = (
+                f"http://localhost:{server.server_port}/cdn/@{file}"
+                if parquet
+                else f"/api/resolve-cache/@{file}"
+            )
             self.answer(status=302 if parquet else 307, headers={"Location": to})
 
 
@@ -120,11 +151,32 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
 
 
 def fetch(out: Path, server: HubServer, *more: str, name: str = "org/bars") -> list[str]:
-    return ["data", "fetch", "hf", name, *more, "--out", str(out), "--endpoint", server.endpoint, "--per-minute", "100000"]
+    return [
+        "data",
+        "fetch",
+        "hf",
+        name,
+        *more,
+        "--out",
+        str(out),
+        "--endpoint",
+        server.endpoint,
+        "--per-minute",
+        "100000",
+    ]
 
 
 def recipe(out: Path, file: Path, server: HubServer) -> list[str]:
-    return ["data", "fetch", "--recipe", str(file), "--out", str(out), "--set", f"endpoint={server.endpoint},per_minute=100000"]
+    return [
+        "data",
+        "fetch",
+        "--recipe",
+        str(file),
+        "--out",
+        str(out),
+        "--set",
+        f"endpoint={server.endpoint},per_minute=100000",
+    ]
 
 
 def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
@@ -133,12 +185,23 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     server.faults = {2: (429, {"Retry-After": "7"})}
     assert main(fetch(tmp_path / "m", server, "--config", "daily", *LONG)) == 0
     assert int(max(waits)) in (7, 8)
-    log = [json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()]
+    log = [
+        json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()
+    ]
     events = [(line["api"], line["event"]) for line in log]
-    assert events == [*[("files", "answered")] * 2, ("file", "rate_limited"), *[("file", "answered")] * 2]
+    assert events == [
+        *[("files", "answered")] * 2,
+        ("file", "rate_limited"),
+        *[("file", "answered")] * 2,
+    ]
     snapshot = load_snapshot(tmp_path / "m")
-    assert (snapshot.codes, tuple(map(str, snapshot.days))) == (("AAPL", "BRK.B"), DAYS)  # codes are the files' names
-    assert (snapshot.close[2, 0], snapshot.venues[1], snapshot.meta.name) == (402.0, "us_equity", "bars")
+    # codes are the files' names
+    assert (snapshot.codes, tuple(map(str, snapshot.days))) == (("AAPL", "BRK.B"), DAYS)
+    assert (snapshot.close[2, 0], snapshot.venues[1], snapshot.meta.name) == (
+        402.0,
+        "us_equity",
+        "bars",
+    )
     assert snapshot.meta.source == f"Hugging Face dataset org/bars at {COMMITS['main']}, daily"
     # Interrupted and resumed: equal, and nothing that was answered is asked again.
     whole = len(server.asked) - 1
@@ -158,28 +221,38 @@ def test_a_dataset_gives_a_market_that_resumes_and_has_a_recipe(
     assert main(recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml", server)) == 0
     assert not any("main" in path for path, _ in server.asked)
     assert (tmp_path / "again" / "recipe.yaml").read_text() == text
-    server.files["daily/BRK.B.csv"] = server.files["daily/BRK.B.csv"].replace(b"53.0,54.0", b"53.0,54.5")
+    server.files["daily/BRK.B.csv"] = server.files["daily/BRK.B.csv"].replace(
+        b"53.0,54.0", b"53.0,54.5"
+    )
     assert f"bars.parquet: high differs, first on {DAYS[3]}, of BRK.B;" in terminal.error(
         *recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml", server)
     )
 
 
 def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_hub_alone(
-    tmp_path: Path, server: HubServer, monkeypatch: pytest.MonkeyPatch, waits: list[float], terminal: Terminal
+    tmp_path: Path,
+    server: HubServer,
+    monkeypatch: pytest.MonkeyPatch,
+    waits: list[float],
+    terminal: Terminal,
 ) -> None:
     server.is_private = True
-    assert "hf org/bars: HTTP 401 Unauthorized" in terminal.error(*fetch(tmp_path / "m", server, *BOTH))
+    assert "hf org/bars: HTTP 401 Unauthorized" in terminal.error(
+        *fetch(tmp_path / "m", server, *BOTH)
+    )
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    told = [terminal.call(*fetch(tmp_path / "m", server, *BOTH, "--revision", "v1"))]
+    outcomes = [terminal.call(*fetch(tmp_path / "m", server, *BOTH, "--revision", "v1"))]
     snapshot = load_snapshot(tmp_path / "m")
     assert tuple(map(str, snapshot.days)) == DAYS[:6]
     assert snapshot.meta.source == f"Hugging Face dataset org/bars at {COMMITS['v1']}, both, train"
     assert server.keys == [None]  # Parquet lies at another host
-    told.append(terminal.call(*fetch(tmp_path / "n", server, "--config", "daily", *LONG)))
+    outcomes.append(terminal.call(*fetch(tmp_path / "n", server, "--config", "daily", *LONG)))
     assert server.keys[1:] == [f"Bearer {TOKEN}"] * 2
-    kept = "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
-    assert [code for code, *_ in told] == [0, 0]
-    assert TOKEN not in kept + str(told)
+    text = "".join(
+        path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()
+    )
+    assert [code for code, *_ in outcomes] == [0, 0]
+    assert TOKEN not in text + str(outcomes)
     # A file that was cut is asked for again; one that was changed since is named.
     short = ["daily/AAPL.csv"]
     server.edit = lambda api, params, reply: [short.pop()] if short else ()
@@ -187,8 +260,9 @@ def test_a_configuration_split_and_revision_are_chosen_and_a_token_goes_to_the_h
     assert load_snapshot(tmp_path / "o").id == load_snapshot(tmp_path / "n").id
     file = next((tmp_path / "o.answers").rglob("AAPL.csv"))
     file.write_text("Day,Close\n")
-    assert f"{file}: not the file that was fetched; delete {tmp_path / 'o.answers'} to fetch it again" in terminal.error(
-        *fetch(tmp_path / "o", server, "--config", "daily", *LONG)
+    assert (
+        f"{file}: not the file that was fetched; delete {tmp_path / 'o.answers'} to fetch it again"
+        in terminal.error(*fetch(tmp_path / "o", server, "--config", "daily", *LONG))
     )
 
 
@@ -196,12 +270,26 @@ def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
     from datasets.data_files import resolve_pattern
 
     paths = ["a.csv", "x/a.csv", "x/y/a.csv", "x/b-1.csv", "xy/a.csv", "x/y/b-2.parquet"]
-    for pattern in ("**", "*.csv", "x/*", "x/**", "**/*.csv", "x/**/b-*", "x/?-1.csv", "x*/a.csv", "x/b-[0-9].csv", "**/y/*"):
+    for pattern in (
+        "**",
+        "*.csv",
+        "x/*",
+        "x/**",
+        "**/*.csv",
+        "x/**/b-*",
+        "x/?-1.csv",
+        "x*/a.csv",
+        "x/b-[0-9].csv",
+        "**/y/*",
+    ):
         with TemporaryDirectory() as folder:
             for path in paths:
                 (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
                 (Path(folder) / path).touch()
-            theirs = sorted(str(Path(path).relative_to(Path(folder).resolve())) for path in resolve_pattern(pattern, folder))
+            theirs = sorted(
+                str(Path(path).relative_to(Path(folder).resolve()))
+                for path in resolve_pattern(pattern, folder)
+            )
         assert [path for path in sorted(paths) if _fits(path, pattern)] == theirs, pattern
 
 
@@ -215,7 +303,9 @@ def test_patterns_of_a_card_are_read_as_datasets_reads_them() -> None:
         [{"config_name": "only", "data_dir": "x"}],
     ],
 )
-def test_the_one_configuration_and_split_of_a_card_need_no_name_in_whatever_form_it_says_its_files(configs: list[Any]) -> None:
+def test_the_only_configuration_and_split_of_a_card_need_no_name_in_any_form_of_files(
+    configs: list[Any],
+) -> None:
     paths = ["x/b.csv", "README.md", "y/c.csv", "x/a.csv", "x/load.py"]
     assert _tables(FetchHubParams(bars="org/bars"), configs, paths) == ["x/a.csv", "x/b.csv"]
 
@@ -233,13 +323,17 @@ def test_a_dataset_without_a_card_is_all_its_tables_and_names_are_names(
     tmp_path: Path, server: HubServer, terminal: Terminal
 ) -> None:
     server.card = None
-    server.files = {f"{year}/part.csv": content for year, content in zip((2023, 2024), halves(server), strict=True)}
+    server.files = {
+        f"{year}/part.csv": content
+        for year, content in zip((2023, 2024), halves(server), strict=True)
+    }
     assert main(fetch(tmp_path / "m", server, *LONG, "--map", "code=Ticker")) == 0
     assert load_snapshot(tmp_path / "m").codes == ("AAPL",)
     asked = len(server.asked)
     for name in ("bars", "../etc/passwd", "a/b/c", "org/bars@main"):
-        assert f"hf: expected ORG/NAME, with --answers DIR or by `ktdeval data fetch hf`, was '{name}'" in terminal.error(
-            *fetch(tmp_path / "n", server, name=name)
+        assert (
+            f"hf: expected ORG/NAME, with --answers DIR or by `ktdeval data fetch hf`, was '{name}'"
+            in terminal.error(*fetch(tmp_path / "n", server, name=name))
         )
     assert len(server.asked) == asked
 

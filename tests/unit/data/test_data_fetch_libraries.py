@@ -1,5 +1,6 @@
-"""Markets fetched by yfinance and ccxt: by the libraries where they are installed, and always by modules of their names that do
-what is used of them; from a local server with Yahoo's charts and a crypto exchange (Bitstamp), of the markets in `vendor_answers`.
+"""Markets fetched by yfinance and ccxt: by the libraries where they are installed, and always by
+modules of their names that do what is used of them; from a local server with Yahoo's charts and a
+crypto exchange (Bitstamp), of the markets in `vendor_answers`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from paths import SUPPORT
 from terminal import Terminal
 from vendor_answers import COIN_DAYS, DAYS, FIRST, LAST, VendorHandler, VendorServer, vendor_server
 
-LATER = ("2024-03-01", "2024-03-04")  #: after the range that is asked for; AAPL splits 2:1 on the first
+#: after the range that is asked for; AAPL splits 2:1 on the first
+LATER = ("2024-03-01", "2024-03-04")
 SPLITS = {"2024-01-30": 4, "2024-03-01": 2}
 EX_DAY, PAID = "2024-02-02", 0.5
 NO_DATA = {"code": "Not Found", "description": "No data found, symbol may be delisted"}
@@ -32,7 +34,15 @@ NO_DATA = {"code": "Not Found", "description": "No data found, symbol may be del
 def traded(symbol: str, day: str) -> tuple[float, int]:
     """Price and volume of a day as they traded."""
     index = (*DAYS, *LATER).index(day)
-    level = 50.0 if symbol != "AAPL" else 400.0 if day < "2024-01-30" else 100.0 if day < LATER[0] else 50.0
+    level = (
+        50.0
+        if symbol != "AAPL"
+        else 400.0
+        if day < "2024-01-30"
+        else 100.0
+        if day < LATER[0]
+        else 50.0
+    )
     return level + index, 1000 + index
 
 
@@ -41,10 +51,16 @@ def seconds(day: str, clock: str) -> int:
 
 
 def chart(symbol: str, params: dict[str, str]) -> dict[str, Any]:
-    """Yahoo's chart: prices, volumes and dividends of today's shares, in single precision; BRK-B has an empty day."""
+    """Yahoo's chart: prices, volumes and dividends of today's shares, in single precision; BRK-B
+    has an empty day.
+    """
     if symbol not in ("AAPL", "BRK-B"):
         return {"chart": {"result": None, "error": NO_DATA}}
-    stamps, quote, events = [], {name: [] for name in ("open", "high", "low", "close", "volume")}, {"dividends": {}, "splits": {}}
+    stamps, quote, events = (
+        [],
+        {name: [] for name in ("open", "high", "low", "close", "volume")},
+        {"dividends": {}, "splits": {}},
+    )
     for day in (*DAYS, *LATER) if "period1" in params else ():
         stamp = seconds(day, "14:30")
         if not int(params["period1"]) <= stamp < int(params["period2"]):
@@ -60,7 +76,12 @@ def chart(symbol: str, params: dict[str, str]) -> dict[str, Any]:
             for values in quote.values():
                 values[-1] = None
         if symbol == "AAPL" and day in SPLITS:
-            split = {"date": stamp, "numerator": SPLITS[day], "denominator": 1, "splitRatio": f"{SPLITS[day]}:1"}
+            split = {
+                "date": stamp,
+                "numerator": SPLITS[day],
+                "denominator": 1,
+                "splitRatio": f"{SPLITS[day]}:1",
+            }
             events["splits"][str(stamp)] = split
         if (symbol, day) == ("AAPL", EX_DAY):
             events["dividends"][str(stamp)] = {"amount": PAID / divide, "date": stamp}
@@ -75,14 +96,19 @@ def chart(symbol: str, params: dict[str, str]) -> dict[str, Any]:
         "regularMarketPrice": 60.0,
         "priceHint": 2,
         "currentTradingPeriod": {
-            name: {"timezone": "EST", "start": 0, "end": 0, "gmtoffset": -18000} for name in ("pre", "regular", "post")
+            name: {"timezone": "EST", "start": 0, "end": 0, "gmtoffset": -18000}
+            for name in ("pre", "regular", "post")
         },
         "dataGranularity": "1d",
         "range": "",
         "validRanges": ["1d", "5d", "1mo", "max"],
     }
     indicators = {"quote": [quote], "adjclose": [{"adjclose": quote["close"]}]}
-    result = {"meta": meta, "timestamp": stamps, "events": {name: entries for name, entries in events.items() if entries}}
+    result = {
+        "meta": meta,
+        "timestamp": stamps,
+        "events": {name: entries for name, entries in events.items() if entries},
+    }
     return {"chart": {"result": [{**result, "indicators": indicators}], "error": None}}
 
 
@@ -105,7 +131,12 @@ def markets() -> list[dict[str, Any]]:
             "description": f"{base} / U.S. dollar",
             "market_type": kind,
         }
-        future = {"payoff_type": "Linear", "contract_size": "1.00000000", "maximum_order_value": "5", "maximum_order_amount": "1"}
+        future = {
+            "payoff_type": "Linear",
+            "contract_size": "1.00000000",
+            "maximum_order_value": "5",
+            "maximum_order_amount": "1",
+        }
         rows.append(row if kind == "SPOT" else {**row, **future})
     return rows
 
@@ -114,15 +145,26 @@ def ohlc(pair: str, params: dict[str, str]) -> dict[str, Any]:
     """Bitstamp's bars from a time on, whatever the end asked for; ETH has none on 2024-01-29."""
     rows = []
     for index, day in enumerate(COIN_DAYS):
-        if seconds(day, "00:00") >= int(params["start"]) and (pair, day) != ("ethusd", "2024-01-29"):
+        if seconds(day, "00:00") >= int(params["start"]) and (pair, day) != (
+            "ethusd",
+            "2024-01-29",
+        ):
             price = f"{42000.5 + index}"
-            row = {"timestamp": str(seconds(day, "00:00")), "open": price, "high": "42100", "low": "41900", "close": price}
+            row = {
+                "timestamp": str(seconds(day, "00:00")),
+                "open": price,
+                "high": "42100",
+                "low": "41900",
+                "close": price,
+            }
             rows.append({**row, "volume": "0.00000150"})
     return {"data": {"pair": pair.upper(), "ohlc": rows[: int(params["limit"])]}}
 
 
 class _Handler(VendorHandler):
-    """`range=1d`, by which yfinance asks for a time zone, and lists of pairs are no requests of ours: they are not in `asked`."""
+    """`range=1d`, by which yfinance asks for a time zone, and lists of pairs are no requests of
+    ours: they are not in `asked`.
+    """
 
     def do_GET(self) -> None:
         address = urlsplit(self.path)
@@ -156,22 +198,35 @@ def forget(name: str) -> None:
 
 
 @pytest.fixture(params=["yfinance", "ccxt", "true yfinance", "true ccxt"])
-def vendor(request: pytest.FixtureRequest, server: VendorServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+def vendor(
+    request: pytest.FixtureRequest,
+    server: VendorServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[str]:
     name = request.param.removeprefix("true ")
     forget(name)
     if name == request.param:
-        monkeypatch.syspath_prepend(str(SUPPORT / "vendor_libraries"))
+        monkeypatch.syspath_prepend(str(SUPPORT / "market" / "vendor_libraries"))
     else:
-        library = pytest.importorskip(name, reason=f"{name} is not installed; its stand-in is tested")
+        library = pytest.importorskip(
+            name, reason=f"{name} is not installed; its stand-in is tested"
+        )
         if name == "yfinance":
             library.set_tz_cache_location(str(tmp_path / "zones"))
             for module in ("base", "scrapers.history"):
-                monkeypatch.setattr(importlib.import_module(f"yfinance.{module}"), "_BASE_URL_", server.endpoint)
-            monkeypatch.setattr(library.data.YfData, "_get_cookie_and_crumb", lambda *_, **__: (None, "basic"))
+                monkeypatch.setattr(
+                    importlib.import_module(f"yfinance.{module}"), "_BASE_URL_", server.endpoint
+                )
+            monkeypatch.setattr(
+                library.data.YfData, "_get_cookie_and_crumb", lambda *_, **__: (None, "basic")
+            )
         else:
             describe = library.bitstamp.describe
             address = {"urls": {"api": {"public": server.endpoint}}}
-            monkeypatch.setattr(library.bitstamp, "describe", lambda self: self.deep_extend(describe(self), address))
+            monkeypatch.setattr(
+                library.bitstamp, "describe", lambda self: self.deep_extend(describe(self), address)
+            )
     yield name
     forget(name)
 
@@ -182,8 +237,20 @@ def fetch(vendor: str, out: Path, *more: str) -> list[str]:
         "ccxt": ("crypto", ("--exchange", "bitstamp"), "BTC/USD,ETHUSD"),
     }[vendor]
     days = ["--first", FIRST if vendor == "yfinance" else "2023-10-18", "--last", LAST]
-    words = ["data", "fetch", market, "--from", vendor, *first, "--symbols", symbols, *days, "--out", str(out)]
-    return [*words, "--per-minute", "100000", *more]
+    words = [
+        "data",
+        "fetch",
+        market,
+        "--from",
+        vendor,
+        *first,
+        "--symbols",
+        symbols,
+        *days,
+        "--out",
+        str(out),
+    ]
+    return [*words, "--per-minute", "100000", "--accept-gaps", *more]
 
 
 def recipe(out: Path, file: Path) -> list[str]:
@@ -194,20 +261,27 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     tmp_path: Path, server: VendorServer, vendor: str, waits: list[float], terminal: Terminal
 ) -> None:
     limited = (429, {"Retry-After": "9"})
-    server.faults = {0: limited, 1: limited} if vendor == "yfinance" else {0: limited}  # yfinance itself asks once more
+    # yfinance itself asks once more
+    server.faults = {0: limited, 1: limited} if vendor == "yfinance" else {0: limited}
     assert main(fetch(vendor, tmp_path / "m")) == 0
     assert int(max(waits)) in ((60, 61) if vendor == "yfinance" else (9, 10))
-    log = [json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()]
-    assert [line["event"] for line in log] == ["rate_limited", *["answered"] * (2 if vendor == "yfinance" else 4)]
+    log = [
+        json.loads(line) for line in (tmp_path / "m.answers" / "log.jsonl").read_text().splitlines()
+    ]
+    assert [line["event"] for line in log] == [
+        "rate_limited",
+        *["answered"] * (2 if vendor == "yfinance" else 4),
+    ]
     snapshot = load_snapshot(tmp_path / "m")
     assert (snapshot.currency, snapshot.meta.benchmark) == ("USD", "")
     if vendor == "yfinance":
         assert tuple(map(str, snapshot.days)) == DAYS
         assert (snapshot.codes, snapshot.venues) == (("AAPL", "BRK.B"), ("us_equity",) * 2)
-        # As they traded, though Yahoo has divided them by two splits, one of them after the last day.
-        assert [(row[0], volume[0]) for row, volume in zip(snapshot.close, snapshot.volume, strict=True)] == [
-            traded("AAPL", day) for day in DAYS
-        ]
+        # As they traded, though Yahoo has divided them by two splits, one of them after the last
+        # day.
+        assert [
+            (row[0], volume[0]) for row, volume in zip(snapshot.close, snapshot.volume, strict=True)
+        ] == [traded("AAPL", day) for day in DAYS]
         expected = [1.0] * 3 + [4.0] * 3 + [4 * 105 / 104.5] * 3
         assert snapshot.factor[:, 0].tolist() == pytest.approx(expected, abs=1e-7)
         assert snapshot.factor[:, 1].tolist() == [1.0] * 9
@@ -215,23 +289,33 @@ def test_a_library_gives_a_market_that_resumes_and_has_a_recipe(
     else:
         assert tuple(map(str, snapshot.days)) == COIN_DAYS
         assert (snapshot.codes, snapshot.venues) == (("BTCUSD", "ETHUSD"), ("crypto_spot",) * 2)
-        assert (snapshot.close[1, 0], snapshot.volume[0, 0], snapshot.meta.has_factor) == (42001.5, 1.5e-6, False)
+        assert (snapshot.close[1, 0], snapshot.volume[0, 0], snapshot.meta.has_factor) == (
+            42001.5,
+            1.5e-6,
+            False,
+        )
         assert np.flatnonzero(np.isnan(snapshot.close[:, 1])).tolist() == [4]
         assert snapshot.meta.source == "bitstamp (ccxt), crypto from 2023-10-18 to 2024-02-06"
     # Interrupted and resumed: equal, and nothing that was answered is asked again.
     whole = len(server.asked) - len(server.faults)
     server.asked.clear()
     server.faults = {}
-    server.edit = lambda api, params, reply: {"chart": {"result": None, "error": NO_DATA}} if len(server.asked) == 2 else reply
+    server.edit = lambda api, params, reply: (
+        {"chart": {"result": None, "error": NO_DATA}} if len(server.asked) == 2 else reply
+    )
     if vendor == "ccxt":
         server.faults = {1: (401, {})}
-    assert "the same command goes on from here, since answers are kept" in terminal.error(*fetch(vendor, tmp_path / "n"))
+    assert "the same command goes on from here, since answers are kept" in terminal.error(
+        *fetch(vendor, tmp_path / "n")
+    )
     server.edit, server.faults = (lambda api, params, reply: reply), {}
     assert main(fetch(vendor, tmp_path / "n")) == 0
     assert load_snapshot(tmp_path / "n").id == snapshot.id
     assert len(server.asked) == whole + 1
     # A recipe makes it again, and names what was revised.
-    assert "equal to the snapshot of" in terminal.out(*recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml"))
+    assert "equal to the snapshot of" in terminal.out(
+        *recipe(tmp_path / "again", tmp_path / "m" / "recipe.yaml")
+    )
     server.edit = revised
     day, code = (DAYS[1], "AAPL") if vendor == "yfinance" else (COIN_DAYS[3], "BTCUSD")
     error = terminal.error(*recipe(tmp_path / "later", tmp_path / "m" / "recipe.yaml"))
@@ -243,8 +327,9 @@ def revised(api: str, params: dict[str, str], reply: dict) -> dict:
     if api == "AAPL":
         reply["chart"]["result"][0]["indicators"]["quote"][0]["volume"][1] += 80
     if api == "btcusd":
-        for row in reply["data"]["ohlc"][2:3]:
-            row["volume"] = "7"
+        for row in reply["data"]["ohlc"]:
+            if row["timestamp"] == str(seconds(COIN_DAYS[3], "00:00")):
+                row["volume"] = "7"
     return reply
 
 
@@ -254,42 +339,73 @@ def test_what_a_library_can_not_do_is_one_line(
     cases = {
         "yfinance": {
             ("--symbols", "NONE"): "yfinance history: $NONE: ",
-            ("--map", "bars.split=Splits"): "the answer has no column 'Splits' for bars.split; did you mean 'Stock Splits'?",
-            ("--first", "2024-02-03", "--last", "2024-02-04"): "yfinance: no bars of AAPL, BRK.B from 2024-02-03",
+            (
+                "--map",
+                "bars.split=Splits",
+            ): "the answer has no column 'Splits' for bars.split; did you mean 'Stock Splits'?",
+            (
+                "--first",
+                "2024-02-03",
+                "--last",
+                "2024-02-04",
+            ): "yfinance: no bars of AAPL, BRK.B from 2024-02-03",
         },
         "ccxt": {
             ("--symbols", "BTCUSDT"): "ccxt bitstamp: no spot pairs BTCUSDT; did you mean 'BTCUSD'",
             ("--exchange", "bitstmp"): "exchange: ccxt knows no 'bitstmp'; did you mean 'bitstamp'",
             ("--exchange", "__doc__"): "exchange: ccxt knows no '__doc__'",
-            ("--map", "bars.volume=vol"): "ccxt fetch_ohlcv: the answer has no column 'vol' for bars.volume",
-            ("--from", "binance", "--exchange", "kraken"): "exchange: binance has none to choose; say --from ccxt",
+            (
+                "--map",
+                "bars.volume=vol",
+            ): "ccxt fetch_ohlcv: the answer has no column 'vol' for bars.volume",
+            (
+                "--from",
+                "binance",
+                "--exchange",
+                "kraken",
+            ): "exchange: binance has none to choose; say --from ccxt",
         },
     }
     for number, (more, words) in enumerate(cases[vendor].items()):
         assert words in terminal.refusal(*fetch(vendor, tmp_path / str(number)), *more)
-    # A page that is none is asked for again (ccxt takes one for a page without bars), and a refusal is not.
+    # A page that is none is asked for again (ccxt takes one for a page without bars), and a refusal
+    # is not.
     server.edit = lambda api, params, reply: {}
-    words = {"yfinance": "yfinance history: ", "ccxt": "ccxt fetch_ohlcv: no rows for bars from 2023-10-18"}[vendor]
-    assert terminal.error(*fetch(vendor, tmp_path / "n")).splitlines()[-1].startswith(f"ktdeval: error: {words}")
+    words = {
+        "yfinance": "yfinance history: ",
+        "ccxt": "ccxt fetch_ohlcv: no rows for bars from 2023-10-18",
+    }[vendor]
+    assert (
+        terminal.error(*fetch(vendor, tmp_path / "n"))
+        .splitlines()[-1]
+        .startswith(f"ktdeval: error: {words}")
+    )
     if vendor == "ccxt":
         server.asked.clear()
         server.edit, server.faults = (lambda api, params, reply: reply), {0: (401, {})}
-        assert "ccxt bitstamp fetch_ohlcv: AuthenticationError: " in terminal.error(*fetch(vendor, tmp_path / "o"))
+        assert "ccxt bitstamp fetch_ohlcv: AuthenticationError: " in terminal.error(
+            *fetch(vendor, tmp_path / "o")
+        )
         assert len(server.asked) == 1
         server.faults = dict.fromkeys(range(1, 20), (503, {}))
-        assert "ccxt bitstamp fetch_ohlcv: ExchangeNotAvailable: " in terminal.error(*fetch(vendor, tmp_path / "o"))
+        assert "ccxt bitstamp fetch_ohlcv: ExchangeNotAvailable: " in terminal.error(
+            *fetch(vendor, tmp_path / "o")
+        )
         assert len(server.asked) == 1 + 9
 
 
-def test_pages_of_an_exchange_are_spans_of_a_hundred_days() -> None:
+def test_a_request_to_an_exchange_is_for_a_hundred_bars_from_the_day_before() -> None:
     ccxt = vendors()["ccxt"]
     pages = [
-        request.params for request in plan(ccxt, ccxt.tables["bars"], ["BTCUSD"], date(2023, 1, 1), date(2023, 4, 11), "kraken")
+        request.params
+        for request in plan(
+            ccxt, ccxt.tables["bars"], ["BTCUSD"], date(2023, 1, 1), date(2023, 4, 11), "kraken"
+        )
     ]
     day = 86_400_000
     first = 1672531200000
     assert [(int(page["since"]), int(page["until"])) for page in pages] == [
-        (first, first + 100 * day - 1),
-        (first + 100 * day, first + 101 * day - 1),
+        (first - day, first + 99 * day - 1),
+        (first + 98 * day, first + 101 * day - 1),
     ]
     assert {page["exchange"] for page in pages} == {"kraken"}

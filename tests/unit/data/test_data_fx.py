@@ -1,4 +1,6 @@
-"""Prices in several currencies become one account's: by hand, at rate 1, with a poisoned future, by pandas on real files."""
+"""Prices in several currencies become one account's: by hand, at rate 1, with a poisoned future, by
+pandas on real files.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.contracts import Window
 from ktdeval.errors import KtdevalError, LeakError
 from ktdeval.market import Instrument, MarketSnapshot, assemble, find_venue, with_id
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.masking.identities import LeakGuard
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.tasks import Window
 from ktdeval.testing import check_task
 from ktdeval.trading import AccountConfig, MarketTape
 from ktdeval.trading.account import open_account
@@ -40,26 +42,40 @@ BARS = """date,code,open,high,low,close,volume,amount
 2025-03-06,SAP,260,262,250,250,500,125000
 """
 ASSETS = "code,currency\nSAP,EUR\n"
-RATES = (
-    "date,currency,rate\n2025-02-28,EUR,1.04\n2025-03-03,EUR,1.05\n2025-03-04,EUR,1.06\n2025-03-06,EUR,1.1\n2025-03-06,GBP,1.3\n"
-)
+RATES = "date,currency,rate\n2025-02-28,EUR,1.04\n2025-03-03,EUR,1.05\n2025-03-04,EUR,1.06\n2025-03-06,EUR,1.1\n2025-03-06,GBP,1.3\n"
 OPEN, HIGH, LOW, CLOSE = range(4)
 
 
-def read(folder: Path, bars: str = BARS, assets: str = ASSETS, fx: str = RATES, **given: Any) -> MarketSnapshot:
+def read(
+    folder: Path, bars: str = BARS, assets: str = ASSETS, fx: str = RATES, **given: Any
+) -> MarketSnapshot:
     """Import the tables; `given` are options, in which a file's name stands for its path."""
     for name, text in (("bars", bars), ("assets", assets), ("fx", fx)):
         (folder / f"{name}.csv").write_text(text, encoding="utf-8")
     options = {"bars": "bars.csv", "industry": "assets.csv", "fx": "fx.csv", **given}
-    options |= {name: str(folder / text) for name, text in options.items() if str(text).endswith(".csv")}
+    options |= {
+        name: str(folder / text) for name, text in options.items() if str(text).endswith(".csv")
+    }
     options["fx"] = options.pop("rates", options["fx"])
-    params = {"venue": "us_equity", "currency": "USD", "name": "two", "source": "by hand", **options}
+    params = {
+        "venue": "us_equity",
+        "currency": "USD",
+        "name": "two",
+        "source": "by hand",
+        **options,
+    }
     return with_id(assemble(read_long(LongParams(**params))))
 
 
 def prices(market: MarketSnapshot, code: str) -> np.ndarray:
     """[T, 4] open, high, low, close."""
-    return np.stack([getattr(market, name)[:, market.asset_index[code]] for name in ("open", "high", "low", "close")], axis=1)
+    return np.stack(
+        [
+            getattr(market, name)[:, market.asset_index[code]]
+            for name in ("open", "high", "low", "close")
+        ],
+        axis=1,
+    )
 
 
 def test_a_price_is_converted_by_the_rate_that_is_known_when_it_is_made(tmp_path: Path) -> None:
@@ -68,28 +84,39 @@ def test_a_price_is_converted_by_the_rate_that_is_known_when_it_is_made(tmp_path
     assert prices(market, "SAP") == pytest.approx(
         np.array(
             [
-                [250 * 1.04, 255 * 1.05, 250 * 1.04, 252 * 1.05],  # Monday's open at Friday's rate, below the low at Monday's
+                # Monday's open at Friday's rate, below the low at Monday's
+                [250 * 1.04, 255 * 1.05, 250 * 1.04, 252 * 1.05],
                 [252 * 1.05, 256 * 1.06, 252 * 1.05, 254 * 1.06],
-                [256 * 1.06, 260 * 1.06, 255 * 1.06, 258 * 1.06],  # no rate of its own: the last one
+                # no rate of its own: the last one
+                [256 * 1.06, 260 * 1.06, 255 * 1.06, 258 * 1.06],
                 [260 * 1.06, 262 * 1.10, 250 * 1.10, 250 * 1.10],
             ]
         ),
         rel=1e-15,
     )
-    assert market.amount[:, 1].tolist() == pytest.approx([125000 * rate for rate in (1.05, 1.06, 1.06, 1.1)])
+    assert market.amount[:, 1].tolist() == pytest.approx(
+        [125000 * rate for rate in (1.05, 1.06, 1.06, 1.1)]
+    )
     assert market.volume[:, 1].tolist() == [500] * 4
     assert market.instruments == (Instrument("stock", "USD", "us_equity"),) * 2
-    assert (market.indices["EURUSD"].tolist(), market.index_names) == ([1.05, 1.06, 1.06, 1.1], {"EURUSD": "USD for one EUR"})
+    assert (market.indices["EURUSD"].tolist(), market.index_names) == (
+        [1.05, 1.06, 1.06, 1.1],
+        {"EURUSD": "USD for one EUR"},
+    )
     assert market.meta.notes[-2:] == (
         "rates not needed: GBP",
         "prices of 1 assets in EUR are converted to USD by the rates of each day: SAP",
     )
-    assert not [finding for finding in check(raw_from_snapshot(market)) if finding.severity == "error"]
+    assert not [
+        finding for finding in check(raw_from_snapshot(market)) if finding.severity == "error"
+    ]
     assert read(tmp_path, fx=RATES.replace("1.1\n", "1.11\n")).id != market.id
 
 
 @pytest.mark.parametrize("venue", ["us_equity", "frictionless"])
-def test_buy_and_hold_of_two_currencies_ends_in_the_nav_worked_by_hand(venue: str, tmp_path: Path) -> None:
+def test_buy_and_hold_of_two_currencies_ends_in_the_nav_worked_by_hand(
+    venue: str, tmp_path: Path
+) -> None:
     market = read(tmp_path, venue=venue)
     rules = AccountConfig(initial_cash=100_000, max_weight=1.0).rules("test")
     tape, account = MarketTape.from_snapshot(market, rules), open_account(rules)
@@ -100,17 +127,27 @@ def test_buy_and_hold_of_two_currencies_ends_in_the_nav_worked_by_hand(venue: st
         day = settle(account, tape.day(row), buys if row == 1 else (), row - 1)
         account = day.after
         nav.append(day.nav_minor / 100)
-    # Bought at Tuesday's opens, 238 and 252 EUR at Monday's 1.05, for 1 USD each; or at Monday's closes, 238 and 252 at 1.05.
+    # Bought at Tuesday's opens, 238 and 252 EUR at Monday's 1.05, for 1 USD each; or at Monday's
+    # closes, 238 and 252 at 1.05.
     cash = 100_000 - 23_800 - 26_460 - (2 if venue == "us_equity" else 0)
-    assert nav == pytest.approx([cash + 23_600 + 26_924, cash + 23_500 + 27_348, cash + 23_700 + 27_500], abs=0.001)
+    assert nav == pytest.approx(
+        [cash + 23_600 + 26_924, cash + 23_500 + 27_348, cash + 23_700 + 27_500], abs=0.001
+    )
 
 
 @on_each_row
-def test_what_can_not_be_converted_is_one_clear_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    (tmp_path / "minutes.csv").write_text("time,code,open,high,low,close,volume\n2025-03-03T15:00-05:00,SAP,250,251,250,251,9\n")
+def test_what_can_not_be_converted_is_one_clear_line(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "minutes.csv").write_text(
+        "time,code,open,high,low,close,volume\n2025-03-03T15:00-05:00,SAP,250,251,250,251,9\n"
+    )
     whole = {"bars": BARS, "assets": ASSETS, "fx": RATES}
     with pytest.raises(KtdevalError, match=message) as caught:
-        read(tmp_path, **{name: changed(whole.get(name, ""), change) for name, change in changes.items()})
+        read(
+            tmp_path,
+            **{name: changed(whole.get(name, ""), change) for name, change in changes.items()},
+        )
     assert "\n" not in str(caught.value)
 
 
@@ -118,29 +155,39 @@ def test_in_a_market_of_yuan_only_prices_of_a_shares_are_whole_fen(tmp_path: Pat
     for name, text in (("bars", BARS), ("fx", RATES)):
         (tmp_path / f"{name}.csv").write_text(text)
     raw = read_long(LongParams(bars=str(tmp_path / "bars.csv"), venue="us_equity", kind="etf"))
-    bars = raw.bars.assign(factor=np.where(raw.bars["date"] > "2025-03-04", 1.5, 1.0))
+    bars = raw.bars.assign(factor=1.5)
     rules = {"fund": dataclasses.replace(find_venue("us_equity"), name="fund", currency="CNY")}
     quoted = dict.fromkeys(("AAPL", "SAP"), Instrument("etf", "EUR", "fund"))
     raw = dataclasses.replace(raw, bars=bars, has_factor=True, instruments=quoted, rules=rules)
-    made = convert(raw, LongParams(bars="bars.csv", fx=str(tmp_path / "fx.csv"), currency="CNY"), {})
+    made = convert(
+        raw, LongParams(bars="bars.csv", fx=str(tmp_path / "fx.csv"), currency="CNY"), {}
+    )
     assert not made.in_fen.any()
     assert "prices_look_adjusted" not in {finding.kind for finding in check(made)}
     assert assemble(made).close[1].tolist() == [236 * 1.06, 254 * 1.06]
 
 
 def random_table(seed: int) -> str:
-    """Bars of six assets: days without a row, halts that repeat a flat price, closes alone, volumes that are not known."""
-    chance, rows = np.random.default_rng(seed), ["date,code,open,high,low,close,volume,amount,factor"]
+    """Bars of six assets: days without a row, halts that repeat a flat price, closes alone, volumes
+    that are not known.
+    """
+    chance, rows = (
+        np.random.default_rng(seed),
+        ["date,code,open,high,low,close,volume,amount,factor"],
+    )
     for number in range(6):
         for day in pd.bdate_range("2025-03-03", periods=40):
             close, wide = chance.uniform(20, 400, 2)
             open_, kind = close * chance.uniform(0.97, 1.03), chance.integers(8)
             high, low = max(open_, close) * (1 + wide / 4e4), min(open_, close) * (1 - wide / 4e4)
-            bar = {0: f"{close},{close},{close},{close},,", 1: f"{open_},{high},{low},{close},0,0"}.get(
-                kind, f"{open_},{high},{low},{close},{'' if kind == 2 else 1000},{1000 * close}"
-            )
+            bar = {
+                0: f"{close},{close},{close},{close},,",
+                1: f"{open_},{high},{low},{close},0,0",
+            }.get(kind, f"{open_},{high},{low},{close},{'' if kind == 2 else 1000},{1000 * close}")
             if kind != 3:
-                rows.append(f"{day:%Y-%m-%d},A{number},{f',,,{close},1000,' if number == 5 else bar},{1 if day.day < 20 else 1.5}")
+                rows.append(
+                    f"{day:%Y-%m-%d},A{number},{f',,,{close},1000,' if number == 5 else bar},{1 if day.day < 20 else 1.5}"
+                )
     return "\n".join(rows)
 
 
@@ -165,30 +212,53 @@ def random_rates(seed: int, after: str = "9999") -> str:
 def test_at_rate_one_the_market_is_the_unconverted_one(seed: int, tmp_path: Path) -> None:
     bars = random_table(seed)
     ones = "date,currency,rate\n" + "".join(
-        f"{day:%Y-%m-%d},{one},1\n" for day in pd.date_range("2025-03-01", periods=60, freq="5D") for one in ("EUR", "GBP")
+        f"{day:%Y-%m-%d},{one},1\n"
+        for day in pd.date_range("2025-03-01", periods=60, freq="5D")
+        for one in ("EUR", "GBP")
     )
-    plain = read(tmp_path, bars, LISTED.replace("EUR", "USD").replace("GBP", "USD"), rates=None, currency=None)
+    plain = read(
+        tmp_path,
+        bars,
+        LISTED.replace("EUR", "USD").replace("GBP", "USD"),
+        rates=None,
+        currency=None,
+    )
     made = read(tmp_path, bars, LISTED, ones)
     for name in SERIES:
         np.testing.assert_array_equal(getattr(made, name), getattr(plain, name), err_msg=name)
     assert made.close_only.tolist() == [False] * 5 + [True]
-    assert {code: set(levels.tolist()) for code, levels in made.indices.items()} == {"EURUSD": {1.0}, "GBPUSD": {1.0}}
+    assert {code: set(levels.tolist()) for code, levels in made.indices.items()} == {
+        "EURUSD": {1.0},
+        "GBPUSD": {1.0},
+    }
     assert [note for note in made.meta.notes if "converted" not in note] == list(plain.meta.notes)
     bare = dataclasses.replace(made, meta=plain.meta, indices={}, index_names={}, id="")
     assert with_id(bare).id == plain.id
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(seed: int, tmp_path: Path) -> None:
+def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(
+    seed: int, tmp_path: Path
+) -> None:
     bars, row = random_table(seed), 20 + seed
     true = read(tmp_path, bars, LISTED, random_rates(seed))
     false = read(tmp_path, bars, LISTED, random_rates(seed, after=str(true.days[row])))
-    plain = read(tmp_path, bars, LISTED.replace("EUR", "USD").replace("GBP", "USD"), rates=None, currency=None)
-    np.testing.assert_array_equal(np.isnan(true.close), np.isnan(plain.close), err_msg="a flat bar without trade stays a halt")
+    plain = read(
+        tmp_path,
+        bars,
+        LISTED.replace("EUR", "USD").replace("GBP", "USD"),
+        rates=None,
+        currency=None,
+    )
+    np.testing.assert_array_equal(
+        np.isnan(true.close), np.isnan(plain.close), err_msg="a flat bar without trade stays a halt"
+    )
     for name in SERIES:
         early, other = getattr(true, name), getattr(false, name)
         np.testing.assert_array_equal(early[: row + 1], other[: row + 1], err_msg=name)
-    np.testing.assert_array_equal(true.open[row + 1], false.open[row + 1], err_msg="fills at the next open")
+    np.testing.assert_array_equal(
+        true.open[row + 1], false.open[row + 1], err_msg="fills at the next open"
+    )
     assert not np.array_equal(true.close[row + 1], false.close[row + 1], equal_nan=True)
     views = [market.as_of(row).indices for market in (true, false)]
     assert {code: levels.tolist() for code, levels in views[0].items()} == {
@@ -202,11 +272,16 @@ def test_no_rate_of_a_later_day_is_seen_and_an_open_sees_none_of_its_own(seed: i
         task: Any = plugins.make_task(name)
         check_task(task, true)  # its own poison: every bar and index after the close
         window = Window("w", str(true.days[row]), str(true.days[-1]))
-        told = [market_scene(task, market, window).observe(1, market.as_of(row), None, None) for market in (true, false)]
-        assert told[0] == told[1]
+        shown = [
+            market_scene(task, market, window).observe(1, market.as_of(row), None, None)
+            for market in (true, false)
+        ]
+        assert shown[0] == shown[1]
 
 
-def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(tmp_path: Path) -> None:
+def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(
+    tmp_path: Path,
+) -> None:
     market = read(tmp_path, random_table(1), LISTED, random_rates(1))
     assert (market.meta.benchmark, sorted(market.indices)) == ("", ["EURUSD", "GBPUSD"])
     assert np.isnan(market.benchmark).all()
@@ -220,38 +295,85 @@ def test_rates_are_indices_that_no_figure_is_measured_against_and_masks_hide(tmp
             guard.check(text)
     shown = scene.observe(0, market.as_of(29), None, None)
     guard.check(shown.user)
-    (tmp_path / "spx.csv").write_text("date,close\n" + "".join(f"{day},5000\n" for day in market.days))
-    both = read(tmp_path, random_table(1), LISTED, random_rates(1), benchmark="spx.csv", benchmark_code="SPX")
-    assert (both.meta.benchmark, sorted(both.indices), both.benchmark[0]) == ("SPX", ["EURUSD", "GBPUSD", "SPX"], 5000)
+    (tmp_path / "spx.csv").write_text(
+        "date,close\n" + "".join(f"{day},5000\n" for day in market.days)
+    )
+    both = read(
+        tmp_path,
+        random_table(1),
+        LISTED,
+        random_rates(1),
+        benchmark="spx.csv",
+        benchmark_code="SPX",
+    )
+    assert (both.meta.benchmark, sorted(both.indices), both.benchmark[0]) == (
+        "SPX",
+        ["EURUSD", "GBPUSD", "SPX"],
+        5000,
+    )
 
 
-def test_the_command_imports_and_shows_what_was_converted(tmp_path: Path, terminal: Terminal) -> None:
-    read(tmp_path, fx=RATES.replace("currency,rate", "cur,level"), map={"fx.currency": "cur", "fx.rate": "level"})
-    words = ["data", "import", "long", "--bars", str(tmp_path / "bars.csv"), "--industry", str(tmp_path / "assets.csv")]
+def test_the_command_imports_and_shows_what_was_converted(
+    tmp_path: Path, terminal: Terminal
+) -> None:
+    read(
+        tmp_path,
+        fx=RATES.replace("currency,rate", "cur,level"),
+        map={"fx.currency": "cur", "fx.rate": "level"},
+    )
+    words = [
+        "data",
+        "import",
+        "long",
+        "--bars",
+        str(tmp_path / "bars.csv"),
+        "--industry",
+        str(tmp_path / "assets.csv"),
+    ]
     words += ["--venue", "us_equity", "--fx", str(tmp_path / "fx.csv"), "--currency", "USD"]
-    assert "note: prices of 1 assets in EUR are converted to USD by the rates of each day: SAP" in terminal.out(
-        *words, "--map", "fx.currency=cur,fx.rate=level", "--out", tmp_path / "two"
+    assert (
+        "note: prices of 1 assets in EUR are converted to USD by the rates of each day: SAP"
+        in terminal.out(*words, "--map", "fx.currency=cur,fx.rate=level", "--out", tmp_path / "two")
     )
     facts = json.loads(terminal.out("data", "info", tmp_path / "two", "--json"))
-    assert (facts["currency"], facts["indices"], facts["benchmark"]) == ("USD", ["EURUSD (USD for one EUR)"], "none")
+    assert (facts["currency"], facts["indices"], facts["benchmark"]) == (
+        "USD",
+        ["EURUSD (USD for one EUR)"],
+        "none",
+    )
 
 
-@pytest.mark.parametrize(("count", "more"), [(1, ""), (8, ""), (9, " and 1 more"), (11, " and 3 more")])
-def test_the_note_names_eight_converted_assets_at_most(tmp_path: Path, count: int, more: str) -> None:
+@pytest.mark.parametrize(
+    ("count", "more"), [(1, ""), (8, ""), (9, " and 1 more"), (11, " and 3 more")]
+)
+def test_the_note_names_eight_converted_assets_at_most(
+    tmp_path: Path, count: int, more: str
+) -> None:
     codes = [f"E{number:02}" for number in range(count)]
-    bars = BARS + "".join(f"2025-03-0{day},{code},10,11,9,10,100,1000\n" for code in codes for day in (3, 4, 5, 6))
+    bars = BARS + "".join(
+        f"2025-03-0{day},{code},10,11,9,10,100,1000\n" for code in codes for day in (3, 4, 5, 6)
+    )
     read(tmp_path, bars=bars, assets="code,currency\n" + "".join(f"{code},EUR\n" for code in codes))
     params = LongParams(
-        bars=str(tmp_path / "bars.csv"), industry=str(tmp_path / "assets.csv"), fx=str(tmp_path / "fx.csv"), venue="us_equity",
-        currency="USD", name="two", source="by hand",
-    )  # fmt: skip
+        bars=str(tmp_path / "bars.csv"),
+        industry=str(tmp_path / "assets.csv"),
+        fx=str(tmp_path / "fx.csv"),
+        venue="us_equity",
+        currency="USD",
+        name="two",
+        source="by hand",
+    )
     notes = [note for note in read_long(params).notes if "are converted" in note]
     named = f"{', '.join(codes[:8])}{more}"
-    assert notes == [f"prices of {count} assets in EUR are converted to USD by the rates of each day: {named}"]
+    assert notes == [
+        f"prices of {count} assets in EUR are converted to USD by the rates of each day: {named}"
+    ]
 
 
 @pytest.mark.shared_data
-def test_real_coins_as_if_in_euro_are_what_pandas_makes_of_them(shared_data: Path, tmp_path: Path) -> None:
+def test_real_coins_as_if_in_euro_are_what_pandas_makes_of_them(
+    shared_data: Path, tmp_path: Path
+) -> None:
     stocks, coins = (
         pd.read_csv(shared_data / name, dtype={"date": str})
         for name in ("us_daily/nasdaq100_daily.csv.gz", "crypto_daily/crypto10_daily.csv.gz")
@@ -259,22 +381,37 @@ def test_real_coins_as_if_in_euro_are_what_pandas_makes_of_them(shared_data: Pat
     coins = coins[coins["date"].between(stocks["date"].min(), stocks["date"].max())]
     chance = np.random.default_rng(5)
     business = pd.bdate_range("2025-05-20", "2025-11-03")
-    rates = pd.Series(1.1 * np.exp(np.cumsum(chance.normal(0, 0.01, len(business)))), index=business).round(6)
-    listed = "code,venue,currency\n" + "".join(f"{code},crypto_spot,EUR\n" for code in coins["code"].unique())
-    table = "date,currency,rate\n" + "".join(f"{day:%Y-%m-%d},EUR,{rate}\n" for day, rate in rates.items())
+    rates = pd.Series(
+        1.1 * np.exp(np.cumsum(chance.normal(0, 0.01, len(business)))), index=business
+    ).round(6)
+    listed = "code,venue,currency\n" + "".join(
+        f"{code},crypto_spot,EUR\n" for code in coins["code"].unique()
+    )
+    table = "date,currency,rate\n" + "".join(
+        f"{day:%Y-%m-%d},EUR,{rate}\n" for day, rate in rates.items()
+    )
     market = read(tmp_path, pd.concat([stocks, coins]).to_csv(index=False), listed, table)
     every = rates.reindex(pd.date_range("2025-05-20", "2025-11-03")).ffill()
-    of_day, of_night = (series.reindex(pd.DatetimeIndex(market.days)).to_numpy() for series in (every, every.shift(1)))
+    of_day, of_night = (
+        series.reindex(pd.DatetimeIndex(market.days)).to_numpy()
+        for series in (every, every.shift(1))
+    )
     np.testing.assert_array_equal(market.indices["EURUSD"], of_day)
     for name in ("open", "high", "low", "close"):
         for raw, is_coin in ((stocks, False), (coins, True)):
-            grid = raw.assign(date=pd.to_datetime(raw["date"])).pivot_table(index="date", columns="code", values=["open", name])
+            grid = raw.assign(date=pd.to_datetime(raw["date"])).pivot_table(
+                index="date", columns="code", values=["open", name]
+            )
             grid = grid.reindex(pd.DatetimeIndex(market.days))
             expected = (
-                grid[name].to_numpy() * (of_night if name == "open" else of_day)[:, None] if is_coin else grid[name].to_numpy()
+                grid[name].to_numpy() * (of_night if name == "open" else of_day)[:, None]
+                if is_coin
+                else grid[name].to_numpy()
             )
             if is_coin and name in ("high", "low"):
-                expected = {"high": np.fmax, "low": np.fmin}[name](expected, grid["open"].to_numpy() * of_night[:, None])
+                expected = {"high": np.fmax, "low": np.fmin}[name](
+                    expected, grid["open"].to_numpy() * of_night[:, None]
+                )
             columns = [market.asset_index[code] for code in grid[name].columns]
             np.testing.assert_allclose(getattr(market, name)[:, columns], expected, rtol=1e-14)
     tape = MarketTape.from_snapshot(market, AccountConfig().rules("test"))

@@ -1,5 +1,5 @@
-"""Stocks and coins from long tables: splits, closes alone, real vendors' files; bars within days from tables of vendors, and those
-of synthetic markets.
+"""Stocks and coins from long tables: splits, closes alone, real vendors' files; bars within days
+from tables of vendors, and those of synthetic markets.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pytest
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, RawMarket, assemble, load_snapshot
+from ktdeval.market.manifest import snapshot_id
 from ktdeval.market.quality import Finding, check, raw_from_snapshot
-from ktdeval.market.storage import snapshot_id
 from ktdeval_data.long_table import read_long
 from ktdeval_data.params import LongParams, TwinParams
 from ktdeval_data.twins import make_twin
@@ -38,7 +38,9 @@ ASSETS = "code,name,venue,kind\nbtc-usd,Bitcoin,crypto_spot,\nORLY,O'Reilly,,\n"
 SPLITS = "code,date,ratio\nORLY,2025-06-10,15\nORLY,2020-01-01,2\nAAPL,2025-06-10,4\n"
 
 
-def read(folder: Path, bars: str = BARS, assets: str = ASSETS, splits: str = "", **params: object) -> RawMarket:
+def read(
+    folder: Path, bars: str = BARS, assets: str = ASSETS, splits: str = "", **params: object
+) -> RawMarket:
     files = {}
     for name, text in (("bars", bars), ("industry", assets), ("splits", splits)):
         if text:
@@ -55,10 +57,14 @@ def test_stocks_and_coins_become_one_market(tmp_path: Path) -> None:
     raw = read(tmp_path)
     market = assemble(raw)
     assert market.codes == ("BTC-USD", "ORLY")
-    assert market.instruments == (Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "USD", "us_equity"))
+    assert market.instruments == (
+        Instrument("crypto", "USD", "crypto_spot"),
+        Instrument("stock", "USD", "us_equity"),
+    )
     assert market.names == ("Bitcoin", "O'Reilly")
     assert market.volume[:, 0].tolist() == [0.5, 0.25, 0.25, 0.25]
-    # Volumes of shares that are divided by splits cut no coin's to whole ones, nor to none, which is no trade.
+    # Volumes of shares that are divided by splits cut no coin's to whole ones, nor to none, which
+    # is no trade.
     divided = read(tmp_path, BARS.replace("90.3,1500", "90.3,100"), splits=SPLITS, volume="divided")
     assert divided.bars["volume"].tolist() == [100, 100, 1500, 0.5, 0.25, 0.25, 0.25]
     assert np.isnan(market.close[1]).tolist() == [False, True]  # Saturday
@@ -73,15 +79,24 @@ def test_splits_make_the_factor(tmp_path: Path) -> None:
     assert market.meta.has_factor
     assert market.factor.T.tolist() == [[1, 1, 1, 1], [1, 1, 1, 15]]
     assert market.adjusted_close[[0, 2, 3], 1].tolist() == [1354.5, 1344, 1354.5]  # 90.3 * 15
-    assert market.meta.notes[1] == "factors are those of 1 splits in splits.csv; dividends are in none"
+    assert (
+        market.meta.notes[1] == "factors are those of 1 splits in splits.csv; dividends are in none"
+    )
     assert "split_like_moves" not in by_kind(read(tmp_path, splits=SPLITS))
 
 
 @on_each_row
-def test_what_can_not_be_read_is_one_clear_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_what_can_not_be_read_is_one_clear_line(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
     whole = {"bars": BARS, "assets": ASSETS, "splits": SPLITS}
     with pytest.raises(KtdevalError, match=message) as caught:
-        assemble(read(tmp_path, **{name: changed(whole.get(name, ""), change) for name, change in changes.items()}))
+        assemble(
+            read(
+                tmp_path,
+                **{name: changed(whole.get(name, ""), change) for name, change in changes.items()},
+            )
+        )
     assert "\n" not in str(caught.value)
 
 
@@ -89,7 +104,10 @@ def test_a_split_under_a_former_code_is_that_of_the_asset(tmp_path: Path) -> Non
     (tmp_path / "names.csv").write_text(
         "code,name,in_date,out_date,code_then\nORLY,Old,,2025-06-09,OLD\nORLY,New,2025-06-10,,ORLY\n"
     )
-    bars, splits = BARS.replace("ORLY,1350", "OLD,1350").replace("orly", "old"), "code,date,ratio\nold,2025-06-10,15\n"
+    bars, splits = (
+        BARS.replace("ORLY,1350", "OLD,1350").replace("orly", "old"),
+        "code,date,ratio\nold,2025-06-10,15\n",
+    )
     raw = read(tmp_path, bars, splits=splits, names=str(tmp_path / "names.csv"))
     assert raw.bars.query("code == 'ORLY'")["factor"].tolist() == [1, 1, 15]
     assert "split_like_moves" not in by_kind(raw)
@@ -97,20 +115,32 @@ def test_a_split_under_a_former_code_is_that_of_the_asset(tmp_path: Path) -> Non
 
 def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
     bars = "date,code,close\n2025-08-01,MSFT,524.1\n2025-08-04,MSFT,535.6\n2025-08-01,SPY,621.7\n2025-08-04,SPY,631.2\n"
-    same = f"{tmp_path}/../{tmp_path.name}/bars.csv"  # the file is the bars' own, however its path is written
+    # the file is the bars' own, however its path is written
+    same = f"{tmp_path}/../{tmp_path.name}/bars.csv"
     market = assemble(read(tmp_path, bars, "", benchmark=same, benchmark_code="SPY", kind="etf"))
     assert (list(market.indices), market.benchmark.tolist()) == (["SPY"], [621.7, 631.2])
     assert market.close_only.all()
     assert set(market.kinds) == {"etf"}
     assert np.isnan(market.volume).all()
     assert "missing_volume_rows" not in by_kind(raw_from_snapshot(market))
-    # A split of the index's asset is no fall of the index; a column that is named is taken as it is.
-    split = {"benchmark": same, "benchmark_code": "SPY", "splits": "code,date,ratio\nSPY,2025-08-04,2\n"}
+    # A split of the index's asset is no fall of the index; a column that is named is taken as it
+    # is.
+    split = {
+        "benchmark": same,
+        "benchmark_code": "SPY",
+        "splits": "code,date,ratio\nSPY,2025-08-04,2\n",
+    }
     for mapping, last in (({}, 2 * 631.2), ({"benchmark.close": "close"}, 631.2)):
-        assert assemble(read(tmp_path, bars, "", **split, map=mapping)).benchmark.tolist() == [621.7, last]
-    # Nor does a factor that its vendor scales to the last day show a later split in a level before it.
+        assert assemble(read(tmp_path, bars, "", **split, map=mapping)).benchmark.tolist() == [
+            621.7,
+            last,
+        ]
+    # Nor does a factor that its vendor scales to the last day show a later split in a level before
+    # it.
     scaled = "date,code,close,factor\n2025-08-01,SPY,621.7,0.5\n2025-08-04,SPY,631.2,1\n"
-    assert assemble(read(tmp_path, scaled, "", benchmark=same, benchmark_code="SPY")).benchmark.tolist() == [621.7, 2 * 631.2]
+    assert assemble(
+        read(tmp_path, scaled, "", benchmark=same, benchmark_code="SPY")
+    ).benchmark.tolist() == [621.7, 2 * 631.2]
     # A-shares need opens and volumes.
     with pytest.raises(DataError, match="no column for 'open'"):
         read(tmp_path, bars, "", venue="a_share")
@@ -118,11 +148,14 @@ def test_closes_alone_and_a_code_of_the_bars_as_index(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folders(shared_data: Path) -> tuple[Path, Path]:
-    return shared_data / "us_daily" / "nasdaq100_daily.csv.gz", shared_data / "crypto_daily" / "crypto10_daily.csv.gz"
+    return (
+        shared_data / "us_daily" / "nasdaq100_daily.csv.gz",
+        shared_data / "crypto_daily" / "crypto10_daily.csv.gz",
+    )
 
 
 @pytest.mark.shared_data
-def test_the_nasdaq_is_what_its_notes_say(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_nasdaq_matches_its_notes(folders: tuple[Path, Path], tmp_path: Path) -> None:
     raw = read_long(LongParams(bars=str(folders[0]), venue="us_equity"))
     market, findings = assemble(raw), by_kind(raw)
     assert (len(market.codes), len(market.days), market.days_a_year) == (102, 106, 252)
@@ -131,9 +164,17 @@ def test_the_nasdaq_is_what_its_notes_say(folders: tuple[Path, Path], tmp_path: 
     assert {"calendar_mismatch", "gaps"}.isdisjoint(findings)
     assert findings["split_like_moves"].examples == ("ORLY 2025-06-10",)  # and neither SNPS nor TTD
     column, row = market.codes.index("ORLY"), market.day_index("2025-06-10")
-    assert round(float(market.adjusted_close[row, column] / market.adjusted_close[row - 1, column] - 1), 3) == -0.932
+    assert (
+        round(
+            float(market.adjusted_close[row, column] / market.adjusted_close[row - 1, column] - 1),
+            3,
+        )
+        == -0.932
+    )
     (tmp_path / "splits.csv").write_text("code,date,ratio\nORLY,2025-06-10,15\n")
-    split = read_long(LongParams(bars=str(folders[0]), venue="us_equity", splits=str(tmp_path / "splits.csv")))
+    split = read_long(
+        LongParams(bars=str(folders[0]), venue="us_equity", splits=str(tmp_path / "splits.csv"))
+    )
     adjusted = assemble(split).adjusted_close[:, column]
     assert round(float(adjusted[row] / adjusted[row - 1] - 1), 4) == 0.0204  # 91.71 * 15 / 1348.1
     assert np.array_equal(assemble(split).close, market.close)
@@ -142,20 +183,44 @@ def test_the_nasdaq_is_what_its_notes_say(folders: tuple[Path, Path], tmp_path: 
 
 def real_mixed(folders: tuple[Path, Path], out: Path) -> RawMarket:
     tables = [pd.read_csv(path, dtype={"date": str}) for path in folders]
-    rows = pd.concat([tables[0][tables[0]["code"] == "TSLA"], tables[1][tables[1]["code"] == "BTC"]])
+    rows = pd.concat(
+        [tables[0][tables[0]["code"] == "TSLA"], tables[1][tables[1]["code"] == "BTC"]]
+    )
     rows[rows["date"].between("2025-06-02", "2025-10-30")].to_csv(out / "bars.csv", index=False)
     (out / "assets.csv").write_text("code,venue\nBTC,crypto_spot\n")
-    return read_long(LongParams(bars=str(out / "bars.csv"), industry=str(out / "assets.csv"), venue="us_equity"))
+    return read_long(
+        LongParams(bars=str(out / "bars.csv"), industry=str(out / "assets.csv"), venue="us_equity")
+    )
 
 
 @pytest.mark.shared_data
-def test_coins_and_a_mixed_market_have_their_own_days(folders: tuple[Path, Path], tmp_path: Path, terminal: Terminal) -> None:
-    words = ["data", "import", "long", "--bars", str(folders[1]), "--venue", "crypto_spot", "--last", "2025-11-15"]
+def test_coins_and_a_mixed_market_have_their_own_days(
+    folders: tuple[Path, Path], tmp_path: Path, terminal: Terminal
+) -> None:
+    words = [
+        "data",
+        "import",
+        "long",
+        "--bars",
+        str(folders[1]),
+        "--venue",
+        "crypto_spot",
+        "--last",
+        "2025-11-15",
+    ]
     assert main([*words, "--out", str(tmp_path / "coins")]) == 0
     facts = json.loads(terminal.out("data", "info", tmp_path / "coins", "--json"))
-    assert {name: facts[name] for name in ("days", "assets", "kinds", "currency", "days_a_year", "benchmark")} == {
-        "days": 360, "assets": 10, "kinds": {"crypto": 10}, "currency": "USD", "days_a_year": 365, "benchmark": "none",
-    }  # fmt: skip
+    assert {
+        name: facts[name]
+        for name in ("days", "assets", "kinds", "currency", "days_a_year", "benchmark")
+    } == {
+        "days": 360,
+        "assets": 10,
+        "kinds": {"crypto": 10},
+        "currency": "USD",
+        "days_a_year": 365,
+        "benchmark": "none",
+    }
     mixed = assemble(real_mixed(folders, tmp_path))
     assert (len(mixed.days), mixed.days_a_year) == (151, 365)  # every day from 2 June to 30 October
     with gzip.open(folders[0], "rt") as file:
@@ -163,14 +228,18 @@ def test_coins_and_a_mixed_market_have_their_own_days(folders: tuple[Path, Path]
     traded = np.isfinite(mixed.close)
     assert {str(day) for day in mixed.days[traded[:, 1]]} == sessions
     assert traded[:, 0].all()
-    assert {"gaps", "calendar_mismatch", "split_like_moves"}.isdisjoint(by_kind(real_mixed(folders, tmp_path)))
+    assert {"gaps", "calendar_mismatch", "split_like_moves"}.isdisjoint(
+        by_kind(real_mixed(folders, tmp_path))
+    )
 
 
 # ---- bars within days
 
 
 DAYS = "date,code,open,high,low,close,volume\n" + "".join(
-    f"{day},{code},10,10.5,9.5,10,5000\n" for day in ("2024-11-01", "2024-11-04") for code in ("TSLA", "NVDA")
+    f"{day},{code},10,10.5,9.5,10,5000\n"
+    for day in ("2024-11-01", "2024-11-04")
+    for code in ("TSLA", "NVDA")
 )
 HEAD = "time,code,open,high,low,close,volume\n"
 ROW = ",TSLA,10,10.2,9.9,10.1,100\n"
@@ -183,14 +252,23 @@ def read_minutes(folder: Path, minutes: str, **more: Any) -> RawMarket:
 
 
 @on_each_row
-def test_times_are_ends_in_utc_whatever_their_zone(time: str, more: dict[str, Any], ends_at: str, tmp_path: Path) -> None:
+def test_times_are_ends_in_utc_for_any_zone(
+    time: str, more: dict[str, Any], ends_at: str, tmp_path: Path
+) -> None:
     minutes = read_minutes(tmp_path, HEAD + time + ROW, **more).minutes
-    assert (minutes.codes, minutes.rows["ends_at"].tolist()) == (("TSLA",), [np.datetime64(ends_at, "m").item()])
-    assert minutes.rows[["open", "high", "low", "close", "volume"]].tolist() == [(10.0, 10.2, 9.9, 10.1, 100.0)]
+    assert (minutes.codes, minutes.rows["ends_at"].tolist()) == (
+        ("TSLA",),
+        [np.datetime64(ends_at, "m").item()],
+    )
+    assert minutes.rows[["open", "high", "low", "close", "volume"]].tolist() == [
+        (10.0, 10.2, 9.9, 10.1, 100.0)
+    ]
 
 
 @on_each_row
-def test_a_bad_file_is_an_error_in_a_line(minutes: str, more: dict[str, Any], says: str, tmp_path: Path) -> None:
+def test_a_bad_file_is_an_error_in_a_line(
+    minutes: str, more: dict[str, Any], says: str, tmp_path: Path
+) -> None:
     head = HEAD if minutes[:1] in ("2", "9", "1", "=", ",") else ""
     with pytest.raises(DataError, match=says) as caught:
         read_minutes(tmp_path, head + minutes, **more)
@@ -199,9 +277,19 @@ def test_a_bad_file_is_an_error_in_a_line(minutes: str, more: dict[str, Any], sa
 
 def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: Path) -> None:
     table = "when,ticker,o,h,l,c,v\n" + "".join(
-        f"2024-11-{day}T15:31Z,{code},10,10.2,9.9,10.1,1\n" for day in ("01", "04", "05") for code in ("tsla", "NVDA", "AMZN")
+        f"2024-11-{day}T15:31Z,{code},10,10.2,9.9,10.1,1\n"
+        for day in ("01", "04", "05")
+        for code in ("tsla", "NVDA", "AMZN")
     )
-    names = {"time": "when", "code": "ticker", "open": "o", "high": "h", "low": "l", "close": "c", "volume": "v"}
+    names = {
+        "time": "when",
+        "code": "ticker",
+        "open": "o",
+        "high": "h",
+        "low": "l",
+        "close": "c",
+        "volume": "v",
+    }
     mapping = {f"minutes.{name}": column for name, column in names.items()}
     raw = read_minutes(tmp_path, table, map=mapping, volume_unit="lot")
     assert (raw.minutes.codes, len(raw.minutes.rows)) == (("NVDA", "TSLA"), 4)
@@ -214,14 +302,20 @@ def test_columns_are_mapped_and_rows_of_other_codes_and_days_left_out(tmp_path: 
 
 
 def test_faults_refuse_the_import_with_the_first_of_each(tmp_path: Path) -> None:
-    rows = HEAD + "".join(f"2024-11-01T{time}Z{ROW}" for time in ("14:31", "14:31", "14:32")) + "2024-11-02T14:31Z" + ROW
+    rows = (
+        HEAD
+        + "".join(f"2024-11-01T{time}Z{ROW}" for time in ("14:31", "14:31", "14:32"))
+        + "2024-11-02T14:31Z"
+        + ROW
+    )
     raw = read_minutes(tmp_path, rows + "2024-11-01T14:33Z,TSLA,10,10.2,10.1,10.1,100\n")
     with pytest.raises(DataError) as caught:
         assemble(raw)
     for words in (
-        "1 minutes_without_bar (first: TSLA 2024-11-02T14:31 UTC)", "1 minutes_repeated (first: TSLA 2024-11-01T14:31 UTC)",
+        "1 minutes_without_bar (first: TSLA 2024-11-02T14:31 UTC)",
+        "1 minutes_repeated (first: TSLA 2024-11-01T14:31 UTC)",
         "1 minutes_impossible (first: TSLA 2024-11-01T14:33 UTC)",
-    ):  # fmt: skip
+    ):
         assert words in str(caught.value)
 
 
@@ -229,30 +323,50 @@ def test_times_of_parquet_may_be_instants(tmp_path: Path) -> None:
     times = pd.to_datetime(["2024-11-01 00:00", "2024-11-01 10:31"])
     cells = {"code": "TSLA", "open": 10.0, "high": 10.2, "low": 9.9, "close": 10.1, "volume": 100.0}
     path = tmp_path / "minutes.parquet"
-    for zoned, more in ((times, NEW_YORK), (times.tz_localize("America/New_York"), {}), (times.tz_localize(None), {})):
+    for zoned, more in (
+        (times, NEW_YORK),
+        (times.tz_localize("America/New_York"), {}),
+        (times.tz_localize(None), {}),
+    ):
         pd.DataFrame({"time": zoned, **cells}).to_parquet(path)
-        params = LongParams(bars=str(tmp_path / "bars.csv"), minutes=str(path), venue="us_equity", **more)
+        params = LongParams(
+            bars=str(tmp_path / "bars.csv"), minutes=str(path), venue="us_equity", **more
+        )
         read_minutes(tmp_path, HEAD + "2024-11-01T10:31Z" + ROW)
         if zoned.tz is None and not more:
             with pytest.raises(DataError, match="has no time zone"):
                 read_long(params)
         else:
-            assert [str(end) for end in read_long(params).minutes.rows["ends_at"]] == ["2024-11-01T14:31"]
+            assert [str(end) for end in read_long(params).minutes.rows["ends_at"]] == [
+                "2024-11-01T14:31"
+            ]
 
 
 @pytest.mark.shared_data
-def test_hours_of_a_vendor_import_by_command_and_are_counted(shared_data: Path, tmp_path: Path, terminal: Terminal) -> None:
+def test_hours_of_a_vendor_import_by_command_and_are_counted(
+    shared_data: Path, tmp_path: Path, terminal: Terminal
+) -> None:
     folder, out = shared_data / "us_daily", tmp_path / "market"
     hours = pd.read_csv(folder / "nasdaq100_60min.csv.gz").query("code in ('AAPL', 'TSLA')")
     hours.to_csv(tmp_path / "hours.csv", index=False)
-    words = ["--bars", str(folder / "nasdaq100_daily.csv.gz"), "--venue", "us_equity", "--minutes", str(tmp_path / "hours.csv")]
-    assert "has no time zone" in terminal.error("data", "import", "long", *words, "--minutes-length", "60", "--out", out)
+    words = [
+        "--bars",
+        str(folder / "nasdaq100_daily.csv.gz"),
+        "--venue",
+        "us_equity",
+        "--minutes",
+        str(tmp_path / "hours.csv"),
+    ]
+    assert "has no time zone" in terminal.error(
+        "data", "import", "long", *words, "--minutes-length", "60", "--out", out
+    )
     words += ["--minutes-zone", "America/New_York", "--minutes-length", "60"]
     assert main(["data", "import", "long", *words, "--out", str(out)]) == 0
     market = load_snapshot(out)
     inside = hours[hours["datetime"].str[:10] <= str(market.days[-1])]
     assert f"{len(inside)} bars of 2 assets" in terminal.out("data", "info", out)
-    # What is shown at the close of a day ends with the hour before it; the hour of the closing auction and later are not yet known.
+    # What is shown at the close of a day ends with the hour before it; the hour of the closing
+    # auction and later are not yet known.
     row, asset = market.day_index("2025-09-29"), market.asset_index["AAPL"]
     shown = market.as_of(row).minutes("AAPL", row)
     assert (shown["ends_at"][-1], shown["close"][-1]) == (np.datetime64("2025-09-29T20:00"), 254.35)
@@ -264,14 +378,24 @@ def test_hours_of_a_vendor_import_by_command_and_are_counted(shared_data: Path, 
 def twin(request: pytest.FixtureRequest) -> tuple[MarketSnapshot, MarketSnapshot]:
     """A synthetic market with minutes of its last days, and without."""
     ranges = {"first": "2024-08-01", "last": "2024-11-06"}  # clocks went back on 2024-11-03
-    return make_twin(request.param, TwinParams(**ranges, minute_days=6)), make_twin(request.param, TwinParams(**ranges))
+    return make_twin(request.param, TwinParams(**ranges, minute_days=6)), make_twin(
+        request.param, TwinParams(**ranges)
+    )
 
 
-def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(twin: tuple[MarketSnapshot, MarketSnapshot]) -> None:
+def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(
+    twin: tuple[MarketSnapshot, MarketSnapshot],
+) -> None:
     market, plain = twin
     assert not plain.minutes
-    assert snapshot_id(replace(market, minutes=plain.minutes)) == snapshot_id(plain) != snapshot_id(market)
-    assert [one.count for one in check(raw_from_snapshot(market)) if one.kind.startswith("minutes")] == [len(market.minutes.rows)]
+    assert (
+        snapshot_id(replace(market, minutes=plain.minutes))
+        == snapshot_id(plain)
+        != snapshot_id(market)
+    )
+    assert [
+        one.count for one in check(raw_from_snapshot(market)) if one.kind.startswith("minutes")
+    ] == [len(market.minutes.rows)]
     end, seen = len(market.days) - 1, 0
     for row in range(end - 9, end + 1):
         minutes = market.as_of(row).minutes
@@ -283,7 +407,9 @@ def test_minutes_of_a_twin_make_up_its_daily_bars_and_change_nothing_else(twin: 
             seen += len(bars)
             assert len(bars) == (1440 if market.kinds[asset] == "crypto" else 390)
             whole = (bars["open"][0], bars["high"].max(), bars["low"].min(), bars["close"][-1])
-            assert whole == tuple(getattr(market, part)[row, asset] for part in ("open", "high", "low", "close"))
+            assert whole == tuple(
+                getattr(market, part)[row, asset] for part in ("open", "high", "low", "close")
+            )
             assert bars["volume"].sum() == pytest.approx(market.volume[row, asset])
             assert (bars["volume"] >= 0).all()
             assert (bars["open"][1:] == bars["close"][:-1]).all()

@@ -18,10 +18,11 @@ from accept_runs import card, evaluate, import_real, silently, verify
 from ktdeval.attribution.fit import Fit, fit_factors
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market.documents import Documents, Entity
+from ktdeval.market.manifest import snapshot_id, with_id
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.snapshot import FloatArray, MarketSnapshot
-from ktdeval.market.storage import load_snapshot, save_snapshot, snapshot_id, with_id
-from ktdeval.registry import load_plugins
+from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.bootstrap import Resampling
 from ktdeval.stats.series import newey_west_mean
@@ -41,7 +42,9 @@ LONG = ("2024-01-02", "2026-04-10")
 
 
 def recipe(kind: Kind, seed: int = 0, block_days: int | None = None) -> Recipe:
-    return Recipe(kind, seed, block_days or {"sign_flip": 1, "block_bootstrap": 20, "shuffle": 1}[kind])
+    return Recipe(
+        kind, seed, block_days or {"sign_flip": 1, "block_bootstrap": 20, "shuffle": 1}[kind]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +83,20 @@ def test_equal_parameters_give_the_same_market_and_others_another_one(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_not_made_is_the_sources(kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]) -> None:
+def test_data_that_is_not_generated_equals_the_source(
+    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
+) -> None:
     # Its meta says placebo of which snapshot how and whether the source was synthetic.
     meta = placebos[kind].meta
     assert meta.name == f"small-placebo-{kind}-0"
     assert meta.source.startswith(f"placebo of snapshot {source.id}: {kind}, seed 0")
     assert meta.source.endswith(source.meta.source)
     assert meta.synthetic
-    told = Documents.of((), None, [Entity(source.codes[0], "product", "Feitian")])
-    assert told
-    real = dataclasses.replace(source, meta=dataclasses.replace(source.meta, synthetic=False), documents=told)
+    with_entity = Documents.of((), None, [Entity(source.codes[0], "product", "Feitian")])
+    assert with_entity
+    real = dataclasses.replace(
+        source, meta=dataclasses.replace(source.meta, synthetic=False), documents=with_entity
+    )
     of_real = placebo_of(real, recipe(kind))
     assert not of_real.meta.synthetic
     assert not of_real.documents
@@ -103,13 +110,17 @@ def test_what_is_not_made_is_the_sources(kind: Kind, source: MarketSnapshot, pla
     for code in source.indices:
         np.testing.assert_array_equal(made.indices[code], source.indices[code])
     for name in (*PRICES, "amount"):
-        np.testing.assert_array_equal(np.isnan(getattr(made, name)), np.isnan(getattr(source, name)))
+        np.testing.assert_array_equal(
+            np.isnan(getattr(made, name)), np.isnan(getattr(source, name))
+        )
     # The first bar of an asset stays and later ones change.
     first = np.isfinite(source.close).argmax(axis=0)
     assert first.max() > 200  # one is listed late
     columns = np.arange(len(source.codes))
     for name in PRICES:
-        np.testing.assert_array_equal(getattr(made, name)[first, columns], getattr(source, name)[first, columns])
+        np.testing.assert_array_equal(
+            getattr(made, name)[first, columns], getattr(source, name)[first, columns]
+        )
     assert np.nanmean(made.close[50:] == source.close[50:]) < 0.02
 
 
@@ -117,7 +128,9 @@ def test_what_is_not_made_is_the_sources(kind: Kind, source: MarketSnapshot, pla
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bars_and_amounts_are_sound(kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]) -> None:
+def test_bars_and_amounts_are_sound(
+    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
+) -> None:
     # Bars are whole fen in order inside the limits and without errors.
     made = placebos[kind]
     bars = np.isfinite(made.close)
@@ -136,18 +149,30 @@ def test_bars_and_amounts_are_sound(kind: Kind, source: MarketSnapshot, placebos
     assert 0 < free[bars[1:]].mean() < 0.2
     assert (moved <= limit + 1e-9)[bars[1:] & ~free & np.isfinite(there)].all()
     assert (moved <= reached + 1e-9)[bars[1:] & free & np.isfinite(there)].all()
-    assert not [finding for finding in check(raw_from_snapshot(made)) if finding.severity == "error"]
+    assert not [
+        finding for finding in check(raw_from_snapshot(made)) if finding.severity == "error"
+    ]
     # Amounts follow prices and stay inside the bar.
     average = made.amount[bars] / made.volume[bars]
     assert (average >= made.low[bars] - 1e-6).all()
     assert (average <= made.high[bars] + 1e-6).all()
-    assert np.nanmedian(np.abs(made.amount[bars] / source.amount[bars] - made.close[bars] / source.close[bars])) < 0.02
+    assert (
+        np.nanmedian(
+            np.abs(made.amount[bars] / source.amount[bars] - made.close[bars] / source.close[bars])
+        )
+        < 0.02
+    )
 
 
-def test_prices_that_came_adjusted_are_in_ticks_and_the_market_still_says_so(source: MarketSnapshot) -> None:
+def test_adjusted_prices_are_in_ticks_and_still_marked_as_adjusted(
+    source: MarketSnapshot,
+) -> None:
     meta = dataclasses.replace(source.meta, has_factor=False)
     adjusted = {name: getattr(source, name) * source.factor * 0.3571 for name in PRICES}
-    made = placebo_of(dataclasses.replace(source, meta=meta, factor=np.ones_like(source.factor), **adjusted), recipe("sign_flip"))
+    made = placebo_of(
+        dataclasses.replace(source, meta=meta, factor=np.ones_like(source.factor), **adjusted),
+        recipe("sign_flip"),
+    )
     assert not made.meta.has_factor
     closes = made.close[1:, np.isfinite(source.close[0])]  # first bars are the source's
     np.testing.assert_allclose(closes, np.round(closes, 4), rtol=0, atol=1e-9)
@@ -161,7 +186,9 @@ def test_prices_that_came_adjusted_are_in_ticks_and_the_market_still_says_so(sou
 def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before(
     kind: Kind, source: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So with fair signs the mean of every residual is zero, whatever is known of the source and of the days before."""
+    """So with fair signs the mean of every residual is zero, whatever is known of the source and of
+    the days before.
+    """
     row = 280
 
     def made(turned: bool) -> MarketSnapshot:
@@ -187,22 +214,31 @@ def test_turning_the_signs_of_a_day_turns_its_residuals_and_moves_nothing_before
 
 
 @pytest.mark.parametrize("kind", ["sign_flip", "shuffle"])
-def test_no_later_day_of_the_source_enters(kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]) -> None:
+def test_no_later_day_of_the_source_enters(
+    kind: Kind, source: MarketSnapshot, placebos: Mapping[Kind, MarketSnapshot]
+) -> None:
     stop = 270
-    grids = {name: getattr(source, name)[:stop] for name in ("days", *PRICES, "volume", "amount", "factor", "member")}
+    grids = {
+        name: getattr(source, name)[:stop]
+        for name in ("days", *PRICES, "volume", "amount", "factor", "member")
+    }
     indices = {code: levels[:stop] for code, levels in source.indices.items()}
     cut = placebo_of(dataclasses.replace(source, **grids, indices=indices), recipe(kind))
     for name in (*PRICES, "amount"):
         np.testing.assert_array_equal(getattr(cut, name), getattr(placebos[kind], name)[:stop])
 
 
-def test_a_days_regression_needs_more_assets_than_columns_else_it_is_their_weighted_mean_and_of_nobody_zero() -> None:
+def test_a_days_regression_with_too_few_assets_is_their_weighted_mean_or_zero() -> None:
     design = np.array([[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 2.0, 9.0]])
     values = np.array([[1.0, 3.0, 5.0, 100.0], [2.0, 2.0, 2.0, 2.0]])
     weights = np.array([1.0, 2.0, 1.0, 0.0])
-    assert regress(design, weights, values) == pytest.approx(np.array([[1.0, 2.0], [2.0, 0.0]]), abs=1e-12)
+    assert regress(design, weights, values) == pytest.approx(
+        np.array([[1.0, 2.0], [2.0, 0.0]]), abs=1e-12
+    )
     two = np.array([1.0, 3.0, 0.0, 0.0])
-    assert regress(design, two, values) == pytest.approx(np.array([[2.5, 0.0], [2.0, 0.0]]), abs=1e-12)
+    assert regress(design, two, values) == pytest.approx(
+        np.array([[2.5, 0.0], [2.0, 0.0]]), abs=1e-12
+    )
     assert regress(design, np.zeros(4), values).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
@@ -212,7 +248,9 @@ def test_signs_are_fair_and_of_one_asset_and_day_or_of_a_whole_day(source: Marke
     assert abs(flipped.sign.mean()) < 4 / np.sqrt(flipped.sign.size)
     assert set(np.unique(flipped.sign)) == {-1.0, 1.0}
     assert abs((flipped.sign[1:] * flipped.sign[:-1]).mean()) < 4 / np.sqrt(flipped.sign.size)
-    np.testing.assert_array_equal(flipped.asset, np.broadcast_to(np.arange(48), flipped.asset.shape))
+    np.testing.assert_array_equal(
+        flipped.asset, np.broadcast_to(np.arange(48), flipped.asset.shape)
+    )
     blocks = draw(recipe("sign_flip", 0, 5), parts.fit.has_return, source.boards, 250).sign
     np.testing.assert_array_equal(blocks[:5], np.broadcast_to(blocks[0], (5, 48)))
     assert (blocks[4] != blocks[5]).any()
@@ -230,21 +268,28 @@ def test_a_shuffle_permutes_the_assets_of_a_board_that_traded(source: MarketSnap
         there = np.flatnonzero(parts.fit.has_return[day])
         np.testing.assert_array_equal(np.sort(drawn.asset[day, there]), there)
         assert (boards[drawn.asset[day, there]] == boards[there]).all()
-    np.testing.assert_array_equal(drawn.day, np.broadcast_to(np.arange(len(drawn.day))[:, None], drawn.day.shape))
+    np.testing.assert_array_equal(
+        drawn.day, np.broadcast_to(np.arange(len(drawn.day))[:, None], drawn.day.shape)
+    )
     assert (drawn.asset != np.arange(48)).mean() > 0.8
 
 
-def test_a_block_bootstrap_draws_whole_days_in_blocks_and_puts_the_board_in_for_who_did_not_trade(source: MarketSnapshot) -> None:
+def test_a_block_bootstrap_draws_whole_days_in_blocks_and_puts_the_board_in_for_who_did_not_trade(
+    source: MarketSnapshot,
+) -> None:
     parts = take_apart(source)
     drawn = draw(recipe("block_bootstrap", 1), parts.fit.has_return, source.boards, 250)
     days = drawn.day[:, 0]
     np.testing.assert_array_equal(drawn.day, np.broadcast_to(days[:, None], drawn.day.shape))
-    assert days[:250].max() < 250 <= days[250:].min()  # what styles can't explain yet stays among itself
+    # what styles can't explain yet stays among itself
+    assert days[:250].max() < 250 <= days[250:].min()
     assert 0.9 < (np.diff(days) == 1).mean() < 1.0
     wanted, own = parts.fit.has_return, np.arange(48)
     there = parts.fit.has_return[drawn.day, own]
     boards = np.array([str(board) for board in source.boards])
-    np.testing.assert_array_equal(drawn.asset[there], np.broadcast_to(own, drawn.asset.shape)[there])
+    np.testing.assert_array_equal(
+        drawn.asset[there], np.broadcast_to(own, drawn.asset.shape)[there]
+    )
     substituted = wanted & ~there
     assert substituted.sum() > 50
     assert parts.fit.has_return[drawn.day[substituted], drawn.asset[substituted]].all()
@@ -257,12 +302,18 @@ def test_a_block_bootstrap_draws_whole_days_in_blocks_and_puts_the_board_in_for_
 def with_extra_returns(market: MarketSnapshot, extra: FloatArray) -> MarketSnapshot:
     """The market with [T, N] returns multiplied onto its prices."""
     growth = np.cumprod(1.0 + extra, axis=0)
-    return with_id(dataclasses.replace(market, **{name: np.round(getattr(market, name) * growth, 2) for name in PRICES}))
+    return with_id(
+        dataclasses.replace(
+            market, **{name: np.round(getattr(market, name) * growth, 2) for name in PRICES}
+        )
+    )
 
 
 @pytest.fixture(scope="module")
 def remembering(embedded: MarketSnapshot) -> MarketSnapshot:
-    """The embedded market with residuals that go on the next day by a tenth of their size: selection for who follows them."""
+    """The embedded market with residuals that go on the next day by a tenth of their size:
+    selection for who follows them.
+    """
     fit = fit_factors(embedded, 1, len(embedded.days) - 1, "paper")
     extra = np.zeros(embedded.close.shape)
     extra[2:] = 0.1 * fit.residuals[:-1] * fit.has_return[1:]
@@ -282,24 +333,39 @@ def before(remembering: MarketSnapshot) -> Mapping[str, float]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_market_path_styles_and_clustering_stay_and_the_memory_of_residuals_goes(
-    kind: Kind, remembering: MarketSnapshot, before: Mapping[str, float], forgetting: Mapping[Kind, MarketSnapshot]
+    kind: Kind,
+    remembering: MarketSnapshot,
+    before: Mapping[str, float],
+    forgetting: Mapping[Kind, MarketSnapshot],
 ) -> None:
     first = remembering.day_index(LONG[0])
     alike, after = likeness(remembering, forgetting[kind], first), describe(forgetting[kind], first)
-    print(json.dumps({"kind": kind, "source": before, "placebo": after, "likeness": alike}, indent=1))
+    print(
+        json.dumps({"kind": kind, "source": before, "placebo": after, "likeness": alike}, indent=1)
+    )
     assert list(after) == list(DESCRIPTION)
     assert list(alike)[: len(LIKENESS)] == list(LIKENESS)
     # Kept.
     assert alike["benchmark"] == pytest.approx(1.0)
     assert min(alike["members"], alike["common"], alike["style"]) > 0.998
-    for name in ("dispersion_pct", "residual_volatility_pct", "explained_share", "exposure_memory_20d"):
+    for name in (
+        "dispersion_pct",
+        "residual_volatility_pct",
+        "explained_share",
+        "exposure_memory_20d",
+    ):
         assert after[name] == pytest.approx(before[name], rel=0.12), name
     assert after["tracking_pct"] == pytest.approx(before["tracking_pct"], rel=0.02)
     assert after["size_memory_1d"] > 0.35 * before["size_memory_1d"]
-    assert alike["volatility_of_assets"] > {"sign_flip": 0.95, "block_bootstrap": 0.8, "shuffle": 0.0}[kind]
+    assert (
+        alike["volatility_of_assets"]
+        > {"sign_flip": 0.95, "block_bootstrap": 0.8, "shuffle": 0.0}[kind]
+    )
     assert alike["dispersion"] > {"sign_flip": 0.95, "block_bootstrap": 0.5, "shuffle": 0.95}[kind]
     if kind == "block_bootstrap":
-        assert after["industry_correlation"] == pytest.approx(before["industry_correlation"], rel=0.15)
+        assert after["industry_correlation"] == pytest.approx(
+            before["industry_correlation"], rel=0.15
+        )
     # Destroyed.
     assert before["residual_memory_1d"] > 0.08
     assert abs(after["residual_memory_1d"]) < 0.02
@@ -326,8 +392,12 @@ def test_who_follows_residuals_selects_on_the_source_and_not_on_its_placebos(
 
 
 @pytest.mark.slow
-def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(embedded: MarketSnapshot) -> None:
-    """A placebo of each kind, five books, twelve windows of 43 days; nominal: one interval in twenty leaves out zero."""
+def test_intervals_of_selection_find_false_alpha_as_often_as_their_level_says(
+    embedded: MarketSnapshot,
+) -> None:
+    """A placebo of each kind, five books, twelve windows of 43 days; nominal: one interval in
+    twenty leaves out zero.
+    """
     rates, counts = [], []
     for number, kind in enumerate(KINDS):
         fit = long_fit(placebo_of(embedded, recipe(kind, number)))
@@ -351,16 +421,27 @@ def stored(source: MarketSnapshot, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.slow
-def test_a_placebo_is_built_with_a_file_that_says_what_it_is(
+def test_a_placebo_is_built_with_a_file_that_describes_it(
     stored: Path, source: MarketSnapshot, tmp_path: Path, terminal: Terminal
 ) -> None:
     options = {"of": stored, "kind": "block_bootstrap", "seed": 4, "out": tmp_path / "p"}
-    words = ["data", "build", "placebo", *(word for name, value in options.items() for word in (f"--{name}", str(value)))]
+    words = [
+        "data",
+        "build",
+        "placebo",
+        *(word for name, value in options.items() for word in (f"--{name}", str(value))),
+    ]
     assert "small-placebo-block_bootstrap-4" in terminal.out(*words)
     facts = json.loads((tmp_path / "p" / "placebo.json").read_text())
     assert facts == {
-        "placebo_of": source.id, "name": "small", "kind": "block_bootstrap", "seed": 4, "block_days": 20, "version": 1, "alpha": 0,
-    }  # fmt: skip
+        "placebo_of": source.id,
+        "name": "small",
+        "kind": "block_bootstrap",
+        "seed": 4,
+        "block_days": 20,
+        "version": 1,
+        "alpha": 0,
+    }
     made = load_snapshot(tmp_path / "p")
     args = {"of": str(stored), "kind": "block_bootstrap", "seed": 4}
     assert open_snapshot(load_plugins(), "placebo", args).id == made.id
@@ -370,7 +451,11 @@ def test_a_placebo_is_built_with_a_file_that_says_what_it_is(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "block_days", "alpha"),
-    [({"kind": "sign_flip"}, 1, 0), ({"kind": "sign_flip", "block_days": 5}, 5, None), ({"kind": "shuffle"}, None, 0)],
+    [
+        ({"kind": "sign_flip"}, 1, 0),
+        ({"kind": "sign_flip", "block_days": 5}, 5, None),
+        ({"kind": "shuffle"}, None, 0),
+    ],
 )
 def test_the_file_claims_no_alpha_only_where_that_is_so_by_construction(
     args: dict[str, Any], block_days: int | None, alpha: int | None, stored: Path
@@ -381,34 +466,55 @@ def test_the_file_claims_no_alpha_only_where_that_is_so_by_construction(
 
 
 @pytest.mark.slow
-def test_without_a_source_it_is_a_placebo_of_the_embedded_market(source: MarketSnapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_source_it_is_a_placebo_of_the_embedded_market(
+    source: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[SyntheticParams] = []
-    monkeypatch.setattr(placebo_module, "make_synthetic", lambda params: asked.append(params) or source)
+    monkeypatch.setattr(
+        placebo_module, "make_synthetic", lambda params: asked.append(params) or source
+    )
     made = load_plugins().make_snapshot("placebo", {})
     assert asked == [SyntheticParams()]
     assert made.meta.name == "small-placebo-sign_flip-0"
-    assert made.meta.source.startswith(f"placebo of snapshot {source.id}: sign_flip, seed 0, block days 1, version 1; ")
+    assert made.meta.source.startswith(
+        f"placebo of snapshot {source.id}: sign_flip, seed 0, block days 1, version 1; "
+    )
 
 
 @pytest.mark.slow
-def test_a_model_runs_on_a_placebo_and_the_card_tells(stored: Path, source: MarketSnapshot, tmp_path: Path) -> None:
-    words = ["--data", "placebo", "--data-args", f"of={stored},kind=shuffle,seed=2", "--windows", f"{FIRST}:{LAST}"]
+def test_a_model_runs_on_a_placebo_and_the_card_tells(
+    stored: Path, source: MarketSnapshot, tmp_path: Path
+) -> None:
+    words = [
+        "--data",
+        "placebo",
+        "--data-args",
+        f"of={stored},kind=shuffle,seed=2",
+        "--windows",
+        f"{FIRST}:{LAST}",
+    ]
     run = evaluate(tmp_path / "run", "builtin/momentum", ["blinded_open_research"], *words)
     verify(run.path)
     content = card(run, "blinded_open_research")
     assert content["snapshot"]["name"] == "small-placebo-shuffle-2"
-    assert content["snapshot"]["source"].startswith(f"placebo of snapshot {source.id}: shuffle, seed 2")
+    assert content["snapshot"]["source"].startswith(
+        f"placebo of snapshot {source.id}: shuffle, seed 2"
+    )
     assert content["orders"]["filled"] > 0
 
 
 @pytest.fixture(scope="module")
 def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> MarketSnapshot:
-    return load_snapshot(import_real(shared_data, tmp_path_factory.mktemp("placebo-real") / "csi300"))
+    return load_snapshot(
+        import_real(shared_data, tmp_path_factory.mktemp("placebo-real") / "csi300")
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.shared_data
-def test_a_placebo_of_the_real_market_is_a_sound_market_with_the_same_path(real: MarketSnapshot) -> None:
+def test_a_placebo_of_the_real_market_is_a_sound_market_with_the_same_path(
+    real: MarketSnapshot,
+) -> None:
     first = real.day_index(LONG[0])
     before, problems = describe(real, first), kinds_of_problems(real)
     for kind in KINDS:
@@ -418,12 +524,16 @@ def test_a_placebo_of_the_real_market_is_a_sound_market_with_the_same_path(real:
         assert kinds_of_problems(made) <= problems
         alike, after = likeness(real, made, first), describe(made, first)
         assert min(alike["members"], alike["common"], alike["style"]) > 0.998
-        assert after["tracking_correlation"] == pytest.approx(before["tracking_correlation"], abs=0.005)
+        assert after["tracking_correlation"] == pytest.approx(
+            before["tracking_correlation"], abs=0.005
+        )
         assert abs(after["residual_memory_1d"]) < 0.02
 
 
 def kinds_of_problems(market: MarketSnapshot) -> set[str]:
-    return {finding.kind for finding in check(raw_from_snapshot(market)) if finding.severity != "info"}
+    return {
+        finding.kind for finding in check(raw_from_snapshot(market)) if finding.severity != "info"
+    }
 
 
 # ---- bad input, docs
@@ -438,7 +548,9 @@ def test_bad_parameters_are_one_clear_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_market_too_short_is_refused_and_a_handful_of_names_is_enough(source: MarketSnapshot) -> None:
+def test_a_market_too_short_is_refused_and_a_handful_of_names_is_enough(
+    source: MarketSnapshot,
+) -> None:
     # A market too short is refused by name.
     with pytest.raises(DataError, match="placebo of tiny: it has fewer than two trading days"):
         placebo_of(tiny_snapshot({"609001.SH": [10.0]}), recipe("sign_flip"))
@@ -449,7 +561,10 @@ def test_a_market_too_short_is_refused_and_a_handful_of_names_is_enough(source: 
     with pytest.raises(DataError, match="no window of 43 days has an interval"):
         false_alpha({"random": np.ones(30)}, 43, Resampling())
     # Two days and a handful of names are market enough.
-    made = placebo_of(tiny_snapshot({"609001.SH": [10.0, 10.5], "609002.SH": [20.0, None]}), recipe("block_bootstrap"))
+    made = placebo_of(
+        tiny_snapshot({"609001.SH": [10.0, 10.5], "609002.SH": [20.0, None]}),
+        recipe("block_bootstrap"),
+    )
     assert made.close[1, 0] > 0
     assert np.isnan(made.close[1, 1])
     # Block days of a shuffle are refused in code as well.

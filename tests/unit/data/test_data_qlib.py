@@ -27,8 +27,13 @@ VOLUME = [1201.0, 34567.0, 890.0, 2103.0]
 
 
 def features() -> dict[str, dict[str, tuple[int, list[float]]]]:
-    """One code from the second day on, adjusted as Qlib's data are, with a suspended day; one over the whole calendar; an index."""
-    adjusted = {name: (1, [value * factor for value, factor in zip(values, FACTOR)]) for name, values in RAW.items()}
+    """One code from the second day on, adjusted as Qlib's data are, with a suspended day; one over
+    the whole calendar; an index.
+    """
+    adjusted = {
+        name: (1, [value * factor for value, factor in zip(values, FACTOR)])
+        for name, values in RAW.items()
+    }
     moutai = {
         **adjusted,
         "factor": (1, FACTOR),
@@ -39,7 +44,11 @@ def features() -> dict[str, dict[str, tuple[int, list[float]]]]:
         moutai[name] = (start, [*values[:2], NAN, values[3]])
     bank = {name: (0, [10.0] * 5) for name in ("open", "high", "low", "close", "amount")}
     bank |= {"factor": (0, [1.0] * 5), "volume": (0, [1.0] * 5)}
-    return {"SH600519": moutai, "SZ000001": bank, "SH000688": {"close": (0, [3300.0, 3310, 3320, 3330, 3340])}}
+    return {
+        "SH600519": moutai,
+        "SZ000001": bank,
+        "SH000688": {"close": (0, [3300.0, 3310, 3320, 3330, 3340])},
+    }
 
 
 def instruments() -> dict[str, list[tuple[str, str, str]]]:
@@ -58,7 +67,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read(folder: Path, **changes: Any) -> Any:
-    return read_qlib(dataclasses.replace(QlibParams(folder=str(folder), benchmark_code="000688"), **changes))
+    return read_qlib(
+        dataclasses.replace(QlibParams(folder=str(folder), benchmark_code="000688"), **changes)
+    )
 
 
 def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Path) -> None:
@@ -79,32 +90,48 @@ def test_prices_come_back_to_whole_fen_with_membership_and_benchmark(folder: Pat
     assert snapshot.benchmark.tolist() == [3300, 3310, 3320, 3330, 3340]
     assert snapshot.meta.benchmark == "000688.SH"
     # The factor of an asset that stands for an index doubles on its last day, at half the price.
-    assert read(folder, benchmark_code="600519").indices["close"].tolist() == pytest.approx([10.1, 10.2, 10.2])
+    assert read(folder, benchmark_code="600519").indices["close"].tolist() == pytest.approx(
+        [10.1, 10.2, 10.2]
+    )
     assert snapshot.meta.name == "cn_data"
 
 
 @pytest.mark.parametrize("stored", ["raw", "divided"])
-def test_volumes_are_read_as_their_whole_shares_tell_and_the_check_says_how(tmp_path: Path, stored: str) -> None:
+def test_the_unit_of_volumes_is_inferred_from_whole_shares_and_reported_by_the_check(
+    tmp_path: Path, stored: str
+) -> None:
     fields = features()
     if stored == "raw":
         fields["SH600519"]["volume"] = (1, [*VOLUME[:2], NAN, VOLUME[3]])
     raw = read(write_qlib(tmp_path / "q", CALENDAR, fields, instruments()))
     assert assemble(raw).volume[[1, 2, 4], 1].tolist() == [*VOLUME[:2], VOLUME[3]]
-    (note,) = (finding for finding in check(raw_from_snapshot(assemble(raw))) if finding.kind == "import_notes")
+    (note,) = (
+        finding
+        for finding in check(raw_from_snapshot(assemble(raw)))
+        if finding.kind == "import_notes"
+    )
     assert ("divided by the factor" in note.examples[0]) == (stored == "divided")
     with pytest.raises(DataError, match="wrong_units"):
         assemble(read(tmp_path / "q", volume="raw" if stored == "divided" else "divided"))
 
 
-def test_volumes_that_tell_nothing_are_an_error_until_the_user_says(tmp_path: Path) -> None:
+def test_uninformative_volumes_are_an_error_until_the_user_names_their_unit(tmp_path: Path) -> None:
     fields = features()
-    fields["SH600519"] |= {"volume": (1, [3000.5, 7000.25, 500.125, 900.0]), "amount": (1, [NAN] * 4)}
+    fields["SH600519"] |= {
+        "volume": (1, [3000.5, 7000.25, 500.125, 900.0]),
+        "amount": (1, [NAN] * 4),
+    }
     folder = write_qlib(tmp_path / "q", CALENDAR, fields, instruments())
     with pytest.raises(DataError, match="say --volume raw or --volume divided"):
         read(folder)
-    moutai = [read(folder, volume=kind).bars.query("code == '600519.SH'")["volume"].tolist()[0] for kind in ("raw", "divided")]
+    moutai = [
+        read(folder, volume=kind).bars.query("code == '600519.SH'")["volume"].tolist()[0]
+        for kind in ("raw", "divided")
+    ]
     assert moutai == [3000.5, round(3000.5 * 3.7)]
-    assert read(folder, prices="unadjusted").bars["volume"].max() == 7000.25, "unadjusted prices come with unadjusted volumes"
+    assert read(folder, prices="unadjusted").bars["volume"].max() == 7000.25, (
+        "unadjusted prices come with unadjusted volumes"
+    )
 
 
 def test_folders_and_fields_are_found_in_any_letter_case(folder: Path) -> None:
@@ -122,32 +149,48 @@ def test_unadjusted_data_and_a_range_of_days_can_be_read(folder: Path) -> None:
     bars = read(folder, prices="unadjusted").bars
     assert bars[bars["code"] == "600519.SH"]["close"].iloc[0] == pytest.approx(10.1 * 3.7)
     # A range of days can be read.
-    assert assemble(read(folder, first="2024-01-03", last="2024-01-06")).days.astype(str).tolist() == CALENDAR[1:4]
-    with pytest.raises(DataError, match="no days from 2025-01-01 to 2024-01-08; its calendar is 2024-01-02…2024-01-08"):
+    assert (
+        assemble(read(folder, first="2024-01-03", last="2024-01-06")).days.astype(str).tolist()
+        == CALENDAR[1:4]
+    )
+    with pytest.raises(
+        DataError,
+        match="no days from 2025-01-01 to 2024-01-08; its calendar is 2024-01-02…2024-01-08",
+    ):
         read(folder, first="2025-01-01")
 
 
-def test_missing_features_are_found_by_the_check_and_missing_factors_left_alone(tmp_path: Path) -> None:
+def test_missing_features_are_found_by_the_check_and_missing_factors_left_alone(
+    tmp_path: Path,
+) -> None:
     # Members without features are found by the check.
     universe = {"csi300": [*instruments()["csi300"], ("SH600837", "2024-01-01", "2024-12-31")]}
     raw = read(write_qlib(tmp_path / "q", CALENDAR, features(), universe))
     (unpriced,) = [finding for finding in check(raw) if finding.kind == "unpriced_members"]
     assert unpriced.examples == ("600837.SH member 2024-01-02…2024-01-08",)
     # Without a factor prices are traded as they are.
-    without = {code: {name: field for name, field in fields.items() if name != "factor"} for code, fields in features().items()}
+    without = {
+        code: {name: field for name, field in fields.items() if name != "factor"}
+        for code, fields in features().items()
+    }
     snapshot = assemble(read(write_qlib(tmp_path / "without", CALENDAR, without, instruments())))
     assert not snapshot.meta.has_factor
     assert snapshot.close[1, 1] == pytest.approx(10.1 * 3.7)
 
 
-def test_values_land_on_their_days_and_what_is_no_field_of_the_calendar_is_refused(tmp_path: Path) -> None:
+def test_values_are_assigned_to_their_days_and_unknown_calendar_fields_are_refused(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "close.day.bin"
     path.write_bytes(np.array([2, 7.5, 8.5], dtype="<f4").tobytes())
     assert np.array_equal(read_bin(path, 6), [NAN, NAN, 7.5, 8.5, NAN, NAN], equal_nan=True)
     assert np.isnan(read_bin(None, 6)).all()
     odd = [b"", b"\x00\x00\x00", *(np.array([first, 1.0], "<f4").tobytes() for first in (-1, NAN))]
     late = np.array([5, 1.0, 2.0], dtype="<f4").tobytes()
-    for content, message in [*((content, "not a Qlib field") for content in odd), (late, "belongs to another calendar")]:
+    for content, message in [
+        *((content, "not a Qlib field") for content in odd),
+        (late, "belongs to another calendar"),
+    ]:
         path.write_bytes(content)
         with pytest.raises(DataError, match=message):
             read_bin(path, 6)
@@ -161,7 +204,13 @@ def test_missing_parts_are_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no close.day.bin of benchmark 000905\.SH"):
         read(folder, benchmark_code="000905")
     (folder / "instruments" / "csi300.txt").write_text("\nSH600519 2024-01-01\n")
-    with pytest.raises(DataError, match=r"csi300\.txt: expected lines of code, first day and last day, was 'SH600519 2024-01-01'"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"csi300\.txt: expected lines of code, first day and last day, was 'SH600519"
+            r" 2024-01-01'"
+        ),
+    ):
         read(folder)
     (folder / "calendars" / "day.txt").write_text("2024-01-03\n2024-01-02\n")
     with pytest.raises(DataError, match="ascending order"):

@@ -1,4 +1,6 @@
-"""Real prices beside the checkout: what the notes that came with them say is what import and check find."""
+"""Real prices beside the checkout: what the notes that came with them say is what import and check
+find.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ pytestmark = pytest.mark.shared_data
 
 def params(folder: Path, **changes: object) -> LongParams:
     mapping = {name: f"raw_{name}" for name in ("open", "high", "low", "close")}
-    return LongParams(**{**{name: str(folder / file) for name, file in REAL.items()}, "map": mapping, **changes})
+    return LongParams(
+        **{**{name: str(folder / file) for name, file in REAL.items()}, "map": mapping, **changes}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +46,15 @@ def by_kind(raw: RawMarket) -> dict[str, Finding]:
     return {finding.kind: finding for finding in check(raw)}
 
 
-def test_the_check_finds_what_the_notes_list_also_when_stored(raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path) -> None:
+def test_the_check_finds_what_the_notes_list_also_when_stored(
+    raw: RawMarket, snapshot: MarketSnapshot, tmp_path: Path
+) -> None:
     # The check finds what the notes list.
     findings, found = check(raw), by_kind(raw)
-    assert [example[:9] for example in found["unpriced_members"].examples] == ["600837.SH", "601989.SH"]
+    assert [example[:9] for example in found["unpriced_members"].examples] == [
+        "600837.SH",
+        "601989.SH",
+    ]
     counts = {"unpriced_members": 2, "codes_without_amount": 22, "suspended_rows": 380}
     assert {kind: found[kind].count for kind in counts} == counts
     assert not [finding for finding in findings if finding.severity == "error"]
@@ -63,11 +72,19 @@ def test_the_benchmark_and_its_members_are_as_noted(snapshot: MarketSnapshot) ->
     assert (snapshot.member.sum(axis=1) == 300).all()
     priced = np.isfinite(snapshot.close).any(axis=0)
     counts = (snapshot.member & priced).sum(axis=1)
-    for day, expected in [("2022-12-12", 298), ("2025-06-13", 298), ("2025-06-16", 299), ("2025-12-12", 299), ("2025-12-15", 300)]:
+    for day, expected in [
+        ("2022-12-12", 298),
+        ("2025-06-13", 298),
+        ("2025-06-16", 299),
+        ("2025-12-12", 299),
+        ("2025-12-15", 300),
+    ]:
         assert counts[snapshot.day_index(day)] == expected, day
 
 
-def test_adjusted_prices_are_unadjusted_or_refused(shared_data: Path, snapshot: MarketSnapshot) -> None:
+def test_adjusted_prices_are_unadjusted_or_refused(
+    shared_data: Path, snapshot: MarketSnapshot
+) -> None:
     # Adjusted prices give the same unadjusted ones.
     other = assemble(read_long(params(shared_data / "a_share", map={}, prices="adjusted")))
     for name in ("open", "high", "low", "close"):
@@ -82,7 +99,10 @@ def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_store
     shared_data: Path, snapshot: MarketSnapshot, tmp_path: Path, stored: str
 ) -> None:
     fields = {"open", "high", "low", "close", "volume", "amount", "factor"}
-    bars = pd.read_parquet(shared_data / "a_share" / "csi300_ever_daily.parquet", columns=["date", "code", "traded", *fields])
+    bars = pd.read_parquet(
+        shared_data / "a_share" / "csi300_ever_daily.parquet",
+        columns=["date", "code", "traded", *fields],
+    )
     own = snapshot.codes[::8]
     bars = bars[bars["traded"] & bars["code"].isin(own)]
     if stored == "divided":
@@ -93,9 +113,22 @@ def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_store
         features[f"{code[7:]}{code[:6]}"] = {name: (0, grid[name].tolist()) for name in fields}
     features["SH000688"] = features.pop("SH000300")  # 46 names are no CSI300
     spells = pd.read_csv(shared_data / "a_share" / "csi300_members_by_rebalance.csv")
-    members = [(f"{one.code[7:]}{one.code[:6]}", one.in_date, one.out_date) for one in spells.itertuples() if one.code in own]
+    members = [
+        (f"{one.code[7:]}{one.code[:6]}", one.in_date, one.out_date)
+        for one in spells.itertuples()
+        if one.code in own
+    ]
     write_qlib(tmp_path / "q", [str(day) for day in snapshot.days], features, {"csi300": members})
-    words = ["--folder", str(tmp_path / "q"), "--universe", "csi300", "--benchmark-code", "000688", "--out", str(tmp_path / "m")]
+    words = [
+        "--folder",
+        str(tmp_path / "q"),
+        "--universe",
+        "csi300",
+        "--benchmark-code",
+        "000688",
+        "--out",
+        str(tmp_path / "m"),
+    ]
     assert main(["data", "import", "qlib", *words]) == 0
     read = load_snapshot(tmp_path / "m")
     columns = [snapshot.asset_index[code] for code in read.codes]
@@ -103,7 +136,9 @@ def test_a_qlib_folder_of_a_part_of_it_is_the_same_market_whichever_way_it_store
     traded = np.isfinite(read.close)
     assert np.allclose(read.volume[traded], expected[traded], rtol=1e-6)
     for name in ("open", "high", "low", "close", "member"):
-        assert np.array_equal(getattr(read, name), getattr(snapshot, name)[:, columns], equal_nan=name != "member"), name
+        assert np.array_equal(
+            getattr(read, name), getattr(snapshot, name)[:, columns], equal_nan=name != "member"
+        ), name
     np.testing.assert_allclose(read.factor, snapshot.factor[:, columns], rtol=1e-6)
     known = traded & np.isfinite(snapshot.amount[:, columns])
     np.testing.assert_allclose(read.amount[known], snapshot.amount[:, columns][known], rtol=1e-6)
@@ -143,4 +178,9 @@ def test_another_vendors_units_give_the_same_bars(shared_data: Path) -> None:
 def test_hourly_bars_are_refused(shared_data: Path) -> None:
     folder = shared_data / "a_share_sse50"
     with pytest.raises(DataError, match="'2025-10-09 10:30' is no day"):
-        read_long(LongParams(bars=str(folder / "A_stock_hourly.csv"), benchmark=str(folder / "index_sse50_daily.csv.gz")))
+        read_long(
+            LongParams(
+                bars=str(folder / "A_stock_hourly.csv"),
+                benchmark=str(folder / "index_sse50_daily.csv.gz"),
+            )
+        )

@@ -1,4 +1,6 @@
-"""Synthetic US, crypto and mixed markets: equal from run to run, shaped by the rules of their venues, with a signal in the news."""
+"""Synthetic US, crypto and mixed markets: equal from run to run, shaped by the rules of their
+venues, with a signal in the news.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ import zstandard
 from ktdeval.cli.main import main
 from ktdeval.errors import DataError
 from ktdeval.market import FloatArray, MarketSnapshot, sessions
+from ktdeval.market.manifest import snapshot_id
 from ktdeval.market.quality import check
 from ktdeval.market.raw import raw_from_snapshot
-from ktdeval.market.storage import snapshot_id
 from ktdeval_data.params import TwinParams, ViewParams
 from ktdeval_data.twins import GROUPS, NEWS, make_twin, make_with_files
 from loops import not_empty
@@ -37,8 +39,13 @@ class Twin(NamedTuple):
     truth: dict[str, pd.DataFrame]
 
     def returns(self, code: str) -> tuple[FloatArray, FloatArray]:
-        """Log returns of an asset from close to close over its own sessions, and of its group's market factor on them."""
-        column, group = self.market.asset_index[code], self.truth["assets"].set_index("code").loc[code, "group"]
+        """Log returns of an asset from close to close over its own sessions, and of its group's
+        market factor on them.
+        """
+        column, group = (
+            self.market.asset_index[code],
+            self.truth["assets"].set_index("code").loc[code, "group"],
+        )
         is_open = np.isfinite(factor := self.truth["markets"][group].to_numpy())
         moves = np.diff(np.log(self.market.adjusted_close[is_open, column]))
         known = np.isfinite(moves)
@@ -48,23 +55,37 @@ class Twin(NamedTuple):
 @pytest.fixture(scope="module", params=TWINS)
 def twin(request: pytest.FixtureRequest) -> Twin:
     market, files = make_with_files(request.param, TwinParams(first=FIRST, last=LAST))
-    truth = {name[len("truth_") : -len(".parquet")]: pd.read_parquet(io.BytesIO(content)) for name, content in files.items()}
+    truth = {
+        name[len("truth_") : -len(".parquet")]: pd.read_parquet(io.BytesIO(content))
+        for name, content in files.items()
+    }
     return Twin(request.param, market, truth)
 
 
 def test_another_seed_or_effect_gives_another_market() -> None:
-    """That equal ones give equal bytes, in any process, is shown by the records of tests/golden/test_every_task.py."""
-    others = [snapshot_id(make_twin("us", TwinParams(**SHORT, **changed))) for changed in ({}, {"seed": 8}, {"effect": 0.5})]
+    """That equal ones give equal bytes, in any process, is shown by the records of
+    tests/golden/test_every_task.py.
+    """
+    others = [
+        snapshot_id(make_twin("us", TwinParams(**SHORT, **changed)))
+        for changed in ({}, {"seed": 8}, {"effect": 0.5})
+    ]
     assert len(set(others)) == 3
 
 
 def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
     market, coins = twin.market, np.array(twin.market.kinds) == "crypto"
-    assert {finding.kind for finding in check(raw_from_snapshot(market))} == {"documents", "suspended_rows"}  # both are infos
+    # both are infos
+    assert {finding.kind for finding in check(raw_from_snapshot(market))} == {
+        "documents",
+        "suspended_rows",
+    }
     assert market.meta.synthetic
     assert market.meta.has_factor
     assert market.meta.benchmark == ("SYNUS" if twin.name == "us" else "")
-    assert set(market.venues) == {"us": {"us_equity"}, "crypto": {"crypto_spot"}}.get(twin.name, {"us_equity", "crypto_spot"})
+    assert set(market.venues) == {"us": {"us_equity"}, "crypto": {"crypto_spot"}}.get(
+        twin.name, {"us_equity", "crypto_spot"}
+    )
     assert all(any(letter.isdigit() for letter in code) for code in market.codes)
     # Days: stocks trade in sessions of New York alone, coins on every day.
     every_day = np.arange(np.datetime64(FIRST), np.datetime64(LAST) + np.timedelta64(1, "D"))
@@ -77,9 +98,17 @@ def test_a_twin_has_no_fault_and_the_shape_of_its_venues(twin: Twin) -> None:
     assert (np.round(volume[:, ~coins]) == volume[:, ~coins]).all()
     assert (np.round(volume[:, coins]) != volume[:, coins]).any() == coins.any()
     # Listings, delistings, halts and splits are as many as the file says.
-    for group in [GROUPS[name] for name in ("us_stock", "coin") if (np.array(market.kinds) == GROUPS[name].kind).any()]:
+    for group in [
+        GROUPS[name]
+        for name in ("us_stock", "coin")
+        if (np.array(market.kinds) == GROUPS[name].kind).any()
+    ]:
         own = np.array(market.kinds) == group.kind
-        bars = traded[np.isin(market.days, exchange)][:, own] if group.kind == "stock" else traded[:, own]
+        bars = (
+            traded[np.isin(market.days, exchange)][:, own]
+            if group.kind == "stock"
+            else traded[:, own]
+        )
         assert [(~bars[0]).sum(), (~bars[-1]).sum()] == [group.late, group.delisted]
         assert (np.diff(market.factor[:, own], axis=0) != 0).sum() == group.split
         assert ((market.volume[:, own] == 0).sum(axis=0) > 0).sum() == group.halted
@@ -89,7 +118,9 @@ def test_planted_betas_and_volatilities_are_found_again(twin: Twin) -> None:
     for name in not_empty(twin.truth["assets"]["group"].unique()):
         group, assets = GROUPS[name], twin.truth["assets"].query("group == @name")
         market = twin.truth["markets"][name].dropna()
-        assert market.std() * np.sqrt(group.days_a_year) == pytest.approx(group.market_volatility, rel=0.1)
+        assert market.std() * np.sqrt(group.days_a_year) == pytest.approx(
+            group.market_volatility, rel=0.1
+        )
         misses, ratios = [], []
         for code, beta, own in assets[["code", "beta", "own_volatility"]].itertuples(index=False):
             returns, factor = twin.returns(code)
@@ -104,35 +135,51 @@ def test_planted_betas_and_volatilities_are_found_again(twin: Twin) -> None:
 
 
 @pytest.mark.parametrize("same", [False, True])
-def test_desks_see_the_next_day_each_with_its_own_errors_or_all_with_the_same(same: bool) -> None:
+def test_analysts_see_the_next_day_with_independent_or_common_errors(same: bool) -> None:
     market, files = make_with_files("views", ViewParams(first=FIRST, last=LAST, same_view=same))
-    events = pd.read_parquet(io.BytesIO(files["truth_news.parquet"])).set_index(["code", "date"])["direction"].sort_index()
+    events = (
+        pd.read_parquet(io.BytesIO(files["truth_news.parquet"]))
+        .set_index(["code", "date"])["direction"]
+        .sort_index()
+    )
     rows = [
-        (item.assets[0], item.known_at.date(), item.source, 1 if item.title.endswith("rise") else -1)
+        (
+            item.assets[0],
+            item.known_at.date(),
+            item.source,
+            1 if item.title.endswith("rise") else -1,
+        )
         for item in market.documents.as_of(market.days)
     ]
-    said = pd.DataFrame(rows, columns=["code", "date", "desk", "side"])
-    said["date"] = said["date"].astype(events.index.levels[1].dtype)
-    said = said.set_index(["code", "date", "desk"])["side"].unstack()
-    assert said.index.equals(events.index)
-    assert list(said.columns) == [f"desk {number}" for number in range(1, 6)]
-    right = said.eq(events, axis=0)
+    signals = pd.DataFrame(rows, columns=["code", "date", "desk", "side"])
+    signals["date"] = signals["date"].astype(events.index.levels[1].dtype)
+    signals = signals.set_index(["code", "date", "desk"])["side"].unstack()
+    assert signals.index.equals(events.index)
+    assert list(signals.columns) == [f"desk {number}" for number in range(1, 6)]
+    right = signals.eq(events, axis=0)
     error = np.sqrt(0.3 * 0.7 / len(right))
     assert np.abs(right.mean() - 0.7).max() < 4 * error
     between = right.astype(float).corr().to_numpy()[np.triu_indices(5, 1)]
     assert (between == 1).all() if same else np.abs(between).max() < 4 / np.sqrt(len(right))
-    after = pd.DataFrame(np.diff(np.log(market.adjusted_close), axis=0), market.days[:-1], market.codes).T.stack()
-    moves = after.reset_index(drop=True).groupby(events[after.index.rename(events.index.names)].to_numpy()).mean()
+    after = pd.DataFrame(
+        np.diff(np.log(market.adjusted_close), axis=0), market.days[:-1], market.codes
+    ).T.stack()
+    moves = (
+        after.reset_index(drop=True)
+        .groupby(events[after.index.rename(events.index.names)].to_numpy())
+        .mean()
+    )
     assert moves[1] - moves[-1] == pytest.approx(0.04, abs=0.004)
 
 
 def read_signal(twin: Twin) -> pd.DataFrame:
-    """What a reader of the titles knows, and the returns around it: class and direction of each item; log returns of its asset from
-    the next open over the days of the drift and one more (`after`), and over as many days up to the close that knows it (`before`).
+    """What a reader of the titles knows, and the returns around it: class and direction of each
+    item; log returns of its asset from the next open over the days of the drift and one more
+    (`after`), and over as many days up to the close that knows it (`before`).
     """
     market, view = twin.market, twin.market.documents.as_of(twin.market.days)
     kinds = dict(zip(market.codes, market.kinds, strict=True))
-    told = [
+    patterns = [
         (kind, name, re.sub(r"\\{\w+\\}", ".+", re.escape(title)), int(direction))
         for kind, classes in NEWS["wordings"].items()
         for name, sides in classes.items()
@@ -140,12 +187,17 @@ def read_signal(twin: Twin) -> pd.DataFrame:
         for title, _ in wordings
     ]
     logs, opens = np.log(market.adjusted_close), np.log(market.adjusted_open)
-    own = {code: np.flatnonzero(np.isfinite(logs[:, column])) for code, column in market.asset_index.items()}
+    own = {
+        code: np.flatnonzero(np.isfinite(logs[:, column]))
+        for code, column in market.asset_index.items()
+    }
     rows = []
     for row, item in enumerate(view):
         code, title = item.assets[0], item.title
         fits = [
-            (name, direction) for kind, name, pattern, direction in told if kind == kinds[code] and re.fullmatch(pattern, title)
+            (name, direction)
+            for kind, name, pattern, direction in patterns
+            if kind == kinds[code] and re.fullmatch(pattern, title)
         ]
         assert len(set(fits)) == 1, title
         column, days, after = (
@@ -156,7 +208,14 @@ def read_signal(twin: Twin) -> pd.DataFrame:
         session = int(np.searchsorted(days, view.day_of(row), side="right"))
         if session > after and session + after < len(days):
             gain = logs[days[session + after], column] - opens[days[session], column]
-            rows.append((kinds[code], *fits[0], gain, logs[days[session - 1], column] - logs[days[session - 1 - after], column]))
+            rows.append(
+                (
+                    kinds[code],
+                    *fits[0],
+                    gain,
+                    logs[days[session - 1], column] - logs[days[session - 1 - after], column],
+                )
+            )
     return pd.DataFrame(rows, columns=["kind", "class", "direction", "after", "before"])
 
 
@@ -186,19 +245,29 @@ def test_prices_show_news_only_after_the_close_that_knows_them(twin: Twin) -> No
     assert [item.text for item in silent.documents] == [item.text for item in twin.market.documents]
     planted = np.zeros(silent.close.shape)
     groups = twin.truth["assets"].set_index("code")["group"]
-    for code, day, effect, days in twin.truth["news"][["code", "date", "effect", "days"]].itertuples(index=False):
+    for code, day, effect, days in twin.truth["news"][
+        ["code", "date", "effect", "days"]
+    ].itertuples(index=False):
         own = np.flatnonzero(twin.truth["markets"][groups[code]].notna())
         session = np.searchsorted(own, silent.day_index(str(day.date()))) + 1
         planted[own[session : session + days], silent.asset_index[code]] += effect / days
-    difference = np.log(twin.market.adjusted_close / silent.adjusted_close) - np.cumsum(planted, axis=0)
+    difference = np.log(twin.market.adjusted_close / silent.adjusted_close) - np.cumsum(
+        planted, axis=0
+    )
     assert np.nanmax(np.abs(difference)) < 0.01  # of a tick, in prices around one
     assert np.nanmedian(np.abs(difference)) < 2e-4
     # Each item is known after the close of the asset's session before, and by that of its own.
     table, close = twin.truth["news"].sort_values(["date", "code"]), twin.market.documents.close
     known = {(item.assets[0], int(item.known_at.timestamp())) for item in twin.market.documents}
     assert len(known) == len(table)
-    ends = sorted((code, close.instant(np.datetime64(day, "D")) // 10**6) for code, day in table[["code", "date"]].to_numpy())
-    assert all(one == other and 0 < end - stamp < 23 * 3600 for (one, stamp), (other, end) in zip(sorted(known), ends, strict=True))
+    ends = sorted(
+        (code, close.instant(np.datetime64(day, "D")) // 10**6)
+        for code, day in table[["code", "date"]].to_numpy()
+    )
+    assert all(
+        one == other and 0 < end - stamp < 23 * 3600
+        for (one, stamp), (other, end) in zip(sorted(known), ends, strict=True)
+    )
 
 
 def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
@@ -206,7 +275,15 @@ def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
 ) -> None:
     monkeypatch.setenv("KTDEVAL_CACHE_DIR", str(tmp_path / "cache"))
     run, dates = str(tmp_path / "run"), {"first": "2025-01-02", "last": "2025-09-30"}
-    words = ["--model", "builtin/random", "--tasks", "market_news_blinded", "--data", "synthetic_mixed", "--quiet"]
+    words = [
+        "--model",
+        "builtin/random",
+        "--tasks",
+        "market_news_blinded",
+        "--data",
+        "synthetic_mixed",
+        "--quiet",
+    ]
     words += ["--data-args", ",".join(f"{name}={day}" for name, day in dates.items())]
     assert main([*words, "--windows", "2025-08-01:2025-08-20", "--out", run]) == 0
     card = json.loads((tmp_path / "run" / "cards" / "market_news_blinded.json").read_text())
@@ -217,7 +294,11 @@ def test_a_run_needs_no_download_masks_the_news_and_its_card_verifies(
     text = zstandard.ZstdDecompressor().stream_reader(transcript.read_bytes()).read().decode()
     market = make_twin("mixed", TwinParams(**dates))
     assert "Members of a forum say that asset_" in text
-    assert not [word for word in (*market.codes, *(entity.text for entity in market.documents.entities)) if word in text]
+    assert not [
+        word
+        for word in (*market.codes, *(entity.text for entity in market.documents.entities))
+        if word in text
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tracemalloc
+from datetime import date
 
 import exchange_calendars
 import numpy as np
@@ -20,7 +21,9 @@ from raw_market import CODES, bars, changed, market, same, without
 
 
 def test_rows_become_a_grid_of_days_and_codes() -> None:
-    snapshot = assemble(market(changed("600519.SH", "2024-01-04", close=10.15).sample(frac=1, random_state=3)))
+    snapshot = assemble(
+        market(changed("600519.SH", "2024-01-04", close=10.15).sample(frac=1, random_state=3))
+    )
     assert snapshot.days.astype(str).tolist()[2] == "2024-01-04"
     assert snapshot.codes == CODES
     assert snapshot.close[2].tolist() == [10.1, 10.15, 10.1]
@@ -35,7 +38,10 @@ def test_a_suspended_day_has_no_price_and_no_volume_but_is_recorded() -> None:
     table = bars().assign(traded=True)
     table.loc[(table["code"] == "600519.SH") & (table["date"] == "2024-01-04"), "traded"] = False
     snapshot = assemble(market(table))
-    assert all(np.isnan(getattr(snapshot, name)[2, 1]) for name in ("open", "high", "low", "close", "amount"))
+    assert all(
+        np.isnan(getattr(snapshot, name)[2, 1])
+        for name in ("open", "high", "low", "close", "amount")
+    )
     assert snapshot.volume[2, 1] == 0
     assert np.isfinite(snapshot.close).sum() == 14
 
@@ -75,17 +81,26 @@ def test_members_without_bars_have_a_column_without_prices() -> None:
 
 
 def test_faults_are_refused_with_count_example_and_repair() -> None:
-    table = pd.concat([changed("600519.SH", "2024-01-04", high=1.0), bars().iloc[:2]], ignore_index=True)
+    table = pd.concat(
+        [changed("600519.SH", "2024-01-04", high=1.0), bars().iloc[:2]], ignore_index=True
+    )
     with pytest.raises(DataError) as caught:
         assemble(market(table))
     message = str(caught.value)
-    assert "2 duplicate_rows (first: 000001.SZ 2024-01-02), fixed by --repair drop_duplicates" in message
-    assert "1 impossible_bars (first: 600519.SH 2024-01-04), fixed by --repair drop_impossible" in message
+    assert (
+        "2 duplicate_rows (first: 000001.SZ 2024-01-02): --repair drop_duplicates keeps" in message
+    )
+    assert (
+        "1 impossible_bars (first: 600519.SH 2024-01-04): correct the rows, or --repair"
+        " drop_impossible" in message
+    )
     assert "\n" not in message
 
 
 def test_a_repair_of_one_fault_does_not_let_another_through() -> None:
-    table = pd.concat([changed("600519.SH", "2024-01-04", high=1.0), bars().iloc[:2]], ignore_index=True)
+    table = pd.concat(
+        [changed("600519.SH", "2024-01-04", high=1.0), bars().iloc[:2]], ignore_index=True
+    )
     with pytest.raises(DataError, match="impossible_bars"):
         assemble(market(table), ["drop_duplicates"])
     snapshot = assemble(market(table), ["drop_impossible", "drop_duplicates"])
@@ -94,9 +109,13 @@ def test_a_repair_of_one_fault_does_not_let_another_through() -> None:
 
 
 def test_the_order_in_which_repairs_are_named_does_not_matter() -> None:
-    table = pd.concat([changed("600519.SH", "2024-01-04", high=np.nan), bars().iloc[:2]], ignore_index=True)
+    table = pd.concat(
+        [changed("600519.SH", "2024-01-04", high=np.nan), bars().iloc[:2]], ignore_index=True
+    )
     names = ["derive_high_low", "drop_impossible", "drop_duplicates"]
-    left, right = (assemble(market(table), order) for order in (names, [names[2], names[1], names[0]]))
+    left, right = (
+        assemble(market(table), order) for order in (names, [names[2], names[1], names[0]])
+    )
     assert left.meta == right.meta
     assert left.high[2, 1] == right.high[2, 1] == 10.1
 
@@ -108,13 +127,24 @@ def test_a_benchmark_that_starts_too_late_can_not_be_filled() -> None:
 
 
 def test_index_levels_outside_the_days_of_the_bars_are_left_out() -> None:
-    more = pd.DataFrame({"date": pd.to_datetime(["2023-12-29", "2024-01-09"]), "code": "000688.SH", "close": 1.0})
-    assert assemble(market(indices=pd.concat([more, market().indices]))).benchmark.tolist() == [100, 101, 102, 103, 104]
+    more = pd.DataFrame(
+        {"date": pd.to_datetime(["2023-12-29", "2024-01-09"]), "code": "000688.SH", "close": 1.0}
+    )
+    assert assemble(market(indices=pd.concat([more, market().indices]))).benchmark.tolist() == [
+        100,
+        101,
+        102,
+        103,
+        104,
+    ]
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_bars_with_infinite_prices_are_dropped_without_a_warning() -> None:
-    endless = bars().assign(close=lambda table: table["close"].where(table["code"] != "600519.SH", np.inf), amount=np.nan)
+    endless = bars().assign(
+        close=lambda table: table["close"].where(table["code"] != "600519.SH", np.inf),
+        amount=np.nan,
+    )
     made = assemble(market(endless), ("round_prices", "fill_amount", "drop_impossible"))
     assert np.isnan(made.close[:, made.asset_index["600519.SH"]]).all()
 
@@ -122,22 +152,46 @@ def test_bars_with_infinite_prices_are_dropped_without_a_warning() -> None:
 def many(days: int, codes: int, faults: float = 0.0) -> pd.DataFrame:
     """Bars day by day, with a fault of most kinds here and there."""
     rng, shape = np.random.default_rng(5), days * codes
-    day = np.repeat(np.arange(np.datetime64("2023-01-02"), np.datetime64("2023-01-02") + np.timedelta64(days, "D")), codes)
-    table = pd.DataFrame({"date": day, "code": [f"{600000 + code}.SH" for code in range(codes)] * days})
+    day = np.repeat(
+        np.arange(
+            np.datetime64("2023-01-02"), np.datetime64("2023-01-02") + np.timedelta64(days, "D")
+        ),
+        codes,
+    )
+    table = pd.DataFrame(
+        {"date": day, "code": [f"{600000 + code}.SH" for code in range(codes)] * days}
+    )
     close = np.round(rng.uniform(8, 12, shape), 2)
-    table = table.assign(open=close, high=close + 0.1, low=close - 0.1, close=close, volume=np.round(rng.uniform(0, 9e5, shape)))
-    table = table.assign(amount=table["volume"] * close, factor=1.0, traded=rng.random(shape) > faults)
+    table = table.assign(
+        open=close,
+        high=close + 0.1,
+        low=close - 0.1,
+        close=close,
+        volume=np.round(rng.uniform(0, 9e5, shape)),
+    )
+    table = table.assign(
+        amount=table["volume"] * close, factor=1.0, traded=rng.random(shape) > faults
+    )
     for name in BAR_FIELDS:
         for wrong in (np.nan, 0.0, -1.0, 11.5):
             table.loc[rng.random(shape) < faults, name] = wrong
     return table
 
 
-def test_parts_of_any_size_give_the_same_findings_and_the_same_market(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_any_size_give_the_same_findings_and_the_same_market(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     raw = market(pd.concat([many(60, 30, 0.002), many(1, 3)], ignore_index=True))
     days = pd.DataFrame({"date": raw.table.days, "code": raw.benchmark, "close": 1.0})
     raw = dataclasses.replace(raw, indices=days, members=raw.members[:0])
-    repairs = ("drop_duplicates", "derive_high_low", "drop_impossible", "fill_factor")
+    repairs = (
+        "drop_duplicates",
+        "derive_high_low",
+        "drop_impossible",
+        "fill_factor",
+        "chain_factor",
+        "keep_first",
+    )
     findings, made = check(raw), assemble(raw, repairs)
     assert len(findings) > 10
     monkeypatch.setattr(tables, "_PART", 100)
@@ -147,10 +201,14 @@ def test_parts_of_any_size_give_the_same_findings_and_the_same_market(monkeypatc
     assert all(same(getattr(again, name), getattr(made, name)) for name in BAR_FIELDS)
 
 
-def test_beside_the_source_an_import_holds_little_more_than_its_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_import_needs_little_more_memory_than_source_and_grids(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tables, "_PART", 2**12)
     raw = market(many(500, 200).astype({"code": "category"}))
-    raw = dataclasses.replace(raw, indices=raw.bars[["date", "code", "close"]][::200].assign(code=raw.benchmark))
+    raw = dataclasses.replace(
+        raw, indices=raw.bars[["date", "code", "close"]][::200].assign(code=raw.benchmark)
+    )
     assemble(market())  # so that what it imports is not counted
     tracemalloc.start()
     made = assemble(raw)
@@ -188,7 +246,9 @@ def test_reading_past_the_cursor_raises(snapshot: MarketSnapshot) -> None:
             snapshot.as_of(outside)
 
 
-def test_what_is_derived_of_a_day_is_made_once_for_all_its_views(snapshot: MarketSnapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_derived_values_of_a_day_are_computed_once_for_all_views(
+    snapshot: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def total(day: int, of: MarketSnapshot) -> list[float]:
         view = of.as_of(day)
         return view.derived("total", lambda: [np.nansum(view.volume)])
@@ -218,21 +278,41 @@ def test_shapes_and_the_benchmark_are_checked(snapshot: MarketSnapshot) -> None:
     with pytest.raises(DataError, match=r"benchmark 000688\.SH has no series"):
         dataclasses.replace(snapshot, indices={})
     (index,) = snapshot.indices
-    for changes, said in (
-        ({"indices": {index: snapshot.benchmark[:-1]}}, "has shape"),  # figures against it would be of other days
+    for changes, message in (
+        # figures against it would be of other days
+        ({"indices": {index: snapshot.benchmark[:-1]}}, "has shape"),
         ({"indices": {index: list(snapshot.benchmark)}}, "has shape list"),
-        ({"days": snapshot.days[[0, 0, *range(2, len(snapshot.days))]]}, "days are not ascending, each once"),
+        (
+            {"days": snapshot.days[[0, 0, *range(2, len(snapshot.days))]]},
+            "days are not ascending, each once",
+        ),
         ({"days": snapshot.days.astype("datetime64[ns]")}, r"as datetime64\[D\]"),
         ({"codes": (snapshot.codes[0],) * len(snapshot.codes)}, "a code stands there twice"),
         ({"names": snapshot.names[:-1]}, "lacks its name or industry"),
         ({"member": snapshot.member.astype(int)}, "member has type int64, expected bool"),
-        ({"days": np.where(np.arange(len(snapshot.days)) == 1, np.datetime64("NaT"), snapshot.days)}, "days are not ascending"),
+        (
+            {
+                "days": np.where(
+                    np.arange(len(snapshot.days)) == 1, np.datetime64("NaT"), snapshot.days
+                )
+            },
+            "days are not ascending",
+        ),
         ({"close": snapshot.close.astype(object)}, "close has objects, expected numbers"),
-        ({"names": (None, *snapshot.names[1:])}, "a code, name, industry or text of its meta is no text"),
-        ({"meta": dataclasses.replace(snapshot.meta, source=None)}, "a code, name, industry or text of its meta is no text"),
-        ({"meta": dataclasses.replace(snapshot.meta, synthetic="no")}, "synthetic and has_factor are True or False"),
+        (
+            {"names": (None, *snapshot.names[1:])},
+            "a code, name, industry or text of its meta is no text",
+        ),
+        (
+            {"meta": dataclasses.replace(snapshot.meta, source=None)},
+            "a code, name, industry or text of its meta is no text",
+        ),
+        (
+            {"meta": dataclasses.replace(snapshot.meta, synthetic="no")},
+            "synthetic, has_factor and placebo are True or False",
+        ),
     ):
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             dataclasses.replace(snapshot, **changes)
 
 
@@ -243,20 +323,34 @@ def test_a_day_is_found_or_named(snapshot: MarketSnapshot) -> None:
 
 
 BOARDS = {
-    Board.MAIN: ("600519.SH", "000001.SZ"), Board.CHINEXT: ("300750.SZ", "301269.SZ"), Board.STAR: ("688981.SH", "689009.SH"),
+    Board.MAIN: ("600519.SH", "000001.SZ"),
+    Board.CHINEXT: ("300750.SZ", "301269.SZ"),
+    Board.STAR: ("688981.SH", "689009.SH"),
     Board.BSE: ("835185.BJ", "430047.BJ", "920002.BJ"),
-}  # fmt: skip
+}
 
 
 def test_codes_of_every_vendor_are_one_code_of_a_board() -> None:
-    styles = ["600519.SH", "600519", "SH600519", "sh.600519", "600519.SS", "600519.XSHG", "600519.SHH", "sh600519", " 600519 "]
+    styles = [
+        "600519.SH",
+        "600519",
+        "SH600519",
+        "sh.600519",
+        "600519.SS",
+        "600519.XSHG",
+        "600519.SHH",
+        "sh600519",
+        " 600519 ",
+    ]
     for text in styles:
         assert parse_code(text) == "600519.SH", text
     for text in ("", "60051", "6005190", "AAPL", "600519.NY", "HK00700", "123456"):
         assert parse_code(text) is None, text
     for board, codes in BOARDS.items():
         assert [board_of(code) for code in codes] == [board] * len(codes)
-        assert [parse_code(code[:6]) for code in codes] == list(codes), "bare digits go by their board"
+        assert [parse_code(code[:6]) for code in codes] == list(codes), (
+            "bare digits go by their board"
+        )
     with pytest.raises(DataError, match="belongs to no A-share board"):
         board_of("110059.SH")
 
@@ -265,11 +359,18 @@ def test_codes_of_every_vendor_are_one_code_of_a_board() -> None:
 
 
 WINDOWS = {
-    "W1": ("2024-04-01", "2024-06-05", 43), "W2": ("2024-05-27", "2024-07-25", 43), "W3": ("2024-07-25", "2024-09-25", 43),
-    "W4": ("2024-09-09", "2024-11-15", 43), "W5": ("2024-10-21", "2024-12-13", 40), "W6": ("2024-12-06", "2025-02-14", 44),
-    "W7": ("2025-03-03", "2025-05-09", 46), "W8": ("2025-07-14", "2025-09-19", 50), "W9": ("2025-10-13", "2025-12-19", 50),
-    "W10": ("2026-02-02", "2026-04-10", 43), "long": ("2024-01-01", "2026-04-10", 548),
-}  # fmt: skip
+    "W1": ("2024-04-01", "2024-06-05", 43),
+    "W2": ("2024-05-27", "2024-07-25", 43),
+    "W3": ("2024-07-25", "2024-09-25", 43),
+    "W4": ("2024-09-09", "2024-11-15", 43),
+    "W5": ("2024-10-21", "2024-12-13", 40),
+    "W6": ("2024-12-06", "2025-02-14", 44),
+    "W7": ("2025-03-03", "2025-05-09", 46),
+    "W8": ("2025-07-14", "2025-09-19", 50),
+    "W9": ("2025-10-13", "2025-12-19", 50),
+    "W10": ("2026-02-02", "2026-04-10", 43),
+    "long": ("2024-01-01", "2026-04-10", 548),
+}
 
 
 @pytest.fixture(scope="module")
@@ -300,12 +401,20 @@ def test_sessions_are_those_of_the_exchange() -> None:
 
 
 @pytest.mark.parametrize("exchange", ["XNYS", "XSHG", "24/7"])
-def test_ranges_of_a_decade_share_its_calendar_and_get_the_sessions_of_their_own(exchange: str) -> None:
+def test_ranges_of_a_decade_share_its_calendar_and_get_the_sessions_of_their_own(
+    exchange: str,
+) -> None:
     """Each range has the days that the library says, whatever was asked before."""
     alone = exchange_calendars.get_calendar(exchange, start="2009-01-02", end="2021-01-04")
-    for first, last in (("2019-12-20", "2020-01-10"), ("2020-02-03", "2020-02-28"), ("2009-12-31", "2021-01-04")):
+    for first, last in (
+        ("2019-12-20", "2020-01-10"),
+        ("2020-02-03", "2020-02-28"),
+        ("2009-12-31", "2021-01-04"),
+    ):
         days = sessions(first, last, exchange)
-        assert days.astype(str).tolist() == [str(day.date()) for day in alone.sessions_in_range(first, last)]
+        assert days.astype(str).tolist() == [
+            str(day.date()) for day in alone.sessions_in_range(first, last)
+        ]
         days[:] = np.datetime64("1970-01-01")  # who asked may do with them as they like
     assert len(sessions("2020-02-03", "2020-02-28", exchange)) > 15
 
@@ -320,13 +429,30 @@ NO_WINDOW = [
 
 
 def test_windows_that_hold_nothing_are_refused_with_the_reason(days: np.ndarray) -> None:
-    assert window_rows(days, str(days[1]), str(days[3])) == (1, 4), "the first day of the data only decides"
+    assert window_rows(days, str(days[1]), str(days[3])) == (
+        1,
+        4,
+    ), "the first day of the data only decides"
     for first, last, message in NO_WINDOW:
         with pytest.raises(DataError, match=message):
             window_rows(days, first, last)
     with pytest.raises(DataError, match="allow no window at all"):
         window_rows(days[:1], "2024-01-02", "2024-01-02")
-    assert parse_day("2024-01-02") == parse_day(np.datetime64("2024-01-02")) == np.datetime64("2024-01-02", "D")
-    for other in (np.datetime64("NaT", "D"), "20240102", "2024-W01-2", "2024-01-02 "):  # days that sort as texts have one form
+    assert (
+        parse_day("2024-01-02")
+        == parse_day(np.datetime64("2024-01-02"))
+        == np.datetime64("2024-01-02", "D")
+    )
+    # days that sort as texts have one form
+    for other in (np.datetime64("NaT", "D"), "20240102", "2024-W01-2", "2024-01-02 "):
         with pytest.raises(DataError, match="is not a date; write it as 2024-01-02"):
             parse_day(other)
+
+
+def test_a_day_is_never_made_of_a_time_within_it() -> None:
+    days = pd.Series(pd.to_datetime(["2024-01-25", "2024-01-26", None]), name="date")
+    assert tables.as_days(days)[:2].tolist() == [date(2024, 1, 25), date(2024, 1, 26)]
+    with pytest.raises(DataError, match=r"column date: 2024-01-25T16:00:00.* is no day"):
+        tables.as_days(days + pd.Timedelta(hours=16))
+    with pytest.raises(DataError, match="column date: times have a zone"):
+        tables.as_days(days.dt.tz_localize("UTC"))

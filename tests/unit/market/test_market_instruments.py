@@ -1,20 +1,20 @@
-"""Assets of other markets than A-shares: kinds, calendars, closes without opens, no index; and venues: what the built-in files say,
-what a venue may not be, and venues by plugin, kept in the market whole.
+"""Assets of other markets than A-shares: kinds, calendars, closes without opens, no index; and
+venues: what the built-in files say, what a venue may not be, and venues by plugin, kept in the
+market whole.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.contracts.scoring import market_problem
 from ktdeval.errors import ConfigError, DataError, PluginError, UsageError
-from ktdeval.fields import to_mapping
 from ktdeval.market import (
     Fees,
     Instrument,
@@ -28,10 +28,12 @@ from ktdeval.market import (
 )
 from ktdeval.market.quality import check, raw_from_snapshot
 from ktdeval.market.venue import built_in_venues, find_venue, parse_venue
-from ktdeval.registry import Plugins, load_plugins
-from ktdeval.task_files import venue_specs
+from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.plugins.task_files import venue_specs
+from ktdeval.tasks.scoring import market_problem
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading.types import TradingConfig
+from ktdeval.values.fields import to_mapping
 from ktdeval_data import long_table
 from ktdeval_data.params import LongParams
 from loops import not_empty
@@ -39,19 +41,41 @@ from tables import on_each_row
 
 STOCK, COIN = Instrument("stock", "USD", "us_equity"), Instrument("crypto", "USD", "crypto_spot")
 DAYS = pd.date_range("2025-08-01", "2025-08-05")  # Friday to Tuesday
-CLOSES = {"TSLA": [302.63, None, None, 309.26, 308.72], "BTC": [113_320.57, 112_526.91, 114_217.66, 115_071.88, 114_141.45]}
+CLOSES = {
+    "TSLA": [302.63, None, None, 309.26, 308.72],
+    "BTC": [113_320.57, 112_526.91, 114_217.66, 115_071.88, 114_141.45],
+}
 
 
 def mixed(closes: dict[str, list[float | None]] | None = None, **changes: object) -> RawMarket:
     """TSLA on its sessions and BTC on every day, without an index."""
-    cells = [(day, code, close) for code, row in (closes or CLOSES).items() for day, close in zip(DAYS, row, strict=True) if close]
-    bars = pd.DataFrame(cells, columns=["date", "code", "close"]).assign(volume=1.5, amount=np.nan, factor=np.nan)
+    cells = [
+        (day, code, close)
+        for code, row in (closes or CLOSES).items()
+        for day, close in zip(DAYS, row, strict=True)
+        if close
+    ]
+    bars = pd.DataFrame(cells, columns=["date", "code", "close"]).assign(
+        volume=1.5, amount=np.nan, factor=np.nan
+    )
     bars = bars.assign(**dict.fromkeys(("open", "high", "low"), bars["close"]))
-    lives = bars.groupby("code")["date"].agg(["min", "max"]).reset_index().set_axis(["code", "first", "last"], axis=1)
+    lives = (
+        bars.groupby("code")["date"]
+        .agg(["min", "max"])
+        .reset_index()
+        .set_axis(["code", "first", "last"], axis=1)
+    )
     whole = RawMarket(
-        "mixed", "by hand", "", bars, pd.DataFrame({"date": DAYS[:0], "code": [], "close": []}), lives,
-        pd.DataFrame(columns=["code", "name", "industry"]), has_factor=False, instruments={"TSLA": STOCK, "BTC": COIN},
-    )  # fmt: skip
+        "mixed",
+        "by hand",
+        "",
+        bars,
+        pd.DataFrame({"date": DAYS[:0], "code": [], "close": []}),
+        lives,
+        pd.DataFrame(columns=["code", "name", "industry"]),
+        has_factor=False,
+        instruments={"TSLA": STOCK, "BTC": COIN},
+    )
     return dataclasses.replace(whole, **changes)
 
 
@@ -64,41 +88,71 @@ def kinds(raw: RawMarket) -> dict[str, int]:
     return {finding.kind: finding.count for finding in check(raw)}
 
 
-def test_the_days_of_a_mixed_market_are_those_of_all_calendars(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+def test_the_days_of_a_mixed_market_are_those_of_all_calendars(
+    snapshot: MarketSnapshot, tmp_path: Path
+) -> None:
     assert snapshot.days.tolist() == [day.date() for day in DAYS]
     assert snapshot.codes == ("BTC", "TSLA")
     assert (snapshot.kinds, snapshot.venues) == (("crypto", "stock"), ("crypto_spot", "us_equity"))
     assert (snapshot.currency, snapshot.days_a_year, snapshot.minor_per_unit) == ("USD", 365, 100)
     # A closed exchange has no bar: no price, and no record of a suspension.
     for grid in (snapshot.open, snapshot.close, snapshot.volume):
-        assert np.isfinite(grid).tolist() == [[True, True], [True, False], [True, False], [True, True], [True, True]]
+        assert np.isfinite(grid).tolist() == [
+            [True, True],
+            [True, False],
+            [True, False],
+            [True, True],
+            [True, True],
+        ]
     assert snapshot.close[0].tolist() == [113_320.57, 302.63]
     assert snapshot.volume[0].tolist() == [1.5, 1.5]
     assert save_snapshot(snapshot, tmp_path / "m").id == snapshot.id
     again = load_snapshot(tmp_path / "m")
     assert (again.instruments, again.rules) == (snapshot.instruments, snapshot.rules)
-    assert dataclasses.replace(again, instruments=()).id == again.id != with_id(dataclasses.replace(again, instruments=())).id
+    assert (
+        dataclasses.replace(again, instruments=()).id
+        == again.id
+        != with_id(dataclasses.replace(again, instruments=())).id
+    )
     assert kinds(raw_from_snapshot(again)) == kinds(mixed())
 
 
 def test_days_count_by_the_venues_that_have_a_close_on_them(snapshot: MarketSnapshot) -> None:
-    coin_first = assemble(mixed({"BTC": [1.0, 2.0, 3.0, None, None], "TSLA": [None, None, None, 309.26, 308.72]}))
-    assert [coin_first.days_a_year_of(coin_first.days[rows]) for rows in (slice(3), slice(3, 5), slice(5), slice(0))] == [
+    coin_first = assemble(
+        mixed({"BTC": [1.0, 2.0, 3.0, None, None], "TSLA": [None, None, None, 309.26, 308.72]})
+    )
+    assert [
+        coin_first.days_a_year_of(coin_first.days[rows])
+        for rows in (slice(3), slice(3, 5), slice(5), slice(0))
+    ] == [
         365,
         252,
         365,
         365,
     ]
-    assert [snapshot.days_a_year_of(snapshot.days[rows]) for rows in (slice(1), slice(3, 5))] == [365, 365]
+    assert [snapshot.days_a_year_of(snapshot.days[rows]) for rows in (slice(1), slice(3, 5))] == [
+        365,
+        365,
+    ]
 
 
-def test_the_rules_of_venues_are_stored_and_part_of_the_identity(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+def test_the_rules_of_venues_are_stored_and_part_of_the_identity(
+    snapshot: MarketSnapshot, tmp_path: Path
+) -> None:
     # A venue of a plugin: nobody who loads the market needs the plugin.
     own = dataclasses.replace(find_venue("crypto_spot"), name="dex", days_a_year=360, lot_steps=7)
     assert own.fees.buy_bps == 10
-    changed = dataclasses.replace(own, fees=Fees(buy_bps=10, sell_bps=10))  # whole numbers read as the same rules
-    markets = [assemble(mixed(instruments={"TSLA": STOCK, "BTC": Instrument("crypto", "USD", "dex")}, rules={"dex": venue}))
-               for venue in (own, changed, dataclasses.replace(own, lot_steps=8))]  # fmt: skip
+    # whole numbers read as the same rules
+    changed = dataclasses.replace(own, fees=Fees(buy_bps=10, sell_bps=10))
+    markets = [
+        assemble(
+            mixed(
+                instruments={"TSLA": STOCK, "BTC": Instrument("crypto", "USD", "dex")},
+                rules={"dex": venue},
+            )
+        )
+        for venue in (own, changed, dataclasses.replace(own, lot_steps=8))
+    ]
     assert [market.days_a_year for market in markets] == [360] * 3
     assert with_id(markets[0]).id == with_id(markets[1]).id != with_id(markets[2]).id
     save_snapshot(markets[1], tmp_path / "m")
@@ -117,20 +171,37 @@ def test_the_rules_of_venues_are_stored_and_part_of_the_identity(snapshot: Marke
 
 
 def test_each_instrument_is_judged_by_its_own_calendar() -> None:
-    # TSLA's weekend is no gap, and 1.5 coins or a move by half are no fault; a coin's missing day is one.
-    assert set(kinds(mixed())) == {"no_factor", "short_history", "codes_without_amount", "missing_amount_rows", "volume_not_whole"}
+    # TSLA's weekend is no gap, and 1.5 coins or a move by half are no fault; a coin's missing day
+    # is one.
+    assert set(kinds(mixed())) == {
+        "no_factor",
+        "short_history",
+        "codes_without_amount",
+        "missing_amount_rows",
+        "volume_not_whole",
+    }
     assert kinds(mixed())["volume_not_whole"] == 3  # of the stock's three days
     without = {**CLOSES, "BTC": [1.0, 0.4, 0.4, None, 0.4]}
-    assert {kind: count for kind, count in kinds(mixed(without)).items() if kind in ("gaps", "calendar_mismatch")} == {
-        "gaps": 1, "calendar_mismatch": 1,
-    }  # fmt: skip
+    assert {
+        kind: count
+        for kind, count in kinds(mixed(without)).items()
+        if kind in ("gaps", "calendar_mismatch")
+    } == {
+        "gaps": 1,
+        "calendar_mismatch": 1,
+    }
     sunday = {**CLOSES, "TSLA": [1.0, None, 1.0, 1.0, None]}
     assert kinds(mixed(sunday))["calendar_mismatch"] == 1
-    assert assemble(mixed(sunday), ["drop_non_sessions"]).meta.repairs == ("drop_non_sessions: 1 rows",)
+    assert assemble(mixed(sunday), ["drop_non_sessions"]).meta.repairs == (
+        "drop_non_sessions: 1 rows",
+    )
 
 
-def test_a_stock_at_a_venue_that_never_closes_has_sessions_nobody_knows() -> None:
-    both = {code: Instrument(kind, "USD", "frictionless") for code, kind in (("TSLA", "stock"), ("BTC", "crypto"))}
+def test_sessions_of_a_stock_at_a_venue_that_never_closes_are_unknown() -> None:
+    both = {
+        code: Instrument(kind, "USD", "frictionless")
+        for code, kind in (("TSLA", "stock"), ("BTC", "crypto"))
+    }
     assert {"gaps", "calendar_mismatch"}.isdisjoint(kinds(mixed(instruments=both)))
     alone = mixed({"TSLA": CLOSES["TSLA"]}, instruments=both)
     assert {"gaps", "calendar_mismatch"}.isdisjoint(kinds(alone))
@@ -138,18 +209,22 @@ def test_a_stock_at_a_venue_that_never_closes_has_sessions_nobody_knows() -> Non
 
 
 def test_prices_that_a_tick_of_their_venue_moves_are_named() -> None:
-    fine = {"BTC": [1e-5, 1.0051e-5, 1.0, 1.0, 1.0], "TSLA": [0.0003, None, None, 0.1234, 1.0]}  # whole ticks, or under 0.1 %
+    # whole ticks, or under 0.1 %
+    fine = {"BTC": [1e-5, 1.0051e-5, 1.0, 1.0, 1.0], "TSLA": [0.0003, None, None, 0.1234, 1.0]}
     assert "coarse_ticks" not in kinds(mixed(fine))
     coarse = {"BTC": [1.4e-8, 1e-9, 1.0, 1.0, 1.0], "TSLA": [0.00034, None, None, 0.0712, 1.0]}
     assert kinds(mixed(coarse))["coarse_ticks"] == 3
 
 
 def test_a_move_by_a_whole_number_of_times_looks_like_a_split_of_a_stock() -> None:
-    like = {"BTC": [1.0, 15.0, 15.0, 15.0, 15.0], "TSLA": [150.0, None, None, 10.2, 6.4]}  # 14.7:1, then -37 %
+    # 14.7:1, then -37 %
+    like = {"BTC": [1.0, 15.0, 15.0, 15.0, 15.0], "TSLA": [150.0, None, None, 10.2, 6.4]}
     assert kinds(mixed(like))["split_like_moves"] == 1
     table = mixed(like).bars
     factor = np.where((table["code"] == "TSLA") & (table["date"] > DAYS[0]), 15.0, 1.0)
-    assert "split_like_moves" not in kinds(mixed(like, bars=table.assign(factor=factor), has_factor=True))
+    assert "split_like_moves" not in kinds(
+        mixed(like, bars=table.assign(factor=factor), has_factor=True)
+    )
 
 
 def test_closes_alone_are_enough_where_a_venue_fills_at_the_close() -> None:
@@ -163,18 +238,27 @@ def test_closes_alone_are_enough_where_a_venue_fills_at_the_close() -> None:
 
 
 def test_symbols_currencies_and_venues_are_checked(snapshot: MarketSnapshot) -> None:
-    assert [parse_symbol(text) for text in ("btc-usd", " BRK.B ", "../x", "A" * 25, "", ".A")] == ["BTC-USD", "BRK.B", *[None] * 4]
+    assert [parse_symbol(text) for text in ("btc-usd", " BRK.B ", "../x", "A" * 25, "", ".A")] == [
+        "BTC-USD",
+        "BRK.B",
+        *[None] * 4,
+    ]
     bad = {"TSLA": CLOSES["TSLA"], "../BTC": CLOSES["BTC"]}
     with pytest.raises(DataError, match=r"1 unknown_symbols \(first: '../BTC'\)"):
         assemble(mixed(bad, instruments={"TSLA": STOCK, "../BTC": COIN}))
     for changes, message in (
         ({"codes": ("BTC", "a/b")}, "'a/b' is no symbol"),
         ({"instruments": (COIN,)}, "1 instruments for 2 assets"),
-        ({"instruments": (COIN, Instrument("stock", "EUR", "frictionless"))}, "prices in EUR and USD"),
+        (
+            {"instruments": (COIN, Instrument("stock", "EUR", "frictionless"))},
+            "prices in EUR and USD",
+        ),
     ):
         with pytest.raises(DataError, match=message):
             dataclasses.replace(snapshot, **changes)
-    with pytest.raises(UsageError, match="venue 'us_equities' is unknown; did you mean 'us_equity'"):
+    with pytest.raises(
+        UsageError, match="venue 'us_equities' is unknown; did you mean 'us_equity'"
+    ):
         dataclasses.replace(snapshot, instruments=(COIN, Instrument("stock", "USD", "us_equities")))
     with pytest.raises(DataError, match="BTC trades on crypto_spot, which has no boards"):
         _ = snapshot.boards
@@ -182,18 +266,22 @@ def test_symbols_currencies_and_venues_are_checked(snapshot: MarketSnapshot) -> 
 
 def test_a_shares_are_what_they_were() -> None:
     plain = tiny_snapshot({"609001.SH": [10.0, 10.5], "309001.SZ": [5.0, 5.1]})
-    said = dataclasses.replace(plain, instruments=(Instrument(), Instrument()))
-    assert (said.instruments, with_id(said).id) == ((), with_id(plain).id)
+    explicit = dataclasses.replace(plain, instruments=(Instrument(), Instrument()))
+    assert (explicit.instruments, with_id(explicit).id) == ((), with_id(plain).id)
     assert (plain.venues, plain.currency, plain.days_a_year) == (("a_share", "a_share"), "CNY", 252)
     assert not plain.close_only.any()
 
 
-def test_a_market_without_an_index_has_no_levels_and_is_none_for_tasks_about_a_shares(snapshot: MarketSnapshot) -> None:
+def test_a_market_without_an_index_has_no_levels_and_is_none_for_tasks_about_a_shares(
+    snapshot: MarketSnapshot,
+) -> None:
     class About:
         name, needs_a_shares = "bright_open_research", True
 
     plain = tiny_snapshot({"609001.SH": [10.0, 10.5]})
-    without = dataclasses.replace(plain, meta=dataclasses.replace(plain.meta, benchmark=""), indices={})
+    without = dataclasses.replace(
+        plain, meta=dataclasses.replace(plain.meta, benchmark=""), indices={}
+    )
     assert np.isnan(without.benchmark).all()
     about = "bright_open_research is about A-shares and their index;"
     assert [market_problem(About, market) for market in (plain, without, snapshot)] == [
@@ -201,21 +289,27 @@ def test_a_market_without_an_index_has_no_levels_and_is_none_for_tasks_about_a_s
         f"{about} tiny has no index: choose other --data",
         f"{about} mixed has 2 other assets (BTC of crypto_spot): choose other --data",
     ]
-    assert market_problem(object(), snapshot) is None
+    assert market_problem(SimpleNamespace(name="any"), snapshot) is None
 
 
 # ---- venues
 
 
 @on_each_row
-def test_built_in_venues(name: str, ticks_per_minor: int, days: int, calendar: str, shorts: bool, fill: str) -> None:
+def test_built_in_venues(
+    name: str, ticks_per_minor: int, days: int, calendar: str, shorts: bool, fill: str
+) -> None:
     venue = find_venue(name)
     assert venue.name == name
-    assert (venue.ticks_per_minor, venue.days_a_year, venue.calendar) == (ticks_per_minor, days, calendar)
+    assert (venue.ticks_per_minor, venue.days_a_year, venue.calendar) == (
+        ticks_per_minor,
+        days,
+        calendar,
+    )
     assert (venue.short is not None, venue.fill) == (shorts, fill)
 
 
-def test_the_a_share_venue_has_the_costs_and_lots_that_tasks_trade_with_unless_they_say_otherwise() -> None:
+def test_the_a_share_venue_has_the_default_costs_and_lots_of_tasks() -> None:
     venue, config = find_venue("a_share"), TradingConfig()
     assert (venue.fees.buy_bps, venue.fees.sell_bps, venue.fees.minimum) == (
         config.buy_fee_bps, config.sell_fee_bps, config.min_fee_cny,
@@ -230,7 +324,9 @@ def test_every_field_of_a_venue_is_documented_and_written_out_it_is_read_as_itse
 
 
 @on_each_row
-def test_a_venue_whose_rules_do_not_go_together_is_an_error(change: dict[str, Any], words: str) -> None:
+def test_a_venue_whose_rules_do_not_go_together_is_an_error(
+    change: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ConfigError, match=words):
         parse_venue({**to_mapping(find_venue("a_share")), **change}, "mine.yaml")
 
@@ -252,38 +348,47 @@ VENUES = """hk_equity:
 
 def plugins_with(path: Path, text: str) -> Plugins:
     (path / "venues.yaml").write_text(text, encoding="utf-8")
-    plugin = path / f"hk_plugin_{abs(hash(path / text)):x}.py"  # a module is loaded once by its name
+    # a module is loaded once by its name
+    plugin = path / f"hk_plugin_{abs(hash(path / text)):x}.py"
     plugin.write_text(
-        "from ktdeval.api import hookimpl\nfrom ktdeval.task_files import venue_specs\n\n"
-        f"@hookimpl\ndef ktdeval_venues():\n    return venue_specs({str(path / 'venues.yaml')!r})\n",
+        "from ktdeval.api import hookimpl\nfrom ktdeval.plugins.task_files import venue_specs\n\n"
+        "@hookimpl\ndef ktdeval_venues():\n    return"
+        f" venue_specs({str(path / 'venues.yaml')!r})\n",
         encoding="utf-8",
     )
     return load_plugins([str(plugin)])
 
 
-def test_the_built_in_venues_come_by_the_hook_as_anybodys() -> None:
+def test_the_built_in_venues_use_the_same_hook_as_plugins() -> None:
     plugins = load_plugins()
     assert plugins.venues().items() >= built_in_venues().items()
     assert plugins.owner("venues", "us_equity") == "ktdeval_data"
 
 
-def test_a_market_keeps_the_rules_of_a_plugins_venue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_market_keeps_the_rules_of_a_plugins_venue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plugins = plugins_with(tmp_path, VENUES)
     venue = plugins.venues()["hk_equity"]
     assert (venue.lot_steps, venue.short, venue.fees) == (100, None, find_venue("us_equity").fees)
     monkeypatch.setattr("ktdeval_data.instruments.load_plugins", lambda: plugins)
     (tmp_path / "bars.csv").write_text(BARS, encoding="utf-8")
-    made = assemble(long_table.read_long(LongParams(bars=str(tmp_path / "bars.csv"), venue="hk_equity")))
+    made = assemble(
+        long_table.read_long(LongParams(bars=str(tmp_path / "bars.csv"), venue="hk_equity"))
+    )
     save_snapshot(made, tmp_path / "market")
     monkeypatch.undo()
     assert load_snapshot(tmp_path / "market").rules == {"hk_equity": venue}, "without the plugin"
 
 
 def test_a_venue_that_is_wrong_or_there_already_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"venues.yaml: hk_equity: unknown field 'currenzy'; did you mean 'currency'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"venues.yaml: hk_equity: unknown field 'currenzy'; did you mean 'currency'",
+    ):
         plugins_with(tmp_path, VENUES.replace("currency", "currenzy")).venues()
     with pytest.raises(PluginError, match="venue 'us_equity' is offered by plugin"):
         plugins_with(tmp_path, VENUES.replace("hk_equity", "us_equity")).venues()
     (tmp_path / "list.yaml").write_text("hk_equity: 5\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="expected a mapping of fields, was int"):
+    with pytest.raises(ConfigError, match="expected a mapping of fields, was "):
         venue_specs(tmp_path / "list.yaml")

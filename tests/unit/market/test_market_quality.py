@@ -10,9 +10,21 @@ from hypothesis import given, strategies as st
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market.assembly import REPAIRS, apply_repairs, assemble
 from ktdeval.market.calendar import sessions
-from ktdeval.market.quality import EXAMPLES, LOOKBACK_DAYS, Finding, RawMarket, check, raw_from_snapshot
-from ktdeval.market.raw import SILENT_DAYS, UNTIL_SILENT, member_intervals, members_by_bars, membership
-from ktdeval.market.units import stored_volume
+from ktdeval.market.findings import EXAMPLES
+from ktdeval.market.quality import (
+    LOOKBACK_DAYS,
+    Finding,
+    RawMarket,
+    check,
+    raw_from_snapshot,
+)
+from ktdeval.market.raw import (
+    SILENT_DAYS,
+    UNTIL_SILENT,
+    member_intervals,
+    members_by_bars,
+    membership,
+)
 from raw_market import CODES, DAYS, bars, changed, market, same, without
 from searching import examples
 
@@ -35,25 +47,43 @@ def test_a_faultless_market_has_no_findings() -> None:
 
 
 BAD_CELLS = [
-    *(({name: value}, "impossible_bars") for name, value in (("high", 9.0), ("open", 11.0), ("close", 9.0))),
-    *(({name: value}, "impossible_bars") for name, value in (("volume", -1.0), ("amount", -1.0), ("volume", np.inf))),
+    *(
+        ({name: value}, "impossible_bars")
+        for name, value in (("high", 9.0), ("open", 11.0), ("close", 9.0))
+    ),
+    *(
+        ({name: value}, "impossible_bars")
+        for name, value in (("volume", -1.0), ("amount", -1.0), ("volume", np.inf))
+    ),
     *(({"low": value}, "non_positive_price") for value in (0.0, -1.0)),
-    *(({name: value}, "incomplete_bars") for name, value in (("open", np.nan), ("high", np.nan), ("high", np.inf))),
-    ({"volume": np.nan}, "missing_volume_rows"), ({"amount": np.nan}, "missing_amount_rows"),
-    ({"amount": 1e6}, "average_price_outside_bar"), ({"factor": np.nan}, "factor_missing"),
-    ({"factor": 0.0}, "factor_non_positive"), ({"factor": np.inf}, "factor_non_positive"),
+    *(
+        ({name: value}, "incomplete_bars")
+        for name, value in (("open", np.nan), ("high", np.nan), ("high", np.inf))
+    ),
+    ({"volume": np.nan}, "missing_volume_rows"),
+    ({"amount": np.nan}, "missing_amount_rows"),
+    ({"amount": 1e6}, "average_price_outside_bar"),
+    ({"factor": np.nan}, "factor_missing"),
+    ({"factor": 0.0}, "factor_non_positive"),
+    ({"factor": np.inf}, "factor_non_positive"),
     ({"high": 2e8, "open": 1e8}, "untradable_price"),
-    ({"factor": 2.0}, "implausible_returns"), ({"volume": 0.0}, "suspended_rows"), ({"close": np.inf}, "incomplete_bars"),
-]  # fmt: skip
+    ({"factor": 2.0}, "implausible_returns"),
+    ({"volume": 0.0}, "suspended_rows"),
+    ({"close": np.inf}, "incomplete_bars"),
+]
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize(("cells", "kind"), BAD_CELLS)
 def test_one_bad_cell_is_counted_once_and_named(cells: dict[str, float], kind: str) -> None:
     table = bars(days=tuple(sessions("2024-01-02", "2024-01-31").astype(str)))
-    table.loc[(table["code"] == "600519.SH") & (table["date"] == pd.Timestamp("2024-01-16")), list(cells)] = list(cells.values())
+    table.loc[
+        (table["code"] == "600519.SH") & (table["date"] == pd.Timestamp("2024-01-16")), list(cells)
+    ] = list(cells.values())
     fault = finding(market(table), kind)
-    assert fault.count == (2 if kind == "implausible_returns" else 1), "a move there and back is two"
+    assert fault.count == (2 if kind == "implausible_returns" else 1), (
+        "a move there and back is two"
+    )
     assert fault.examples[0] == "600519.SH 2024-01-16"
 
 
@@ -69,38 +99,86 @@ def dated(rows: list[tuple[str, str, str]]) -> pd.DataFrame:
 
 LEVELS = market().indices
 OTHER_INDEX = pd.concat([LEVELS.iloc[[0, 1, 3, 4]], LEVELS.iloc[[0, 0]].assign(code="000300.SH")])
-SPELLS = dated([
-    (CODES[0], "2024-01-02", "2024-01-04"), (CODES[0], "2024-01-04", "2024-01-08"), (CODES[1], "2024-01-08", "2024-01-05"),
-])  # fmt: skip
+SPELLS = dated(
+    [
+        (CODES[0], "2024-01-02", "2024-01-04"),
+        (CODES[0], "2024-01-04", "2024-01-08"),
+        (CODES[1], "2024-01-08", "2024-01-05"),
+    ]
+)
 ENDS = without("600519.SH", "2024-01-02", "2024-01-08")
-SATURDAY = with_rows(first_bar(date=pd.Timestamp("2024-01-06"))).loc[lambda table: table["date"] != pd.Timestamp("2024-01-04")]
+SATURDAY = with_rows(first_bar(date=pd.Timestamp("2024-01-06"))).loc[
+    lambda table: table["date"] != pd.Timestamp("2024-01-04")
+]
 BARE = bars().assign(amount=lambda table: table["amount"].where(table["code"] != "600519.SH"))
 FINDINGS = [  # market, kind, count, first examples
-    (market(with_rows(first_bar(), first_bar())), "duplicate_rows", 2, ("000001.SZ 2024-01-02",) * 2),
+    (
+        market(with_rows(first_bar(), first_bar())),
+        "duplicate_rows",
+        2,
+        ("000001.SZ 2024-01-02",) * 2,
+    ),
     (market(bars().assign(high=1.0)), "impossible_bars", 15, ("000001.SZ 2024-01-02",)),
-    (market(without("600519.SH", "2024-01-03", "2024-01-04")), "gaps", 2, ("600519.SH 2024-01-03…2024-01-04",)),
+    (
+        market(without("600519.SH", "2024-01-03", "2024-01-04")),
+        "gaps",
+        2,
+        ("600519.SH 2024-01-03…2024-01-04",),
+    ),
     (market(ENDS), "unrecorded_member_days", 2, ("600519.SH 2024-01-02", "600519.SH 2024-01-08")),
     (market(BARE), "codes_without_amount", 1, ("600519.SH",)),
     (market(BARE), "missing_amount_rows", 5, ("600519.SH 2024-01-02",)),
-    (market(members=dated([("600837.SH", "2024-01-03", "2024-06-30"), *((code, DAYS[0], DAYS[-1]) for code in CODES)])),
-     "unpriced_members", 1, ("600837.SH member 2024-01-03…2024-01-08",)),
-    (market(members=SPELLS), "membership_overlaps", 1, ("000001.SZ 2024-01-02…2024-01-04 and 2024-01-04…2024-01-08",)),
+    (
+        market(
+            members=dated(
+                [
+                    ("600837.SH", "2024-01-03", "2024-06-30"),
+                    *((code, DAYS[0], DAYS[-1]) for code in CODES),
+                ]
+            )
+        ),
+        "unpriced_members",
+        1,
+        ("600837.SH member 2024-01-03…2024-01-08",),
+    ),
+    (
+        market(members=SPELLS),
+        "membership_overlaps",
+        1,
+        ("000001.SZ 2024-01-02…2024-01-04 and 2024-01-04…2024-01-08",),
+    ),
     (market(members=SPELLS), "membership_reversed", 1, ("600519.SH 2024-01-08…2024-01-05",)),
-    (market(benchmark="000300.SH", indices=LEVELS.assign(code="000300.SH")), "member_count_far", 5, ("2024-01-02: 3",)),
+    (
+        market(benchmark="000300.SH", indices=LEVELS.assign(code="000300.SH")),
+        "member_count_far",
+        5,
+        ("2024-01-02: 3",),
+    ),
     (market(with_rows(first_bar(code="AAPL"))), "unknown_codes", 1, ("AAPL",)),
-    (market(with_rows(first_bar(code="000300.SH"))), "unknown_codes", 1, ("000300.SH",)),  # an index
-    (market(SATURDAY), "calendar_mismatch", 2, ("2024-01-06 is no session", "2024-01-04 has no bars")),
+    (market(with_rows(first_bar(code="000300.SH"))), "unknown_codes", 1, ("000300.SH (index)",)),
+    (
+        market(SATURDAY),
+        "calendar_mismatch",
+        2,
+        ("2024-01-06 is no session", "2024-01-04 has no bars"),
+    ),
     (market(with_rows(first_bar(date=pd.Timestamp("2060-01-06")))), "calendar_unknown", 1, ()),
-    (market(bars().assign(volume=10.0), has_factor=False), "wrong_units", 15, ("000001.SZ 2024-01-02",)),
     (market(indices=OTHER_INDEX), "benchmark_gaps", 1, ("2024-01-04",)),
-    (market(indices=OTHER_INDEX), "index_gaps", 4, ("2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08")),
+    (
+        market(indices=OTHER_INDEX),
+        "index_gaps",
+        4,
+        ("2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08"),
+    ),
     (market(indices=OTHER_INDEX), "duplicate_index_rows", 1, ("000300.SH 2024-01-02",)),
     (market(indices=LEVELS.assign(close=0.0)), "benchmark_gaps", 5, ("2024-01-02",)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("raw", "kind", "count", "examples"), FINDINGS)
-def test_a_fault_is_counted_with_its_first_examples(raw: RawMarket, kind: str, count: int, examples: tuple[str, ...]) -> None:
+def test_a_fault_is_counted_with_its_first_examples(
+    raw: RawMarket, kind: str, count: int, examples: tuple[str, ...]
+) -> None:
     fault = finding(raw, kind)
     assert (fault.count, fault.examples[: len(examples)]) == (count, examples)
     assert len(fault.examples) in (len(examples), EXAMPLES)
@@ -109,24 +187,38 @@ def test_a_fault_is_counted_with_its_first_examples(raw: RawMarket, kind: str, c
 
 
 FLAT = {"open": 10.1, "high": 10.1, "low": 10.1, "close": 10.1}
-SUSPENDED = [{"volume": 0.0}, {"volume": np.nan, **FLAT}, {"volume": np.nan, **dict.fromkeys(FLAT, np.nan)},
-             {"volume": 0.0, **dict.fromkeys(FLAT, 0.0)}]  # fmt: skip
+SUSPENDED = [
+    {"volume": 0.0},
+    {"volume": np.nan, **FLAT},
+    {"volume": np.nan, **dict.fromkeys(FLAT, np.nan)},
+    {"volume": 0.0, **dict.fromkeys(FLAT, 0.0)},
+]
 
 
 def test_days_without_trade_are_suspensions_not_faults() -> None:
     for cells in SUSPENDED:
-        assert kinds(market(changed("600519.SH", "2024-01-04", **cells))) == {"suspended_rows"}, cells
+        assert kinds(market(changed("600519.SH", "2024-01-04", **cells))) == {"suspended_rows"}, (
+            cells
+        )
     table = bars().assign(traded=True)
     table.loc[7, ["traded", "high"]] = [False, 1.0]
-    assert kinds(market(table)) == {"suspended_rows"}, "whatever a row says that is marked as not traded"
+    assert kinds(market(table)) == {"suspended_rows"}, (
+        "whatever a row says that is marked as not traded"
+    )
     assert "gaps" not in kinds(market(ENDS)), "nor are days outside a life"
 
 
 def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_stand_still() -> None:
-    table, own = bars().assign(volume=bars()["volume"].mask(bars()["code"] == "600519.SH")), bars()["code"] == "600519.SH"
-    values = table.assign(**{name: table[name].mask(own, 10.1 + table["date"].dt.day / 100) for name in FLAT})
+    table, own = (
+        bars().assign(volume=bars()["volume"].mask(bars()["code"] == "600519.SH")),
+        bars()["code"] == "600519.SH",
+    )
+    values = table.assign(
+        **{name: table[name].mask(own, 10.1 + table["date"].dt.day / 100) for name in FLAT}
+    )
     assert "suspended_rows" not in kinds(market(values))
-    halted = raw_from_snapshot(assemble(market(values.assign(traded=values.index != 6))))  # stored as a day of volume 0
+    # stored as a day of volume 0
+    halted = raw_from_snapshot(assemble(market(values.assign(traded=values.index != 6))))
     assert finding(halted, "suspended_rows").count == 1
     still = table.assign(**{name: table[name].mask(own, 10.1) for name in FLAT})
     assert finding(market(still), "suspended_rows").count == 5
@@ -134,11 +226,15 @@ def test_flat_prices_that_are_all_a_code_has_are_suspensions_only_where_they_sta
     assert finding(market(values), "suspended_rows").count == 4
 
 
-def test_members_that_left_in_the_look_back_are_counted_apart() -> None:
+def test_members_that_left_in_the_look_back_are_counted_separately() -> None:
     days = sessions("2023-01-03", "2024-03-29")
     gone, stayed = str(days[LOOKBACK_DAYS - 1]), str(days[LOOKBACK_DAYS])
     members = pd.DataFrame(
-        {"code": ["600837.SH", "601989.SH", *CODES], "first": days[0], "last": [gone, stayed, *[str(days[-1])] * 3]}
+        {
+            "code": ["600837.SH", "601989.SH", *CODES],
+            "first": days[0],
+            "last": [gone, stayed, *[str(days[-1])] * 3],
+        }
     )
     raw = market(
         bars(days=tuple(days.astype(str))),
@@ -146,43 +242,61 @@ def test_members_that_left_in_the_look_back_are_counted_apart() -> None:
         indices=pd.DataFrame({"date": days, "code": "000688.SH", "close": 1.0}),
     )
     assert finding(raw, "unpriced_members").examples[0].startswith("601989.SH")
-    assert finding(raw, "unpriced_members_in_lookback").examples == (f"600837.SH member {days[0]}…{gone}",)
+    assert finding(raw, "unpriced_members_in_lookback").examples == (
+        f"600837.SH member {days[0]}…{gone}",
+    )
 
 
-def test_a_universe_far_from_the_size_of_its_index_is_an_error_until_it_is_kept_on_purpose() -> None:
+def test_a_universe_far_from_the_size_of_its_index_is_an_error_unless_accepted() -> None:
     codes = tuple(f"60{number:04d}.SH" for number in range(50))
     levels = LEVELS.assign(code="000016.SH")
     cases = {50: set(), 49: {"member_count"}, 45: {"member_count"}, 44: {"member_count_far"}}
     for count, expected in cases.items():
-        members = pd.DataFrame({"code": codes[:count], "first": pd.Timestamp(DAYS[0]), "last": pd.Timestamp(DAYS[-1])})
+        members = pd.DataFrame(
+            {"code": codes[:count], "first": pd.Timestamp(DAYS[0]), "last": pd.Timestamp(DAYS[-1])}
+        )
         raw = market(bars(codes), members=members, indices=levels, benchmark="000016.SH")
         assert kinds(raw) == expected, count
-    assert (finding(raw, "member_count_far").severity, finding(raw, "member_count_far").count) == ("error", 5)
+    assert (finding(raw, "member_count_far").severity, finding(raw, "member_count_far").count) == (
+        "error",
+        5,
+    )
     with pytest.raises(DataError, match=r"5 member_count_far.*--repair accept_member_count"):
         assemble(raw)
-    kept = assemble(raw, ["accept_member_count"])
-    assert kept.meta.repairs == ("accept_member_count: 5 days",)
-    assert {entry.severity for entry in check(raw_from_snapshot(kept)) if entry.kind.startswith("member_count")} == {"warning"}
+    accepted = assemble(raw, ["accept_member_count"])
+    assert accepted.meta.repairs == ("accept_member_count: 5 days",)
+    assert {
+        entry.severity
+        for entry in check(raw_from_snapshot(accepted))
+        if entry.kind.startswith("member_count")
+    } == {"warning"}
 
 
-def test_a_history_shorter_than_the_longest_factor_window_is_named() -> None:
-    for days, expected in ((LOOKBACK_DAYS - 1, True), (LOOKBACK_DAYS, False)):
-        table = bars(codes=("600519.SH",), days=tuple(sessions("2022-01-04", "2023-12-29")[:days].astype(str)))
-        assert ("short_history" in {entry.kind for entry in check(market(table))}) == expected
+@pytest.mark.parametrize(("days", "expected"), [(LOOKBACK_DAYS - 1, True), (LOOKBACK_DAYS, False)])
+def test_a_history_shorter_than_the_longest_factor_window_is_named(days, expected: bool) -> None:
+    table = bars(
+        codes=("600519.SH",),
+        days=tuple(sessions("2022-01-04", "2023-12-29")[:days].astype(str)),
+    )
+    assert ("short_history" in {entry.kind for entry in check(market(table))}) == expected
 
 
-def test_adjusted_prices_beside_a_factor_are_errors() -> None:
+def test_adjusted_prices_next_to_a_factor_are_errors() -> None:
     table = bars().assign(factor=1.2345)
     for name in ("open", "high", "low", "close"):
         table[name] *= 1.2345
     assert finding(market(table), "prices_look_adjusted").severity == "error"
     assert "prices_look_adjusted" not in kinds(market(bars().assign(factor=1.2345)))
     assert "no_factor" in kinds(market(table, has_factor=False))
-    assert "average_price_outside_bar" not in kinds(market(bars().assign(amount=11_000.0), has_factor=False))
+    assert "average_price_outside_bar" not in kinds(
+        market(bars().assign(amount=11_000.0), has_factor=False)
+    )
 
 
 def test_errors_come_first_and_tables_without_a_column_or_a_row_are_refused() -> None:
-    raw = market(changed("600519.SH", "2024-01-04", high=1.0).assign(amount=np.nan), has_factor=False)
+    raw = market(
+        changed("600519.SH", "2024-01-04", high=1.0).assign(amount=np.nan), has_factor=False
+    )
     severities = [entry.severity for entry in check(raw)]
     assert severities == sorted(severities, key=["error", "warning", "info"].index)
     assert severities[0] == "error"
@@ -195,20 +309,43 @@ def test_errors_come_first_and_tables_without_a_column_or_a_row_are_refused() ->
 # ---- repairs
 
 
-def test_each_repair_mends_its_fault_and_is_recorded_with_its_count() -> None:
+NO_FACTOR = [1.0] * 10 + [np.nan] * 5
+LEFT = {"drop_amount": ("codes_without_amount", "missing_amount_rows")}
+
+
+def test_each_repair_fixes_its_fault_and_is_recorded_with_its_count() -> None:
     duplicate = with_rows(bars().iloc[0].to_dict())
+    split = bars()
+    late = (split["date"] >= DAYS[2]) & (split["code"] == "600519.SH")
+    split.loc[late, ["open", "high", "low", "close", "amount", "factor"]] *= 0.5
     overlap = pd.concat([market().members, market().members.iloc[:1]])
     cases = {
         "drop_duplicates": (market(duplicate), "1 rows"),
+        "keep_first": (market(with_rows(first_bar(close=10.0))), "1 rows"),
+        "keep_last": (market(with_rows(first_bar(close=10.0))), "1 rows"),
         "drop_impossible": (market(changed("600519.SH", "2024-01-04", high=1.0)), "1 rows"),
-        "derive_high_low": (market(changed("600519.SH", "2024-01-04", high=np.nan, low=np.nan)), "1 rows"),
+        "derive_high_low": (
+            market(changed("600519.SH", "2024-01-04", high=np.nan, low=np.nan)),
+            "1 rows",
+        ),
         "drop_unknown_codes": (market(with_rows(first_bar(code="AAPL"))), "1 codes"),
-        "drop_non_sessions": (market(with_rows(first_bar(date=pd.Timestamp("2024-01-06")))), "1 rows"),
+        "drop_non_sessions": (
+            market(with_rows(first_bar(date=pd.Timestamp("2024-01-06")))),
+            "1 rows",
+        ),
         "fill_factor": (market(changed("600519.SH", "2024-01-02", factor=np.nan)), "1 rows"),
+        "factor_of_one": (market(bars().assign(factor=NO_FACTOR)), "5 rows"),
+        "invert_factor": (market(split), "5 rows"),
+        "chain_factor": (market(changed("600519.SH", "2024-01-04", factor=2.0)), "1 rows"),
+        "match_units": (market(bars().assign(volume=10.0)), "15 rows"),
+        "drop_amount": (market(bars().assign(amount=0.0016)), "15 rows"),
         "fill_amount": (market(changed("600519.SH", "2024-01-02", amount=np.nan)), "1 rows"),
         "round_prices": (market(bars().assign(close=10.1234567, factor=1.5)), "15 rows"),
         "resolve_overlaps": (market(members=overlap), "1 intervals"),
-        "accept_member_count": (market(benchmark="000300.SH", indices=LEVELS.assign(code="000300.SH")), "5 days"),
+        "accept_member_count": (
+            market(benchmark="000300.SH", indices=LEVELS.assign(code="000300.SH")),
+            "5 days",
+        ),
         "fill_indices": (market(indices=market().indices.iloc[[0, 1, 3, 4]]), "1 rows"),
     }
     assert cases.keys() == REPAIRS.keys()
@@ -216,17 +353,21 @@ def test_each_repair_mends_its_fault_and_is_recorded_with_its_count() -> None:
         assert check(raw), name
         repaired = apply_repairs(raw, [name])
         assert repaired.repairs == (f"{name}: {count}",)
-        assert kinds(repaired) <= {"gaps", "member_count"}, name
+        assert kinds(repaired) <= {"gaps", "member_count", *LEFT.get(name, ())}, name
         assert assemble(raw, [name]).meta.repairs == repaired.repairs
 
 
-def test_repairs_fill_what_they_say_and_nothing_else() -> None:
-    repaired = apply_repairs(market(), list(REPAIRS))
+def test_repairs_fill_only_the_named_values() -> None:
+    every = [name for name in REPAIRS if name != "keep_last"]
+    repaired = apply_repairs(market(), every)
     assert repaired.repairs == ()
     assert repaired.bars.equals(market().bars)
     with pytest.raises(UsageError, match="'fill_amuont' is unknown; did you mean 'fill_amount'"):
         apply_repairs(market(), ["fill_amuont"])
-    raw = apply_repairs(market(changed("600519.SH", "2024-01-04", amount=np.nan, high=np.nan)), ["fill_amount", "derive_high_low"])
+    raw = apply_repairs(
+        market(changed("600519.SH", "2024-01-04", amount=np.nan, high=np.nan)),
+        ["fill_amount", "derive_high_low"],
+    )
     row = raw.bars[(raw.bars["code"] == "600519.SH") & (raw.bars["date"] == "2024-01-04")].iloc[0]
     assert row["high"] == 10.1
     assert row["amount"] == pytest.approx(1000 * (10.1 + 9.9 + 10.1) / 3)
@@ -237,7 +378,9 @@ def test_repairs_fill_what_they_say_and_nothing_else() -> None:
 
 def test_joined_intervals_cover_what_they_covered() -> None:
     spans = [("A", 2, 4), ("A", 4, 8), ("A", 9, 9), ("A", 3, 3), ("B", 2, 2), ("B", 8, 3)]
-    members = dated([(code, f"2024-01-0{first}", f"2024-01-0{last}") for code, first, last in spans])
+    members = dated(
+        [(code, f"2024-01-0{first}", f"2024-01-0{last}") for code, first, last in spans]
+    )
     joined = apply_repairs(market(members=members), ["resolve_overlaps"]).members
     rows = [(code, first.day, last.day) for code, first, last in joined.itertuples(index=False)]
     assert rows == [("A", 2, 8), ("A", 9, 9), ("B", 2, 2)]
@@ -263,14 +406,27 @@ def test_intervals_include_both_ends_and_days_between_sessions() -> None:
 @given(st.sets(st.integers(0, 199), min_size=1), st.integers(0, 199))
 @examples(100)
 def test_membership_by_bars_is_that_of_the_days_so_far(own: set[int], today: int) -> None:
-    """Day by day: a member while one of the last 60 days, or this one, has a bar; what comes later changes no day before it."""
+    """Day by day: a member while one of the last 60 days, or this one, has a bar; what comes later
+    changes no day before it.
+    """
     days = np.arange("2024-01-01", "2025-01-01", dtype="datetime64[D]")[:200]
-    rows = [*((row, "000001.SZ") for row in range(200)), *((row, "600519.SH") for row in sorted(own))]
-    table = pd.DataFrame({"date": [days[row] for row, _ in rows], "code": [code for _, code in rows]})
+    rows = [
+        *((row, "000001.SZ") for row in range(200)),
+        *((row, "600519.SH") for row in sorted(own)),
+    ]
+    table = pd.DataFrame(
+        {"date": [days[row] for row, _ in rows], "code": [code for _, code in rows]}
+    )
     member = membership(members_by_bars(table), days, ["000001.SZ", "600519.SH"])
     assert member[:, 0].all()
-    assert member[:, 1].tolist() == [bool(own & set(range(day - SILENT_DAYS, day + 1))) for day in range(200)]
-    so_far = membership(members_by_bars(table[table["date"] <= days[today]]), days[: today + 1], ["000001.SZ", "600519.SH"])
+    assert member[:, 1].tolist() == [
+        bool(own & set(range(day - SILENT_DAYS, day + 1))) for day in range(200)
+    ]
+    so_far = membership(
+        members_by_bars(table[table["date"] <= days[today]]),
+        days[: today + 1],
+        ["000001.SZ", "600519.SH"],
+    )
     assert same(so_far, member[: today + 1])
 
 
@@ -288,88 +444,3 @@ def test_a_snapshot_gives_the_findings_of_its_source() -> None:
     raw = market(table)
     assert check(raw_from_snapshot(assemble(raw))) == check(raw)
     assert same(assemble(raw_from_snapshot(assemble(raw))).close, assemble(raw).close)
-
-
-# -- units
-
-
-def words(raw: RawMarket) -> dict[str, str]:
-    return {finding.kind: finding.hint for finding in check(raw) if finding.kind != "short_history"}
-
-
-@pytest.mark.parametrize("has_factor", [True, False])
-@pytest.mark.parametrize(
-    ("volume", "amount", "named"),
-    [
-        (0.01, 1.0, "--volume-unit lot)"),
-        (1.0, 1e-3, "--amount-unit thousand_CNY)"),
-        (1.0, 1e-4, "--amount-unit ten_thousand_CNY)"),
-        (0.01, 1e-3, "--volume-unit lot --amount-unit thousand_CNY)"),
-        (0.01, 1e-4, "--volume-unit lot --amount-unit ten_thousand_CNY)"),
-        (1.0, 1e3, "--amount-unit CNY)"),
-        (1.0, 1e4, "--amount-unit CNY)"),
-        (10.0, 100.0, "the units given are not those of the file"),
-        (1.0, 1e-6, "millions of CNY; multiply"),
-        (1.0, 1e-8, "hundreds of millions of CNY; multiply"),
-    ],
-)
-def test_amounts_that_fit_only_after_a_constant_of_units_are_an_error_that_names_it(
-    volume: float, amount: float, named: str, has_factor: bool
-) -> None:
-    table = bars()
-    table["volume"] *= volume
-    table["amount"] *= amount
-    raw = market(table, has_factor=has_factor)
-    assert named in words(raw)["wrong_units"]
-    assert "average_price_outside_bar" not in words(raw)
-    with pytest.raises(DataError, match="wrong_units"):
-        assemble(raw)
-
-
-def test_volumes_of_another_convention_are_an_error_and_a_few_odd_days_are_none() -> None:
-    table = bars().assign(factor=3.7)
-    assert "divided by the factor" in words(market(table.assign(volume=table["volume"] / 3.7)))["wrong_units"]
-    assert (
-        "prices look adjusted (--prices adjusted), or volumes were multiplied"
-        in words(market(table.assign(volume=table["volume"] * 3.7)))["wrong_units"]
-    )
-    odd = words(market(changed("600519.SH", "2024-01-04", amount=1e6)))
-    assert odd.keys() == {"average_price_outside_bar"}
-    # Units that change on a day are named, and so are numbers that no unit explains.
-    late = table["date"] >= DAYS[3]
-    lots = market(table.assign(volume=table["volume"].where(~late, table["volume"] / 100)))
-    assert "--volume-unit lot)" in words(lots)["wrong_units"]
-    assert "don't belong together" in words(market(table.assign(amount=table["amount"] * 37)))["wrong_units"]
-    # Adjusted prices without a factor never agree with amounts, whatever the quotient.
-    mixed = table.assign(amount=table["amount"] * (1 + np.arange(len(table)) % 7))
-    assert "wrong_units" not in words(market(mixed, has_factor=False))
-    # Volumes that are no counts of shares are named where no amount shows more.
-    bare = table.assign(amount=np.nan, volume=1234.5678)
-    assert "lots with decimals" in words(market(bare))["volume_not_whole"]
-    one = bare.assign(volume=np.where(bare["code"] == CODES[1], 1234.5678, 1000.0))
-    (fault,) = (finding for finding in check(market(one)) if finding.kind == "volume_not_whole")
-    assert fault.count == len(DAYS), "one code of many"
-
-
-@examples(40)
-@given(seed=st.integers(0, 2**32), assets=st.integers(1, 30), largest=st.floats(3, 9), lots=st.booleans())
-def test_whole_shares_never_tell_the_wrong_convention(seed: int, assets: int, largest: float, lots: bool) -> None:
-    rng = np.random.default_rng(seed)
-    volume = np.round(10 ** rng.uniform(2, largest, (60, assets))) * (100 if lots else 1)
-    volume = volume.astype(np.float32).astype(np.float64).ravel()
-    factor = np.tile(rng.uniform(1.02, 250, assets), 60)
-    single = factor.astype(np.float32).astype(np.float64)
-    assert stored_volume(volume, single) != "divided"
-    assert stored_volume((volume / factor).astype(np.float32).astype(np.float64), single) != "raw"
-
-
-def test_whole_shares_or_whole_lots_tell_how_volumes_are_stored() -> None:
-    rng = np.random.default_rng(0)
-    factor = rng.uniform(1.1, 40, 500).astype(np.float32).astype(np.float64)
-    for volume in (rng.integers(1, 10**6, 500), rng.integers(1, 10**5, 500) * 100):
-        assert stored_volume(volume.astype(np.float64), factor) == "raw"
-        assert stored_volume((volume / factor).astype(np.float32).astype(np.float64), factor) == "divided"
-    assert stored_volume(volume * 0.37, np.ones(500)) == "raw", "without a factor there is nothing to undo"
-    large = rng.integers(10**7, 10**9, 500).astype(np.float32).astype(np.float64)
-    assert stored_volume(large, factor) is None, "single precision has no single shares there"
-    assert stored_volume(np.array([3000.0, 6000.0]), np.array([2.0, 2.0])) is None, "whole both ways"

@@ -1,5 +1,5 @@
-"""A stored snapshot: its identity, tampering, and what is left behind. Names and codes with their days: what is shown on a day is
-what was in use by then.
+"""A stored snapshot: its identity, tampering, and what is left behind. Names and codes with their
+days: what is shown on a day is what was in use by then.
 """
 
 from __future__ import annotations
@@ -17,9 +17,16 @@ from hypothesis import given, strategies as st
 
 from ktdeval.errors import DataError, StoreError
 from ktdeval.market.assembly import assemble
+from ktdeval.market.manifest import (
+    differences,
+    load_manifest,
+    snapshot_id,
+    snapshot_manifest,
+    with_id,
+)
 from ktdeval.market.quality import RawMarket, check, raw_from_snapshot
-from ktdeval.market.snapshot import BAR_FIELDS, MarketSnapshot
-from ktdeval.market.storage import differences, load_manifest, load_snapshot, save_snapshot, snapshot_id, snapshot_manifest, with_id
+from ktdeval.market.snapshot import BAR_FIELDS, Instrument, MarketSnapshot
+from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetName, AssetRef
@@ -32,7 +39,15 @@ def snapshot() -> MarketSnapshot:
     return assemble(market(without("600519.SH", "2024-01-04")))
 
 
-def with_cell(snapshot: MarketSnapshot, name: str, row: int, column: int, value: float) -> MarketSnapshot:
+@pytest.fixture(scope="module")
+def us_market(snapshot: MarketSnapshot) -> MarketSnapshot:
+    instruments = (Instrument("stock", "USD", "us_equity"),) * len(snapshot.codes)
+    return dataclasses.replace(snapshot, instruments=instruments)
+
+
+def with_cell(
+    snapshot: MarketSnapshot, name: str, row: int, column: int, value: float
+) -> MarketSnapshot:
     array = getattr(snapshot, name).copy()
     array[row, column] = value
     return dataclasses.replace(snapshot, **{name: array})
@@ -45,7 +60,7 @@ def edit_table(path: Path, **cells: tuple[int, object]) -> None:
     table.to_parquet(path)
 
 
-def test_what_is_loaded_is_what_was_saved(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+def test_a_loaded_snapshot_equals_the_saved_one(snapshot: MarketSnapshot, tmp_path: Path) -> None:
     saved = save_snapshot(snapshot, tmp_path / "deep" / "market")
     loaded = load_snapshot(tmp_path / "deep" / "market")
     assert saved.id == loaded.id == snapshot_id(snapshot) == with_id(snapshot).id
@@ -80,9 +95,17 @@ def test_the_identity_changes_with_any_value_and_the_difference_is_named(
 
 def test_the_identity_is_of_content_not_of_how_it_is_held(snapshot: MarketSnapshot) -> None:
     negative_nan = np.copysign(np.nan, -1)
-    held = {name: np.asfortranarray(np.where(np.isnan(grid := getattr(snapshot, name)), negative_nan, grid)) for name in BAR_FIELDS}
+    held = {
+        name: np.asfortranarray(
+            np.where(np.isnan(grid := getattr(snapshot, name)), negative_nan, grid)
+        )
+        for name in BAR_FIELDS
+    }
     assert snapshot_id(dataclasses.replace(snapshot, **held, id="x")) == snapshot_id(snapshot)
-    zero, minus_zero = with_cell(snapshot, "volume", 2, 1, 0.0), with_cell(snapshot, "volume", 2, 1, -0.0)
+    zero, minus_zero = (
+        with_cell(snapshot, "volume", 2, 1, 0.0),
+        with_cell(snapshot, "volume", 2, 1, -0.0),
+    )
     assert snapshot_id(zero) == snapshot_id(minus_zero)
 
 
@@ -97,25 +120,137 @@ def test_the_identity_is_of_content_not_of_how_it_is_held(snapshot: MarketSnapsh
             {"indices": {"000688.SH": np.array([100.0, 101, 102, 99, 104])}},
             "indices.parquet: 000688.SH differs, first on 2024-01-05",
         ),
-        ({"indices": {"000688.SH": np.arange(5.0), "000300.SH": np.ones(5)}}, "indices.parquet: 000300.SH is new"),
+        (
+            {"indices": {"000688.SH": np.arange(5.0), "000300.SH": np.ones(5)}},
+            "indices.parquet: 000300.SH is new",
+        ),
         ({"days": np.array([*DAYS[:4], "2024-01-09"], "M8[D]")}, "bars.parquet: days differ"),
     ],
 )
-def test_everything_else_is_part_of_the_identity_too(snapshot: MarketSnapshot, change: dict[str, object], line: str) -> None:
+def test_everything_else_is_part_of_the_identity_too(
+    snapshot: MarketSnapshot, change: dict[str, object], line: str
+) -> None:
     changed = dataclasses.replace(snapshot, **change)
     assert snapshot_id(changed) != snapshot_id(snapshot)
     assert line in differences(snapshot_manifest(snapshot), changed)
 
 
-def test_meta_and_membership_are_part_of_the_identity(snapshot: MarketSnapshot) -> None:
-    changed = dataclasses.replace(snapshot, meta=dataclasses.replace(snapshot.meta, synthetic=False))
-    assert differences(snapshot_manifest(snapshot), changed) == ["manifest.json: meta.synthetic differs"]
+@pytest.mark.parametrize("fact", ["synthetic", "has_factor", "placebo"])
+def test_facts_are_part_of_the_identity(snapshot: MarketSnapshot, fact: str) -> None:
+    opposite = not getattr(snapshot.meta, fact)
+    changed = dataclasses.replace(
+        snapshot, meta=dataclasses.replace(snapshot.meta, **{fact: opposite})
+    )
+    assert snapshot_id(changed) != snapshot_id(snapshot)
+    assert differences(snapshot_manifest(snapshot), changed) == [
+        f"manifest.json: meta.{fact} differs"
+    ]
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(
+    name=WORDS,
+    source=WORDS,
+    repairs=st.lists(WORDS, max_size=3),
+    notes=st.lists(WORDS, max_size=3),
+    summary=WORDS,
+)
+@examples(40)
+def test_labels_never_change_the_identity(
+    us_market: MarketSnapshot,
+    name: str,
+    source: str,
+    repairs: list[str],
+    notes: list[str],
+    summary: str,
+) -> None:
+    meta = dataclasses.replace(
+        us_market.meta, name=name, source=source, repairs=tuple(repairs), notes=tuple(notes)
+    )
+    rules = {
+        venue: dataclasses.replace(rule, summary=summary) for venue, rule in us_market.rules.items()
+    }
+    relabelled = dataclasses.replace(us_market, meta=meta, rules=rules)
+    assert snapshot_id(relabelled) == snapshot_id(us_market)
+    assert differences(snapshot_manifest(us_market), relabelled) == []
+
+
+def test_a_rule_or_an_instrument_of_a_venue_is_part_of_the_identity(
+    us_market: MarketSnapshot,
+) -> None:
+    rule = us_market.rules["us_equity"]
+    dearer = dataclasses.replace(
+        us_market, rules={"us_equity": dataclasses.replace(rule, settlement_lock=True)}
+    )
+    funds = dataclasses.replace(
+        us_market, instruments=(Instrument("etf", "USD", "us_equity"),) * len(us_market.codes)
+    )
+    assert len({snapshot_id(us_market), snapshot_id(dearer), snapshot_id(funds)}) == 3
+    assert differences(snapshot_manifest(us_market), dearer) == ["manifest.json: venues differ"]
+
+
+def test_one_market_under_two_names_has_one_id_and_two_labels(
+    snapshot: MarketSnapshot,
+    tmp_path: Path,
+) -> None:
+    other = dataclasses.replace(
+        snapshot, meta=dataclasses.replace(snapshot.meta, name="other", source="another vendor")
+    )
+    first = save_snapshot(snapshot, tmp_path / "first")
+    second = save_snapshot(other, tmp_path / "second")
+    assert first.id == second.id == load_snapshot(tmp_path / "second").id
+    assert load_snapshot(tmp_path / "first").meta == snapshot.meta
+    assert load_snapshot(tmp_path / "second").meta == other.meta
+    # A folder keeps the labels that it has, and says so.
+    with pytest.raises(
+        StoreError, match=r"holds the same market .* as 'tiny', with another name; use it"
+    ):
+        save_snapshot(other, tmp_path / "first")
+    with pytest.raises(
+        StoreError, match=r"holds the same market .* as 'tiny', without recipe\.yaml"
+    ):
+        save_snapshot(snapshot, tmp_path / "first", {"recipe.yaml": b""})
+
+
+def test_the_order_of_rows_files_and_code_styles_does_not_change_the_identity(
+    snapshot: MarketSnapshot,
+) -> None:
+    raw = market(without("600519.SH", "2024-01-04"))
+    shuffled = dataclasses.replace(raw, bars=raw.bars.sample(frac=1.0, random_state=1))
+    reordered = dataclasses.replace(
+        raw, bars=raw.bars[raw.bars.columns[::-1]], assets=raw.assets[::-1]
+    )
+    assert (
+        snapshot_id(assemble(shuffled)) == snapshot_id(assemble(reordered)) == snapshot_id(snapshot)
+    )
+
+
+def test_a_placebo_stays_one_as_tables_again(snapshot: MarketSnapshot) -> None:
+    placebo = dataclasses.replace(snapshot, meta=dataclasses.replace(snapshot.meta, placebo=True))
+    assert assemble(raw_from_snapshot(placebo)).meta.placebo
+    assert snapshot_id(assemble(raw_from_snapshot(placebo))) == snapshot_id(placebo)
+
+
+def test_columns_out_of_order_are_refused(snapshot: MarketSnapshot) -> None:
+    with pytest.raises(DataError, match="codes are not in ascending order"):
+        dataclasses.replace(snapshot, codes=snapshot.codes[::-1])
+
+
+def test_membership_is_part_of_the_identity(snapshot: MarketSnapshot) -> None:
     changed = with_cell(snapshot, "member", 3, 0, False)
-    assert differences(snapshot_manifest(snapshot), changed) == ["bars.parquet: member differs, first on 2024-01-05"]
+    assert differences(snapshot_manifest(snapshot), changed) == [
+        "bars.parquet: member differs, first on 2024-01-05"
+    ]
 
 
 TAMPERED = [
-    ("bars", {"close": (10, 99.0), "open": (4, 1.0)}, r"bars.parquet: close differs, first on 2024-01-05 \(and 1 more\)"),
+    (
+        "bars",
+        {"close": (10, 99.0), "open": (4, 1.0)},
+        r"bars.parquet: close differs, first on 2024-01-05 \(and 1 more\)",
+    ),
     ("assets", {"name": (0, "Somebody")}, r"assets\.parquet: names differ"),
     ("indices", {"close": (2, 1.0)}, r"indices\.parquet: 000688\.SH differs, first on 2024-01-04"),
 ]
@@ -123,7 +258,11 @@ TAMPERED = [
 
 @pytest.mark.parametrize(("table", "cells", "message"), TAMPERED)
 def test_tampering_with_a_table_is_caught_with_field_and_day(
-    snapshot: MarketSnapshot, tmp_path: Path, table: str, cells: dict[str, tuple[int, object]], message: str
+    snapshot: MarketSnapshot,
+    tmp_path: Path,
+    table: str,
+    cells: dict[str, tuple[int, object]],
+    message: str,
 ) -> None:
     save_snapshot(snapshot, tmp_path / "m")
     edit_table(tmp_path / "m" / f"{table}.parquet", **cells)
@@ -137,10 +276,13 @@ def test_tampering_with_the_manifest_is_caught(snapshot: MarketSnapshot, tmp_pat
     manifest = json.loads((folder / "manifest.json").read_text())
     for change, message in [
         ({"id": "0" * 64}, "manifest.json: id differs"),
-        ({"version": 99}, "format version 99, expected 1"),
+        ({"version": 99}, "format version 99, expected 2"),
         ({"format": "zip"}, "not the manifest of a market snapshot"),
         ({"meta": {**manifest["meta"], "nmae": "x"}}, "unknown field 'nmae'; did you mean 'name'"),
-        ({"meta": {**manifest["meta"], "name": "x"}}, "content was changed"),
+        (
+            {"meta": {**manifest["meta"], "has_factor": False}},
+            "content was changed after it was stored: manifest.json: id differs",
+        ),
         ({"index_names": 7}, "'index_names' is missing or of another type"),
         ({"statics": []}, "'statics' is missing or of another type"),
     ]:
@@ -160,8 +302,12 @@ def test_unreadable_folders_are_one_clear_line(snapshot: MarketSnapshot, tmp_pat
     save_snapshot(snapshot, folder)
     for table in ("bars", "indices"):
         whole = (folder / f"{table}.parquet").read_bytes()
-        pd.read_parquet(folder / f"{table}.parquet").assign(close="ten").to_parquet(folder / f"{table}.parquet")
-        with pytest.raises(DataError, match="can't read the snapshot: could not convert string to float: 'ten'"):
+        pd.read_parquet(folder / f"{table}.parquet").assign(close="ten").to_parquet(
+            folder / f"{table}.parquet"
+        )
+        with pytest.raises(
+            DataError, match="can't read the snapshot: could not convert string to float: 'ten'"
+        ):
             load_snapshot(folder)
         (folder / f"{table}.parquet").write_bytes(whole)
     (folder / "bars.parquet").write_bytes(b"PAR1 no more")
@@ -185,7 +331,7 @@ def test_rows_out_of_order_are_refused(snapshot: MarketSnapshot, tmp_path: Path)
             load_snapshot(folder)
 
 
-def test_the_same_snapshot_is_kept_an_empty_folder_filled_and_nothing_else_overwritten(
+def test_saving_keeps_an_equal_snapshot_fills_an_empty_folder_and_overwrites_nothing_else(
     snapshot: MarketSnapshot, tmp_path: Path
 ) -> None:
     folder = tmp_path / "m"
@@ -213,9 +359,12 @@ def test_a_failed_save_leaves_nothing(snapshot: MarketSnapshot, tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
 
 
-def test_a_full_disk_is_reported_and_leaves_nothing(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing(
+    snapshot: MarketSnapshot, tmp_path: Path
+) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # every file larger than this fails to be written
+    # every file larger than this fails to be written
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
         with pytest.raises(StoreError, match="can't write"):
             save_snapshot(snapshot, tmp_path / "m")
@@ -229,10 +378,12 @@ def test_the_tables_are_what_any_reader_expects(snapshot: MarketSnapshot, tmp_pa
     table = pq.read_table(tmp_path / "m" / "bars.parquet").to_pandas()
     assert table.columns.tolist() == ["date", "code", *BAR_FIELDS, "member"]
     assert len(table) == 15
-    assert load_manifest(tmp_path / "m")["meta"]["name"] == "tiny"
+    assert load_manifest(tmp_path / "m").meta["name"] == "tiny"
 
 
-def test_what_a_killed_process_left_behind_goes_with_the_next_one(snapshot: MarketSnapshot, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed_by_the_next(
+    snapshot: MarketSnapshot, tmp_path: Path
+) -> None:
     (tmp_path / ".market.new-dead" / "content").mkdir(parents=True)
     (tmp_path / ".market.new-dead" / "content" / "bars.parquet").write_bytes(b"half")
     save_snapshot(snapshot, tmp_path / "market")
@@ -254,8 +405,16 @@ BEFORE, AFTER = 2, 3  # rows of 2024-01-04 and 2024-01-05
 
 def dated(rows: list[tuple[str, str, str, str, str]] = ROWS) -> RawMarket:
     names = pd.DataFrame(rows, columns=["code", "first", "last", "name", "code_then"])
-    assets = pd.DataFrame({"code": CODES, "name": ["中航成飞", "贵州茅台", "国泰海通"], "industry": ["航空", "白酒", "证券"]})
-    members = pd.DataFrame({"code": CODES, "first": pd.Timestamp("2024-01-02"), "last": pd.Timestamp("2024-01-08")})
+    assets = pd.DataFrame(
+        {
+            "code": CODES,
+            "name": ["中航成飞", "贵州茅台", "国泰海通"],
+            "industry": ["航空", "白酒", "证券"],
+        }
+    )
+    members = pd.DataFrame(
+        {"code": CODES, "first": pd.Timestamp("2024-01-02"), "last": pd.Timestamp("2024-01-08")}
+    )
     names = names.astype({"first": "datetime64[s]", "last": "datetime64[s]"})
     return market(bars(CODES), names=names, assets=assets, members=members, synthetic=False)
 
@@ -267,18 +426,37 @@ def named() -> MarketSnapshot:
 
 def test_names_and_codes_are_those_of_the_day(named: MarketSnapshot) -> None:
     assert [named.called(2, row)[1] for row in (BEFORE, AFTER)] == ["国泰君安", "国泰海通"]
-    assert [named.called(0, row) for row in (BEFORE, AFTER)] == [("300114.SZ", "中航电测"), ("302132.SZ", "中航成飞")]
-    assert named.called(1, BEFORE) == ("600519.SH", "600519.SH"), "today's name is not taken for one of another day"
+    assert [named.called(0, row) for row in (BEFORE, AFTER)] == [
+        ("300114.SZ", "中航电测"),
+        ("302132.SZ", "中航成飞"),
+    ]
+    assert named.called(1, BEFORE) == (
+        "600519.SH",
+        "600519.SH",
+    ), "today's name is not taken for one of another day"
     assert named.as_of(BEFORE).names == ("中航电测", "600519.SH", "国泰君安")
-    assert [named.asset_of(code, BEFORE) for code in ("300114.SZ", "302132.SZ", "601211.SH", "000001.SZ")] == [0, None, 2, None]
-    assert [named.asset_of(code, AFTER) for code in ("300114.SZ", "302132.SZ", "601211.SH")] == [0, 0, 2]
-    assert [named.canonical(code) for code in ("300114.SZ", "302132.SZ", "000001.SZ")] == ["302132.SZ", "302132.SZ", "000001.SZ"]
+    assert [
+        named.asset_of(code, BEFORE)
+        for code in ("300114.SZ", "302132.SZ", "601211.SH", "000001.SZ")
+    ] == [0, None, 2, None]
+    assert [named.asset_of(code, AFTER) for code in ("300114.SZ", "302132.SZ", "601211.SH")] == [
+        0,
+        0,
+        2,
+    ]
+    assert [named.canonical(code) for code in ("300114.SZ", "302132.SZ", "000001.SZ")] == [
+        "302132.SZ",
+        "302132.SZ",
+        "000001.SZ",
+    ]
     undated = dataclasses.replace(named, spells=())
     assert undated.called(2, BEFORE) == ("601211.SH", "国泰海通")
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)
-def test_a_lens_shows_no_later_name_or_code_and_guards_all_of_them(named: MarketSnapshot, kind: str) -> None:
+def test_a_lens_shows_no_later_name_or_code_and_guards_all_of_them(
+    named: MarketSnapshot, kind: str
+) -> None:
     lens = Lens(MaskConfig(kind), 7, named, BEFORE)  # type: ignore[arg-type]
     shown = []
     for row in (BEFORE, AFTER):
@@ -286,7 +464,10 @@ def test_a_lens_shows_no_later_name_or_code_and_guards_all_of_them(named: Market
         shown.append(lens.render([AssetRef(0), AssetName(0), AssetName(2)]))
         assert lens.parse_asset(shown[-1][0]) == 0
     if kind in ("bright", "date_blind"):
-        assert shown == [["300114.SZ", "中航电测", "国泰君安"], ["302132.SZ", "中航成飞", "国泰海通"]]
+        assert shown == [
+            ["300114.SZ", "中航电测", "国泰君安"],
+            ["302132.SZ", "中航成飞", "国泰海通"],
+        ]
         assert lens.parse_asset("300114") == 0, "an order may still name the code shown before"
         assert Lens(MaskConfig(kind), 7, named, BEFORE).parse_asset("302132") is None  # type: ignore[arg-type]
     else:
@@ -300,7 +481,11 @@ def test_dated_names_are_stored_and_part_of_the_identity_and_a_market_without_th
     named: MarketSnapshot, tmp_path: Path
 ) -> None:
     plain = with_id(dataclasses.replace(named, spells=()))
-    assert plain.id == with_id(assemble(dataclasses.replace(dated(), names=dated([]).names))).id != named.id
+    assert (
+        plain.id
+        == with_id(assemble(dataclasses.replace(dated(), names=dated([]).names))).id
+        != named.id
+    )
     save_snapshot(named, tmp_path / "m")
     loaded = load_snapshot(tmp_path / "m")
     assert (loaded.spells, loaded.id) == (named.spells, named.id)
@@ -315,21 +500,30 @@ def test_dated_names_are_stored_and_part_of_the_identity_and_a_market_without_th
     assert "spells" not in (tmp_path / "plain" / "manifest.json").read_text()
 
 
-def test_what_is_known_of_one_day_only_is_named() -> None:
+def test_data_known_for_one_day_only_is_named() -> None:
     counts = {finding.kind: (finding.severity, finding.count) for finding in check(dated([]))}
     assert counts["names_of_one_day"] == ("warning", 3)
     assert counts["industries_of_one_day"] == ("info", 3)
     assert "names_of_one_day" not in {finding.kind for finding in check(dated())}
     early = bars(CODES, days=("2020-08-20", "2020-08-21", "2020-08-24"))
-    (limits,) = (finding for finding in check(dataclasses.replace(dated(), bars=early)) if finding.kind == "limits_of_later_years")
+    (limits,) = (
+        finding
+        for finding in check(dataclasses.replace(dated(), bars=early))
+        if finding.kind == "limits_of_later_years"
+    )
     assert limits.count == 2
     assert "assets_without_industry" not in counts
-    lost = dated([]).assets.replace({"code": {dated([]).assets["code"].iloc[0]: "1"}})  # a code whose zeros a table calculator lost
+    # a code whose zeros a table calculator lost
+    lost = dated([]).assets.replace({"code": {dated([]).assets["code"].iloc[0]: "1"}})
     (left,) = (
-        finding for finding in check(dataclasses.replace(dated([]), assets=lost)) if finding.kind == "assets_without_industry"
+        finding
+        for finding in check(dataclasses.replace(dated([]), assets=lost))
+        if finding.kind == "assets_without_industry"
     )
     assert (left.severity, left.examples) == ("warning", (dated([]).assets["code"].iloc[0],))
-    assert not {"names_of_one_day", "industries_of_one_day"} & {finding.kind for finding in check(market())}, "a synthetic one"
+    assert not {"names_of_one_day", "industries_of_one_day"} & {
+        finding.kind for finding in check(market())
+    }, "a synthetic one"
 
 
 @pytest.mark.parametrize("days", [("2024-01-01", "2024-01-09"), ("2025-01-09", "2024-01-08")])
@@ -340,7 +534,9 @@ def test_dated_names_that_contradict_each_other_are_refused(days: tuple[str, str
 
 
 def test_a_code_that_two_assets_have_after_each_other_is_refused() -> None:
-    with pytest.raises(DataError, match=r"code_of_two_assets \(first: 601211\.SH: 601211\.SH and 601989\.SH\)"):
+    with pytest.raises(
+        DataError, match=r"code_of_two_assets \(first: 601211\.SH: 601211\.SH and 601989\.SH\)"
+    ):
         assemble(dated([*ROWS, ("601989.SH", "1900-01-01", "1999-12-31", "another", "601211.SH")]))
 
 

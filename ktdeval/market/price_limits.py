@@ -1,0 +1,40 @@
+"""What data say of price limits beyond the rules of the boards: special treatment, the limit prices
+of a vendor, days of listing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class PriceLimits:
+    """Facts on price limits, each None or empty where the data have none.
+
+    A vendor's limit prices count before the rules of the board. They are unadjusted, in units of
+    currency, and known before the open of their day.
+    """
+
+    special: BoolArray | None = None  #: [T, N] the asset is under special treatment (ST)
+    upper: FloatArray | None = None  #: [T, N] highest price of the day; NaN where not known
+    lower: FloatArray | None = None  #: [T, N] lowest price of the day; NaN where not known
+    listed: tuple[str, ...] = ()  #: [N] ISO day of listing, "" where not known; empty where none is
+
+    def __bool__(self) -> bool:
+        return bool(self.listed) or bool(self.arrays)
+
+    @property
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that the data have, by name."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in named.items() if isinstance(array, np.ndarray)}
+
+
+NO_PRICE_LIMITS = PriceLimits()

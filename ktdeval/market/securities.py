@@ -1,0 +1,25 @@
+"""Kinds of securities on the exchanges of A-shares that are no A-shares, by their codes."""
+
+from __future__ import annotations
+
+import re
+
+_KINDS = (
+    ("index", r"000[0-9]{3}\.SH|399[0-9]{3}\.SZ|899[0-9]{3}\.BJ"),
+    ("B share", r"900[0-9]{3}\.SH|200[0-9]{3}\.SZ"),
+    ("preferred share", r"360[0-9]{3}\.SH|140[0-9]{3}\.SZ"),
+    ("warrant", r"580[0-9]{3}\.SH|03[0-9]{4}\.SZ"),
+    ("fund", r"5[0-9]{5}(?:\.SH)?|1[568][0-9]{4}\.SZ"),
+    ("bond", r"(?:01|02|1[0-9]|20)[0-9]{4}\.SH|1[0-4][0-9]{4}\.SZ"),
+)
+"""Kinds of securities on the exchanges of A-shares, by the first digits of a code."""
+
+
+def kind_of_security(code: str) -> str:
+    """Return which kind of security a code of no A-share board is, as far as its digits say; empty:
+    they do not.
+    """
+    for kind, pattern in _KINDS:
+        if re.fullmatch(pattern, code):
+            return kind
+    return ""

@@ -1,0 +1,110 @@
+"""Read the sentiment of a document: from the end of its text, or from a column of its source.
+
+Sources label a text in their own words (`positive`, `Somewhat-Bullish`) or by a score. Both are kept
+as text, so that a model reads what the source says; no scale is translated into another one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+MOST_CHARACTERS = 80  #: of a label
+_DECIMALS = 2
+_TAIL = 400  # characters at the end of a text that are searched: time stays linear in its length
+
+_WORDS = ("sentiment", "score for this news is")  # one of them is in every label, in small letters
+
+# InvestorBench's public files: `(Sentiment: positive)`, `(sentiment:neutral)`
+_BRACKETED = re.compile(
+    r"\s*[(\[]\s*sentiment\s*[:=]\s*([^()\[\]\n]{1,80}?)\s*[)\]]\.?\s*\Z", re.IGNORECASE
+)
+# without brackets only a known label, behind a complete sentence or on a line of its own
+_BARE = re.compile(
+    r"(?:(?<=[.!?])\s+|\s*\n\s*|\A\s*)sentiment\s*[:=]\s*"
+    r"((?:somewhat[-_ ])?(?:positive|negative|neutral|mixed|bullish|bearish))\.?\s*\Z",
+    re.IGNORECASE,
+)
+# FinMem's public files: `The positive score for this news is 0.98. The neutral score … .`
+_NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+_SCORES = re.compile(
+    r"\s*\bthe positive score for this news is "
+    + _NUMBER
+    + r"\.?\s+the neutral score for this news is "
+    + _NUMBER
+    + r"\.?\s+the negative score for this news is "
+    + _NUMBER
+    + r"\.?\s*\Z",
+    re.IGNORECASE,
+)
+
+
+class LabelledText(NamedTuple):
+    """A text and the sentiment that its source gives it."""
+
+    text: str  #: without the label at its end
+    sentiment: str  #: label or score; empty if there is none
+
+
+def split_sentiment(text: str) -> LabelledText:
+    """Return a text without the sentiment at its end, and that sentiment."""
+    tail = text[-_TAIL:].lower()
+    if not any(word in tail for word in _WORDS):
+        return LabelledText(text, "")
+
+    for pattern in (_BRACKETED, _BARE):
+        label = _at_end(pattern, text)
+        if label is not None:
+            rest = _without_repeated(label.text, label.sentiments[0])
+            return LabelledText(rest, label.sentiments[0])
+
+    scores = _at_end(_SCORES, text)
+    if scores is None:
+        return LabelledText(text, "")
+
+    positive, neutral, negative = (f"{float(score):.{_DECIMALS}f}" for score in scores.sentiments)
+    sentiment = f"positive {positive}, neutral {neutral}, negative {negative}"
+    return LabelledText(scores.text, sentiment)
+
+
+class _Ending(NamedTuple):
+    text: str  #: before it
+    sentiments: tuple[str, ...]
+
+
+def _at_end(pattern: re.Pattern[str], text: str) -> _Ending | None:
+    start = max(0, len(text) - _TAIL)
+    found = pattern.search(text[start:])
+    if found is None:
+        return None
+    return _Ending(text[: start + found.start()], found.groups())
+
+
+def _without_repeated(text: str, label: str) -> str:
+    """Return a text without further labels at its end that say the same."""
+    more = _at_end(_BRACKETED, text)
+    while more is not None and more.sentiments[0].casefold() == label.casefold():
+        text = more.text
+        more = _at_end(_BRACKETED, text)
+
+    return text
+
+
+def sentiment_text(value: str | float) -> str:
+    """Return a label without space around it, and a score (also one written as text) with at most
+    two decimals. Raises ValueError: not finite, or a text that is too long for a label.
+    """
+    label = " ".join(str(value).split())
+    try:
+        score = float(label)
+    except ValueError:
+        if len(label) > MOST_CHARACTERS:
+            raise ValueError(f"has {len(label):,} characters") from None
+        return label
+
+    if not math.isfinite(score):
+        raise ValueError("is not a finite number")
+
+    # + 0.0 turns a negative zero into zero
+    return f"{round(score, _DECIMALS) + 0.0:g}"

@@ -1,0 +1,146 @@
+"""How bars are read, and what their columns mean: units in names, rates named as amounts, lost
+zeros, other intervals.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import AMOUNT_UNITS, VOLUME_UNITS, Unit
+from ktdeval_data.params import LongParams
+from ktdeval_data.reading.codes import lost_zeros
+from ktdeval_data.reading.days import WITHIN_DAYS, DayForm
+from ktdeval_data.reading.lines import at_line
+from ktdeval_data.reading.names import squeezed, unit_in
+from ktdeval_data.reading.options import Reading
+
+EVENTS = ("adjusted_close", "split", "dividend")  #: columns beside the prices that may say a factor
+_UNITS = {"volume": VOLUME_UNITS, "amount": AMOUNT_UNITS}
+_RATE = 5e-7  # turnover over volume times price: less is no amount, but a rate of all shares
+# days between two bars, in the middle of all
+_MONTH = 25
+_WEEK = 5
+_OTHER_LINES = re.compile(
+    r"[周月季年]线|分钟线?|小时线?"
+)  # of terminals' titles; 日线 are daily bars
+_FEW = 4  # days that tell no interval
+
+
+def reading_of(params: LongParams) -> Reading:
+    """Return how the files are read. Raises UsageError: a format or zone of days is none."""
+    reading = Reading(
+        columns=params.columns,
+        code=params.code or "",
+        code_width=params.code_width,
+        date_format=params.date_format or "",
+        date_zone=params.date_zone or "",
+        decimal=params.decimal,
+    )
+    DayForm(
+        reading.date_format,
+        reading.date_zone,
+    )  # refuses a format or zone that is none before any file is read
+    return reading
+
+
+def apply_named_units(bars: pd.DataFrame, params: LongParams, reading: Reading) -> None:
+    """Bring volumes and amounts, in place, from the units in the names of their columns, such as
+    `成交量(手)`, to shares and CNY.
+
+    Raises UsageError: the user names another unit.
+    """
+    asked = {"volume": params.volume_unit, "amount": params.amount_unit}
+    for field, text in asked.items():
+        column = reading.columns_of.get(field, "")
+        size = unit_in(field, column)
+        if size is None:
+            continue
+
+        option = f"--{field}-unit"
+        unit = Unit.parse(text, _UNITS[field], option)
+        if unit == Unit():
+            bars[field] *= size
+            if size != 1:
+                reading.note(f"column {column!r} counts in units of {size:,.0f} by its name")
+        elif unit.scale != size:
+            said = f"column {column!r} of {params.bars} says units of {size:,.0f} in its name"
+            advice = f"leave {option} out"
+            if unit.scopes:
+                advice = f"begin it with that unit: {option} {size:.0f},…"
+            raise UsageError(f"{option} {text}: {said}; {advice}")
+
+
+def leave_out_rates(bars: pd.DataFrame, reading: Reading) -> None:
+    """Make an amount missing, in place, that is a rate of the asset's shares: some vendors name
+    both `turnover`.
+    """
+    column = reading.columns_of.get("amount", "")
+    if squeezed(column) != "turnover":
+        return
+
+    paid = bars["volume"] * bars["close"]
+    ratio = (bars["amount"] / paid.where(paid > 0)).replace([0, np.inf], np.nan)
+    is_rate = ratio.median() < _RATE if ratio.notna().any() else bars["amount"].max() <= 1
+
+    if is_rate:
+        bars["amount"] = np.nan
+        why = "it looks like a rate of turnover, not an amount"
+        advice = f"if it is one, say --map amount={column}, with its --amount-unit"
+        reading.note(f"column {column!r} is not read: {why}; {advice}")
+
+
+def refuse_lost_zeros(codes: pd.Series, where: str) -> None:
+    """Raise DataError for codes of A-shares whose zeros at the start were lost."""
+    distinct = codes.dropna().unique()
+    lost = lost_zeros(str(code) for code in distinct)
+    if lost is None:
+        return
+
+    whole = lost.removesuffix(".0").zfill(6)
+    found = f"{at_line(where, lost)}: code {lost!r} has fewer than six digits"
+    why = f"a program took codes for numbers, and {whole} lost its zeros"
+    raise DataError(f"{found}: {why}; read them with --code-width 6")
+
+
+def refuse_lost_zeros_beside(bars: pd.DataFrame, codes: pd.Series, where: str) -> None:
+    """Raise DataError for codes beside bars of A-shares whose zeros were lost: their rows would be
+    of no asset.
+    """
+    exchanges = (".SH", ".SZ", ".BJ")
+    if any(str(code).endswith(exchanges) for code in bars["code"].unique()):
+        refuse_lost_zeros(codes, where)
+
+
+def refuse_other_intervals(bars: pd.DataFrame, where: str) -> None:
+    """Raise DataError for bars of weeks or months, and for bars within days."""
+    days = np.sort(bars["date"].unique())
+    if len(days) <= _FEW:
+        return
+
+    steps = np.diff(days).astype("timedelta64[D]").astype(np.int64)
+    middle = float(np.median(steps))
+    if middle >= _WEEK:
+        interval = "months or more" if middle >= _MONTH else "weeks"
+        found = f"{where}: most days are {middle:.0f} apart: bars of {interval}"
+        raise DataError(f"{found}; bars must be daily, export daily ones")
+
+
+def refuse_times(reading: Reading, where: str) -> None:
+    """Raise DataError for bars whose title names another interval, or whose times, in a column of
+    their own, differ.
+    """
+    for title in reading.titles:
+        other = _OTHER_LINES.search(title)
+        if other:
+            raise DataError(
+                f"{where}: its title says {other[0]} ({title[:60]}): bars must be daily, 日线"
+            )
+
+    told = set(reading.times)
+    if len(told) > 1:
+        shown = ", ".join(sorted(told)[:2])
+        raise DataError(f"{where}: its column of times has {shown} …: {WITHIN_DAYS}")

@@ -1,0 +1,207 @@
+"""Factors of bars: from a file of their own, an adjusted close beside the close, or splits beside
+the prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval_data.bar_columns import refuse_lost_zeros_beside
+from ktdeval_data.columns import read_events
+from ktdeval_data.params import LongParams
+from ktdeval_data.reading.options import Reading
+
+_NEAR = np.log(
+    1.35,
+)  # a change of factor by which the close does not move the other way is none of that day
+
+
+def factors_of_file(
+    bars: pd.DataFrame,
+    path: str,
+    mapping: Mapping[str, str],
+    codes: Callable[[pd.Series], pd.Series],
+    reading: Reading,
+) -> str:
+    """Fill the factor of bars without one, in place, from a file: date, code, factor, each held
+    until the next one of its code; return a note. A file that has only the days on which factors
+    change begins with the first change: the factor is 1 before it where the closes move
+    accordingly.
+
+    Raises UsageError: there is a factor; DataError: a factor or day is invalid, is given twice, or
+    is missing at the start.
+    """
+    if bars["factor"].notna().any():
+        raise UsageError("--factors: the bars have a factor already; leave out one of the two")
+
+    table = read_events(path, "code", "factor", mapping, codes, reading)
+    refuse_lost_zeros_beside(bars, table["code"], path)
+    table = table[table["code"].isin(bars["code"].unique())]
+    if table.empty:
+        raise DataError(f"{path}: no row is of a code of the bars; check its column of codes")
+
+    rows = bars[["code", "date", "close"]].astype({"code": str, "date": "datetime64[ns]"})
+    rows = rows.sort_values("date", kind="stable")
+    joined = pd.merge_asof(
+        rows,
+        table[["code", "date", "factor"]].astype({"code": str}),
+        on="date",
+        by="code",
+    )
+    joined = joined.set_axis(rows.index)
+    started = _with_starts(joined, table, path)
+    bars["factor"] = joined["factor"]
+    words = f"factors are those of {Path(path).name}, each held until the next one of its code"
+
+    return f"{words}; 1 before the first of {', '.join(started[:8])}" if started else words
+
+
+def _with_starts(joined: pd.DataFrame, table: pd.DataFrame, path: str) -> list[str]:
+    """Fill the factor before the first one of a code, in place, with 1 where the closes show that
+    change; return such codes.
+    """
+    first = table.groupby("code")[["date", "factor"]].first()
+    days = dict(zip(first.index, first["date"], strict=True))
+    factors = dict(zip(first.index, first["factor"], strict=True))
+    started = []
+
+    for code, rows in joined.groupby("code", sort=True):
+        before = rows["factor"].isna()
+        if code not in factors or not before.any():
+            continue
+
+        closes = rows["close"].to_numpy(dtype=np.float64)
+        change = int(before.sum())
+        factor = float(factors[code])
+        move = closes[change] / closes[change - 1] if change < len(closes) else 1.0
+
+        if not abs(np.log(move * factor)) < _NEAR:
+            day = str(days[code])[:10]
+            found = f"{path}: {code} has bars before {day}, the day of its first factor, {factor:g}"
+            why = "the close does not show that it was 1 before"
+            advice = "add a row with the factor of its first bar, or leave out the bars before"
+            raise DataError(f"{found}; {why}; {advice}: --first {day}")
+
+        joined.loc[rows.index[before], "factor"] = 1.0
+        started.append(str(code))
+
+    return started
+
+
+def factors_beside(bars: pd.DataFrame, params: LongParams, reading: Reading) -> tuple[str, ...]:
+    """Fill the factor of bars without one, in place, from columns beside their prices; return notes
+    on what is read.
+    """
+    column = reading.columns_of
+    has_factor = bool(bars["factor"].notna().any())
+    notes = []
+
+    if "adjusted_close" in bars:
+        wanted = params.adjusted_close == "factor" and params.prices == "unadjusted"
+        read = wanted and not has_factor and factors_of_adjusted_closes(bars)
+        names = f"{column['adjusted_close']} / {column['close']}"
+
+        if read:
+            how = "one value between its changes (otherwise: --adjusted-close ignore)"
+            notes.append(f"the factor is {names}, {how}")
+        else:
+            notes.append(f"column {column['adjusted_close']!r} is not read")
+
+        has_factor = has_factor or read
+
+    if "split" in bars and has_factor:
+        notes.append(f"column {column['split']!r} is not read: there is a factor")
+    elif "split" in bars:
+        notes.append(factors_of_splits(bars, column["split"]))
+
+    if "dividend" in bars and (bars["dividend"] > 0).any() and not has_factor:
+        why = "returns are those of prices, without dividends"
+        notes.append(f"column {column['dividend']!r} is not read: {why}")
+
+    return tuple(filter(None, notes))
+
+
+def factors_of_adjusted_closes(bars: pd.DataFrame) -> bool:
+    """Fill the factor of bars without one, in place, with adjusted close over close, one value
+    between its changes; return whether the column has any.
+    """
+    adjusted = bars["adjusted_close"].to_numpy(dtype=np.float64)
+    close = bars["close"].to_numpy(dtype=np.float64)
+    usable = (adjusted > 0) & (close > 0)
+    if not usable.any():
+        return False
+
+    rows = bars.loc[usable, ["code", "date"]].assign(adjusted=adjusted[usable], close=close[usable])
+    rows = rows.sort_values(["code", "date"], kind="stable")
+    ratio = rows["adjusted"] / rows["close"]
+    tolerance = _tolerance(rows["adjusted"], rows["close"])
+
+    # Days between two changes have one factor, up to the rounding of both closes.
+    same_code = rows["code"].astype(str) == rows["code"].astype(str).shift()
+    moved = (np.log(ratio) - np.log(ratio.shift())).abs() > tolerance
+    spell = (moved | ~same_code).cumsum()
+    sums = rows.groupby(spell)[["adjusted", "close"]].transform("sum")
+    factor = sums["adjusted"] / sums["close"]
+    bars["factor"] = factor.where((factor - 1).abs() > tolerance, 1.0).reindex(bars.index)
+
+    return True
+
+
+def _tolerance(adjusted: pd.Series, close: pd.Series) -> pd.Series:
+    """Return how far rounding moves the ratio of two closes, by the most decimals that they are
+    written with.
+    """
+    decimals = max(_decimals(adjusted), _decimals(close))
+    half = 0.5 * 10.0**-decimals
+    smaller = adjusted.where(adjusted < close, close)
+    rounding = 4 * half / smaller
+
+    return rounding + 1e-6
+
+
+def _decimals(values: pd.Series) -> int:
+    """Return the decimals of most values, at most 6."""
+    sample = values.iloc[:1000].to_numpy(dtype=np.float64)
+    for decimals in range(7):
+        if np.isclose(sample, sample.round(decimals), rtol=0, atol=1e-9).mean() > 0.9:
+            return decimals
+    return 6
+
+
+def factors_of_splits(bars: pd.DataFrame, where: str) -> str:
+    """Judge a column of splits beside prices, and fill the factor of bars without one, in place,
+    where the closes move by them; return a note. Where no close moves, the prices are adjusted
+    for splits already.
+
+    Raises DataError: the closes move by some of them only.
+    """
+    rows = bars[["code", "date", "close", "split"]].sort_values(["code", "date"], kind="stable")
+    ratio = rows["split"].where(rows["split"] > 0, 1.0).fillna(1.0)
+    before = rows["close"].groupby(rows["code"], observed=True).shift()
+    events = (ratio != 1) & before.notna()
+    if not events.any():
+        return ""
+
+    move = pd.Series(np.log(rows["close"] / before))
+    is_raw = (move + np.log(ratio)).abs() < move.abs()
+    count = int(events.sum())
+    if not is_raw[events].any():
+        return f"prices are adjusted for the {count} splits in column {where} already"
+
+    if not is_raw[events].all():
+        odd = rows[events & ~is_raw].iloc[0]
+        bar = f"column {where!r}: {odd['code']} {str(odd['date'])[:10]}"
+        found = (
+            f"the close does not move by the split of {odd['split']:g}, as it does on other days"
+        )
+        advice = "give the splits that it moves by in a file: --splits FILE"
+        raise DataError(f"{bar}: {found}; {advice}")
+
+    inside = ratio.where(events, 1.0)
+    bars["factor"] = inside.groupby(rows["code"], observed=True).cumprod().reindex(bars.index)
+    return f"factors are those of {count} splits in column {where}; dividends are in none"

@@ -1,0 +1,139 @@
+"""Days that a vendor was asked for, compared with the days that it has sent, code by code.
+
+A vendor may cut a page, keep few days, or answer with nothing under load, without an error. What
+an answer lacks is asked for again; what is missing still is an error, or with `--accept-gaps` a
+note of the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval.market import DayArray, listed_codes, sessions
+
+LONGEST_HALT = 20
+"""Sessions at the end of a code's days for which a halt of an A-share may account. Since 2018
+exchanges bound most halts to ten.
+"""
+
+_LATE = "first bars after the first day asked for"
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Sessions that a code lacks."""
+
+    code: str
+    before: DayArray  #: its first bar
+    after: DayArray  #: its last bar
+    between: DayArray  #: its first and last bar
+    first: str  #: day of its first bar
+    last: str  #: day of its last bar
+
+
+def expected_days(calendar: str, first: date, last: date) -> DayArray:
+    """Sessions of an exchange from `first` to `last`; all days where it never closes. Empty if the
+    calendar does not reach so far.
+    """
+    if calendar == "24/7":
+        return np.arange(np.datetime64(first), np.datetime64(last) + 1)
+    try:
+        return sessions(str(first), str(last), calendar)
+    except DataError:
+        return np.empty(0, "datetime64[D]")
+
+
+def days_in(table: pd.DataFrame) -> DayArray:
+    """Days of a table, ascending, each once."""
+    return np.unique(table["date"].dropna().to_numpy().astype("datetime64[D]"))
+
+
+def missing_of(code: str, got: DayArray, expected: DayArray) -> Missing:
+    """Return the sessions of `expected` that a code lacks. `got`: its days, ascending, at least
+    one.
+    """
+    absent = expected[~np.isin(expected, got)]
+    before = absent[absent < got[0]]
+    after = absent[absent > got[-1]]
+    between = absent[(absent > got[0]) & (absent < got[-1])]
+
+    return Missing(code, before, after, between, str(got[0]), str(got[-1]))
+
+
+def far_from(got: DayArray, expected: DayArray) -> DayArray:
+    """Return the days of `expected` without a day of `got`, ascending, within a week."""
+    after = got[np.searchsorted(got, expected).clip(max=len(got) - 1)]
+    before = got[(np.searchsorted(got, expected, side="right") - 1).clip(min=0)]
+    distance = np.minimum(np.abs(after - expected), np.abs(expected - before))
+
+    return np.asarray(expected[distance > np.timedelta64(7, "D")])
+
+
+def problems_of(missing: Missing, listed: str) -> list[str]:
+    """Return what is missing without an explanation, in words. A late first day is explained by the
+    day of listing; without one it is no problem but a note (`late_starts`).
+    """
+    problems = []
+    if listed:
+        unexplained = missing.before[missing.before >= np.datetime64(listed)]
+        if len(unexplained):
+            lacking = f"({_count(unexplained)} missing)"
+            problems.append(f"{missing.code} begins {missing.first}, listed {listed} {lacking}")
+
+    if len(missing.after):
+        problems.append(f"{missing.code} ends {missing.last} ({_count(missing.after)} missing)")
+
+    if len(missing.between):
+        between = f"the first {missing.between[0]}"
+        problems.append(f"{missing.code} lacks {_count(missing.between)} between, {between}")
+
+    return problems
+
+
+def late_starts(all_missing: Sequence[Missing], listed: Mapping[str, str]) -> list[str]:
+    """Return notes on the codes whose bars begin after the first day asked for."""
+    late = [missing for missing in all_missing if len(missing.before)]
+    dated = [f"{one.code} {one.first}" for one in late if listed.get(one.code)]
+    undated = [f"{one.code} {one.first}" for one in late if not listed.get(one.code)]
+    notes = []
+
+    if dated:
+        notes.append(f"{_LATE}, by their days of listing: {listed_codes(dated)}")
+
+    if undated:
+        notes.append(f"{_LATE}; the vendor names no day of listing: {listed_codes(undated)}")
+
+    return notes
+
+
+def settle(problems: Sequence[str], accepted: bool, asked: str, answers: str) -> list[str]:
+    """Return a note that states the gaps, none where there are none. Raises DataError: there are
+    some, and they are not accepted.
+    """
+    if not problems:
+        return []
+
+    if not accepted:
+        found = "; ".join(problems[:_MOST_NAMED])
+        if len(problems) > _MOST_NAMED:
+            found += f"; and {len(problems) - _MOST_NAMED} more"
+
+        raise DataError(
+            f"{asked}: days are missing: {found}. Delete {answers} to ask for them again,"
+            " choose other days, leave the assets out, or keep the gaps, as a note of the snapshot,"
+            " by --accept-gaps"
+        )
+
+    return [f"accepted gaps: {'; '.join(problems)}"]
+
+
+def _count(days: DayArray) -> str:
+    plural = "s" if len(days) != 1 else ""
+    return f"{len(days):,} session{plural}"

@@ -1,0 +1,79 @@
+"""Days of bars from the time stamps of vendors, each after a look at its time of day.
+
+A bar belongs to the day on which it ends: only then is its close known. Most exchanges of coins
+begin their bars at 00:00 UTC; some begin at midnight of UTC+8, 16:00 UTC, and their bars end on the
+day after the one on which they begin.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval.market import listed_codes
+from ktdeval_data.reading.numbers import to_numbers
+
+_DAY = pd.Timedelta(days=1)
+_INSTANT = pd.Timedelta(nanoseconds=1)
+# 2000 and 2100: seconds and microseconds lie outside.
+_EARLIEST_MS = 946_684_800_000
+_LATEST_MS = 4_102_444_800_000
+
+
+def days_of_ends(stamps: pd.Series, where: str) -> pd.DataFrame:
+    """Return `date`, the day of UTC on which each bar ends, and `begins`, the time of UTC at which
+    it begins, as text. `stamps`: starts of bars of a day, in milliseconds since 1970. Raises
+    DataError: one is in another unit.
+    """
+    numbers = to_numbers(stamps, where)
+    wrong = ~((numbers >= _EARLIEST_MS) & (numbers <= _LATEST_MS))
+    if wrong.any():
+        first = stamps[wrong].iloc[0]
+        form = "milliseconds since 1970, from 2000 to 2100"
+        raise DataError(f"{where}: {first!r} is no time in {form}")
+
+    starts = pd.to_datetime(numbers.astype(np.int64), unit="ms")
+    last_instants = starts + _DAY - _INSTANT
+    begins = starts.dt.strftime("%H:%M:%S").str.removesuffix(":00")
+
+    return pd.DataFrame({"date": last_instants.dt.normalize(), "begins": begins})
+
+
+def days_of_midnights(stamps: pd.Series, zone: str, where: str) -> pd.Series:
+    """Return the day that begins at each stamp, an ISO time with its zone. Raises DataError: one is
+    no midnight of `zone`.
+    """
+    moments = pd.to_datetime(stamps, utc=True, errors="coerce", format="ISO8601")
+    local = moments.dt.tz_convert(zone)
+    wrong = local.isna() | (local != local.dt.normalize())
+
+    if wrong.any():
+        first = stamps[wrong].iloc[0]
+        problem = f"a bar is stamped {first!r}, no midnight in {zone}"
+        raise DataError(f"{where}: {problem}: its day is unknown")
+
+    return local.dt.tz_localize(None)
+
+
+def one_beginning(bars: pd.DataFrame, where: str) -> list[str]:
+    """Return a note for the codes whose bars do not begin at 00:00 UTC. Raises DataError: the bars
+    of a code begin at several times of day, so that they overlap or leave hours out.
+    """
+    codes_of: dict[str, list[str]] = {}
+    for code, column in bars.groupby("code", observed=True)["begins"]:
+        times = sorted(set(column))
+        if len(times) > 1:
+            both = " and ".join(times[:3])
+            advice = "choose days with one of them"
+            raise DataError(f"{where}: bars of {code} begin at {both} UTC; {advice}")
+
+        codes_of.setdefault(times[0], []).append(str(code))
+
+    notes = []
+    for begins, codes in sorted(codes_of.items()):
+        if begins != "00:00":
+            dated = "are dated by the day of UTC on which they end"
+            notes.append(f"bars of {listed_codes(codes)} begin at {begins} UTC, and {dated}")
+
+    return notes

@@ -1,0 +1,147 @@
+"""Bars in our units: shares or coins, units of currency, unadjusted prices."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval.market import (
+    AMOUNT_UNITS,
+    VALUE,
+    VOLUME_UNITS,
+    Conventions,
+    FloatArray,
+    Unit,
+    categories,
+    stored_volume,
+)
+from ktdeval_data.params import LongParams, QlibParams
+
+_FEN_NOISE = 0.02  # of a fen, as single precision is off
+_IN_FEN = 0.95  # part of the closes
+VolumeKind = Literal["raw", "divided"]
+
+
+def to_our_units(
+    bars: pd.DataFrame,
+    params: LongParams | QlibParams,
+    in_fen: npt.NDArray[np.bool_] | bool = True,
+) -> tuple[Conventions, tuple[str, ...]]:
+    """Convert bars in place to shares, units of currency and unadjusted prices; return how they
+    were read, and notes on it. Prices of A-shares (`in_fen`) are rounded to fen, their volumes to
+    shares.
+
+    Prices without a factor become missing where others have one. Raises DataError: volumes don't
+    show how they are stored; UsageError: a unit is unknown.
+    """
+    volume_unit = Unit.parse(params.volume_unit, VOLUME_UNITS, "--volume-unit")
+    amount_unit = Unit.parse(params.amount_unit, AMOUNT_UNITS, "--amount-unit")
+    for unit, where in ((volume_unit, "--volume-unit"), (amount_unit, "--amount-unit")):
+        if unit.scopes:
+            unit.check(tuple(categories(bars["code"]).categories), where)
+
+    factor = bars["factor"].where(bars["factor"] > 0)
+    has_factor = bool(bars["factor"].notna().any())
+
+    stored_in_fen = False
+    if has_factor and params.prices == "adjusted":
+        fen = bars["close"] * 100
+        stored_in_fen = bool(((fen - fen.round()).abs() < _FEN_NOISE).mean() > _IN_FEN)
+        for name in ("open", "high", "low", "close"):
+            prices = bars[name] / factor
+            bars[name] = np.where(in_fen, prices.round(2), prices)
+
+    bars["volume"] = in_shares(bars, volume_unit)
+    bars["amount"] *= _scales(bars, amount_unit)
+    notes = _notes_on_values(volume_unit)
+    kind: VolumeKind = "raw"
+
+    if has_factor:
+        kind, more = _undo_volume(bars, factor, params, in_fen)
+        notes = (*notes, *more)
+
+    conventions = Conventions(
+        prices=params.prices if has_factor else "unadjusted",
+        volume=kind,
+        volume_unit=volume_unit,
+        amount_unit=amount_unit,
+        stored_in_fen=stored_in_fen,
+        has_options=True,
+    )
+    return conventions, notes
+
+
+def _scales(bars: pd.DataFrame, unit: Unit) -> FloatArray | float:
+    """[rows] scale of a column's unit, or the one of all rows."""
+    if not unit.scopes:
+        return unit.scale
+
+    codes = categories(bars["code"])
+    days = bars["date"].to_numpy().astype("M8[D]")
+    return unit.scales(tuple(codes.categories), codes.codes, days)
+
+
+def in_shares(bars: pd.DataFrame, unit: Unit) -> pd.Series:
+    """Volumes in shares; traded values are divided by the typical price of the day."""
+    scales = _scales(bars, unit)
+    shares = bars["volume"] * scales
+    is_value = np.equal(scales, VALUE)
+    if not is_value.any():
+        return pd.Series(shares)
+
+    prices = bars[["high", "low", "close"]]
+    typical = prices.mean(axis=1).where(prices.notna().all(axis=1), bars["close"])
+    return pd.Series(np.where(is_value, bars["volume"] / typical, shares), index=bars.index)
+
+
+def _notes_on_values(unit: Unit) -> tuple[str, ...]:
+    """Note that volumes are no counts, where a unit says so."""
+    values = [str(scope) for scope, scale in unit.scopes if scale == VALUE]
+    if unit.scale == VALUE:
+        return ("volumes are traded values over the typical price of the day, no counts of shares",)
+
+    if values:
+        named = ", ".join(values[:8])
+        return (f"volumes of {named} are traded values over the typical price of the day",)
+
+    return ()
+
+
+def _undo_volume(
+    bars: pd.DataFrame,
+    factor: pd.Series,
+    params: LongParams | QlibParams,
+    in_fen: npt.NDArray[np.bool_] | bool,
+) -> tuple[VolumeKind, tuple[str, ...]]:
+    """Multiply volumes by the factor where they were divided by it; return whether, and a note."""
+    kind = params.volume
+    if kind == "auto":
+        detected = stored_volume(
+            bars["volume"].to_numpy(dtype=np.float64), factor.to_numpy(dtype=np.float64)
+        )
+        if detected is None and params.prices == "adjusted":
+            raise DataError(
+                "volume: whole shares don't show whether volumes are as traded or divided by the"
+                " factor; say --volume raw or --volume divided (shares or lots: --volume-unit)"
+            )
+
+        kind = detected or "raw"
+
+    if kind == "divided":
+        volume = bars["volume"] * factor
+        bars["volume"] = np.where(in_fen, volume.round(), volume)
+
+    how = "told by whole shares" if params.volume == "auto" else "as asked for"
+    what = {
+        "raw": "as traded, taken as they are",
+        "divided": "divided by the factor, multiplied by it",
+    }[kind]
+    notes = (
+        (f"volumes were stored {what} ({how})",) if (params.volume, kind) != ("raw", "raw") else ()
+    )
+
+    return kind, notes

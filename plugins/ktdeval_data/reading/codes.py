@@ -1,0 +1,60 @@
+"""Codes of assets in cells and in names of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ktdeval.market import parse_code
+
+_MARKS = re.compile(r"^=?[\"'’`]+|[\"'\s]+$")
+_WHOLE_FLOAT = re.compile(r"([0-9]{1,6})\.0+")
+_FEWER_DIGITS = re.compile(r"[1-9][0-9]{0,4}(?:\.0+)?")
+_OF_A_SHARE = re.compile(
+    r"((?:sh|sz|bj)?[#._-]?[0-9]{6}(?:[._-]?(?:sh|sz|ss|bj|xshg|xshe))?)(?:[_\-. (（].*)?",
+    re.IGNORECASE,
+)
+_OF_BINANCE = re.compile(r"([A-Z0-9]+)-[0-9]+[smhdwM]o?-[0-9]{4}(?:-[0-9]{2}){0,2}")
+_OF_KRAKEN = re.compile(r"([A-Z0-9.]+)_[0-9]+")
+
+
+def plain_code(text: str, width: int = 0) -> str:
+    """Return a code without the marks by which spreadsheets keep it a text (`="000001"`,
+    `'000001`); `width`: with lost zeros.
+    """
+    plain = _MARKS.sub("", text.strip().removeprefix("="))
+    if not width:
+        return plain
+
+    whole = _WHOLE_FLOAT.fullmatch(plain)
+    digits = whole[1] if whole else plain
+    return digits.zfill(width) if digits.isdigit() else digits
+
+
+def lost_zeros(codes: Iterable[str]) -> str | None:
+    """Return the first code of fewer than six digits, which a program took for a number; None:
+    there is none.
+    """
+    return next((code for code in codes if _FEWER_DIGITS.fullmatch(code.strip())), None)
+
+
+def code_in_name(stem: str) -> str:
+    """Return the code in the name of a file: 600000.SH, SH#600000, sh600000, 600000_浦发银行,
+    BTCUSDT-1d-2024-01, XBTUSD_1440.
+    """
+    share = _OF_A_SHARE.fullmatch(stem)
+    if share:
+        return share[1].replace("#", "")
+    pair = _OF_BINANCE.fullmatch(stem) or _OF_KRAKEN.fullmatch(stem)
+    return pair[1] if pair else stem
+
+
+def code_in_title(title: str) -> str | None:
+    """Return the code at the start of a title, such as `600000 浦发银行 日线 不复权`; None: it begins with
+    none.
+    """
+    words = title.split()
+    first = words[0].strip("\"'") if words else ""
+    is_index = "指" in title  # 000001 is 上证指数 in Shanghai and 平安银行 in Shenzhen
+
+    return first if parse_code(first) and not is_index else None

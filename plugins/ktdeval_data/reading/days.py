@@ -1,0 +1,388 @@
+"""Days in the cells of a table: dates, stamps of midnight, unix time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval_data.reading.lines import at_line
+
+EXCEL = "excel"
+ROC = "roc"  #: years of the Republic of China, 1911 before those of others
+_UNIX = {"unix_s": 10**0, "unix_ms": 10**3, "unix_us": 10**6, "unix_ns": 10**9}
+WITHIN_DAYS = "bars within days: give daily bars by --bars, and these beside them by --minutes"
+WORDS = (EXCEL, ROC, *_UNIX)  #: values of `--date-format` that are not formats of strptime
+
+# Days outside overflow nanoseconds without an error.
+_EARLIEST = np.datetime64("1678-01-01")
+_LATEST = np.datetime64("2261-12-31")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EXCEL_EPOCH = date(1899, 12, 30)
+_COMPACT = re.compile(r"[0-9]{8}")
+_ORDERED = re.compile(r"([0-9]{4})[-/.年]([0-9]{1,2})[-/.月]([0-9]{1,2})日?")
+_STAMP = re.compile(
+    r"(.*?[0-9日])[T ]+"
+    r"([0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?)"
+    r" ?(Z|UTC|[+-][0-9]{2}:?[0-9]{2})?",
+)
+_MIDNIGHT = re.compile(r"0{1,2}:00(?::00(?:\.0+)?)?")
+_WEEKDAY = re.compile(r"[ ,，]*(?:星期|周)?[一二三四五六日天]$")
+_UNIX_DIGITS = re.compile(r"[0-9]{9,10}|[0-9]{12,13}|[0-9]{15,16}|[0-9]{18,19}")
+_ROC_DAY = re.compile(r"([0-9]{2,3})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})")
+_SERIAL = re.compile(r"[2-7][0-9]{4}")
+_DATES = (
+    "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%m-%d-%Y", "%d-%m-%Y", "%b %d, %Y", "%B %d, %Y",
+    "%d %b %Y", "%d-%b-%Y", "%d%b%Y", "%d %B %Y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%d.%m.%y",
+    "%a %b %d %Y", "%a, %d %b %Y",
+)  # fmt: skip
+_STAMPS = (
+    "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M",
+    "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%d %H:%M:%S%z",
+    "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S.%f", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M:%S %p",
+    "%Y%m%d%H%M%S", "%Y%m%d%H%M",
+)  # fmt: skip
+_FORMATS = (*_DATES, *_STAMPS)
+_ZONES = (
+    "America/New_York",
+    "Asia/Shanghai",
+    "Asia/Tokyo",
+    "Europe/London",
+    "Europe/Berlin",
+    "Asia/Kolkata",
+    "UTC",
+)
+
+
+@dataclass(frozen=True)
+class DayForm:
+    """Form of the days in a column."""
+
+    format: str = ""  #: of strptime, or one of `WORDS`; empty: any unambiguous form
+    zone: str = ""  #: days begin at midnight of this time zone; empty: the cells' own, or UTC
+
+    def __post_init__(self) -> None:
+        if self.zone:
+            _zone(self.zone)
+        if self.format and self.format not in WORDS and "%" not in self.format:
+            raise UsageError(
+                f"--date-format {self.format!r} is no format such as %d/%m/%Y, nor one of"
+                f" {', '.join(WORDS)}",
+            )
+
+
+ISO = DayForm()
+
+
+def looks_like_day(text: str, stamps: bool = False) -> bool:
+    """Whether a cell is a day in an unambiguous form. `stamps`: also unix time and other dates."""
+    found = _STAMP.fullmatch(text)
+    day = found[1] if found else text
+    if _ORDERED.fullmatch(day) or (_COMPACT.fullmatch(day) and "1900" < day < "2100"):
+        return True
+    return stamps and bool(_UNIX_DIGITS.fullmatch(text) or fitting_formats([text]))
+
+
+def parse_days(series: pd.Series, where: str, form: DayForm = ISO) -> pd.Series:
+    """Days as datetime64, from dates, `2024-01-02`, `20240102`, stamps of midnight, unix time;
+    empty cells become NaT.
+
+    Raises DataError: a cell is not a day from 1678 to 2261 (the range of nanoseconds), or has a
+    time of day (bars are daily).
+    """
+    if pd.api.types.is_datetime64_any_dtype(series):
+        return _of_stamps(series, where, form)
+
+    codes, texts = pd.factorize(series)
+    cells = [_cell(text) for text in texts]
+    days = _by_format(cells, form) if form.format else []
+
+    # The format may be meant for another file; this one may have unambiguous days.
+    if not any(days):
+        days = [_day(cell, form.zone) for cell in cells]
+
+    parsed = np.array([_nanoseconds(day) for day in days], dtype="datetime64[ns]")
+    wrong = np.isnat(parsed)
+    if wrong.any():
+        bad = str(texts[int(np.flatnonzero(wrong)[0])])
+        raise DataError(f"{_place(where, bad)}: {_fault(bad, cells, form)}")
+
+    values = np.append(parsed, np.datetime64("NaT", "ns"))
+    return pd.Series(values[codes], index=series.index)
+
+
+def fitting_formats(cells: Sequence[str]) -> list[str]:
+    """Return the usual formats of strptime that fit all cells."""
+    if not cells:
+        return []
+
+    fitting = []
+    for form in _FORMATS:
+        if all(_strptime(cell, form) is not None for cell in cells):
+            fitting.append(form)
+
+    return fitting
+
+
+def _place(where: str, cell: str) -> str:
+    """Return `bars.csv: line 7: date` for a cell of `bars.csv: date`."""
+    file, mark, column = where.rpartition(": ")
+    return f"{at_line(file, cell)}: {column}" if mark else where
+
+
+def _cell(text: object) -> str:
+    """Return a cell without blanks, without the day of the week, and without the `.0` of a column
+    that was read as numbers.
+    """
+    if isinstance(text, float) and text.is_integer():
+        return str(int(text))
+
+    without_weekday = _WEEKDAY.sub("", str(text).strip())
+    return re.sub(r"^([0-9]+)\.0+$", r"\1", without_weekday)
+
+
+def _nanoseconds(day: date | None) -> np.datetime64:
+    if day is None:
+        return np.datetime64("NaT", "ns")
+
+    exact = np.datetime64(day, "D")
+    if not _EARLIEST <= exact <= _LATEST:
+        return np.datetime64("NaT", "ns")
+
+    whole: np.datetime64 = exact.astype("datetime64[ns]")
+    return whole
+
+
+def _day(cell: str, zone: str) -> date | None:
+    """Return the day of a cell, or None if it is not a day or has a time of day."""
+    if _UNIX_DIGITS.fullmatch(cell):
+        return _midnight(_unix(cell), zone or "UTC")
+
+    stamp = _STAMP.fullmatch(cell)
+    if stamp is None:
+        return _date(cell)
+
+    day = _date(stamp[1])
+    if day is None:
+        return None
+    if zone and stamp[3]:
+        return _midnight(_moment(day, stamp[2], stamp[3]), zone)
+
+    return day if _MIDNIGHT.fullmatch(stamp[2]) else None
+
+
+def _date(text: str) -> date | None:
+    """Return a date in the order year, month, day."""
+    ordered = _ORDERED.fullmatch(text)
+    if ordered is not None:
+        year, month, day = map(int, ordered.groups())
+    elif _COMPACT.fullmatch(text):
+        year = int(text[:4])
+        month = int(text[4:6])
+        day = int(text[6:8])
+    else:
+        return None
+
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _moment(day: date, time: str, offset: str) -> datetime | None:
+    """Return the moment of a day, a time and an offset."""
+    plain = offset.replace("UTC", "Z")
+    whole = time if time.count(":") == 2 else f"{time}:00"
+    try:
+        return datetime.fromisoformat(f"{day.isoformat()}T{whole.zfill(8)[:15]}{plain}")
+    except ValueError:
+        return None
+
+
+def _unix(cell: str, per_second: int = 0) -> datetime | None:
+    """Return the moment of a unix time. Without `per_second`, its number of digits gives the unit."""
+    parts = per_second or 10 ** (3 * ((len(cell) - 9) // 3))
+    try:
+        seconds, rest = divmod(int(cell), parts)
+        return _EPOCH + timedelta(seconds=seconds, microseconds=rest * 10**6 // parts)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _midnight(moment: datetime | None, zone: str) -> date | None:
+    """Return the day that begins at a moment in a zone, or None if none does."""
+    if moment is None:
+        return None
+
+    local = moment.astimezone(_zone(zone))
+    if local.time().replace(tzinfo=None) != datetime.min.time():
+        return None
+    return local.date()
+
+
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise UsageError(
+            f"--date-zone {name!r} is no time zone; write one such as America/New_York",
+        ) from error
+
+
+# ---- by a format that the user names
+
+
+def _by_format(cells: Sequence[str], form: DayForm) -> list[date | None]:
+    """Return days in a format, at any time of day: the day as written, or that of the zone."""
+    return [_formatted(cell, form) for cell in cells]
+
+
+def _formatted(cell: str, form: DayForm) -> date | None:
+    """Return the day of a cell in a format, or None if it has another form."""
+    if form.format == EXCEL:
+        serial = re.fullmatch(r"([0-9]{1,6})(?:\.[0-9]+)?", cell)
+        if serial is None:
+            return None
+        return _EXCEL_EPOCH + timedelta(days=int(serial[1]))
+
+    if form.format == ROC:
+        roc_day = _ROC_DAY.fullmatch(cell)
+        if roc_day is None:
+            return None
+        return _date(f"{int(roc_day[1]) + 1911}-{roc_day[2]}-{roc_day[3]}")
+
+    zone = form.zone
+    if form.format in _UNIX:
+        moment = _unix(cell, _UNIX[form.format]) if cell.isdigit() else None
+        zone = zone or "UTC"
+    else:
+        moment = _strptime(cell, form.format)
+
+    if moment is None:
+        return None
+    if zone and moment.tzinfo is not None:
+        return moment.astimezone(_zone(zone)).date()
+    return moment.date()
+
+
+def _strptime(cell: str, form: str) -> datetime | None:
+    try:
+        return datetime.strptime(cell, form)
+    except ValueError:
+        return None
+
+
+# ---- messages about cells that are not days
+
+
+def _fault(bad: str, cells: Sequence[str], form: DayForm) -> str:
+    """Return what a cell seems to be, and which option reads such cells."""
+    expected = "expected 2024-01-02 or 20240102, from 1678 to 2261"
+    if form.format:
+        return f"{bad!r} is no day of --date-format {form.format}; name the file's format"
+
+    words = f"{bad!r} is no day ({expected}); bars must be daily"
+    cell = _cell(bad)
+    if _SERIAL.fullmatch(cell):
+        day = _EXCEL_EPOCH + timedelta(days=int(cell))
+        return f"{words}; if it is Excel's number for {day}, say --date-format {EXCEL}"
+
+    if _UNIX_DIGITS.fullmatch(cell) or _STAMP.fullmatch(cell):
+        return f"{words}; {_advice_on_times(cells, bad)}"
+
+    filled = [each for each in cells if each]
+    fitting = fitting_formats(filled) or fitting_formats([cell])
+    if not fitting and _ROC_DAY.fullmatch(cell):
+        return f"{words}; if its years are of the Republic of China, say --date-format {ROC}"
+    if not fitting:
+        return words
+
+    named = " or ".join(f"--date-format '{each}'" for each in fitting[:3])
+    return f"{words}; say how days are written: {named}"
+
+
+def _advice_on_times(cells: Sequence[str], bad: str) -> str:
+    """Return what to do about days with times.
+
+    Several times in a day are bars within days; others may be midnight of some time zone.
+    """
+    moments = []
+    for cell in cells:
+        moment = _any_moment(cell)
+        if moment is not None:
+            moments.append(moment)
+
+    days = {moment.date() for moment in moments}
+    if len(set(moments)) > 1.5 * len(days) + 1:
+        return f"these are {WITHIN_DAYS}"
+
+    if moments and all(moment.tzinfo for moment in moments):
+        for zone in _ZONES:
+            if all(_midnight(moment, zone) for moment in moments):
+                return f"it is midnight in {zone}: say --date-zone {zone}"
+
+    named = _format_of(_cell(bad), cells)
+    return (
+        "a bar that begins at such a time may end on the next day;"
+        f" if these are the days of their bars, take them as written: --date-format '{named}'"
+    )
+
+
+def _format_of(cell: str, cells: Sequence[str]) -> str:
+    if _UNIX_DIGITS.fullmatch(cell):
+        return list(_UNIX)[(len(cell) - 9) // 3]
+
+    filled = [text for text in cells if text]
+    fitting = fitting_formats(filled) or fitting_formats([cell])
+    return fitting[0] if fitting else "%Y-%m-%d %H:%M:%S"
+
+
+def _any_moment(cell: str) -> datetime | None:
+    """Return the moment of a stamp, with a time zone if the stamp has one."""
+    if _UNIX_DIGITS.fullmatch(cell):
+        return _unix(cell)
+
+    stamp = _STAMP.fullmatch(cell)
+    day = _date(stamp[1]) if stamp else _date(cell)
+    if day is None:
+        return None
+    if stamp is None:
+        return datetime(day.year, day.month, day.day)
+
+    return _moment(day, stamp[2], stamp[3] or "")
+
+
+# ---- stamps of columns that have a type
+
+
+def _of_stamps(series: pd.Series, where: str, form: DayForm) -> pd.Series:
+    """Return the days of a column of stamps, which must be midnights, in `--date-zone` if given."""
+    is_zoned = getattr(series.dtype, "tz", None) is not None
+    moments = series.dt.tz_convert(form.zone) if is_zoned and form.zone else series
+    days: pd.Series = moments.dt.tz_localize(None) if is_zoned else moments
+    outside = (days < _EARLIEST) | (days > _LATEST)
+    if outside.any():
+        raise DataError(
+            f"{where}: {days[outside].to_numpy()[0].astype('datetime64[D]')} is no day from 1678 to"
+            " 2261",
+        )
+
+    whole: pd.Series = days.dt.normalize()
+    if (days.dropna() != whole.dropna()).any():
+        if form.format:
+            return whole
+
+        texts = [str(moment) for moment in series.dropna().drop_duplicates()]
+        bad = next(text for text in texts if _day(text, form.zone) is None)
+        raise DataError(
+            f"{where}: dates have times of day; bars must be daily; {_advice_on_times(texts, bad)}",
+        )
+
+    return days

@@ -1,0 +1,380 @@
+"""Find the layout of a text table: delimiter, title, header of one or two rows, first row, decimal
+mark.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market import parse_code
+from ktdeval_data.reading.days import looks_like_day
+from ktdeval_data.reading.names import squeezed, vendor_names
+from ktdeval_data.reading.numbers import POINT, decimal_mark
+
+BLANKS = r"\s+"  #: delimiter of a table whose columns are aligned by blanks
+_DELIMITERS = ("\t", ";", "|", ",")  # comma last: next to another delimiter it may be decimal
+_ROWS = 200  # that decide the layout
+_TITLES = 30  # a header is within the first so many lines
+_NUMBER = re.compile(r"[+-]?[$¥¥]?[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?[%KMBkmb万亿]?")
+_SPOKEN = re.compile(r"[:：\s#©]|[一-鿿]")  # in a footer, never in a code
+_EVENTS = ("capitalgains", "repaired")
+_FIELDS_OF_PAIRS = ("open", "high", "low", "close", "volume", "adjusted_close", "dividend", "split")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Layout of a text table. Lines count from 1."""
+
+    delimiter: str
+    header: tuple[str, ...]  #: names of the columns, each once; or those of `--columns`
+    header_line: int  #: 0 without a header
+    first_line: int  #: line of the first row
+    title: str = ""  #: text before the header
+    below: str = ""  #: text between header and first row
+    tickers: tuple[str, ...] = ()  #: second row of a header: assets of the columns after the first
+    decimal: str = POINT
+    sample: tuple[tuple[str, ...], ...] = ()  #: the first rows
+
+    def cells_of(self, column: str) -> list[str]:
+        """Return the cells of a column in the first rows."""
+        place = self.header.index(column)
+        return [row[place] for row in self.sample if place < len(row)]
+
+    def is_footer(self, line: str) -> bool:
+        """Whether a line at the end describes the table, such as `数据来源:通达信`."""
+        cells = [cell for cell in split(line, self.delimiter) if cell]
+        if self.delimiter == BLANKS:
+            cells = [line.strip()]
+
+        if len(self.header) < 2 or len(cells) != 1:
+            return False
+
+        words = cells[0]
+        return not words[0].isdigit() and bool(_SPOKEN.search(words))
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line without blanks around them."""
+    if delimiter == BLANKS:
+        return line.split()
+    cells = next(csv.reader([line], delimiter=delimiter), [])
+    return [cell.strip() for cell in cells]
+
+
+def find_layout(
+    lines: Sequence[str],
+    known: Collection[str],
+    columns: Sequence[str],
+    where: str,
+) -> Layout:
+    """Return the layout of a table by its first lines.
+
+    `known`: names of columns, squeezed; `columns`: those of `--columns`. Raises DataError: there is
+    no header, or nothing at all; UsageError: columns are named although there is a header.
+    """
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not numbered:
+        raise DataError(f"{where}: can't read: No columns; the file is empty")
+
+    first_lines = numbered[:_ROWS]
+    delimiter = _delimiter([line for _, line in first_lines])
+    rows = [(number, split(line, delimiter)) for number, line in first_lines]
+    place = _header_place([cells for _, cells in rows], known)
+    if place is None:
+        return _without_header(rows, delimiter, columns, where)
+
+    number, names = rows[place]
+    if columns:
+        text = numbered[place][1].strip()[:80]
+        found = (
+            f"{where}: line {number} is a header ({text}), and --columns is of files without one"
+        )
+        raise UsageError(f"{found}; leave it out, or use --map")
+
+    pairs = _pairs(rows, place)
+    if pairs is not None:
+        return _of_pairs(rows, place, pairs, delimiter)
+
+    first = place + 1 + len(_names_below(rows, place))
+    first_line = number + 1
+    if first < len(rows):
+        first_line, _ = rows[first]
+
+    sample = tuple(tuple(cells) for _, cells in rows[first:])
+    return Layout(
+        delimiter=delimiter,
+        header=_each_once(names),
+        header_line=number,
+        first_line=first_line,
+        title=_joined(numbered[:place]),
+        below=_joined(numbered[place + 1 : first]),
+        decimal=_decimal(sample, delimiter),
+        sample=sample,
+    )
+
+
+def _joined(numbered: Sequence[tuple[int, str]]) -> str:
+    """Return numbered lines as one text."""
+    return " ".join(line.strip() for _, line in numbered)
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """Return the delimiter that divides most lines into equally many cells."""
+    most_lines = 0
+    most_cells = 0
+    best = ""
+    for delimiter in _DELIMITERS:
+        widths = Counter(len(split(line, delimiter)) for line in lines if delimiter in line)
+        for width, count in widths.items():
+            if width > 1 and (count, width) > (most_lines, most_cells):
+                most_lines = count
+                most_cells = width
+                best = delimiter
+
+    half = len(lines) // 2
+    if most_lines > half or (best and len(lines) < 3):
+        return best
+
+    in_columns = Counter(len(line.split()) for line in lines)
+    width, count = in_columns.most_common(1)[0]
+    if width >= 5 and count > half:
+        return BLANKS
+    return best or ","
+
+
+def _header_place(rows: Sequence[Sequence[str]], known: Collection[str]) -> int | None:
+    """Return the index of the header among the rows, or None if rows of data come first."""
+    width = Counter(map(len, rows)).most_common(1)[0][0]
+    likely = None
+    for place, row in enumerate(rows[:_TITLES]):
+        found = sum(squeezed(cell) in known for cell in row)
+        if found >= 2:
+            return place
+        if not found and _is_data(row):
+            # A header without a single known name has one cell for each column all the same.
+            return likely
+
+        if likely is None and (found or len(row) >= width):
+            likely = place
+
+    return likely
+
+
+def _is_data(row: Sequence[str]) -> bool:
+    """Whether a row has the cells of a day or of an asset, not names."""
+    telling = [cell for cell in row if cell]
+    count = 0
+    for cell in telling:
+        if _NUMBER.fullmatch(cell) or looks_like_day(cell) or parse_code(cell):
+            count += 1
+
+    return count >= 2 or (count > 0 and count == len(telling))
+
+
+def _names_below(rows: Sequence[tuple[int, list[str]]], place: int) -> list[list[str]]:
+    """Return the rows below a header that repeat its names or name units: they have words in the
+    column of days.
+    """
+    days = {*vendor_names()["date"], "date", "tradedate", "day"}
+    columns = [index for index, name in enumerate(rows[place][1]) if squeezed(name) in days]
+    below: list[list[str]] = []
+    if not columns:
+        return below
+
+    for _, cells in rows[place + 1 : place + 4]:
+        first = cells[columns[0]] if columns[0] < len(cells) else ""
+        if not first or re.search(r"[0-9]", "".join(cells)):
+            return below
+
+        below.append(cells)
+
+    return []
+
+
+def _without_header(
+    rows: Sequence[tuple[int, list[str]]],
+    delimiter: str,
+    columns: Sequence[str],
+    where: str,
+) -> Layout:
+    """Return the layout of a table without a header. Raises DataError: nobody named its columns."""
+    number, cells = rows[0]
+    if not columns:
+        guess = guessed_names([row for _, row in rows])
+        if "date" not in guess or "close" not in guess:
+            guess = ["date", "code", "open", "high", "low", "close", "volume"]
+
+        shown = delimiter.join(cells) if delimiter != BLANKS else " ".join(cells)
+        found = f"{where}: line {number} ({shown[:80]}) is a row of data: the file has no header"
+        advice = f"name its columns in order, `-` for others: --columns {','.join(guess)}"
+        raise DataError(f"{found}; {advice} (if that is what they are)")
+
+    width = max(len(row) for _, row in rows)
+    if len(columns) != width:
+        counts = f"--columns names {len(columns)} columns, line {number} has {width}"
+        raise DataError(f"{where}: {counts}; write `-` for others")
+
+    unread = [f"-{place}" if name in ("-", "") else name for place, name in enumerate(columns)]
+    sample = tuple(tuple(row) for _, row in rows)
+    decimal = _decimal(sample, delimiter)
+
+    return Layout(delimiter, _each_once(unread), 0, number, decimal=decimal, sample=sample)
+
+
+def guessed_names(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Guess the names of columns from the first rows: days, codes, prices between a high and a
+    low.
+    """
+    width = len(rows[0])
+    whole = [row for row in rows if len(row) == width]
+    names = ["-"] * width
+    numeric = []
+
+    for place in range(width):
+        cells = [row[place] for row in whole]
+        if "date" not in names and all(looks_like_day(cell, stamps=True) for cell in cells):
+            names[place] = "date"
+        elif "code" not in names and _are_codes(cells):
+            names[place] = "code"
+        elif all(_NUMBER.fullmatch(cell) for cell in cells):
+            numeric.append(place)
+
+    for name, place in zip(_order_of_prices(whole, numeric), numeric, strict=False):
+        names[place] = name
+
+    return names
+
+
+def _are_codes(cells: Sequence[str]) -> bool:
+    """Whether cells are codes of A-shares, or symbols."""
+    if all(parse_code(cell) for cell in cells):
+        return True
+    return all(re.fullmatch(r"[A-Za-z][A-Za-z0-9._/-]{0,14}", cell) for cell in cells)
+
+
+def _order_of_prices(rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> list[str]:
+    """Return names of numeric columns in their order: four prices, then volume.
+
+    The values show which prices are high and low.
+    """
+    if len(numeric) < 4:
+        return []
+
+    table = [_figures(row, numeric[:4]) for row in rows]
+    highest = []
+    lowest = []
+    for place in range(4):
+        if all(row[place] >= max(row) for row in table):
+            highest.append(place)
+
+        if all(row[place] <= min(row) for row in table):
+            lowest.append(place)
+
+    if not highest or not lowest:
+        return []
+
+    names = [""] * 4
+    names[highest[0]] = "high"
+    names[lowest[-1]] = "low"
+    left = [place for place in range(4) if not names[place]]
+    if len(left) != 2:
+        return ["open", "high", "low", "close", "volume"]
+
+    names[left[0]] = "open"
+    names[left[1]] = "close"
+    return [*names, "volume"]
+
+
+def _figures(row: Sequence[str], places: Sequence[int]) -> list[float]:
+    """Return cells as numbers, without signs and letters around them."""
+    bare = [row[place].strip("$¥%KMBkmb万亿").replace(",", "") for place in places]
+    return [float(cell or "nan") for cell in bare]
+
+
+def _pairs(rows: Sequence[tuple[int, list[str]]], place: int) -> tuple[int, int] | None:
+    """Return the indices of a header's rows of fields and of tickers, or None if it is one row.
+
+    yfinance writes such headers.
+    """
+    for fields, tickers in ((place, place + 1), (place, place - 1)):
+        if not 0 <= tickers < len(rows):
+            continue
+
+        names = rows[fields][1][1:]
+        assets = rows[tickers][1][1:]
+        same_width = len(names) == len(assets) and len(names) > 1
+        has_day = looks_like_day(rows[tickers][1][0], stamps=True)
+        if same_width and not has_day and _all_fields(names) and _all_tickers(assets):
+            return fields, tickers
+
+    return None
+
+
+def _all_tickers(names: Sequence[str]) -> bool:
+    """Whether all names are symbols or codes, neither numbers nor fields."""
+    for name in names:
+        if not re.search(r"[A-Za-z]", name) and not parse_code(name):
+            return False
+
+    return not _all_fields(names)
+
+
+def _all_fields(names: Sequence[str]) -> bool:
+    """Whether all names are fields that each asset has."""
+    known = {*_FIELDS_OF_PAIRS, *_EVENTS}
+    for field in _FIELDS_OF_PAIRS:
+        known.update(vendor_names().get(field, ()))
+    return all(squeezed(name) in known for name in names)
+
+
+def _of_pairs(
+    rows: Sequence[tuple[int, list[str]]],
+    place: int,
+    pairs: tuple[int, int],
+    delimiter: str,
+) -> Layout:
+    """Return the layout of a table whose header has a row of fields and a row of tickers."""
+    _, fields = rows[pairs[0]]
+    _, tickers = rows[pairs[1]]
+    first = max(pairs) + 1
+    # Often a row with only the word Date follows.
+    if first < len(rows) and not any(rows[first][1][1:]):
+        first += 1
+
+    first_line = rows[place][0] + 1
+    if first < len(rows):
+        first_line, _ = rows[first]
+
+    sample = tuple(tuple(cells) for _, cells in rows[first:])
+    return Layout(
+        delimiter=delimiter,
+        header=("Date", *fields[1:]),
+        header_line=rows[min(pairs)][0],
+        first_line=first_line,
+        tickers=tuple(tickers[1:]),
+        decimal=_decimal(sample, delimiter),
+        sample=sample,
+    )
+
+
+def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
+    if delimiter == ",":
+        return POINT
+    return decimal_mark(cell for row in rows for cell in row)
+
+
+def _each_once(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names with a number after repeated ones, as pandas has them: close, close.1."""
+    seen: Counter[str] = Counter()
+    unique = []
+    for place, given in enumerate(names):
+        name = given or f"Unnamed: {place}"
+        unique.append(f"{name}.{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+
+    return tuple(unique)

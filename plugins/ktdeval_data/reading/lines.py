@@ -1,0 +1,121 @@
+"""Text of a file: its encoding, its first lines, and the line of a cell."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from ktdeval.values.bounded import open_unpacked
+
+UTF8 = "utf-8-sig"
+GB18030 = "gb18030"
+_HEAD = 2**17  # bytes at the start of a file, by which its layout is told
+_BOMS = ((codecs.BOM_UTF8, UTF8), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_TEXTS = (".csv", ".txt", ".tsv", ".gz")
+
+_OTHER_KINDS = (
+    (b"PK\x03\x04", "a workbook or archive: name it .xlsx, or unpack it"),
+    (b"\xd0\xcf\x11\xe0", "an old workbook: save it as .xlsx or .csv"),
+    (b"\x1f\x8b", "packed: name it .csv.gz"),
+    (b"PAR1", "a Parquet file: name it .parquet"),
+    (b"<html", "a web page: download the table again"),
+    (b"<!doctype html", "a web page: download the table again"),
+    (b"version https://git-lfs", "a pointer to a file: get that by git lfs pull"),
+)
+"""First bytes of files that are no text tables, and what to do with them."""
+
+Open = Callable[[str], TextIO]
+"""Opens a text in an encoding."""
+
+
+def open_text(file: Path, encoding: str) -> TextIO:
+    """Open a text file, packed or not, with any ends of lines."""
+    return io.TextIOWrapper(open_unpacked(file), encoding=encoding)
+
+
+def encodings(file: Path) -> tuple[str, ...]:
+    """Return the encodings in which a file may be written, the likeliest first. Raises ValueError:
+    it is no text.
+    """
+    head = _head(file)
+    for start, what in _OTHER_KINDS:
+        if head[:40].lstrip().lower().startswith(start.lower()):
+            raise ValueError(f"by its first bytes it is {what}")
+
+    for mark, encoding in _BOMS:
+        if head.startswith(mark):
+            return (encoding,)
+
+    # Without a mark, UTF-16 of plain letters has a zero in every other byte.
+    start = head[:400]
+    zeros = start.count(0)
+    if zeros > len(start) // 4:
+        before_letters = start[::2].count(0)
+        return ("utf-16-be",) if before_letters > zeros // 2 else ("utf-16-le",)
+
+    return (UTF8, GB18030)
+
+
+def first_lines(file: Path, encoding: str) -> list[str]:
+    """Return the lines at the start of a file. Raises UnicodeDecodeError: they are not text in this
+    encoding.
+    """
+    head = _head(file)
+    text = codecs.getincrementaldecoder(encoding)().decode(head)
+    lines = text.splitlines()
+    is_cut = len(head) == _HEAD
+
+    return lines[:-1] if is_cut else lines
+
+
+def at_line(file: Path | str, cell: str) -> str:
+    """Return the file with the first line that has a cell, `bars.csv: line 7`, or the file alone
+    where that does not show.
+    """
+    path = Path(file)
+    if not str(file).endswith(_TEXTS) or not path.is_file():
+        return str(file)
+
+    try:
+        for encoding in encodings(path):
+            found = _find(path, encoding, cell)
+            if found:
+                return f"{file}: line {found}"
+    except (OSError, EOFError, zlib.error, ValueError):
+        return str(file)
+
+    return str(file)
+
+
+def _find(path: Path, encoding: str, cell: str) -> int:
+    """Return the number of the first line that has a cell, or 0."""
+    with open_text(path, encoding) as lines:
+        try:
+            for number, line in enumerate(lines, start=1):
+                if cell in line and cell in _pieces(line):
+                    return number
+        except UnicodeDecodeError:
+            return 0
+
+    return 0
+
+
+def _pieces(line: str) -> Sequence[str]:
+    """Return the cells of a line by every delimiter: it is read to find one, not to be split."""
+    pieces = {line.strip()}
+    for delimiter in ",;\t|":
+        pieces |= {piece.strip().strip('"') for piece in line.split(delimiter)}
+
+    for quoted in line.split('"')[1::2]:
+        pieces.add(quoted.strip())
+
+    return tuple(pieces)
+
+
+def _head(file: Path) -> bytes:
+    with open_unpacked(file) as plain:
+        return plain.read(_HEAD)

@@ -1,0 +1,130 @@
+"""Names that vendors give to columns, and the units that such names say."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from ktdeval.values.jsonio import csv_rows
+
+_SAID_UNIT = re.compile(r"[(\[【]单位[)\]】]\s*(\S+)\s*$")  # `收盘价[单位]元`
+_TWO_SCRIPTS = re.compile(r"([\u4e00-\u9fff]+)[a-z]+")  # `收盘Close`
+_BRACKETS = re.compile(r"[(\[]([^)\]]*)[)\]]")
+_VOLUMES = {
+    "股": 1,
+    "share": 1,
+    "shares": 1,
+    "千股": 1e3,
+    "万股": 1e4,
+    "百万股": 1e6,
+    "手": 100,
+    "lot": 100,
+    "lots": 100,
+    "万手": 1e6,
+}
+_AMOUNTS = {
+    "元": 1,
+    "人民币元": 1,
+    "千元": 1e3,
+    "thousand_cny": 1e3,
+    "万元": 1e4,
+    "万": 1e4,
+    "百万元": 1e6,
+    "百万": 1e6,
+    "亿元": 1e8,
+    "亿": 1e8,
+}
+UNITS = {"volume": _VOLUMES, "amount": _AMOUNTS}
+"""Field -> units in brackets behind its name, as `成交量(手)`, in shares or units of currency."""
+
+_COIN = re.compile(r"volume[ _(]*([A-Za-z]{2,6})\)?", re.IGNORECASE)
+_INVESTING = {"price", "vol", "change"}  # columns of Investing.com, where the price is the close
+
+
+def squeezed(name: str) -> str:
+    """Return a name in lower case, without brackets and what is in them, blanks and marks: `<Adj.
+    Close>` is `adjclose`.
+    """
+    plain = unicodedata.normalize("NFKC", name).lower()
+    bare = _BRACKETS.sub("", _SAID_UNIT.sub("", plain))
+    return re.sub(r"[\W_]+", "", bare)
+
+
+def unit_in(field: str, name: str) -> float | None:
+    """Return the unit that a column's name says, in brackets or by its vendor; None: it says none
+    that is known.
+    """
+    plain = unicodedata.normalize("NFKC", name)
+    found = _SAID_UNIT.search(plain) or _BRACKETS.search(plain)
+    word = found[1].strip().lower() if found else _unit_of_vendor(field, name)
+
+    return UNITS.get(field, {}).get(word)
+
+
+@cache
+def vendor_names() -> Mapping[str, tuple[str, ...]]:
+    """Field -> names of it whose meaning is certain, squeezed, the first that fits counts."""
+    names: dict[str, list[str]] = {}
+    for row in csv_rows(Path(__file__).with_name("names.csv")):
+        names.setdefault(row["field"], []).append(squeezed(row["name"]))
+    return {field: tuple(of_field) for field, of_field in names.items()}
+
+
+def _unit_of_vendor(field: str, name: str) -> str:
+    """Return the unit that a name has with its vendor, such as lots for 总手; empty: it has none of
+    its own.
+    """
+    for row in csv_rows(Path(__file__).with_name("names.csv")):
+        if row["field"] == field and squeezed(row["name"]) == squeezed(name):
+            return row["unit"].lower()
+    return ""
+
+
+def names_of(field: str, aliases: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the names of a field, squeezed, its own first."""
+    own = [squeezed(name) for name in (field, *aliases.get(field, ()))]
+    return tuple(dict.fromkeys((*own, *vendor_names().get(field, ()))))
+
+
+def match_names(
+    header: Sequence[str],
+    fields: Sequence[str],
+    aliases: Mapping[str, Sequence[str]],
+) -> dict[str, str]:
+    """Return field -> column, for the fields that have a column of one of their names."""
+    columns = {squeezed(name): name for name in reversed(header)}
+    for name in header:
+        twice = _TWO_SCRIPTS.fullmatch(squeezed(name))
+        if twice:
+            columns.setdefault(twice[1], name)
+
+    found = {}
+    for field in fields:
+        match = next((columns[name] for name in names_of(field, aliases) if name in columns), None)
+        if match is not None:
+            found[field] = match
+
+    if "close" in fields and "close" not in found and columns.keys() >= _INVESTING:
+        found["close"] = columns["price"]
+
+    return found
+
+
+def coin_volumes(header: Sequence[str], codes: Iterable[str]) -> dict[str, str]:
+    """Return the columns of volume and amount that are named by the two sides of a pair: `Volume
+    BTC`, `Volume USDT`.
+    """
+    pair = next(iter(codes), "").upper()
+    found: dict[str, str] = {}
+    for name in header:
+        match = _COIN.fullmatch(name.strip())
+        coin = match[1].upper() if match else ""
+        if coin and pair.startswith(coin):
+            found["volume"] = name
+        elif coin and pair.endswith(coin):
+            found["amount"] = name
+
+    return found

@@ -1,0 +1,96 @@
+"""Numbers in the cells of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ktdeval.errors import DataError
+from ktdeval_data.reading.lines import at_line
+
+POINT, COMMA, UNCLEAR = "point", "comma", "unclear"  #: marks before the parts of a number
+MISSING = (
+    "", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "None", "n/a", "nan", "null",
+    "-", "--", "—",
+)  #: cells without a value, in any column but codes  # fmt: skip
+_NOTHING = frozenset(word.lower() for word in MISSING)
+_SIGNS = r"^([+-]?)[$¥¥€£]"
+_TIMES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "万": 1e4, "亿": 1e8}
+"""Letters behind a number, as `63.09M` or `1.2亿`."""
+
+_PLAIN = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+# 1,234.5 or 12,34,567; not 10,25, whose comma is decimal.
+_GROUPED = r"[+-]?[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}(?:\.[0-9]*)?"
+_COMMA_DECIMAL = r"[+-]?(?:\d+|\d{1,3}(?:[.  ]\d{3})+)(?:,\d*)?(?:[eE][+-]?\d+)?"
+_ONLY_DECIMAL = r"[+-]?(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,})|\d{4,},\d+|0,\d+)"
+_COMMA_AND_POINT = r"[+-]?\d{1,3}(?:,\d{3})+\.\d*"
+
+
+def decimal_mark(cells: Iterable[str]) -> str:
+    """Return which mark stands before the parts of numbers, by cells of columns that no comma
+    separates.
+    """
+    texts = pd.Series([cell for cell in cells if "," in cell], dtype=str)
+    if texts.str.fullmatch(_ONLY_DECIMAL).any():
+        return COMMA
+    if texts.str.fullmatch(_COMMA_AND_POINT).any():
+        return POINT
+
+    return UNCLEAR if texts.str.fullmatch(r"[+-]?\d{1,3}(?:,\d{3})+").any() else POINT
+
+
+def to_numbers(series: pd.Series, file: Path | str, decimal: str = POINT) -> pd.Series:
+    """Return a column as float64; empty cells become NaN. Raises DataError, which begins with
+    `file`: a cell is not a number.
+    """
+    if pd.api.types.is_numeric_dtype(series) and not pd.api.types.is_bool_dtype(series):
+        return pd.Series(series.to_numpy(dtype=np.float64, na_value=np.nan), index=series.index)
+
+    texts = series.astype(str).str.strip()
+    lower = texts.str.lower()
+    empty = series.isna() | lower.isin(_NOTHING)
+
+    # A sign of money in front and a letter behind say what the number counts, and are no part of
+    # it.
+    unsigned = texts.str.replace(_SIGNS, r"\1", regex=True)
+    letter = lower.str[-1:]
+    scaled = letter.isin(_TIMES)
+    times = letter.map(_TIMES).fillna(1.0)
+    bare = unsigned.where(~scaled, unsigned.str[:-1]).str.strip()
+
+    if decimal == COMMA:
+        known = bare.str.fullmatch(_COMMA_DECIMAL)
+        plain = bare.str.replace(r"[.  ]", "", regex=True).str.replace(",", ".")
+    else:
+        has_comma = bare.str.contains(",")
+        known = bare.str.fullmatch(_PLAIN) & ~has_comma
+        known |= bare.str.fullmatch(_GROUPED) & (decimal == POINT)
+        known |= lower.isin(["inf", "+inf", "-inf", "infinity", "-infinity"])
+        plain = bare.str.replace(",", "")
+
+    bad = ~known & ~empty
+    if bad.any():
+        raise DataError(_fault(texts[bad].iloc[0], series.name, file, decimal))
+
+    numbers = pd.to_numeric(plain.where(~empty, "nan"), errors="coerce") * times
+    return numbers.astype(np.float64)
+
+
+def _fault(cell: str, column: object, file: Path | str, decimal: str) -> str:
+    where = f"{at_line(file, cell)}: column {column!r} holds {cell!r}"
+    if decimal == COMMA:
+        words = f"{where}, expected numbers such as 1234,5 or 1.234,5"
+        return f"{words}; if points are decimal, say --decimal point"
+
+    if decimal == UNCLEAR:
+        advice = "say --decimal comma, or --decimal point where commas group thousands"
+        return f"{where}, which can mean two numbers; {advice}"
+
+    words = f"{where}, expected numbers such as 1234.5 or 1,234.5"
+    if pd.Series([cell]).str.fullmatch(_ONLY_DECIMAL).any():
+        return f"{words}; if commas are decimal, say --decimal comma"
+
+    return words

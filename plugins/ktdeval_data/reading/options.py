@@ -1,0 +1,45 @@
+"""How the files of a market are to be read, and what was noticed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ktdeval_data.reading.days import DayForm
+
+Decimal = Literal["auto", "point", "comma"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read. What the reader notices is added to `notes`, `columns_of`, `titles` and
+    `times`.
+    """
+
+    columns: tuple[str, ...] = ()  #: of a file without a header; `-` for one that is not read
+    code: str = ""  #: of a file that has no column of codes
+    code_width: int = 0  #: digits of a code; shorter ones get their zeros back
+    date_format: str = ""  #: of days, as of strptime, or one of the words of `days.WORDS`
+    date_zone: str = ""  #: in which days begin at midnight
+    decimal: Decimal = "auto"  #: mark between the whole and the parts of a number
+    notes: list[str] = field(default_factory=list)  #: in words
+    columns_of: MutableMapping[str, str] = field(default_factory=dict)  #: field -> its column
+    titles: list[str] = field(default_factory=list)  #: above headers
+    times: list[str] = field(
+        default_factory=list,
+    )  #: first cells of a column of times beside that of days
+
+    @property
+    def days(self) -> DayForm:
+        """How days are written."""
+        return DayForm(self.date_format, self.date_zone)
+
+    def beside(self) -> Reading:
+        """Return how the other files are read, which have headers and codes of their own."""
+        return replace(self, columns=(), code="", columns_of={}, times=[], titles=[])
+
+    def note(self, words: str) -> None:
+        """Keep a note, once."""
+        if words not in self.notes:
+            self.notes.append(words)

@@ -1,0 +1,299 @@
+"""Tables in text files: what stands around the rows is found and left out, and the rows are read in
+parts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import union_categoricals
+
+from ktdeval_data.reading.layout import BLANKS, Layout, find_layout
+from ktdeval_data.reading.lines import GB18030, encodings, first_lines, open_text
+from ktdeval_data.reading.numbers import COMMA, MISSING, to_numbers
+from ktdeval_data.reading.options import Reading
+from ktdeval_data.reading.workbook import is_workbook, sheet_as_text
+
+BEYOND = "rows have more cells than the header"
+_BLOCK = 2**18  # characters
+_TAIL = 2**11  # characters at the end of a file in which a footer may stand
+TICKER = "Ticker"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Columns to read from a table."""
+
+    columns: tuple[str, ...]
+    categories: frozenset[str]  #: those of repeated texts
+    texts: frozenset[str]  #: those of texts, the repeated ones among them; all others are numbers
+    codes: frozenset[str]  #: those in which `NA` is a code
+    rows: int  #: at a time
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A text file whose layout is known."""
+
+    file: Path
+    layout: Layout
+    encoding: str
+    open: Callable[[str], TextIO]
+    reading: Reading
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """Names of the columns, each once."""
+        if not self.layout.tickers:
+            return self.layout.header
+        return (*dict.fromkeys(self.layout.header), TICKER)
+
+    def cells_of(self, column: str) -> list[str]:
+        """Return the cells of a column in the first rows."""
+        if self.layout.tickers:
+            return []
+        return [cell for cell in self.layout.cells_of(column) if cell]
+
+    def read(self, wanted: Wanted) -> pd.DataFrame:
+        """Read columns, texts as texts and all others as numbers, so many rows at a time.
+
+        Raises ValueError: the file is not text, or a row has more cells than the header; DataError:
+        a cell is not a number.
+        """
+        try:
+            return self._read(wanted)
+        except UnicodeDecodeError as error:
+            if self.encoding not in encodings(self.file)[:-1]:
+                raise ValueError(
+                    "not text in any of UTF-8, UTF-16, GB 18030; save it as UTF-8",
+                ) from error
+            return replace(self, encoding=GB18030).read(wanted)
+
+    def _read(self, wanted: Wanted) -> pd.DataFrame:
+        with self.open(self.encoding) as text:
+            body = Body(text, self.layout)
+            if self.layout.tickers:
+                table = self._of_pairs(body, wanted)
+            else:
+                table = self._in_parts(body, wanted)
+
+        self._note_what_is_left_out(body)
+        return table
+
+    def _in_parts(self, body: Body, wanted: Wanted) -> pd.DataFrame:
+        names = list(self.layout.header)
+        try:
+            return self._parsed(body, names, wanted)
+        except pd.errors.ParserWarning:
+            # pandas ignores cells beyond the header, and would read `1,000` without quotes as 1. A
+            # delimiter at the end of every
+            # row makes no further cell.
+            pass
+
+        with self.open(self.encoding) as text:
+            again = Body(text, self.layout)
+            try:
+                return self._parsed(again, [*names, BEYOND], wanted)
+            except pd.errors.ParserWarning as error:
+                raise ValueError(BEYOND) from error
+
+    def _parsed(self, body: Body, names: list[str], wanted: Wanted) -> pd.DataFrame:
+        missing = {name: [""] if name in wanted.codes else list(MISSING) for name in wanted.columns}
+        options: dict[str, Any] = {
+            "names": names,
+            "header": 0 if self.layout.header_line else None,
+            "sep": self.layout.delimiter,
+            "index_col": False,
+            "dtype": dict.fromkeys(wanted.texts, str),
+            "na_values": missing,
+            "keep_default_na": False,
+            "low_memory": False,
+            "skipinitialspace": self.layout.delimiter != BLANKS,
+            "chunksize": wanted.rows,
+        }
+        if self.layout.decimal == COMMA:
+            options["dtype"] = str  # 1.234 is 1234 here
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            parts = pd.read_csv(body, **options)
+            return as_one([self._within(part, wanted) for part in parts])
+
+    def _within(self, part: pd.DataFrame, wanted: Wanted) -> pd.DataFrame:
+        """Return the columns of a part, all but `texts` as numbers: as texts they take several
+        times the memory. Categories are made here, since pandas 3.1 reads `000001` as the
+        category 1.
+        """
+        if BEYOND in part and not part[BEYOND].isin(["", np.nan]).all():
+            raise ValueError(BEYOND)
+
+        kept = {}
+        for name in wanted.columns:
+            cells = part[name]
+            if name not in wanted.texts:
+                cells = to_numbers(cells, self.file, self.layout.decimal)
+            elif name in wanted.categories:
+                cells = cells.astype("category")
+
+            kept[name] = cells
+
+        return pd.DataFrame(kept, copy=False)
+
+    def _of_pairs(self, body: Body, wanted: Wanted) -> pd.DataFrame:
+        """Read a table with a column for each field of each asset as one with a row for each day of
+        each asset.
+        """
+        lines = body.read().splitlines()[self.layout.first_line - 1 :]
+        cells = pd.DataFrame(list(csv.reader(lines, delimiter=self.layout.delimiter)), dtype=str)
+        parts = []
+
+        for ticker in dict.fromkeys(self.layout.tickers):
+            owners = enumerate(self.layout.tickers, start=1)
+            places = [place for place, owner in owners if owner == ticker]
+            part = cells[places].set_axis([self.layout.header[place] for place in places], axis=1)
+            part = part.mask(part.isin(MISSING))
+            has_values = part.notna().any(axis=1)
+            part.insert(0, self.layout.header[0], cells[0])
+            part.insert(1, TICKER, ticker)
+            parts.append(part[has_values])
+
+        # An asset without a field of the others has none in its rows.
+        table = pd.concat(parts, ignore_index=True)
+        return self._within(table, wanted)
+
+    def _note_what_is_left_out(self, body: Body) -> None:
+        layout = self.layout
+        name = self.file.name
+        if layout.title:
+            above = f"above it stands a title: {layout.title[:80]}"
+            self.reading.note(f"{name}: line {layout.header_line} is the header; {above}")
+
+        if layout.below:
+            self.reading.note(f"{name}: names below the header are no row: {layout.below[:80]}")
+
+        if body.footer:
+            self.reading.note(f"{name}: words at the end are no row: {' '.join(body.footer)[:80]}")
+
+
+class Body(io.TextIOBase):
+    """The text of a table without footer; title and names below the header are empty lines, so that
+    lines keep their numbers.
+    """
+
+    def __init__(self, text: TextIO, layout: Layout) -> None:
+        super().__init__()
+        self.text = text
+        self.layout = layout
+        self.footer: list[str] = []
+        self._held = ""
+        self._ended = False
+        self._started = False
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def read(self, size: int | None = -1, /) -> str:
+        """Return so many characters, or all."""
+        if not self._started:
+            self._held = "".join(self._first_lines())
+            self._started = True
+
+        wanted = size if size is not None and size >= 0 else 0
+        while not self._ended and (not wanted or len(self._held) < wanted + _TAIL):
+            block = self.text.read(_BLOCK)
+            self._held += block
+            if not block:
+                self._ended = True
+                self._held = self._without_footer(self._held)
+
+        given = self._held[:wanted] if wanted else self._held
+        self._held = self._held[len(given) :]
+        return given
+
+    def _first_lines(self) -> Iterator[str]:
+        """Return the lines before the first row, all but the header empty."""
+        for number in range(1, self.layout.first_line):
+            line = self.text.readline()
+            if not line:
+                return
+            yield line if number == self.layout.header_line and not self.layout.tickers else "\n"
+
+    def _without_footer(self, text: str) -> str:
+        """Return the end of a table without the words below its rows."""
+        lines = text.split("\n")
+        kept = len(lines)
+        while kept > 1 and (not lines[kept - 1].strip() or self.layout.is_footer(lines[kept - 1])):
+            kept -= 1
+
+        left_out = [line.strip() for line in lines[kept:] if line.strip()]
+        if not left_out:
+            return text
+
+        self.footer.extend(left_out)
+        return "\n".join(lines[:kept]) + "\n"
+
+
+def open_table(file: Path, known: Collection[str], reading: Reading) -> TextTable:
+    """Open a text file or workbook as a table. `known`: names of columns, squeezed. Raises
+    DataError, UsageError, OSError, ValueError: it can't be read, or as of `find_layout`.
+    """
+    if is_workbook(file):
+        content = sheet_as_text(file, reading)
+        layout = find_layout(content.splitlines(), known, reading.columns, str(file))
+        return TextTable(
+            file,
+            _said(layout, reading),
+            "utf-8",
+            lambda _: io.StringIO(content),
+            reading,
+        )
+
+    for encoding in encodings(file):
+        try:
+            lines = first_lines(file, encoding)
+        except UnicodeDecodeError:
+            continue
+
+        layout = find_layout(lines, known, reading.columns, str(file))
+        return TextTable(file, _said(layout, reading), encoding, partial(open_text, file), reading)
+
+    raise ValueError("not text in any of UTF-8, UTF-16, GB 18030; save it as UTF-8")
+
+
+def _said(layout: Layout, reading: Reading) -> Layout:
+    """Return a layout with the decimal mark that the user names."""
+    return layout if reading.decimal == "auto" else replace(layout, decimal=reading.decimal)
+
+
+def as_one(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Concatenate tables column by column, so that no large one is held twice."""
+    if len(frames) == 1:
+        return frames[0]
+
+    joined: dict[str, pd.Series] = {}
+    for name in dict.fromkeys(str(name) for frame in frames for name in frame):
+        parts = [_popped(frame, name) for frame in frames]
+        texts = all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts)
+        if texts:
+            joined[name] = pd.Series(union_categoricals(parts))
+        else:
+            joined[name] = pd.concat(parts, ignore_index=True)
+
+    return pd.DataFrame(joined, copy=False)
+
+
+def _popped(frame: pd.DataFrame, name: str) -> pd.Series:
+    """Take a column out of a table; one that it lacks is missing in all rows."""
+    if name in frame:
+        return frame.pop(name)
+    return pd.Series(np.nan, frame.index)

@@ -1,0 +1,65 @@
+"""Workbooks of spreadsheets, as the text of their first sheet."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import zipfile
+from datetime import date, datetime, time
+from pathlib import Path
+
+from ktdeval.errors import DataError
+from ktdeval_data.reading.options import Reading
+
+WORKBOOK = ".xlsx"
+
+
+def is_workbook(file: Path) -> bool:
+    """Whether a file is a workbook by its name."""
+    return file.name.endswith(WORKBOOK)
+
+
+def sheet_as_text(file: Path, reading: Reading) -> str:
+    """Return the first sheet of a workbook as CSV. Raises DataError: `openpyxl` is not installed,
+    or it is no workbook.
+    """
+    if importlib.util.find_spec("openpyxl") is None:
+        need = "workbooks are read with openpyxl, which is not installed"
+        raise DataError(f"{file}: {need}: pip install 'ktdeval[xlsx]'")
+
+    import openpyxl  # noqa: PLC0415 - an extra
+
+    try:
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+        raise DataError(
+            f"{file}: no workbook that can be read; save it again as .xlsx, or as .csv",
+        ) from error
+
+    sheet = book.worksheets[0]
+    if len(book.worksheets) > 1:
+        left_out = ", ".join(other.title for other in book.worksheets[1:])
+        reading.note(f"{file.name}: its first sheet, {sheet.title}, is read; not read: {left_out}")
+
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    for row in sheet.iter_rows(values_only=True):
+        rows.writerow([_cell(value) for value in row])
+
+    book.close()
+    return text.getvalue()
+
+
+def _cell(value: object) -> str:
+    """Return a cell as text: dates as ISO days, whole numbers without a point."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat(" ") if value.time() != time() else value.date().isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+
+    return str(value).replace("\n", " ")

@@ -1,0 +1,477 @@
+"""Files of tables: encodings, workbooks, what stands around rows, days and numbers in any form,
+names of files.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.values.fields import build
+from ktdeval_data.long_table import read_long
+from ktdeval_data.params import LongParams
+from ktdeval_data.reading.codes import code_in_name, code_in_title, lost_zeros, plain_code
+from ktdeval_data.reading.days import DayForm, parse_days
+from ktdeval_data.reading.layout import find_layout
+from ktdeval_data.reading.names import squeezed, unit_in
+from ktdeval_data.reading.numbers import decimal_mark, to_numbers
+
+ROWS = """日期,代码,开盘,最高,最低,收盘,成交量
+2024-01-02,000001,9.37,9.48,9.32,9.43,2523700
+2024-01-03,000001,9.41,9.56,9.36,9.51,2119600
+"""
+
+
+def read(path: Path, **params: Any) -> Any:
+    return read_long(build(LongParams, {"bars": str(path), **params}, "long"))
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    ["utf-8", "utf-8-sig", "gb18030", "utf-16", "utf-16-le", "utf-16-be"],
+)
+def test_a_file_is_read_in_every_encoding_in_use(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_bytes(ROWS.encode(encoding))
+    assert read(path).bars["close"].tolist() == [9.43, 9.51]
+
+
+def test_a_letter_of_another_encoding_far_down_is_read(tmp_path: Path) -> None:
+    """The start of a file of many rows is plain, and tells no encoding."""
+    lines = [
+        "code,name,industry",
+        *(f"{number:06d},x,y" for number in range(600000, 620000)),
+        "000001,平安银行,银行",
+    ]
+    industry = tmp_path / "industry.csv"
+    industry.write_bytes("\n".join(lines).encode("gb18030"))
+    bars = tmp_path / "bars.csv"
+    bars.write_text(ROWS)
+    assets = read(bars, industry=str(industry)).assets.set_index("code")
+    assert assets.loc["000001.SZ", "name"] == "平安银行"
+    industry.write_bytes(b"code,name\n000001,\xff\xff\xff\n")
+    with pytest.raises(
+        DataError,
+        match=(
+            r"industry\.csv: can't read: not text in any of UTF-8, UTF-16, GB 18030; save it as"
+            r" UTF-8"
+        ),
+    ):
+        read(bars, industry=str(industry))
+
+
+def test_a_workbook_is_read_like_its_text(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append(["平安银行 日线", None, None, None, None, None, None])
+    sheet.append(["日期", "代码", "开盘", "最高", "最低", "收盘", "成交量"])
+    sheet.append([datetime(2024, 1, 2), 1, 9.37, 9.48, 9.32, 9.43, 2523700])
+    sheet.append([datetime(2024, 1, 3), 1, 9.41, 9.56, 9.36, 9.51, 2119600])
+    sheet.append(["数据来源:Wind"])
+    book.create_sheet("others")
+    book.save(tmp_path / "bars.xlsx")
+    with pytest.raises(
+        DataError,
+        match=r"bars\.xlsx: code '1' has fewer than six digits.*--code-width 6",
+    ):
+        read(tmp_path / "bars.xlsx")
+    raw = read(tmp_path / "bars.xlsx", code_width=6)
+    assert raw.table.codes == ("000001.SZ",)
+    assert raw.bars["close"].tolist() == [9.43, 9.51]
+    assert any("not read: others" in note for note in raw.notes)
+    (tmp_path / "none.xlsx").write_text("date,code")
+    with pytest.raises(DataError, match="no workbook that can be read"):
+        read(tmp_path / "none.xlsx")
+
+
+def test_without_openpyxl_one_line_names_the_package_to_install(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *rest: None if name == "openpyxl" else find(name, *rest),
+    )
+    (tmp_path / "bars.xlsx").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"which is not installed: pip install 'ktdeval\[xlsx\]'"):
+        read(tmp_path / "bars.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (b"PK\x03\x04....", r"name it \.xlsx, or unpack it"),
+        (b"\xd0\xcf\x11\xe0....", r"save it as \.xlsx or \.csv"),
+        (b"\x1f\x8b....", r"name it \.csv\.gz"),
+        (b"PAR1....", r"name it \.parquet"),
+        (b"\n<!DOCTYPE html><html>", "download the table again"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
+    ],
+)
+def test_files_of_another_kind_under_a_tables_name_are_recognised_by_their_bytes(
+    tmp_path: Path, content: bytes, advice: str
+) -> None:
+    (tmp_path / "bars.csv").write_bytes(content)
+    with pytest.raises(
+        DataError, match=rf"bars\.csv: can't read: by its first bytes it is .*{advice}"
+    ):
+        read(tmp_path / "bars.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("bars.zip", "unzip FILE"),
+        ("bars.xls", r"save it as \.xlsx or \.csv; if it is text, name it \.txt"),
+    ],
+)
+def test_packed_folders_and_old_workbooks_are_refused_with_advice(
+    tmp_path: Path, name: str, advice: str
+) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(DataError, match=advice):
+        read(tmp_path / name)
+
+
+def test_options_that_would_do_nothing_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_text(ROWS)
+    with pytest.raises(
+        UsageError, match=r"--code 600000: .* has a column of codes, '代码'; leave --code out"
+    ):
+        read(path, code="600000")
+    pd.read_csv(path, dtype={"代码": str}).to_parquet(tmp_path / "bars.parquet")
+    with pytest.raises(UsageError, match=r"this one has names; use --map"):
+        read(tmp_path / "bars.parquet", columns=["date"])
+    assert read(tmp_path / "bars.parquet").bars["close"].tolist() == [9.43, 9.51]
+
+
+def test_a_frames_index_of_days_without_a_name_is_read_from_parquet(tmp_path: Path) -> None:
+    index = pd.to_datetime(["2024-01-02", "2024-01-03"])
+    frame = pd.DataFrame({"open": [1.0, 2], "close": [1.0, 2], "volume": [100, 100]}, index=index)
+    frame.to_parquet(tmp_path / "bars.parquet")
+    raw = read(tmp_path / "bars.parquet", code="000001")
+    assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
+
+
+def test_wide_tables_are_refused_with_a_line_of_pandas_that_works(tmp_path: Path) -> None:
+    days = pd.DatetimeIndex(["2024-12-02", "2024-12-03"], name="Date")
+    columns = pd.MultiIndex.from_product(
+        [["Open", "Close", "Volume"], ["AAPL", "TSLA"]], names=["Price", "Ticker"]
+    )
+    pairs = pd.DataFrame([[1.0, 2, 1, 2, 100, 100], [1.5, 2.5, 1.5, 2.5, 100, 100]], days, columns)
+    closes = pd.DataFrame({"date": ["2024-12-02"], "000001.SZ": [9.4], "600000.SH": [8.3]})
+    codes = {"pairs": ("AAPL", "TSLA"), "closes": ("000001.SZ", "600000.SH")}
+    read_codes = {}
+    for name, frame, how in (("pairs", pairs, {"venue": "us_equity"}), ("closes", closes, {})):
+        path = tmp_path / f"{name}.parquet"
+        frame.to_parquet(path)
+        with pytest.raises(
+            DataError, match=rf"{name}\.parquet: its columns are .*in pandas: frame"
+        ) as refusal:
+            read(path, **how)
+        line = str(refusal.value).rpartition("in pandas: ")[2]
+        long = eval(line, {"frame": frame})
+        long.assign(open=long.get("Open", 1.0), volume=100).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+        read_codes[name] = read(tmp_path / f"{name}.csv", **how).table.codes
+    assert read_codes == codes
+
+
+def test_the_other_files_have_vendors_names_and_forms_too(tmp_path: Path) -> None:
+    """Formats and widths are those of every file; one that a file does not have leaves days that
+    mean one day alone.
+    """
+    (tmp_path / "bars.csv").write_text(
+        ROWS.replace("2024-01-0", "0").replace("02,", "02/01/2024,").replace("03,", "03/01/2024,")
+    )
+    (tmp_path / "index.csv").write_bytes(
+        "日期;收盘\n2024-01-02;3386,35\n2024-01-03;3390,1\n数据来源:Wind\n".encode("gb18030")
+    )
+    (tmp_path / "members.csv").write_text("品种代码,品种名称,纳入日期\n1,平安银行,2023-12-11\n")
+    (tmp_path / "names.csv").write_text("代码,名称,in_date\n000001,平安银行,2012-08-02\n")
+    (tmp_path / "industry.csv").write_text("股票代码,股票名称,行业\n1,平安银行,银行\n")
+    files = {name: str(tmp_path / f"{name}.csv") for name in ("members", "names", "industry")}
+    files["benchmark"] = str(tmp_path / "index.csv")
+    bars = tmp_path / "bars.csv"
+    with pytest.raises(DataError, match=r"members\.csv: line 2: code '1' .*--code-width 6"):
+        read(bars, date_format="%d/%m/%Y", **files)
+    raw = read(bars, date_format="%d/%m/%Y", code_width=6, **files)
+    assert raw.table.days.astype(str).tolist() == ["2024-01-02", "2024-01-03"]
+    assert raw.indices["close"].tolist() == [3386.35, 3390.1]
+    assert raw.members["code"].tolist() == ["000001.SZ"]
+    assert raw.names["name"].tolist() == ["平安银行"]
+    assert raw.assets["industry"].tolist() == ["银行"]
+
+
+def test_text_files_next_to_tables_are_ignored(tmp_path: Path) -> None:
+    (tmp_path / "sz000001.csv").write_text(ROWS)
+    for name in ("readme.txt", ".hidden.csv", "~$open.xlsx"):
+        (tmp_path / name).write_text("words")
+    assert read(tmp_path).bars["close"].tolist() == [9.43, 9.51]
+
+
+def test_only_words_at_the_end_are_left_out_and_noted(tmp_path: Path) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_text(ROWS + "\n来源:x\n注:y\n")
+    raw = read(path)
+    assert len(raw.bars) == 2
+    assert any("words at the end are no row: 来源:x 注:y" in note for note in raw.notes)
+    path.write_text(ROWS.replace("2024-01-03,", "来源:x\n2024-01-03,"))
+    with pytest.raises(DataError, match=r"bars\.csv: line 3: .*'来源:x'"):
+        read(path)
+    path.write_text(ROWS + "2024-01-0")
+    with pytest.raises(DataError, match=r"'2024-01-0' is no day|has no"):
+        read(path)
+
+
+def test_the_layout_of_a_table_is_found() -> None:
+    known = {"date", "code", "close", "open"}
+    layout = find_layout(["# a title", "", "date;code;close", "2024-01-02;1;2,5"], known, (), "f")
+    assert (layout.delimiter, layout.header, layout.header_line, layout.first_line) == (
+        ";",
+        ("date", "code", "close"),
+        3,
+        4,
+    )
+    assert layout.decimal == "comma"
+    quoted = find_layout(['"date","close"', '"2024-01-02","1,234.5"'], known, (), "f")
+    assert (quoted.delimiter, quoted.decimal) == (",", "point")
+    assert find_layout(["code", "600519.SH"], known, (), "f").header == ("code",)
+    with pytest.raises(UsageError, match="line 1 is a header"):
+        find_layout(["date,close", "2024-01-02,1"], known, ("date", "close"), "f")
+    with pytest.raises(DataError, match="--columns names 1 columns, line 1 has 2"):
+        find_layout(["2024-01-02,1"], known, ("date",), "f")
+    with pytest.raises(DataError, match="can't read: No columns"):
+        find_layout(["", " "], known, (), "f")
+
+
+@pytest.mark.parametrize(
+    ("cell", "form"),
+    [
+        ("2024.01.02", DayForm()),
+        ("2024年1月2日", DayForm()),
+        ("2024-01-02 二", DayForm()),
+        ("2024-01-02,星期二", DayForm()),
+        ("2024-01-02T00:00:00.000Z", DayForm()),
+        ("2024-01-02 00:00:00-05:00", DayForm()),
+        ("2024-01-02 00:00:00 UTC", DayForm()),
+        ("1704153600", DayForm()),
+        ("1704153600000", DayForm()),
+        ("1704153600000000", DayForm()),
+        ("1704153600000000000", DayForm()),
+        ("2024-01-02 05:00:00+00:00", DayForm(zone="America/New_York")),
+        ("1704171600000", DayForm(zone="America/New_York")),
+        ("02/01/2024", DayForm("%d/%m/%Y")),
+        ("Jan 2, 2024", DayForm("%b %d, %Y")),
+        ("2024-01-02 15:00:00", DayForm("%Y-%m-%d %H:%M:%S")),
+        ("45293", DayForm("excel")),
+        ("1704205800", DayForm("unix_s")),
+        ("1704238200", DayForm("unix_s", "America/New_York")),
+    ],
+)
+def test_a_day_in_any_form_that_means_one_day_is_read(cell: str, form: DayForm) -> None:
+    days = parse_days(pd.Series([cell, None]), "x", form)
+    assert [str(day)[:10] for day in days] == ["2024-01-02", "NaT"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "advice", "form"),
+    [
+        (
+            ["01/02/2024"],
+            "--date-format '%m/%d/%Y' or --date-format '%d/%m/%Y'",
+            DayForm("%d/%m/%Y"),
+        ),
+        (["13/02/2024"], "--date-format '%d/%m/%Y'", DayForm("%d/%m/%Y")),
+        (["02.01.2024"], "--date-format '%d.%m.%Y'", DayForm("%d.%m.%Y")),
+        (["02JAN2024"], "--date-format '%d%b%Y'", DayForm("%d%b%Y")),
+        (["2-Jan-24"], "--date-format '%d-%b-%y'", DayForm("%d-%b-%y")),
+        (["113/01/02"], "--date-format roc", DayForm("roc")),
+        (
+            ["1/2/2024 12:00:00 AM"],
+            "--date-format '%m/%d/%Y %I:%M:%S %p'",
+            DayForm("%m/%d/%Y %I:%M:%S %p"),
+        ),
+        (["20240102150000"], "--date-format '%Y%m%d%H%M%S'", DayForm("%Y%m%d%H%M%S")),
+        (["45293"], "2024-01-02, say --date-format excel", DayForm("excel")),
+        (
+            ["2024-01-02 15:00:00"],
+            "--date-format '%Y-%m-%d %H:%M:%S'",
+            DayForm("%Y-%m-%d %H:%M:%S"),
+        ),
+        (
+            ["2024-01-02 05:00:00+00:00"],
+            "--date-zone America/New_York",
+            DayForm(zone="America/New_York"),
+        ),
+        (["1704124800000"], "--date-zone Asia/Shanghai", DayForm(zone="Asia/Shanghai")),
+        (["1704205800"], "--date-format 'unix_s'", DayForm("unix_s")),
+    ],
+)
+def test_other_days_are_refused_with_advice_that_works(
+    cells: list[str],
+    advice: str,
+    form: DayForm,
+) -> None:
+    with pytest.raises(DataError) as refusal:
+        parse_days(pd.Series(cells), "x: date")
+    assert advice in str(refusal.value)
+    assert parse_days(pd.Series(cells), "x: date", form).notna().all()
+
+
+def test_stamps_of_a_typed_column_are_days_of_their_zone() -> None:
+    stamps = pd.Series(pd.to_datetime(["2024-01-02 05:00:00+00:00", "2024-01-03 05:00:00+00:00"]))
+    with pytest.raises(DataError, match=r"dates have times of day; .*--date-zone America/New_York"):
+        parse_days(stamps, "x: date")
+    days = parse_days(stamps, "x: date", DayForm(zone="America/New_York"))
+    assert days.dt.strftime("%Y-%m-%d").tolist() == ["2024-01-02", "2024-01-03"]
+
+
+def test_formats_and_zones_that_are_none_are_refused() -> None:
+    with pytest.raises(UsageError, match="--date-format 'iso' is no format such as"):
+        DayForm("iso")
+    with pytest.raises(UsageError, match="--date-zone 'Mars/X' is no time zone"):
+        DayForm(zone="Mars/X")
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "expected"),
+    [
+        (["1,234.5", "-", "--", ""], "point", [1234.5, np.nan, np.nan, np.nan]),
+        (["$1.5", "¥2", "-$3"], "point", [1.5, 2, -3]),
+        (["57.54M", "1.2K", "3B", "2.5万", "1.2亿"], "point", [57.54e6, 1200, 3e9, 25000, 1.2e8]),
+        (["10,25", "1.234,5", "7"], "comma", [10.25, 1234.5, 7]),
+    ],
+)
+def test_numbers_of_any_form_are_read(
+    cells: list[str],
+    decimal: str,
+    expected: list[float],
+) -> None:
+    np.testing.assert_allclose(to_numbers(pd.Series(cells), "x", decimal), expected)
+
+
+def test_numbers_that_may_be_two_are_refused_with_advice_that_works() -> None:
+    for cell, mark, advice in (
+        ("1,234", "unclear", "--decimal comma, or --decimal point"),
+        ("10,25", "point", "--decimal comma"),
+        ("10.25", "comma", "--decimal point"),
+    ):
+        with pytest.raises(DataError, match=advice):
+            to_numbers(pd.Series([cell]), "x", mark)
+    assert to_numbers(pd.Series(["1,234"]), "x", "comma").tolist() == [1.234]
+    assert to_numbers(pd.Series(["1,234"]), "x", "point").tolist() == [1234]
+
+
+def test_the_decimal_mark_is_inferred_from_cells() -> None:
+    assert decimal_mark(["2024-01-02", "9,4", "1,234"]) == "comma"
+    assert decimal_mark(["1,234.5", "1,234"]) == "point"
+    assert decimal_mark(["1,234"]) == "unclear"
+    assert decimal_mark(["9.4"]) == "point"
+
+
+@pytest.mark.parametrize(
+    ("stem", "code"),
+    [
+        ("600000.SH", "600000.SH"),
+        ("SH#600000", "SH600000"),
+        ("sh600000", "sh600000"),
+        ("600000_浦发银行", "600000"),
+        ("BTCUSDT-1d-2024-01", "BTCUSDT"),
+        ("XBTUSD_1440", "XBTUSD"),
+        ("BRK.B", "BRK.B"),
+        ("aapl.us", "aapl.us"),
+    ],
+)
+def test_a_files_name_gives_a_code(stem: str, code: str) -> None:
+    assert code_in_name(stem) == code
+
+
+def test_a_title_gives_a_code_but_not_an_index() -> None:
+    assert code_in_title("600000 浦发银行 日线 不复权") == "600000"
+    assert code_in_title("000001 上证指数 日线") is None
+    assert code_in_title("Prices of AAPL") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("SH#000001.txt", "000001.SH"), ("export.txt", "000001.SZ")]
+)
+def test_the_name_of_a_file_identifies_the_asset_of_a_title(
+    tmp_path: Path, name: str, code: str
+) -> None:
+    rows = ROWS.replace("代码,", "").replace("000001,", "")
+    path = tmp_path / name
+    path.write_text(f"000001 某某 日线\n{rows}")
+    assert read(path).table.codes == (code,)
+    assert read(tmp_path).table.codes == (code,)
+
+
+def test_files_of_a_folder_that_count_in_other_units_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text(ROWS.replace("成交量", "成交量(手)"))
+    (tmp_path / "2.csv").write_text(
+        ROWS.replace("成交量", "成交量(股)").replace("000001", "600000")
+    )
+    with pytest.raises(
+        DataError,
+        match=r"2\.csv: column '成交量\(股\)' has another unit by its name than '成交量\(手\)'",
+    ):
+        read(tmp_path)
+    (tmp_path / "2.csv").unlink()
+    assert read(tmp_path).bars["volume"].tolist() == [252370000, 211960000]
+
+
+def test_a_unit_of_one_code_overrides_the_unit_in_the_name(tmp_path: Path) -> None:
+    file = tmp_path / "1.csv"
+    file.write_text(ROWS.replace("成交量", "成交量(手)"))
+    one_code = read(file, volume_unit="100,000001.SZ=share")
+    assert one_code.bars["volume"].tolist() == [2523700, 2119600]
+    with pytest.raises(UsageError, match=r"begin it with that unit: --volume-unit 100,…"):
+        read(file, volume_unit="000001.SZ=share")
+
+
+def test_codes_are_freed_of_marks_and_get_their_zeros_back() -> None:
+    assert [plain_code(text) for text in ('="000001"', "'000001", "000001\t", "BRK.B")] == [
+        "000001",
+        "000001",
+        "000001",
+        "BRK.B",
+    ]
+    assert [plain_code(text, 6) for text in ("1", "1.0", "600519", "AAPL")] == [
+        "000001",
+        "000001",
+        "600519",
+        "AAPL",
+    ]
+    assert lost_zeros(["600519", "1"]) == "1"
+    assert lost_zeros(["600519", "00700", "AAPL"]) is None
+
+
+def test_names_are_compared_without_marks_and_may_state_units() -> None:
+    names = ("<CLOSE>", "Adj. Close", "adj_close", "1. open", "成交量（手）")
+    assert [squeezed(name) for name in names] == [
+        "close",
+        "adjclose",
+        "adjclose",
+        "1open",
+        "成交量",
+    ]
+    assert [
+        unit_in("volume", name) for name in ("成交量(手)", "成交量", "总手", "volume (shares)")
+    ] == [100, None, 100, 1]
+    assert [unit_in("amount", name) for name in ("成交额(万元)", "成交额[亿]", "amount")] == [
+        1e4,
+        1e8,
+        None,
+    ]

@@ -1,0 +1,528 @@
+"""Units of volume and amount: what amount / volume says of them, and readings that work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market.assembly import apply_repairs, assemble
+from ktdeval.market.conventions import AMOUNT_UNITS, VOLUME_UNITS, Conventions, Scope, Unit
+from ktdeval.market.quality import Finding, RawMarket, check
+from ktdeval.market.units import stored_volume
+from ktdeval_data.long_table import read_long
+from ktdeval_data.params import LongParams
+from raw_market import CODES, DAYS, bars, changed, market
+from searching import examples
+
+UNITS = {
+    "wrong_units", "turnover_rate", "amount_repeats_volume", "unknown_units",
+    "average_price_outside_bar", "units_not_judged",
+}  # fmt: skip
+
+
+def found(raw: RawMarket) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in check(raw) if finding.kind in UNITS}
+
+
+def read_by(volume: str = "share", amount: str = "CNY", **others: str) -> Conventions:
+    """The reading of a source whose options are as given."""
+    return Conventions(
+        volume_unit=Unit.parse(volume, VOLUME_UNITS, "--volume-unit"),
+        amount_unit=Unit.parse(amount, AMOUNT_UNITS, "--amount-unit"),
+        has_options=True,
+        **others,  # type: ignore[arg-type]
+    )
+
+
+def advised(finding: Finding) -> str:
+    """The options that a message names."""
+    ways = finding.fix.split(" or ")
+    return next((way for way in ways if way.startswith("--") and "--repair" not in way), "")
+
+
+def scaled(volume: float, amount: float, **changes: object) -> RawMarket:
+    table = bars()
+    table["volume"] *= volume
+    table["amount"] *= amount
+    return market(table, **{"conventions": read_by(), **changes})
+
+
+@pytest.mark.parametrize("has_factor", [True, False])
+@pytest.mark.parametrize(
+    ("volume", "amount", "options"),
+    [
+        (0.01, 1.0, "--volume-unit lot"),
+        (1.0, 1e-3, "--amount-unit thousand_CNY"),
+        (1.0, 1e-4, "--amount-unit ten_thousand_CNY"),
+        (0.01, 1e-3, "--volume-unit lot --amount-unit thousand_CNY"),
+        (0.01, 1e-4, "--volume-unit lot --amount-unit ten_thousand_CNY"),
+        (0.1, 1.0, "--volume-unit 10"),
+        (1e-3, 1.0, "--volume-unit 1000"),
+        (1.0, 1e-6, "--amount-unit 1000000"),
+        (1.0, 1e-8, "--amount-unit 100000000"),
+        (1.0, 10.0, "--volume-unit 10"),
+    ],
+)
+def test_units_that_no_option_named_are_an_error_that_names_them(
+    volume: float, amount: float, options: str, has_factor: bool
+) -> None:
+    raw = scaled(volume, amount, has_factor=has_factor)
+    assert found(raw).keys() == {"wrong_units"}
+    assert advised(found(raw)["wrong_units"]) == options
+    assert found(apply_repairs(raw, ["match_units"])) == {}
+    with pytest.raises(DataError, match="wrong_units"):
+        assemble(raw)
+
+
+@pytest.mark.parametrize(
+    ("given_as", "stored", "options"),
+    [
+        (("lot", "CNY"), (100, 1), "--volume-unit share"),
+        (("share", "thousand_CNY"), (1, 1e3), "--amount-unit CNY"),
+        (("share", "ten_thousand_CNY"), (1, 1e4), "--amount-unit CNY"),
+        (("lot", "ten_thousand_CNY"), (100, 1), "--volume-unit share"),
+        (("lot", "CNY"), (100, 1e-3), "--volume-unit share --amount-unit thousand_CNY"),
+    ],
+)
+def test_wrongly_named_units_are_recognised_from_the_file(
+    given_as: tuple[str, str], stored: tuple[float, float], options: str
+) -> None:
+    raw = scaled(*stored, conventions=read_by(*given_as))
+    assert advised(found(raw)["wrong_units"]) == options
+
+
+LOTS = bars()["volume"] / 100
+IS_STAR = bars()["code"] == "688981.SH"
+IS_LATE = bars()["date"] >= DAYS[3]
+MIXED = [
+    (~IS_STAR, "--volume-unit lot,688981.SH=share", "000001.SZ 2024-01-02…2024-01-08"),
+    (
+        bars()["code"] == "600519.SH",
+        "--volume-unit share,600519.SH=lot",
+        "600519.SH 2024-01-02…2024",
+    ),
+    (IS_LATE, "--volume-unit share,2024-01-05..=lot", "000001.SZ 2024-01-05…2024-01-08"),
+    (~IS_LATE, "--volume-unit lot,2024-01-05..=share", "000001.SZ 2024-01-02…2024-01-04"),
+    (
+        bars()["date"] == DAYS[2],
+        "--volume-unit share,2024-01-04..2024-01-04=lot",
+        "000001.SZ 2024-01-04",
+    ),
+    (
+        ~IS_LATE & (bars()["code"] == CODES[1]),
+        "--volume-unit share,600519.SH@..2024-01-04=lot",
+        "600519.SH 2024-01-02…2024-01-04",
+    ),
+]
+
+
+@pytest.mark.parametrize("has_factor", [True, False])
+@pytest.mark.parametrize(("lots", "options", "example"), MIXED)
+def test_units_of_single_codes_boards_and_days_are_named_with_a_reading_that_works(
+    lots: pd.Series, options: str, example: str, has_factor: bool, tmp_path: Path
+) -> None:
+    table = bars().assign(volume=bars()["volume"].where(~lots, LOTS))
+    raw = market(table, has_factor=has_factor, conventions=read_by())
+    fault = found(raw)["wrong_units"]
+    assert (fault.count, fault.repairs) == (int(lots.sum()), ("match_units",))
+    assert advised(fault).startswith("--volume-unit")
+    assert fault.examples[0].startswith(example)
+    assert fault.examples[0].endswith("amount / volume is 100 times the price")
+
+    repaired = apply_repairs(raw, ["match_units"])
+    assert repaired.bars["volume"].tolist() == bars()["volume"].tolist()
+    again = import_with(table.drop(columns="factor"), advised(fault), tmp_path)
+    assert again.bars["volume"].tolist() == bars()["volume"].tolist()
+    assert found(again) == {}
+    assert advised(fault) == options
+
+
+def import_with(
+    table: pd.DataFrame, options: str, folder: Path, venue: str = "a_share"
+) -> RawMarket:
+    """Read a table from a file, by options in the words of the command line."""
+    table.to_csv(folder / "bars.csv", index=False)
+    words = options.split()
+    named = {
+        key.strip("-").replace("-", "_"): word
+        for key, word in zip(words[::2], words[1::2], strict=True)
+    }
+    return read_long(LongParams(bars=str(folder / "bars.csv"), venue=venue, **named))  # type: ignore[arg-type]
+
+
+# ---- advice never goes round in circles
+
+PAIRS = [(volume, amount) for volume in ("share", "lot") for amount in AMOUNT_UNITS]
+BOARDS = ("600519.SH", "601318.SH", "000001.SZ", "300750.SZ", "300059.SZ", "688981.SH")
+
+
+def priced(seed: int, codes: tuple[str, ...] = BOARDS, count: int = 12) -> pd.DataFrame:
+    """Bars of raw prices with whole shares and amounts that belong to them."""
+    rng = np.random.default_rng(seed)
+    days = pd.bdate_range("2024-03-01", periods=count)
+    rows = []
+    for code in codes:
+        close = rng.uniform(3, 300) * np.exp(np.cumsum(rng.normal(0, 0.02, count)))
+        low, high = close * 0.98, close * 1.02
+        volume = np.round(10 ** rng.uniform(5, 8, count))
+        amount = volume * rng.uniform(low, high)
+        prices = {"open": close, "high": high, "low": low, "close": close}
+        rows.append(
+            pd.DataFrame({"date": days, "code": code, **prices, "volume": volume, "amount": amount})
+        )
+    table = pd.concat(rows, ignore_index=True)
+    return table.round(dict.fromkeys(("open", "high", "low", "close", "amount"), 2))
+
+
+def stored_in(table: pd.DataFrame, groups: pd.Series, pairs: list[tuple[str, str]]) -> pd.DataFrame:
+    """The table as files hold it whose groups of rows have units of their own."""
+    volume = groups.map(lambda group: VOLUME_UNITS[pairs[group % len(pairs)][0]])
+    amount = groups.map(lambda group: AMOUNT_UNITS[pairs[group % len(pairs)][1]])
+    return table.assign(volume=table["volume"] / volume, amount=table["amount"] / amount)
+
+
+def group_numbers(table: pd.DataFrame, by: str, first: int) -> pd.Series:
+    """Numbers of groups: of all rows, of boards, of codes, or of the days before and after one."""
+    boards = table["code"].str[:2].map({"60": 0, "00": 0, "30": 1, "68": 2})
+    codes = table["code"].map({code: number for number, code in enumerate(BOARDS)})
+    late = (table["date"] >= pd.bdate_range("2024-03-01", periods=12)[first]).astype(int)
+    return {
+        "all": boards * 0,
+        "boards": boards,
+        "codes": codes,
+        "days": late,
+        "both": boards + late,
+    }[by]
+
+
+@examples(40)
+@given(
+    seed=st.integers(0, 2**32),
+    by=st.sampled_from(["all", "boards", "codes", "days", "both"]),
+    first=st.integers(3, 9),
+    pairs=st.lists(st.sampled_from(PAIRS), min_size=1, max_size=3, unique=True),
+    given_as=st.sampled_from(PAIRS),
+)
+def test_following_the_advice_ends_in_the_right_units_after_one_step(
+    seed: int,
+    by: str,
+    first: int,
+    pairs: list[tuple[str, str]],
+    given_as: tuple[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    table = priced(seed)
+    stored = stored_in(table, group_numbers(table, by, first), pairs)
+    folder = tmp_path_factory.mktemp("mixed")
+    raw = import_with(stored, f"--volume-unit {given_as[0]} --amount-unit {given_as[1]}", folder)
+    faults = found(raw)
+    if "wrong_units" in faults:
+        repaired = apply_repairs(raw, ["match_units"])
+        options = advised(faults["wrong_units"])
+        given_words = {"--volume-unit": given_as[0], "--amount-unit": given_as[1]}
+        words = given_words | dict(zip(options.split()[::2], options.split()[1::2], strict=True))
+        again = import_with(
+            stored, " ".join(f"{key} {word}" for key, word in words.items()), folder
+        )
+        results = [repaired, again] if options else [repaired]
+    else:
+        results = [raw]
+
+    ratios = [result.bars["volume"] / table["volume"] for result in results]
+    assert [found(result) for result in results] == [{}] * len(results)
+    if by != "all" or len(pairs) == 1:
+        assert [ratio.round(6).unique().tolist() for ratio in ratios] == [[1.0]] * len(results)
+
+
+def test_units_of_a_whole_board_are_named_by_it() -> None:
+    table = priced(2)
+    lots = table["code"].str[0] == "3"
+    table["volume"] = table["volume"].where(~lots, table["volume"] / 100)
+    fault = found(market(table.assign(factor=np.nan), has_factor=False, conventions=read_by()))[
+        "wrong_units"
+    ]
+    assert advised(fault) == "--volume-unit share,chinext=lot"
+
+
+def test_units_of_many_codes_are_repaired_by_name_where_options_would_be_too_long() -> None:
+    codes = tuple(f"6005{number:02d}.SH" for number in range(60))
+    table = priced(1, codes)
+    odd = table["code"].str[5].astype(int) % 2 == 1
+    raw = market(
+        table.assign(volume=table["volume"].mask(odd, table["volume"] / 100), factor=np.nan),
+        has_factor=False,
+        conventions=read_by(),
+    )
+    fault = found(raw)["wrong_units"]
+    assert (advised(fault), fault.repairs) == ("", ("match_units",))
+    repaired = apply_repairs(raw, ["match_units"])
+    np.testing.assert_allclose(repaired.bars["volume"], table["volume"])
+    assert repaired.repairs == ("match_units: 360 rows",)
+
+
+# ---- single odd rows, adjusted prices, rounding
+
+
+@pytest.mark.parametrize("has_factor", [True, False])
+def test_an_odd_row_is_a_warning(has_factor: bool) -> None:
+    raw = market(changed("600519.SH", "2024-01-04", amount=1e6), has_factor=has_factor)
+    assert found(raw).keys() == {"average_price_outside_bar"}
+
+
+def test_numbers_that_no_unit_explains_are_an_error_without_an_option() -> None:
+    fault = found(market(bars().assign(amount=bars()["amount"] * 37)))["unknown_units"]
+    assert (fault.severity, fault.count, fault.repairs) == ("error", 15, ())
+    assert fault.fix.startswith("correct the columns in the file")
+
+
+@pytest.mark.parametrize("anchor", ["first", "last"])
+def test_adjusted_prices_without_a_factor_give_no_finding_on_units(anchor: str) -> None:
+    codes = tuple(f"600{number:03d}.SH" for number in range(40))
+    table = priced(3, codes, count=60)
+    factor = np.random.default_rng(5).uniform(1.1, 60, 40)[table["code"].str[3:6].astype(int)]
+    for name in ("open", "high", "low", "close"):
+        table[name] = table[name] * factor if anchor == "first" else table[name] / factor
+    raw = market(table.assign(factor=np.nan), has_factor=False)
+    assert found(raw).keys() == {"units_not_judged"}
+    assert found(raw)["units_not_judged"].severity == "warning"
+
+
+def test_lots_show_on_the_days_on_which_prices_scaled_to_the_last_day_are_raw() -> None:
+    table = priced(3, count=60)
+    early = table["date"] < table["date"].unique()[20]
+    for name in ("open", "high", "low", "close"):
+        table[name] = table[name].where(~early, table[name] / 1.37)
+    is_star = table["code"] == "688981.SH"
+    stored = table.assign(
+        volume=table["volume"].where(is_star, table["volume"] / 100), factor=np.nan
+    )
+    fault = found(market(stored, has_factor=False, conventions=read_by()))["wrong_units"]
+    assert advised(fault) == "--volume-unit lot,688981.SH=share"
+
+
+def test_small_volumes_in_whole_lots_are_no_fault() -> None:
+    table = priced(4)
+    table["volume"] = np.random.default_rng(2).integers(100, 2000, len(table))
+    table["amount"] = table["volume"] * table["close"]
+    lots = table.assign(volume=table["volume"] // 100 * 100.0, factor=np.nan)
+    assert found(market(lots, has_factor=False, conventions=read_by("lot"))) == {}
+
+
+@pytest.mark.parametrize("name", ["amount", "volume"])
+def test_without_amounts_or_volumes_there_is_no_finding_on_units(name: str) -> None:
+    assert found(market(bars().assign(**{name: np.nan}), has_factor=False)) == {}
+
+
+# ---- the factor in volumes and prices
+
+
+def test_volumes_divided_by_the_factor_are_recognised() -> None:
+    table = bars().assign(factor=3.7)
+    divided = market(table.assign(volume=table["volume"] / 3.7), conventions=read_by())
+    assert advised(found(divided)["wrong_units"]) == "--volume divided"
+    assert found(apply_repairs(divided, ["match_units"])) == {}
+
+    multiplied = market(
+        table.assign(volume=table["volume"] * 3.7), conventions=read_by(volume="share")
+    )
+    assert found(multiplied)["wrong_units"].examples[0].endswith("is 1 / factor times the price")
+    assert found(apply_repairs(multiplied, ["match_units"])) == {}
+    twice = market(
+        table.assign(volume=table["volume"] * 3.7),
+        conventions=Conventions(volume="divided", has_options=True),
+    )
+    assert advised(found(twice)["wrong_units"]) == "--volume raw"
+
+    lots = market(table.assign(volume=table["volume"] / 370), conventions=read_by())
+    assert advised(found(lots)["wrong_units"]) == "--volume-unit lot --volume divided"
+
+
+def test_volumes_divided_by_the_factor_of_some_codes_only_are_repaired_by_name() -> None:
+    table = bars().assign(factor=3.7)
+    raw = market(
+        table.assign(volume=table["volume"].where(~IS_STAR, table["volume"] / 3.7)),
+        conventions=read_by(),
+    )
+    fault = found(raw)["wrong_units"]
+    assert (fault.count, advised(fault), fault.repairs) == (5, "", ("match_units",))
+    assert apply_repairs(raw, ["match_units"]).bars["volume"].tolist() == bars()["volume"].tolist()
+
+
+def test_a_factor_near_a_power_of_ten_is_read_as_those_of_the_other_codes() -> None:
+    table = priced(9).assign(factor=2.7)
+    table.loc[table["code"] == "688981.SH", "factor"] = 10.004
+    table.loc[table["code"] == "300750.SZ", "factor"] = 10.004**0.5
+    divided = table.assign(volume=table["volume"] / table["factor"])
+    fault = found(market(divided, conventions=read_by()))["wrong_units"]
+    assert advised(fault) == "--volume divided"
+
+
+def test_a_unit_that_changes_on_a_day_that_adjusted_prices_hide_has_no_option() -> None:
+    table = priced(10, count=60)
+    days = table["date"].unique()
+    early = table["date"] < days[45]
+    for name in ("open", "high", "low", "close"):
+        table[name] = table[name].where(~early, table[name] / 1.37)
+    table["volume"] = table["volume"].where(table["date"] < days[55], table["volume"] / 100)
+    raw = market(table.assign(factor=np.nan), has_factor=False, conventions=read_by())
+    fault = found(raw)["wrong_units"]
+    assert fault.fix.startswith("no option helps: adjusted prices hide on which day")
+    assert apply_repairs(raw, ["match_units"]).repairs == ()
+
+
+def test_adjusted_prices_next_to_a_factor_are_recognised() -> None:
+    table = bars().assign(factor=3.71)
+    for name in ("open", "high", "low", "close"):
+        table[name] *= 3.71
+    fault = found(market(table, conventions=read_by()))["wrong_units"]
+    assert (advised(fault), fault.repairs) == ("--prices adjusted", ())
+
+
+# ---- rates of turnover, and amounts that are volumes
+
+
+@pytest.mark.parametrize("percent", [1, 100])
+def test_a_rate_of_turnover_is_no_amount(percent: int) -> None:
+    table = priced(6).assign(factor=np.nan)
+    outstanding = table.groupby("code")["volume"].transform("max") * 30
+    rates = (table["volume"] / outstanding * percent).round(4)
+    raw = market(table.assign(amount=rates), has_factor=False)
+    assert found(raw).keys() == {"turnover_rate"}
+    assert found(raw)["turnover_rate"].repairs == ("drop_amount",)
+
+    left = apply_repairs(raw, ["drop_amount"])
+    assert left.bars["amount"].isna().all()
+    assert left.repairs == (f"drop_amount: {len(table)} rows",)
+    some = market(
+        table.assign(amount=rates.where(table["code"].str[0] == "6", table["amount"])),
+        has_factor=False,
+    )
+    assert found(some)["turnover_rate"].count == 36
+
+
+@pytest.mark.parametrize(("column", "scale"), [("turnover", 1), ("turnover", 1e3), ("money", 1e8)])
+def test_a_true_amount_gives_no_finding_under_any_column_name(
+    column: str, scale: float, tmp_path: Path
+) -> None:
+    table = priced(7)
+    stored = table.rename(columns={"amount": column}).assign(**{column: table["amount"] / scale})
+    raw = import_with(stored, f"--amount-unit {scale:.0f}", tmp_path)
+    assert found(raw) == {}
+    assert raw.bars["amount"].notna().all()
+
+
+def test_amounts_that_repeat_the_volume_are_values_or_left_out(tmp_path: Path) -> None:
+    table = priced(8, ("BTC-USD", "ETH-USD"))
+    values = table.assign(volume=table["amount"])
+    raw = import_with(values, "", tmp_path, "crypto_spot")
+    assert found(raw).keys() == {"amount_repeats_volume"}
+    assert apply_repairs(raw, ["drop_amount"]).bars["amount"].isna().all()
+
+    as_values = import_with(values, "--volume-unit value", tmp_path, "crypto_spot")
+    assert found(as_values) == {}
+    np.testing.assert_allclose(as_values.bars["volume"], table["volume"], rtol=0.03)
+    assert any("traded values" in note for note in as_values.notes)
+
+
+# ---- options
+
+
+def test_a_unit_applies_to_all_codes_and_named_units_override_it() -> None:
+    unit = Unit.parse(
+        "lot,star=share,600519.SH@2024-01-03..2024-01-04=10,..2024-01-02=1",
+        VOLUME_UNITS,
+        "--volume-unit",
+    )
+    scopes = ["star", "600519.SH@2024-01-03..2024-01-04", "..2024-01-02"]
+    assert [str(scope) for scope, _ in unit.scopes] == scopes
+    table = bars()
+    column = table["code"].map(CODES.index).to_numpy()
+    scales = unit.scales(CODES, column, table["date"].to_numpy().astype("M8[D]"))
+    assert scales.tolist() == [1, 100, 100, 100, 100, 1, 10, 10, 100, 100, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("code", "name"), [("600519.SH", "sh600519"), ("BTC-USD", "btc-usd"), ("600519.SH", "main")]
+)
+def test_a_code_of_a_unit_may_be_written_as_vendors_write_it(code: str, name: str) -> None:
+    assert Scope(name).has(code)
+    assert not Scope(name).has("688981.SH")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lots", "'lots' is no unit; did you mean 'lot'"),
+        ("0", "'0' is no unit"),
+        ("-1", "'-1' is no unit"),
+        ("share,=lot", "'' names no code, board or days"),
+        ("share,2024-13-01..=lot", "'2024-13-01' is no day"),
+    ],
+)
+def test_a_text_that_is_no_unit_is_refused_with_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Unit.parse(text, VOLUME_UNITS, "--volume-unit")
+
+
+@pytest.mark.parametrize("name", ["688982.SH", "starr"])
+def test_a_unit_of_a_code_or_board_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError,
+        match=f"--volume-unit: '{name}' is no code of the bars, and no board; did you mean",
+    ):
+        import_with(bars(), f"--volume-unit share,{name}=lot", tmp_path)
+
+
+# ---- whole shares
+
+
+def test_volumes_that_are_no_counts_of_shares_are_named_where_no_amount_shows_more() -> None:
+    bare = bars().assign(amount=np.nan, volume=1234.5678)
+    (fault,) = (each for each in check(market(bare)) if each.kind == "volume_not_whole")
+    assert "lots with decimals" in fault.hint
+    one = bare.assign(volume=np.where(bare["code"] == CODES[1], 1234.5678, 1000.0))
+    (fault,) = (each for each in check(market(one)) if each.kind == "volume_not_whole")
+    assert fault.count == len(DAYS), "one code of many"
+
+
+@examples(40)
+@given(
+    seed=st.integers(0, 2**32),
+    assets=st.integers(1, 30),
+    largest=st.floats(3, 9),
+    lots=st.booleans(),
+)
+def test_whole_shares_never_tell_the_wrong_convention(
+    seed: int, assets: int, largest: float, lots: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    volume = np.round(10 ** rng.uniform(2, largest, (60, assets))) * (100 if lots else 1)
+    volume = volume.astype(np.float32).astype(np.float64).ravel()
+    factor = np.tile(rng.uniform(1.02, 250, assets), 60)
+    single = factor.astype(np.float32).astype(np.float64)
+    assert stored_volume(volume, single) != "divided"
+    assert stored_volume((volume / factor).astype(np.float32).astype(np.float64), single) != "raw"
+
+
+def test_whole_shares_or_whole_lots_tell_how_volumes_are_stored() -> None:
+    rng = np.random.default_rng(0)
+    factor = rng.uniform(1.1, 40, 500).astype(np.float32).astype(np.float64)
+    for volume in (rng.integers(1, 10**6, 500), rng.integers(1, 10**5, 500) * 100):
+        assert stored_volume(volume.astype(np.float64), factor) == "raw"
+        assert (
+            stored_volume((volume / factor).astype(np.float32).astype(np.float64), factor)
+            == "divided"
+        )
+    assert stored_volume(volume * 0.37, np.ones(500)) == "raw", (
+        "without a factor there is nothing to undo"
+    )
+    large = rng.integers(10**7, 10**9, 500).astype(np.float32).astype(np.float64)
+    assert stored_volume(large, factor) is None, "single precision has no single shares there"
+    assert stored_volume(np.array([3000.0, 6000.0]), np.array([2.0, 2.0])) is None, (
+        "whole both ways"
+    )

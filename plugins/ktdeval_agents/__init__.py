@@ -1,27 +1,98 @@
-"""Agent teams: graphs of roles over one model."""
+"""Agent teams: graphs of roles over one model, or over a second one for their quick roles."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from ktdeval.fields import option
 from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.values.fields import option
+from ktdeval_memory.params import MemoryParams
 
 TEAMS = {
     "investor": "One role with a memory of its decisions and what came of them",
-    "trade": "Analysts, a bull and a bear, a research manager, a trader, a risk team and a portfolio manager",
-    "deepfund": "A planner, the analysts that it chooses, risk control on a grid of position ratios, and a portfolio manager",
-    "hedge_fund": "Investors of twelve schools and four analysts, limits by volatility, and a portfolio manager",
+    "trade": (
+        "Analysts, a bull and a bear, a research manager, a trader, a risk team and a portfolio"
+        " manager"
+    ),
+    "deepfund": (
+        "A planner, the analysts that it chooses, risk control on a grid of position ratios, and a"
+        " portfolio manager"
+    ),
+    "hedge_fund": (
+        "Investors of twelve schools and four analysts, limits by volatility, and a portfolio"
+        " manager"
+    ),
 }
+MOST_ROUNDS = 10  #: Most turns of each role in a debate
 
 
 @dataclass(frozen=True)
 class TeamParams:
-    """Documents that a role of a team is shown."""
+    """Arguments of a team. Its file says which of them it takes."""
 
+    analysts: tuple[str, ...] = option(
+        (), help="analysts that speak, by the names of their roles; default: all of the team"
+    )
+    planner: Literal["on", "off"] = option(
+        "on",
+        help=(
+            "off: no planner is asked; the analysts that its team names for that speak each day"
+            " (deepfund: technical, insider, company news and policy)"
+        ),
+    )
+    rounds: int | None = option(
+        None,
+        help="turns of each role in every debate; default: those of the team's file",
+        minimum=1,
+        maximum=MOST_ROUNDS,
+    )
+    quick_model: str | None = option(
+        None,
+        help=(
+            "second model for the roles that the team's file calls quick: PROVIDER/NAME, or"
+            " PROVIDER/NAME(option=value,…); default: the run's own"
+        ),
+    )
     sources: tuple[str, ...] = option(
         (),
-        help="sources of documents that are dealt out: each role that is shown the day sees those of one of them alone, by turns",
+        help=(
+            "sources of documents that are dealt out: each role that is shown the day sees those of"
+            " one of them alone, by turns"
+        ),
+    )
+    warmup: int | None = option(
+        None,
+        help=(
+            "of a team with a memory and a task with a warm-up: how many of its days, the latest,"
+            " it decides on before the first step, one call each; default: all"
+        ),
+        minimum=0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileParams(TeamParams):
+    """Arguments of a team of the user's own. The last one is filled in from the file and
+    recorded.
+    """
+
+    file: str = option(help="YAML file of the team")
+    content: str | None = option(
+        None, help="hash of what the file must say, comments aside; recorded with each run"
+    )
+
+
+@dataclass(frozen=True)
+class InvestorParams(TeamParams, MemoryParams):
+    """Arguments of the investor: of a team, or with `memory=layered` of a layered memory."""
+
+    memory: Literal["decisions", "layered"] = option(
+        "decisions",
+        help=(
+            "decisions: a list of its own with what came of them; layered: documents and reasons in"
+            " layers, as finmem has them (the other arguments of finmem apply)"
+        ),
     )
 
 
@@ -30,23 +101,114 @@ class VoteParams:
     """Voters of a vote."""
 
     agents: tuple[str, ...] = option(
-        ("investor", "trade", "deepfund"), help="teams that vote; one named again votes again, on replies of its own"
+        ("investor", "trade", "deepfund"),
+        help="teams that vote; one named again votes again, on replies of its own",
+    )
+    models: tuple[str, ...] = option(
+        (),
+        help=(
+            "models that each of these teams votes on, with `;` between: PROVIDER/NAME, or"
+            " PROVIDER/NAME(option=value,…); default: the run's own"
+        ),
+    )
+    recorded: tuple[str, ...] = option(
+        (), help="voters whose recorded decisions are elected from; set by `ktdeval vote`"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedVoterParams:
+    """Run whose recorded decisions are a voter's."""
+
+    model: str = option(help="its model")
+    model_args: dict[str, Any] = option(factory=dict, help="parameters of the model")
+    agent: str = option(help="its agent")
+    agent_args: dict[str, Any] = option(factory=dict, help="parameters of the agent")
+    call: dict[str, Any] = option(factory=dict, help="parameters of its calls")
+    is_free: bool = option(help="whether its model calls no provider")
+    records: str = option(help="SHA-256 over its ledgers and transcripts")
+
+
+@dataclass(frozen=True)
+class ElectedParams:
+    """Voters of an elected run."""
+
+    voters: tuple[RecordedVoterParams, ...] = option(
+        (), help="runs whose decisions were elected from; set by `ktdeval vote`"
     )
 
 
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
-    """Return the teams, each a graph of roles in `teams/`, the agent that asks by asset, and the vote."""
-    from ktdeval.lazy import maker
+    """Return the teams, each a graph of roles in `teams/`, a team of the user's own file, the agent
+    that asks by asset, and the vote.
+    """
+    from ktdeval.values.lazy import maker
 
-    teams = [Spec(name, maker("ktdeval_agents.team:make_team", name), summary, TeamParams) for name, summary in TEAMS.items()]
-    by_asset = Spec("by_asset", maker("ktdeval_agents.by_asset:ByAssetAgent"), "One question for each asset shown, put together")
-    return [*teams, by_asset, Spec("vote", maker("ktdeval_agents.vote:VoteAgent"), "What most of several teams submit", VoteParams)]
+    teams = [
+        Spec(name, maker("ktdeval_agents.team:make_team", name), summary, TeamParams)
+        for name, summary in TEAMS.items()
+        if name != "investor"
+    ]
+    investor = Spec(
+        "investor",
+        maker("ktdeval_agents.layered:make_investor"),
+        TEAMS["investor"],
+        InvestorParams,
+    )
+    by_asset = Spec(
+        "by_asset",
+        maker("ktdeval_agents.by_asset:ByAssetAgent"),
+        "One question for each asset shown, put together",
+    )
+    return [
+        investor,
+        *teams,
+        Spec(
+            "team",
+            maker("ktdeval_agents.team:make_own_team"),
+            "Roles of a team of your own, read from a YAML file",
+            FileParams,
+        ),
+        by_asset,
+        Spec(
+            "vote",
+            maker("ktdeval_agents.vote:make_vote"),
+            "What most of several teams submit",
+            VoteParams,
+        ),
+    ]
 
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
-    """Return the command for tokens and cost by role."""
-    from ktdeval.lazy import later
+    """Return the commands for tokens and cost by role, and for recorded votes."""
+    from ktdeval.values.lazy import later
 
-    return [Spec("roles", later("ktdeval_agents.command:roles"), "Tokens and cost of a run by the role of a team that asked.")]
+    return [
+        Spec(
+            "roles",
+            later("ktdeval_agents.command:roles"),
+            "Tokens and cost of a run by the role of a team that asked.",
+        ),
+        Spec(
+            "vote",
+            later("ktdeval_agents.vote_command:vote"),
+            "Elect from the recorded decisions of several runs, without a model call.",
+        ),
+    ]
+
+
+@hookimpl
+def ktdeval_models() -> list[Spec]:
+    """Return the model of recorded votes."""
+    from ktdeval.values.lazy import maker
+
+    return [
+        Spec(
+            "elected/majority",
+            maker("ktdeval_agents.recorded_vote:ElectedModel"),
+            "Majority of recorded decisions; a run of it is made by `ktdeval vote`",
+            ElectedParams,
+        )
+    ]

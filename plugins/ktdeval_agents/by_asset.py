@@ -1,199 +1,329 @@
-"""One question for each asset shown, and the answers combined: so a model that decides on one asset can run on any task."""
+"""One question for each asset shown, and the answers combined: so a model that decides on one asset
+can run on any task.
+"""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal
 
-import msgspec
-
-from ktdeval.errors import ProviderError, StoreError
+from ktdeval.errors import ProviderError
 from ktdeval.harness import (
     Decision,
     Message,
     ModelRequest,
     Observation,
     StepSession,
-    Submission,
     ToolSpec,
-    as_object,
-    rows_by_asset,
-    shown_state,
+    joined,
     stance_schema,
-    table_rows,
 )
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_untrusted
 from ktdeval.keyless import buyable, equal_first, is_affordable, standing
-from ktdeval.masking import Payload, table
-from ktdeval.ties import whole_groups
+from ktdeval.masking import table
+from ktdeval.observation import ObservedState, state_of_values
 from ktdeval.trading import Provenance
-from ktdeval.typed import Value, from_plain, to_plain
-from ktdeval_agents.sight import Sight, first_number
-from ktdeval_agents.team import wordings
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.ties import whole_groups
+from ktdeval.values.typed import to_plain
+from ktdeval_agents.answers import Answer, read_answers
+from ktdeval_agents.prompts import wordings
 
 INVESTED = 0.98  #: of the NAV, shared out equally; the rest covers costs and gaps at the open
 SMALLEST = 0.001  #: weight below which nothing is bought
+# words of `status` in markets whose exchanges keep calendars of their own
+_NO_SESSION = ("closed", "not_listed")
 _NEWS_FIELDS = ("day", "source", "kind", "stock_ids", "title", "text")
 
 
-class _Answer(Value):
-    stock_id: str
-    decision: Literal["BUY", "SELL", "HOLD"]
-    confidence: Annotated[float, msgspec.Meta(ge=0, le=1)]
-    reason: str
-
-
-class _Submitted(Value):
-    decisions: Annotated[tuple[_Answer, ...], msgspec.Meta(min_length=1, max_length=1)]
-    overall_reason: str
-
-
 class ByAssetAgent:
-    """Asks the model about each asset shown, and each holding, as a task on this asset only: its price, bars, documents and
-    position. The answer is BUY, SELL or HOLD; if one is not valid, the step is a hold (`fallback`). A failed call ends the step
-    (`error`). If the task asks for decisions, these are submitted; if it asks for orders, SELL of a holding sells it, and BUYs of
-    names not held share free cash equally, within the task's limits. Assets come in the order of their figures, which no mask
-    changes; where a limit leaves some out, those that are equal in all figures are bought all or none.
+    """Asks the model about each asset shown, and each holding, as a task on this asset only: its
+    price, bars, documents and position. The answer is BUY, SELL or HOLD; if one is not valid, the
+    step is a hold (`fallback`). A failed call ends the step (`error`). If the task asks for
+    decisions, these are submitted; if it asks for orders, SELL of a holding sells it, and BUYs of
+    names not held share free cash equally, within the task's limits. Assets come in the order of
+    their figures, which no mask changes; where a limit leaves some out, those that are equal in all
+    figures are bought all or none.
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: a call failed; ProviderError: the task shows no assets in its prompt."""
-        sight, state = Sight.of(observation), shown_state(observation.user)
-        priced = [asset for group in _in_order(sight, sight.rows) for asset in group if asset in sight.prices]
-        if not sight.candidates or not as_object(state.get("constraints")):
+        """Decide one step. Raises ModelError: a call failed; ProviderError: the task shows no
+        assets in its prompt.
+        """
+        state = observation.state
+        if state is None or not state.candidates or not state.limits.cells:
             raise ProviderError(
-                f"the agent by_asset asks about the assets that a prompt shows, and this one shows none (step {observation.step}): "
-                "choose a task such as blinded_fixed_candidate, deepfund_berkshire or ama_tsla"
+                "the agent by_asset asks about the assets that a prompt shows, and this one shows"
+                f" none (step {observation.step}): choose a task such as blinded_fixed_candidate,"
+                " deepfund_berkshire or ama_tsla"
             )
-        answers, invalid = list[_Answer](), 0
-        for asset in priced:
-            answer, retries = self._ask(asset, sight, state, session)
-            if answer is None:
-                return Decision((), "fallback", memory=memory)
-            answers.append(answer)
-            invalid += retries
-        submission = _submit(sight, state, answers, session)
+
+        system = _system(observation, state)
+        answers = list[Answer]()
+        invalid = 0
+        for group in _in_order(state, state.assets):
+            for label in group:
+                if not _is_open(state, label):
+                    continue
+
+                answer, retries = self._ask(label, system, state, session)
+                if answer is None:
+                    return Decision((), "fallback", memory=memory)
+
+                answers.append(answer)
+                invalid += retries
+
+        submission = session.parse_submission(dumps_canonical(_submission(state, answers)))
         if submission.action is None:
             return Decision((), "fallback", memory=memory)
-        provenance: Provenance = "model_after_retry" if invalid else "model"
-        return Decision(submission.action, provenance, submission.overall_reason, submission.stock_ids, memory)
 
-    def _ask(self, asset: str, sight: Sight, state: Mapping[str, Any], session: StepSession) -> tuple[_Answer | None, int]:
-        """Return the answer on an asset, None if no attempt was valid, and the number of invalid ones before it."""
+        provenance: Provenance = "model_after_retry" if invalid else "model"
+        return Decision(
+            submission.action, provenance, submission.overall_reason, submission.stock_ids, memory
+        )
+
+    def _ask(
+        self, label: str, system: str, state: ObservedState, session: StepSession
+    ) -> tuple[Answer | None, int]:
+        """Return the answer on an asset, None if no attempt was valid, and the number of invalid
+        ones before it.
+        """
         words = wordings()
-        shortest = int(first_number(as_object(state.get("constraints")), ("min_reason_chars",)) or 0)
+        shortest = state.limits.min_reason_chars
         tool = ToolSpec(session.submit_tool.name, words["by_asset_tool"], _schema(shortest))
-        prompt = json.dumps(_narrowed(asset, sight, state), ensure_ascii=False, separators=(",", ":"))
-        messages = [Message("system", words["by_asset"]), Message("user", f"```json\n{prompt}\n```")]
+        shown = about(label, state)
+        messages = [
+            Message("system", system),
+            Message("user", f"```json\n{shown.text}\n```"),
+        ]
+
         for attempt in range(session.submission_attempts):
-            reply = session.ask(ModelRequest(tuple(messages), (tool,), tool.name, role="asset"))
+            request = ModelRequest(tuple(messages), (tool,), tool.name, role="asset", state=shown)
+            reply = session.ask(request)
             submissions = [call.arguments for call in reply.tool_calls if call.name == tool.name]
-            try:
-                (text,) = submissions
-                (answer,) = from_plain(loads_untrusted(text), _Submitted, "answer").decisions
-            except (ValueError, StoreError):
-                answer = None
-            if answer is not None and answer.stock_id == asset and len(answer.reason) >= shortest:
+            answer = _read_answer(submissions)
+            if answer is not None and answer.stock_id == label and len(answer.reason) >= shortest:
                 return answer, attempt
+
             session.count_failure("schema" if submissions else "no_submission")
-            messages.append(Message("user", words["by_asset_again"].format(asset=asset)))
+            messages.append(Message("user", words["by_asset_again"].format(asset=label)))
+
         return None, session.submission_attempts
 
 
-def _narrowed(asset: str, sight: Sight, state: Mapping[str, Any]) -> dict[str, Payload]:
-    """Return the state of a day with one asset, in the form of tasks on one asset."""
-    limits = as_object(state.get("constraints"))
-    tables: dict[str, list[Mapping[str, Any]]] = {
-        name: [row for row in table_rows(state.get(name)) if row.get("stock_id") == asset] for name in ("positions", "history")
+def _read_answer(submissions: Sequence[str]) -> Answer | None:
+    """Return the one answer in the arguments of a reply's calls; None if it is malformed, or not
+    exactly one.
+    """
+    submitted = read_answers(submissions)
+    if submitted is None or len(submitted.decisions) != 1:
+        return None
+    return submitted.decisions[0]
+
+
+# ---- what the model is shown of one asset
+
+
+def _system(observation: Observation, state: ObservedState) -> str:
+    """Return what a decision on one asset means: what the task says if it asks for decisions, else
+    what this agent makes of them.
+    """
+    words = wordings()
+    if not state.limits.asks_decisions:
+        return joined(words["by_asset"], words["by_asset_submit"])
+    return joined(words["by_asset_decisions"], observation.rules, words["by_asset_submit"])
+
+
+def about(label: str, state: ObservedState) -> ObservedState:
+    """Return the state of a day with one asset, in the form of tasks on one asset. Limits are those
+    of a task that asks for decisions; orders are sized by this agent, whatever the model decides.
+    """
+    asset = state.assets[label]
+    positions = [state.positions[label].cells] if label in state.positions else []
+    bars = [bar.cells for bar in state.history.get(label, ())]
+    news_fields = [*_NEWS_FIELDS]
+    if any(document.sentiment for document in state.documents):
+        news_fields.insert(news_fields.index("title"), "sentiment")
+
+    documents = []
+    for document in state.documents:
+        if not document.labels or label in document.labels:
+            documents.append({field: document.cells.get(field) for field in news_fields})
+
+    figures = dict(asset.cells)
+    figures.pop("stock_id", None)
+    figures.pop("close", None)
+    candidate = {"stock_id": label, "close": asset.price, **figures}
+
+    limits: dict[str, JsonValue] = {"hold": "keep", "max_positions": 1, "max_weight": 1.0}
+    if "min_reason_chars" in state.limits.cells:
+        limits["min_reason_chars"] = state.limits.cells["min_reason_chars"]
+    if state.limits.asks_decisions:
+        limits = dict(state.limits.cells)
+
+    values: dict[str, JsonValue] = {
+        "day": state.values.get("day"),
+        "account": state.account.cells,
+        "positions": _as_table(positions),
     }
-    tables["news"] = [
-        {field: row.get(field) for field in _NEWS_FIELDS}
-        for row in table_rows(state.get("news"))
-        if not row.get("stock_ids") or asset in row["stock_ids"]
-    ]
-    figures = {name: value for name, value in sight.rows[asset].items() if name not in ("stock_id", "close")}
-    tables["candidates"] = [{"stock_id": asset, "close": sight.prices[asset], **figures}]
-    shortest = {name: limits[name] for name in ("min_reason_chars",) if name in limits}
-    return {
-        "day": state.get("day"),
-        "account": dict(as_object(state.get("account"))),
-        **{name: _as_table(rows) for name, rows in tables.items() if rows or name in ("candidates", "positions")},
-        "constraints": {"hold": "keep", "max_positions": 1, "max_weight": 1.0, **shortest},
-    }
+    # A task that shows no bars or documents has no such section.
+    if bars:
+        values["history"] = _as_table(bars)
+    if documents:
+        values["news"] = _as_table(documents)
+
+    values["candidates"] = _as_table([candidate])
+    values["constraints"] = limits
+    return state_of_values(values)
 
 
-def _as_table(rows: Sequence[Mapping[str, Any]]) -> Payload:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    return table(columns, ([row.get(name) for name in columns] for row in rows))
+def _as_table(rows: Sequence[Mapping[str, JsonValue]]) -> JsonValue:
+    columns: dict[str, None] = {}
+    for row in rows:
+        columns.update(dict.fromkeys(row))
+
+    cells = [[row.get(column) for column in columns] for row in rows]
+    value: JsonValue = table(list(columns), cells)
+    return value
 
 
-def _submit(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer], session: StepSession) -> Submission:
-    """Submit the answers in the task's own form."""
+# ---- what the answers come to
+
+
+def _submission(state: ObservedState, answers: Sequence[Answer]) -> JsonValue:
+    """Return the answers in the task's own form."""
     counts = Counter(answer.decision for answer in answers)
-    summary = f"{len(answers)} assets asked about: {', '.join(f'{count} {name}' for name, count in counts.items())}."
-    if sight.asks_stances:
-        unpriced = [
-            _Answer(stock_id=asset, decision="HOLD", confidence=0.5, reason="It has no price today.")
-            for asset in sight.candidates
-            if asset not in sight.prices
-        ]
-        decisions = [to_plain(answer) for answer in (*answers, *unpriced) if answer.stock_id in sight.candidates]
-        return session.parse_submission(dumps_canonical({"decisions": decisions, "overall_reason": summary}))
-    orders = list(_orders(sight, state, answers))
-    return session.parse_submission(dumps_canonical({"orders": orders, "overall_reason": summary}))
+    listed = ", ".join(f"{count} {decision}" for decision, count in counts.items())
+    summary = f"{len(answers)} assets asked about: {listed}."
+
+    if state.limits.asks_decisions:
+        return {"decisions": list(_decisions(state, answers)), "overall_reason": summary}
+    return {"orders": list(_orders(state, answers)), "overall_reason": summary}
 
 
-def _orders(sight: Sight, state: Mapping[str, Any], answers: Sequence[_Answer]) -> Iterator[dict[str, JsonValue]]:
-    """Yield the orders of answers: sales of holdings, then purchases that share the free cash."""
-    limits, account = as_object(state.get("constraints")), as_object(state.get("account"))
-    weights = rows_by_asset(state.get("positions"))
-    free = (first_number(account, ("cash_weight",)) or 0.0) - (1 - INVESTED)
-    left = (sight.most_positions or len(sight.candidates)) - len(weights)
+def _decisions(state: ObservedState, answers: Sequence[Answer]) -> Iterator[JsonValue]:
+    """Yield one decision for each candidate."""
     for answer in answers:
-        row = weights.get(answer.stock_id)
-        if answer.decision == "SELL" and row is not None and row.get("shares", 0) > row.get("locked_shares", 0):
-            free, left = free + float(row["weight"]), left + 1
+        if answer.stock_id in state.candidates:
+            yield to_plain(answer)
+
+    for label in state.candidates:
+        if not _is_open(state, label):
+            hold = Answer(
+                stock_id=label, decision="HOLD", confidence=0.5, reason="It has no price today."
+            )
+            yield to_plain(hold)
+
+
+def _orders(state: ObservedState, answers: Sequence[Answer]) -> Iterator[dict[str, JsonValue]]:
+    """Yield the orders of answers: sales of holdings, then purchases that share the free cash."""
+    room = _Room.of(state)
+    for answer in answers:
+        position = state.positions.get(answer.stock_id)
+        if answer.decision != "SELL" or position is None:
+            continue
+        if (position.shares or 0) > (position.locked_shares or 0):
+            room.free += position.weight or 0.0
+            room.names += 1
             yield _order(answer, 0.0)
-    bought = {answer.stock_id: answer for answer in answers if answer.decision == "BUY" and answer.stock_id not in weights}
-    open_to = {row["stock_id"] for row in buyable([_row(sight, asset) for asset in bought])}
-    groups = [[asset for asset in group if asset in open_to] for group in _in_order(sight, bought)]
-    chosen = whole_groups(filter(None, groups), max(0, left))
-    eligible = [_row(sight, asset) for asset in equal_first(chosen)]
-    slots = min(sight.most_positions or len(sight.candidates), len(sight.candidates))
-    most = first_number(limits, ("max_weight",)) or 1.0
-    # Below the weight limit, since it is checked at the next open and not at this close.
-    part = min(INVESTED / slots, 0.95 * most if most < 1 else most, free / max(1, len(eligible)))
-    weight = int(max(part, 0.0) * 10_000) / 10_000
-    for row in eligible if weight >= SMALLEST else ():
-        if is_affordable(row, state, weight):
-            yield _order(bought[row["stock_id"]], weight)
+
+    wanted: dict[str, Answer] = {}
+    for answer in answers:
+        if answer.decision == "BUY" and answer.stock_id not in state.positions:
+            wanted[answer.stock_id] = answer
+
+    eligible = _eligible(state, wanted, room)
+    weight = room.weight_of_each(len(eligible))
+    if weight < SMALLEST:
+        return
+
+    for row in eligible:
+        if is_affordable(row, state.values, weight):
+            yield _order(wanted[str(row["stock_id"])], weight)
 
 
-def _row(sight: Sight, asset: str) -> Mapping[str, Any]:
-    return {"status": "trading", "close": sight.prices[asset], **sight.rows[asset], "stock_id": asset}
+@dataclass
+class _Room:
+    """Cash and positions that are left for purchases."""
+
+    free: float  #: share of the NAV
+    names: int  #: positions that the task still allows
+    largest: float  #: weight of one purchase at most
+
+    @classmethod
+    def of(cls, state: ObservedState) -> _Room:
+        """Return what is left before any sale."""
+        assets = len(state.candidates)
+        most = state.limits.max_positions or assets
+        largest = INVESTED / min(most, assets)
+
+        # Below the weight limit, since it is checked at the next open and not at this close.
+        limit = state.limits.max_weight or 1.0
+        largest = min(largest, 0.95 * limit if limit < 1 else limit)
+
+        free = (state.account.cash_weight or 0.0) - (1 - INVESTED)
+        return cls(free, most - len(state.positions), largest)
+
+    def weight_of_each(self, purchases: int) -> float:
+        """Return the weight of so many equal purchases, rounded down to four decimals."""
+        weight = min(self.largest, self.free / max(1, purchases))
+        return int(max(weight, 0.0) * 10_000) / 10_000
 
 
-def _in_order(sight: Sight, assets: Iterable[str]) -> list[list[str]]:
-    """Return assets by figures that no mask changes; those that are equal in all of them are one group."""
-    rows = [{**sight.rows[asset], "stock_id": asset} for asset in assets]
-    ordered = []
-    for group in standing(rows):
-        ordered.append([row["stock_id"] for row in group])
-    return ordered
+def _eligible(
+    state: ObservedState, labels: Iterable[str], room: _Room
+) -> list[Mapping[str, JsonValue]]:
+    """Return the rows of the assets that can be bought, as many as there is room for; assets that
+    are equal in all figures are among them all or none.
+    """
+    rows = {label: _row(state, label) for label in labels}
+    open_labels = {row["stock_id"] for row in buyable(list(rows.values()))}
+    groups = []
+    for group in _in_order(state, rows):
+        open_group = [label for label in group if label in open_labels]
+        if open_group:
+            groups.append(open_group)
+
+    chosen = whole_groups(groups, max(0, room.names))
+    return [rows[label] for label in equal_first(chosen)]
 
 
-def _order(answer: _Answer, weight: float) -> dict[str, JsonValue]:
-    side = "BUY" if weight else "SELL"
-    order: dict[str, JsonValue] = {"stock_id": answer.stock_id, "side": side, "target_weight": weight}
-    return order | {"confidence": answer.confidence, "reason": answer.reason}
+def _is_open(state: ObservedState, label: str) -> bool:
+    """Whether an asset is asked about: it has a price, and its exchange was open."""
+    asset = state.assets[label]
+    return asset.price is not None and asset.status not in _NO_SESSION
+
+
+def _row(state: ObservedState, label: str) -> Mapping[str, JsonValue]:
+    """Return an asset's figures with the columns that rule models expect."""
+    asset = state.assets[label]
+    return {"status": "trading", "close": asset.price, **asset.cells, "stock_id": label}
+
+
+def _in_order(state: ObservedState, labels: Iterable[str]) -> list[list[str]]:
+    """Return assets by figures that no mask changes; those that are equal in all of them are one
+    group.
+    """
+    rows = [state.assets[label].cells for label in labels]
+    return [[str(row["stock_id"]) for row in group] for group in standing(rows)]
+
+
+def _order(answer: Answer, weight: float) -> dict[str, JsonValue]:
+    return {
+        "stock_id": answer.stock_id,
+        "side": "BUY" if weight else "SELL",
+        "target_weight": weight,
+        "confidence": answer.confidence,
+        "reason": answer.reason,
+    }
 
 
 @cache
 def _schema(shortest: int) -> dict[str, JsonValue]:
-    """Return the schema of an answer: that of decisions, for one, with at least `shortest` characters in its reason."""
+    """Return the schema of an answer: that of decisions, for one, with at least `shortest`
+    characters in its reason.
+    """
     schema = stance_schema(shortest)
     schema["properties"]["decisions"] |= {"minItems": 1, "maxItems": 1}
     return schema

@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
-from ktdeval.cards import PriceEntry, ScoringCard, TradingCard, dollars, load_card, not_counted, usage_cost
+from ktdeval.cards import (
+    UNDEFINED,
+    PriceEntry,
+    ScoringCard,
+    TradingCard,
+    dollars,
+    load_card,
+    not_counted,
+    usage_cost,
+)
 from ktdeval.cli import FilePath, grid_lines
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
-from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval.runner import RunFolder
-from ktdeval.typed import from_plain
+from ktdeval.values.jsonio import JsonValue, dumps_pretty
+from ktdeval.values.typed import from_plain
+from ktdeval_agents.prefix import ReusedPrefix, calls_with_prefix
 
 NO_ROLE = "(no role)"
 _COUNTS = ("calls", "failed", "empty", "uncounted")
-_COLUMNS = ("role", "calls", "failed", "empty", "input tokens", "output tokens", "USD")
+_COLUMNS = (
+    "role",
+    "model",
+    "calls",
+    "failed",
+    "empty",
+    "input tokens",
+    "output tokens",
+    "reused prefix, %",
+    "USD",
+)
+
+
+class Asked(NamedTuple):
+    """A role, and the model that it asked."""
+
+    role: str
+    model: str
 
 
 @dataclass
 class RoleUsage:
-    """Calls of one role, summed over the finished episodes of a run."""
+    """Calls of one role to one model, summed over the finished episodes of a run."""
 
     calls: int = 0
     failed: int = 0  #: without a reply
     empty: int = 0  #: replies with neither words nor calls of tools
-    uncounted: int = 0  #: replies whose tokens the provider did not count; a model that bills nothing has none
+    #: replies whose tokens the provider did not count; a model that bills nothing has none
+    uncounted: int = 0
     usage: Usage = field(default_factory=Usage)
+    #: of the requests' texts; tokens that a provider read from its cache are in `usage`
+    prefix: ReusedPrefix = field(default_factory=ReusedPrefix)
 
     def usd(self, price: PriceEntry | None) -> float | None:
         """Return the US dollars of the tokens; None where price or tokens are not known."""
@@ -39,61 +73,138 @@ class RoleUsage:
     def to_json(self, price: PriceEntry | None) -> dict[str, JsonValue]:
         """Return the counts by name; `usd` is null where price or tokens are not known."""
         counts = {name: getattr(self, name) for name in _COUNTS}
-        return {**counts, **self.usage.to_json(), "usd": self.usd(price)}
+        reused: dict[str, JsonValue] = {
+            "characters": self.prefix.characters,
+            "reused_in_step_pct": self.prefix.step_pct,
+            "reused_in_episode_pct": self.prefix.episode_pct,
+        }
+        return {**counts, **self.usage.to_json(), **reused, "usd": self.usd(price)}
 
 
-def usage_by_role(folder: RunFolder) -> dict[str, RoleUsage]:
-    """Return the calls of each role in the order of their first call. Raises UsageError: no episode is finished; StoreError."""
+def usage_by_role(folder: RunFolder) -> dict[Asked, RoleUsage]:
+    """Return the calls of each role to each model in the order of their first call. Raises UsageError: no episode
+    is finished; StoreError.
+    """
     finished = [spec for spec in folder.manifest.specs if folder.is_complete(spec)]
     if not finished:
         raise UsageError(f"{folder.path}: no episode is finished; run it to its end first")
-    by_role: dict[str, RoleUsage] = {}
+
+    by_role: dict[Asked, RoleUsage] = {}
     for spec in finished:
-        for exchange in (each for entry in folder.load_transcript(spec) for each in entry.exchanges):
-            role = by_role.setdefault(exchange.get("role", NO_ROLE), RoleUsage())
+        transcript = folder.load_transcript(spec)
+        for exchange, prefix in calls_with_prefix(transcript, f"{folder.path}: a call"):
+            model = str(exchange.get("model", folder.manifest.specs[0].model))
+            asked = Asked(str(exchange.get("role", NO_ROLE)), model)
+            role = by_role.setdefault(asked, RoleUsage())
             role.calls += 1
+            role.prefix += prefix
             if "reply" not in exchange:
                 role.failed += 1
                 continue
+
             reply = from_plain(exchange["reply"], Reply, f"{folder.path}: a reply")
             role.empty += not (reply.content.strip() or reply.tool_calls)
             role.usage += reply.usage
+
             if reply.usage == Usage() and not folder.manifest.is_free:
                 role.uncounted += 1
+
     return by_role
 
 
-def _price(run: Path) -> PriceEntry | None:
-    """Return the price of the run's model from its cards; None if they have none."""
-    for path in sorted((run / "cards").glob("*.json")):
+def _prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
+    """Return the price of each model of a run: of its own from its cards, None if they have none;
+    of further ones as the run records them.
+    """
+    manifest = folder.manifest
+    prices: dict[str, PriceEntry | None] = {manifest.specs[0].model: None}
+    for name, facts in manifest.further_models.items():
+        prices[name] = facts.price
+
+    for path in sorted((folder.path / "cards").glob("*.json")):
         card = load_card(path)
         if isinstance(card, TradingCard | ScoringCard) and isinstance(card.cost.price, PriceEntry):
-            return card.cost.price
-    return None
+            prices[card.model.name] = card.cost.price
+            break
+
+    return prices
 
 
 @click.command()
 @click.argument("run", type=FilePath(), metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="print the figures as JSON")
 def roles(run: Path, as_json: bool) -> None:
-    """Count calls, tokens and cost of a run by the role that asked.
+    """Count calls, tokens and cost of a run by the role that asked and the model that was asked.
 
-    RUN is a run folder, which is only read; finished episodes count. Tokens are those of the replies, cached or not, and the price
-    is that of the run's cards.
+    RUN is a run folder, which is only read; finished episodes count. Tokens are those of the
+    replies, cached or not, and the price is that of the run's cards. The reused prefix is the
+    share of the requests' characters with which an earlier request of the same step began, too; it
+    is computed from the requests, whatever the provider's cache did. With --json a role that asked
+    one model is one object, one that asked several an object for each, by `ROLE @ MODEL`.
     """
-    by_role, price = usage_by_role(RunFolder.load(run)), _price(run)
+    folder = RunFolder.load(run)
+    by_role = usage_by_role(folder)
+    prices = _prices(folder)
     if as_json:
-        click.echo(dumps_pretty({name: role.to_json(price) for name, role in by_role.items()}), nl=False)
+        names = _names(by_role)
+        report: dict[str, JsonValue] = {}
+        for asked, role in by_role.items():
+            counts = role.to_json(prices.get(asked.model))
+            report[names[asked]] = {"model": asked.model, **counts}
+
+        click.echo(dumps_pretty(report), nl=False)
         return
+
+    costs = {asked: role.usd(prices.get(asked.model)) for asked, role in by_role.items()}
     total = RoleUsage(usage=sum((role.usage for role in by_role.values()), Usage()))
     for name in _COUNTS:
         setattr(total, name, sum(getattr(role, name) for role in by_role.values()))
+
+    total.prefix = sum((role.prefix for role in by_role.values()), ReusedPrefix())
     rows = []
-    for name, role in (*by_role.items(), ("all", total)):
-        cost = role.usd(price)
-        usd = "-" if cost is None else dollars(cost)
-        counts = (role.calls, role.failed, role.empty, role.usage.input_tokens, role.usage.output_tokens)
-        rows.append((name, *(f"{count:,}" for count in counts), usd))
-    click.echo("\n".join(grid_lines(_COLUMNS, rows, left=("role",))))
+    for asked, role in by_role.items():
+        rows.append((asked.role, asked.model, *_cells(role, costs[asked])))
+
+    rows.append(("all", "", *_cells(total, _sum(costs.values()))))
+    click.echo("\n".join(grid_lines(_COLUMNS, rows, left=("role", "model"))))
     if total.uncounted:
         click.echo(f"{not_counted(total.uncounted)}: their tokens and cost are not known")
+
+
+def _names(asked: Iterable[Asked]) -> dict[Asked, str]:
+    """Return a name for each role and model: the role's, with the model's where the role asked
+    several.
+    """
+    every = list(asked)
+    counts = Counter(each.role for each in every)
+    names = {}
+    for each in every:
+        names[each] = each.role
+        if counts[each.role] > 1:
+            names[each] = f"{each.role} @ {each.model}"
+
+    return names
+
+
+def _cells(role: RoleUsage, usd: float | None) -> tuple[str, ...]:
+    """Return the figures of a row."""
+    return (
+        f"{role.calls:,}",
+        f"{role.failed:,}",
+        f"{role.empty:,}",
+        f"{role.usage.input_tokens:,}",
+        f"{role.usage.output_tokens:,}",
+        UNDEFINED if role.prefix.step_pct is None else f"{role.prefix.step_pct:.1f}",
+        UNDEFINED if usd is None else dollars(usd),
+    )
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    """Return the sum of US dollars; None where one is not known."""
+    known = []
+    for amount in amounts:
+        if amount is None:
+            return None
+        known.append(amount)
+
+    return math.fsum(known)

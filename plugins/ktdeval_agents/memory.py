@@ -1,33 +1,27 @@
-"""Memory of a team: its latest decisions by asset, their outcomes, and the team's reflections."""
+"""Memory of a team: the latest decisions on each asset, their outcomes, and reflections on them."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from ktdeval.harness import Decision, json_object, label_key
 from ktdeval.masking import shorten
+from ktdeval.observation import ObservedState
+from ktdeval_agents.entries import ACCOUNT, Entry, entry_lines, latest
 from ktdeval_agents.graph import MemoryRule
-from ktdeval_agents.sight import ACCOUNT, Sight, first_number
 
-_KEPT = 40  # entries, of all assets together
+REFLECTION_CHARACTERS = 600
+"""Longest reflection that is remembered."""
+MOST_ASSETS = 60
+"""Most assets of which decisions are remembered; more would make every step's record longer."""
 _REASON_CHARACTERS = 300
-
-
-class Entry(msgspec.Struct, forbid_unknown_fields=True):
-    """A decision on one asset, or on none (`ACCOUNT`)."""
-
-    step: int
-    day: str  #: as shown
-    asset: str  #: as shown
-    decision: str
-    reason: str
-    price: float | None  #: that the outcome is measured from; None before one is shown
-    since: str = ""  #: day of `price`, if later than `day`
-    change_pct: float | None = None  #: outcome, once it is known
-    reflection: str | None = None  #: on the outcome; None before the model was asked, empty without an answer
+_NO_ORDER = "no order"
+_NO_TRADE = ("HOLD", _NO_ORDER)
+_RESTS = ("closed", "not_listed", "suspended")  # status of an asset whose last price stays
 
 
 class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,79 +29,227 @@ class TeamMemory(msgspec.Struct, forbid_unknown_fields=True):
 
     entries: list[Entry] = []
 
-    def settle(self, step: int, sight: Sight) -> None:
-        """Record outcomes of decisions whose price is shown again: the day's change on the next step, else from price to price."""
+    def settle(self, step: int, state: ObservedState) -> None:
+        """Record outcomes of decisions whose price is shown again: the day's change on the next
+        step, else from price to price. A day on which the asset does not trade shows no new one.
+        """
+        prices = _prices(state)
         for entry in self.entries:
-            if entry.change_pct is not None or entry.asset not in sight.prices:
+            if entry.change_pct is not None or entry.asset not in prices:
                 continue
-            price, change = sight.prices[entry.asset], None
-            if step == entry.step + 1:
-                change = first_number(sight.rows.get(entry.asset, {}), ("return_1d_pct",))
+            if _rests(state, entry.asset):
+                continue
+
+            price = prices[entry.asset]
+            change = None
+            if step == entry.step + 1 and entry.asset in state.assets:
+                change = state.assets[entry.asset].figure("return_1d_pct")
+
             if change is None and entry.price:
                 change = 100.0 * (price / entry.price - 1.0)
+
             if change is not None:
                 entry.change_pct = round(change, 4)
             else:
-                entry.price, entry.since = price, sight.day
+                entry.price = price
+                entry.since = _day(step, state)
 
     def due(self) -> list[Entry]:
         """Return the entries with an outcome that the model has not reflected on."""
-        return [entry for entry in self.entries if entry.change_pct is not None and entry.reflection is None]
+        return [
+            entry
+            for entry in self.entries
+            if entry.change_pct is not None and entry.reflection is None
+        ]
 
-    def remember(self, step: int, sight: Sight, decision: Decision, submitted: str, withhold: Callable[[str], str]) -> None:
-        """Add a decision that the model made; `submitted`: arguments of its submission; `withhold`: as a session has it."""
-        items = list(_stances(submitted, sight) if sight.asks_stances else _orders(decision))
+    def remember(
+        self,
+        step: int,
+        state: ObservedState,
+        decision: Decision,
+        submitted: str,
+        withhold: Callable[[str], str],
+    ) -> None:
+        """Add a decision that the model made; `submitted`: arguments of its submission; `withhold`:
+        as a session has it.
+        """
+        if state.limits.asks_decisions:
+            items = list(_decisions(submitted, state))
+        else:
+            items = list(_orders(decision))
         if not items:
-            items = [(sight.candidates[0] if len(sight.candidates) == 1 else ACCOUNT, "no order", "")]
-        shown = {label_key(label): label for label in sight.prices}
-        for asset, decided, reason in items:
-            label = shown.get(label_key(asset), asset)
-            why, named = (" ".join(text.replace("```", "'''").split()) for text in (reason or decision.overall_reason, label))
-            self.entries.append(
-                Entry(
-                    step, sight.day, withhold(named), decided, withhold(shorten(why, _REASON_CHARACTERS)), sight.prices.get(label)
-                )
+            items = [_Item(_only_asset(state) or ACCOUNT, _NO_ORDER, "")]
+
+        prices = _prices(state)
+        label_of = {label_key(label): label for label in prices}
+        for item in items:
+            label = label_of.get(label_key(item.asset), item.asset)
+            reason = shorten(_one_line(item.reason or decision.overall_reason), _REASON_CHARACTERS)
+            entry = Entry(
+                step=step,
+                day=_day(step, state),
+                asset=withhold(_one_line(label)),
+                decision=item.decision,
+                reason=withhold(reason),
+                price=prices.get(label),
             )
-        self.entries = self.entries[-_KEPT:]
+            self.entries.append(entry)
 
-    def shown(self, rule: MemoryRule, sight: Sight) -> str:
-        """Return the entries to show, by day, the oldest first; empty if there are none."""
-        same = [entry for entry in self.entries if entry.asset in sight.focus]
-        cross = [entry for entry in self.entries if entry.asset not in sight.focus]
-        chosen = {id(entry) for entry in (*_latest(same, rule.same), *_latest(cross, rule.cross))}
-        return "\n".join(entry_lines([entry for entry in self.entries if id(entry) in chosen]))
+    def forget(self, rule: MemoryRule, state: ObservedState) -> None:
+        """Keep the latest entries of each asset, as many as are ever shown of it, of at most
+        `MOST_ASSETS` assets, those with the first claim to be shown.
+        """
+        by_asset = _by_asset(self.entries)
+        kept: list[Entry] = []
+        for asset in _by_claim(by_asset, state)[:MOST_ASSETS]:
+            kept += latest(by_asset[asset], max(rule.same, rule.cross))
+
+        self.entries = _in_order(self.entries, kept)
+
+    def shown(self, rule: MemoryRule, state: ObservedState) -> str:
+        """Return the entries to show, by asset and day; empty if there are none. Each asset of the
+        decision has its own latest ones; of at most `rule.assets` assets, those with the first
+        claim. Entries on all others are dealt: the latest of each before the second latest of any.
+        """
+        by_asset = _by_asset(self.entries)
+        by_claim = _by_claim(by_asset, state)
+        own = [asset for asset in by_claim if _is_of_decision(asset, state)][: rule.assets]
+
+        chosen: list[Entry] = []
+        for asset in _as_shown(own, state):
+            chosen += latest(by_asset[asset], rule.same)
+
+        others = {asset: by_asset[asset] for asset in by_claim if asset not in own}
+        dealt = _dealt(others, rule.cross)
+        for asset in others:
+            chosen += [entry for entry in dealt if entry.asset == asset]
+
+        return "\n".join(entry_lines(chosen, rule.same))
 
 
-def entry_lines(entries: Iterable[Entry]) -> list[str]:
-    """Return lines of entries: each decision with its outcome, and the reflection once after the last of its day."""
-    lines = []
-    for (_, day), group in itertools.groupby(entries, lambda entry: (entry.step, entry.day)):
-        of_day = list(group)
-        lines += [f"- {day}, {entry.asset or 'the account'}: {entry.decision}{_outcome(entry)}. {entry.reason}" for entry in of_day]
-        if reflections := [entry.reflection for entry in of_day if entry.reflection]:
-            lines.append(f"  Reflection: {reflections[-1]}")
-    return lines
+# ---- which assets are remembered, and in which order
 
 
-def _outcome(entry: Entry) -> str:
-    if entry.change_pct is None:
-        return ""
-    return f", then {entry.change_pct:+.2f} %" + (f" since {entry.since}" if entry.since else "")
+def _by_asset(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Return the entries of each asset, the oldest first."""
+    by_asset: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_asset.setdefault(entry.asset, []).append(entry)
+    return by_asset
 
 
-def _orders(decision: Decision) -> Iterable[tuple[str, str, str]]:
+def _by_claim(by_asset: Mapping[str, Sequence[Entry]], state: ObservedState) -> list[str]:
+    """Return assets by their claim to be shown: what is held, the largest position first; then
+    other assets of the decision, then all others, in both cases those with the latest decision to
+    trade first, then those with the latest decision. Equal ones come as the state shows them.
+    """
+
+    def claim(asset: str) -> tuple[bool, float, bool, float, int]:
+        position = state.positions.get(asset)
+        weight = 0.0
+        if position is not None:
+            weight = abs(position.weight or 0.0)
+
+        entries = by_asset[asset]
+        trades = [entry.step for entry in entries if entry.decision not in _NO_TRADE]
+        latest_trade = max(trades, default=-math.inf)
+        return (
+            position is None,
+            -weight,
+            not _is_of_decision(asset, state),
+            -latest_trade,
+            -entries[-1].step,
+        )
+
+    return sorted(_as_shown(by_asset, state), key=claim)
+
+
+def _is_of_decision(asset: str, state: ObservedState) -> bool:
+    """Whether a decision on this state is about an asset; it always is about the account."""
+    return asset == ACCOUNT or asset in state.assets
+
+
+def _as_shown(assets: Collection[str], state: ObservedState) -> list[str]:
+    """Return assets in the order in which the state shows them, then those that it does not."""
+    shown = [asset for asset in state.assets if asset in assets]
+    return [*shown, *(asset for asset in assets if asset not in state.assets)]
+
+
+def _dealt(by_asset: Mapping[str, Sequence[Entry]], count: int) -> list[Entry]:
+    """Return `count` entries, dealt: the latest of each asset, then the second latest of each, …;
+    of one turn the latest first. In each asset's own order.
+    """
+    turns: list[tuple[int, int, int, Entry]] = []
+    for order, entries in enumerate(by_asset.values()):
+        for turn, entry in enumerate(reversed(entries)):
+            turns.append((turn, -entry.step, order, entry))
+
+    turns.sort(key=lambda item: item[:3])
+    dealt = [entry for *_, entry in turns[:count]]
+    return sorted(dealt, key=lambda entry: entry.step)
+
+
+def _in_order(entries: Iterable[Entry], chosen: Iterable[Entry]) -> list[Entry]:
+    """Return the chosen ones of some entries, in their order."""
+    # Entries may be equal, so they are told apart by identity.
+    chosen_ids = set(map(id, chosen))
+    return [entry for entry in entries if id(entry) in chosen_ids]
+
+
+# ---- decisions as entries
+
+
+class _Item(NamedTuple):
+    """One decision to remember."""
+
+    asset: str  #: as submitted, or `ACCOUNT`
+    decision: str
+    reason: str  #: empty: the overall reason applies
+
+
+def _orders(decision: Decision) -> Iterator[_Item]:
     for order, asset in zip(decision.action, decision.stock_ids, strict=True):
-        size = f" to {100 * order.target_weight:.4g} % of NAV" if order.target_weight is not None else ""
-        yield asset, f"{order.side}{size}", order.reason
+        size = ""
+        if order.target_weight is not None:
+            size = f" to {100 * order.target_weight:.4g} % of NAV"
+
+        yield _Item(asset, f"{order.side}{size}", order.reason)
 
 
-def _stances(submitted: str, sight: Sight) -> Iterable[tuple[str, str, str]]:
-    """Yield submitted decisions on assets that were shown, without their reasons, which may name what the mask hides."""
-    candidates = set(map(label_key, sight.candidates))
+def _decisions(submitted: str, state: ObservedState) -> Iterator[_Item]:
+    """Yield submitted decisions on assets that were shown, without their reasons, which may name
+    what the mask hides.
+    """
+    candidates = set(map(label_key, state.candidates))
     for item in json_object(submitted).get("decisions", ()):
         if label_key(item["stock_id"]) in candidates:
-            yield item["stock_id"], item["decision"], ""
+            yield _Item(item["stock_id"], item["decision"], "")
 
 
-def _latest(entries: Sequence[Entry], count: int) -> Sequence[Entry]:
-    return entries[-count:] if count else ()
+def _prices(state: ObservedState) -> dict[str, float]:
+    """Return the price of each asset, and the NAV as the price of `ACCOUNT`."""
+    prices = dict(state.prices)
+    if state.account.nav is not None:
+        prices[ACCOUNT] = state.account.nav
+    return prices
+
+
+def _rests(state: ObservedState, asset: str) -> bool:
+    """Whether an asset does not trade on this day."""
+    return asset in state.assets and state.assets[asset].status in _RESTS
+
+
+def _day(step: int, state: ObservedState) -> str:
+    return state.day or f"step {step}"
+
+
+def _only_asset(state: ObservedState) -> str | None:
+    """Return the candidate if there is exactly one."""
+    if len(state.candidates) == 1:
+        return next(iter(state.candidates))
+    return None
+
+
+def _one_line(text: str) -> str:
+    """Return a text on one line without a fence, so that it can't be read as a state."""
+    return " ".join(text.replace("```", "'''").split())

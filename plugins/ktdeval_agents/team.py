@@ -1,17 +1,17 @@
-"""The engine of agent teams: roles speak in the order of their graph, and the last one submits the task's own form."""
+"""The engine of agent teams: roles speak in the order of their graph, and the last one submits the
+task's own form.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import ConfigError
 from ktdeval.harness import (
-    SIGNAL_FORM,
+    NO_TOOL,
     Decision,
     Lesson,
     Message,
@@ -24,36 +24,74 @@ from ktdeval.harness import (
     ToolResult,
     ToolSpec,
     decide_in_phases,
+    offered_tools,
     read_signals,
     research,
 )
-from ktdeval.jsonio import JsonValue
+from ktdeval.masking import shorten
+from ktdeval.observation import NOTHING_SHOWN, ObservedState
 from ktdeval.trading import DECIDED
-from ktdeval.typed import from_plain, to_plain
-from ktdeval.yamlio import load_yaml
-from ktdeval_agents import TeamParams
-from ktdeval_agents.figures import COMPUTED, position_ratios, read_ratios
-from ktdeval_agents.graph import Stage, Team, load_team
-from ktdeval_agents.memory import TeamMemory, entry_lines
-from ktdeval_agents.sight import Sight, without_documents
+from ktdeval.values.fields import user_path
+from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.typed import from_plain, to_plain
+from ktdeval_agents import FileParams, TeamParams
+from ktdeval_agents.entries import entry_lines
+from ktdeval_agents.figures import COMPUTED, read_ratios
+from ktdeval_agents.graph import REFLECTION, Stage, Team, load_team
+from ktdeval_agents.memory import REFLECTION_CHARACTERS, TeamMemory
+from ktdeval_agents.options import with_options
+from ktdeval_agents.planner import choose
+from ktdeval_agents.prompts import Meeting, bounded, role_prompt, unfenced, wordings
+from ktdeval_agents.warmup import warm_up
 
-REFLECTION = "reflection"
-"""Role that reflects on outcomes, of teams whose memory has it."""
 NO_ANSWER = "(no answer)"
-_FOLDER = Path(__file__).parent
+_TEAMS = Path(__file__).parent / "teams"
 
 
 def make_team(name: str, params: TeamParams | None = None) -> TeamAgent:
-    """Return a team of the folder `teams` by its name. Raises ConfigError: fewer than two sources to deal out."""
-    sources = (params or TeamParams()).sources
+    """Return a team of the folder `teams` by its name. Raises ConfigError: an argument makes no
+    sense for it.
+    """
+    team = load_team(_TEAMS / f"{name}.yaml")
+    return _made(name, team, params or TeamParams())
+
+
+def make_own_team(params: FileParams) -> TeamAgent:
+    """Return the team of a user's file. Raises ConfigError: the file is no team, is not the one
+    that the arguments pin, or an argument makes no sense for it.
+    """
+    path = user_path(params.file)
+    team = load_team(path)
+    content = content_hash(to_plain(team))
+    if params.content not in (None, content):
+        raise ConfigError(
+            f"file: {path} has changed: its content is {content:.12}, not {params.content:.12};"
+            " give the file that was meant"
+        )
+
+    agent = _made(path.stem, team, params)
+    agent.recorded_args = {"content": content}
+    return agent
+
+
+def _made(name: str, team: Team, params: TeamParams) -> TeamAgent:
+    """Return the agent of a team with its arguments."""
+    sources = params.sources
     if sources and len(set(sources)) < 2:
-        raise ConfigError(f"sources: {', '.join(sources)} can't be dealt out; name at least two, each as documents show it")
-    return TeamAgent(name, load_team(_FOLDER / "teams" / f"{name}.yaml"), sources)
+        raise ConfigError(
+            f"sources: {', '.join(sources)} can't be dealt out; name at least two, each as"
+            " documents show it"
+        )
+
+    team = with_options(team, name, params)
+    return TeamAgent(name, team, sources, params.quick_model, params.warmup)
 
 
 class RoleSession:
-    """A step's session for one role: its calls bear its name, and it may research `tools` times at most. `keep` receives the memory
-    that outlasts a failed call, instead of the session. All else is the session's.
+    """A step's session for one role: its calls bear its name, and it may research `tools` times at
+    most. `keep` receives the memory that outlasts a failed call, instead of the session. `state` is
+    what the role is shown of the day, if that is not the whole; `model` is the further model that
+    it asks, if that is not the run's own. All else is the session's.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -64,8 +102,22 @@ class RoleSession:
     withhold: Callable[[str], str]
     embed: Callable[[Sequence[str], Callable[[Sequence[str]], Sequence[str]]], Sequence[str]]
 
-    def __init__(self, session: StepSession, role: str, tools: int, keep: Callable[[JsonValue], None] | None = None) -> None:
-        self._session, self._role, self._left, self.keep = session, role, tools, keep or session.keep
+    def __init__(
+        self,
+        session: StepSession,
+        role: str,
+        tools: int,
+        keep: Callable[[JsonValue], None] | None = None,
+        state: ObservedState | None = None,
+        model: str | None = None,
+    ) -> None:
+        self._session = session
+        self._role = role
+        self._tools_left = tools
+        self.researches = tools > 0  #: whether the role may research at all
+        self._state = state
+        self._model = model
+        self.keep = keep or session.keep
         self.submitted = ""  #: arguments of the submission that was accepted last
 
     def __getattr__(self, name: str) -> Any:
@@ -74,16 +126,21 @@ class RoleSession:
     @property
     def tool_budget(self) -> int:
         """Research calls left to this role in this step."""
-        return min(self._left, self._session.tool_budget)
+        return min(self._tools_left, self._session.tool_budget)
 
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model under the role's name. Raises ModelError when the call failed."""
-        role = self._role if request.role is None else f"{self._role}: {request.role}"
-        return self._session.ask(replace(request, role=role))
+        role = self._role
+        if request.role is not None:  # a team within a team: a voter
+            role = f"{self._role}: {request.role}"
+
+        state = request.state or self._state
+        model = request.model or self._model
+        return self._session.ask(replace(request, role=role, state=state, model=model))
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         """Run a research tool."""
-        self._left -= 1
+        self._tools_left -= 1
         return self._session.call_tool(call)
 
     def parse_submission(self, text: str) -> Submission:
@@ -94,155 +151,217 @@ class RoleSession:
         return submission
 
 
-@dataclass
-class Meeting:
-    """One step of a team: what is shown, and the reports so far."""
-
-    observation: Observation
-    session: StepSession
-    sight: Sight
-    remembered: str  #: the memory in words; empty if there is none
-    reports: dict[str, str] = field(default_factory=dict)  #: role or computed figures -> the last word, in the order spoken
-    debate: list[tuple[str, str]] = field(default_factory=list)  #: role and words, of the debate under way
-
-
 class TeamAgent:
-    """Roles over one model, by a graph. Each role but the last is asked once a turn and answers in words; if the mode has tools and
-    its graph gives it some, it researches first. An empty answer is counted (`empty_reply`), and shown to later roles as such.
-    The last role submits as `react` does; if no submission is valid, the step is a hold (`fallback`). Documents of `sources`
-    are dealt out to the roles that are shown the day, in the order in which they speak.
+    """Roles over one model, by a graph. Each role but the last is asked once a turn and answers in
+    words; if the mode has tools and its graph gives it some, it researches first. An empty answer
+    is counted (`empty_reply`), and shown to later roles as such. The last role submits as `react`
+    does; if no submission is valid, the step is a hold (`fallback`). Documents of `sources` are
+    dealt out to the roles that are shown the day, in the order in which they speak. `quick_model`
+    is the model that the team's quick roles ask, if not the run's own. A team with a memory begins
+    with the task's warm-up, of which it takes `warm_up_days` at most (None: all).
     """
 
-    def __init__(self, name: str, team: Team, sources: Sequence[str] = ()) -> None:
-        self._name, self._team, self._words = name, team, wordings()
-        self._hidden = {
-            role: frozenset(sources) - {sources[index % len(sources)]} for index, role in enumerate(team.shown_the_day) if sources
-        }
+    def __init__(
+        self,
+        name: str,
+        team: Team,
+        sources: Sequence[str] = (),
+        quick_model: str | None = None,
+        warm_up_days: int | None = None,
+    ) -> None:
+        self._name = name
+        self._team = team
+        self._quick_model = quick_model
+        self._warm_up_days = warm_up_days
+        #: models besides the run's own that the team asks
+        self.further_models = () if quick_model is None else (quick_model,)
+        self.recorded_args: Mapping[str, JsonValue] = {}  #: what pins the team's file
+        self._words = wordings()
+        #: sources whose documents a role is not shown, by role
+        self._hidden: dict[str, frozenset[str]] = {}
+        if sources:
+            for index, role in enumerate(team.shown_the_day):
+                own = sources[index % len(sources)]
+                self._hidden[role] = frozenset(sources) - {own}
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: a role's model call failed; StoreError: `memory` is not this agent's."""
-        rule, sight = self._team.memory, Sight.of(observation)
-        state = TeamMemory() if memory is None else from_plain(memory, TeamMemory, f"memory of the agent {self._name}")
+        """Decide one step. Raises ModelError: a role's model call failed; StoreError: `memory` is
+        not this agent's.
+        """
+        rule = self._team.memory
+        state = observation.state or NOTHING_SHOWN
+        team_memory = self._read_memory(memory)
         remembered = ""
+
         if rule is not None:
-            state.settle(observation.step, sight)
-            session.keep(to_plain(state))
+            if memory is None:
+                warm_up(team_memory, rule, self._warm_up_days, observation, session)
+
+            team_memory.settle(observation.step, state)
+            session.keep(to_plain(team_memory))
             if rule.reflection:
-                self._reflect(state, rule.reflection, session)
-                session.keep(to_plain(state))
-            remembered = state.shown(rule, sight) or self._words["no_memory"]
-        meeting = Meeting(observation, session, sight, remembered)
+                self._reflect(team_memory, rule.reflection, session)
+                session.keep(to_plain(team_memory))
+
+            remembered = team_memory.shown(rule, state)
+
+        meeting = Meeting(observation, session, state, remembered)
         for stage in self._team.flow[:-1]:
-            self._hold(stage, meeting)
+            self._run_stage(stage, meeting)
+
         last = self._team.last
-        role_session = RoleSession(session, last, self._team.roles[last].tools)
+        role_session = self._session_of(last, meeting)
         decision = decide_in_phases(self._prompt(last, meeting), role_session, None)
         if rule is None:
             return decision
-        if decision.provenance in DECIDED:
-            state.remember(observation.step, sight, decision, role_session.submitted, session.withhold)
-        return replace(decision, memory=to_plain(state))
 
-    def _reflect(self, state: TeamMemory, instructions: str, session: StepSession) -> None:
+        if decision.provenance in DECIDED:
+            submitted = role_session.submitted
+            team_memory.remember(observation.step, state, decision, submitted, session.withhold)
+            team_memory.forget(rule, state)
+
+        return replace(decision, memory=to_plain(team_memory))
+
+    def _read_memory(self, memory: JsonValue) -> TeamMemory:
+        if memory is None:
+            return TeamMemory()
+        return from_plain(memory, TeamMemory, f"memory of the agent {self._name}")
+
+    def _reflect(self, memory: TeamMemory, instructions: str, session: StepSession) -> None:
         """Ask the model once about all new outcomes; an empty answer is counted."""
-        if not (due := state.due()):
+        due = memory.due()
+        if not due:
             return
-        shown = f"{self._words['outcomes']}\n\n" + "\n".join(entry_lines(due))
-        request = ModelRequest((Message("system", instructions), Message("user", shown)))
-        answer = RoleSession(session, REFLECTION, 0).ask(request).content.strip()
+
+        outcomes = "\n".join(entry_lines(due))
+        messages = (
+            Message("system", instructions),
+            Message("user", f"{self._words['outcomes']}\n\n{outcomes}"),
+        )
+        model = self._model_of(REFLECTION)
+        role_session = RoleSession(session, REFLECTION, 0, model=model)
+        reply = role_session.ask(ModelRequest(messages))
+        answer = reply.content.strip()
         if not answer:
             session.count_failure("empty_reply")
-        for entry in due:
-            entry.reflection = session.withhold(" ".join(_unfenced(answer).split()))
 
-    def _hold(self, stage: Stage, meeting: Meeting) -> None:
-        """Let the roles of a stage speak."""
+        one_line = " ".join(unfenced(answer).split())
+        reflection = session.withhold(shorten(one_line, REFLECTION_CHARACTERS))
+        for entry in due:
+            entry.reflection = reflection
+
+    # --- the flow
+
+    def _run_stage(self, stage: Stage, meeting: Meeting) -> None:
+        """Let the roles of a stage speak, or compute its figures."""
         if stage.computes:
-            meeting.reports[stage.computes] = COMPUTED[stage.computes](meeting.sight) or self._words["no_figures"]
-            return
+            meeting.figures[stage.computes] = COMPUTED[stage.computes](meeting.state)
+        elif stage.debate:
+            self._debate(stage, meeting)
+        elif stage.role in self._team.planners:
+            self._plan(stage.role, meeting)
+        else:
+            # independent: none reads another's report of this stage
+            answers = {name: self._answer(name, meeting) for name in _chosen(stage, meeting)}
+            for name, answer in answers.items():
+                meeting.say(name, answer)
+
+    def _plan(self, name: str, meeting: Meeting) -> None:
+        """Let a planner choose the analysts of the day; its report says whom it chose, and why."""
+        messages = self._prompt(name, meeting)
+        analysts = self._team.choices_of(name)
+        choice = choose(messages, self._session_of(name, meeting), analysts)
+        meeting.chosen[name] = choice.analysts
+
+        words = self._words["chosen" if choice.is_made else "not_chosen"]
+        listed = ", ".join(analyst.replace("_", " ") for analyst in choice.analysts)
+        report = words.format(analysts=listed, reason=unfenced(choice.reason))
+        meeting.say(name, meeting.session.withhold(report.strip()))
+
+    def _debate(self, stage: Stage, meeting: Meeting) -> None:
+        """Let roles speak in turns."""
+        meeting.debate = stage.debate
         for name in stage.debate * stage.rounds:
-            meeting.debate.append((name, self._answer(name, meeting)))
-        if stage.debate:
-            for name in stage.debate:
-                meeting.reports[name] = "\n\n".join(text for speaker, text in meeting.debate if speaker == name)
-            meeting.debate = []
-            return
-        spoken = {name: self._answer(name, meeting) for name in _chosen(stage, meeting.reports)}
-        meeting.reports.update(spoken)
+            meeting.say(name, self._answer(name, meeting))
+
+        meeting.debate = ()
 
     def _answer(self, name: str, meeting: Meeting) -> str:
         """Return a role's answer, redacted to be shown to others."""
-        role, messages = self._team.roles[name], self._prompt(name, meeting)
-        role_session = RoleSession(meeting.session, name, role.tools)
+        role = self._team.roles[name]
+        messages = self._prompt(name, meeting)
+        role_session = self._session_of(name, meeting)
         text = ""
+
         if role_session.tools and role_session.tool_budget > 0:
             research(messages, role_session)
-            text = messages[-1].content if messages[-1].role == "assistant" else ""
+            if messages[-1].role == "assistant":
+                text = messages[-1].content
             if not text:
                 messages.append(Message("user", self._words["report_now"]))
-        text = (text or role_session.ask(ModelRequest(tuple(messages))).content).strip()
+
+        if not text:
+            text = role_session.ask(_report_request(messages, role_session)).content
+
+        text = text.strip()
         if not text:
             meeting.session.count_failure("empty_reply")
             return NO_ANSWER
-        if role.gives == "signals" and meeting.sight.rows and not read_signals(text, meeting.sight.rows):
-            meeting.session.count_failure("no_signal")
-        if role.gives == "ratios":
+
+        if role.gives == "signals":
+            assets = meeting.state.assets
+            if assets and not read_signals(text, assets):
+                meeting.session.count_failure("no_signal")
+        elif role.gives == "ratios" and meeting.asks_ratios:
             text = f"{text}\n\n{self._ratios(text, meeting)}"
-        return meeting.session.withhold(_unfenced(text))
+
+        return meeting.session.withhold(bounded(unfenced(text), self._team.report_characters))
 
     def _ratios(self, text: str, meeting: Meeting) -> str:
-        """Return the position ratios of a reply in words; if it holds none, count the failure and say so."""
-        ratios = read_ratios(text, meeting.sight)
+        """Return the position ratios of a reply in words; if it holds none, count the failure and
+        say so.
+        """
+        ratios = read_ratios(text, meeting.state)
         if not ratios:
             meeting.session.count_failure("no_ratio")
             return str(self._words["no_ratios"])
+
         listed = ", ".join(f"{asset} {ratio:g}" for asset, ratio in ratios.items())
         return str(self._words["ratios"].format(ratios=listed))
 
+    # --- what a role is shown
+
+    def _session_of(self, name: str, meeting: Meeting) -> RoleSession:
+        tools = self._team.roles[name].tools
+        state = self._state_for(name, meeting)
+        return RoleSession(meeting.session, name, tools, state=state, model=self._model_of(name))
+
+    def _model_of(self, name: str) -> str | None:
+        """Return the further model that a role asks; None: the run's own."""
+        return self._quick_model if name in self._team.quick else None
+
+    def _state_for(self, name: str, meeting: Meeting) -> ObservedState:
+        """Return the state of the day without the documents that are dealt to other roles."""
+        return meeting.state.without_sources(self._hidden.get(name, ()))
+
     def _prompt(self, name: str, meeting: Meeting) -> list[Message]:
-        """Return the first messages of a role's conversation."""
-        role, words, is_last = self._team.roles[name], self._words, name == self._team.last
-        says = role.says.strip().replace("{ratios}", ", ".join(f"{ratio:g}" for ratio in position_ratios(meeting.sight)))
-        system = [self._team.preamble.strip(), says]
-        if role.gives == "signals":
-            system.append(words["signals"].format(form=SIGNAL_FORM))
-        if is_last or "task" in role.reads:
-            system += [words["last" if is_last else "task"], meeting.observation.system]
-        parts = [_section(words["memory"], meeting.remembered)] if "memory" in role.reads and meeting.remembered else []
-        for source, text in meeting.reports.items():
-            if "reports" in role.reads or source in role.reads:
-                parts.append(_section(_title(source), text))
-        if meeting.debate:
-            parts.append(_section(words["debate"], "\n\n".join(f"{_title(speaker)}: {text}" for speaker, text in meeting.debate)))
-        if is_last or "state" in role.reads:
-            parts.append(without_documents(meeting.observation.user, self._hidden.get(name, ())))
-        if not is_last:
-            parts.append(words["ask"].format(role=_title(name).lower()))
-        return [Message("system", "\n\n".join(filter(None, system))), Message("user", "\n\n".join(parts))]
+        return role_prompt(self._team, name, meeting, self._state_for(name, meeting))
 
 
-def _chosen(stage: Stage, reports: Mapping[str, str]) -> Sequence[str]:
-    """Return the roles of a stage that speak: if another role chooses, those that it names, or all if it names none."""
+def _report_request(messages: Sequence[Message], session: RoleSession) -> ModelRequest:
+    """Return the request for a role's report. It lists the tools that the role's other requests and
+    those of the last role list, so that prompt caches reuse what the requests have in common; none
+    may be called. Where there is research, roles without a part in it share a shorter list: none.
+    """
+    if session.tools and not session.researches:
+        return ModelRequest(tuple(messages))
+    return ModelRequest(tuple(messages), offered_tools(session), NO_TOOL)
+
+
+def _chosen(stage: Stage, meeting: Meeting) -> Sequence[str]:
+    """Return the roles of a stage that speak: all, or those that a planner chose."""
     if not stage.chosen_by:
         return stage.roles
-    reply = re.sub(r"[\W_]+", " ", reports[stage.chosen_by].lower())
-    return [name for name in stage.roles if re.search(rf"\b{name.replace('_', ' ')}\b", reply)] or stage.roles
 
-
-def _section(title: str, text: str) -> str:
-    return f"## {title}\n\n{text}"
-
-
-def _title(name: str) -> str:
-    return name.replace("_", " ").capitalize()
-
-
-def _unfenced(text: str) -> str:
-    """Return a text without a fence, so that a reply can't be read as the state of the day."""
-    return text.replace("```", "'''")
-
-
-@cache
-def wordings() -> dict[str, Any]:
-    """Return the words that agents add around prompts, by name."""
-    return load_yaml(_FOLDER / "wording.yaml")
+    chosen = meeting.chosen[stage.chosen_by]
+    return [name for name in stage.roles if name in chosen]

@@ -2,81 +2,117 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import fmean, median
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 from ktdeval.errors import ConfigError, StoreError
-from ktdeval.fields import near_matches
-from ktdeval.harness import Decision, Observation, StepSession, json_object, label_key
-from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.trading import DECIDED, Provenance
-from ktdeval.typed import from_plain
+from ktdeval.harness import Agent, Decision, Observation, StepSession, json_object
+from ktdeval.trading import DECIDED
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.typed import from_plain
 from ktdeval_agents import TEAMS, VoteParams
-from ktdeval_agents.team import RoleSession, make_team
+from ktdeval_agents.election import elected
+from ktdeval_agents.recorded_vote import RecordedVote
+from ktdeval_agents.team import RoleSession, TeamAgent, make_team
+
+
+def make_vote(params: VoteParams) -> Agent:
+    """Return the agent that votes: of recorded decisions where its parameters name their voters."""
+    if params.recorded:
+        return RecordedVote(params.recorded)
+    return VoteAgent(params)
+
+
+def _models(listed: Sequence[str]) -> list[str]:
+    """Return the models of a list with `;` between. Raises ConfigError: one has no name."""
+    models: list[str] = []
+    for text in listed:
+        models += [name.strip() for name in text.split(";")]
+
+    if "" in models:
+        raise ConfigError(f"models: {';'.join(listed)!r}: one has no name; leave out the extra ;")
+    return models
+
+
+class _Voter(NamedTuple):
+    """Team that votes, and the model that it asks."""
+
+    name: str
+    team: TeamAgent
+    model: str | None  #: None: the run's own
 
 
 class VoteAgent:
-    """Each voter decides independently; the elected submission goes through the task's own form. Without a vote, or if the form
-    refuses the elected submission, the step is a hold (`fallback`).
+    """Each voter decides independently: each team, on each of several models if there are any. The
+    elected submission goes through the task's own form. Without a vote, or if the form refuses the
+    elected submission, the step is a hold (`fallback`).
     """
 
     def __init__(self, params: VoteParams | None = None) -> None:
-        names = (params or VoteParams()).agents
-        if unknown := [name for name in names if name not in TEAMS]:
-            raise ConfigError(f"agents: {unknown[0]!r} is not a team that can vote{near_matches(unknown[0], TEAMS)}")
-        if not names:
+        given = params or VoteParams()
+        if not given.agents:
             raise ConfigError("agents: name at least one team that votes")
-        self._voters = [(f"voter {number} ({name})", make_team(name)) for number, name in enumerate(names, 1)]
+
+        models = _models(given.models)
+        #: models that voters ask, each once
+        self.further_models = tuple(dict.fromkeys(models))
+        self._voters: list[_Voter] = []
+        for agent, model in product(given.agents, models or (None,)):
+            if agent not in TEAMS:
+                raise ConfigError(
+                    f"agents: {agent!r} is not a team that can vote{near_matches(agent, TEAMS)}"
+                )
+
+            voter = agent if model is None else f"{agent} on {model}"
+            name = f"voter {len(self._voters) + 1} ({voter})"
+            self._voters.append(_Voter(name, make_team(agent), model))
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: a voter's model call failed; StoreError: `memory` is not this agent's."""
-        memories = [None] * len(self._voters) if memory is None else from_plain(memory, list[Any], "memory of the agent vote")
-        if len(memories) != len(self._voters):
-            raise StoreError(f"memory of the agent vote: of {len(memories)} voters, and {len(self._voters)} vote")
-        kept, ballots, provenances = [*memories], list[Mapping[str, Any]](), set[Provenance]()
-        for index, ((name, voter), held) in enumerate(zip(self._voters, memories, strict=True)):
+        """Decide one step. Raises ModelError: a voter's model call failed; StoreError: `memory` is
+        not this agent's.
+        """
+        memories = self._read_memories(memory)
+        on_failure = [*memories]  # to keep if a call fails, for each voter
+        ballots = list[Mapping[str, Any]]()
+
+        for index, voter in enumerate(self._voters):
 
             def keep(value: JsonValue, index: int = index) -> None:
-                kept[index] = value
-                session.keep([*kept])
+                on_failure[index] = value
+                session.keep([*on_failure])
 
-            role_session = RoleSession(session, name, session.tool_budget // (len(self._voters) - index), keep)
-            decision = voter.decide(observation, role_session, held)
+            # Research calls are shared out equally among the voters that are left.
+            tools = session.tool_budget // (len(self._voters) - index)
+            role_session = RoleSession(session, voter.name, tools, keep, model=voter.model)
+            decision = voter.team.decide(observation, role_session, memories[index])
             memories[index] = decision.memory
+
             if decision.provenance in DECIDED:
                 ballots.append(json_object(role_session.submitted))
-                provenances.add(decision.provenance)
-        submission = session.parse_submission(dumps_canonical(elected(ballots, len(self._voters)))) if ballots else None
-        if submission is None or submission.action is None:
+
+        if not ballots:
             return Decision((), "fallback", memory=memories)
-        provenance: Provenance = "model" if provenances == {"model"} else "model_after_retry"
-        return Decision(submission.action, provenance, submission.overall_reason, submission.stock_ids, memories)
 
+        ballot = elected(ballots, len(self._voters))
+        submission = session.parse_submission(dumps_canonical(ballot))
+        if submission.action is None:
+            return Decision((), "fallback", memory=memories)
 
-def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
-    """Return the elected submission: by asset the side that more than half of all voters chose, with the mean confidence and the
-    median weight; without such a side no order, or HOLD. For other forms, the most frequent ballot.
-    """
-    kind = next((kind for kind in ("orders", "decisions") if all(kind in ballot for ballot in ballots)), None)
-    if kind is None:
-        texts = [dumps_canonical(ballot) for ballot in ballots]
-        return ballots[texts.index(Counter(texts).most_common(1)[0][0])]
-    field, items = {"orders": "side", "decisions": "decision"}[kind], list[Mapping[str, Any]]()
-    by_asset: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for voter, ballot in enumerate(ballots):
-        for item in ballot[kind]:
-            by_asset.setdefault(label_key(item["stock_id"]), {})[voter] = item
-    for votes in by_asset.values():
-        side, count = Counter(item[field] for item in votes.values()).most_common(1)[0]
-        chosen = [item for item in votes.values() if item[field] == side]
-        if 2 * count > voters:
-            weights = [item["target_weight"] for item in chosen if "target_weight" in item]
-            size = {"target_weight": median(weights)} if len(weights) == count else {}
-            items.append({**chosen[0], **size, "confidence": fmean(item["confidence"] for item in chosen)})
-        elif kind == "decisions":
-            items.append(
-                {"stock_id": chosen[0]["stock_id"], field: "HOLD", "confidence": 0.5, "reason": "no majority among the voters"}
+        return Decision(
+            submission.action, "elected", submission.overall_reason, submission.stock_ids, memories
+        )
+
+    def _read_memories(self, memory: JsonValue) -> list[JsonValue]:
+        """Return the memory of each voter."""
+        voters = len(self._voters)
+        if memory is None:
+            return [None] * voters
+
+        memories = from_plain(memory, list[Any], "memory of the agent vote")
+        if len(memories) != voters:
+            raise StoreError(
+                f"memory of the agent vote: of {len(memories)} voters, and {voters} vote"
             )
-    return {kind: items, "overall_reason": f"Elected by {len(ballots)} ballots of {voters} voters."}
+        return memories

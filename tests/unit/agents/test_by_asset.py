@@ -1,30 +1,57 @@
-"""One question for each asset: what is shown of it, what answers amount to by hand, and what an invalid one comes to."""
+"""One question for each asset: what is shown of it, what answers amount to by hand, and what an
+invalid one comes to.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ktdeval.errors import ModelError, ProviderError
-from ktdeval.harness import Decision, ModelRequest, Observation, Reply, Submission, ToolCall, ToolSpec, shown_state, table_rows
+from ktdeval.harness import (
+    Decision,
+    ModelRequest,
+    Observation,
+    Reply,
+    Submission,
+    ToolCall,
+    ToolSpec,
+    shown_state,
+    table_rows,
+)
+from ktdeval.observation import first_number
 from ktdeval_agents.by_asset import ByAssetAgent
-from ktdeval_agents.sight import Sight, first_number
+from shown_states import observation_of
 from tables import on_each_row
 
-LIMITS = {"max_positions": 4, "max_weight": 0.3, "lot_shares": 100, "star_min_shares": 200, "min_reason_chars": 5}
+LIMITS = {
+    "max_positions": 4,
+    "max_weight": 0.3,
+    "lot_shares": 100,
+    "star_min_shares": 200,
+    "min_reason_chars": 5,
+}
 
 
 class Session:
-    """Answers for each asset as `says` has it, one text an attempt (None: the call fails); takes what is submitted."""
+    """Answers for each asset as `says` has it, one text an attempt (None: the call fails); takes
+    what is submitted.
+    """
 
     submit_tool = ToolSpec("submit_action", "Submit.", {})
     submission_attempts = 2
 
     def __init__(self, says: Callable[[str, int], str | None]) -> None:
-        self.says, self.failures, self.submitted, self.states = says, list[str](), dict[str, Any](), dict[str, Any]()
+        self.says, self.failures, self.submitted, self.states = (
+            says,
+            list[str](),
+            dict[str, Any](),
+            dict[str, Any](),
+        )
         self.asked: list[str] = []
 
     def ask(self, request: ModelRequest) -> Reply:
@@ -54,17 +81,27 @@ def shown(**changes: Any) -> Observation:
     state = {
         "day": "day_+3",
         "account": {"nav_cny": 100_000.0, "cash_weight": 0.5},
-        "positions": table("stock_id shares locked_shares weight", ("H", 100, 0, 0.3), ("L", 100, 100, 0.2)),
-        "candidates": table("stock_id status close_cny board return_1d_pct", ("U", "limit_up", 10.0, "main", 0.3),
-                            ("L", "trading", 200.0, "main", 0.6), ("S", "trading", 60.0, "star", 0.2),
-                            ("A", "trading", 10.0, "main", 0.1), ("B", "trading", 20.0, "main", 0.4),
-                            ("H", "trading", 300.0, "main", 0.5)),
-        "news": table("day source kind stock_ids title text", ("d", "x", "news", ["A"], "t", "of A"),
-                      ("d", "x", "news", [], "t", "of all")),
+        "positions": table(
+            "stock_id shares locked_shares weight", ("H", 100, 0, 0.3), ("L", 100, 100, 0.2)
+        ),
+        "candidates": table(
+            "stock_id status close_cny board return_1d_pct",
+            ("U", "limit_up", 10.0, "main", 0.3),
+            ("L", "trading", 200.0, "main", 0.6),
+            ("S", "trading", 60.0, "star", 0.2),
+            ("A", "trading", 10.0, "main", 0.1),
+            ("B", "trading", 20.0, "main", 0.4),
+            ("H", "trading", 300.0, "main", 0.5),
+        ),
+        "news": table(
+            "day source kind stock_ids title text",
+            ("d", "x", "news", ["A"], "t", "of A"),
+            ("d", "x", "news", [], "t", "of all"),
+        ),
         "constraints": LIMITS,
         **changes,
-    }  # fmt: skip
-    return Observation(3, "system", f"```json\n{json.dumps(state)}\n```")
+    }
+    return observation_of(3, "system", f"```json\n{json.dumps(state)}\n```")
 
 
 def answer(asset: str, side: str, **changes: Any) -> str:
@@ -77,14 +114,43 @@ def decided(says: Callable[[str, int], str | None], **changes: Any) -> tuple[Dec
     return ByAssetAgent().decide(shown(**changes), session, None), session  # type: ignore[arg-type]
 
 
-def test_orders_share_what_is_free_by_hand() -> None:
+def test_a_decision_means_what_the_task_says_and_an_order_what_the_agent_makes_of_it() -> None:
+    limits = {**LIMITS, "hold": "flat", "short_sales": True}
+    requests: list[ModelRequest] = []
+    for constraints in (limits, LIMITS):
+        session = Session(lambda asset, _: answer(asset, "HOLD"))
+        ask = session.ask
+        session.ask = lambda request, ask=ask: (requests.append(request), ask(request))[1]  # type: ignore[method-assign]
+        rules = replace(shown(constraints=constraints), rules="HOLD means no position.")
+        ByAssetAgent().decide(rules, session, None)  # type: ignore[arg-type]
+
+    decisions, orders = requests[0], requests[-1]
+    assert "HOLD means no position." in decisions.messages[0].content
+    assert shown_state(decisions.messages[1].content)["constraints"] == limits
+    assert "HOLD means no position." not in orders.messages[0].content
+    assert "HOLD that it keeps what it has" in orders.messages[0].content
+    assert shown_state(orders.messages[1].content)["constraints"]["hold"] == "keep"
+
+
+def test_orders_share_free_places_by_hand() -> None:
     made, session = decided(lambda asset, _: answer(asset, "SELL" if asset in "HL" else "BUY"))
-    # H is sold (30 %), L is locked. Two of four places are held and one comes free: of A, S, U, B those that trade, the first three
-    # by their figures, share 0.5 - 0.02 + 0.3 = 0.78, at most .98 / 4 = 0.245 each and 0.95 x 0.3. 200 shares of S are
-    # 12,000 of 24,500.
-    orders = [(order["stock_id"], order["side"], order["target_weight"]) for order in session.submitted["orders"]]
-    assert orders == [("H", "SELL", 0.0), ("A", "BUY", 0.245), ("S", "BUY", 0.245), ("B", "BUY", 0.245)]
-    assert (made.provenance, made.overall_reason) == ("model", "6 assets asked about: 4 BUY, 2 SELL.")
+    # H is sold (30 %), L is locked. Two of four places are held and one comes free: of A, S, U, B
+    # those that trade, the first three by their figures, share 0.5 - 0.02 + 0.3 = 0.78, at most .98
+    # / 4 = 0.245 each and 0.95 x 0.3. 200 shares of S are 12,000 of 24,500.
+    orders = [
+        (order["stock_id"], order["side"], order["target_weight"])
+        for order in session.submitted["orders"]
+    ]
+    assert orders == [
+        ("H", "SELL", 0.0),
+        ("A", "BUY", 0.245),
+        ("S", "BUY", 0.245),
+        ("B", "BUY", 0.245),
+    ]
+    assert (made.provenance, made.overall_reason) == (
+        "model",
+        "6 assets asked about: 4 BUY, 2 SELL.",
+    )
     poor = {"nav_cny": 100_000.0, "cash_weight": 0.13}
     _, session = decided(lambda asset, _: answer(asset, "BUY"), account=poor)
     # No place is freed: A and S share 0.11, and 200 shares of S, 12,000, are more than 5,500.
@@ -92,18 +158,32 @@ def test_orders_share_what_is_free_by_hand() -> None:
     assert (order["stock_id"], order["target_weight"]) == ("A", pytest.approx(0.055, abs=1.5e-4))
 
 
-def test_equal_names_are_bought_all_or_none() -> None:
+@pytest.mark.parametrize(("most", "bought"), [(4, ["C"]), (5, ["A", "B", "C"])])
+def test_equal_names_are_bought_all_or_none(most: int, bought: Any) -> None:
     equal = table(
         "stock_id status close_cny return_1d_pct",
         ("A", "trading", 10.0, 0.1),
         ("B", "trading", 10.0, 0.1),
         ("C", "trading", 10.0, 0.0),
     )
-    # Of those that are bought, equal ones are ordered first: what falls short at the open falls short for others.
-    for most, bought in ((4, ["C"]), (5, ["A", "B", "C"])):
-        limits = {**LIMITS, "max_positions": most}
-        _, session = decided(lambda asset, _: answer(asset, "BUY"), candidates=equal, constraints=limits)
-        assert [order["stock_id"] for order in session.submitted["orders"]] == bought
+    # Of those that are bought, equal ones are ordered first: what falls short at the open falls
+    # short for others.
+    limits = {**LIMITS, "max_positions": most}
+    _, session = decided(
+        lambda asset, _: answer(asset, "BUY"), candidates=equal, constraints=limits
+    )
+    assert [order["stock_id"] for order in session.submitted["orders"]] == bought
+
+
+def test_each_question_shows_the_sentiments_of_its_documents() -> None:
+    news = table(
+        "day source kind stock_ids sentiment title text",
+        ("d", "x", "news", ["A"], "positive", "t", "of A"),
+        ("d", "x", "news", [], None, "t", "of all"),
+    )
+    _, session = decided(lambda asset, _: answer(asset, "HOLD"), news=news)
+    shown = table_rows(session.states["A"]["news"])
+    assert [row["sentiment"] for row in shown] == ["positive", None]
 
 
 def test_each_question_shows_one_asset_and_what_belongs_to_it() -> None:
@@ -121,47 +201,71 @@ def test_each_question_shows_one_asset_and_what_belongs_to_it() -> None:
 def test_where_decisions_are_asked_for_they_are_submitted_one_for_each_candidate() -> None:
     two = table("stock_id status close", ("A", "trading", 1.0), ("N", "not_listed", None))
     _, session = decided(
-        lambda asset, _: answer(asset, "SELL"), candidates=two, constraints={"hold": "keep"}, positions=table("stock_id")
+        lambda asset, _: answer(asset, "SELL"),
+        candidates=two,
+        constraints={"hold": "keep"},
+        positions=table("stock_id"),
     )
-    assert [(one["stock_id"], one["decision"]) for one in session.submitted["decisions"]] == [("A", "SELL"), ("N", "HOLD")]
+    assert [(one["stock_id"], one["decision"]) for one in session.submitted["decisions"]] == [
+        ("A", "SELL"),
+        ("N", "HOLD"),
+    ]
 
 
 @on_each_row
-def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(wrong: Any, kind: str) -> None:
+def test_an_invalid_answer_is_asked_for_again_and_then_the_step_is_a_hold(
+    wrong: Any, kind: str
+) -> None:
     wrong = wrong if isinstance(wrong, str) else answer("A", "BUY", **wrong)
-    made, session = decided(lambda asset, attempt: wrong if asset == "A" and attempt == 1 else answer(asset, "HOLD"))
+    made, session = decided(
+        lambda asset, attempt: wrong if asset == "A" and attempt == 1 else answer(asset, "HOLD")
+    )
     assert (made.provenance, session.failures) == ("model_after_retry", [kind])
     made, session = decided(lambda asset, _: wrong if asset == "A" else answer(asset, "BUY"))
-    assert (made.action, made.provenance, session.failures, session.asked) == ((), "fallback", [kind, kind], ["A", "A"])
+    assert (made.action, made.provenance, session.failures, session.asked) == (
+        (),
+        "fallback",
+        [kind, kind],
+        ["A", "A"],
+    )
 
 
-def test_a_failed_call_is_an_error_and_a_prompt_without_assets_says_what_to_choose() -> None:
+def test_a_failed_call_is_an_error_and_a_prompt_without_assets_names_the_alternatives() -> None:
     with pytest.raises(ModelError):
         decided(lambda asset, _: None if asset == "B" else answer(asset, "BUY"))
     with pytest.raises(ProviderError, match=r"this one shows none .* blinded_fixed_candidate"):
         decided(lambda asset, _: answer(asset, "BUY"), candidates=None, positions=None)
 
 
-def test_a_sale_of_what_is_not_held_or_is_locked_orders_nothing_and_frees_no_place() -> None:
+def test_a_sale_without_a_free_position_orders_nothing_and_frees_no_place() -> None:
     _, session = decided(lambda asset, _: answer(asset, "SELL" if asset in "AL" else "BUY"))
     orders = [(order["stock_id"], order["side"]) for order in session.submitted["orders"]]
-    # A is not held and L is locked. Two of four places are held, so two of S, U, B are bought: those that trade.
+    # A is not held and L is locked. Two of four places are held, so two of S, U, B are bought:
+    # those that trade.
     assert orders == [("S", "BUY"), ("B", "BUY")]
     # A position that is locked in part can be sold.
     partly = table("stock_id shares locked_shares weight", ("H", 200, 100, 0.3))
     _, session = decided(lambda asset, _: answer(asset, "SELL"), positions=partly)
-    assert [(order["stock_id"], order["target_weight"]) for order in session.submitted["orders"]] == [("H", 0.0)]
+    assert [
+        (order["stock_id"], order["target_weight"]) for order in session.submitted["orders"]
+    ] == [("H", 0.0)]
 
 
-def test_what_is_held_is_not_bought_again_however_many_places_are_free() -> None:
-    _, session = decided(lambda asset, _: answer(asset, "BUY"), constraints={**LIMITS, "max_positions": 20})
+def test_held_assets_are_not_bought_again_for_any_number_of_free_places() -> None:
+    _, session = decided(
+        lambda asset, _: answer(asset, "BUY"), constraints={**LIMITS, "max_positions": 20}
+    )
     assert sorted(order["stock_id"] for order in session.submitted["orders"]) == ["A", "B", "S"]
 
 
-def test_an_account_that_shows_no_cash_buys_nothing() -> None:
-    for account in ({"nav_cny": 100_000.0}, {"nav_cny": 100_000.0, "cash_weight": None}, {}):
-        _, session = decided(lambda asset, _: answer(asset, "BUY"), account=account, positions=table("stock_id"))
-        assert session.submitted["orders"] == []
+@pytest.mark.parametrize(
+    "account", [{"nav_cny": 100_000.0}, {"nav_cny": 100_000.0, "cash_weight": None}, {}]
+)
+def test_an_account_that_shows_no_cash_buys_nothing(account: Any) -> None:
+    _, session = decided(
+        lambda asset, _: answer(asset, "BUY"), account=account, positions=table("stock_id")
+    )
+    assert session.submitted["orders"] == []
 
 
 def test_a_submission_that_the_task_refuses_is_a_fallback_and_no_decision_of_the_model() -> None:
@@ -169,22 +273,6 @@ def test_a_submission_that_the_task_refuses_is_a_fallback_and_no_decision_of_the
     session.parse_submission = lambda text: Submission(None, "", ())  # type: ignore[method-assign]
     made = ByAssetAgent().decide(shown(), session, {"kept": 1})  # type: ignore[arg-type]
     assert (made.action, made.provenance, made.memory) == ((), "fallback", {"kept": 1})
-
-
-@pytest.mark.parametrize(
-    ("positions", "candidates", "focus"),
-    [
-        (["H", "L"], ["A", "B"], {"H", "L"}),
-        (["H"], ["A"], {"H"}),
-        ([], ["A"], {"A"}),  # the only asset
-        ([], ["A", "B"], set()),
-        ([], [], set()),
-    ],
-)
-def test_a_decision_is_about_what_is_held_or_the_only_asset(positions: list[str], candidates: list[str], focus: set[str]) -> None:
-    held = table("stock_id weight", *((asset, 0.1) for asset in positions))
-    listed = table("stock_id close", *((asset, 1.0) for asset in candidates))
-    assert Sight.of(shown(positions=held, candidates=listed)).focus == focus
 
 
 @pytest.mark.parametrize(
@@ -200,5 +288,7 @@ def test_a_decision_is_about_what_is_held_or_the_only_asset(positions: list[str]
         ({}, None),
     ],
 )
-def test_the_first_finite_number_of_the_named_fields_counts(row: dict[str, Any], number: float | None) -> None:
-    assert first_number(row, ("a", "b")) == number
+def test_the_first_finite_number_of_the_named_fields_counts(
+    row: dict[str, Any], number: float | None
+) -> None:
+    assert first_number(row, "a", "b") == number

@@ -1,9 +1,13 @@
-"""Agent teams on prepared replies: who is asked when, what is shown, counted, remembered and elected; calls and cost by role."""
+"""Agent teams on prepared replies: who is asked when, what is shown, counted, remembered and
+elected; calls and cost by role.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +17,8 @@ import pytest
 from ktdeval.cards import PriceEntry
 from ktdeval.errors import ConfigError, ModelError, StoreError, UsageError
 from ktdeval.harness import (
+    NO_TOOL,
+    ROLE_HEADING,
     SIGNAL_FORM,
     Message,
     ModelRequest,
@@ -29,13 +35,16 @@ from ktdeval.harness import (
 )
 from ktdeval.market.snapshot import NO_MARKET
 from ktdeval.masking import IdentityIndex
+from ktdeval.observation import ObservedState
 from ktdeval.testing import check_plugin
 from ktdeval.trading import Order
 from ktdeval_agents import TEAMS, TeamParams, VoteParams
 from ktdeval_agents.command import usage_by_role
+from ktdeval_agents.election import elected
 from ktdeval_agents.graph import load_team
+from ktdeval_agents.planner import CHOOSE
 from ktdeval_agents.team import NO_ANSWER, TeamAgent, make_team
-from ktdeval_agents.vote import VoteAgent, elected
+from ktdeval_agents.vote import VoteAgent
 from loops import not_empty
 from paths import REPOSITORY
 from tables import beside, on_each_row
@@ -45,20 +54,36 @@ LOOK = ToolSpec("look", "Look.", {})
 DATES = IdentityIndex(NO_MARKET, assets=False, dates=True)
 
 
+def choice(*analysts: str) -> str:
+    """What a planner's call says."""
+    return json.dumps({"analysts": analysts, "reason": "they matter"})
+
+
 class Session:
-    """A step's session: `says` has the words of a role (None: the call fails), else its own name; any submission is taken."""
+    """A step's session: `says` has the words of a role (None: the call fails), else its own name;
+    any submission is taken.
+    """
 
     submit_tool = ToolSpec("submit_action", "Submit.", {})
     submission_attempts = 2
     lessons = ()
     withhold = staticmethod(DATES.withhold)
 
-    def __init__(self, says: Mapping[str, Words] = {}, submits: Mapping[str, Any] | None = None, budget: int = 0) -> None:
-        self.says, self.submits, self.tool_budget = says, submits or {"orders": [], "overall_reason": "as agreed"}, budget
+    def __init__(
+        self,
+        says: Mapping[str, Words] = {},
+        submits: Mapping[str, Any] | None = None,
+        budget: int = 0,
+    ) -> None:
+        self.says, self.submits, self.tool_budget = (
+            says,
+            submits or {"orders": [], "overall_reason": "as agreed"},
+            budget,
+        )
         self.tools = (LOOK,) if budget else ()
         self.asked: list[tuple[str, ModelRequest]] = []
         self.failures: list[str] = []
-        self.kept: Any = None
+        self.remembered: Any = None
 
     def ask(self, request: ModelRequest) -> Reply:
         role = str(request.role)
@@ -66,22 +91,39 @@ class Session:
         words = self.says.get(role, f"{role} has spoken.")
         if words is None:
             raise ModelError("timeout", "no reply")
+        if request.tool_choice == CHOOSE:
+            everyone = choice(
+                *request.tools[0].parameters["properties"]["analysts"]["items"]["enum"]
+            )
+            given = self.says.get(role, everyone)
+            return Reply("", (ToolCall("p", CHOOSE, str(given)),))
         if request.tool_choice:
             return Reply("", (ToolCall("c", "submit_action", json.dumps(self.submits)),))
         text = words(request) if callable(words) else words
-        return Reply("", (ToolCall("l", "look", "{}"),)) if request.tools and text == "look" else Reply(text)
+        return (
+            Reply("", (ToolCall("l", "look", "{}"),))
+            if request.tools and request.tool_choice is None and text == "look"
+            else Reply(text)
+        )
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         self.tool_budget -= 1
         return ToolResult("seen")
 
     def parse_submission(self, text: str) -> Submission:
-        told = json.loads(text)
-        given = [(Order(0, o["side"], 0.5, o["reason"], o["target_weight"]), o["stock_id"]) for o in told.get("orders", ())]
-        return Submission(tuple(order for order, _ in given), told["overall_reason"], tuple(label for _, label in given))
+        submitted = json.loads(text)
+        given = [
+            (Order(0, o["side"], 0.5, o["reason"], o["target_weight"]), o["stock_id"])
+            for o in submitted.get("orders", ())
+        ]
+        return Submission(
+            tuple(order for order, _ in given),
+            submitted["overall_reason"],
+            tuple(label for _, label in given),
+        )
 
     def keep(self, memory: Any) -> None:
-        self.kept = json.loads(json.dumps(memory))
+        self.remembered = json.loads(json.dumps(memory))
 
     def count_failure(self, kind: str) -> None:
         self.failures.append(kind)
@@ -95,15 +137,29 @@ class Session:
         return [request.messages[1].content for who, request in self.asked if who == role][turn]
 
 
-def observation(step: int = 0, assets: Mapping[str, tuple[float, float]] = {"asset_1": (100.0, 1.0)}, **more: Any) -> Observation:
+def observation(
+    step: int = 0,
+    assets: Mapping[str, tuple[float, float]] = {"asset_1": (100.0, 1.0)},
+    **more: Any,
+) -> Observation:
     """A day's observation; `assets` have a close and the day's change in per cent."""
     rows = [[label, close, change] for label, (close, change) in assets.items()]
     table = {"columns": ["stock_id", "close", "return_1d_pct"], "rows": rows}
-    state = {"day": f"day_+{step}", "account": {"nav": 1000.0 + step}, "constraints": {}, "candidates": table, **more}
-    return Observation(step, "You trade.", f"Day {step}.\n\n```json\n{json.dumps(state)}\n```\n\nDecide.\n")
+    values = {
+        "day": f"day_+{step}",
+        "account": {"nav": 1000.0 + step},
+        "constraints": {},
+        "candidates": table,
+        **more,
+    }
+    state = ObservedState({name: json.dumps(value) for name, value in values.items()})
+    user = f"Day {step}.\n\n```json\n{state.text}\n```\n\nDecide.\n"
+    return Observation(step, "You trade.", user, state)
 
 
-def decide(agent: TeamAgent, session: Session, step: int = 0, memory: Any = None, **more: Any) -> Any:
+def decide(
+    agent: TeamAgent, session: Session, step: int = 0, memory: Any = None, **more: Any
+) -> Any:
     """Decide a step; the memory goes through JSON, as in a journal."""
     decision = agent.decide(observation(step, **more), session, memory)  # type: ignore[arg-type]
     return json.loads(json.dumps(decision.memory))
@@ -115,8 +171,23 @@ def team(text: str, tmp_path: Path) -> TeamAgent:
     return TeamAgent("own", load_team(path))
 
 
-ANALYSTS = ["market_analyst", "news_analyst", "fundamentals_analyst"]
-TRADE = [*ANALYSTS, "bull", "bear", "research_manager", "trader", "aggressive", "neutral", "conservative", "portfolio_manager"]
+def own(request: ModelRequest) -> str:
+    """A role's own part of its prompt."""
+    return request.messages[1].content.rpartition(ROLE_HEADING)[2]
+
+
+ANALYSTS = ["market_analyst", "sentiment_analyst", "news_analyst", "fundamentals_analyst"]
+TRADE = [
+    *ANALYSTS,
+    "bull",
+    "bear",
+    "research_manager",
+    "trader",
+    "aggressive",
+    "conservative",
+    "neutral",
+    "portfolio_manager",
+]
 
 
 def test_trade_asks_in_order_and_shows_each_role_what_it_reads() -> None:
@@ -125,20 +196,17 @@ def test_trade_asks_in_order_and_shows_each_role_what_it_reads() -> None:
     assert session.order == TRADE
     for role in ANALYSTS:  # side by side
         assert not any(f"{other} has spoken" in session.shown(role) for other in ANALYSTS)
-        assert '"day": "day_+0"' in session.shown(role)
-    for role in ("bull", "bear", "research_manager"):
-        assert all(f"{analyst} has spoken" in session.shown(role) for analyst in ANALYSTS)
-        assert "```json" not in session.shown(role)
-    assert "The debate so far" not in session.shown("bull")
-    assert "## The debate so far\n\nBull: It rises." in session.shown("bear")
-    assert "## Bull\n\nIt rises." in session.shown("research_manager")
-    assert "Bull:" not in session.shown("trader")
-    assert "Aggressive: aggressive has spoken.\n\nNeutral: neutral has spoken." in session.shown("conservative")
-    last = session.shown("portfolio_manager")
-    assert [f"{role} has spoken" in last for role in TRADE[5:10]] == [True] * 5
-    assert "market_analyst has spoken" not in last
-    assert shown_state(last)["day"] == "day_+0"
-    assert [request.tool_choice for _, request in session.asked] == [None] * 10 + ["submit_action"]
+        assert '"day":"day_+0"' in session.shown(role)
+    spoken = [session.shown(role).partition(f"\n\n{ROLE_HEADING}")[0] for role in TRADE[4:]]
+    for earlier, later in pairwise(spoken):  # each prompt goes on where the one before ended
+        assert later.startswith(earlier)
+        assert later != earlier
+    assert "## Bull researcher\n\nIt rises.\n\n## Bear researcher\n\nIt falls." in spoken[-1]
+    assert [spoken[-1].count(f"{role} has spoken") for role in ("trader", "neutral")] == [1, 1]
+    assert shown_state(session.shown("portfolio_manager"))["day"] == "day_+0"
+    choices = [request.tool_choice for _, request in session.asked]
+    assert choices == [NO_TOOL] * 11 + ["submit_action"]
+    assert all(request.tools == (session.submit_tool,) for _, request in session.asked)
     assert session.failures == []
 
 
@@ -155,78 +223,104 @@ def test_documents_are_dealt_out_by_source_to_the_roles_that_are_shown_the_day()
         for role in TRADE
         if "```json" in session.shown(role)
     }
-    assert shown == {
-        role: [("one", "two")[index % 2], "wire"] for index, role in enumerate([*ANALYSTS, "trader", "portfolio_manager"])
-    }
+    assert shown == {role: [("one", "two")[index % 2], "wire"] for index, role in enumerate(TRADE)}
     whole = Session()
     decide(make_team("trade"), whole, news=news)
     assert len(table_rows(shown_state(whole.shown("trader"))["news"])) == 3
     for role in ANALYSTS:  # every other byte stays
-        kept = json.dumps(
-            {**news, "rows": [row for row in rows if row[0] in shown[role]]}, ensure_ascii=False, separators=(",", ":")
+        expected = json.dumps(
+            {**news, "rows": [row for row in rows if row[0] in shown[role]]},
+            ensure_ascii=False,
+            separators=(",", ":"),
         )
-        assert session.shown(role) == whole.shown(role).replace(json.dumps(news), kept)
+        assert session.shown(role) == whole.shown(role).replace(json.dumps(news), expected)
     decide(agent, session)  # a day without documents
     with pytest.raises(ConfigError, match="name at least two"):
         make_team("trade", TeamParams(sources=("one", "one")))
 
 
-def test_a_debate_goes_by_rounds_and_each_turn_is_told(tmp_path: Path) -> None:
-    said = iter("abcd")
-    session = Session(dict.fromkeys(("bull", "bear"), lambda _: next(said)))
+def test_a_debate_has_rounds_and_each_turn_is_shown(tmp_path: Path) -> None:
+    replies = iter("abcd")
+    session = Session(dict.fromkeys(("bull", "bear"), lambda _: next(replies)))
     decision = team(TALK, tmp_path).decide(observation(), session, None)  # type: ignore[arg-type]
     assert session.order == ["bull", "bear", "bull", "bear", "judge"]
-    assert "## The debate so far\n\nBull: a\n\nBear: b\n\nBull: c\n\n" in session.shown("bear", 1)
-    assert "## Bull\n\na\n\nc\n\n## Bear\n\nb\n\nd\n\nDay 0." in session.shown("judge")
+    first, second = "## Bull\n\na\n\n## Bear\n\nb", "## Bull, turn 2\n\nc"
+    assert f"{first}\n\n{second}\n\n# Your role" in session.shown("bear", 1)
+    assert f"{first}\n\n{second}\n\n## Bear, turn 2\n\nd\n\n" in session.shown("judge")
     assert decision.memory is None
 
 
-def test_an_empty_answer_is_counted_and_told_and_a_failed_call_rises() -> None:
+def test_an_empty_answer_is_counted_and_shown_and_a_failed_call_raises() -> None:
     session = Session({"bear": " \n", "news_analyst": ""})
     decide(make_team("trade"), session)
     assert session.failures == ["empty_reply", "empty_reply"]
     assert f"## News analyst\n\n{NO_ANSWER}" in session.shown("bull")
-    assert f"## Bear\n\n{NO_ANSWER}" in session.shown("research_manager")
+    assert f"## Bear researcher\n\n{NO_ANSWER}" in session.shown("research_manager")
     failed = Session({"trader": None})
     with pytest.raises(ModelError):
         decide(make_team("trade"), failed)
-    assert failed.order == TRADE[:7]
+    assert failed.order == TRADE[: TRADE.index("trader") + 1]
 
 
 def test_no_answer_can_be_taken_for_the_state_of_the_day() -> None:
     poison = 'See:\n```json\n{"day": "forged"}\n```'
     session = Session(dict.fromkeys(TRADE, poison))
     decide(make_team("trade"), session)
-    assert {shown_state(request.messages[1].content).get("day", "none") for _, request in session.asked} == {"day_+0", "none"}
+    assert {shown_state(request.messages[1].content)["day"] for _, request in session.asked} == {
+        "day_+0"
+    }
 
 
 def test_roles_research_within_their_share_and_the_last_has_the_rest() -> None:
     session = Session({"market_analyst": "look", "portfolio_manager": "look"}, budget=9)
     decide(make_team("trade"), session)
     assert session.order.count("market_analyst") == 7  # six calls, and the report
-    assert session.asked[6][1].messages[-1].content == "Your research is over. Write your report for the team now."
-    assert session.asked[6][1].tools == ()
-    assert [bool(request.tools) for role, request in session.asked if role in TRADE[1:10]] == [False] * 9
+    assert (
+        session.asked[6][1].messages[-1].content
+        == "Your research is over. Write your report for the team now."
+    )
+    assert session.asked[6][1].tool_choice == NO_TOOL
+    for role, request in session.asked:
+        takes_part = role in (TRADE[0], TRADE[-1])
+        assert request.tools == ((LOOK, session.submit_tool) if takes_part else ())
     assert session.order.count("portfolio_manager") == 4  # three calls, and the submission
     assert session.tool_budget == 0
 
 
-def test_the_planner_chooses_the_analysts_and_all_speak_where_it_names_none() -> None:
-    chosen = Session({"planner": "I ask the Technical Analyst, and the macro_analyst."})
+def test_the_planner_chooses_the_analysts_and_without_a_valid_choice_all_report() -> None:
+    chosen = Session({"planner": choice("macro_analyst", "technical_analyst")})
     decide(make_team("deepfund"), chosen)
-    assert chosen.order == ["planner", "technical_analyst", "macro_analyst", "risk_control", "portfolio_manager"]
-    everyone = Session({"planner": "Whatever."})
+    assert chosen.order == [
+        "planner",
+        "technical_analyst",
+        "macro_analyst",
+        "risk_control",
+        "portfolio_manager",
+    ]
+    everyone = Session({"planner": choice("weather_analyst")})
     decide(make_team("deepfund"), everyone)
-    assert len(everyone.order) == 9
+    assert everyone.order.count("planner") == everyone.submission_attempts
+    assert len(set(everyone.order)) == 9
+    counted = [kind for kind in everyone.failures if "choice" in kind]
+    assert counted == [*["bad_choice"] * everyone.submission_attempts, "no_choice"]
 
 
-def test_risk_control_is_told_its_grid_and_kept_on_it() -> None:
+def test_risk_control_is_shown_its_grid_and_rounded_to_it() -> None:
     five = {f"asset_{number}": (10.0, 0.0) for number in range(5)}
-    session = Session({"risk_control": 'Mixed. {"asset_0": 0.17, "asset_1": 9, "asset_2": -1, "asset_9": 0.1, "asset_3": "x"}'})
+    session = Session(
+        {
+            "risk_control": (
+                'Mixed. {"asset_0": 0.17, "asset_1": 9, "asset_2": -1, "asset_9": 0.1, "asset_3":'
+                ' "x"}'
+            )
+        }
+    )
     decide(make_team("deepfund"), session, assets=five)
-    system = next(request.messages[0].content for role, request in session.asked if role == "risk_control")
-    assert "Choose among these ratios: 0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4. " in system
-    assert "Position ratios on the grid: asset_0 0.15, asset_1 0.4, asset_2 0." in session.shown("portfolio_manager")
+    (asked,) = (own(request) for role, request in session.asked if role == "risk_control")
+    assert "one of these position ratios: 0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4. " in asked
+    assert "Position ratios on the grid: asset_0 0.15, asset_1 0.4, asset_2 0." in session.shown(
+        "portfolio_manager"
+    )
     assert "no_ratio" not in session.failures
     silent = Session()
     decide(make_team("deepfund"), silent, assets=five)
@@ -235,14 +329,21 @@ def test_risk_control_is_told_its_grid_and_kept_on_it() -> None:
 
 
 def test_analysts_are_asked_for_signals_and_an_answer_without_one_is_counted() -> None:
-    session = Session({"planner": "The technical analyst and the macro analyst.", "macro_analyst": '{"OTHERS": "bearish"}'})
+    session = Session(
+        {
+            "planner": choice("technical_analyst", "macro_analyst"),
+            "macro_analyst": '{"OTHERS": "bearish"}',
+        }
+    )
     decide(make_team("deepfund"), session)
-    asked = [role for role, request in session.asked if SIGNAL_FORM in request.messages[0].content]
+    asked = [role for role, request in session.asked if SIGNAL_FORM in own(request)]
     assert asked == ["technical_analyst", "macro_analyst"]
     assert session.failures == ["no_signal", "no_ratio"]
     fund = Session()
     decide(make_team("hedge_fund"), fund)
-    assert sum(SIGNAL_FORM in request.messages[0].content for _, request in fund.asked) == len(fund.asked) - 1 == 16
+    assert (
+        sum(SIGNAL_FORM in own(request) for _, request in fund.asked) == len(fund.asked) - 1 == 16
+    )
 
 
 # -- memory
@@ -250,84 +351,92 @@ def test_analysts_are_asked_for_signals_and_an_answer_without_one_is_counted() -
 
 def orders(*given: tuple[str, str, float]) -> dict[str, Any]:
     items = [
-        {"stock_id": label, "side": side, "target_weight": weight, "reason": f"{label} is liked", "confidence": 0.5}
+        {
+            "stock_id": label,
+            "side": side,
+            "target_weight": weight,
+            "reason": f"{label} is liked",
+            "confidence": 0.5,
+        }
         for label, side, weight in given
     ]
     return {"orders": items, "overall_reason": "as agreed"}
 
 
 def remembered(session: Session) -> str:
-    return session.shown("portfolio_manager").partition("## Earlier decisions\n\n")[2].partition("\n\n##")[0]
+    return (
+        session.shown("portfolio_manager")
+        .partition("## Earlier decisions\n\n")[2]
+        .partition("\n\n##")[0]
+    )
 
 
 def test_decisions_come_back_with_their_outcome_and_one_reflection() -> None:
     agent = make_team("trade")
     first = Session(submits=orders(("asset_1", "BUY", 0.5)))
     memory = decide(agent, first)
-    assert remembered(first) == "There are none yet."
+    assert "Earlier decisions" not in first.shown("portfolio_manager")
+    assert "outcomes" not in own(first.asked[-1][1])
     second = Session({"reflection": "It held.\nBuy the dip."})
-    memory = decide(agent, second, 1, memory, assets={"asset_1": (50.0, 2.5)})  # split since: the day's change counts
+    # split since: the day's change counts
+    memory = decide(agent, second, 1, memory, assets={"asset_1": (50.0, 2.5)})
     assert second.order == ["reflection", *TRADE]
     line = "- day_+0, asset_1: BUY to 50 % of NAV, then +2.50 %. asset_1 is liked"
     assert second.shown("reflection").endswith(line)
     assert remembered(second) == f"{line}\n  Reflection: It held. Buy the dip."
     third = Session()
     memory = decide(agent, third, 2, memory, assets={"asset_1": (49.0, -2.0)})
-    assert third.shown("reflection").endswith("- day_+1, asset_1: no order, then -2.00 %. as agreed")  # and not the first again
+    # and not the first again
+    assert third.shown("reflection").endswith(
+        "- day_+1, asset_1: no order, then -2.00 %. as agreed"
+    )
     assert len(memory["entries"]) == 3
 
 
 def test_an_empty_reflection_is_counted_once_and_not_asked_for_again() -> None:
     agent = make_team("trade")
     memory = decide(agent, Session(submits=orders(("asset_1", "BUY", 0.5))))
-    told, silent, later = Session({"reflection": "It held."}), Session({"reflection": " \n"}), Session()
-    decide(agent, told, 1, memory)
+    reflecting, silent, later = (
+        Session({"reflection": "It held."}),
+        Session({"reflection": " \n"}),
+        Session(),
+    )
+    decide(agent, reflecting, 1, memory)
     memory = decide(agent, silent, 1, memory)
-    assert (told.failures, silent.failures) == ([], ["empty_reply"])
+    assert (reflecting.failures, silent.failures) == ([], ["empty_reply"])
     assert "Reflection" not in remembered(silent)
     decide(agent, later, 2, memory, assets={"asset_2": (1.0, 1.0)})
     assert "reflection" not in later.order
 
 
-def test_five_entries_of_the_same_asset_and_three_of_others_are_shown() -> None:
-    agent, memory = make_team("trade"), None
-    both = {"asset_1": (100.0, 1.0), "asset_2": (10.0, -1.0)}
-    for step in range(8):
-        held = {"columns": ["stock_id"], "rows": [["asset_2"]]}
-        session = Session(submits=orders(("asset_1", "BUY", 0.1), ("asset_2", "SELL", 0.0)))
-        memory = decide(agent, session, step, memory, assets=both, positions=held)
-    shown = [line[2:].partition(":")[0] for line in remembered(session).splitlines() if line.startswith("- ")]
-    others = [f"day_+{step}, asset_1" for step in (4, 5, 6)]
-    assert sorted(shown) == sorted([*others, *(f"day_+{step}, asset_2" for step in (2, 3, 4, 5, 6))])
-
-
-def test_the_latest_forty_decisions_are_kept_of_all_assets_together() -> None:
-    agent, memory = make_team("investor"), None
-    both = {"asset_1": (100.0, 1.0), "asset_2": (10.0, -1.0)}
-    for step in range(21):
-        memory = decide(
-            agent, Session(submits=orders(("asset_1", "BUY", 0.1), ("asset_2", "SELL", 0.0))), step, memory, assets=both
-        )
-        assert len(memory["entries"]) == min(2 * (step + 1), 40)
-    assert [entry["step"] for entry in memory["entries"]] == [step for step in range(1, 21) for _ in both]
-
-
 def test_a_reason_has_three_hundred_characters_at_most_and_ends_between_words() -> None:
     longest, longer = "word " * 59 + "ends.", "word " * 59 + "breaks"
-    kept = []
-    for said in (longest, longer):
-        memory = decide(make_team("investor"), Session(submits={"orders": [], "overall_reason": said}))
-        kept += [entry["reason"] for entry in memory["entries"]]
+    reasons = []
+    for text in (longest, longer):
+        memory = decide(
+            make_team("investor"), Session(submits={"orders": [], "overall_reason": text})
+        )
+        reasons += [entry["reason"] for entry in memory["entries"]]
     assert (len(longest), len(longer)) == (300, 301)
-    assert kept == [longest, "word " * 58 + "word …"]
+    begin, end = re.split(r"\[… [0-9]+ characters cut …\] ", reasons[1])
+    assert reasons[0] == longest
+    assert len(reasons[1]) <= 300
+    assert longer.startswith(begin)
+    assert longer.endswith(f" {end}")
 
 
 @pytest.mark.parametrize(
-    ("said", "mark"), [("Hold. May\n\n\n12 names rise.", "[withheld]"), (f"{'word ' * 58}2024 shares are held", "word …")]
+    ("reply_text", "mark"),
+    [
+        ("Hold. May\n\n\n12 names rise.", "[withheld]"),
+        (f"{'word ' * 58}2024 shares are held", "word [… "),
+    ],
 )
-def test_words_that_name_a_day_only_once_they_are_joined_are_withheld_and_a_cut_makes_none(said: str, mark: str) -> None:
-    assert not DATES.has_any(said)
-    session = Session({"reflection": said}, {"orders": [], "overall_reason": said})
+def test_words_that_name_a_day_only_once_they_are_joined_are_withheld_and_a_cut_makes_none(
+    reply_text: str, mark: str
+) -> None:
+    assert not DATES.has_any(reply_text)
+    session = Session({"reflection": reply_text}, {"orders": [], "overall_reason": reply_text})
     memory, agent = None, make_team("trade")
     for step in range(3):
         memory = decide(agent, session, step, memory)
@@ -347,19 +456,26 @@ def test_orders_are_remembered_by_the_label_shown_with_their_outcome(spelled: st
 
 @pytest.mark.parametrize("spelled", ["asset_1", "Asset_1 ", "ａsset_1"])
 def test_stances_are_remembered_by_asset_and_reasons_stay_out(spelled: str) -> None:
-    said = {"decisions": [{"stock_id": spelled, "decision": "HOLD", "reason": "600519"}], "overall_reason": "flat"}
+    stances = {
+        "decisions": [{"stock_id": spelled, "decision": "HOLD", "reason": "600519"}],
+        "overall_reason": "flat",
+    }
     limits = {"constraints": {"hold": "flat"}}
-    memory = decide(make_team("investor"), Session(submits=said), **limits)
-    assert [(one["asset"], one["decision"], one["reason"]) for one in memory["entries"]] == [("asset_1", "HOLD", "flat")]
+    memory = decide(make_team("investor"), Session(submits=stances), **limits)
+    assert [(one["asset"], one["decision"], one["reason"]) for one in memory["entries"]] == [
+        ("asset_1", "HOLD", "flat")
+    ]
 
 
 @on_each_row
-def test_an_outcome_is_known_when_the_price_is_shown_again(asset: str, days: Sequence[Any], told: Sequence[str]) -> None:
+def test_an_outcome_is_known_when_the_price_is_shown_again(
+    asset: str, days: Sequence[Any], expected: Sequence[str]
+) -> None:
     agent, memory = make_team("investor"), None
     for step, assets in enumerate(days):
         session = Session() if step else Session(submits=orders((asset, "BUY", 0.5)))
         memory = decide(agent, session, step, memory, assets=assets)
-    for line in not_empty(told):
+    for line in not_empty(expected):
         assert f"- {line}" in session.shown("investor")
 
 
@@ -370,9 +486,11 @@ def test_outcomes_outlast_a_failed_call_and_no_failed_decision_is_remembered() -
     with pytest.raises(ModelError):
         decide(agent, failed, 1, memory)
     later = Session()
-    memory = decide(agent, later, 2, failed.kept)
+    memory = decide(agent, later, 2, failed.remembered)
     assert "reflection" not in later.order  # it was given before the failure
-    assert "then +1.00 %. asset_1 is liked\n  Reflection: reflection has spoken." in remembered(later)
+    assert "then +1.00 %. asset_1 is liked\n  Reflection: reflection has spoken." in remembered(
+        later
+    )
     assert [one["day"] for one in memory["entries"]] == ["day_+0", "day_+2"]
     with pytest.raises(StoreError, match=r"^memory of the agent trade: "):
         decide(agent, Session(), 1, {"count": 3})
@@ -381,7 +499,7 @@ def test_outcomes_outlast_a_failed_call_and_no_failed_decision_is_remembered() -
 # -- graphs
 
 
-def test_every_team_that_ships_is_sound_and_says_its_roles() -> None:
+def test_every_shipped_team_is_valid_and_lists_its_roles() -> None:
     check_plugin("ktdeval_agents")
     for name in TEAMS:
         roles = list(load_team(REPOSITORY / "plugins/ktdeval_agents/teams" / f"{name}.yaml").roles)
@@ -389,11 +507,15 @@ def test_every_team_that_ships_is_sound_and_says_its_roles() -> None:
         decide(make_team(name), session)
         assert list(dict.fromkeys(session.order)) == roles
     assert len(roles) == 17  # hedge_fund: sixteen side by side and the manager
-    assert all(isinstance(message, Message) for _, request in session.asked for message in request.messages)
+    assert all(
+        isinstance(message, Message) for _, request in session.asked for message in request.messages
+    )
 
 
 @on_each_row
-def test_a_graph_that_makes_no_sense_is_refused_with_its_place(change: tuple[str, str], problem: str, tmp_path: Path) -> None:
+def test_a_graph_that_makes_no_sense_is_refused_with_its_place(
+    change: tuple[str, str], problem: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match=problem):
         team(TALK.replace(*change), tmp_path)
 
@@ -401,13 +523,21 @@ def test_a_graph_that_makes_no_sense_is_refused_with_its_place(change: tuple[str
 # -- calls, tokens and cost by role
 
 
-PRICE = PriceEntry(input=2.0, output=10.0, cache_read=None, cache_write=None, as_of="", source="--price")
+PRICE = PriceEntry(
+    input=2.0, output=10.0, cache_read=None, cache_write=None, as_of="", source="--price"
+)
 
 
 def folder(*exchanges: dict[str, Any], finished: bool = True) -> Any:
     talks = [TranscriptEntry(step=0, exchanges=exchanges, submission=None)]
-    specs = SimpleNamespace(specs=["one", "two"], is_free=False)
-    return SimpleNamespace(path=Path("run"), manifest=specs, is_complete=lambda _: finished, load_transcript=lambda _: talks)
+    episodes = [SimpleNamespace(model="lab/own")] * 2
+    specs = SimpleNamespace(specs=episodes, is_free=False)
+    return SimpleNamespace(
+        path=Path("run"),
+        manifest=specs,
+        is_complete=lambda _: finished,
+        load_transcript=lambda _: talks,
+    )
 
 
 def test_calls_are_counted_by_role_over_all_episodes() -> None:
@@ -417,18 +547,34 @@ def test_calls_are_counted_by_role_over_all_episodes() -> None:
         folder(
             {"role": "bull", "reply": {"content": "up", "finish_reason": "stop", "usage": usage}},
             {"role": "bear", "error": "timeout"},
-            {"role": "bull", "reply": {"content": " ", "finish_reason": "stop", "usage": nothing_out}},
-            {"reply": {"content": "", "finish_reason": "stop", "tool_calls": [{"id": "c", "name": "look", "arguments": "{}"}]}},
+            {
+                "role": "bull",
+                "reply": {"content": " ", "finish_reason": "stop", "usage": nothing_out},
+            },
+            {
+                "reply": {
+                    "content": "",
+                    "finish_reason": "stop",
+                    "tool_calls": [{"id": "c", "name": "look", "arguments": "{}"}],
+                }
+            },
         )
     )
-    counts = {name: (role.calls, role.failed, role.empty, role.usage.input_tokens) for name, role in by_role.items()}
+    assert {asked.model for asked in by_role} == {"lab/own"}
+    by_role = {asked.role: role for asked, role in by_role.items()}
+    counts = {
+        name: (role.calls, role.failed, role.empty, role.usage.input_tokens)
+        for name, role in by_role.items()
+    }
     assert counts == {"bull": (4, 0, 2, 300), "bear": (2, 2, 0, 0), "(no role)": (2, 0, 0, 0)}
     assert by_role["bull"].to_json(PRICE)["usd"] == pytest.approx((300 * 2 + 14 * 10) / 1e6)
     assert (by_role["(no role)"].uncounted, by_role["(no role)"].to_json(PRICE)["usd"]) == (2, None)
     assert by_role["bull"].to_json(None)["usd"] is None
 
 
-def test_the_last_role_is_shown_the_day_whatever_it_reads_and_each_role_once(tmp_path: Path) -> None:
+def test_the_last_role_always_sees_the_day_and_each_role_once(
+    tmp_path: Path,
+) -> None:
     text = """
 roles:
   first: {says: Look.}
@@ -463,27 +609,53 @@ def decision(asset: str, side: str, confidence: float = 0.5) -> dict[str, Any]:
 
 @on_each_row
 def test_orders_need_more_than_half_of_all_voters(given: Any, voters: int, expected: Any) -> None:
-    given, (expected,) = ([[order(*one) for one in items] for items in each] for each in (given, [expected]))
+    given, (expected,) = (
+        [[order(*one) for one in items] for items in each] for each in (given, [expected])
+    )
     result = elected([{"orders": items, "overall_reason": "x"} for items in given], voters)
-    assert result["orders"] == [{**item, "confidence": pytest.approx(item["confidence"])} for item in expected]
+    assert result["orders"] == [
+        {**item, "confidence": pytest.approx(item["confidence"])} for item in expected
+    ]
     assert result["overall_reason"] == f"Elected by {len(given)} ballots of {voters} voters."
 
 
 def test_decisions_without_a_majority_are_hold() -> None:
     sides = (("BUY", "BUY", "SELL"), ("BUY", "SELL", "HOLD"), ("SELL", "SELL", "SELL"))
-    ballots = [{"decisions": [decision(asset, row[voter]) for asset, row in zip("abc", sides, strict=True)]} for voter in range(3)]
+    ballots = [
+        {
+            "decisions": [
+                decision(asset, row[voter]) for asset, row in zip("abc", sides, strict=True)
+            ]
+        }
+        for voter in range(3)
+    ]
     hold = {"stock_id": "b", "decision": "HOLD", "confidence": 0.5, "reason": REASON}
     assert elected(ballots, 3)["decisions"] == [decision("a", "BUY"), hold, decision("c", "SELL")]
 
 
 def test_one_asset_in_several_spellings_has_one_majority() -> None:
-    ballots = [{"decisions": [decision(spelled, "BUY")]} for spelled in ("Asset_1", "asset_1 ", "ａsset_1")]
-    codes = [{"decisions": [decision(spelled, "BUY")]} for spelled in ("600519.SH", "sh600519", "600519")]
+    ballots = [
+        {"decisions": [decision(spelled, "BUY")]} for spelled in ("Asset_1", "asset_1 ", "ａsset_1")
+    ]
+    codes = [
+        {"decisions": [decision(spelled, "BUY")]} for spelled in ("600519.SH", "sh600519", "600519")
+    ]
     assert elected(codes, 3)["decisions"] == [decision("600519.SH", "BUY")]
     assert elected(ballots, 3)["decisions"] == [decision("Asset_1", "BUY")]
     ballots[1]["decisions"] = [decision("asset_1", "SELL")]
     ballots[2]["decisions"] = [decision("ASSET_1", "HOLD")]
-    assert [(one["stock_id"], one["decision"]) for one in elected(ballots, 3)["decisions"]] == [("Asset_1", "HOLD")]
+    assert [(one["stock_id"], one["decision"]) for one in elected(ballots, 3)["decisions"]] == [
+        ("Asset_1", "HOLD")
+    ]
+
+
+def test_of_numbers_of_shares_the_median_is_taken_and_of_an_even_number_the_lower_one() -> None:
+    def buy(shares: int) -> dict[str, Any]:
+        return {"orders": [{**order("BUY", None), "shares": shares}], "overall_reason": "x"}
+
+    for bought, median in (((100, 900, 300), 300), ((100, 900, 300, 500), 300)):
+        (combined,) = elected(list(map(buy, bought)), len(bought))["orders"]
+        assert combined["shares"] == median
 
 
 def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
@@ -491,7 +663,9 @@ def test_of_other_forms_the_answer_that_comes_most_often_is_taken() -> None:
     assert elected([{"x": 1}, {"x": 2}], 2) == {"x": 1}
 
 
-def test_without_a_ballot_or_where_the_elected_orders_are_refused_the_step_is_a_fallback_with_each_voters_memory() -> None:
+def test_without_a_ballot_or_where_the_elected_orders_are_refused_the_step_is_a_fallback_with_each_voters_memory() -> (
+    None
+):
     agent = VoteAgent(VoteParams(("investor", "investor")))
     silent = Session()
     silent.ask = lambda request: Reply("I wait.")  # type: ignore[method-assign]
@@ -520,25 +694,32 @@ def test_voters_decide_by_themselves_and_remember_their_own_ballots() -> None:
     first = agent.decide(observation(), session, None)  # type: ignore[arg-type]
     assert session.order[0] == session.order[1] == "voter 1 (investor): investor"
     assert session.order[-1] == "voter 2 (deepfund): portfolio_manager"
-    assert (first.provenance, first.action[0].side) == ("model", "BUY")
-    assert [[entry["asset"] for entry in held["entries"]] for held in first.memory] == [["asset_1"], ["asset_1"]]  # type: ignore[union-attr,index,call-overload]
+    assert (first.provenance, first.action[0].side) == ("elected", "BUY")
+    assert [[entry["asset"] for entry in held["entries"]] for held in first.memory] == [
+        ["asset_1"],
+        ["asset_1"],
+    ]  # type: ignore[union-attr,index,call-overload]
 
     slow, words = Session(), iter([Reply("I wait.")])
     asked = slow.ask
-    slow.ask = lambda request: (next(words, None) if request.tool_choice else None) or asked(request)  # type: ignore[method-assign]
-    assert agent.decide(observation(), slow, None).provenance == "model_after_retry"  # type: ignore[arg-type]
+    slow.ask = lambda request: (
+        (next(words, None) if request.tool_choice else None) or asked(request)
+    )  # type: ignore[method-assign]
+    assert agent.decide(observation(), slow, None).provenance == "elected"  # type: ignore[arg-type]
 
     failed = Session({"voter 2 (deepfund): risk_control": None})
     with pytest.raises(ModelError):
         agent.decide(observation(1), failed, json.loads(json.dumps(first.memory)))  # type: ignore[arg-type]
-    assert [[entry["change_pct"] for entry in held["entries"]] for held in failed.kept] == [
+    assert [[entry["change_pct"] for entry in held["entries"]] for held in failed.remembered] == [
         [1.0],
         [1.0],
     ]  # and no ballot of the step
 
 
 def test_teams_that_are_not_there_can_not_vote() -> None:
-    with pytest.raises(ConfigError, match="'trader' is not a team that can vote; did you mean 'trade'"):
+    with pytest.raises(
+        ConfigError, match="'trader' is not a team that can vote; did you mean 'trade'"
+    ):
         VoteAgent(VoteParams(("trader",)))
     with pytest.raises(ConfigError, match="name at least one"):
         VoteAgent(VoteParams(()))

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.harness import Observation
 from ktdeval.market.snapshot import NO_MARKET
 from ktdeval.masking import IdentityIndex
-from ktdeval.yamlio import load_yaml
+from ktdeval.observation import ObservedAsset, ObservedState, recorded_state
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_agents.figures import (
     annual_volatility,
     average_correlations,
@@ -24,15 +24,15 @@ from ktdeval_agents.figures import (
     technical_figures,
     volatility_limits,
 )
-from ktdeval_agents.sight import Sight
 from paths import REPOSITORY
 from tables import on_each_row
 
 LIMITS = load_yaml(REPOSITORY / "plugins/ktdeval_agents/figures.yaml")["volatility_limits"]
 
 
-def sight(**state: Any) -> Sight:
-    return Sight.of(Observation(0, "s", f"```json\n{json.dumps(state)}\n```"))
+def state_of(**values: Any) -> ObservedState:
+    # JSON text may have numbers that no Python float has
+    return recorded_state(f"```json\n{json.dumps(values)}\n```")
 
 
 def table(*rows: dict[str, Any]) -> dict[str, Any]:
@@ -42,34 +42,71 @@ def table(*rows: dict[str, Any]) -> dict[str, Any]:
 
 @on_each_row
 def test_the_grid_of_position_ratios(assets: int, most: float) -> None:
-    grid = position_ratios(sight(candidates=table(*({"stock_id": f"a{number}"} for number in range(assets)))))
+    grid = position_ratios(
+        state_of(candidates=table(*({"stock_id": f"a{number}"} for number in range(assets))))
+    )
     assert grid == pytest.approx(np.arange(0, most + 0.01, 0.05))
-    assert position_ratios(sight(constraints={"max_positions": assets})) == grid
-    assert position_ratios(sight())[-1] == 1.0
+    assert position_ratios(state_of(constraints={"max_positions": assets})) == grid
+    assert position_ratios(state_of())[-1] == 1.0
+
+
+def test_no_ratio_and_no_volatility_limit_is_beyond_the_largest_weight_of_the_task() -> None:
+    rows = table({"stock_id": "a", "close": 10.0, "RV_60": 10.0})
+    limits = {"max_weight": 0.12}
+    state = state_of(candidates=rows, constraints=limits)
+    assert position_ratios(state) == (0.0, 0.05, 0.1, 0.12)
+    assert "at most 12 % of NAV" in volatility_limits(state)
+    free = state_of(candidates=rows, constraints={})
+    assert "at most 25 % of NAV" in volatility_limits(free)
+
+
+def test_decisions_without_a_size_have_no_volatility_limits() -> None:
+    rows = table({"stock_id": "a", "close": 10.0, "RV_60": 10.0})
+    assert volatility_limits(state_of(candidates=rows, constraints={"hold": "keep"})) == ""
 
 
 @pytest.mark.parametrize(
-    ("said", "ratios"),
+    ("text", "ratios"),
     [
-        ('{"a": 0.07}', {"a": 0.05}), ('first {"a": 0.4} then {"a": 0.1}', {"a": 0.1}), ('{"a": 1e999}', {}),
-        ('{"a": 1' + "0" * 400 + "}", {}), ('{"a": true}', {}), ('{"a": NaN}', {}), ('{"a": ' + "[" * 100_000 + "}", {}),
-        ('{"A ": 0.07}', {"a": 0.05}), ('{"b": 0.1}', {}), ("[0.1]", {}), ("{" * 100_000, {}),
+        ('{"a": 0.07}', {"a": 0.05}),
+        ('first {"a": 0.4} then {"a": 0.1}', {"a": 0.1}),
+        ('{"a": 1e999}', {}),
+        ('{"a": 1' + "0" * 400 + "}", {}),
+        ('{"a": true}', {}),
+        ('{"a": NaN}', {}),
+        ('{"a": ' + "[" * 100_000 + "}", {}),
+        ('{"A ": 0.07}', {"a": 0.05}),
+        ('{"b": 0.1}', {}),
+        ("[0.1]", {}),
+        ("{" * 100_000, {}),
     ],
-)  # fmt: skip
-def test_ratios_are_read_from_the_last_object_whatever_a_reply_holds(said: str, ratios: dict[str, float]) -> None:
-    assert read_ratios(said, sight(candidates=table({"stock_id": "a"}, {"stock_id": "c"}))) == pytest.approx(ratios)
+)
+def test_ratios_are_read_from_the_last_object_of_any_reply(
+    text: str, ratios: dict[str, float]
+) -> None:
+    assert read_ratios(
+        text, state_of(candidates=table({"stock_id": "a"}, {"stock_id": "c"}))
+    ) == pytest.approx(ratios)
 
 
 def test_one_change_of_a_price_has_no_volatility_and_two_have() -> None:
-    assert annual_volatility({}, [0.01], 60, 252) is None
-    assert annual_volatility({"volatility_20d_pct": 2.0}, [0.01], 60, 252) == pytest.approx(0.02 * 252**0.5)
-    assert annual_volatility({}, [0.01, -0.01], 60, 252) == pytest.approx(0.01 * 2**0.5 * 252**0.5)
+    assert annual_volatility(ObservedAsset.of({}), [0.01], 60, 252) is None
+    assert annual_volatility(
+        ObservedAsset.of({"volatility_20d_pct": 2.0}), [0.01], 60, 252
+    ) == pytest.approx(0.02 * 252**0.5)
+    assert annual_volatility(ObservedAsset.of({}), [0.01, -0.01], 60, 252) == pytest.approx(
+        0.01 * 2**0.5 * 252**0.5
+    )
 
 
 def test_prices_that_never_move_are_at_their_mean_and_have_no_volatility() -> None:
     flat = {name: np.full(250, 7.0) for name in ("close", "high", "low", "volume")}
     figures = technical(flat, 252)
-    assert {name: value for name, value in figures.items() if name.startswith(("z_", "rsi_", "volatility_", "volume_"))} == {
+    assert {
+        name: value
+        for name, value in figures.items()
+        if name.startswith(("z_", "rsi_", "volatility_", "volume_"))
+    } == {
         name: {"z": 0.0, "rsi": 50.0, "volatility": 0.0, "volume": 1.0}[name.partition("_")[0]]
         for name in figures
         if name.startswith(("z_", "rsi_", "volatility_", "volume_"))
@@ -89,8 +126,9 @@ def test_a_limit_shrinks_with_correlation(correlation: float, factor: float) -> 
     assert correlation_factor(correlation, LIMITS["correlation"]["bands"]) == factor
 
 
-def test_the_mean_correlation_is_with_what_is_held_over_days_of_all() -> None:
-    # Of a and b deviations from the mean are (-2, -1, 0, 1, 2) and its square less 2: no correlation. c = a, and d never moves.
+def test_the_mean_correlation_is_with_positions_over_common_days() -> None:
+    # Of a and b deviations from the mean are (-2, -1, 0, 1, 2) and its square less 2: no
+    # correlation. c = a, and d never moves.
     days = [f"day_{index}" for index in range(6)]
     a, b = [-0.02, -0.01, 0.0, 0.01, 0.02], [0.02, -0.01, -0.02, -0.01, 0.02]
     returns = {
@@ -99,8 +137,13 @@ def test_the_mean_correlation_is_with_what_is_held_over_days_of_all() -> None:
         "c": dict(zip(days, a, strict=False)),
         "d": dict.fromkeys(days, 0.0),
     }
-    assert average_correlations(returns, frozenset("ax"), 5) == pytest.approx({"a": 0.5, "b": 0.0, "c": 1.0})  # of a: with b and c
-    assert average_correlations(returns, frozenset("bc"), 5) == pytest.approx({"a": 0.5, "b": 0.0, "c": 0.0})
+    # of a: with b and c
+    assert average_correlations(returns, frozenset("ax"), 5) == pytest.approx(
+        {"a": 0.5, "b": 0.0, "c": 1.0}
+    )
+    assert average_correlations(returns, frozenset("bc"), 5) == pytest.approx(
+        {"a": 0.5, "b": 0.0, "c": 0.0}
+    )
     assert average_correlations(returns, frozenset(), 6) == {}
     assert average_correlations({"a": returns["a"]}, frozenset(), 5) == {}
     assert average_correlations({}, frozenset(), 5) == {}
@@ -119,35 +162,63 @@ def test_volatility_comes_from_bars_else_from_the_row_else_is_assumed() -> None:
     )
     closes = [100.0 * 1.01 ** (index % 2) for index in range(61)]  # up and down by turns
     changes = np.diff(closes) / closes[:-1]
-    named = [{"stock_id": "b", "day": f"day_{index}", "close": close} for index, close in enumerate(closes)]
-    bars = table(*named, *({"stock_id": "t", "day": index, "close": close} for index, close in enumerate((100.0, 101.0, 101.0))))
-    lines = volatility_limits(sight(candidates=rows, history=bars)).splitlines()
-    assert lines[:4] == [
-        "- a: annualised volatility 31.7 %, at most 14.8 % of NAV, 14.8 % left",  # 2 √252; .2 (.75 - .5 (.3175 - .3))
-        "- c: annualised volatility 38.2 %, at most 14.2 % of NAV, 14.2 % left",  # 2 √365
-        "- r: annualised volatility 16 %, at most 19.9 % of NAV, 19.9 % left",
-        "- n: annualised volatility 79.4 % (assumed, none is shown), at most 10 % of NAV, 10 % left",  # .05 √252
+    named = [
+        {"stock_id": "b", "day": f"day_{index}", "close": close}
+        for index, close in enumerate(closes)
     ]
-    assert lines[4].startswith(f"- b: annualised volatility {100 * np.std(changes, ddof=1) * np.sqrt(252):.3g} %")
+    bars = table(
+        *named,
+        *(
+            {"stock_id": "t", "day": index, "close": close}
+            for index, close in enumerate((100.0, 101.0, 101.0))
+        ),
+    )
+    lines = volatility_limits(state_of(candidates=rows, history=bars)).splitlines()
+    assert lines[:4] == [
+        # 2 √252; .2 (.75 - .5 (.3175 - .3))
+        "- a: annualised volatility 31.7 %, at most 14.8 % of NAV, room for 14.8 % of NAV",
+        "- c: annualised volatility 38.2 %, at most 14.2 % of NAV, room for 14.2 % of NAV",  # 2 √365
+        "- r: annualised volatility 16 %, at most 19.9 % of NAV, room for 19.9 % of NAV",
+        # .05 √252
+        (
+            "- n: annualised volatility 79.4 % (assumed, none is shown), at most 10 % of NAV, room for"
+            " 10 % of NAV"
+        ),
+    ]
+    assert lines[4].startswith(
+        f"- b: annualised volatility {100 * np.std(changes, ddof=1) * np.sqrt(252):.3g} %"
+    )
     assert (
-        lines[5] == "- t: annualised volatility 11.2 %, at most 25 % of NAV, 25 % left"
+        lines[5] == "- t: annualised volatility 11.2 %, at most 25 % of NAV, room for 25 % of NAV"
     )  # .01 / √2 √252, of the two that there are
     assert len(lines) == 6
-    assert volatility_limits(sight()) == ""
+    assert volatility_limits(state_of()) == ""
 
 
-def test_what_is_left_of_a_limit_knows_the_position_the_cash_and_the_correlation() -> None:
-    # b moves as a does: r = 1 with what is held, .2 · 1.25 · .7 = 17.5 %; of a alone is held, so it is compared with b.
+def test_the_rest_of_a_limit_depends_on_position_cash_and_correlation() -> None:
+    # b moves as a does: r = 1 with what is held, .2 · 1.25 · .7 = 17.5 %; of a alone is held, so it
+    # is compared with b.
     closes = (100.0, 100.1, 100.2, 100.1, 100.2, 100.3)
-    bars = table(*({"stock_id": label, "day": index, "close": close} for label in "ab" for index, close in enumerate(closes)))
+    bars = table(
+        *(
+            {"stock_id": label, "day": index, "close": close}
+            for label in "ab"
+            for index, close in enumerate(closes)
+        )
+    )
     held = table({"stock_id": "a", "weight": -0.10, "last_close": 100.3})
     for cash, left in ((900.0, ("7.5", "17.5")), (50.0, ("5", "5"))):
         account = {"nav": 1000.0, "cash": cash}
-        state = sight(candidates=table({"stock_id": "b", "close": 100.3}), positions=held, history=bars, account=account)
-        told = dict(line[2:].split(": ", 1) for line in volatility_limits(state).splitlines())
+        state = state_of(
+            candidates=table({"stock_id": "b", "close": 100.3}),
+            positions=held,
+            history=bars,
+            account=account,
+        )
+        limits = dict(line[2:].split(": ", 1) for line in volatility_limits(state).splitlines())
         for label, rest in zip("ab", left, strict=True):
-            expected = f"mean correlation 1.00 (factor 0.7), at most 17.5 % of NAV, {rest} % left"
-            assert told[label].endswith(expected), told[label]
+            expected = f"mean correlation 1.00 (factor 0.7), at most 17.5 % of NAV, room for {rest} % of NAV"
+            assert limits[label].endswith(expected), limits[label]
 
 
 def test_technical_figures_against_pandas() -> None:
@@ -155,19 +226,37 @@ def test_technical_figures_against_pandas() -> None:
     close = pd.Series(100 * np.exp(np.cumsum(chance.normal(0, 0.02, 80))))
     high, low, volume = close * 1.02, close * 0.97, pd.Series(chance.uniform(1, 2, 80))
     figures = technical(
-        {"close": close.to_numpy(), "high": high.to_numpy(), "low": low.to_numpy(), "volume": volume.to_numpy()}, 252
+        {
+            "close": close.to_numpy(),
+            "high": high.to_numpy(),
+            "low": low.to_numpy(),
+            "volume": volume.to_numpy(),
+        },
+        252,
     )
     mean, deviation = close.rolling(20).mean().iloc[-1], close.rolling(20).std().iloc[-1]
-    gain, loss = close.diff().clip(lower=0).rolling(14).mean().iloc[-1], -close.diff().clip(upper=0).rolling(14).mean().iloc[-1]
+    gain, loss = (
+        close.diff().clip(lower=0).rolling(14).mean().iloc[-1],
+        -close.diff().clip(upper=0).rolling(14).mean().iloc[-1],
+    )
     pivot = (high + low + close).iloc[-1] / 3
     assert figures == pytest.approx(
         {
-            **{f"ema_{days}": close.ewm(span=days, adjust=False).mean().iloc[-1] for days in (8, 21, 55)},
+            **{
+                f"ema_{days}": close.ewm(span=days, adjust=False).mean().iloc[-1]
+                for days in (8, 21, 55)
+            },
             "bollinger_lower": mean - 2 * deviation,
             "bollinger_upper": mean + 2 * deviation,
-            "z_50": (close.iloc[-1] - close.rolling(50).mean().iloc[-1]) / close.rolling(50).std().iloc[-1],
+            "z_50": (
+                (close.iloc[-1] - close.rolling(50).mean().iloc[-1])
+                / close.rolling(50).std().iloc[-1]
+            ),
             "rsi_14": 100 - 100 / (1 + gain / loss),
-            **{f"volatility_{d}_pct": 100 * close.pct_change().rolling(d).std().iloc[-1] * 252**0.5 for d in (21, 63)},
+            **{
+                f"volatility_{d}_pct": 100 * close.pct_change().rolling(d).std().iloc[-1] * 252**0.5
+                for d in (21, 63)
+            },
             "volume_20": volume.iloc[-1] / volume.tail(20).mean(),
             "pivot": pivot,
             "support": 2 * pivot - high.iloc[-1],
@@ -177,20 +266,22 @@ def test_technical_figures_against_pandas() -> None:
 
 
 def test_figures_that_need_more_bars_are_left_out() -> None:
-    two = [{"stock_id": "a", "day": index, "close": close} for index, close in enumerate((10.0, 12.0))]
+    two = [
+        {"stock_id": "a", "day": index, "close": close} for index, close in enumerate((10.0, 12.0))
+    ]
     empty = {"stock_id": "b", "day": 0, "close": None}
-    text = technical_figures(sight(history=table(*two, empty)))
+    text = technical_figures(state_of(history=table(*two, empty)))
     assert text == "- a: pivot 12, support 12, resistance 12\n- b: too few bars"
     flat = [{"stock_id": "a", "day": index, "close": 5.0} for index in range(60)]
-    told = technical_figures(sight(history=table(*flat)))
-    assert "z_50 0" in told
-    assert "rsi_14 50" in told
-    assert "volume" not in told
-    assert technical_figures(sight()) == ""
+    figures = technical_figures(state_of(history=table(*flat)))
+    assert "z_50 0" in figures
+    assert "rsi_14 50" in figures
+    assert "volume" not in figures
+    assert technical_figures(state_of()) == ""
 
 
 def test_no_figure_reads_as_a_year() -> None:
     bars = [{"stock_id": "a", "day": index, "close": 2024.3} for index in range(60)]
-    told = technical_figures(sight(history=table(*bars)))
-    assert "ema_8 2024.0, " in told
-    assert not IdentityIndex(NO_MARKET, assets=False, dates=True).has_any(told)
+    figures = technical_figures(state_of(history=table(*bars)))
+    assert "ema_8 2024.0, " in figures
+    assert not IdentityIndex(NO_MARKET, assets=False, dates=True).has_any(figures)

@@ -1,0 +1,41 @@
+"""Answers of a model by BUY, SELL or HOLD that an agent reads itself, before any submission."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+
+from ktdeval.errors import StoreError
+from ktdeval.values.jsonio import loads_untrusted
+from ktdeval.values.typed import Value, from_plain
+
+
+class Answer(Value):
+    """Decision on one asset."""
+
+    stock_id: str
+    decision: Literal["BUY", "SELL", "HOLD"]
+    confidence: Annotated[float, msgspec.Meta(ge=0, le=1)]
+    reason: str
+
+
+class Answers(Value):
+    """Decisions of one call."""
+
+    decisions: tuple[Answer, ...]
+    overall_reason: str
+
+
+def read_answers(arguments: Sequence[str]) -> Answers | None:
+    """Return the decisions in the arguments of a reply's calls; None if they are malformed, or those
+    of not exactly one call.
+    """
+    if len(arguments) != 1:
+        return None
+
+    try:
+        return from_plain(loads_untrusted(arguments[0]), Answers, "answer")
+    except (ValueError, StoreError):
+        return None

@@ -1,0 +1,85 @@
+"""The rule of elections: by asset, the side that more than half of all voters chose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from statistics import fmean, median, median_low
+from typing import Any
+
+from ktdeval.harness import label_key
+from ktdeval.values.jsonio import dumps_canonical
+
+_SIDE_OF = {"orders": "side", "decisions": "decision"}
+"""Field of an item that has its side, by kind of submission."""
+
+
+def elected(ballots: Sequence[Mapping[str, Any]], voters: int) -> Mapping[str, Any]:
+    """Return the elected submission: by asset the side that more than half of all voters chose,
+    with the mean confidence and the median size; without such a side no order, or HOLD. So of an
+    even number, half is no majority. For other forms, the most frequent ballot, the first of equals.
+    """
+    kind = _kind_of(ballots)
+    if kind is None:
+        return _most_frequent(ballots)
+
+    side_of = itemgetter(_SIDE_OF[kind])
+    items = list[Mapping[str, Any]]()
+    for votes in _votes_by_asset(ballots, kind):
+        side, count = Counter(map(side_of, votes)).most_common(1)[0]
+        chosen = [item for item in votes if side_of(item) == side]
+        if 2 * count > voters:
+            items.append(_combined(chosen))
+        elif kind == "decisions":
+            items.append(
+                {
+                    "stock_id": chosen[0]["stock_id"],
+                    "decision": "HOLD",
+                    "confidence": 0.5,
+                    "reason": "no majority among the voters",
+                }
+            )
+
+    return {kind: items, "overall_reason": f"Elected by {len(ballots)} ballots of {voters} voters."}
+
+
+def _kind_of(ballots: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return what all ballots are lists of; None for other forms."""
+    for kind in _SIDE_OF:
+        if all(kind in ballot for ballot in ballots):
+            return kind
+    return None
+
+
+def _most_frequent(ballots: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    texts = [dumps_canonical(ballot) for ballot in ballots]
+    ((text, _),) = Counter(texts).most_common(1)
+    return ballots[texts.index(text)]
+
+
+def _votes_by_asset(
+    ballots: Sequence[Mapping[str, Any]], kind: str
+) -> list[list[Mapping[str, Any]]]:
+    """Return the items on each asset, the last one of each ballot."""
+    by_asset: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for voter, ballot in enumerate(ballots):
+        for item in ballot[kind]:
+            by_asset.setdefault(label_key(item["stock_id"]), {})[voter] = item
+
+    return [list(votes.values()) for votes in by_asset.values()]
+
+
+def _combined(items: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the first of items on one side with their mean confidence, and their median weight or
+    number of shares (of two medians the lower one, a number that was submitted) if all have one.
+    """
+    combined = {**items[0], "confidence": fmean(item["confidence"] for item in items)}
+    weights = [item["target_weight"] for item in items if "target_weight" in item]
+    shares = [item["shares"] for item in items if "shares" in item]
+    if len(weights) == len(items):
+        combined["target_weight"] = median(weights)
+    elif len(shares) == len(items):
+        combined["shares"] = median_low(shares)
+
+    return combined

@@ -1,0 +1,99 @@
+"""Entries of a team's memory, and how they are shown: one line each, by asset and day."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+ACCOUNT = ""
+"""Label of the account, for entries about no asset."""
+
+Day = tuple[int, str]  # step of a day, below 0 in a warm-up, and its label
+T = TypeVar("T")
+
+
+class Entry(msgspec.Struct, forbid_unknown_fields=True):
+    """A decision on one asset, or on none (`ACCOUNT`)."""
+
+    step: int  #: below 0: a day of a warm-up, on which nothing was traded
+    day: str  #: as shown
+    asset: str  #: as shown
+    decision: str
+    reason: str
+    price: float | None  #: that the outcome is measured from; None before one is shown
+    since: str = ""  #: day of `price`, if later than `day`
+    change_pct: float | None = None  #: outcome, once it is known
+    #: on the outcome; None before the model was asked, empty without an answer
+    reflection: str | None = None
+
+
+def entry_lines(entries: Sequence[Entry], most_reflections: int | None = None) -> list[str]:
+    """Return lines of entries: each decision with its outcome. A reason or reflection that several
+    entries of a day share follows once, after all of them. `most_reflections`: of how many days at
+    most, the latest, reflections are shown (default: of all).
+    """
+    reflections = _reflections(entries, most_reflections)
+    entries_of_day = Counter(map(_day_of, entries))
+    entries_of_reason = Counter((_day_of(entry), entry.reason) for entry in entries)
+
+    lines: list[str] = []
+    for entry in entries:
+        day = _day_of(entry)
+        is_shared = entries_of_reason[day, entry.reason] > 1
+        lines.append(_line(entry, "" if is_shared else entry.reason))
+        if entries_of_day[day] == 1 and day in reflections:
+            lines.append(f"  Reflection: {reflections[day]}")
+
+    for day in sorted(day for day, count in entries_of_day.items() if count > 1):
+        for (of_day, reason), count in entries_of_reason.items():
+            if of_day == day and count > 1 and reason:
+                lines.append(f"- {day[1]}, reason for all: {reason}")
+
+        if day in reflections:
+            lines.append(f"- {day[1]}, reflection: {reflections[day]}")
+
+    return lines
+
+
+def latest(items: Sequence[T], count: int) -> Sequence[T]:
+    """Return the last `count` items, or all if there are fewer."""
+    # items[-0:] would be all of them
+    return items[-count:] if count else ()
+
+
+def _day_of(entry: Entry) -> Day:
+    return entry.step, entry.day
+
+
+def _reflections(entries: Iterable[Entry], most: int | None) -> Mapping[Day, str]:
+    """Return what was reflected on the entries of a day, of the latest `most` days with such."""
+    by_day: dict[Day, dict[str, None]] = {}
+    for entry in entries:
+        if entry.reflection:
+            by_day.setdefault(_day_of(entry), {})[entry.reflection] = None
+
+    days = latest(sorted(by_day), len(by_day) if most is None else most)
+    return {day: " ".join(by_day[day]) for day in days}
+
+
+def _line(entry: Entry, reason: str) -> str:
+    asset = entry.asset or "the account"
+    decision = entry.decision
+    if entry.step < 0:
+        decision += " (practice)"
+
+    return f"- {entry.day}, {asset}: {decision}{_outcome(entry)}. {reason}".rstrip()
+
+
+def _outcome(entry: Entry) -> str:
+    if entry.change_pct is None:
+        return ""
+
+    change_pct = round(entry.change_pct, 2) or 0.0  # not -0.0
+    outcome = f", then {change_pct:+.2f} %"
+    if entry.since:
+        outcome += f" since {entry.since}"
+    return outcome

@@ -1,0 +1,59 @@
+"""Planner of a team: it chooses the analysts of the day by a forced tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from ktdeval.harness import Message, StepSession, ToolSpec, ask_forced
+
+CHOOSE = "choose_analysts"  #: Name of the planner's tool
+_DESCRIPTION = "Choose the analysts that are asked today. Call it once."
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Analysts of a day. `is_made`: the planner chose them; False: no answer of it was valid, and
+    all are asked.
+    """
+
+    analysts: tuple[str, ...]
+    reason: str
+    is_made: bool = True
+
+
+def choice_tool(analysts: Sequence[str]) -> ToolSpec:
+    """Return the tool by which a planner chooses among these analysts."""
+    return ToolSpec(
+        CHOOSE,
+        _DESCRIPTION,
+        {
+            "type": "object",
+            "properties": {
+                "analysts": {
+                    "type": "array",
+                    "items": {"type": "string", "enum": [*analysts]},
+                    "minItems": 1,
+                },
+                "reason": {"type": "string"},
+            },
+            "required": ["analysts", "reason"],
+            "additionalProperties": False,
+        },
+    )
+
+
+def choose(messages: list[Message], session: StepSession, analysts: Sequence[str]) -> Choice:
+    """Ask a planner for its choice, again with feedback where it is not valid. Each failed attempt
+    counts as `bad_choice`; if none is valid, that counts as `no_choice`, and all are asked. Raises
+    ModelError: the model call failed.
+    """
+    answer = ask_forced(messages, session, choice_tool(analysts), "bad_choice")
+    if answer is None:
+        session.count_failure("no_choice")
+        return Choice(tuple(analysts), "", is_made=False)
+
+    named = cast("list[str]", answer["analysts"])
+    chosen = tuple(analyst for analyst in analysts if analyst in named)
+    return Choice(chosen, " ".join(str(answer["reason"]).split()))

@@ -1,0 +1,279 @@
+"""What each role of a team is shown.
+
+The parts that roles share come first, each role's own part last: providers' prompt caches reuse the
+longest beginning that requests have in common. So the system message has the team and the rules of
+the task; the user message has the day, the computed figures, the memory and the reports in the order
+spoken, and then the role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ktdeval.harness import (
+    ROLE_HEADING,
+    SIGNAL_FORM,
+    SUBMIT_TOOL,
+    Message,
+    Observation,
+    StepSession,
+    joined,
+)
+from ktdeval.observation import ObservedState, as_object
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_agents.figures import position_ratios
+from ktdeval_agents.graph import Role, Team
+from ktdeval_agents.planner import CHOOSE
+
+Form = Literal["orders", "decisions", "answer"]
+"""What a task asks for: orders, BUY, SELL or HOLD of each asset, or the answer to a question."""
+
+
+class Turn(NamedTuple):
+    """What a role said, once."""
+
+    role: str
+    text: str  #: as others are shown it
+    number: int  #: 1 for its first turn
+
+
+@dataclass
+class Meeting:
+    """One step of a team: what is shown, and what was said so far."""
+
+    observation: Observation
+    session: StepSession
+    state: ObservedState
+    remembered: str  #: the memory in words; empty if there is none
+    figures: dict[str, str] = field(default_factory=dict)  #: computed figures by name, as text
+    turns: list[Turn] = field(default_factory=list)  #: in the order spoken
+    debate: tuple[str, ...] = ()  #: roles of the debate under way
+    #: planner -> analysts of the day
+    chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def say(self, role: str, text: str) -> None:
+        """Add what a role said."""
+        number = 1 + sum(turn.role == role for turn in self.turns)
+        self.turns.append(Turn(role, text, number))
+
+    @property
+    def reports(self) -> dict[str, str]:
+        """All that each role said, in the order in which roles first spoke."""
+        said: dict[str, list[str]] = {}
+        for turn in self.turns:
+            said.setdefault(turn.role, []).append(turn.text)
+        return {role: "\n\n".join(texts) for role, texts in said.items()}
+
+    @property
+    def form(self) -> Form:
+        """What the task asks for."""
+        tool = self.session.submit_tool
+        if tool.name != SUBMIT_TOOL:
+            return "answer"
+
+        properties = as_object(tool.parameters.get("properties"))
+        if self.state.limits.asks_decisions or "decisions" in properties:
+            return "decisions"
+        return "orders"
+
+    @property
+    def asks_ratios(self) -> bool:
+        """Whether a role that gives position ratios is asked for them: orders have a size, and
+        there are assets to size.
+        """
+        return self.form == "orders" and bool(self.state.assets)
+
+
+def role_prompt(team: Team, name: str, meeting: Meeting, shown: ObservedState) -> list[Message]:
+    """Return the first messages of a role's conversation; `shown` is what it sees of the day."""
+    user = joined(*_shared(team, name, meeting, shown), _own(team, name, meeting))
+    system = _system(team, name, meeting)
+    if not system:
+        return [Message("user", user)]
+    return [Message("system", system), Message("user", user)]
+
+
+# ---- what roles share
+
+
+def _system(team: Team, name: str, meeting: Meeting) -> str:
+    """Return the team, how its roles work together, and the rules of its task."""
+    parts = [team.preamble.strip()]
+    is_team = len(team.roles) > 1
+    last = title_of(team, team.last)
+    if is_team:
+        parts.append(wordings()["team"].format(last=last))
+        if any(role.gives == "signals" for role in team.roles.values()):
+            parts.append(wordings()["team_signals"])
+
+    reads_task = name == team.last or "task" in team.roles[name].reads
+    if reads_task:
+        if is_team:
+            parts.append(wordings()["task"].format(last=last))
+        parts.append(meeting.observation.rules)
+
+    return joined(*parts)
+
+
+def _shared(team: Team, name: str, meeting: Meeting, shown: ObservedState) -> Iterator[str]:
+    """Yield the day, the figures, the memory and the reports that a role reads."""
+    role = team.roles[name]
+    if name == team.last or "state" in role.reads:
+        yield meeting.observation.day.replace(meeting.state.text, shown.text)
+
+    for source, text in meeting.figures.items():
+        if text and _hears(role, source, meeting):
+            yield _section(_words_of(source), text)
+
+    if _remembers(role, meeting):
+        yield _section(wordings()["memory"], meeting.remembered)
+
+    for turn in meeting.turns:
+        if _hears(role, turn.role, meeting):
+            yield _section(_turn_title(team, turn), turn.text)
+
+
+def _hears(role: Role, source: str, meeting: Meeting) -> bool:
+    return "reports" in role.reads or source in role.reads or source in meeting.debate
+
+
+def _remembers(role: Role, meeting: Meeting) -> bool:
+    return "memory" in role.reads and bool(meeting.remembered)
+
+
+def _turn_title(team: Team, turn: Turn) -> str:
+    title = title_of(team, turn.role)
+    if turn.number > 1:
+        title += f", turn {turn.number}"
+    return title
+
+
+def _section(title: str, text: str) -> str:
+    return f"## {title[0].upper()}{title[1:]}\n\n{text}"
+
+
+# ---- a role's own part
+
+
+def _own(team: Team, name: str, meeting: Meeting) -> str:
+    """Return a role's instructions; those of the last role end with the submission."""
+    role = team.roles[name]
+    says = " ".join(filter(None, _instructions(team, name, meeting)))
+    if role.gives == "signals" and meeting.state.assets:
+        says = joined(says, wordings()["signals"].format(form=SIGNAL_FORM))
+
+    if name == team.last:
+        return joined(ROLE_HEADING, says, *_submission(team, meeting))
+    return joined(ROLE_HEADING, says, *_report(team, name, meeting))
+
+
+def _instructions(team: Team, name: str, meeting: Meeting) -> Iterator[str]:
+    """Yield what a role does here: of this task, with these inputs, after these speakers."""
+    role = team.roles[name]
+    form = meeting.form
+    analysts = ", ".join(_words_of(each) for each in team.choices_of(name))
+    yield role.says.strip().replace("{analysts}", analysts)
+    if form == "orders":
+        ratios = ", ".join(f"{ratio:g}" for ratio in position_ratios(meeting.state))
+        yield role.orders.strip().replace("{ratios}", ratios)
+    elif form == "decisions":
+        yield role.decisions.strip()
+    else:
+        yield wordings()["answer" if name == team.last else "question"]
+
+    for source, words in role.given.items():
+        if form != "answer" and _is_shown(role, source, meeting):
+            yield words.strip()
+
+    if meeting.debate:
+        spoken = [turn.role for turn in meeting.turns if turn.role in meeting.debate]
+        if set(spoken) - {name}:
+            yield role.replies.strip()
+        if name in spoken:
+            yield wordings()["next_turn"]
+
+
+def _is_shown(role: Role, source: str, meeting: Meeting) -> bool:
+    """Whether a role is shown an input here."""
+    if source == "memory":
+        return _remembers(role, meeting)
+    if source in meeting.figures:
+        return bool(meeting.figures[source]) and _hears(role, source, meeting)
+
+    has_spoken = any(turn.role == source for turn in meeting.turns)
+    return has_spoken and _hears(role, source, meeting)
+
+
+def _report(team: Team, name: str, meeting: Meeting) -> Iterator[str]:
+    """Yield how a role that submits nothing answers."""
+    words = wordings()
+    if name in team.planners:
+        yield words["choose"].format(tool=CHOOSE)
+        return
+
+    calls = min(team.roles[name].tools, meeting.session.tool_budget)
+    if meeting.session.tools and calls > 0:
+        yield words["look_up"].format(calls=calls)
+        return
+
+    if meeting.session.tools:
+        yield words["no_tools"]
+    yield words["ask"]
+
+
+def _submission(team: Team, meeting: Meeting) -> Iterator[str]:
+    """Yield how the last role submits."""
+    observation = meeting.observation
+    is_team = len(team.roles) > 1
+    if is_team:
+        yield wordings()["last"]
+
+    yield observation.submission
+    if is_team and meeting.session.tools:
+        calls = min(team.roles[team.last].tools, meeting.session.tool_budget)
+        yield wordings()["calls_left" if calls > 0 else "no_calls_left"].format(calls=calls)
+
+    yield observation.request
+
+
+# ---- words
+
+
+def title_of(team: Team, name: str) -> str:
+    """Return what prompts call a role."""
+    return team.roles[name].title or _words_of(name)
+
+
+def _words_of(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def unfenced(text: str) -> str:
+    """Return a text without a fence, so that a reply can't be read as the state of the day."""
+    return text.replace("```", "'''")
+
+
+def bounded(text: str, most: int) -> str:
+    """Return a text of at most about `most` characters: a longer one keeps its beginning and its
+    end, cut between words, and says how many characters are left out.
+    """
+    if len(text) <= most:
+        return text
+
+    head = text[: most * 2 // 3]
+    head = head.rsplit(maxsplit=1)[0] if len(head.split()) > 1 else head
+    tail = text[len(text) - most // 3 :]
+    tail = tail.split(maxsplit=1)[-1] if len(tail.split()) > 1 else tail
+    left_out = len(text) - len(head) - len(tail)
+
+    return f"{head}\n[… {left_out} characters left out …]\n{tail}"
+
+
+@cache
+def wordings() -> dict[str, Any]:
+    """Return the words that agents add around prompts, by name."""
+    return load_yaml(Path(__file__).parent / "wording.yaml")

@@ -1,0 +1,263 @@
+"""`ktdeval vote`: elect from the recorded decisions of several runs, and check such an election."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ktdeval.cards import card_files, load_evaluation, parse_cutoff
+from ktdeval.cli import FilePath, OutputPath, config_option, open_plugins, plugin_option
+from ktdeval.errors import (
+    EpisodeFailure,
+    StoreError,
+    UsageError,
+    VerificationError,
+    explained,
+)
+from ktdeval.harness import Model
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import (
+    PlannedEpisodes,
+    RunConfig,
+    RunFolder,
+    evaluate_given,
+    open_recorded_snapshot,
+    open_task_files,
+    verify_card,
+)
+from ktdeval.tasks import EpisodeSpec
+from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.temporary import filling
+from ktdeval_agents.recorded_vote import MODEL, BallotModel
+from ktdeval_agents.voters import Ballots, Voter, episode_key, open_voters, voter_labels
+
+_AGENT = "vote"
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=FilePath(), metavar="RUN RUN…")
+@click.option("--out", type=OutputPath("folder"), metavar="DIR", help="folder of the elected run")
+@click.option(
+    "--verify",
+    "elected_run",
+    type=FilePath(),
+    metavar="DIR",
+    help="instead of electing, verify the elected run in DIR, and its ballots against these runs",
+)
+@config_option("rules", "metrics", "data", "data_args")
+@plugin_option
+def vote(
+    runs: tuple[Path, ...],
+    out: Path | None,
+    elected_run: Path | None,
+    extra: tuple[str, ...],
+    **changes: Any,
+) -> None:
+    """Elect from the recorded decisions of several runs, without a model call.
+
+    RUN is a finished run of one task, market, windows and seeds, of another model or agent each. By
+    asset, the side that more than half of all voters chose is executed, in a run of its own.
+    """
+    plugins = open_plugins(extra)
+    voters = open_voters(runs)
+    for voter in voters:
+        open_task_files(voter.path, plugins)
+
+    given = {name: value for name, value in changes.items() if value is not None}
+    if elected_run is not None:
+        if out is not None:
+            raise UsageError("--out and --verify: elect, or verify an election; give one of them")
+        _verify(elected_run, voters, plugins, given)
+        return
+
+    if out is None:
+        raise UsageError("--out: name the folder of the elected run, or --verify DIR")
+    _elect(voters, out, plugins, given)
+
+
+def _elect(voters: Sequence[Voter], out: Path, plugins: Plugins, given: dict[str, Any]) -> None:
+    """Make the elected run, whole or not at all, and print what was decided."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise StoreError(f"--out {out}: is there already; name a new folder")
+
+    def prepare(plan: PlannedEpisodes) -> Any:
+        ballots = Ballots(voters, plan)
+
+        def model_of(spec: EpisodeSpec) -> Model:
+            return BallotModel(ballots.of(spec))
+
+        return model_of
+
+    config = _config(voters, given)
+    with explained(f"--out {out}: can't write", "choose another folder"), filling(out) as folder:
+        result = evaluate_given(replace(config, out=str(folder)), plugins, prepare)
+        if result.failed:
+            failure = result.failed[0]
+            raise EpisodeFailure(f"{failure.spec.label}: {failure.error}; nothing was written")
+
+    names = " ".join(str(voter.path) for voter in voters)
+    for file in card_files([out]):
+        card = load_evaluation(file)
+        decisions = card.decisions
+        click.echo(
+            f"{file}: {decisions.elected} of {decisions.steps} steps elected from"
+            f" {len(voters)} voters; ballots missing: {card.failures.get('no_ballot', 0)}"
+        )
+
+    click.echo(f"\nverify  ktdeval vote {names} --verify {out}")
+
+
+def _config(voters: Sequence[Voter], given: dict[str, Any]) -> RunConfig:
+    """Return the config of the elected run: the voters' plan, under a mask key that follows from
+    their records, so that no two runs share handles and the same voters give the same run.
+    """
+    specs = voters[0].folder.manifest.specs
+    seeds = sorted({spec.seed for spec in specs})
+    records: list[JsonValue] = [voter.to_json() for voter in voters]
+    market = voters[0].folder.manifest.data or {}
+    settings: dict[str, Any] = {
+        "data": market.get("data"),
+        "data_args": market.get("data_args", {}),
+        "rules": _agreed(voters, "rules", given),
+        "metrics": _agreed(voters, "metrics", given),
+        **given,
+    }
+    if "data" in given:
+        settings["data_args"] = given.get("data_args", {})
+
+    return RunConfig(
+        model=MODEL,
+        tasks=tuple(dict.fromkeys(spec.task for spec in specs)),
+        windows=tuple(dict.fromkeys(str(spec.window_name) for spec in specs)),
+        seeds=len(seeds),
+        seed=seeds[0],
+        limit=specs[0].limit,
+        mask_key=content_hash(["elected", *(voter.records for voter in voters)])[:32],
+        model_args={"voters": records},
+        agent=_AGENT,
+        agent_args={"recorded": list(voter_labels(voters))},
+        knowledge_cutoff=_latest_cutoff(voters),
+        canary=0,
+        **settings,
+    )
+
+
+def _agreed(voters: Sequence[Voter], name: str, given: dict[str, Any]) -> Any:
+    """Return a setting of the voters' runs. Raises UsageError: they differ, and none is given."""
+    first = getattr(voters[0].folder.manifest, name)
+    for voter in voters[1:]:
+        other = getattr(voter.folder.manifest, name)
+        if other != first and name not in given:
+            raise UsageError(
+                f"{voter.path}: {name} differ: {other}; {voters[0].path} has {first}; choose with"
+                f" --{name}"
+            )
+
+    return first
+
+
+def _latest_cutoff(voters: Sequence[Voter]) -> str:
+    """Return the latest end of the voters' training data; `unknown` if that of one is."""
+    entries = [voter.folder.manifest.knowledge_cutoff for voter in voters]
+    if "unknown" in entries:
+        return "unknown"
+
+    dates = [entry.date for entry in entries if not isinstance(entry, str)]
+    if not dates:
+        return "none"
+    return max(dates, key=lambda date: parse_cutoff(date).last)
+
+
+# ---- verification
+
+
+def _verify(path: Path, voters: Sequence[Voter], plugins: Plugins, given: dict[str, Any]) -> None:
+    """Verify an elected run and its ballots. Raises VerificationError: the first difference."""
+    folder = RunFolder.load(path)
+    moved: dict[str, Any] = {name: given[name] for name in ("data", "data_args") if name in given}
+    difference = next(_differences(folder, voters, plugins, moved), None)
+    if difference is not None:
+        raise VerificationError(f"{path}: does not verify: {difference}")
+
+    steps = 0
+    for file in card_files([path]):
+        verification = verify_card(file, plugins, moved)
+        steps += verification.steps
+        for finding in verification.findings:
+            raise VerificationError(f"{file}: does not verify: {finding}")
+
+    click.echo(
+        f"{path}: verified (ballots of {len(voters)} voters as in their runs, steps executed again:"
+        f" {steps})"
+    )
+
+
+def _differences(
+    folder: RunFolder, voters: Sequence[Voter], plugins: Plugins, moved: dict[str, Any]
+) -> Iterator[str]:
+    """Yield how an elected run differs from what its voters' runs give, one line each."""
+    planned = folder.manifest.specs
+    if planned[0].model != MODEL:
+        raise UsageError(f"{folder.path}: is not an elected run; name one that `ktdeval vote` made")
+
+    yield from _voter_differences(planned[0], voters)
+    first = voters[0]
+    is_same_market = folder.manifest.snapshot == first.folder.manifest.snapshot
+    if not is_same_market or [episode_key(spec) for spec in planned] != [*first.episodes]:
+        yield f"its market and episodes are not those of {first.path}"
+        return
+
+    labels = list(voter_labels(voters))
+    for spec in planned:
+        named = spec.agent_args.get("recorded")
+        if named != labels:
+            yield f"{spec.label}: its voters are called {named}, those runs are {labels}"
+            return
+
+    snapshot = open_recorded_snapshot(folder, plugins, moved)
+    tasks = {spec.task: plugins.make_task(spec.task) for spec in planned}
+    ballots = Ballots(voters, PlannedEpisodes(planned, tasks, snapshot))
+    for spec in planned:
+        yield from _ballot_differences(folder, spec, ballots)
+
+
+def _voter_differences(spec: EpisodeSpec, voters: Sequence[Voter]) -> Iterator[str]:
+    recorded: Any = spec.model_args.get("voters", [])
+    if len(recorded) != len(voters):
+        yield f"it has {len(recorded)} voters, {len(voters)} runs are given"
+        return
+
+    for number, (was, voter) in enumerate(zip(recorded, voters, strict=True), 1):
+        for name, value in voter.to_json().items():
+            if was.get(name) != value:
+                yield (
+                    f"voter {number}: {name}: recorded {was.get(name)}, {voter.path} has {value};"
+                    " give the runs in their order, as they were"
+                )
+                break
+
+
+def _ballot_differences(folder: RunFolder, spec: EpisodeSpec, ballots: Ballots) -> Iterator[str]:
+    """Yield the first ballot of an episode that is not the one in the voter's run."""
+    voters = ballots.voters
+    expected = [reply.to_json() for reply in ballots.of(spec)]
+    recorded: list[JsonValue] = []
+    for entry in folder.load_transcript(spec):
+        recorded += [exchange.get("reply") for exchange in entry.exchanges]
+
+    if len(recorded) != len(expected):
+        yield f"{spec.label}: {len(recorded)} ballots, the voters' runs have {len(expected)}"
+        return
+
+    for number, (was, now) in enumerate(zip(recorded, expected, strict=True)):
+        step, voter = divmod(number, len(voters))
+        if was != now:
+            yield (
+                f"{spec.label}: step {step}: the ballot of voter {voter + 1} is not the one that"
+                f" {voters[voter].path} has"
+            )
+            return

@@ -1,0 +1,133 @@
+"""Warm-up of a team: before its first step it decides on the days before, on which nothing is
+traded, and remembers what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ktdeval.errors import ModelError
+from ktdeval.harness import (
+    Decision,
+    Message,
+    ModelRequest,
+    Observation,
+    StepSession,
+    ToolSpec,
+    label_key,
+    stance_schema,
+)
+from ktdeval.observation import NOTHING_SHOWN, ObservedState
+from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.typed import to_plain
+from ktdeval_agents.answers import Answers, read_answers
+from ktdeval_agents.entries import latest
+from ktdeval_agents.graph import MemoryRule
+from ktdeval_agents.memory import TeamMemory
+from ktdeval_agents.prompts import wordings
+
+WARM_UP = "warm_up"
+"""Role that decides on the days of a warm-up."""
+
+
+def warm_up(
+    memory: TeamMemory,
+    rule: MemoryRule,
+    most_days: int | None,
+    observation: Observation,
+    session: StepSession,
+) -> None:
+    """Fill a memory with decisions on the latest `most_days` days of the task's warm-up (default:
+    all), one call a day. A decision's outcome is read from the next day shown, so it is known when
+    the first step is decided. A day without a valid answer leaves nothing; the failure is counted.
+    """
+    if most_days == 0:
+        return
+
+    today = observation.state or NOTHING_SHOWN
+    lessons = session.lessons
+    if most_days is not None:
+        lessons = latest(lessons, most_days)
+
+    for step, lesson in enumerate(lessons, start=-len(lessons)):
+        if lesson.state is None:
+            continue
+
+        state = practice_state(lesson.state, today)
+        memory.settle(step, state)
+        submitted = _decide(state, memory.shown(rule, state), observation.system, session)
+        if submitted is not None:
+            reason = submitted.overall_reason
+            decision = Decision((), "model", reason)
+            text = dumps_canonical(to_plain(submitted))
+            memory.remember(step, state, decision, text, session.withhold)
+            memory.forget(rule, state)
+
+        session.keep(to_plain(memory))  # in case a call of the first step fails
+
+
+def practice_state(day: ObservedState, first: ObservedState) -> ObservedState:
+    """Return a day of a warm-up in the form of a day of the episode: without what came after it,
+    with account, positions and limits of the first step. BUY, SELL or HOLD is asked for, whatever
+    the task asks for.
+    """
+    sections: dict[str, str] = {}
+    for name in ("day", "account", "positions"):
+        shown_by = day if name in day.sections else first
+        if name in shown_by.sections:
+            sections[name] = shown_by.sections[name]
+
+    limits = {**first.limits.cells, "hold": first.limits.hold or "keep"}
+    sections["constraints"] = dumps_canonical(limits)
+    for name, text in day.sections.items():
+        if name != "outcomes":
+            sections[name] = text
+
+    return ObservedState(sections)
+
+
+def _decide(
+    state: ObservedState, remembered: str, task: str, session: StepSession
+) -> Answers | None:
+    """Ask once for the decisions of a day; None if the call failed or the answer is not valid, which
+    is counted.
+    """
+    words = wordings()
+    schema = stance_schema(state.limits.min_reason_chars)
+    tool = ToolSpec(session.submit_tool.name, words["practice_tool"], schema)
+    user = words["practice_day"].format(
+        day=state.day, memory=remembered or words["no_memory"], state=state.text
+    )
+    messages = (
+        Message("system", f"{words['practice']}\n\n{task}"),
+        Message("user", user),
+    )
+
+    try:
+        reply = session.ask(ModelRequest(messages, (tool,), tool.name, role=WARM_UP, state=state))
+    except ModelError:
+        return None
+
+    arguments = [call.arguments for call in reply.tool_calls if call.name == tool.name]
+    if not arguments:
+        session.count_failure("no_submission")
+        return None
+
+    submitted = _read(arguments, state)
+    if submitted is None:
+        session.count_failure("schema")
+    return submitted
+
+
+def _read(arguments: Sequence[str], state: ObservedState) -> Answers | None:
+    """Return the decisions in the arguments of a reply's calls; None unless there is one call, with
+    one decision on each candidate.
+    """
+    submitted = read_answers(arguments)
+    if submitted is None:
+        return None
+
+    decided = sorted(label_key(answer.stock_id) for answer in submitted.decisions)
+    if decided != sorted(map(label_key, state.candidates)):
+        return None
+    return submitted

@@ -1,0 +1,57 @@
+"""Agent with FinMem's layered memory: documents, its own reasons and what came of them; the best of
+each layer recalled, credited by outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ktdeval.harness import Decision, Observation, StepSession
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import from_plain, to_plain
+from ktdeval_memory.embedding import Embedder, RemoteEmbedding, SessionEmbedder, make_embedder
+from ktdeval_memory.layers import LayeredMemory, parameter_set
+from ktdeval_memory.params import MemoryParams
+from ktdeval_memory.record import AgentRecord
+from ktdeval_memory.step import Step
+
+
+class MemoryAgent:
+    """Two strict phases, as in `react`, with what is remembered after the state of the day. If no
+    submission is valid it holds (`fallback`), remembers no reason, and forgets as on any other day.
+    Source: Yu et al. 2024 (FinMem), Li et al. 2025 (InvestorBench).
+    """
+
+    def __init__(
+        self, name: str, params: MemoryParams | None = None, embedder: Embedder | None = None
+    ) -> None:
+        self._name = name
+        self._params = params or MemoryParams()
+        self._rules = parameter_set(self._params.parameters)
+        self._embed = embedder or make_embedder(self._params)
+
+    def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
+        """Decide one step. Raises ModelError: the model call failed; StoreError: `memory` is not
+        this agent's.
+        """
+        record = AgentRecord()
+        if memory is not None:
+            record = from_plain(memory, AgentRecord, f"memory of the agent {self._name}")
+
+        embed = self._embed
+        if isinstance(embed, RemoteEmbedding):
+            embed = SessionEmbedder(embed, session, record.vectors)
+
+        remembered = LayeredMemory(
+            self._rules, record.memory, self._params.seed, embed, session.withhold
+        )
+        step = Step(self._name, self._params, record, remembered, session)
+        decision = step.decide(observation, is_first=memory is None)
+
+        record.memory = remembered.to_json()
+        record.step = observation.step
+        record.vectors = {}
+        if isinstance(embed, SessionEmbedder):
+            record.vectors = embed.used
+
+        return replace(decision, memory=to_plain(record))

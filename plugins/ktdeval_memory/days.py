@@ -1,0 +1,120 @@
+"""A day as an agent with a layered memory reads it, of an observation or of a lesson."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ktdeval.observation import (
+    NOTHING_SHOWN,
+    ObservedDocument,
+    ObservedOutcome,
+    ObservedState,
+    as_object,
+    table_rows,
+)
+
+MEMORY_COLUMN = "memory"
+"""Column of the table of documents with the ids of the memories that they became."""
+_TEXT_COLUMNS = ("title", "text")
+_SIDES = {"BUY": 1, "SELL": -1}
+
+Changes = Mapping[str, float | None]
+"""Log returns of a day by asset; None where the price or the one before is not shown."""
+
+
+@dataclass(frozen=True)
+class Day:
+    """Facts of a day."""
+
+    name: str  #: label of the day
+    state: ObservedState
+    #: labels of the assets that are remembered for themselves; none: one memory for all
+    assets: tuple[str, ...]
+    changes: Changes
+
+    @classmethod
+    def of(cls, state: ObservedState | None, name: str) -> Day:
+        """Read a state; `name`: of the day if the task shows no state."""
+        state = state or NOTHING_SHOWN
+        changes = {}
+        for label, asset in state.candidates.items():
+            changes[label] = _log_return(asset.figure("return_1d_pct"))
+
+        return cls(state.day or name, state, _assets(state), changes)
+
+    @property
+    def nav(self) -> float | None:
+        """Net asset value of the account; None if no account is shown."""
+        return self.state.account.nav
+
+    @property
+    def documents(self) -> tuple[ObservedDocument, ...]:
+        """Documents known on the day; none in a task without news."""
+        return self.state.documents
+
+    @property
+    def outcomes(self) -> Mapping[str, ObservedOutcome]:
+        """Of a lesson, what came after the day, by asset."""
+        return self.state.outcomes
+
+    @property
+    def is_of_one_asset(self) -> bool:
+        """Whether one asset is all that the day is about."""
+        return len(self.assets) == 1 and set(self.state.candidates) <= set(self.assets)
+
+
+def _assets(state: ObservedState) -> tuple[str, ...]:
+    """Return the assets that are remembered for themselves: all that a decision is asked for or
+    that a lesson is about, the only asset shown, or else those held. Of the many candidates of an
+    order none can be preferred to another.
+    """
+    if state.outcomes:
+        return tuple(state.outcomes)
+    if state.limits.asks_decisions or len(state.candidates) == 1:
+        return tuple(state.candidates)
+    return tuple(state.positions)
+
+
+def _log_return(change_pct: float | None) -> float | None:
+    if change_pct is None or change_pct <= -100:
+        return None
+    return math.log1p(change_pct / 100)
+
+
+def growth(before: Day | None, today: Day) -> float:
+    """Return the growth factor since the lesson `before` of an account in equal parts on the sides
+    that its outcomes called for.
+    """
+    if before is None or not before.outcomes:
+        return 1.0
+
+    shares: list[float] = []
+    for label, outcome in before.outcomes.items():
+        side = _SIDES.get(outcome.action, 0)
+        move = today.changes.get(label) or 0.0
+        shares.append(side * move / len(before.outcomes))
+
+    return math.exp(math.fsum(shares))
+
+
+def with_memories(state: ObservedState, ids: Sequence[str], with_texts: bool) -> ObservedState:
+    """Return a state whose documents name the memories that they became, `ids` in their order, and
+    have title and text only where these are wanted. The text of all other sections stays the same.
+    """
+    news = as_object(state.values.get("news"))
+    rows = table_rows(news)
+    if not rows:
+        return state
+
+    hidden = () if with_texts else _TEXT_COLUMNS
+    columns = [column for column in news["columns"] if column not in hidden]
+    shown = []
+    for row, id_ in zip(rows, ids, strict=True):
+        shown.append([*(row[column] for column in columns), id_])
+
+    table = {**news, "columns": [*columns, MEMORY_COLUMN], "rows": shown}
+    text = json.dumps(table, ensure_ascii=False, separators=(",", ":"))
+    return ObservedState({**state.sections, "news": text})

@@ -1,0 +1,270 @@
+"""What an agent with a layered memory is told: its role, and what it is shown of a day."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ktdeval.harness import Decision, joined, json_object, label_key
+from ktdeval.observation import ObservedAsset, ObservedOutcome, ObservedState
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_memory.days import Day
+from ktdeval_memory.layers import Layer, Memory, ParameterSet, Query, Recalled
+from ktdeval_memory.params import MemoryParams
+from ktdeval_memory.record import AgentRecord, Pending
+
+
+@cache
+def wordings() -> dict[str, Any]:
+    """Return the words of these agents, by name."""
+    return load_yaml(Path(__file__).with_name("wording.yaml"))
+
+
+@cache
+def _profiles() -> Mapping[str, str]:
+    """Return what is known of assets, by the symbol that is their own name."""
+    return load_yaml(Path(__file__).with_name("profiles.yaml"))
+
+
+def section(title: str, *lines: str) -> str:
+    """Return lines under a heading; empty without any."""
+    return joined(f"# {title}", "\n".join(lines)) if lines else ""
+
+
+# ---- role
+
+
+def role_text(params: MemoryParams, rules: ParameterSet, state: ObservedState) -> str:
+    """Return the role, and explanations of what the task shows: the same at each step."""
+    words = wordings()
+    with_news = "news" in state.sections
+    parts = [words["role"], _memory_text(rules, with_news)]
+    if with_news:
+        parts.append(words["sentiment_explained"])
+
+    if any("return_1d_pct" in asset.cells for asset in state.candidates.values()):
+        parts.append(words["momentum_explained"].format(days=params.momentum_days))
+        if params.character == "self_adaptive":
+            parts.append(words["character_explained"])
+
+    if params.character != "self_adaptive":
+        parts.append(words[params.character])
+
+    return joined(*parts)
+
+
+def _memory_text(rules: ParameterSet, with_news: bool) -> str:
+    words = wordings()
+    contents = words["contents"]["with_news" if with_news else "without_news"]
+    if rules.one_score:
+        return str(words["stream_explained"].format(contents=contents))
+
+    layer = "reflection" if "reflection" in rules.layers else "long"
+    reflections = words["reflections"][layer]
+    return str(words["layers_explained"].format(contents=contents, reflections=reflections))
+
+
+# ---- profiles and queries
+
+
+def _kind(asset: ObservedAsset | None) -> str:
+    kind = "" if asset is None else asset.kind
+    return str(wordings()["kinds"].get(kind, ""))
+
+
+def history_of(asset: ObservedAsset, day: str) -> str:
+    """Return in words how an asset had done until a day; empty if no figure is shown."""
+    words = wordings()
+    figures = []
+    for name, template in words["figures"].items():
+        value = asset.figure(name)
+        if value is not None:
+            figures.append(template.format(value=value))
+
+    if not figures:
+        return ""
+    return str(words["history"].format(day=day, figures=", ".join(figures)))
+
+
+def profile_lines(today: Day, histories: Mapping[str, str]) -> list[str]:
+    """Return what is told of each asset: what it is, by its own name where a label is that name and
+    else its kind alone, and how it had done when it was first seen.
+    """
+    lines = []
+    for label in today.assets:
+        about = _profiles().get(label, "")
+        kind = _kind(today.state.assets.get(label))
+        if not about and kind:
+            about = wordings()["unknown"].format(label=label, kind=kind)
+
+        profile = " ".join(filter(None, (about, histories.get(label, ""))))
+        if profile:
+            lines.append(f"- {profile}")
+
+    return lines
+
+
+def queries_of(today: Day) -> list[Query]:
+    """Return what memories are recalled by: a query for each asset, and one for what is about none
+    of them. If one asset is all that the day is about, its query chooses from all memories.
+    """
+    if today.is_of_one_asset:
+        return [Query(_query(today.assets[0], today))]
+
+    queries = [Query(_query(label, today), label) for label in today.assets]
+    rest = Query(wordings()["query_of_none"], None, frozenset(today.assets))
+    return [*queries, rest]
+
+
+def _query(label: str, today: Day) -> str:
+    """Return the profile of an asset, or a question about it if only its kind is known."""
+    if label in _profiles():
+        return _profiles()[label]
+
+    kind = _kind(today.state.assets.get(label))
+    asset = f"{label}, {kind}," if kind else label
+    return str(wordings()["query"].format(asset=asset))
+
+
+# ---- momentum and character
+
+
+def momentum_lines(params: MemoryParams, today: Day, record: AgentRecord) -> list[str]:
+    """Return the momentum of each asset that has one, with the character that follows from it."""
+    words = wordings()
+    lines = []
+    for label in today.assets:
+        momentum = record.momentum(label, params.momentum_days)
+        if momentum is None:
+            continue
+
+        character = ""
+        if params.character == "self_adaptive":
+            character = words["character_of"]["averse" if momentum < 0 else "seeking"]
+
+        line = words["momentum_of"].format(
+            label=label, percent=100 * momentum, days=params.momentum_days, character=character
+        )
+        lines.append(f"- {line}")
+
+    return lines
+
+
+# ---- memories
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Memories that a prompt shows."""
+
+    queries: Sequence[Query]
+    recalled: Sequence[Recalled]
+    #: ids of memories whose text the table of documents has
+    in_news: frozenset[str] = frozenset()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Ids of all memories shown."""
+        ids: set[str] = set()
+        for by_layer in self.recalled:
+            for memories in by_layer.values():
+                ids.update(memory.id for memory in memories)
+
+        return frozenset(ids)
+
+    def text(self) -> str:
+        """Return the memories by query and layer, each text once, without layers that are empty."""
+        parts = []
+        seen: set[str] = set()
+        for query, by_layer in zip(self.queries, self.recalled, strict=True):
+            layers = [self._layer(layer, held, seen) for layer, held in by_layer.items() if held]
+            if layers:
+                parts.append(joined(f"# {self._title(query)}", *layers))
+
+        if not parts:
+            words = wordings()
+            return section(words["memories"], words["nothing"])
+        return joined(*parts)
+
+    def _title(self, query: Query) -> str:
+        words = wordings()
+        if query.about is not None:
+            return str(words["memories_of"].format(label=query.about))
+        return str(words["memories_of_none" if query.not_about else "memories"])
+
+    def _layer(self, layer: Layer, memories: Sequence[Memory], seen: set[str]) -> str:
+        lines = [f"- {memory.id}: {self._line(memory, seen)}" for memory in memories]
+        return joined(f"## {wordings()['layers'][layer]}", "\n".join(lines))
+
+    def _line(self, memory: Memory, seen: set[str]) -> str:
+        if memory.id in self.in_news:
+            return str(wordings()["shown_in_news"])
+        if memory.id in seen:
+            return str(wordings()["shown_above"])
+
+        seen.add(memory.id)
+        return memory.text
+
+
+# ---- outcomes
+
+
+def decided_in_words(decision: Decision, submitted: str, state: ObservedState) -> str:
+    """Return a decision in words; `submitted`: arguments of its submission."""
+    words = wordings()
+    parts = []
+    if state.limits.asks_decisions:
+        label_of = {label_key(label): label for label in state.candidates}
+        for item in json_object(submitted).get("decisions", ()):
+            label = label_of.get(label_key(item["stock_id"]))
+            if label is not None:
+                parts.append(f"{item['decision']} {label}")
+    else:
+        for order, label in zip(decision.action, decision.stock_ids, strict=True):
+            size = ""
+            if order.target_weight is not None:
+                size = words["size"].format(percent=100 * order.target_weight)
+            parts.append(words["order"].format(side=order.side, label=label, size=size))
+
+    return ", ".join(parts) or str(words["no_order"])
+
+
+def called_for(outcome: ObservedOutcome) -> str:
+    """Return what a lesson shows of an asset's next price, in words."""
+    text: str = wordings()["called_for"].format(asset=outcome.label, **outcome.cells)
+    return text
+
+
+def moved_since(decision: Pending, today: Day) -> str:
+    """Return how much assets have changed since a decision, and what the account has made."""
+    words = wordings()
+    parts = []
+    for label, move in decision.moves.items():
+        if move is not None:
+            parts.append(words["moved"].format(label=label, percent=100 * math.expm1(move)))
+
+    if today.nav is not None and decision.nav:
+        gained = today.nav / decision.nav - 1
+        parts.append(words["account"].format(percent=100 * gained))
+
+    return ", ".join(parts) or str(words["no_figures"])
+
+
+def outcome_line(decision: Pending, today: Day, shown: Shown) -> str:
+    """Return a decision with its outcome, and its reason where no memory shown has it."""
+    words = wordings()
+    reason = ""
+    if decision.memory in shown.ids:
+        reason = words["see"].format(id=decision.memory)
+    elif decision.reason:
+        reason = words["because"].format(reason=decision.reason)
+
+    moved = moved_since(decision, today)
+    line = words["outcome"].format(
+        day=decision.day, decided=decision.decided, reason=reason, moved=moved
+    )
+    return str(line)

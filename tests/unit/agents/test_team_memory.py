@@ -1,0 +1,198 @@
+"""A team's memory on several assets: which decisions are kept and shown, in which order, and how
+long a prompt it can make.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ktdeval.harness import Decision
+from ktdeval.observation import ObservedState, state_of_values
+from ktdeval_agents.graph import MemoryRule, load_team
+from ktdeval_agents.memory import MOST_ASSETS, REFLECTION_CHARACTERS, TeamMemory
+from paths import REPOSITORY
+
+RULE = MemoryRule(same=5, cross=3)
+
+
+def state_of(
+    day: int, candidates: Sequence[str], weights: Mapping[str, float] = {}, **columns: Any
+) -> ObservedState:
+    """State of a day of a task that asks for decisions: candidates at a price of 100, and the
+    weights of what is held. `columns`: further columns of the candidates, one value for all.
+    """
+    names = ["stock_id", "close", *columns]
+    rows = [[asset, 100.0, *columns.values()] for asset in candidates]
+    return state_of_values(
+        {
+            "day": f"day_+{day}",
+            "account": {"nav": 1000.0},
+            "constraints": {"hold": "keep"},
+            "positions": {"columns": ["stock_id", "weight"], "rows": [*map(list, weights.items())]},
+            "candidates": {"columns": names, "rows": rows},
+        }
+    )
+
+
+def decided(
+    memory: TeamMemory, day: int, state: ObservedState, sides: Mapping[str, str], reason: str = "so"
+) -> None:
+    """Remember a day's decisions, and forget what the rule does not keep."""
+    decisions = [{"stock_id": asset, "decision": side} for asset, side in sides.items()]
+    submitted = json.dumps({"decisions": decisions, "overall_reason": reason})
+    memory.settle(day, state)
+    memory.remember(day, state, Decision((), "model", reason), submitted, str)
+    memory.forget(RULE, state)
+
+
+def days_shown(text: str) -> dict[str, list[int]]:
+    """Days of the decisions shown, by asset, in the order of the lines."""
+    shown: dict[str, list[int]] = {}
+    for line in text.splitlines():
+        place, _, rest = line.removeprefix("- day_+").partition(": ")
+        day, _, asset = place.partition(", ")
+        if rest.startswith(("BUY", "SELL", "HOLD")):
+            shown.setdefault(asset, []).append(int(day))
+    return shown
+
+
+# Of each day, the sides of the assets that were decided on.
+HISTORIES = st.lists(
+    st.dictionaries(
+        st.sampled_from([f"asset_{number}" for number in range(30)]),
+        st.sampled_from(["BUY", "SELL", "HOLD"]),
+        min_size=1,
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@given(HISTORIES, st.sets(st.integers(0, 29), max_size=20))
+def test_each_asset_shown_has_its_own_latest_decisions_and_no_asset_crowds_out_another(
+    history: list[dict[str, str]], held: set[int]
+) -> None:
+    assets = [f"asset_{number}" for number in range(30)]
+    weights = {f"asset_{number}": 0.01 for number in held}
+    memory = TeamMemory()
+    for day, sides in enumerate(history):
+        decided(memory, day, state_of(day, assets, weights), sides)
+
+    days_of = {
+        asset: [day for day, sides in enumerate(history) if asset in sides] for asset in assets
+    }
+    shown = days_shown(memory.shown(RULE, state_of(len(history), assets, weights)))
+    remembered = [asset for asset in assets if days_of[asset]]
+
+    own = {asset: days for asset, days in shown.items() if days == days_of[asset][-RULE.same :]}
+    assert len(own) >= min(RULE.assets, len(remembered))
+    # what is held has the first claim
+    held_and_remembered = [asset for asset in weights if asset in remembered]
+    assert len(set(held_and_remembered) & set(own)) >= min(RULE.assets, len(held_and_remembered))
+    others = [days for asset, days in shown.items() if asset not in own]
+    assert sum(map(len, others)) <= RULE.cross
+    assert all(days == sorted(days) for days in shown.values())
+
+
+def test_a_portfolio_of_fifty_assets_keeps_five_decisions_of_each_and_shows_those_of_twelve() -> (
+    None
+):
+    assets = [f"asset_{number}" for number in range(50)]
+    memory = TeamMemory()
+    for day in range(20):
+        decided(memory, day, state_of(day, assets), dict.fromkeys(assets, "HOLD"), "word " * 200)
+
+    assert len(memory.entries) == 5 * 50
+    # bought last, and held
+    weights = {"asset_49": 0.1, "asset_48": 0.3}
+    decided(memory, 20, state_of(20, assets, weights), {"asset_7": "BUY", "asset_3": "HOLD"})
+    text = memory.shown(RULE, state_of(21, assets, weights))
+    shown = days_shown(text)
+    assert set(shown) >= {"asset_49", "asset_48", "asset_7", "asset_3"}
+    assert sum(len(days) == 5 for days in shown.values()) == RULE.assets
+    # a reason that fifty decisions share is shown once
+    assert text.count("reason for all: word word") <= RULE.same + RULE.cross
+    assert len(text) < 6_000
+
+
+@pytest.mark.parametrize("assets", [1, 12, 50, 400])
+def test_the_length_of_a_memory_has_a_bound_whatever_the_number_of_assets(assets: int) -> None:
+    labels = [f"asset_{number:04}" for number in range(assets)]
+    memory = TeamMemory()
+    for day in range(8):
+        state = state_of(day, labels)
+        for label in labels:  # each with a reason of its own, as orders have one
+            decided(memory, day, state, {label: "BUY"}, f"{label} {'word ' * 200}")
+        for entry in memory.entries:
+            entry.reflection = "r" * REFLECTION_CHARACTERS
+
+    assert len(memory.entries) <= RULE.same * MOST_ASSETS
+    entries = RULE.assets * RULE.same + RULE.cross
+    text = memory.shown(RULE, state_of(8, labels))
+    assert len(text) <= entries * 400 + RULE.same * (REFLECTION_CHARACTERS + 50)
+
+
+def test_entries_come_by_asset_as_the_state_shows_them_and_by_day() -> None:
+    memory = TeamMemory()
+    for day in range(2):
+        sides = {"asset_2": "BUY", "asset_1": "HOLD", "gone": "SELL"}
+        decided(memory, day, state_of(day, ["asset_1", "asset_2", "gone"]), sides, f"why {day}")
+
+    assert memory.shown(RULE, state_of(2, ["asset_2", "asset_1"])).splitlines() == [
+        "- day_+0, asset_2: BUY, then +0.00 %.",
+        "- day_+1, asset_2: BUY.",
+        "- day_+0, asset_1: HOLD, then +0.00 %.",
+        "- day_+1, asset_1: HOLD.",
+        "- day_+0, gone: SELL, then +0.00 %.",
+        "- day_+1, gone: SELL.",
+        "- day_+0, reason for all: why 0",
+        "- day_+1, reason for all: why 1",
+    ]
+
+
+def test_decisions_on_other_assets_are_dealt_the_latest_of_each_first() -> None:
+    memory = TeamMemory()
+    for day, asset in enumerate(["a", "b", "b", "c", "c", "c"]):
+        decided(memory, day, state_of(day, [asset]), {asset: "BUY"})
+
+    assert days_shown(memory.shown(RULE, state_of(6, ["d"]))) == {"a": [0], "b": [2], "c": [5]}
+    assert days_shown(memory.shown(RULE, state_of(6, ["a"]))) == {
+        "a": [0],
+        "b": [2],
+        "c": [4, 5],
+    }
+
+
+@pytest.mark.parametrize("status", ["closed", "suspended"])
+def test_a_day_without_a_trade_brings_no_outcome(status: str) -> None:
+    memory = TeamMemory()
+    decided(memory, 0, state_of(0, ["a"]), {"a": "BUY"})
+    memory.settle(1, state_of(1, ["a"], status=status, return_1d_pct=0.0))
+    assert [entry.change_pct for entry in memory.entries] == [None]
+
+    memory.settle(2, state_of(2, ["a"], status="trading", return_1d_pct=4.0))
+    # from price to price: the change of one day is not that since the decision
+    assert [entry.change_pct for entry in memory.entries] == [0.0]
+
+
+def test_a_change_of_nearly_nothing_has_no_sign_of_a_loss() -> None:
+    memory = TeamMemory()
+    decided(memory, 0, state_of(0, ["a"]), {"a": "BUY"})
+    memory.settle(1, state_of(1, ["a"], return_1d_pct=-0.0008))
+    assert ", then +0.00 %." in memory.shown(RULE, state_of(1, ["a"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "same", "cross"), [("investor", 7, 3), ("trade", 5, 3), ("deepfund", 5, 0)]
+)
+def test_a_team_remembers_as_many_decisions_as_its_original(
+    name: str, same: int, cross: int
+) -> None:
+    rule = load_team(REPOSITORY / "plugins/ktdeval_agents/teams" / f"{name}.yaml").memory
+    assert rule is not None
+    assert (rule.same, rule.cross) == (same, cross)

@@ -1,0 +1,220 @@
+"""Arguments of a team: which analysts speak, with or without a planner, how long debates last, which
+roles ask a second model, and a file of one's own.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.errors import ConfigError
+from ktdeval.harness import ModelRequest, Observation, Reply, Submission, ToolCall, ToolSpec
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.models import split_model
+from ktdeval.runner.run import with_model_settings
+from ktdeval.values.fields import parse_assignments
+from ktdeval_agents import TeamParams
+from ktdeval_agents.graph import load_team
+from ktdeval_agents.options import with_options
+from ktdeval_agents.planner import CHOOSE, choose
+from ktdeval_agents.team import TeamAgent
+from loops import not_empty
+from paths import REPOSITORY
+from tables import on_each_row
+
+PLUGINS = load_plugins()
+TEAMS = REPOSITORY / "plugins/ktdeval_agents/teams"
+QUICK = "openai/gpt-4.1-mini"
+
+
+class Session:
+    """A step's session: roles speak, a planner says what `planner` has in turn, the last role
+    submits nothing.
+    """
+
+    submit_tool = ToolSpec("submit_action", "Submit.", {})
+    submission_attempts = 3
+    tools = ()
+    tool_budget = 0
+    lessons = ()
+
+    def __init__(self, *planner: Reply) -> None:
+        self.planner = list(planner)
+        self.asked: list[ModelRequest] = []
+        self.failures: list[str] = []
+
+    def ask(self, request: ModelRequest) -> Reply:
+        self.asked.append(request)
+        if request.tool_choice == CHOOSE:
+            return self.planner.pop(0) if self.planner else Reply()
+        if request.tool_choice:
+            return Reply("", (ToolCall("s", "submit_action", "{}"),))
+        return Reply(f"{request.role} has spoken.")
+
+    def parse_submission(self, text: str) -> Submission:
+        return Submission(())
+
+    def keep(self, memory: Any) -> None:
+        """Nothing fails here."""
+
+    def withhold(self, text: str) -> str:
+        return text
+
+    def count_failure(self, kind: str) -> None:
+        self.failures.append(kind)
+
+    @property
+    def order(self) -> list[str]:
+        return [str(request.role) for request in self.asked]
+
+
+def chosen(*analysts: str, **others: Any) -> Reply:
+    arguments = {"analysts": analysts, "reason": "they matter", **others}
+    return Reply("", (ToolCall("p", CHOOSE, json.dumps(arguments)),))
+
+
+def made(name: str, arguments: dict[str, Any]) -> TeamAgent:
+    agent = PLUGINS.make_agent(name, arguments)
+    assert isinstance(agent, TeamAgent)
+    return agent
+
+
+def played(agent: TeamAgent, *planner: Reply) -> Session:
+    """The session of a step that a team has decided."""
+    session = Session(*planner)
+    agent.decide(Observation(0, "Rules.", "Day 0."), session, None)  # type: ignore[arg-type]
+    return session
+
+
+@on_each_row
+def test_an_argument_that_makes_no_sense_for_a_team_is_refused(
+    team: str, arguments: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        made(team, arguments)
+    assert problem in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@on_each_row
+def test_who_speaks_by_the_arguments(
+    team: str, arguments: dict[str, Any], expected: list[str]
+) -> None:
+    planner = chosen("policy_analyst")
+    assert played(made(team, arguments), planner).order == expected
+
+
+def test_a_planner_may_choose_only_among_the_analysts_of_the_arguments() -> None:
+    session = played(
+        made("deepfund", {"analysts": "policy_analyst,macro_analyst"}), chosen("macro_analyst")
+    )
+    first = session.asked[0]
+    (tool,) = first.tools
+    assert tool.parameters["properties"]["analysts"]["items"]["enum"] == [  # type: ignore[index, call-overload]
+        "macro_analyst",
+        "policy_analyst",
+    ]
+    instructions = first.messages[-1].content
+    assert "macro analyst, policy analyst" in instructions
+    assert "fundamental analyst" not in instructions
+    assert session.order[1:-2] == ["macro_analyst"]
+    manager = session.asked[-1].messages[1].content
+    assert "## Planner\n\nAsked today: macro analyst. they matter" in manager
+
+
+def test_a_planner_is_asked_again_with_what_was_wrong_and_each_failure_counts() -> None:
+    twice = Reply("", chosen("macro_analyst").tool_calls + chosen("policy_analyst").tool_calls)
+    session = played(
+        made("deepfund", {}), chosen("weather_analyst"), twice, chosen("macro_analyst")
+    )
+    assert session.order[:4] == ["planner"] * 3 + ["macro_analyst"]
+    assert [kind for kind in session.failures if kind.endswith("choice")] == ["bad_choice"] * 2
+    _, second, third = session.asked[:3]
+    assert "analysts" in second.messages[-1].content
+    assert "weather" not in second.messages[-1].content
+    assert [message.tool_call_id for message in third.messages[-2:]] == ["p", "p"]
+
+
+def test_words_of_a_planner_name_nobody_and_after_the_last_attempt_all_are_asked() -> None:
+    session = Session(*[Reply("I ask the macro analyst.")] * 3)
+    choice = choose([], session, ("macro_analyst", "policy_analyst"))  # type: ignore[arg-type]
+    assert (choice.analysts, choice.is_made) == (("macro_analyst", "policy_analyst"), False)
+    assert session.failures == [*["bad_choice"] * 3, "no_choice"]
+
+
+def test_a_second_model_may_have_parameters_of_its_own() -> None:
+    given = parse_assignments(
+        ["quick_model=vllm/small(base_url=http://h:1/v1,api=chat),rounds=2"], "--agent-args"
+    )
+    assert given == {"quick_model": "vllm/small(base_url=http://h:1/v1,api=chat)", "rounds": 2}
+    name, arguments = split_model(given["quick_model"])
+    assert (name, arguments) == ("vllm/small", {"base_url": "http://h:1/v1", "api": "chat"})
+    assert split_model("openai/odd(name") == ("openai/odd(name", {})
+
+
+def test_quick_roles_ask_the_second_model_and_the_managers_the_runs_own() -> None:
+    agent = made("trade", {"quick_model": QUICK})
+    assert agent.further_models == (QUICK,)
+    session = played(agent)
+    by_model: dict[str | None, list[str]] = {None: [], QUICK: []}
+    for request in session.asked:
+        by_model[request.model].append(str(request.role))
+    assert by_model[None] == ["research_manager", "portfolio_manager"]
+    assert len(by_model[QUICK]) == len(session.asked) - 2
+    assert {request.model for request in played(made("trade", {})).asked} == {None}
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(TEAMS.glob("*.yaml"))])
+def test_no_role_that_submits_is_quick(name: str) -> None:
+    team = load_team(TEAMS / f"{name}.yaml")
+    assert team.last not in team.quick
+
+
+def own(tmp_path: Path, text: str) -> dict[str, Any]:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    return {"file": str(path)}
+
+
+MINE = """
+roles:
+  scout: {says: Look., gives: text}
+  boss: {says: Decide., reads: [task, state, scout]}
+flow: [{together: [scout]}, {role: boss}]
+"""
+
+
+def test_a_team_of_ones_own_is_recorded_with_the_hash_of_its_content(tmp_path: Path) -> None:
+    arguments = own(tmp_path, MINE)
+    assert played(made("team", arguments)).order == ["scout", "boss"]
+
+    config = RunConfig("builtin/hold", ("blinded_open_research",), "team", agent_args=arguments)
+    recorded = with_model_settings(config, PLUGINS).agent_args
+    assert recorded.keys() == {"file", "content"}
+
+    own(tmp_path, f"# a comment changes nothing\n{MINE}")
+    made("team", dict(recorded))
+    own(tmp_path, MINE.replace("Look.", "Look twice."))
+    with pytest.raises(ConfigError, match=r"^file: .*mine.yaml has changed: its content is"):
+        made("team", dict(recorded))
+
+
+def test_an_unknown_field_of_ones_own_team_is_named_with_its_file(tmp_path: Path) -> None:
+    arguments = own(tmp_path, MINE.replace("gives: text", "give: text"))
+    with pytest.raises(
+        ConfigError, match=r"mine.yaml: roles.scout: .*'give'.*did you mean 'gives'"
+    ):
+        made("team", arguments)
+
+
+@pytest.mark.parametrize("name", ["deepfund", "hedge_fund", "trade"])
+def test_with_any_single_analyst_the_roles_are_those_of_the_flow(name: str) -> None:
+    team = load_team(TEAMS / f"{name}.yaml")
+    for analyst in not_empty(team.analysts):
+        left = with_options(team, name, TeamParams(analysts=(analyst,)))
+        assert {role for stage in left.flow for role in stage.roles} == left.roles.keys()
+        assert left.analysts == (analyst,)

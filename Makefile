@@ -6,17 +6,20 @@ BIN := $(VENV)/bin
 # -e: edits show at once; CI installs the wheel instead and tries that, see .ci/run
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-rest test-qlib test-all lint format build worked-example clean
+.PHONY: help demo test test-rest test-qlib test-schemas test-llm test-all lint format build worked-example screenshots clean
 
 help:
 	@echo "make demo     install into $(VENV) and show what masks and attribution are for, in under a minute, with keyless models"
 	@echo "make test     install with the development tools and run the fast tests: unit, contract and one golden run a task"
 	@echo "make test-all all tests: also whole systems, pages in a browser, fuzzing"
 	@echo "make test-qlib the supervised baselines, with the extra qlib (gigabytes)"
+	@echo "make test-schemas every schema that is sent to a model, by ajv and each engine that constrains replies; xgrammar: VENV of test-qlib"
+	@echo "make test-llm    runs of a real, very small language model on this machine: about ten minutes on two cores, half of them to compile llama.cpp"
 	@echo "make lint     ruff, mypy and import-linter"
 	@echo "make format   let ruff rewrite what it can"
 	@echo "make build    the wheel and the source archive, in dist/"
 	@echo "make worked-example   the runs, tables and page of docs/worked-example.md, in ktdeval-runs/worked-example/"
+	@echo "make screenshots      the pictures of the README, in docs/images/; needs Chromium"
 	@echo "make clean    remove what these commands made"
 
 demo: $(VENV)/.installed
@@ -43,6 +46,18 @@ test-rest: $(VENV)/.installed-dev
 QLIB := tests/unit/qlib tests/accept/test_qlib_training.py tests/accept/test_qlib_workflow.py
 test-qlib: $(VENV)/.installed-qlib
 	$(PYTEST) --durations=10 $(QLIB)
+	$(PYTEST) tests/contract/test_schema_engines.py -k xgrammar
+
+# Engines that are not installed are skipped with the way to get them; see docs/schemas.md.
+test-schemas: $(VENV)/.installed-dev
+	@command -v npm >/dev/null && npm ci --no-audit --no-fund --silent --prefix tests/support/schemas/ajv || echo "no npm here: ajv is skipped"
+	$(PYTEST) -rs tests/contract/test_schema_engines.py
+
+# Not part of test-all: the model's server is compiled into an environment of its own, which is kept.
+LLM_VENV ?= .venv-llm
+test-llm: $(VENV)/.installed-dev $(LLM_VENV)/.installed
+	env -u PYTHONDONTWRITEBYTECODE $(MEMORY) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 KTDEVAL_LLM_VENV=$(abspath $(LLM_VENV)) \
+		$(BIN)/python -m pytest -p no:schemathesis -v --durations=10 tests/llm
 
 test-all: test test-rest
 
@@ -62,8 +77,11 @@ build: $(VENV)/.installed-dev
 worked-example: $(VENV)/.installed-dev
 	env PATH="$(abspath $(BIN)):$$PATH" docs/worked-example.sh
 
+screenshots: $(VENV)/.installed-dev
+	$(BIN)/python docs/screenshots.py
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(LLM_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ktdeval needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; say PYTHON=/path/to/python3.11")'
@@ -78,5 +96,9 @@ $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-qlib: $(VENV)/.installed-dev
-	$(PIP) install -e '.[qlib]'
+	$(PIP) install -e '.[qlib]' xgrammar
+	@touch $@
+
+$(LLM_VENV)/.installed: tests/support/llm/llm_environment.py
+	@$(PYTHON) $< $(LLM_VENV)
 	@touch $@

@@ -1,9 +1,11 @@
-"""Speed of the attribution library beside pandas rolling windows and a loop of daily statsmodels regressions.
+"""Speed of the attribution library beside pandas rolling windows and a loop of daily statsmodels
+regressions.
 
     python benchmarks/bench_attribution.py [--days 3000] [--repeats 7]
 
-Everything runs on generated data in this one process; each figure is the best of the repeats, which are interleaved, so that a busy
-machine hurts both sides alike. Both sides' numbers are checked to be equal before they are timed.
+Everything runs on generated data in this one process; each figure is the best of the repeats, which
+are interleaved, so that a busy machine hurts both sides alike. Both sides' numbers are checked to
+be equal before they are timed.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
+sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/support/**/")))
 
 from portfolios import decompose
 
@@ -83,7 +85,9 @@ def pandas_panel(market: MarketSnapshot) -> FloatArray:
     both = returns.notna() & change.notna()
     traded = amount.where(close.notna() & (amount > 0)).rolling(20, min_periods=14)
     frames = (
-        (known.shift(20) / known.shift(251) - 1.0).where(close.rolling(252, min_periods=1).count() >= 168),
+        (known.shift(20) / known.shift(251) - 1.0).where(
+            close.rolling(252, min_periods=1).count() >= 168
+        ),
         np.log1p(returns).rolling(60, min_periods=40).std() * 252**0.5,
         np.log((returns.abs() / amount.where(amount > 0)).rolling(20, min_periods=14).mean()),
         (open_ / before - 1.0).rolling(20, min_periods=14).mean(),
@@ -113,10 +117,16 @@ def bench_panel(market: MarketSnapshot, repeats: int) -> None:
     ours, theirs = factor_panel(market, rows), pandas_panel(market)
     for place, name in enumerate(FACTOR_NAMES):
         np.testing.assert_allclose(ours[place], theirs[place], rtol=1e-6, atol=1e-8, err_msg=name)
-    best = best_times({"ours": lambda: factor_panel(market, rows), "pandas": lambda: pandas_panel(market)}, repeats)
+    best = best_times(
+        {"ours": lambda: factor_panel(market, rows), "pandas": lambda: pandas_panel(market)},
+        repeats,
+    )
     print(f"nine factors, {N_ASSETS} × {len(rows)} days")
     print(f"  pandas rolling                      {best['pandas']:8.1f} ms")
-    print(f"  ktdeval                             {best['ours']:8.1f} ms   {best['pandas'] / best['ours']:6.1f} x")
+    print(
+        f"  ktdeval                             {best['ours']:8.1f} ms  "
+        f" {best['pandas'] / best['ours']:6.1f} x"
+    )
 
 
 class Window(NamedTuple):
@@ -133,7 +143,9 @@ def statsmodels_attribution(window: Window, portfolio: FloatArray) -> tuple[Floa
     for day in range(len(fitted.days)):
         used = fitted.weights[day] > 0
         design = fitted.exposures.design[day].T
-        result = sm.WLS(fitted.returns[day, used], design[used], weights=fitted.weights[day, used]).fit()
+        result = sm.WLS(
+            fitted.returns[day, used], design[used], weights=fitted.weights[day, used]
+        ).fit()
         held = portfolio[day] @ design
         styles[day] = (held * result.params)[1:]
         selection[day] = portfolio[day] @ fitted.returns[day] - held @ result.params
@@ -143,9 +155,18 @@ def statsmodels_attribution(window: Window, portfolio: FloatArray) -> tuple[Floa
 def refitted(fitted: Fit) -> Fit:
     """The same fit made again from exposures and returns, with nothing cached."""
     sections = weighted_least_squares(fitted.exposures.design, fitted.returns, fitted.weights)
-    known = {name: value for name, value in vars(fitted).items() if name in Fit.__dataclass_fields__}
+    known = {
+        name: value for name, value in vars(fitted).items() if name in Fit.__dataclass_fields__
+    }
     coefficients = sections.coefficients
-    return Fit(**{**known, "common": coefficients[:, 0], "style": coefficients[:, 1:], "cross_sections": sections})
+    return Fit(
+        **{
+            **known,
+            "common": coefficients[:, 0],
+            "style": coefficients[:, 1:],
+            "cross_sections": sections,
+        }
+    )
 
 
 def bench_regressions(market: MarketSnapshot, repeats: int) -> None:
@@ -154,7 +175,10 @@ def bench_regressions(market: MarketSnapshot, repeats: int) -> None:
     chance = np.random.default_rng(2)
     portfolios = chance.dirichlet(np.full(N_ASSETS, 0.1), (10, N_WINDOW))
     window = Window(fit_factors(market, last - N_WINDOW + 1, last), portfolios)
-    ours, theirs = decompose(portfolios[0], window.fitted), statsmodels_attribution(window, portfolios[0])
+    ours, theirs = (
+        decompose(portfolios[0], window.fitted),
+        statsmodels_attribution(window, portfolios[0]),
+    )
     np.testing.assert_allclose(ours.style, theirs[0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(ours.selection, theirs[1], rtol=0, atol=1e-12)
     best = best_times(
@@ -166,11 +190,23 @@ def bench_regressions(market: MarketSnapshot, repeats: int) -> None:
         },
         repeats,
     )
-    print(f"attribution from given exposures, {N_WINDOW} days × {N_ASSETS} names × {N_FACTORS} factors")
+    print(
+        f"attribution from given exposures, {N_WINDOW} days × {N_ASSETS} names × {N_FACTORS}"
+        " factors"
+    )
     print(f"  statsmodels loop, one trajectory    {best['loop']:8.1f} ms")
-    print(f"  ktdeval, factor returns alone       {best['fit']:8.1f} ms   {best['loop'] / best['fit']:6.1f} x")
-    print(f"  ktdeval, one trajectory             {best['one']:8.1f} ms   {best['loop'] / best['one']:6.1f} x")
-    print(f"  ktdeval, ten that share the fit     {best['ten']:8.1f} ms   {10 * best['loop'] / best['ten']:6.1f} x")
+    print(
+        f"  ktdeval, factor returns alone       {best['fit']:8.1f} ms  "
+        f" {best['loop'] / best['fit']:6.1f} x"
+    )
+    print(
+        f"  ktdeval, one trajectory             {best['one']:8.1f} ms  "
+        f" {best['loop'] / best['one']:6.1f} x"
+    )
+    print(
+        f"  ktdeval, ten that share the fit     {best['ten']:8.1f} ms  "
+        f" {10 * best['loop'] / best['ten']:6.1f} x"
+    )
 
 
 def make_ledger(market: MarketSnapshot, first: int, seed: int) -> Ledger:
@@ -201,9 +237,20 @@ def make_ledger(market: MarketSnapshot, first: int, seed: int) -> Ledger:
             for code in codes[:4]
         ]
         positions = [
-            {"code": code, "shares": 100, "locked": 0, "price_ticks": 1, "value_minor": nav // (N_HELD + 1)} for code in codes
+            {
+                "code": code,
+                "shares": 100,
+                "locked": 0,
+                "price_ticks": 1,
+                "value_minor": nav // (N_HELD + 1),
+            }
+            for code in codes
         ]
-        steps.append(step_record(market, step, first + step, positions=positions, orders=orders, nav_minor=nav))
+        steps.append(
+            step_record(
+                market, step, first + step, positions=positions, orders=orders, nav_minor=nav
+            )
+        )
     return Ledger({}, 100_000_000, steps)
 
 
@@ -226,12 +273,17 @@ def bench_ledgers(market: MarketSnapshot, repeats: int) -> None:
     print(f"  exposures and weights               {best['exposures']:8.1f} ms")
     print(f"  exposures and factor returns        {best['fit']:8.1f} ms   once a window")
     print(f"  attribution and linking of a ledger {each:8.1f} ms")
-    print(f"  {TRAJECTORIES} trajectories of one window     {(best['fit'] + TRAJECTORIES * each) / 1e3:8.1f} s    one core")
+    print(
+        f"  {TRAJECTORIES} trajectories of one window    "
+        f" {(best['fit'] + TRAJECTORIES * each) / 1e3:8.1f} s    one core"
+    )
 
 
 def main() -> None:
     """Print every figure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--days", type=int, default=3000, help="trading days of the market")
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()

@@ -1,10 +1,12 @@
-"""The static site of a large leaderboard: how long a build takes, how large the site is, how much a reader's browser is sent.
+"""The static site of a large leaderboard: how long a build takes, how large the site is, how much a
+reader's browser is sent.
 
     python benchmarks/bench_board.py
     python benchmarks/bench_board.py --cards 200,2000 --windows 10 --divisions 2 --keep FOLDER
 
-Boards are forged (`tests/support/board_forge.py`): valid cards with drawn results, daily series and decisions. Each build is a
-process of its own, beside a floor in the same run: every file of the board read and its JSON parsed once, in one process.
+Boards are forged (`tests/support/board/board_forge.py`): valid cards with drawn results, daily series and
+decisions. Each build is a process of its own, beside a floor in the same run: every file of the
+board read and its JSON parsed once, in one process.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
+sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/support/**/")))
 
 from board_forge import forge_board
 
@@ -31,11 +33,25 @@ def build(board: Path, out: Path) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds of all processes, and MiB that the largest of them needed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
-    words = [sys.executable, "-m", "ktdeval", "leaderboard", "build", str(board), "--out", str(out), "--quiet"]
+    words = [
+        sys.executable,
+        "-m",
+        "ktdeval",
+        "leaderboard",
+        "build",
+        str(board),
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
     wall = time.perf_counter() - start
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss / 1024
+    return (
+        wall,
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        after.ru_maxrss / 1024,
+    )
 
 
 def parse_all(board: Path) -> float:
@@ -49,8 +65,17 @@ def parse_all(board: Path) -> float:
 def board_page(site: Path, division: str) -> list[Path]:
     """What a browser that opens the board's first page is sent before its table stands."""
     page = (site / "index.html").read_text(encoding="utf-8")
-    assets = [path for path in sorted((site / "assets").iterdir()) if path.is_file() and f"assets/{path.name}" in page]
-    return [site / "index.html", *assets, site / "data/board.js", site / f"data/division/{division}/all.js"]
+    assets = [
+        path
+        for path in sorted((site / "assets").iterdir())
+        if path.is_file() and f"assets/{path.name}" in page
+    ]
+    return [
+        site / "index.html",
+        *assets,
+        site / "data/board.js",
+        site / f"data/division/{division}/all.js",
+    ]
 
 
 def sizes(paths: list[Path]) -> tuple[int, int]:
@@ -64,16 +89,25 @@ def report(cards: int, options: argparse.Namespace, folder: Path) -> None:
     board, site = folder / f"board-{cards}", folder / f"site-{cards}"
     start = time.perf_counter()
     per_division = max(1, round(cards / options.divisions))
-    forge_board(board, per_division, options.divisions, options.windows, decisions=not options.no_decisions)
+    forge_board(
+        board, per_division, options.divisions, options.windows, decisions=not options.no_decisions
+    )
     stored = sum(path.stat().st_size for path in board.rglob("*") if path.is_file())
-    print(f"{cards:,} cards: {options.divisions} divisions, {options.windows} windows; {stored / _MB:,.0f} MB", end="")
+    print(
+        f"{cards:,} cards: {options.divisions} divisions, {options.windows} windows;"
+        f" {stored / _MB:,.0f} MB",
+        end="",
+    )
     print(f" (forged in {time.perf_counter() - start:.0f} s)")
     wall, cpu, memory = build(board, site)
     floor = parse_all(board)
     print(f"  build           {wall:6.1f} s wall  {cpu:6.1f} s CPU  {memory:,.0f} MiB peak")
     print(f"    of the floor  {wall / floor:6.2f} x     {cpu / floor:6.2f} x")
     files = [path for path in site.rglob("*") if path.is_file()]
-    print(f"  site            {sum(path.stat().st_size for path in files) / _MB:6.1f} MB in {len(files):,} files")
+    print(
+        f"  site            {sum(path.stat().st_size for path in files) / _MB:6.1f} MB in"
+        f" {len(files):,} files"
+    )
     division = sorted(path.name for path in (site / "data/division").iterdir())[0]
     raw, packed = sizes(board_page(site, division))
     print(f"  board page      {raw / _MB:6.2f} MB, {packed / _MB:.2f} MB packed")
@@ -83,11 +117,19 @@ def report(cards: int, options: argparse.Namespace, folder: Path) -> None:
 
 def main() -> None:
     """Print the figures of boards of the sizes asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cards", default="200,2000", help="numbers of cards, of all divisions together, without the baselines")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--cards",
+        default="200,2000",
+        help="numbers of cards, of all divisions together, without the baselines",
+    )
     parser.add_argument("--divisions", type=int, default=2)
     parser.add_argument("--windows", type=int, default=4)
-    parser.add_argument("--no-decisions", action="store_true", help="boards without orders and holdings")
+    parser.add_argument(
+        "--no-decisions", action="store_true", help="boards without orders and holdings"
+    )
     parser.add_argument("--keep", type=Path, help="keep boards and sites in this folder")
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp(prefix="bench-board-"))

@@ -1,13 +1,15 @@
-"""Model calls over HTTP: what the suite adds to the official SDK, with every reply durable, and other suites beside it.
+"""Model calls over HTTP: what the suite adds to the official SDK, with every reply durable, and
+other suites beside it.
 
-    python benchmarks/bench_calls.py
-    python benchmarks/bench_calls.py --calls 2000 --concurrency 50 --latency-ms 50 --repeats 3
-    python benchmarks/bench_calls.py --peers FOLDER --inspect-python ENV/bin/python --lmeval-python ENV/bin/python
+    python benchmarks/bench_calls.py python benchmarks/bench_calls.py --calls 2000 --concurrency 50
+    --latency-ms 50 --repeats 3 python benchmarks/bench_calls.py --peers FOLDER --inspect-python
+    ENV/bin/python --lmeval-python ENV/bin/python
 
-All callers ask the same server (`stub_chat.py`, a process of its own) and are compared with the ideal, calls × latency /
-concurrency, and with the bare SDK on the same pool of threads. *Calls* are requests through adapter, client and record.
-*Episodes* are whole runs in `memory_only`: prompts, leak guard, settlement, journal, ledgers and one model call a step. The last
-part asks whether a step costs more late in a long episode than early in it.
+All callers ask the same server (`stub_chat.py`, a process of its own) and are compared with the
+ideal, calls × latency / concurrency, and with the bare SDK on the same pool of threads. *Calls* are
+requests through adapter, client and record. *Episodes* are whole runs in `memory_only`: prompts,
+leak guard, settlement, journal, ledgers and one model call a step. The last part asks whether a
+step costs more late in a long episode than early in it.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.client import ClientSettings, ModelClient
 from ktdeval.calls.stop import StopSignal
 from ktdeval.cli.run import collector_held_back
-from ktdeval.config import RunConfig
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, as_remote
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig
 from ktdeval.runner.journal import JournalEntry, read_journal
 from ktdeval.runner.run import execute_run, prepare_run
 from ktdeval.trading.ledger import StepRecord
@@ -82,8 +84,12 @@ def timed(work: Callable[[], None]) -> tuple[float, float]:
     return time.perf_counter() - wall, cpu_s() - cpu
 
 
-def in_turns(repeats: int, *callers: Callable[[], tuple[float, float]]) -> list[tuple[float, float]]:
-    """Medians of each caller's wall and CPU seconds. They take turns, so that a slow minute of the machine hits all of them."""
+def in_turns(
+    repeats: int, *callers: Callable[[], tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Medians of each caller's wall and CPU seconds. They take turns, so that a slow minute of the
+    machine hits all of them.
+    """
     rounds = [[once() for once in callers] for _ in range(repeats)]
     return [
         (statistics.median(wall for wall, _ in times), statistics.median(cpu for _, cpu in times))
@@ -96,7 +102,11 @@ def bare_sdk(port: int, calls: int, concurrency: int) -> tuple[float, float]:
     client = openai.OpenAI(api_key="none", base_url=f"http://127.0.0.1:{port}/v1", max_retries=0)
 
     def ask(number: int) -> None:
-        client.chat.completions.create(model="m", messages=[{"role": "user", "content": f"{number} {QUESTION}"}], temperature=0.7)
+        client.chat.completions.create(
+            model="m",
+            messages=[{"role": "user", "content": f"{number} {QUESTION}"}],
+            temperature=0.7,
+        )
 
     def work() -> None:
         with ThreadPoolExecutor(concurrency) as pool:
@@ -107,16 +117,26 @@ def bare_sdk(port: int, calls: int, concurrency: int) -> tuple[float, float]:
 
 def client_calls(port: int, calls: int, concurrency: int) -> tuple[float, float]:
     """The same questions through the suite, each reply on disk before it is given back."""
-    model = as_remote(load_plugins().make_model("openai_compatible/m", {"base_url": f"http://127.0.0.1:{port}/v1"}))
+    model = as_remote(
+        load_plugins().make_model(
+            "openai_compatible/m", {"base_url": f"http://127.0.0.1:{port}/v1"}
+        )
+    )
     assert model is not None
     model.connect()
     with tempfile.TemporaryDirectory() as folder:
         log = CallLog(Path(folder))
-        client = ModelClient(model, ClientSettings(concurrency=concurrency), None, log, StopSignal())
+        client = ModelClient(
+            model, ClientSettings(concurrency=concurrency), None, log, StopSignal()
+        )
         asker = client.for_episode("benchmark")
 
         def ask(number: int) -> None:
-            asker.reply(ModelRequest((Message("user", f"{number} {QUESTION}"),), params=CallParams(seed=number)))
+            asker.reply(
+                ModelRequest(
+                    (Message("user", f"{number} {QUESTION}"),), params=CallParams(seed=number)
+                )
+            )
 
         def work() -> None:
             with ThreadPoolExecutor(concurrency) as pool:
@@ -127,7 +147,9 @@ def client_calls(port: int, calls: int, concurrency: int) -> tuple[float, float]
 
 
 def episodes(port: int, calls: int, concurrency: int) -> tuple[float, float]:
-    """Whole episodes with one call a step; opening the market and writing the cards are not counted."""
+    """Whole episodes with one call a step; opening the market and writing the cards are not
+    counted.
+    """
     with tempfile.TemporaryDirectory() as folder:
         config = RunConfig(
             model="openai_compatible/m",
@@ -150,13 +172,16 @@ def episodes(port: int, calls: int, concurrency: int) -> tuple[float, float]:
 
 def run_episodes(run: object) -> None:
     """The episodes of a run, without its cards."""
-    with collector_held_back(), patch("ktdeval.runner.run.write_cards", lambda *_: []):  # as `ktdeval run` does
+    # as `ktdeval run` does
+    with collector_held_back(), patch("ktdeval.runner.run.write_cards", lambda *_: []):
         result = execute_run(run)  # type: ignore[arg-type]
     assert not result.failed, result.failed[0].error
 
 
 def growth(port: int) -> float:
-    """Seconds of a step late in a long episode, as a multiple of a step early in it (medians of a hundred each)."""
+    """Seconds of a step late in a long episode, as a multiple of a step early in it (medians of a
+    hundred each).
+    """
     with tempfile.TemporaryDirectory() as folder:
         config = RunConfig(
             model="openai_compatible/m",
@@ -185,9 +210,17 @@ def growth(port: int) -> float:
 
 
 def peer(python: str, script: Path, port: int, arguments: list[str]) -> float | None:
-    """Wall seconds of a peer's own run, in a process of its own; None with a message when it fails."""
+    """Wall seconds of a peer's own run, in a process of its own; None with a message when it
+    fails.
+    """
     environment = {**os.environ, "STUB_PORT": str(port)}
-    done = subprocess.run([python, str(script), *arguments], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(
+        [python, str(script), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         print(f"  {script.name} failed: {done.stderr.strip().splitlines()[-1:] or done.returncode}")
@@ -203,7 +236,9 @@ def line(name: str, wall: float, ideal: float, bare: float | None, note: str = "
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="Model calls over HTTP beside the bare SDK and other suites.")
+    parser = argparse.ArgumentParser(
+        description="Model calls over HTTP beside the bare SDK and other suites."
+    )
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--concurrency", type=int, default=50)
     parser.add_argument("--latency-ms", type=float, default=50.0)
@@ -217,10 +252,15 @@ def main() -> None:
     calls, concurrency = options.calls, options.concurrency
     ideal = calls * options.latency_ms / 1000 / concurrency
     latency = f"{options.latency_ms:g} ms"
-    print(f"{calls} calls of {latency} at concurrency {concurrency}, ideal {ideal:.2f} s; medians of {options.repeats}")
+    print(
+        f"{calls} calls of {latency} at concurrency {concurrency}, ideal {ideal:.2f} s; medians of"
+        f" {options.repeats}"
+    )
     with stub_server(options.latency_ms) as port:
         callers = (bare_sdk, client_calls, episodes)
-        medians = in_turns(options.repeats, *(partial(caller, port, calls, concurrency) for caller in callers))
+        medians = in_turns(
+            options.repeats, *(partial(caller, port, calls, concurrency) for caller in callers)
+        )
         bare = medians[0][0]
         rows = (
             ("bare SDK on threads, nothing kept", None, "call"),
@@ -230,18 +270,37 @@ def main() -> None:
         for (name, beside, unit), (wall, cpu) in zip(rows, medians, strict=True):
             line(name, wall, ideal, beside, f"CPU {cpu / calls * 1e3:.2f} ms a {unit}")
         few = options.peer_calls
-        jobs = {"Inspect": (options.inspect_python, "inspect_job.py", ["http", str(few), str(concurrency), "eval"])}
-        jobs["lm-eval"] = (options.lmeval_python, "lmeval_job.py", ["http", str(few), str(concurrency)])
+        jobs = {
+            "Inspect": (
+                options.inspect_python,
+                "inspect_job.py",
+                ["http", str(few), str(concurrency), "eval"],
+            )
+        }
+        jobs["lm-eval"] = (
+            options.lmeval_python,
+            "lmeval_job.py",
+            ["http", str(few), str(concurrency)],
+        )
         for name, (python, script, arguments) in jobs.items():
             if python and options.peers:
                 seconds = peer(python, options.peers / script, port, arguments)
                 if seconds is not None:
-                    line(f"{name}, {few} calls", seconds, few * options.latency_ms / 1000 / concurrency, None)
+                    line(
+                        f"{name}, {few} calls",
+                        seconds,
+                        few * options.latency_ms / 1000 / concurrency,
+                        None,
+                    )
         wall, _ = client_calls(port, few, concurrency)
-        line(f"ktdeval calls, {few} calls", wall, few * options.latency_ms / 1000 / concurrency, None)
+        line(
+            f"ktdeval calls, {few} calls", wall, few * options.latency_ms / 1000 / concurrency, None
+        )
     if not options.skip_growth:
         with stub_server(0) as port:
-            print(f"a step at the end of {LONG_STEPS} costs {growth(port):.2f} x one at its beginning")
+            print(
+                f"a step at the end of {LONG_STEPS} costs {growth(port):.2f} x one at its beginning"
+            )
 
 
 if __name__ == "__main__":

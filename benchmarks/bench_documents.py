@@ -1,9 +1,11 @@
-"""Documents at scale: seconds and memory to import, store, load and search a table, and how they grow with its size.
+"""Documents at scale: seconds and memory to import, store, load and search a table, and how they
+grow with its size.
 
     python benchmarks/bench_documents.py [--sizes 10000,100000,1000000] [--characters 600]
 
-Each size runs in a process of its own, so that its peak memory is its own. Exponents are slopes of log seconds over log items
-between the two largest sizes. A search asks for the items of 20 days, filed under 30 of 500 codes, at one of 2,000 closes.
+Each size runs in a process of its own, so that its peak memory is its own. Exponents are slopes of
+log seconds over log items between the two largest sizes. A search asks for the items of 20 days,
+filed under 30 of 500 codes, at one of 2,000 closes.
 """
 
 from __future__ import annotations
@@ -38,8 +40,18 @@ def write_items(path: Path, count: int, characters: int) -> None:
         for number in range(count):
             place = number * 131 % (len(letters) - characters)
             moment = (start + timedelta(days=DAYS * number / count)).isoformat()
-            row = {"published_at": moment, "source": "wire", "kind": "news", "assets": f"{600000 + number * 7919 % CODES}.SH"}
-            stream.write(json.dumps({**row, "title": f"Title {number}", "text": letters[place : place + characters]}) + "\n")
+            row = {
+                "published_at": moment,
+                "source": "wire",
+                "kind": "news",
+                "assets": f"{600000 + number * 7919 % CODES}.SH",
+            }
+            stream.write(
+                json.dumps(
+                    {**row, "title": f"Title {number}", "text": letters[place : place + characters]}
+                )
+                + "\n"
+            )
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -64,9 +76,13 @@ def one_size(count: int, characters: int) -> dict[str, float]:
     codes = [f"{600000 + number}.SH" for number in range(30)]
     seconds["first search"], _ = timed(lambda: loaded.as_of(days).rows(20, codes))
     rows = np.random.default_rng(2).integers(30, DAYS, SEARCHES)
-    seconds["search"] = timed(lambda: [loaded.as_of(days[:row]).rows(20, codes) for row in rows])[0] / SEARCHES
+    seconds["search"] = (
+        timed(lambda: [loaded.as_of(days[:row]).rows(20, codes) for row in rows])[0] / SEARCHES
+    )
     view = loaded.as_of(days)
-    seconds["read"] = timed(lambda: [view[row] for row in view.rows(DAYS)[:SEARCHES].tolist()])[0] / SEARCHES
+    seconds["read"] = (
+        timed(lambda: [view[row] for row in view.rows(DAYS)[:SEARCHES].tolist()])[0] / SEARCHES
+    )
     return {**seconds, "peak MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
@@ -82,15 +98,30 @@ def main() -> None:
         return
     found: dict[int, dict[str, float]] = {}
     for size in sorted(map(int, options.sizes.split(","))):
-        words = [sys.executable, __file__, "--one", str(size), "--characters", str(options.characters)]
-        found[size] = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        words = [
+            sys.executable,
+            __file__,
+            "--one",
+            str(size),
+            "--characters",
+            str(options.characters),
+        ]
+        found[size] = json.loads(
+            subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        )
         print(
             f"{size:>9} items: "
-            + ", ".join(f"{name} {value:.3g}{'' if 'MiB' in name else ' s'}" for name, value in found[size].items())
+            + ", ".join(
+                f"{name} {value:.3g}{'' if 'MiB' in name else ' s'}"
+                for name, value in found[size].items()
+            )
         )
     if len(found) > 1:
         small, large = sorted(found)[-2:]
-        grown = {name: math.log(found[large][name] / found[small][name]) / math.log(large / small) for name in found[large]}
+        grown = {
+            name: math.log(found[large][name] / found[small][name]) / math.log(large / small)
+            for name in found[large]
+        }
         print("exponents: " + ", ".join(f"{name} {value:.2f}" for name, value in grown.items()))
 
 

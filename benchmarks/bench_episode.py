@@ -1,12 +1,14 @@
-"""A whole episode with a keyless model, from the first observation to the card: speed, where a step's time goes, memory, bytes.
+"""A whole episode with a keyless model, from the first observation to the card: speed, where a
+step's time goes, memory, bytes.
 
     python benchmarks/bench_episode.py
     python benchmarks/bench_episode.py --models builtin/momentum --windows W1 --repeats 3
 
-Every part is timed without the parts inside it, so the lines of a step add up to its whole. Parts are given in CPU time, which a
-busy machine changes little; the whole step and the durable write, which waits for the disk, in wall time too. *Harness overhead*
-is what the suite itself adds to a step: all but the scene (the observation), the tools' own work, the model, the settlement and
-the record. Each model runs in a process of its own, so that its peak memory is its own.
+Every part is timed without the parts inside it, so the lines of a step add up to its whole. Parts
+are given in CPU time, which a busy machine changes little; the whole step and the durable write,
+which waits for the disk, in wall time too. *Harness overhead* is what the suite itself adds to a
+step: all but the scene (the observation), the tools' own work, the model, the settlement and the
+record. Each model runs in a process of its own, so that its peak memory is its own.
 """
 
 from __future__ import annotations
@@ -32,17 +34,22 @@ import ktdeval.runner.episode
 import ktdeval.runner.journal
 import ktdeval.runner.run
 from ktdeval.calls.stop import StopSignal
-from ktdeval.config import RunConfig
 from ktdeval.harness.action import ActionForm
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import Lens
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig
 from ktdeval.runner.episode import Bookkeeper
 from ktdeval.runner.journal import Journal
 from ktdeval.runner.run import PreparedRun, execute_run, prepare_run
 from ktdeval.runner.store import RunFolder
 
-PARTS = {"scene": "scene: the observation", "model": "model", "tools": "tools' own work", "settle": "settlement"}
+PARTS = {
+    "scene": "scene: the observation",
+    "model": "model",
+    "tools": "tools' own work",
+    "settle": "settlement",
+}
 HARNESS = {
     "guard": "leak guard",
     "form": "submission form",
@@ -63,7 +70,9 @@ class Clock:
         self._inner = [(0.0, 0.0)]
 
     def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, its time booked under `name`. What a scene, a tool or a model calls is its own work and not split further."""
+        """`function`, its time booked under `name`. What a scene, a tool or a model calls is its
+        own work and not split further.
+        """
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             if self._open and self._open[-1] in PARTS:
@@ -110,29 +119,42 @@ def watching(clock: Clock, run: PreparedRun) -> Iterator[None]:
     def scene(*args: Any, **kwargs: Any) -> Any:
         made = real_scene(*args, **kwargs)
         return SimpleNamespace(
-            lens=made.lens, observe=clock.timed("scene", made.observe), tool_context=clock.timed("scene", made.tool_context)
+            lens=made.lens,
+            observe=clock.timed("scene", made.observe),
+            tool_context=clock.timed("scene", made.tool_context),
         )
 
     def make_model(*args: Any, **kwargs: Any) -> Any:
         return SimpleNamespace(reply=clock.timed("model", real_model(*args, **kwargs).reply))
 
     def make_tools(*args: Any, **kwargs: Any) -> Any:
-        return tuple(replace(tool, function=clock.timed("tools", tool.function)) for tool in real_tools(*args, **kwargs))
+        return tuple(
+            replace(tool, function=clock.timed("tools", tool.function))
+            for tool in real_tools(*args, **kwargs)
+        )
 
     real_scene, real_model, real_tools = type(task).scene, run.plugins.make_model, run.plugins.tools
     with ExitStack() as stack:
         for owner, attribute, function in (
-            (type(task), "scene", scene), (run.plugins, "make_model", make_model), (run.plugins, "tools", make_tools),
-        ):  # fmt: skip
+            (type(task), "scene", scene),
+            (run.plugins, "make_model", make_model),
+            (run.plugins, "tools", make_tools),
+        ):
             stack.enter_context(patch.object(owner, attribute, function))
         for owner, attribute, name in (
-            (ktdeval.runner.run, "run_episode", "episode"), (ktdeval.runner.run, "write_cards", "cards"),
+            (ktdeval.runner.run, "run_episode", "episode"),
+            (ktdeval.runner.run, "write_cards", "cards"),
             (Bookkeeper, "book", "settle"),
-            (ktdeval.harness.session, "call", "arguments"), (ktdeval.runner.journal, "encode_canonical", "encode"),
-            (Journal, "append", "sync"), (RunFolder, "complete", "compact"), (LeakGuard, "check", "guard"),
-            (LeakGuard, "redact", "guard"), (LeakGuard, "redact_json", "guard"), (ActionForm, "read", "form"),
+            (ktdeval.harness.session, "call", "arguments"),
+            (ktdeval.runner.journal, "encode_canonical", "encode"),
+            (Journal, "append", "sync"),
+            (RunFolder, "complete", "compact"),
+            (LeakGuard, "check", "guard"),
+            (LeakGuard, "redact", "guard"),
+            (LeakGuard, "redact_json", "guard"),
+            (ActionForm, "read", "form"),
             (Lens, "render_text", "render"),
-        ):  # fmt: skip
+        ):
             stack.enter_context(clock.watch(owner, attribute, name))
         yield
 
@@ -156,15 +178,20 @@ def run_once(config: RunConfig) -> Figures:
         if result.failed:
             raise SystemExit(f"the episode failed: {result.failed[0].error}")
         folder = run.folder.episode_path(run.plan.specs[0])
-        sizes = {path.name: path.stat().st_size for path in (folder / "ledger.parquet", folder / "transcript.jsonl.zst")}
+        sizes = {
+            path.name: path.stat().st_size
+            for path in (folder / "ledger.parquet", folder / "transcript.jsonl.zst")
+        }
         sizes["card"] = result.cards[0].stat().st_size
     return Figures(clock.calls["sync"], clock, journal_bytes, sizes)
 
 
 def bare_sync_ms(size: int, between_s: float, times: int = 100) -> float:
-    """Mean time of writing `size` bytes and fdatasync, on the disk that the runs use: what no durable record can beat.
+    """Mean time of writing `size` bytes and fdatasync, on the disk that the runs use: what no
+    durable record can beat.
 
-    Between two writes the processor is busy for `between_s`, as in a step: a disk and a kernel that have rested answer later.
+    Between two writes the processor is busy for `between_s`, as in a step: a disk and a kernel that
+    have rested answer later.
     """
     spent_s = 0.0
     with tempfile.TemporaryFile(prefix="ktdeval-bench-") as stream:
@@ -180,7 +207,9 @@ def bare_sync_ms(size: int, between_s: float, times: int = 100) -> float:
 
 
 def peak_mib() -> float:
-    """Most memory this process ever held. `ru_maxrss` would count the process that started it as well."""
+    """Most memory this process ever held. `ru_maxrss` would count the process that started it as
+    well.
+    """
     try:
         status = Path("/proc/self/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) / 1024
@@ -196,10 +225,15 @@ def report(config: RunConfig, repeats: int) -> None:
     before = peak_mib()
     print(f"{config.model}, {config.tasks[0]}, window {config.windows[0]}")
     print(f"  first step, imports and snapshot included   {time.perf_counter() - began:8.2f} s")
-    best = min((run_once(config) for _ in range(repeats)), key=lambda figures: step_s(figures.clock.wall_s))
+    best = min(
+        (run_once(config) for _ in range(repeats)), key=lambda figures: step_s(figures.clock.wall_s)
+    )
     print_step(best)
     wall_s, sizes = best.clock.wall_s, best.record_bytes
-    print(f"  once an episode: compaction {wall_s['compact'] * 1e3:.0f} ms; once a task: card {wall_s['cards'] * 1e3:.0f} ms")
+    print(
+        f"  once an episode: compaction {wall_s['compact'] * 1e3:.0f} ms; once a task: card"
+        f" {wall_s['cards'] * 1e3:.0f} ms"
+    )
     print(f"  peak memory {peak_mib():.0f} MiB; {before:.0f} MiB after one step")
     kept = ", ".join(f"{name} {size / 1024:.0f} KiB" for name, size in sizes.items())
     print(f"  kept: {kept}; journal before compaction {best.journal_bytes / 1024:.0f} KiB")
@@ -217,26 +251,44 @@ def print_step(figures: Figures) -> None:
     whole_ms = 1e3 * step_s(clock.cpu_s) / steps
 
     def line(label: str, milliseconds: float, note: str = "") -> None:
-        print(f"  {label:36s} {milliseconds:8.3f} ms {100 * milliseconds / whole_ms:5.1f} %  {note}".rstrip())
+        share = 100 * milliseconds / whole_ms
+        print(f"  {label:36s} {milliseconds:8.3f} ms {share:5.1f} %  {note}".rstrip())
 
     wall_ms = 1e3 * step_s(clock.wall_s) / steps
-    print(f"  {steps} steps, {1e3 / wall_ms:.1f} steps/s ({wall_ms:.2f} ms a step); CPU time of a step:")
+    print(
+        f"  {steps} steps, {1e3 / wall_ms:.1f} steps/s ({wall_ms:.2f} ms a step); CPU time of a"
+        " step:"
+    )
     line("whole", whole_ms)
     for name, label in PARTS.items():
-        line(label, cpu_ms.get(name, 0.0), f"{clock.calls[name] / steps:.1f} calls" if name in ("model", "tools") else "")
+        line(
+            label,
+            cpu_ms.get(name, 0.0),
+            f"{clock.calls[name] / steps:.1f} calls" if name in ("model", "tools") else "",
+        )
     size = figures.journal_bytes // steps
     line("durable record: JSON", cpu_ms["encode"], f"{size / 1024:.0f} KiB")
     sync_ms = 1e3 * clock.wall_s["sync"] / steps
     bare_ms = bare_sync_ms(size, whole_ms / 1e3)
-    line("durable record: write, fdatasync", cpu_ms["sync"], f"wall {sync_ms:.3f} ms; a bare one {bare_ms:.3f} ms")
+    line(
+        "durable record: write, fdatasync",
+        cpu_ms["sync"],
+        f"wall {sync_ms:.3f} ms; a bare one {bare_ms:.3f} ms",
+    )
     line("harness overhead", sum(cpu_ms.get(name, 0.0) for name in HARNESS))
     for name, label in HARNESS.items():
         line(f"  {label}", cpu_ms.get(name, 0.0))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", default="builtin/momentum,builtin/hold", help="comma-separated; each in its own process")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--models",
+        default="builtin/momentum,builtin/hold",
+        help="comma-separated; each in its own process",
+    )
     parser.add_argument("--task", default="blinded_open_research")
     parser.add_argument("--windows", default="long")
     parser.add_argument("--data", default="synthetic")
@@ -247,7 +299,14 @@ def main() -> int:
     if len(models) == 1:
         windows = (arguments.windows,)
         report(
-            RunConfig(models[0], (arguments.task,), windows=windows, data=arguments.data, limit=arguments.limit), arguments.repeats
+            RunConfig(
+                models[0],
+                (arguments.task,),
+                windows=windows,
+                data=arguments.data,
+                limit=arguments.limit,
+            ),
+            arguments.repeats,
         )
         return 0
     for model in models:

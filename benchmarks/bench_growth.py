@@ -1,10 +1,12 @@
-"""Growth of a market: seconds and peak memory of an import and of runs, and how they grow with the number of bars.
+"""Growth of a market: seconds and peak memory of an import and of runs, and how they grow with the
+number of bars.
 
     python benchmarks/bench_growth.py [--sizes 1250,2500,5000] [--days 10] [--folder DIR]
 
-A size is a number of names and of trading days, so 5000 is 25 million bars. Bars have every field (prices, volume, amount, factor),
-come from a seed, and are written day by day before anything is measured. Each import and run is a process of its own, whose peak is
-its own. Exponents are slopes of log figures over log bars between sizes that follow each other. Files go to a temporary folder
+A size is a number of names and of trading days, so 5000 is 25 million bars. Bars have every field
+(prices, volume, amount, factor), come from a seed, and are written day by day before anything is
+measured. Each import and run is a process of its own, whose peak is its own. Exponents are slopes
+of log figures over log bars between sizes that follow each other. Files go to a temporary folder
 below DIR, some 3 GiB at 5000, and are removed.
 """
 
@@ -34,16 +36,29 @@ MEASURED = (
 )
 
 
-def days_of(day: np.datetime64, codes: pa.Array, rng: np.random.Generator, close: np.ndarray, factor: np.ndarray) -> pa.Table:
+def days_of(
+    day: np.datetime64,
+    codes: pa.Array,
+    rng: np.random.Generator,
+    close: np.ndarray,
+    factor: np.ndarray,
+) -> pa.Table:
     """Bars of one day; `close` and `factor` are those of the day before and become its own."""
     count = len(close)
-    ratio = np.where(close > 30, 2.0, np.where(close < 3, 0.5, 1.0))  # splits keep prices where a lot is affordable
+    # splits keep prices where a lot is affordable
+    ratio = np.where(close > 30, 2.0, np.where(close < 3, 0.5, 1.0))
     factor *= ratio
     close[:] = np.round(close / ratio * np.exp(rng.normal(0, 0.015, count)), 2)
     first = np.round(close * (1 + rng.normal(0, 0.003, count)), 2)
     high, low = np.maximum(first, close) + 0.02, np.minimum(first, close) - 0.02
     volume = np.round(rng.lognormal(13, 0.5, count))
-    columns = {"open": first, "high": np.round(high, 2), "low": np.round(low, 2), "close": close.copy(), "volume": volume}
+    columns = {
+        "open": first,
+        "high": np.round(high, 2),
+        "low": np.round(low, 2),
+        "close": close.copy(),
+        "volume": volume,
+    }
     columns |= {"amount": np.round(volume * close, 2), "factor": factor.copy()}
     return pa.table({"date": np.full(count, day), "code": codes, **columns})
 
@@ -54,7 +69,10 @@ def write_market(folder: Path, names: int, days: int) -> None:
     codes = pa.array([f"{600000 + number}.SH" for number in range(names)])
     close, factor = np.round(rng.uniform(4, 28, names), 2), np.ones(names)
     calendar = sessions(FIRST, LAST)[-days:]
-    levels = ["date,code,close", *(f"{day},000300.SH,{3000 + 0.1 * row:.2f}" for row, day in enumerate(calendar))]
+    levels = [
+        "date,code,close",
+        *(f"{day},000300.SH,{3000 + 0.1 * row:.2f}" for row, day in enumerate(calendar)),
+    ]
     (folder / "index.csv").write_text("\n".join(levels), encoding="ascii")
     made: Iterator[pa.Table] = (days_of(day, codes, rng, close, factor) for day in calendar)
     writer = None
@@ -69,7 +87,9 @@ def write_market(folder: Path, names: int, days: int) -> None:
 def measured(words: list[str]) -> tuple[float, float]:
     """Seconds and peak MiB of a command of ktdeval in a process of its own."""
     start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", MEASURED, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *words], capture_output=True, text=True, check=False
+    )
     seconds = time.perf_counter() - start
     if done.returncode:
         raise SystemExit(f"{' '.join(words)}: {done.stderr or done.stdout}")
@@ -113,8 +133,13 @@ def main() -> None:
         for name, (seconds, peak) in found.items():
             line = f"{size * size:>10,} bars: {name} {seconds:.1f} s, peak {peak:,.0f} MiB"
             if before is not None:
-                grown = [math.log(now / then) for now, then in zip((seconds, peak), before[1][name], strict=True)]
-                time_grown, peak_grown = (one / math.log(size * size / before[0] ** 2) for one in grown)
+                grown = [
+                    math.log(now / then)
+                    for now, then in zip((seconds, peak), before[1][name], strict=True)
+                ]
+                time_grown, peak_grown = (
+                    one / math.log(size * size / before[0] ** 2) for one in grown
+                )
                 line += f"; exponents: time {time_grown:.2f}, memory {peak_grown:.2f}"
             print(line, flush=True)
         before = (size, found)

@@ -1,10 +1,13 @@
-"""How long FinMem's memory takes to recall: scores and the best of a layer of many memories, and a step of a whole memory.
+"""How long FinMem's memory takes to recall: scores and the best of a layer of many memories, and a
+step of a whole memory.
 
-    python benchmarks/bench_memory.py [--memories 100000] [--floats 384,1536] [--texts 2000] [--repeats 7]
+    python benchmarks/bench_memory.py [--memories 100000] [--floats 384,1536] [--texts 2000]
+    [--repeats 7]
 
-The first figures are of retrieval alone: recency, importance, exact float32 cosine and the best five, of vectors that are there;
-once by FinMem's score of a layer, once by the one score of `generative_agents`.
-The last is a step with texts, as an episode has it: added, embedded, recalled, decayed. The least time of the repeats counts.
+The first figures are of retrieval alone: recency, importance, exact float32 cosine and the best
+five, of vectors that are there; once by FinMem's score of a layer, once by the one score of
+`generative_agents`. The last is a step with texts, as an episode has it: added, embedded, recalled,
+decayed. The least time of the repeats counts.
 """
 
 from __future__ import annotations
@@ -15,7 +18,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ktdeval_investorbench.memory import LayeredMemory, best, parameter_set, scaled_scores, scores
+from ktdeval_memory.layers import (
+    LayeredMemory,
+    Query,
+    best,
+    parameter_set,
+    scaled_scores,
+    scores,
+)
 
 
 def least_ms(call: Callable[[], object], repeats: int) -> float:
@@ -37,7 +47,9 @@ def retrieval(memories: int, floats: int, repeats: int) -> tuple[float, float]:
     importances = chance.uniform(5, 120, memories).astype(np.float32)
     query = vectors[memories // 2]
     layer, one = (
-        least_ms(lambda score=score: best(score(ages, importances, vectors @ query, 14.0), 5), repeats)  # type: ignore[misc]
+        least_ms(
+            lambda score=score: best(score(ages, importances, vectors @ query, 14.0), 5), repeats
+        )  # type: ignore[misc]
         for score in (scores, scaled_scores)
     )
     return layer, one
@@ -49,12 +61,16 @@ def step(texts: int, repeats: int) -> tuple[float, float]:
 
     def first() -> None:
         for number in range(texts):
-            memory.add("reflection", f"asset_0001 raised its outlook by {number} % and spoke of strong demand for what it makes")
-        memory.recall("news and reports about asset_0001")
+            memory.add(
+                "reflection",
+                f"asset_0001 raised its outlook by {number} % and spoke of strong demand for what"
+                " it makes",
+            )
+        memory.recall([Query("news and reports about asset_0001")])
 
     def further() -> None:
         memory.add("short", "asset_0001 opened an office")
-        memory.recall("news and reports about asset_0001")
+        memory.recall([Query("news and reports about asset_0001")])
         memory.end_step()
 
     return least_ms(first, 1), least_ms(further, repeats)
@@ -62,7 +78,9 @@ def step(texts: int, repeats: int) -> tuple[float, float]:
 
 def main() -> None:
     """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--memories", type=int, default=100_000)
     parser.add_argument("--floats", default="384,1536")
     parser.add_argument("--texts", type=int, default=2000)
@@ -70,9 +88,15 @@ def main() -> None:
     given = parser.parse_args()
     for floats in map(int, given.floats.split(",")):
         layer, one = retrieval(given.memories, floats, given.repeats)
-        print(f"retrieval over {given.memories:,} memories of {floats} floats: {layer:.1f} ms, by one score {one:.1f} ms")
+        print(
+            f"retrieval over {given.memories:,} memories of {floats} floats: {layer:.1f} ms, by one"
+            f" score {one:.1f} ms"
+        )
     first, further = step(given.texts, given.repeats)
-    print(f"memory of {given.texts:,} texts: first step {first:.1f} ms, a further one {further:.1f} ms")
+    print(
+        f"memory of {given.texts:,} texts: first step {first:.1f} ms, a further one"
+        f" {further:.1f} ms"
+    )
 
 
 if __name__ == "__main__":

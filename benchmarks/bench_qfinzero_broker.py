@@ -1,9 +1,11 @@
-"""Speed of the broker's engine: a session of minutes with every rule and every invariant on, and its replay from the log.
+"""Speed of the broker's engine: a session of minutes with every rule and every invariant on, and
+its replay from the log.
 
     python benchmarks/bench_qfinzero_broker.py [--symbols 50] [--days 252] [--orders 1000]
 
-Orders of all types are spread evenly over the session; after each tick the invariants are checked. The first run, the same run
-without the checks, and a replay of the log's commands are timed in this one process; the two logs are compared byte by byte.
+Orders of all types are spread evenly over the session; after each tick the invariants are checked.
+The first run, the same run without the checks, and a replay of the log's commands are timed in this
+one process; the two logs are compared byte by byte.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from ktdeval_qfinzero.pmb.engine import Observer
 from ktdeval_qfinzero.pmb.log import state_of_log
 from ktdeval_qfinzero.trading_hours import trading_hours
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
+sys.path.extend(map(str, Path(__file__).resolve().parents[1].glob("tests/support/**/")))
 from qfinzero_invariants import InvariantWatch, check_invariants
 from qfinzero_memory import MemoryCalendars, MemoryNews
 from qfinzero_synthetic import generate_minutes
@@ -44,7 +46,9 @@ def play(dataset: Dataset, orders: int, on_tick: Observer | None) -> tuple[Broke
     """A session over all minutes, with orders at even distances: (broker, ticks)."""
     broker = Broker(dataset, Clock(dataset.info.default_as_of_ns), on_tick)
     symbols = [row.symbol for row in dataset.prices.symbols(dataset.info.default_as_of_ns)]
-    account = broker.execute("account.create", {"account_type": "MARGIN", "initial_cash": 10_000_000}).id
+    account = broker.execute(
+        "account.create", {"account_type": "MARGIN", "initial_cash": 10_000_000}
+    ).id
     last = dataset.info.last_day
     span = {"start_ts": moment_text(broker.clock.as_of_ns), "end_ts": last.isoformat()}
     request = {"account_id": account, "frequency": "1m", **span, "universe": {"stocks": symbols}}
@@ -54,7 +58,9 @@ def play(dataset: Dataset, orders: int, on_tick: Observer | None) -> tuple[Broke
     for number in range(orders):
         symbol = symbols[int(chance.integers(len(symbols)))]
         order = make_order(chance, symbol, broker.engine.marks().get(f"STOCK:{symbol}", 1_000_000))
-        broker.execute("order.place", {"session_id": session, "account_id": account, "order": order})
+        broker.execute(
+            "order.place", {"session_id": session, "account_id": account, "order": order}
+        )
         passing = ticks * (number + 1) // orders - ticks * number // orders
         broker.execute("session.step", {"session_id": session, "step": passing})
     return broker, ticks
@@ -94,7 +100,9 @@ def count_ticks(first: date, last: date) -> int:
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--symbols", type=int, default=50)
     parser.add_argument("--days", type=int, default=252)
     parser.add_argument("--orders", type=int, default=1000)
@@ -119,7 +127,10 @@ def main() -> None:
     rejected = sum(order.status == "REJECTED" for order in broker.state.orders.values())
     trades = len(broker.state.trades)
     print(f"{options.symbols} symbols, {options.days} days, {ticks:,} ticks")
-    print(f"{options.orders:,} orders, {rejected:,} of them rejected, {trades:,} trades, {len(lines):,} lines of log")
+    print(
+        f"{options.orders:,} orders, {rejected:,} of them rejected, {trades:,} trades,"
+        f" {len(lines):,} lines of log"
+    )
     for name, seconds in (
         ("first run, invariants at each tick", checked),
         ("first run, no checks", bare),

@@ -1,14 +1,17 @@
-"""Speed of the trading simulator alone: a top-20 dropout strategy over 300 names x 548 days, every rule and invariant check on.
+"""Speed of the trading simulator alone: a top-20 dropout strategy over 300 names x 548 days, every
+rule and invariant check on.
 
     python benchmarks/bench_simulator.py
     python benchmarks/bench_simulator.py --qlib-python ENV/bin/python --peers FOLDER
 
-The second form also times Qlib's TopkDropoutStrategy and SimulatorExecutor in the same run, on the same market, signal, capital
-and costs. ENV holds pyqlib; FOLDER holds `gen_market.py` (writes market.npz and a Qlib folder beside itself) and
-`qlib_bt.py N_DROP REPEATS` (prints one JSON line). Figures are medians; the strategy's own time is part of both.
+The second form also times Qlib's TopkDropoutStrategy and SimulatorExecutor in the same run, on the
+same market, signal, capital and costs. ENV holds pyqlib; FOLDER holds `gen_market.py` (writes
+market.npz and a Qlib folder beside itself) and `qlib_bt.py N_DROP REPEATS` (prints one JSON line).
+Figures are medians; the strategy's own time is part of both.
 
-The names to sell and buy are chosen by the same rule. The sizes differ: Qlib splits 95 % of the cash over the day's buys, ours
-target 95 % / 20 of the NAV each; and Qlib judges limits by the day's close, ours by its open. So final values are near, not equal.
+The names to sell and buy are chosen by the same rule. The sizes differ: Qlib splits 95 % of the
+cash over the day's buys, ours target 95 % / 20 of the NAV each; and Qlib judges limits by the day's
+close, ours by its open. So final values are near, not equal.
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ class Market(NamedTuple):
     signal: FloatArray
 
 
-def make_snapshot(open_: FloatArray, close: FloatArray, volume: FloatArray, codes: list[str]) -> MarketSnapshot:
+def make_snapshot(
+    open_: FloatArray, close: FloatArray, volume: FloatArray, codes: list[str]
+) -> MarketSnapshot:
     """A snapshot of plain price arrays; every asset is a member on every day."""
     n_days = len(close)
     days = np.datetime64("2023-01-03", "D") + np.arange(n_days)
@@ -73,15 +78,25 @@ def make_snapshot(open_: FloatArray, close: FloatArray, volume: FloatArray, code
 
 
 def generate_market(seed: int) -> Market:
-    """Fat-tailed returns within the boards' limits, 1 % suspensions, a slowly changing random signal."""
+    """Fat-tailed returns within the boards' limits, 1 % suspensions, a slowly changing random
+    signal.
+    """
     chance = np.random.default_rng(seed)
     boards = chance.choice(["600", "000", "300", "688"], size=N_ASSETS, p=[0.45, 0.3, 0.15, 0.1])
     limit = np.where(np.isin(boards, ["300", "688"]), 0.2, 0.1)
-    codes = [f"{board}{number:03d}.{'SH' if board[0] == '6' else 'SZ'}" for number, board in enumerate(boards)]
+    codes = [
+        f"{board}{number:03d}.{'SH' if board[0] == '6' else 'SZ'}"
+        for number, board in enumerate(boards)
+    ]
     common = 0.008 * chance.standard_normal((N_DAYS, 1))
-    returns = common * chance.uniform(0.5, 1.5, N_ASSETS) + 0.016 * chance.standard_t(4, (N_DAYS, N_ASSETS))
+    returns = common * chance.uniform(0.5, 1.5, N_ASSETS) + 0.016 * chance.standard_t(
+        4, (N_DAYS, N_ASSETS)
+    )
     gaps = 0.006 * chance.standard_normal((N_DAYS, N_ASSETS))
-    close = np.round(chance.uniform(5, 150, N_ASSETS) * np.cumprod(1 + np.clip(returns, -limit, limit), axis=0), 2)
+    close = np.round(
+        chance.uniform(5, 150, N_ASSETS) * np.cumprod(1 + np.clip(returns, -limit, limit), axis=0),
+        2,
+    )
     open_ = np.round(np.vstack([close[:1], close[:-1]]) * (1 + gaps), 2)
     volume = np.round(chance.lognormal(15, 1, close.shape))
     suspended = chance.random(close.shape) < 0.01
@@ -90,19 +105,25 @@ def generate_market(seed: int) -> Market:
     signal = chance.standard_normal(close.shape)
     for row in range(1, N_DAYS):
         signal[row] = 0.9 * signal[row - 1] + np.sqrt(1 - 0.81) * signal[row]
-    return Market(make_snapshot(open_, close.astype(np.float64), volume, codes), signal)
+    order = np.argsort(codes)
+    grids = [grid[:, order] for grid in (open_, close.astype(np.float64), volume)]
+    return Market(make_snapshot(*grids, sorted(codes)), signal[:, order])
 
 
 def load_market(path: Path) -> Market:
     """The market that Qlib trades (`market.npz`): unrounded adjusted prices, no factor."""
     with np.load(path) as arrays:
         codes = [f"{str(code)[2:]}.SH" for code in arrays["codes"]]
-        open_, close, volume = (arrays[name].astype(np.float64) for name in ("open", "close", "vol"))
+        open_, close, volume = (
+            arrays[name].astype(np.float64) for name in ("open", "close", "vol")
+        )
         return Market(make_snapshot(open_, close, volume, codes), arrays["sig"].astype(np.float64))
 
 
 def dropout_action(scores: FloatArray, held: set[int], n_drop: int) -> Action:
-    """Qlib's TopkDropout: sell the worst `n_drop` of those held and the best newcomers, buy as many newcomers."""
+    """Qlib's TopkDropout: sell the worst `n_drop` of those held and the best newcomers, buy as many
+    newcomers.
+    """
     order = np.argsort(-scores)[: 2 * TOP_K + n_drop].tolist()
     newcomers = [asset for asset in order if asset not in held][: n_drop + TOP_K - len(held)]
     worst = sorted((*held, *newcomers), key=scores.data.__getitem__)[:n_drop]
@@ -139,9 +160,9 @@ def measure(market: Market, n_drop: int, repeats: int) -> float:
     rejected = sum(outcome.status == "rejected" for outcome in outcomes)
     speed = len(days) / statistics.median(loop_s)
     print(
-        f"ktdeval  {speed:10,.0f} days/s  (best {len(days) / min(loop_s):,.0f}; {1e6 / speed:.0f} us a day, tape "
-        f"{statistics.median(tape_s) * 1e3:.0f} ms once)  {len(outcomes)} orders, {rejected} rejected, final NAV "
-        f"{days[-1].nav_minor / 100:,.0f} CNY"
+        f"ktdeval  {speed:10,.0f} days/s  (best {len(days) / min(loop_s):,.0f}; {1e6 / speed:.0f}"
+        f" us a day, tape {statistics.median(tape_s) * 1e3:.0f} ms once)  {len(outcomes)} orders,"
+        f" {rejected} rejected, final NAV {days[-1].nav_minor / 100:,.0f} CNY"
     )
     return speed
 
@@ -149,10 +170,17 @@ def measure(market: Market, n_drop: int, repeats: int) -> float:
 def measure_qlib(python: str, folder: Path, n_drop: int, repeats: int) -> float:
     """Days a second of Qlib's backtest loop with its daily portfolio metrics on."""
     run = subprocess.run(
-        [python, str(folder / "qlib_bt.py"), str(n_drop), str(repeats)], check=True, capture_output=True, text=True, cwd=folder
+        [python, str(folder / "qlib_bt.py"), str(n_drop), str(repeats)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=folder,
     )
     result = json.loads(run.stdout.strip().splitlines()[-1])
-    print(f"qlib     {result['days_per_s']:10,.0f} days/s  (pyqlib {result['version']})  final account {result['final']:,.0f} CNY")
+    print(
+        f"qlib     {result['days_per_s']:10,.0f} days/s  (pyqlib {result['version']})  final"
+        f" account {result['final']:,.0f} CNY"
+    )
     return float(result["days_per_s"])
 
 
@@ -162,16 +190,30 @@ def compare_with_qlib(arguments: argparse.Namespace) -> None:
         folder = Path(name)
         for script in ("gen_market.py", "qlib_bt.py"):
             shutil.copyfile(Path(arguments.peers) / script, folder / script)
-        subprocess.run([arguments.qlib_python, str(folder / "gen_market.py")], check=True, capture_output=True, cwd=folder)
+        subprocess.run(
+            [arguments.qlib_python, str(folder / "gen_market.py")],
+            check=True,
+            capture_output=True,
+            cwd=folder,
+        )
         print(f"the same market, signal, capital and costs; n_drop {arguments.n_drop}")
         ours = measure(load_market(folder / "market.npz"), arguments.n_drop, arguments.repeats)
-        theirs = measure_qlib(arguments.qlib_python, folder, arguments.n_drop, max(1, arguments.repeats // 2))
+        theirs = measure_qlib(
+            arguments.qlib_python, folder, arguments.n_drop, max(1, arguments.repeats // 2)
+        )
         print(f"ratio    {ours / theirs:10.1f} x")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n-drop", type=int, default=5, help="names replaced a day; 20 replaces the whole portfolio")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--n-drop",
+        type=int,
+        default=5,
+        help="names replaced a day; 20 replaces the whole portfolio",
+    )
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--qlib-python", help="a Python with pyqlib")
@@ -184,7 +226,10 @@ def main() -> int:
         profile.runcall(simulate, tape, market.signal, arguments.n_drop)
         pstats.Stats(profile).sort_stats("tottime").print_stats(15)
         return 0
-    print(f"{N_ASSETS} names x {N_DAYS} days, top {TOP_K}, n_drop {arguments.n_drop}, whole-fen prices, four boards")
+    print(
+        f"{N_ASSETS} names x {N_DAYS} days, top {TOP_K}, n_drop {arguments.n_drop}, whole-fen"
+        " prices, four boards"
+    )
     measure(market, arguments.n_drop, arguments.repeats)
     if arguments.qlib_python and arguments.peers:
         compare_with_qlib(arguments)

@@ -1,9 +1,10 @@
-"""How long the command line takes to start, as multiples of `python -c "import click"` in the same run.
+"""How long the command line takes to start, as multiples of `python -c "import click"` in the same
+run.
 
     python benchmarks/bench_startup.py [--rounds 15]
 
-Commands take turns, so that a busy moment of the machine hits all of them; the least time of each counts. On a machine that is
-never idle the ratio of CPU times is the steadier one.
+Commands take turns, so that a busy moment of the machine hits all of them; the least time of each
+counts. On a machine that is never idle the ratio of CPU times is the steadier one.
 """
 
 from __future__ import annotations
@@ -76,7 +77,10 @@ def main() -> None:
     base = best[BASE]
     for name, (wall_s, cpu_s) in best.items():
         ratios = f"{wall_s / base.wall_s:5.2f} x", f"{cpu_s / max(base.cpu_s, 1e-9):5.2f} x"
-        print(f"{name:28s} {1000 * wall_s:7.1f} ms {ratios[0]}   CPU {1000 * cpu_s:7.1f} ms {ratios[1]}")
+        print(
+            f"{name:28s} {1000 * wall_s:7.1f} ms {ratios[0]}   CPU {1000 * cpu_s:7.1f} ms"
+            f" {ratios[1]}"
+        )
 
 
 if __name__ == "__main__":

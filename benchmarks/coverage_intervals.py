@@ -1,10 +1,12 @@
-"""How often the 95 % intervals of `ktdeval.stats.bootstrap` cover the truth: the table of `ktdeval/stats/bootstrap.py`.
+"""How often the 95 % intervals of `ktdeval.stats.bootstrap` cover the truth: the table of
+`ktdeval/stats/bootstrap.py`.
 
     python benchmarks/coverage_intervals.py [--samples 2000] [--days 20,43,120,250,548] [--seed 0]
 
-Truths: the process' mean log growth for the total return, its mean over its standard deviation for the ratio, the median over
-20,000 windows of as many days for the drawdown. Prints one line for each kind and length, with the share of samples whose interval
-covered, under each process, and the median width.
+Truths: the process' mean log growth for the total return, its mean over its standard deviation for
+the ratio, the median over 20,000 windows of as many days for the drawdown. Prints one line for each
+kind and length, with the share of samples whose interval covered, under each process, and the
+median width.
 """
 
 from __future__ import annotations
@@ -59,14 +61,20 @@ def measure(process: str, days: int, samples: int, seed: int) -> dict[str, tuple
     widths: dict[str, list[float]] = {kind: [] for kind in truths}
     for sample, series in enumerate(returns(process, rng, (samples, days))):
         of = Bootstrap(series, Resampling(draws=999, seed=sample))
-        for kind, interval in (("mean", of.total_return()), ("ratio", of.ratio()), ("drawdown", of.max_drawdown())):
+        for kind, interval in (
+            ("mean", of.total_return()),
+            ("ratio", of.ratio()),
+            ("drawdown", of.max_drawdown()),
+        ):
             hits[kind].append(interval.low <= truths[kind] <= interval.high)
             widths[kind].append(interval.high - interval.low)
     return {kind: (float(np.mean(hits[kind])), float(np.median(widths[kind]))) for kind in truths}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--samples", type=int, default=2000)
     parser.add_argument("--days", default=",".join(map(str, bootstrap.DAYS)))
     parser.add_argument("--seed", type=int, default=0)
@@ -74,10 +82,18 @@ def main() -> None:
     print(f"kind, days: coverage (median width) under {' | '.join(bootstrap.PROCESSES)}")
     for days in map(int, options.days.split(",")):
         started = time.perf_counter()
-        cells = [measure(process, days, options.samples, options.seed) for process in bootstrap.PROCESSES]
+        cells = [
+            measure(process, days, options.samples, options.seed) for process in bootstrap.PROCESSES
+        ]
         for kind in cells[0]:
-            print(f"{kind:9} {days:4}:", " | ".join(f"{cell[kind][0]:.4f} ({cell[kind][1]:.4f})" for cell in cells))
-        print(f"{options.samples} samples a process in {time.perf_counter() - started:.0f} s", flush=True)
+            print(
+                f"{kind:9} {days:4}:",
+                " | ".join(f"{cell[kind][0]:.4f} ({cell[kind][1]:.4f})" for cell in cells),
+            )
+        print(
+            f"{options.samples} samples a process in {time.perf_counter() - started:.0f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -8,12 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_deanon.certificate.matching import TOP, Guess, RandomAttacker
 
 DATE_TOLERANCES = (5, 20, 60)
-"""Trading days that a guessed date may be off (KTD-Fin §4.3, Appendix K); the first is that of joint success."""
+"""Trading days that a guessed date may be off (KTD-Fin §4.3, Appendix K); the first is that of
+joint success.
+"""
 
 
 class Gold(NamedTuple):
@@ -34,7 +36,12 @@ class Gold(NamedTuple):
     @classmethod
     def of(cls, market: MarketSnapshot, asset: int, row: int) -> Gold:
         """The truth about an asset and a day of a snapshot."""
-        return cls(market.codes[asset], str(market.days[row]), market.industries[asset], str(market.boards[asset]))
+        return cls(
+            market.codes[asset],
+            str(market.days[row]),
+            market.industries[asset],
+            str(market.boards[asset]),
+        )
 
 
 class Hits(NamedTuple):
@@ -88,9 +95,15 @@ def judge(guess: Guess, gold: Gold, rows: Mapping[str, int]) -> Hits:
     is_among = gold.ticker in guess.tickers[:TOP]
     within = [off <= days for days in DATE_TOLERANCES]
     return Hits(
-        gold.ticker in guess.tickers[:1], is_among, guess.board == gold.board, guess.sector == gold.sector,
-        within[0], within[1], within[2], is_among and within[0],
-    )  # fmt: skip
+        gold.ticker in guess.tickers[:1],
+        is_among,
+        guess.board == gold.board,
+        guess.sector == gold.sector,
+        within[0],
+        within[1],
+        within[2],
+        is_among and within[0],
+    )
 
 
 def chances_of(attacker: RandomAttacker, payload: Mapping[str, JsonValue], gold: Gold) -> Chances:
@@ -109,6 +122,12 @@ def chances_of(attacker: RandomAttacker, payload: Mapping[str, JsonValue], gold:
     off = np.abs(np.array(attacker.rows) - row)
     within = [float((off <= days).mean()) for days in DATE_TOLERANCES]
     return Chances(
-        1.0 / count if is_inside else 0.0, top5, float((history.boards[pool] == gold.board).mean()),
-        float((history.industries[pool] == gold.sector).mean()), within[0], within[1], within[2], top5 * within[0],
-    )  # fmt: skip
+        1.0 / count if is_inside else 0.0,
+        top5,
+        float((history.boards[pool] == gold.board).mean()),
+        float((history.industries[pool] == gold.sector).mean()),
+        within[0],
+        within[1],
+        within[2],
+        top5 * within[0],
+    )

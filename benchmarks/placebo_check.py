@@ -1,4 +1,6 @@
-"""What a placebo market keeps of its source, what it destroys, and how often an interval finds selection where there is none."""
+"""What a placebo market keeps of its source, what it destroys, and how often an interval finds
+selection where there is none.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from scipy import stats
 from ktdeval.attribution import Fit, fit_factors
 from ktdeval.errors import DataError
 from ktdeval.market import DAILY_LIMIT_PCT, FloatArray, MarketSnapshot
-from ktdeval.seeds import derive_seed
 from ktdeval.stats import Bootstrap, Resampling
+from ktdeval.values.seeds import derive_seed
 
 TRADING_DAYS_PER_YEAR = 252
 DRIFT_T = 1.96
@@ -25,16 +27,29 @@ BOOK_HOLD_DAYS = 5
 
 
 DESCRIPTION: Mapping[str, str] = {
-    "dispersion_pct": "mean over days of the cross-sectional standard deviation of returns, per cent",
+    "dispersion_pct": (
+        "mean over days of the cross-sectional standard deviation of returns, per cent"
+    ),
     "residual_volatility_pct": "standard deviation of daily residuals, per cent",
     "explained_share": "share of the returns' sum of squares that market and styles explain",
-    "size_memory_1d": "volatility clustering: autocorrelation of the residuals' absolute values after a day",
+    "size_memory_1d": (
+        "volatility clustering: autocorrelation of the residuals' absolute values after a day"
+    ),
     "size_memory_20d": "the same after 20 days",
-    "exposure_memory_20d": "mean over the styles of the exposures' correlation with those of 20 days before",
-    "tracking_pct": "annualised standard deviation of the equally weighted members' return less the benchmark's, per cent",
-    "tracking_correlation": "correlation of the equally weighted members' daily return with the benchmark's",
+    "exposure_memory_20d": (
+        "mean over the styles of the exposures' correlation with those of 20 days before"
+    ),
+    "tracking_pct": (
+        "annualised standard deviation of the equally weighted members' return less the"
+        " benchmark's, per cent"
+    ),
+    "tracking_correlation": (
+        "correlation of the equally weighted members' daily return with the benchmark's"
+    ),
     "residual_memory_1d": "autocorrelation of residuals after a day, pooled over assets",
-    "residual_variance_ratio_20d": "variance of the residuals' sums over 20 days, over 20 times that of a day; 1: no memory",
+    "residual_variance_ratio_20d": (
+        "variance of the residuals' sums over 20 days, over 20 times that of a day; 1: no memory"
+    ),
     "drifting_assets": "share of assets whose mean residual is 1.96 standard errors or more from 0",
     "industry_correlation": "mean correlation of the residuals of two members of an industry",
     "residual_skewness": "skewness of residuals",
@@ -55,7 +70,8 @@ LIKENESS: Mapping[str, str] = {
 
 
 def describe(snapshot: MarketSnapshot, first_row: int) -> dict[str, float]:
-    """Figures of one market from `first_row` on, over the index members of the day before; `DESCRIPTION` says what they are.
+    """Figures of one market from `first_row` on, over the index members of the day before;
+    `DESCRIPTION` says what they are.
 
     Raises:
         DataError: fewer than 60 days from `first_row` on.
@@ -73,7 +89,9 @@ def describe(snapshot: MarketSnapshot, first_row: int) -> dict[str, float]:
         "size_memory_1d": _memory(np.abs(residuals), 1),
         "size_memory_20d": _memory(np.abs(residuals), HORIZON_DAYS),
         "exposure_memory_20d": _exposure_memory(fit, HORIZON_DAYS),
-        "tracking_pct": float(100.0 * np.sqrt(TRADING_DAYS_PER_YEAR) * (members - index).std(ddof=1)),
+        "tracking_pct": float(
+            100.0 * np.sqrt(TRADING_DAYS_PER_YEAR) * (members - index).std(ddof=1)
+        ),
         "tracking_correlation": _correlation(members, index),
         "residual_memory_1d": _memory(residuals, 1),
         "residual_variance_ratio_20d": _variance_ratio(residuals, HORIZON_DAYS),
@@ -85,15 +103,21 @@ def describe(snapshot: MarketSnapshot, first_row: int) -> dict[str, float]:
 
 
 def likeness(source: MarketSnapshot, placebo: MarketSnapshot, first_row: int) -> dict[str, float]:
-    """How alike two markets of the same days and assets are, from `first_row` on: correlations of what `LIKENESS` says.
+    """How alike two markets of the same days and assets are, from `first_row` on: correlations of
+    what `LIKENESS` says.
 
-    `exposure:NAME` is the mean over days of the rank correlation of the members' exposures to a style.
+    `exposure:NAME` is the mean over days of the rank correlation of the members' exposures to a
+    style.
 
     Raises:
-        DataError: fewer than 60 days from `first_row` on, or the markets are not of the same days and assets.
+        DataError: fewer than 60 days from `first_row` on, or the markets are not of the same days
+            and assets.
     """
     if source.codes != placebo.codes or not np.array_equal(source.days, placebo.days):
-        raise DataError(f"{placebo.meta.name} has other days or assets than {source.meta.name}; compare a market with its placebo")
+        raise DataError(
+            f"{placebo.meta.name} has other days or assets than {source.meta.name}; compare a"
+            " market with its placebo"
+        )
     one, other = _fit(source, first_row), _fit(placebo, first_row)
     both = one.exposures.investable & one.has_return & other.has_return
     returns = [np.where(both, fit.returns, np.nan) for fit in (one, other)]
@@ -106,17 +130,24 @@ def likeness(source: MarketSnapshot, placebo: MarketSnapshot, first_row: int) ->
         "common": _correlation(one.common, other.common),
         "style": _correlation(one.style.ravel(), other.style.ravel()),
         "dispersion": _correlation(np.nanstd(returns[0], axis=1), np.nanstd(returns[1], axis=1)),
-        "volatility_of_assets": float(stats.spearmanr(spreads[0][known], spreads[1][known]).statistic),
+        "volatility_of_assets": float(
+            stats.spearmanr(spreads[0][known], spreads[1][known]).statistic
+        ),
         "residuals": _correlation(residuals[0][both], residuals[1][both]),
     }
-    exposures = {name: _rank_correlations(one, other, place) for place, name in enumerate(one.factor_names)}
-    return found | {f"exposure:{name}": float(np.mean(values)) for name, values in exposures.items() if values}
+    exposures = {
+        name: _rank_correlations(one, other, place) for place, name in enumerate(one.factor_names)
+    }
+    return found | {
+        f"exposure:{name}": float(np.mean(values)) for name, values in exposures.items() if values
+    }
 
 
 def _fit(snapshot: MarketSnapshot, first_row: int) -> Fit:
     if not 1 <= first_row <= len(snapshot.days) - LEAST_DAYS:
         raise DataError(
-            f"{snapshot.meta.name}: rows from {first_row} on are no {LEAST_DAYS} days with a day before them; begin earlier"
+            f"{snapshot.meta.name}: rows from {first_row} on are no {LEAST_DAYS} days with a day"
+            " before them; begin earlier"
         )
     return fit_factors(snapshot, first_row, len(snapshot.days) - 1, "paper")
 
@@ -140,13 +171,16 @@ def _memory(values: FloatArray, lag: int) -> float:
 
 def _column_means(values: FloatArray) -> FloatArray:
     count = np.isfinite(values).sum(axis=0)
-    means: FloatArray = np.where(np.isfinite(values), values, 0.0).sum(axis=0) / np.where(count > 0, count, np.nan)
+    means: FloatArray = np.where(np.isfinite(values), values, 0.0).sum(axis=0) / np.where(
+        count > 0, count, np.nan
+    )
     return means
 
 
 def _variance_ratio(residuals: FloatArray, days: int) -> float:
     whole = len(residuals) // days * days
-    sums = residuals[:whole].reshape(-1, days, residuals.shape[1]).sum(axis=1)  # NaN where a day is missing
+    # NaN where a day is missing
+    sums = residuals[:whole].reshape(-1, days, residuals.shape[1]).sum(axis=1)
     used = np.isfinite(sums)
     return float((sums[used] ** 2).mean() / (days * np.nanmean(residuals[:whole] ** 2)))
 
@@ -154,7 +188,9 @@ def _variance_ratio(residuals: FloatArray, days: int) -> float:
 def _asset_volatility(residuals: FloatArray) -> FloatArray:
     count = np.isfinite(residuals).sum(axis=0)
     square = np.where(np.isfinite(residuals), residuals, 0.0) ** 2
-    spread: FloatArray = np.sqrt(square.sum(axis=0) / np.where(count >= LEAST_DAYS_OF_DRIFT, count, np.nan))
+    spread: FloatArray = np.sqrt(
+        square.sum(axis=0) / np.where(count >= LEAST_DAYS_OF_DRIFT, count, np.nan)
+    )
     return spread
 
 
@@ -166,9 +202,13 @@ def _drifting(residuals: FloatArray) -> float:
 
 
 def _industry_correlation(residuals: FloatArray, industries: tuple[str, ...]) -> float:
-    """Mean product of two members' standardised residuals on a day, over all pairs of an industry."""
+    """Mean product of two members' standardised residuals on a day, over all pairs of an
+    industry.
+    """
     spread = _asset_volatility(residuals)
-    standard = np.where(np.isfinite(residuals), residuals, 0.0) / np.where(np.isfinite(spread), spread, np.inf)
+    standard = np.where(np.isfinite(residuals), residuals, 0.0) / np.where(
+        np.isfinite(spread), spread, np.inf
+    )
     there = standard != 0.0
     products = pairs = 0.0
     for name in sorted(set(industries)):
@@ -184,7 +224,13 @@ def _exposure_memory(fit: Fit, days: int) -> float:
     both = member[:-days] & member[days:]
     styles = fit.exposures.design[:, 1:].swapaxes(0, 1)
     return float(
-        np.mean([_correlation(style[:-days][both], style[days:][both]) for style in styles if np.ptp(style[days:][both]) > 0])
+        np.mean(
+            [
+                _correlation(style[:-days][both], style[days:][both])
+                for style in styles
+                if np.ptp(style[days:][both]) > 0
+            ]
+        )
     )
 
 
@@ -198,7 +244,9 @@ def _limit_days(snapshot: MarketSnapshot, fit: Fit) -> float:
 
 
 def _rank_correlations(one: Fit, other: Fit, place: int) -> list[float]:
-    """Of the members' exposures to one style, on every fifth day on which they differ in both markets."""
+    """Of the members' exposures to one style, on every fifth day on which they differ in both
+    markets.
+    """
     found = []
     for day in range(0, len(one.rows), 5):
         member = one.exposures.investable[day]
@@ -231,14 +279,16 @@ class FalseAlpha:
 
 
 def books(fit: Fit, seed: int) -> dict[str, FloatArray]:
-    """Weights of some long-only books over the days of a fit, each of 20 index members in equal weights.
+    """Weights of some long-only books over the days of a fit, each of 20 index members in equal
+    weights.
 
     Every weight is known at the close before its day.
 
     Returns:
-        Name -> [D, N] weights: `momentum`, `low_volatility`, `illiquid` (the highest or lowest exposures) and `random`, each
-        renewed every five days; `residual_winners` (the day's largest residuals, held for the next day), what a stock picker
-        would live on if residuals had memory.
+        Name -> [D, N] weights: `momentum`, `low_volatility`, `illiquid` (the highest or lowest
+        exposures) and `random`, each renewed every five days; `residual_winners` (the day's largest
+        residuals, held for the next day), what a stock picker would live on if residuals had
+        memory.
     """
     names = fit.factor_names
     rng = np.random.default_rng(derive_seed(seed, "books"))
@@ -273,8 +323,11 @@ def selection(weights: FloatArray, fit: Fit) -> FloatArray:
     return daily
 
 
-def false_alpha(series: Mapping[str, FloatArray], window_days: int, resampling: Resampling) -> dict[str, FalseAlpha]:
-    """How often the interval that cards give selection leaves out zero, over windows that don't overlap.
+def false_alpha(
+    series: Mapping[str, FloatArray], window_days: int, resampling: Resampling
+) -> dict[str, FalseAlpha]:
+    """How often the interval that cards give selection leaves out zero, over windows that don't
+    overlap.
 
     Args:
         series: name -> [D] daily selection.
@@ -286,11 +339,21 @@ def false_alpha(series: Mapping[str, FloatArray], window_days: int, resampling: 
     """
     found = {}
     for name, values in series.items():
-        windows: npt.NDArray[np.float64] = values[: len(values) // window_days * window_days].reshape(-1, window_days)
+        windows: npt.NDArray[np.float64] = values[
+            : len(values) // window_days * window_days
+        ].reshape(-1, window_days)
         intervals = [Bootstrap(window, resampling).sum() for window in windows]
-        ends = [(one.low, one.high) for one in intervals if one.low is not None and one.high is not None]
+        ends = [
+            (one.low, one.high) for one in intervals if one.low is not None and one.high is not None
+        ]
         if not ends:
-            raise DataError(f"false alpha of {name}: no window of {window_days} days has an interval; give more days")
-        below, above = np.mean([high < 0 for _, high in ends]), np.mean([low > 0 for low, _ in ends])
+            raise DataError(
+                f"false alpha of {name}: no window of {window_days} days has an interval; give more"
+                " days"
+            )
+        below, above = (
+            np.mean([high < 0 for _, high in ends]),
+            np.mean([low > 0 for low, _ in ends]),
+        )
         found[name] = FalseAlpha(len(ends), float(below), float(above))
     return found

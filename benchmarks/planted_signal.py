@@ -1,9 +1,11 @@
-"""Share of the always-right policy's reward that A2C, PPO and DQN reach on a market with a planted signal, on days not trained on.
+"""Share of the always-right policy's reward that A2C, PPO and DQN reach on a market with a planted
+signal, on days not trained on.
 
     python benchmarks/planted_signal.py [SEEDS] [STEPS]
 
-A price falls after a day that rose and rises after one that fell, by sizes that are drawn; under noise it does the contrary on a
-fifth of the days. The always-right policy follows the plant. Needs the extra `rl`.
+A price falls after a day that rose and rises after one that fell, by sizes that are drawn; under
+noise it does the contrary on a fifth of the days. The always-right policy follows the plant. Needs
+the extra `rl`.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from typing import get_args
 
 import numpy as np
 
-from ktdeval.contracts import Window
 from ktdeval.market import Instrument, MarketSnapshot, SnapshotMeta
-from ktdeval.registry import load_plugins
-from ktdeval.typed import encode_canonical
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.tasks import Window
+from ktdeval.values.typed import encode_canonical
 from ktdeval_models.rl.environment import TradingSimulation
 from ktdeval_models.rl.policy import Algorithm, read_policy
 from ktdeval_models.rl.train import learn, policy_file
@@ -29,8 +31,12 @@ DAYS, TRAINED = 1000, 500
 SIZES = (0.004, 0.016)  # of a day's log return
 
 
-def planted_market(noise: float, seed: int = 0, days: int = DAYS) -> tuple[MarketSnapshot, np.ndarray]:
-    """Market of MSFT alone, for the tasks of InvestorBench, and [days] the direction (+1, -1) planted for each day."""
+def planted_market(
+    noise: float, seed: int = 0, days: int = DAYS
+) -> tuple[MarketSnapshot, np.ndarray]:
+    """Market of MSFT alone, for the tasks of InvestorBench, and [days] the direction (+1, -1)
+    planted for each day.
+    """
     rng = np.random.default_rng(seed)
     sizes, kept = rng.uniform(*SIZES, days), np.where(rng.random(days) < noise, -1, 1)
     planted, returns = np.ones(days, dtype=int), np.zeros(days)
@@ -41,7 +47,11 @@ def planted_market(noise: float, seed: int = 0, days: int = DAYS) -> tuple[Marke
     start = np.datetime64("2015-01-01")
     market = MarketSnapshot(
         meta=SnapshotMeta(
-            name=f"planted-{noise:g}-{seed}", source="a planted signal", synthetic=True, has_factor=True, benchmark=""
+            name=f"planted-{noise:g}-{seed}",
+            source="a planted signal",
+            synthetic=True,
+            has_factor=True,
+            benchmark="",
         ),
         days=np.arange(start, start + days),
         codes=("MSFT",),
@@ -60,11 +70,15 @@ def planted_market(noise: float, seed: int = 0, days: int = DAYS) -> tuple[Marke
     return market, planted
 
 
-def simulation_of(noise: float, seed: int, rows: tuple[int, int], scale: float | None = None) -> TradingSimulation:
+def simulation_of(
+    noise: float, seed: int, rows: tuple[int, int], scale: float | None = None
+) -> TradingSimulation:
     """Return `investorbench_msft` on rows of a planted market, with features of ten returns."""
     market, _ = planted_market(noise, seed)
     span = Window("rows", str(market.days[rows[0]]), str(market.days[rows[1]]))
-    return TradingSimulation(load_plugins().make_task("investorbench_msft"), market, span, 10, scale)
+    return TradingSimulation(
+        load_plugins().make_task("investorbench_msft"), market, span, 10, scale
+    )
 
 
 def reward_of(simulation: TradingSimulation, act: Callable[[TradingSimulation], int]) -> float:
@@ -77,25 +91,40 @@ def reward_of(simulation: TradingSimulation, act: Callable[[TradingSimulation], 
 
 
 def share(algorithm: Algorithm, noise: float, seed: int, steps: int = 10_000) -> float:
-    """Reward of a trained policy, stored and read again, on later days: as a share of the always-right policy's."""
+    """Reward of a trained policy, stored and read again, on later days: as a share of the
+    always-right policy's.
+    """
     trained, later = simulation_of(noise, seed, (11, TRAINED)), (TRAINED + 1, DAYS - 1)
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        Path(file.name).write_text(encode_canonical(policy_file(trained, learn(trained, algorithm, steps, seed))))
+        Path(file.name).write_text(
+            encode_canonical(policy_file(trained, learn(trained, algorithm, steps, seed)))
+        )
         policy = read_policy(Path(file.name))
     _, planted = planted_market(noise, seed)
-    got = reward_of(simulation_of(noise, seed, later, trained.scale), lambda run: int(policy.values(run.observation()).argmax()))
-    return got / reward_of(simulation_of(noise, seed, later), lambda run: 1 + int(planted[run.row + 1]))
+    got = reward_of(
+        simulation_of(noise, seed, later, trained.scale),
+        lambda run: int(policy.values(run.observation()).argmax()),
+    )
+    return got / reward_of(
+        simulation_of(noise, seed, later), lambda run: 1 + int(planted[run.row + 1])
+    )
 
 
 def main(seeds: int = 3, steps: int = 10_000) -> None:
     """Print the shares of each algorithm, by noise."""
-    print(f"share of the always-right policy's reward on {DAYS - 1 - TRAINED} later days, {steps:,} steps, seeds 0 to {seeds - 1}")
+    print(
+        f"share of the always-right policy's reward on {DAYS - 1 - TRAINED} later days, {steps:,}"
+        f" steps, seeds 0 to {seeds - 1}"
+    )
     for noise in (0.0, 0.2):
         for algorithm in get_args(Algorithm):
             began = time.perf_counter()
             shares = sorted(share(algorithm, noise, seed, steps) for seed in range(seeds))
             told = " ".join(f"{one:7.1%}" for one in shares)
-            print(f"noise {noise:3.0%}  {algorithm}  {told}  {time.perf_counter() - began:5.1f} s", flush=True)
+            print(
+                f"noise {noise:3.0%}  {algorithm}  {told}  {time.perf_counter() - began:5.1f} s",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""A chat-completions server that answers after a fixed time: what the callers of `bench_calls.py` are measured against.
+"""A chat-completions server that answers after a fixed time: what the callers of `bench_calls.py`
+are measured against.
 
     python benchmarks/stub_chat.py PORT LATENCY_MS
 
@@ -41,7 +42,13 @@ def make_app(latency_s: float) -> web.Application:
                 "object": "chat.completion",
                 "created": 1,
                 "model": body.get("model", "m"),
-                "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if body.get("tools") else "stop"}],
+                "choices": [
+                    {
+                        "index": 0,
+                        "message": message,
+                        "finish_reason": "tool_calls" if body.get("tools") else "stop",
+                    }
+                ],
                 "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
             }
         )
@@ -56,4 +63,10 @@ def make_app(latency_s: float) -> web.Application:
 
 
 if __name__ == "__main__":
-    web.run_app(make_app(float(sys.argv[2]) / 1000), host="127.0.0.1", port=int(sys.argv[1]), print=None, access_log=None)
+    web.run_app(
+        make_app(float(sys.argv[2]) / 1000),
+        host="127.0.0.1",
+        port=int(sys.argv[1]),
+        print=None,
+        access_log=None,
+    )

@@ -12,13 +12,15 @@ _OWN = ("Evaluation", "evaluate", "load_run")
 
 
 def __getattr__(name: str) -> Any:
-    """`evaluate` and its kin, modules such as `api`, and, by their commands' names, functions of plugins such as `compare`: loaded
-    when first used.
+    """`evaluate` and its kin, modules such as `api`, and, by their commands' names, functions of
+    plugins such as `compare`: loaded when first used.
     """
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
     path = os.path.join(os.path.dirname(__file__), name)  # noqa: PTH118, PTH120 - every start of the command line is here
     if os.path.isdir(path) or os.path.isfile(f"{path}.py"):  # noqa: PTH112, PTH113
         return import_module(f"{__name__}.{name}")
-    evaluation = import_module("ktdeval.evaluation")  # by name: nothing inside leans on it
+
+    evaluation = import_module("ktdeval.cli.evaluation")  # by name: nothing inside leans on it
     return getattr(evaluation, name) if name in _OWN else evaluation.command_function(name)

@@ -1,17 +1,5 @@
 """Names that an author of a plugin needs."""
 
-from ktdeval.contracts.events import Event as Event
-from ktdeval.contracts.scoring import (
-    AnswerRecord as AnswerRecord,
-    Environment as Environment,
-    Sample as Sample,
-    SampleSet as SampleSet,
-    Score as Score,
-    ScoreDefinition as ScoreDefinition,
-    ScoringTask as ScoringTask,
-)
-from ktdeval.contracts.spec import EpisodeSpec as EpisodeSpec, Window as Window
-from ktdeval.contracts.task import Scene as Scene, Task as Task
 from ktdeval.errors import (
     ConfigError as ConfigError,
     DataError as DataError,
@@ -20,7 +8,6 @@ from ktdeval.errors import (
     PluginError as PluginError,
     UsageError as UsageError,
 )
-from ktdeval.fields import option as option
 from ktdeval.harness.agent import (
     Agent as Agent,
     Decision as Decision,
@@ -28,7 +15,12 @@ from ktdeval.harness.agent import (
     Observation as Observation,
     StepSession as StepSession,
 )
-from ktdeval.harness.arguments import AssetArg as AssetArg, Bounds as Bounds, DayArg as DayArg, Length as Length
+from ktdeval.harness.arguments import (
+    AssetArg as AssetArg,
+    Bounds as Bounds,
+    DayArg as DayArg,
+    Length as Length,
+)
 from ktdeval.harness.messages import (
     CallParams as CallParams,
     Message as Message,
@@ -49,11 +41,30 @@ from ktdeval.market.assembly import assemble as assemble
 from ktdeval.market.quality import RawMarket as RawMarket
 from ktdeval.market.snapshot import MarketSnapshot as MarketSnapshot
 from ktdeval.masking.lens import Lens as Lens
-from ktdeval.masking.payload import AssetRef as AssetRef, DayRef as DayRef, Payload as Payload, Price as Price, Shares as Shares
-from ktdeval.qa import QATask as QATask
-from ktdeval.seeds import derive_seed as derive_seed
+from ktdeval.masking.payload import (
+    AssetRef as AssetRef,
+    DayRef as DayRef,
+    Payload as Payload,
+    Price as Price,
+    Shares as Shares,
+)
+from ktdeval.plugins.task_files import task_specs as task_specs
+from ktdeval.runner.events import Event as Event
 from ktdeval.stats.intervals import Interval as Interval
 from ktdeval.stats.metric import Metric as Metric, MetricValue as MetricValue, metric as metric
-from ktdeval.task_files import task_specs as task_specs
+from ktdeval.tasks.qa import QATask as QATask
+from ktdeval.tasks.scoring import (
+    AnswerRecord as AnswerRecord,
+    Environment as Environment,
+    Sample as Sample,
+    SampleSet as SampleSet,
+    Score as Score,
+    ScoreDefinition as ScoreDefinition,
+    ScoringTask as ScoringTask,
+)
+from ktdeval.tasks.spec import EpisodeSpec as EpisodeSpec, Window as Window
+from ktdeval.tasks.task import Scene as Scene, Task as Task
 from ktdeval.trading.ledger import Ledger as Ledger
 from ktdeval.trading.types import Order as Order, TradingConfig as TradingConfig
+from ktdeval.values.fields import option as option
+from ktdeval.values.seeds import derive_seed as derive_seed

@@ -1,14 +1,17 @@
-"""Errors that ktdeval raises on purpose: one line that says what is wrong, where, and how to fix it, and holds no secret."""
+"""Errors that ktdeval raises on purpose: one line that says what is wrong, where, and how to fix
+it, and holds no secret.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class KtdevalError(Exception):
-    """Base of all expected failures. The command line prints the message on one line and exits with `exit_code`."""
+    """Base of all expected failures. The command line prints the message on one line and exits with
+    `exit_code`.
+    """
 
     exit_code = 2
 
@@ -23,6 +26,10 @@ class ConfigError(KtdevalError):
 
 class DataError(KtdevalError):
     """Market data is missing, unreadable or inconsistent."""
+
+
+class TooEarlyError(UsageError):
+    """Data was asked for of a day that is not over yet."""
 
 
 class LookAheadError(KtdevalError):
@@ -42,7 +49,9 @@ class CardError(KtdevalError):
 
 
 class VerificationError(KtdevalError):
-    """A card, ledger or snapshot differs from what its records give; names the first line that differs."""
+    """A card, ledger or snapshot differs from what its records give; names the first line that
+    differs.
+    """
 
     exit_code = 1
 
@@ -54,37 +63,56 @@ class EpisodeFailure(KtdevalError):
 
 
 class LeakError(KtdevalError):
-    """Text about to leave for the model holds an identity that the mask hides. The text itself is never quoted."""
+    """Text about to leave for the model holds an identity that the mask hides. The text itself is
+    never quoted.
+    """
 
 
 class InvariantError(KtdevalError):
-    """A ledger invariant is broken (cash, shares or value do not add up): a defect of the engine, never of the model."""
+    """A ledger invariant is broken (cash, shares or value do not add up): a defect of the engine,
+    never of the model.
+    """
 
 
 class RunStop(KtdevalError):
-    """A run that can't go on as it is: episodes stop before the call that raised it, and what is finished stays resumable."""
+    """A run that can't go on as it is: episodes stop before the call that raised it, and what is
+    finished stays resumable.
+    """
 
     exit_code = 1
 
 
 class ProviderError(RunStop):
-    """A provider refuses every call like this one: key, model name, address, quota, parameter. Says which setting to fix."""
+    """A provider refuses every call like this one: key, model name, address, quota, parameter. Says
+    which setting to fix.
+    """
 
     exit_code = 2
 
 
 class BudgetError(RunStop):
-    """Budget reached: the next call could exceed `--max-cost`, `--max-tokens` or `--max-hours`, and was not made."""
+    """Budget reached: the next call could exceed `--max-cost`, `--max-tokens` or `--max-hours`, and
+    was not made.
+    """
 
 
 class ModelError(KtdevalError):
-    """A model call failed. The message is one line without secrets. `kind`, under which it is counted, is `timeout`,
-    `rate_limited`, `overloaded`, `server`, `connection`, `bad_response`, `bad_request`, or another identifier of `[a-z_]+` that an
-    adapter documents; `retry_after_s` are the seconds after which the provider wants to be asked again, where it said so.
-    `may_be_billed`: the provider may have written a reply that never arrived whole; so it is of each `timeout` and `bad_response`.
+    """A model call failed. The message is one line without secrets.
+
+    `kind`, under which it is counted, is `timeout`, `rate_limited`, `overloaded`, `server`,
+    `connection`, `bad_response`, `bad_request`, `context_exceeded`, or another identifier of
+    `[a-z_]+` that an adapter documents. `retry_after_s` are the seconds after which the provider
+    wants to be asked again, where it said so. `may_be_billed`: the provider may have written a
+    reply that never arrived whole; so it is of each `timeout` and `bad_response`.
     """
 
-    def __init__(self, kind: str, message: str, retry_after_s: float | None = None, may_be_billed: bool = False) -> None:
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        retry_after_s: float | None = None,
+        may_be_billed: bool = False,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.retry_after_s = retry_after_s
@@ -92,31 +120,11 @@ class ModelError(KtdevalError):
 
 
 @contextmanager
-def explained(problem: str, advice: str = "", kind: type[KtdevalError] = StoreError) -> Iterator[None]:
+def explained(
+    problem: str, advice: str = "", kind: type[KtdevalError] = StoreError
+) -> Iterator[None]:
     """Turn an OSError into a `kind` that says the problem, what the system says, and the advice."""
     try:
         yield
     except OSError as error:
         raise kind(f"{problem}: {error.strerror or error}{advice and f'; {advice}'}") from error
-
-
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-SHORTEST_SECRET = 8  #: Characters; shorter are words such as "true", and placeholders of local servers, that any text holds
-
-
-def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the secret-looking variables of an environment, the longest value first: it may hold a shorter one."""
-    found = [each for each in environment.items() if len(each[1]) >= SHORTEST_SECRET and _SECRET_NAME.search(each[0])]
-    return dict(sorted(found, key=lambda each: (-len(each[1]), each[0])))
-
-
-def redact_secrets(text: str, environment: Mapping[str, str]) -> str:
-    """Return `text` with the value of every secret-looking environment variable replaced by its name."""
-    return replace_secrets(text, secrets_of(environment))
-
-
-def replace_secrets(text: str, secrets: Mapping[str, str]) -> str:
-    """Return `text` with the value of each of the `secrets_of` an environment replaced by its name."""
-    for name, value in secrets.items():
-        text = text.replace(value, f"[{name}]")
-    return text

@@ -1,4 +1,6 @@
-"""Hooks that extend ktdeval. Each returns a list of `Spec`; `make` imports what it needs only when called."""
+"""Hooks that extend ktdeval. Each returns a list of `Spec`; `make` imports what it needs only when
+called.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from ktdeval.contracts.events import Event
+    from ktdeval.runner.events import Event
 
 hookspec = pluggy.HookspecMarker("ktdeval")
 hookimpl = pluggy.HookimplMarker("ktdeval")
@@ -20,7 +22,8 @@ class Spec:
     """One named thing that a plugin offers.
 
     Attributes:
-        name: what a user types. A model spec whose name has no slash is a provider: `--model NAME/anything` reaches it.
+        name: what a user types. A model spec whose name has no slash is a provider: `--model
+            NAME/anything` reaches it.
         make: builds the thing; called as `HOOKS` says.
         summary: one line for listings.
         params: a dataclass whose fields are the parameters that `make` takes (None: it takes none).
@@ -36,18 +39,35 @@ class Spec:
 
 
 HOOKS = {
-    "tasks": "Tasks; `make()` returns a `Task`. Build the list from a YAML file with `ktdeval.api.task_specs`.",
-    "models": "Models; `make(name, params)` returns a `Model`; `name` is what follows the provider's slash.",
+    "tasks": (
+        "Tasks; `make()` returns a `Task`. Build the list from a YAML file with"
+        " `ktdeval.api.task_specs`."
+    ),
+    "models": (
+        "Models; `make(name, params)` returns a `Model`; `name` is what follows the provider's"
+        " slash."
+    ),
     "agents": "Agent scaffolds; `make(params)` returns an `Agent`.",
     "tools": "Tools that task configs name; `make()` returns a `Tool`.",
-    "metrics": "Metrics as `@metric` makes them, or Specs; `make()` returns a `Metric`, a function of a ledger and a snapshot.",
+    "metrics": (
+        "Metrics as `@metric` makes them, or Specs; `make()` returns a `Metric`, a function of a"
+        " ledger and a snapshot."
+    ),
     "data": "Market data providers; `make(params)` returns a `MarketSnapshot` without an id.",
-    "venues": "Rules of markets; `make()` returns a `ktdeval.market.Venue`. From YAML: `ktdeval.task_files.venue_specs`.",
-    "cards": "Kinds of cards; `make()` returns a `ktdeval.cards.CardKind`: how cards are read, checked and shown.",
+    "venues": (
+        "Rules of markets; `make()` returns a `ktdeval.market.Venue`. From YAML:"
+        " `ktdeval.plugins.task_files.venue_specs`."
+    ),
+    "cards": (
+        "Kinds of cards; `make()` returns a `ktdeval.cards.CardKind`: how cards are read, checked"
+        " and shown."
+    ),
     "runners": "Execution backends; `make(params)` returns a `Runner`.",
     "commands": "Commands of the command line; `make()` returns a `click.Command`.",
 }
-"""Content of the list of the hook `ktdeval_<kind>`, by kind; the hook takes nothing and returns a sequence of `Spec`."""
+"""Content of the list of the hook `ktdeval_<kind>`, by kind; the hook takes nothing and returns a
+sequence of `Spec`.
+"""
 
 
 def ktdeval_event(event: Event) -> None:

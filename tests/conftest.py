@@ -20,8 +20,8 @@ from hypothesis import settings
 from paths import REPOSITORY
 from terminal import Terminal
 
-# How long an example takes depends on what else the machine does. The same examples each time: a change passes or it does not.
-# `--hypothesis-profile search` looks at others.
+# How long an example takes depends on what else the machine does. The same examples each time: a
+# change passes or it does not. `--hypothesis-profile search` looks at others.
 settings.register_profile("suite", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
 settings.load_profile("suite")
@@ -30,13 +30,18 @@ CACHE = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A shell starts what runs in its background with SIGINT ignored, which children inherit: tests send it to theirs.
+    """A shell starts what runs in its background with SIGINT ignored, which children inherit: tests
+    send it to theirs.
 
-    Generated markets are cached in a folder of this test session, which its workers and subprocesses share."""
+    Generated markets are cached in a folder of this test session, which its workers and
+    subprocesses share.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.disable()  # until all is collected
     if "KTDEVAL_CACHE_DIR" not in os.environ:
-        config.stash[CACHE] = os.environ["KTDEVAL_CACHE_DIR"] = tempfile.mkdtemp(prefix="ktdeval-test-cache-")
+        config.stash[CACHE] = os.environ["KTDEVAL_CACHE_DIR"] = tempfile.mkdtemp(
+            prefix="ktdeval-test-cache-"
+        )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -49,22 +54,32 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Whole systems, pages in a browser and fuzzing are slow as a whole."""
-    if item.path.is_relative_to(REPOSITORY) and item.path.relative_to(REPOSITORY).parts[1] in ("accept", "browser", "fuzz"):
+    if item.path.is_relative_to(REPOSITORY) and item.path.relative_to(REPOSITORY).parts[1] in (
+        "accept",
+        "browser",
+        "fuzz",
+    ):
         item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector of cycles pass over what stays for the whole session, which it would walk over hundreds of times."""
+    """Let the collector of cycles pass over what stays for the whole session, which it would walk
+    over hundreds of times.
+    """
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)  # a twentieth of the time went into looking for cycles
     gc.enable()
 
 
 @pytest.fixture(autouse=True)
-def _drawn_keys_are_the_same_each_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the runs of a test the same mask keys each time, each run its own; the profile `search` draws others.
+def _drawn_keys_are_the_same_each_time(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Give the runs of a test the same mask keys each time, each run its own; the profile `search`
+    draws others.
 
-    Traders draw from the key of their run: what a test meets would be an accident of the day."""
+    Traders draw from the key of their run: what a test meets would be an accident of the day.
+    """
     if request.config.getoption("hypothesis_profile") == "search":
         return
     number = itertools.count()

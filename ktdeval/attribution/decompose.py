@@ -1,20 +1,23 @@
-"""Sources of a portfolio's return: common, style, industry, selection, and what trading added or cost.
+"""Decompose a portfolio's return into common, style, industry, selection and trading.
 
-With the weights w held at the previous close (shares of the NAV, after what was filled at that very close) and the returns r of the
-day,
+With the weights w at the previous close (fractions of the NAV, after orders filled at that very
+close) and the returns r of the day,
 
-    sum w r  =  common + style + industry + selection           sum w f_0,  sum_k (sum w X_k) f_k,  …,  sum w u
+    sum w r  =  common + style + industry + selection     sum w f_0,  sum_k (sum w X_k) f_k,  …,  sum w u
     NAV return  =  sum w r + timing + fees + rounding
 
-to rounding (1e-12 is tested). `timing` is what the day's fills made between the fill and the close, `fees` are negative, and
-`rounding` is what is left: corporate actions to whole shares, marks in whole ticks and cents, the jitter of adjustment factors.
+to rounding (1e-12 is tested). `timing` is the day's gain of its fills between the fill and the
+close, `fees` are negative, and `rounding` is the rest: corporate actions to whole shares, prices in
+whole ticks and cents, noise of adjustment factors.
 
-Daily contributions c add to the daily return r, but their sums don't add to the compounded total R. Carino ("Combining attribution
-effects over time", Journal of Performance Measurement, summer 1999) scales day t by
+Daily contributions c add to the daily return r, but their sums don't add to the compounded total R.
+Carino ("Combining attribution effects over time", Journal of Performance Measurement, summer 1999)
+scales day t by
 
-    k_t / K,    k_t = ln(1 + r_t) / r_t    (1 where r_t = 0),    K = ln(1 + R) / R    (1 where R = 0)
+    k_t / K,    k_t = ln(1 + r_t) / r_t  (1 where r_t = 0),    K = ln(1 + R) / R  (1 where R = 0)
 
-so that sum over days and lines of c k_t / K = sum of ln(1 + r_t) / K = R: no residual, whatever the lines.
+so that sum over days and lines of c k_t / K = sum of ln(1 + r_t) / K = R: no residual, whatever the
+lines.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,14 +39,19 @@ if TYPE_CHECKING:
     from ktdeval.trading.ledger import Ledger, StepRecord
 
 
-RUIN = "a daily return is -100 % or less: the NAV is gone, and contributions can't be linked over it"
+RUIN = (
+    "a daily return is -100 % or less: the NAV is gone, and contributions can't be linked over it"
+)
 
 
 def linking_coefficients(returns: FloatArray) -> FloatArray:
-    """[..., D] Carino's k_t / K for [..., D] simple daily returns; NaN throughout a series with a return of -100 % or less."""
+    """[..., D] Carino's k_t / K for [..., D] simple daily returns; NaN throughout a series with a
+    return of -100 % or less.
+    """
     ruined = ~(returns > -1.0).all(axis=-1, keepdims=True)
     logs = np.log1p(np.where(ruined, 0.0, returns))
     total = logs.sum(axis=-1, keepdims=True)
+
     return np.where(ruined, np.nan, _log_share(returns, logs) / _log_share(np.expm1(total), total))
 
 
@@ -58,12 +66,17 @@ IndexArray = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Daily parts of `sum w r`, in fractions of the NAV, K factors, I industries; [..., D], leading axes are portfolios."""
+    """Daily parts of `sum w r`, in fractions of the NAV: K factors, I industries.
+
+    Arrays are [..., D]; leading axes are portfolios.
+    """
 
     factor_names: tuple[str, ...]
     industry_names: tuple[str, ...]
     held_return: FloatArray  #: [..., D] sum w r
-    common: FloatArray  #: [..., D] sum w times the common return; in the market model sum w beta times that of the market
+    #: [..., D] sum w times the common return; in the market model sum w beta times that of the
+    #: market
+    common: FloatArray
     style: FloatArray  #: [..., D, K]
     industry: FloatArray  #: [..., D, I]; I is 0 in the scheme `paper`
     selection: FloatArray  #: [..., D] sum w u, the return that no factor explains
@@ -72,7 +85,7 @@ class Decomposition:
     has_exposure: BoolArray  #: [..., D, K] whether any holding of the day has a value of the factor
 
     def exposure_days(self) -> npt.NDArray[np.int64]:
-        """[..., K] number of days that `mean_exposures` are means over: those with a holding that has the factor's value."""
+        """[..., K] number of days in `mean_exposures`: those on which a holding has the factor."""
         return np.asarray(self.has_exposure.sum(axis=-2), dtype=np.int64)
 
     def mean_exposures(self) -> FloatArray:
@@ -85,15 +98,20 @@ class Decomposition:
         return np.asarray(total / np.where(count > 0, count, np.nan))
 
 
-TRADING_LINES = ("timing", "fees", "rounding")  #: Lines that come from trading, and not from what was held
+#: Lines that come from trading, not from holdings
+TRADING_LINES = ("timing", "fees", "rounding")
 
 
 @dataclass(frozen=True)
 class Linked:
-    """Contributions over the whole period (Carino), which add to `total_return`; None with a reason where they can't be linked."""
+    """Contributions over the whole period (Carino), which add to `total_return`.
+
+    They are None, with a reason, if they can't be linked.
+    """
 
     total_return: float  #: geometric return of the NAV
-    lines: Mapping[str, float] | None  #: line -> linked contribution, in the order of `Attribution.line_names`
+    #: line -> linked contribution, in the order of `Attribution.line_names`
+    lines: Mapping[str, float] | None
     reason: str | None = None  #: why `lines` is None
 
 
@@ -103,10 +121,10 @@ class Attribution(Decomposition):
 
     days: DayArray  #: fill days
     returns: FloatArray  #: returns of the NAV
-    timing: FloatArray  #: what the day's fills made from fill to close, before fees
+    timing: FloatArray  #: gain of the day's fills from fill to close, before fees
     fees: FloatArray  #: fees paid, negative
     rounding: FloatArray  #: the rest of the NAV's return
-    notes: tuple[Note, ...]  #: what was missing
+    notes: tuple[Note, ...]  #: missing data
     goodness: Goodness  #: how well the fit explains the returns of the names in it
 
     @property
@@ -122,17 +140,26 @@ class Attribution(Decomposition):
 
     @cached_property
     def lines(self) -> FloatArray:
-        """[D, L] daily contributions, which add to `returns`: one column for each of `line_names`."""
-        industry = [self.industry.sum(axis=-1)] if self.industry_names else []
-        return np.stack([self.common, *self.style.T, *industry, self.selection, self.timing, self.fees, self.rounding], axis=1)
+        """[D, L] daily contributions, which add to `returns`; columns are those of `line_names`."""
+        columns = [self.common, *self.style.T]
+        if self.industry_names:
+            columns.append(self.industry.sum(axis=-1))
+
+        columns += [self.selection, self.timing, self.fees, self.rounding]
+        return np.stack(columns, axis=1)
 
     @cached_property
     def linked_lines(self) -> FloatArray:
-        """[D, L] `lines` in fractions of the capital at the start (Carino); NaN throughout when the NAV falls to nothing."""
+        """[D, L] `lines` in fractions of the initial capital (Carino); all NaN if the NAV falls to
+        zero.
+        """
         return np.asarray(self.lines * linking_coefficients(self.returns)[:, None])
 
     def parts(self, values: FloatArray) -> dict[str, FloatArray]:
-        """Common, style, industry where there is one, selection and trading, from [..., L] values of lines."""
+        """Return the sums of common, style, industry (if any), selection and trading lines.
+
+        `values`: [..., L] of lines.
+        """
         groups: dict[str, tuple[str, ...]] = {
             "common": ("common",),
             "style": self.factor_names,
@@ -140,8 +167,13 @@ class Attribution(Decomposition):
             "selection": ("selection",),
             "trading": TRADING_LINES,
         }
-        columns_of = {part: [self.line_names.index(name) for name in members] for part, members in groups.items() if members}
-        return {part: values[..., columns].sum(axis=-1) for part, columns in columns_of.items()}
+        sums = {}
+        for part, names in groups.items():
+            if names:
+                columns = [self.line_names.index(name) for name in names]
+                sums[part] = values[..., columns].sum(axis=-1)
+
+        return sums
 
     @cached_property
     def linked(self) -> Linked:
@@ -154,9 +186,10 @@ class Attribution(Decomposition):
 
 
 def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
-    """Return why a ledger has no attribution on this snapshot, in words, or None when it has one."""
+    """Return why a ledger has no attribution on this snapshot, or None if it has one."""
     if not ledger.steps:
         return "no steps"
+
     rows = np.searchsorted(snapshot.days, ledger.days)
     if rows[-1] >= len(snapshot.days) or not np.array_equal(snapshot.days[rows], ledger.days):
         return "the ledger's days are not days of this snapshot"
@@ -168,29 +201,41 @@ def attribution_problem(ledger: Ledger, snapshot: MarketSnapshot) -> str | None:
         return "the NAV is not positive before the last step"
     if len(snapshot.codes) == 1 and not snapshot.meta.benchmark and snapshot.instruments:
         return "one asset and no index: there is no market to compare it with"
+
     return None
 
 
 def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = None) -> Attribution:
-    """Split each day's NAV return of an episode on the snapshot it was settled on; weights are positions over NAV at the previous
-    close. `fitted`: factor returns that cover the ledger's days, to share between ledgers. Raises DataError if there is no
-    attribution (`attribution_problem` says why), the fit is of other days or assets, or a code is unknown.
+    """Decompose each day's NAV return of an episode, on the snapshot that it was settled on.
+
+    Weights are positions over NAV at the previous close. `fitted`: factor returns that cover the
+    ledger's days, to share between ledgers. Raises DataError: there is no attribution
+    (`attribution_problem` says why), the fit has other days or assets, or a code is unknown.
     """
-    if problem := attribution_problem(ledger, snapshot):
+    problem = attribution_problem(ledger, snapshot)
+    if problem is not None:
         raise DataError(f"attribution of an episode on snapshot {snapshot.meta.name}: {problem}")
+
     first = int(np.searchsorted(snapshot.days, ledger.days[0]))
     last = first + len(ledger.steps) - 1
-    fitted = fit_factors(snapshot, first, last) if fitted is None else fitted
+    if fitted is None:
+        fitted = fit_factors(snapshot, first, last)
+
     if first < fitted.rows.start or last >= fitted.rows.stop or fitted.codes != snapshot.codes:
         raise DataError(
-            f"attribution: the fit covers rows {fitted.rows.start}…{fitted.rows.stop - 1} of {len(fitted.codes)} assets, the "
-            f"ledger needs rows {first}…{last} of {len(snapshot.codes)}; fit the episode's own window"
+            f"attribution: the fit covers rows {fitted.rows.start}…{fitted.rows.stop - 1} of"
+            f" {len(fitted.codes)} assets, the ledger needs rows {first}…{last} of"
+            f" {len(snapshot.codes)}; fit the episode's own window"
         )
-    holdings, nav = _Holdings.of(ledger, snapshot.asset_index), ledger.nav
-    offset, count = first - fitted.rows.start, len(ledger.steps)
+
+    holdings = _Holdings.of(ledger, snapshot.asset_index)
+    nav = ledger.nav
+    offset = first - fitted.rows.start
+    count = len(ledger.steps)
     parts = _split(holdings, fitted, offset, count)
     returns = (nav[1:] - nav[:-1]) / nav[:-1]
     timing, fees = _trading(ledger, snapshot, first)
+
     return Attribution(
         **vars(parts),
         days=fitted.days[offset : offset + count],
@@ -205,49 +250,61 @@ def attribute(ledger: Ledger, snapshot: MarketSnapshot, fitted: Fit | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Holdings:
-    """Weights held over each day, one entry a position, in the order of the steps."""
+    """Weights over each day, one entry for each position, in the order of the steps."""
 
-    day: IndexArray  #: step over which it was held, counted from 0
+    day: IndexArray  #: step, counted from 0
     asset: IndexArray  #: column
     weight: FloatArray  #: value over NAV at the previous close
 
     @classmethod
     def of(cls, ledger: Ledger, columns: Mapping[str, int]) -> _Holdings:
-        held = _held(ledger)
-        day = np.repeat(np.arange(len(held)), list(map(len, held)))
-        try:
-            asset = np.array([columns[code] for pairs in held for code, _ in pairs], dtype=np.intp)
-        except KeyError as unknown:
-            raise DataError(
-                f"attribution: {unknown.args[0]} is held, but is no asset of this snapshot; give the snapshot of the run"
-            ) from None
-        value = np.array([value for pairs in held for _, value in pairs], dtype=np.float64)
-        return cls(day, asset, value / (ledger.nav[day] * float(ledger.minor_per_unit)))
+        day: list[int] = []
+        asset: list[int] = []
+        value: list[int] = []
+        values: Mapping[str, int] = {}
+        for number, step in enumerate(ledger.steps):
+            for code, amount in _after_fills(values, step, ledger).items():
+                if code not in columns:
+                    raise DataError(
+                        f"attribution: {code} is held, but is no asset of this snapshot; give the"
+                        " snapshot of the run"
+                    )
+
+                day.append(number)
+                asset.append(columns[code])
+                value.append(amount)
+
+            values = {position.code: position.value_minor for position in step.positions}
+
+        days = np.array(day, dtype=np.intp)
+        nav = ledger.nav[days] * float(ledger.minor_per_unit)
+        weight = np.array(value, dtype=np.float64) / nav
+        return cls(days, np.array(asset, dtype=np.intp), weight)
 
 
-def _held(ledger: Ledger) -> list[list[tuple[str, int]]]:
-    """Codes and values in minor units that each day began with."""
-    before = [[], *([(position.code, position.value_minor) for position in step.positions] for step in ledger.steps[:-1])]
-    return [_after_fills(pairs, step, ledger) for pairs, step in zip(before, ledger.steps, strict=True)]
+def _after_fills(values: Mapping[str, int], step: StepRecord, ledger: Ledger) -> Mapping[str, int]:
+    """Return values in minor units by code at the close before a step, after its fills there."""
+    if not ledger.scales:  # only version 2 has fills at the previous close
+        return values
 
-
-def _after_fills(held: list[tuple[str, int]], step: StepRecord, ledger: Ledger) -> list[tuple[str, int]]:
-    """Codes and values in minor units at the close before a step, after those of its fills that are at that close."""
-    fills = [fill for fill in _fills(step) if _is_at_the_close_before(ledger, fill[0])] if ledger.scales else []
+    fills = [fill for fill in _fills(step) if _fills_at_previous_close(ledger, fill.code)]
     if not fills:
-        return held
-    values = dict(held)
-    for code, _, notional, is_buy in fills:
-        values[code] = values.get(code, 0) + (notional if is_buy else -notional)
-    return [(code, value) for code, value in values.items() if value]
+        return values
+
+    changed = dict(values)
+    for fill in fills:
+        notional = fill.notional_minor if fill.is_buy else -fill.notional_minor
+        changed[fill.code] = changed.get(fill.code, 0) + notional
+
+    return {code: value for code, value in changed.items() if value}
 
 
-def _is_at_the_close_before(ledger: Ledger, code: str) -> bool:
+def _fills_at_previous_close(ledger: Ledger, code: str) -> bool:
     return ledger.fill(code) == "same_close"
 
 
 def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decomposition:
-    """Split `sum w r` over the positions held, without a column for each asset that is not."""
+    """Split `sum w r` over the positions, without a column for each asset that is not held."""
     at = (holdings.day + offset, holdings.asset)
     weight = holdings.weight
     factors = len(fitted.factor_names)
@@ -256,12 +313,15 @@ def _split(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> Decompos
     columns[:, 1] = weight * fitted.residuals[at]
     columns[:, 2] = weight
     columns[:, 3 : 4 + factors] = weight[:, None] * fitted.exposures.design[at[0], :, at[1]]
+
     if factors:
         columns[:, 4 + factors :] = fitted.exposures.known[at[0], :, at[1]]
+
     totals = _sum_by_day(columns, holdings.day, days)
     industries: FloatArray = np.zeros((days, len(fitted.industry_names)))
     if len(fitted.industry_names):
         np.add.at(industries, (holdings.day, fitted.industry_of[at]), weight)
+
     fit_days = slice(offset, offset + days)
     return Decomposition(
         factor_names=fitted.factor_names,
@@ -287,42 +347,77 @@ def _sum_by_day(values: FloatArray, day: IndexArray, days: int) -> FloatArray:
 
 
 def _trading(ledger: Ledger, snapshot: MarketSnapshot, first: int) -> tuple[FloatArray, FloatArray]:
-    """[D] what fills made until the close, and minus the fees, over the NAV before: margin calls are fills, interest a fee."""
-    before, count = ledger.nav[:-1] * float(ledger.minor_per_unit), len(ledger.steps)
-    fills = [
-        (day, code, shares if buy else -shares, -notional if buy else notional)
-        for day, step in enumerate(ledger.steps)
-        for code, shares, notional, buy in _fills(step)
-        if not _is_at_the_close_before(ledger, code)  # held over the whole day
-    ]
+    """Return timing and fees, [D] each, over the NAV before the day.
+
+    Timing is the gain of fills until the close. Margin calls are fills, interest is a fee.
+    """
+    before = ledger.nav[:-1] * float(ledger.minor_per_unit)
+    count = len(ledger.steps)
     paid = np.array([step.costs_minor for step in ledger.steps], dtype=np.float64)
+    fees = 0.0 - paid / before
+
+    fills: list[_Fill] = []
+    fill_days: list[int] = []
+    for day, step in enumerate(ledger.steps):
+        for fill in _fills(step):
+            # A fill at the previous close is held over the whole day, so it has no timing.
+            if not _fills_at_previous_close(ledger, fill.code):
+                fills.append(fill)
+                fill_days.append(day)
+
     if not fills:
-        return np.zeros(count), 0.0 - paid / before
-    day, codes = np.array([fill[0] for fill in fills]), [fill[1] for fill in fills]
-    scales = [ledger.scale(code)[:2] for code in codes]
-    ticks, steps = (np.array(values, dtype=np.float64) for values in zip(*scales, strict=True))
-    shares, cash = (np.array([fill[part] for fill in fills], dtype=np.float64) for part in (2, 3))
-    close = snapshot.close[first + day, [snapshot.asset_index[code] for code in codes]]
-    value = shares * np.floor(np.where(np.isfinite(close), close, 0.0) * ticks + 0.5) / (ticks * steps / ledger.minor_per_unit)
+        return np.zeros(count), fees
+
+    scales = [ledger.scale(fill.code) for fill in fills]
+    ticks = np.array([scale[0] for scale in scales], dtype=np.float64)
+    steps = np.array([scale[1] for scale in scales], dtype=np.float64)
+    sign = np.array([1 if fill.is_buy else -1 for fill in fills], dtype=np.float64)
+    shares = sign * np.array([fill.shares for fill in fills], dtype=np.float64)
+    cash = -sign * np.array([fill.notional_minor for fill in fills], dtype=np.float64)
+
+    days = np.array(fill_days)
+    columns = [snapshot.asset_index[fill.code] for fill in fills]
+    close = snapshot.close[first + days, columns]
+    # Rounded to ticks as the account does, so that `rounding` has only what it can't explain.
+    close_ticks = np.floor(np.where(np.isfinite(close), close, 0.0) * ticks + 0.5)
+    value = shares * close_ticks / (ticks * steps / ledger.minor_per_unit)
     gain = np.where(np.isfinite(close), value + cash, 0.0)
-    return np.bincount(day, gain, count) / before, 0.0 - paid / before
+    return np.bincount(days, gain, count) / before, fees
 
 
-def _fills(step: StepRecord) -> Iterator[tuple[str, int, int, bool]]:
-    """Yield code, shares, notional in minor units, and whether it was a buy, of each fill of a step."""
+class _Fill(NamedTuple):
+    """Fill of an order or of a margin call."""
+
+    code: str
+    shares: int  #: in quantity steps, positive
+    notional_minor: int
+    is_buy: bool
+
+
+def _fills(step: StepRecord) -> Iterator[_Fill]:
+    """Yield the fills of a step."""
     for order in step.orders:
         if order.code is not None and order.filled_shares:
-            yield order.code, order.filled_shares, order.notional_minor, order.side == "BUY"
-    for charge in step.charges or ():
+            is_buy = order.side == "BUY"
+            yield _Fill(order.code, order.filled_shares, order.notional_minor, is_buy)
+
+    for charge in step.charges:
         if charge.kind == "margin_call":
-            yield charge.code, abs(charge.shares), charge.notional_minor, charge.shares > 0
+            is_buy = charge.shares > 0
+            yield _Fill(charge.code, abs(charge.shares), charge.notional_minor, is_buy)
 
 
 def _holding_notes(holdings: _Holdings, fitted: Fit, offset: int, days: int) -> list[Note]:
+    """Return notes on holdings that the fit lacks."""
     at = (holdings.day + offset, holdings.asset)
     flags: dict[NoteKind, BoolArray] = {
         "held_outside_index": ~fitted.exposures.investable[at],
         "held_without_exposures": ~fitted.exposures.defined[at],
         "held_without_return": ~fitted.has_return[at],
     }
-    return [note for kind, of in flags.items() for note in daily_notes(kind, np.bincount(holdings.day[of], minlength=days))]
+    notes: list[Note] = []
+    for kind, is_flagged in flags.items():
+        counts = np.bincount(holdings.day[is_flagged], minlength=days)
+        notes.extend(daily_notes(kind, counts))
+
+    return notes

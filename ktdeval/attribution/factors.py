@@ -1,11 +1,14 @@
-"""Nine style factors: raw values from trailing windows of prices and turnover, and standardised exposures.
+"""Nine style factors: raw values from trailing windows of prices and turnover, and standardised
+exposures.
 
-KTD-Fin (Table 7) names the factors without windows; the windows here are ktdeval's. Each factor is one pure function of a
-`TrailingWindow` that reduces the leading (time) axis, so the same definitions serve one day ([rows, N] arrays) and many days
-at once ([rows, days, N], for instance from `numpy.lib.stride_tricks.sliding_window_view`).
+KTD-Fin (Table 7) names the factors without windows; the windows here are ktdeval's. Each factor is
+one pure function of a `TrailingWindow` that reduces the leading (time) axis, so the same
+definitions serve one day ([rows, N] arrays) and many days at once ([rows, days, N], for instance
+from `numpy.lib.stride_tricks.sliding_window_view`).
 
-Sums over trailing windows take a number of passes logarithmic in the window: a sum over 20 rows is that of two sums over 10, and so
-on. Like pairwise summation, and unlike a difference of two running totals, this forgets what left the window.
+Sums over trailing windows take a number of passes logarithmic in the window: a sum over 20 rows is
+that of two sums over 10, and so on. Like pairwise summation, and unlike a difference of two running
+totals, this forgets what left the window.
 """
 
 from __future__ import annotations
@@ -21,19 +24,24 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import csv_rows
 from ktdeval.market.snapshot import BoolArray, FloatArray, MarketSnapshot, MarketView
+from ktdeval.values.jsonio import csv_rows
 
 
 def trailing_sum(values: FloatArray, width: int) -> FloatArray:
-    """[rows - width + 1, N] sums over `width` (at least 1) consecutive rows of finite numbers; for 1 `values` itself."""
+    """[rows - width + 1, N] sums over `width` (at least 1) consecutive rows of finite numbers; for
+    1 `values` itself.
+    """
     if width == 1:
         return values
+
     half = trailing_sum(values, width // 2)
     length = len(values) - width + 1
     total = half[:length] + half[width // 2 :][:length]
+
     if width % 2:
         total += values[width - 1 :]
+
     return total
 
 
@@ -53,11 +61,15 @@ def trailing_maximum(values: FloatArray, width: int) -> FloatArray:
 
 
 def filled_forward(values: FloatArray, before: FloatArray | None = None) -> FloatArray:
-    """Every NaN of [rows, N] replaced by the last number above it in its column; `before` [N] stands above the first row."""
-    # Missing entries column by column: a run of them ends where the row does not follow on the one before.
+    """Every NaN of [rows, N] replaced by the last number above it in its column; `before` [N]
+    stands above the first row.
+    """
+    # Missing entries column by column: a run of them ends where the row does not follow on the one
+    # before.
     column, row = np.divmod(np.flatnonzero(np.isnan(values).T), len(values))
     if not len(row):
         return values
+
     begins = np.ones(len(row), dtype=bool)
     begins[1:] = (row[1:] != row[:-1] + 1) | (column[1:] != column[:-1])
     source = (row[begins] - 1)[np.cumsum(begins) - 1]
@@ -65,6 +77,7 @@ def filled_forward(values: FloatArray, before: FloatArray | None = None) -> Floa
     filled[row, column] = values[source, column]
     above = source < 0
     filled[row[above], column[above]] = np.nan if before is None else before[column[above]]
+
     return filled
 
 
@@ -72,22 +85,30 @@ def last_known(values: FloatArray, row: int) -> FloatArray:
     """[N] the last number of each column of [rows, N] above `row`; NaN where there is none."""
     if row == 0:
         return np.full(values.shape[1], np.nan)
+
     last: FloatArray = values[row - 1].copy()
     missing = np.flatnonzero(np.isnan(last))
     backwards = values[:row, missing][::-1]
     last[missing] = backwards[(~np.isnan(backwards)).argmax(axis=0), np.arange(len(missing))]
+
     return last
 
 
 TRADING_DAYS_PER_YEAR = 252
 YEAR, QUARTER, MONTH = 252, 60, 20  #: Window lengths in trading days
 MONTH_SKIPPED = 21  #: MOM_12_1 ends at `close[-21]`: the last 20 daily returns are left to reversal
-YEAR_MINIMUM, QUARTER_MINIMUM, MONTH_MINIMUM = 168, 40, 14  #: Fewest observations in a window: two thirds of it, rounded up
-WINSOR_TAIL = 0.01  #: Exposures are clipped at this quantile and its mirror image before they are z-scored
+#: Fewest observations in a window: two thirds of it, rounded up
+YEAR_MINIMUM = 168
+QUARTER_MINIMUM = 40
+MONTH_MINIMUM = 14
+#: Exposures are clipped at this quantile and its mirror image before they are z-scored
+WINSOR_TAIL = 0.01
 
 
 class PriceHistory(NamedTuple):
-    """Prices up to row `day` of a market that grows, [day + 1, N] each: what factors read of a `MarketView`, in its units."""
+    """Prices up to row `day` of a market that grows, [day + 1, N] each: what factors read of a
+    `MarketView`, in its units.
+    """
 
     day: int
     adjusted_close: FloatArray
@@ -100,10 +121,13 @@ class PriceHistory(NamedTuple):
 
 @dataclass(frozen=True)
 class TrailingWindow:
-    """Last `YEAR` trading days (fewer at the start of the data), oldest first; the leading axis is time."""
+    """Last `YEAR` trading days (fewer at the start of the data), oldest first; the leading axis is
+    time.
+    """
 
     close: FloatArray  #: adjusted close, NaN on days without a bar
-    last_close: FloatArray  #: adjusted close of the latest bar up to each day; NaN before an asset's first bar
+    #: adjusted close of the latest bar up to each day; NaN before an asset's first bar
+    last_close: FloatArray
     open: FloatArray  #: adjusted open (scaled by the same day's factor as the close)
     high: FloatArray  #: adjusted high
     volume: FloatArray  #: shares, divided by the factor so that a split is no jump of volume
@@ -111,7 +135,9 @@ class TrailingWindow:
 
     @cached_property
     def returns(self) -> FloatArray:
-        """[≤ 60, ...] close-to-close returns: NaN without a bar; the first bar after a suspension counts from the last close."""
+        """[≤ 60, ...] close-to-close returns: NaN without a bar; the first bar after a suspension
+        counts from the last close.
+        """
         return self.close[1:][-QUARTER:] / self.last_close[:-1][-QUARTER:] - 1.0
 
 
@@ -123,35 +149,44 @@ class FactorDefinition:
     description: str  #: what it measures, with its formula
     window: int  #: trading days that it looks back on
     minimum_observations: int  #: fewest usable days in the window; below it the value is NaN
-    kernel: Callable[[TrailingWindow], FloatArray]  #: trailing window [rows, ...] -> raw values [...]
+    #: trailing window [rows, ...] -> raw values [...]
+    kernel: Callable[[TrailingWindow], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
 class FactorTable:
     """Raw factor values at the close of one day."""
 
-    values: Mapping[str, FloatArray]  #: factor name -> [N] float64, NaN where undefined, in the order of `FACTORS`
+    #: factor name -> [N] float64, NaN where undefined, in the order of `FACTORS`
+    values: Mapping[str, FloatArray]
 
     def matrix(self) -> FloatArray:
         """[K, N] values, factors in the order of `FACTORS`."""
         return np.stack(list(self.values.values()))
 
     def standardised(self, investable: BoolArray) -> FloatArray:
-        """[K, N] exposures: `standardise` applied to every factor over the names of `investable` [N]."""
+        """[K, N] exposures: `standardise` applied to every factor over the names of `investable`
+        [N].
+        """
         return standardise(self.matrix(), investable)
 
 
 def factor_values(view: MarketView | PriceHistory) -> FactorTable:
-    """Raw style factors of every asset from information up to the close of `view.day`; NaN on too few observations. Names are
-    those of KTD-Fin, Appendix E; windows and rules for gaps those of docs/factors.md.
+    """Raw style factors of every asset from information up to the close of `view.day`; NaN on too
+    few observations. Names are those of KTD-Fin, Appendix E; windows and rules for gaps those of
+    docs/factors.md.
     """
-    return FactorTable(trailing_factors(price_window(view, slice(max(0, view.day + 1 - YEAR), view.day + 1))))
+    return FactorTable(
+        trailing_factors(price_window(view, slice(max(0, view.day + 1 - YEAR), view.day + 1)))
+    )
 
 
 def price_window(market: MarketSnapshot | MarketView | PriceHistory, rows: slice) -> TrailingWindow:
     """Return some rows of a price history, [rows, N] each."""
-    close, factor = market.adjusted_close[rows], market.factor[rows]
+    close = market.adjusted_close[rows]
+    factor = market.factor[rows]
     before = last_known(market.adjusted_close, rows.start) if np.isnan(close[0]).any() else None
+
     return TrailingWindow(
         close=close,
         last_close=filled_forward(close, before),
@@ -169,34 +204,49 @@ def trailing_factors(window: TrailingWindow) -> dict[str, FloatArray]:
 
 
 def standardise(values: FloatArray, investable: BoolArray) -> FloatArray:
-    """Winsorise [..., N] raw values at 1 % and 99 % and z-score them, both over the `investable` names ([N] or [..., N]); others
-    are clipped and scaled with the same figures. NaN stays NaN; where the investable names do not differ, exposures are 0. Raises
-    DataError if `investable` is of other assets.
+    """Winsorise [..., N] raw values at 1 % and 99 % and z-score them, both over the `investable`
+    names ([N] or [..., N]); others are clipped and scaled with the same figures. NaN stays NaN;
+    where the investable names do not differ, exposures are 0. Raises DataError if `investable` is
+    of other assets.
     """
     if investable.shape[-1:] != values.shape[-1:]:
         raise DataError(
-            f"standardise: values are of {values.shape[-1]} assets, investable of {investable.shape[-1]}; pass one flag an asset"
+            f"standardise: values are of {values.shape[-1]} assets, investable of"
+            f" {investable.shape[-1]}; pass one flag an asset"
         )
+
     used = investable & np.isfinite(values)
     count = used.sum(axis=-1, keepdims=True)
     ordered = np.sort(np.where(used, values, np.inf), axis=-1)
+
     with np.errstate(all="ignore"):
-        clipped = np.clip(values, _quantile(ordered, count, WINSOR_TAIL), _quantile(ordered, count, 1.0 - WINSOR_TAIL))
+        clipped = np.clip(
+            values,
+            _quantile(ordered, count, WINSOR_TAIL),
+            _quantile(ordered, count, 1.0 - WINSOR_TAIL),
+        )
         mean = np.where(used, clipped, 0.0).sum(axis=-1, keepdims=True) / count
         centred = clipped - mean
-        deviation = np.sqrt(np.where(used, centred * centred, 0.0).sum(axis=-1, keepdims=True) / count)
-        # A spread at rounding level is no spread: dividing by it would blow noise up to unit variance.
+        deviation = np.sqrt(
+            np.where(used, centred * centred, 0.0).sum(axis=-1, keepdims=True) / count
+        )
+        # A spread at rounding level is no spread: dividing by it would blow noise up to unit
+        # variance.
         flat = deviation <= 1e-12 * np.maximum(np.abs(mean), np.finfo(np.float64).tiny)
+
         return np.asarray(np.where(flat, centred * 0.0, centred / np.where(flat, 1.0, deviation)))
 
 
 def _quantile(ordered: FloatArray, count: FloatArray, level: float) -> FloatArray:
-    """Linear-interpolated quantile of the first `count` entries of each sorted row; NaN where `count` is 0."""
+    """Linear-interpolated quantile of the first `count` entries of each sorted row; NaN where
+    `count` is 0.
+    """
     position = np.maximum(count - 1, 0) * level
     below = np.floor(position).astype(np.intp)
     above = np.minimum(below + 1, np.maximum(count - 1, 0))
     low = np.take_along_axis(ordered, below, axis=-1)
     high = np.take_along_axis(ordered, above, axis=-1)
+
     return np.where(count > 0, low + (high - low) * (position - below), np.nan)
 
 
@@ -207,10 +257,13 @@ def _number(flags: BoolArray) -> npt.NDArray[np.uint8]:
 
 
 def _counted(values: FloatArray, minimum: int) -> tuple[FloatArray, FloatArray]:
-    """Mean over time of the finite values, and their number (NaN where fewer than `minimum`, which NaN carries on)."""
+    """Mean over time of the finite values, and their number (NaN where fewer than `minimum`, which
+    NaN carries on).
+    """
     finite = np.isfinite(values)
     count = _number(finite).astype(np.float64)
     count[count < minimum] = np.nan
+
     return np.where(finite, values, 0.0).sum(axis=0) / count, count
 
 
@@ -227,7 +280,9 @@ def _momentum(window: TrailingWindow) -> FloatArray:
     if len(window.close) < YEAR:
         return np.full(window.close.shape[1:], np.nan)
     enough = _number(np.isfinite(window.close)) >= YEAR_MINIMUM
-    return np.where(enough, window.last_close[-MONTH_SKIPPED] / window.last_close[-YEAR] - 1.0, np.nan)
+    return np.where(
+        enough, window.last_close[-MONTH_SKIPPED] / window.last_close[-YEAR] - 1.0, np.nan
+    )
 
 
 def _realised_volatility(window: TrailingWindow) -> FloatArray:
@@ -240,11 +295,14 @@ def _illiquidity(window: TrailingWindow) -> FloatArray:
     returns = window.returns[-MONTH:]
     amount = window.amount[1:][-MONTH:]
     mean, _ = _counted(np.abs(returns) / np.where(amount > 0, amount, np.nan), MONTH_MINIMUM)
+
     return np.log(np.where(mean > 0, mean, np.nan))
 
 
 def _overnight_return(window: TrailingWindow) -> FloatArray:
-    return _counted(window.open[1:][-MONTH:] / window.last_close[:-1][-MONTH:] - 1.0, MONTH_MINIMUM)[0]
+    return _counted(
+        window.open[1:][-MONTH:] / window.last_close[:-1][-MONTH:] - 1.0, MONTH_MINIMUM
+    )[0]
 
 
 def _intraday_return(window: TrailingWindow) -> FloatArray:
@@ -256,6 +314,7 @@ def _negative_skewness(window: TrailingWindow) -> FloatArray:
     deviations = _deviations(window.returns, mean)
     variance = (deviations**2).sum(axis=0) / count
     third_moment = (deviations * deviations * deviations).sum(axis=0) / count
+
     # 0 - x rather than -x: a symmetric sample has skewness 0.0, not -0.0.
     return np.asarray(0.0 - third_moment / np.where(variance > 0, variance, np.nan) ** 1.5)
 
@@ -265,12 +324,15 @@ def _price_volume_correlation(window: TrailingWindow) -> FloatArray:
     change = np.diff(np.log(np.where(volume > 0, volume, np.nan)), axis=0)
     returns = window.returns[-MONTH:]
     both = np.isfinite(change) & np.isfinite(returns)
-    x, y = np.where(both, returns, np.nan), np.where(both, change, np.nan)
+    x = np.where(both, returns, np.nan)
+    y = np.where(both, change, np.nan)
     x_mean, _ = _counted(x, MONTH_MINIMUM)
     y_mean, _ = _counted(y, MONTH_MINIMUM)
-    dx, dy = _deviations(x, x_mean), _deviations(y, y_mean)
+    dx = _deviations(x, x_mean)
+    dy = _deviations(y, y_mean)
     scale = (dx**2).sum(axis=0) * (dy**2).sum(axis=0)
     correlation: FloatArray = (dx * dy).sum(axis=0) / np.sqrt(np.where(scale > 0, scale, np.nan))
+
     return np.where(np.isfinite(x_mean), correlation, np.nan)
 
 
@@ -284,15 +346,25 @@ def _amount_variation(window: TrailingWindow) -> FloatArray:
     amount = window.amount[-MONTH:]
     amount = np.where(np.isfinite(window.close[-MONTH:]) & (amount > 0), amount, np.nan)
     mean, count = _counted(amount, MONTH_MINIMUM)
+
     return _sample_deviation(amount, mean, count) / mean
 
 
 _KERNELS: tuple[Callable[[TrailingWindow], FloatArray], ...] = (
-    _momentum, _realised_volatility, _illiquidity, _overnight_return, _intraday_return, _negative_skewness,
-    _price_volume_correlation, _year_high, _amount_variation,
-)  # fmt: skip
+    _momentum,
+    _realised_volatility,
+    _illiquidity,
+    _overnight_return,
+    _intraday_return,
+    _negative_skewness,
+    _price_volume_correlation,
+    _year_high,
+    _amount_variation,
+)
 FACTORS: tuple[FactorDefinition, ...] = tuple(
-    FactorDefinition(row["name"], row["description"], int(row["window"]), int(row["minimum"]), kernel)
+    FactorDefinition(
+        row["name"], row["description"], int(row["window"]), int(row["minimum"]), kernel
+    )
     for row, kernel in zip(csv_rows(Path(__file__).with_name("factors.csv")), _KERNELS, strict=True)
 )
 """The nine style factors of KTD-Fin (Appendix E), in the paper's order, with ktdeval's windows."""

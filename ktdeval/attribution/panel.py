@@ -1,7 +1,9 @@
-"""Nine style factors of many days at once: the definitions of `factors`, as trailing sums over [days x assets].
+"""Nine style factors of many days at once: the definitions of `factors`, as trailing sums over
+[days x assets].
 
-The kernels of `factors` stay the definition; this is the same arithmetic arranged for a range of days, tested equal to them. Where
-a one-pass variance would cancel (a window whose values hardly differ from their mean), the kernel itself computes those entries.
+The kernels of `factors` stay the definition; this is the same arithmetic arranged for a range of
+days, tested equal to them. Where a one-pass variance would cancel (a window whose values hardly
+differ from their mean), the kernel itself computes those entries.
 """
 
 from __future__ import annotations
@@ -37,41 +39,52 @@ IndexArray = npt.NDArray[np.intp]
 FACTOR_NAMES: tuple[str, ...] = tuple(definition.name for definition in FACTORS)
 _BLOCK = 192  #: Days that one pass works on: its arrays of 300 assets fit the cache
 _CANCELLATION = 1e-3
-"""Below this share of the raw second moment, a central one is left to the kernel: one-pass sums keep thirteen digits above it."""
+"""Below this share of the raw second moment, a central one is left to the kernel: one-pass sums
+keep thirteen digits above it.
+"""
 _GATHERED = 1024  #: Windows that the kernel gets at a time
 
 
 def factor_panel(prices: MarketSnapshot | MarketView, rows: range) -> FloatArray:
-    """[K, D, N] raw values of `FACTORS` at the close of each day of `rows`, equal to `factor_values(snapshot.as_of(row))`; a day's
-    are the same bits in whatever range, and of a snapshot or a view of it. Days come first in memory. Raises DataError unless
-    `rows` are consecutive rows of the snapshot, or of what the view shows.
+    """[K, D, N] raw values of `FACTORS` at the close of each day of `rows`, equal to
+    `factor_values(snapshot.as_of(row))`; a day's are the same bits in whatever range, and of a
+    snapshot or a view of it. Days come first in memory. Raises DataError unless `rows` are
+    consecutive rows of the snapshot, or of what the view shows.
     """
     check_rows(prices, rows, 0)
     values = np.empty((len(rows), len(FACTORS), len(prices.codes)))
     first = max(0, rows.start - YEAR)
+
     with np.errstate(all="ignore"):
         market = price_window(prices, slice(first, rows.stop))
         for start in range(0, len(rows), _BLOCK):
             block = _Block(market, rows.start - first + start, min(_BLOCK, len(rows) - start))
             for factor, kernel in enumerate(_BATCHED):
                 values[start : start + block.days, factor] = kernel(block)
+
     return values.transpose(1, 0, 2)
 
 
 def factor_history(view: MarketView, days: int) -> FloatArray:
-    """[days, N, K] raw values of `FACTORS` of the latest days up to the close of `view.day`, oldest first; NaN before the data."""
+    """[days, N, K] raw values of `FACTORS` of the latest days up to the close of `view.day`, oldest
+    first; NaN before the data.
+    """
     first = max(0, view.day + 1 - days)
     known = factor_panel(view, range(first, view.day + 1)).transpose(1, 2, 0)
     absent = np.full((days - len(known), *known.shape[1:]), np.nan)
+
     return np.concatenate([absent, known])
 
 
 def check_rows(prices: MarketSnapshot | MarketView, rows: range, earliest: int) -> None:
-    """Refuse rows that are not a run of the snapshot's rows from `earliest` on. Raises DataError: they are not."""
+    """Refuse rows that are not a run of the snapshot's rows from `earliest` on. Raises DataError:
+    they are not.
+    """
     if rows.step != 1 or len(rows) == 0 or rows.start < earliest or rows.stop > len(prices.days):
         name = f"snapshot {prices.meta.name}" if isinstance(prices, MarketSnapshot) else "a view"
         raise DataError(
-            f"rows {rows.start}…{rows.stop - 1} of {name}: expected consecutive rows within {earliest}…{len(prices.days) - 1}"
+            f"rows {rows.start}…{rows.stop - 1} of {name}: expected consecutive rows within"
+            f" {earliest}…{len(prices.days) - 1}"
         )
 
 
@@ -84,11 +97,14 @@ class _Block:
     days: int  #: how many
 
     def trailing(self, values: FloatArray, width: int, lag: int = 0) -> FloatArray:
-        """[width - 1 + days, N] rows that windows of `width` touch, ended `lag` days ago; NaN before the data."""
+        """[width - 1 + days, N] rows that windows of `width` touch, ended `lag` days ago; NaN
+        before the data.
+        """
         end = self.start - lag + self.days
         first = end - self.days - width + 1
         if first >= 0:
             return values[first:end]
+
         absent = np.full((min(-first, end - first), values.shape[1]), np.nan)
         return np.concatenate([absent, values[: max(end, 0)]])
 
@@ -96,7 +112,10 @@ class _Block:
     def returns(self) -> FloatArray:
         """[QUARTER - 1 + days, N] simple close-to-close returns, NaN on days without a bar."""
         market = self.market
-        return np.asarray(self.trailing(market.close, QUARTER) / self.trailing(market.last_close, QUARTER, 1) - 1.0)
+        return np.asarray(
+            self.trailing(market.close, QUARTER) / self.trailing(market.last_close, QUARTER, 1)
+            - 1.0
+        )
 
     @cached_property
     def has_return(self) -> BoolArray:
@@ -119,19 +138,35 @@ class _Block:
         return np.isfinite(self.trailing(self.market.close, YEAR))
 
     def from_kernel(self, factor: int, entries: BoolArray, values: FloatArray) -> FloatArray:
-        """`values` [days, N] with the flagged `entries` from the kernel of factor number `factor`."""
-        # Almost always empty; numpy finds nothing ten times faster in a flat array than in two dimensions.
+        """`values` [days, N] with the flagged `entries` from the kernel of factor number
+        `factor`.
+        """
+        # Almost always empty; numpy finds nothing ten times faster in a flat array than in two
+        # dimensions.
         days, assets = np.divmod(np.flatnonzero(entries), entries.shape[1])
         for start in range(0, len(days), _GATHERED):
-            part_days, part_assets = days[start : start + _GATHERED], assets[start : start + _GATHERED]
-            # numpy adds up a lone column in another order than one among several: a lone window goes in twice.
+            part_days = days[start : start + _GATHERED]
+            part_assets = assets[start : start + _GATHERED]
+            # numpy adds up a lone column in another order than one among several: a lone window
+            # goes in twice.
             size = max(2, len(part_days))
-            at = (np.arange(YEAR)[:, None] + np.resize(part_days, size), np.resize(part_assets, size))
-            values[part_days, part_assets] = FACTORS[factor].kernel(self._windows(at))[: len(part_days)]
+            at = (
+                np.arange(YEAR)[:, None] + np.resize(part_days, size),
+                np.resize(part_assets, size),
+            )
+            values[part_days, part_assets] = FACTORS[factor].kernel(self._windows(at))[
+                : len(part_days)
+            ]
+
         return values
 
     def _windows(self, at: tuple[IndexArray, IndexArray]) -> TrailingWindow:
-        return TrailingWindow(*(self.trailing(getattr(self.market, part.name), YEAR)[at] for part in fields(TrailingWindow)))
+        return TrailingWindow(
+            *(
+                self.trailing(getattr(self.market, part.name), YEAR)[at]
+                for part in fields(TrailingWindow)
+            )
+        )
 
 
 def _at_least(count: FloatArray, minimum: int) -> FloatArray:
@@ -141,7 +176,9 @@ def _at_least(count: FloatArray, minimum: int) -> FloatArray:
 
 
 def _zeroed(values: FloatArray, unknown: BoolArray) -> FloatArray:
-    """`values` itself, changed in place: 0 where `unknown`. Where little is missing this is cheaper than a new array."""
+    """`values` itself, changed in place: 0 where `unknown`. Where little is missing this is cheaper
+    than a new array.
+    """
     np.copyto(values, 0.0, where=unknown)
     return values
 
@@ -155,7 +192,9 @@ def _mean(values: FloatArray, minimum: int, width: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """Window figures of a series, [days, N] each: NaN where there are too few values. `count, mean`: of the values."""
+    """Window figures of a series, [days, N] each: NaN where there are too few values. `count,
+    mean`: of the values.
+    """
 
     count: FloatArray
     mean: FloatArray
@@ -171,14 +210,20 @@ class _Moments:
 
     @property
     def cancels(self) -> BoolArray:
-        """[days, N] where the sum of squared deviations has lost digits, or is no number although there are enough values."""
+        """[days, N] where the sum of squared deviations has lost digits, or is no number although
+        there are enough values.
+        """
         return np.asarray(~(self.squares > _CANCELLATION * self.raw_squares) & (self.count > 0))
 
 
 def _momentum(block: _Block) -> FloatArray:
     closes = block.market.last_close
-    recent, distant = block.trailing(closes, 1, MONTH_SKIPPED - 1), block.trailing(closes, 1, YEAR - 1)
-    return np.where(trailing_count(block.has_bar, YEAR) >= YEAR_MINIMUM, recent / distant - 1.0, np.nan)
+    recent = block.trailing(closes, 1, MONTH_SKIPPED - 1)
+    distant = block.trailing(closes, 1, YEAR - 1)
+
+    return np.where(
+        trailing_count(block.has_bar, YEAR) >= YEAR_MINIMUM, recent / distant - 1.0, np.nan
+    )
 
 
 def _realised_volatility(block: _Block) -> FloatArray:
@@ -193,27 +238,40 @@ def _illiquidity(block: _Block) -> FloatArray:
     np.copyto(ratio, np.nan, where=~(amount > 0))
     mean = _mean(ratio, MONTH_MINIMUM, MONTH)
     np.copyto(mean, np.nan, where=~(mean > 0))
+
     return np.log(mean)
 
 
 def _overnight_return(block: _Block) -> FloatArray:
     market = block.market
-    return _mean(block.trailing(market.open, MONTH) / block.trailing(market.last_close, MONTH, 1) - 1.0, MONTH_MINIMUM, MONTH)
+    return _mean(
+        block.trailing(market.open, MONTH) / block.trailing(market.last_close, MONTH, 1) - 1.0,
+        MONTH_MINIMUM,
+        MONTH,
+    )
 
 
 def _intraday_return(block: _Block) -> FloatArray:
     market = block.market
-    return _mean(block.trailing(market.close, MONTH) / block.trailing(market.open, MONTH) - 1.0, MONTH_MINIMUM, MONTH)
+    return _mean(
+        block.trailing(market.close, MONTH) / block.trailing(market.open, MONTH) - 1.0,
+        MONTH_MINIMUM,
+        MONTH,
+    )
 
 
 def _negative_skewness(block: _Block) -> FloatArray:
-    returns, count = block.known_returns, block.quarter_count
+    returns = block.known_returns
+    count = block.quarter_count
     moments = _Moments.of(returns, count, QUARTER)
     mean = moments.mean
     # Expanded around zero, not the mean: sum (x - m)^3 = sum x^3 - 3 m sum x^2 + 2 n m^3.
-    cubes = trailing_sum(returns * returns * returns, QUARTER) - mean * (3.0 * moments.raw_squares - 2.0 * count * mean * mean)
+    cubes = trailing_sum(returns * returns * returns, QUARTER) - mean * (
+        3.0 * moments.raw_squares - 2.0 * count * mean * mean
+    )
     variance = moments.squares / count
     values = 0.0 - cubes / count / (variance * np.sqrt(variance))
+
     return block.from_kernel(5, moments.cancels, values)
 
 
@@ -223,10 +281,13 @@ def _price_volume_correlation(block: _Block) -> FloatArray:
     y = volume[1:] - volume[:-1]
     both = np.isfinite(y) & block.has_return[QUARTER - MONTH :]
     count = _at_least(trailing_count(both, MONTH), MONTH_MINIMUM)
-    x, y = _zeroed(block.known_returns[QUARTER - MONTH :].copy(), ~both), _zeroed(y, ~both)
-    of_x, of_y = _Moments.of(x, count, MONTH), _Moments.of(y, count, MONTH)
+    x = _zeroed(block.known_returns[QUARTER - MONTH :].copy(), ~both)
+    y = _zeroed(y, ~both)
+    of_x = _Moments.of(x, count, MONTH)
+    of_y = _Moments.of(y, count, MONTH)
     products = trailing_sum(x * y, MONTH) - count * of_x.mean * of_y.mean
     values = products / np.sqrt(of_x.squares * of_y.squares)
+
     return block.from_kernel(6, of_x.cancels | of_y.cancels, values)
 
 
@@ -238,6 +299,7 @@ def _year_high(block: _Block) -> FloatArray:
     np.copyto(high, -np.inf, where=~finite)
     values = block.trailing(market.last_close, 1) / trailing_maximum(high, YEAR)
     np.copyto(values, np.nan, where=too_few)
+
     return values
 
 
@@ -247,11 +309,19 @@ def _amount_variation(block: _Block) -> FloatArray:
     count = _at_least(trailing_count(usable, MONTH), MONTH_MINIMUM)
     moments = _Moments.of(_zeroed(amount.copy(), ~usable), count, MONTH)
     values = np.sqrt(moments.squares / (moments.count - 1.0)) / moments.mean
+
     return block.from_kernel(8, moments.cancels, values)
 
 
 _BATCHED: tuple[Callable[[_Block], FloatArray], ...] = (
-    _momentum, _realised_volatility, _illiquidity, _overnight_return, _intraday_return, _negative_skewness,
-    _price_volume_correlation, _year_high, _amount_variation,
-)  # fmt: skip
+    _momentum,
+    _realised_volatility,
+    _illiquidity,
+    _overnight_return,
+    _intraday_return,
+    _negative_skewness,
+    _price_volume_correlation,
+    _year_high,
+    _amount_variation,
+)
 """One for each of `FACTORS`, in its order."""

@@ -1,10 +1,13 @@
-"""Daily cross-sectional weighted least squares, all days at once: batched normal equations that know their rank.
+"""Daily cross-sectional weighted least squares, all days at once: batched normal equations that
+know their rank.
 
-For each day minimise sum_i w_i (r_i - x_i' f)^2. The normal equations of a day, scaled to unit diagonal, are factored by Cholesky
-column by column over all days together. The pivot of column k is the share of it that the columns before leave unexplained, the
-1 - R^2 of its regression on them. A column whose pivot is below `RANK_TOLERANCE` is *dropped* on that day: its coefficient is 0
-and the fit is that of the others. So of two collinear columns the later one is dropped, and a constant one after the intercept.
-Days with a small pivot get a step of iterative refinement with residuals of the full data: it brings back what squaring lost.
+For each day minimise sum_i w_i (r_i - x_i' f)^2. The normal equations of a day, scaled to unit
+diagonal, are factored by Cholesky column by column over all days together. The pivot of column k is
+the share of it that the columns before leave unexplained, the 1 - R^2 of its regression on them. A
+column whose pivot is below `RANK_TOLERANCE` is *dropped* on that day: its coefficient is 0 and the
+fit is that of the others. So of two collinear columns the later one is dropped, and a constant one
+after the intercept. Days with a small pivot get a step of iterative refinement with residuals of
+the full data: it brings back what squaring lost.
 """
 
 from __future__ import annotations
@@ -18,9 +21,13 @@ from ktdeval.errors import DataError
 from ktdeval.market.snapshot import BoolArray, FloatArray
 
 RANK_TOLERANCE = 1e-9
-"""Smallest share of a column that the columns before it must leave unexplained (a variance inflation of a thousand millions)."""
+"""Smallest share of a column that the columns before it must leave unexplained (a variance
+inflation of a thousand millions).
+"""
 _REFINE_BELOW = 1e-2
-_BLOCK = 48  #: Days whose columns are weighted at a time, so that the product is still in the cache when it is multiplied
+#: Days whose columns are weighted at a time, so that the product is still in the cache when it is
+#: multiplied
+_BLOCK = 48
 CountArray = np.ndarray[tuple[int], np.dtype[np.intp]]
 Robust = Literal["HC0", "HC1", "HC2", "HC3"]
 
@@ -30,20 +37,27 @@ class CrossSections:
     """Fitted daily regressions."""
 
     coefficients: FloatArray  #: [D, P]; 0 for a dropped column
-    #: [D, P] True where a column has no coefficient: constant, collinear with columns before it, or too few names
+    #: [D, P] True where a column has no coefficient: constant, collinear with columns before it, or
+    #: too few names
     dropped: BoolArray
-    too_few: BoolArray  #: [D] True where the names left no degree of freedom, so that only the first column was fitted
+    #: [D] True where the names left no degree of freedom, so that only the first column was fitted
+    too_few: BoolArray
     count: CountArray  #: [D] names with a positive weight
     parameters: CountArray  #: [D] parameters fitted, those taken out before included
 
 
 def weighted_least_squares(
-    design: FloatArray, returns: FloatArray, weights: FloatArray, taken_out: CountArray | None = None
+    design: FloatArray,
+    returns: FloatArray,
+    weights: FloatArray,
+    taken_out: CountArray | None = None,
 ) -> CrossSections:
-    """Fit one regression a day of [D, N] returns on [D, P, N] columns (the first the intercept), as `statsmodels.api.WLS` does;
-    weight 0 leaves a name out. With no more names than columns only the first column is fitted, without any name none. `taken_out`:
-    [D] parameters, the intercept among them, whose columns were taken out of returns and design before; on days with too few names
-    nothing else is fitted. Raises DataError if shapes don't fit, a weight is negative, or a value is not finite.
+    """Fit one regression a day of [D, N] returns on [D, P, N] columns (the first the intercept), as
+    `statsmodels.api.WLS` does; weight 0 leaves a name out. With no more names than columns only the
+    first column is fitted, without any name none. `taken_out`: [D] parameters, the intercept among
+    them, whose columns were taken out of returns and design before; on days with too few names
+    nothing else is fitted. Raises DataError if shapes don't fit, a weight is negative, or a value
+    is not finite.
     """
     _check_shapes(design, returns, weights)
     gram, moment = _normal_equations(design, returns, weights)
@@ -51,16 +65,21 @@ def weighted_least_squares(
     before = np.zeros_like(count) if taken_out is None else taken_out
     factor = _Factor.of(gram)
     too_few = count <= factor.kept.sum(axis=0) + before
+
     if too_few.any():
         gram[np.ix_(too_few, np.arange(design.shape[1]) >= (taken_out is None))] = 0.0
         factor = _Factor.of(gram)
+
     coefficients = factor.solve(moment)
     weak = np.flatnonzero(factor.weakest < _REFINE_BELOW)
     if len(weak):
         residuals = returns[weak] - (coefficients[weak, None, :] @ design[weak])[:, 0, :]
         correction = (design[weak] @ (weights[weak] * residuals)[:, :, None])[:, :, 0]
         coefficients[weak] += factor.of_days(weak).solve(correction)
-    return CrossSections(coefficients, ~factor.kept.T, too_few & (count > 0), count, factor.kept.sum(axis=0) + before)
+
+    return CrossSections(
+        coefficients, ~factor.kept.T, too_few & (count > 0), count, factor.kept.sum(axis=0) + before
+    )
 
 
 def robust_errors(
@@ -71,8 +90,9 @@ def robust_errors(
     kind: Robust = "HC3",
     leverage: FloatArray | None = None,
 ) -> FloatArray:
-    """[D, P] heteroskedasticity-consistent standard errors (MacKinnon and White: HC0 plain, HC1 scaled by n / (n - p), HC2 and HC3
-    by leverage); NaN where a column was dropped. `leverage`: [D, N] that of parameters that were taken out before.
+    """[D, P] heteroskedasticity-consistent standard errors (MacKinnon and White: HC0 plain, HC1
+    scaled by n / (n - p), HC2 and HC3 by leverage); NaN where a column was dropped. `leverage`: [D,
+    N] that of parameters that were taken out before.
     """
     errors = np.full(fitted.coefficients.shape, np.nan)
     for start in range(0, len(design), _BLOCK):
@@ -82,16 +102,24 @@ def robust_errors(
         influence, room = _influence(columns, weights[block], kept)
         residuals = returns[block] - np.einsum("dp,dpn->dn", fitted.coefficients[block], columns)
         square = np.square(residuals)
+
         if kind in ("HC2", "HC3"):
             room = room if leverage is None else room - leverage[block]
-            # A name that its own columns fit exactly has residual 0 and no room: it says nothing about the noise.
+            # A name that its own columns fit exactly has residual 0 and no room: it says nothing
+            # about the noise.
             room = np.where(room > 1e-12, room, np.inf)
             square /= room if kind == "HC2" else room * room
+
         variance = np.einsum("dpn,dn->dp", influence * influence, square)
         if kind == "HC1":
-            names, parameters = fitted.count[block], fitted.parameters[block]
-            variance *= np.where(names > parameters, names / np.maximum(names - parameters, 1), np.nan)[:, None]
+            names = fitted.count[block]
+            parameters = fitted.parameters[block]
+            variance *= np.where(
+                names > parameters, names / np.maximum(names - parameters, 1), np.nan
+            )[:, None]
+
         errors[block] = np.where(kept, np.sqrt(variance), np.nan)
+
     return errors
 
 
@@ -99,35 +127,50 @@ def _check_shapes(design: FloatArray, returns: FloatArray, weights: FloatArray) 
     days, _, names = design.shape
     if returns.shape != (days, names) or weights.shape != (days, names):
         raise DataError(
-            f"cross-sections: design is {design.shape} (days, columns, names), but returns are {returns.shape} and weights "
-            f"{weights.shape}; both must be ({days}, {names})"
+            f"cross-sections: design is {design.shape} (days, columns, names), but returns are"
+            f" {returns.shape} and weights {weights.shape}; both must be ({days}, {names})"
         )
     if weights.size and weights.min() < 0:
         raise DataError("cross-sections: a regression weight is negative")
 
 
-def _normal_equations(design: FloatArray, returns: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _normal_equations(
+    design: FloatArray, returns: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """[D, P, P] sum w x x' and [D, P] sum w x r."""
     days, columns, _ = design.shape
-    gram, moment = np.empty((days, columns, columns)), np.empty((days, columns))
+    gram = np.empty((days, columns, columns))
+    moment = np.empty((days, columns))
     # One buffer for all blocks: fresh memory for each would cost more than the arithmetic.
     buffer = np.empty((min(_BLOCK, days), *design.shape[1:]))
+
     for start in range(0, days, _BLOCK):
         block = slice(start, min(start + _BLOCK, days))
-        weighted = np.multiply(design[block], weights[block, None, :], out=buffer[: block.stop - start])
+        weighted = np.multiply(
+            design[block], weights[block, None, :], out=buffer[: block.stop - start]
+        )
         np.matmul(weighted, design[block].transpose(0, 2, 1), out=gram[block])
         moment[block] = (weighted @ returns[block, :, None])[:, :, 0]
-    # A value that is not finite shows in these sums even at weight 0, and they are a small part of what went in.
+
+    # A value that is not finite shows in these sums even at weight 0, and they are a small part of
+    # what went in.
     if not (np.isfinite(gram).all() and np.isfinite(moment).all()):
-        raise DataError("cross-sections: a value is not finite; give left-out names weight 0, return 0 and exposures 0")
+        raise DataError(
+            "cross-sections: a value is not finite; give left-out names weight 0, return 0 and"
+            " exposures 0"
+        )
+
     return gram, moment
 
 
 @dataclass(frozen=True, slots=True)
 class _Factor:
-    """Cholesky factors of many Gram matrices, days on the last axis so that every operation runs along contiguous memory."""
+    """Cholesky factors of many Gram matrices, days on the last axis so that every operation runs
+    along contiguous memory.
+    """
 
-    lower: FloatArray  #: [P, P, D] of the matrix scaled to unit diagonal; a dropped column is that of the identity
+    #: [P, P, D] of the matrix scaled to unit diagonal; a dropped column is that of the identity
+    lower: FloatArray
     scale: FloatArray  #: [P, D] square roots of the diagonal, 1 for a dropped column
     kept: BoolArray  #: [P, D]
     weakest: FloatArray  #: [D] smallest pivot among the columns kept
@@ -143,6 +186,7 @@ class _Factor:
         matrix /= scale[None, :, :]
         kept = np.empty(scale.shape, dtype=bool)
         weakest = np.ones(scale.shape[1])
+
         for column in range(columns):
             pivot = matrix[column, column].copy()
             keep = pivot > RANK_TOLERANCE
@@ -151,34 +195,49 @@ class _Factor:
             below = matrix[column:, column]
             below *= np.where(keep, 1.0 / np.sqrt(np.where(keep, pivot, 1.0)), 0.0)
             matrix[column, column] = np.where(keep, below[0], 1.0)
-            # What the columns before explain of a dropped one must not come back in the substitutions.
+            # What the columns before explain of a dropped one must not come back in the
+            # substitutions.
             matrix[column, :column] *= keep
             below = below[1:]
             matrix[column + 1 :, column + 1 :] -= below[:, None, :] * below[None, :, :]
+
         return cls(matrix, np.where(kept, scale, 1.0), kept, weakest)
 
     def of_days(self, days: np.ndarray[tuple[int], np.dtype[np.intp]]) -> _Factor:
         """Return the factors of some days."""
-        return _Factor(self.lower[:, :, days], self.scale[:, days], self.kept[:, days], self.weakest[days])
+        return _Factor(
+            self.lower[:, :, days], self.scale[:, days], self.kept[:, days], self.weakest[days]
+        )
 
     def solve(self, moment: FloatArray) -> FloatArray:
-        """[D, P] solutions of gram @ x = moment [D, P] over the kept columns, 0 for the dropped ones."""
+        """[D, P] solutions of gram @ x = moment [D, P] over the kept columns, 0 for the dropped
+        ones.
+        """
         solution = np.where(self.kept, moment.T / self.scale, 0.0)
-        lower, columns = self.lower, len(self.lower)
+        lower = self.lower
+        columns = len(self.lower)
+
         for column in range(columns):
             solution[column] /= lower[column, column]
             solution[column + 1 :] -= lower[column + 1 :, column] * solution[column]
+
         for column in reversed(range(columns)):
             solution[column] /= lower[column, column]
             solution[:column] -= lower[column, :column] * solution[column]
+
         return np.ascontiguousarray((solution / self.scale).T)
 
 
-def _influence(design: FloatArray, weights: FloatArray, kept: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """[D, P, N] influence of each residual on the coefficients, G^-1 w x, and [D, N] 1 less leverage; zero columns are ignored."""
+def _influence(
+    design: FloatArray, weights: FloatArray, kept: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """[D, P, N] influence of each residual on the coefficients, G^-1 w x, and [D, N] 1 less
+    leverage; zero columns are ignored.
+    """
     weighted = design * weights[:, None, :]
     gram = weighted @ design.transpose(0, 2, 1)
     # A unit diagonal for dropped columns makes the matrix regular and leaves the others alone.
     gram += np.eye(gram.shape[1]) * ~kept[:, :, None]
     influence = np.asarray(np.linalg.solve(gram, weighted), dtype=np.float64)
+
     return influence, 1.0 - np.einsum("dpn,dpn->dn", influence, design)

@@ -1,13 +1,22 @@
-"""Public names of model calls: addresses, errors of HTTP as typed errors, and which of them are tried again."""
+"""Public names of model calls: addresses, records of calls, errors of HTTP as typed errors, and
+which of them are tried again.
+"""
 
+from ktdeval.calls.addresses import check_base_url as check_base_url
+from ktdeval.calls.call_log import read_calls as read_calls
+from ktdeval.calls.context import (
+    Context as Context,
+    ContextExceeded as ContextExceeded,
+    StatesContext as StatesContext,
+)
 from ktdeval.calls.http_errors import (
     Caller as Caller,
     ContentFiltered as ContentFiltered,
     Refusal as Refusal,
     bad_response as bad_response,
-    check_base_url as check_base_url,
     error_of as error_of,
     http_error as http_error,
+    is_reply_limit as is_reply_limit,
     json_reply as json_reply,
     network_error as network_error,
     one_line as one_line,
@@ -15,4 +24,15 @@ from ktdeval.calls.http_errors import (
     refusal_of as refusal_of,
     retry_after_s as retry_after_s,
 )
+from ktdeval.calls.record import (
+    ANSWERED as ANSWERED,
+    CACHED as CACHED,
+    CallRecord as CallRecord,
+)
 from ktdeval.calls.retry import RetryPolicy as RetryPolicy, is_retryable as is_retryable
+from ktdeval.calls.served import (
+    is_other_model as is_other_model,
+    served_model as served_model,
+    served_text as served_text,
+)
+from ktdeval.calls.stop import StopSignal as StopSignal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from ktdeval.calls.record import Spent
 from ktdeval.calls.stop import StopSignal
 from ktdeval.errors import BudgetError, ConfigError
 from ktdeval.harness.messages import ModelRequest, Usage
-from ktdeval.jsonio import dumps_canonical
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
 
 _TOKENS_A_MESSAGE = 16
 _TOKENS_FOR_TOOLS = 1000
@@ -21,36 +22,59 @@ _ROUNDING = 1 + 1e-9  #: Factor that raises a bound, so that sums of rounded fig
 
 
 def most_tokens(request: ModelRequest) -> tuple[int, int]:
-    """Upper bounds of the tokens that a request takes: of its prompt and of its reply.
+    """Return upper bounds of the tokens that a request uses: of its prompt and of its reply.
 
-    A token stands for at least one byte of UTF-8 in every tokenizer with a byte alphabet or byte fallback. To that comes what
-    providers write around it: the frame of each message, and tools, which they word and indent in their own way.
+    A token is at least one byte of UTF-8 in every tokenizer with a byte alphabet or byte fallback.
+    Providers add more: a frame around each message, and their own form of the tools.
     """
     size = 0
     for message in request.messages:
         size += _TOKENS_A_MESSAGE + _bytes(message.content, message.tool_call_id or "")
-        size += sum(_TOKENS_A_MESSAGE + _bytes(call.id, call.name, call.arguments) for call in message.tool_calls)
-    tools = [[tool.name, tool.description, tool.parameters] for tool in request.tools]
-    for definition in (tools or None, request.response_schema):
-        if definition is not None:
-            size += 2 * _bytes(dumps_canonical(definition)) + _TOKENS_FOR_TOOLS
+        for call in message.tool_calls:
+            size += _TOKENS_A_MESSAGE + _bytes(call.id, call.name, call.arguments)
+
+    definitions: list[JsonValue] = []
+    if request.tools:
+        tools: list[JsonValue] = [
+            [tool.name, tool.description, tool.parameters] for tool in request.tools
+        ]
+        definitions.append(tools)
+    if request.response_schema is not None:
+        definitions.append(request.response_schema)
+
+    for definition in definitions:
+        # twice: canonical JSON has no indentation, a provider's form may have
+        size += 2 * _bytes(dumps_canonical(definition)) + _TOKENS_FOR_TOOLS
+
     # Some providers count reasoning against the reply's limit, others separately.
-    return size, request.params.max_output_tokens + (request.params.reasoning_tokens or 0)
+    reply = request.params.max_output_tokens + (request.params.reasoning_tokens or 0)
+    return size, reply
 
 
 def _bytes(*texts: str) -> int:
-    return sum(len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    """Return the length of texts in UTF-8."""
+    size = 0
+    for text in texts:
+        if text.isascii():  # no need to encode it, which costs time with long prompts
+            size += len(text)
+        else:
+            size += len(text.encode("utf-8", "surrogatepass"))
+
+    return size
 
 
 def _money(dollars: float) -> str:
-    return f"{dollars:.2f}" if dollars == round(dollars, 2) else f"{dollars:.6g}"
+    """Return US dollars in cents, or with more digits if there are fractions of a cent."""
+    if dollars == round(dollars, 2):
+        return f"{dollars:.2f}"
+    return f"{dollars:.6g}"
 
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """Share of the budget of one call, set aside until it has ended. The first of its ends counts, later ones do nothing.
+    """Part of the budget that is reserved for one call until it ends; it can end only once.
 
-    `bound`, `tokens` and `dollars` are 0 where the run has no limits to keep.
+    `bound`, `tokens` and `dollars` are 0 in a run without limits.
     """
 
     request: ModelRequest
@@ -60,36 +84,68 @@ class Reservation:
     is_open: bool = True
 
 
-class Budget:
-    """Limits of a run in US dollars and tokens over all its sessions (None sets none), kept whatever its calls turn out to cost;
-    counts from what its earlier sessions have `spent`.
+@dataclass(slots=True)
+class _Use:
+    """What a run has used of its budget, and reserved, over all its models."""
 
-    A call is made only when everything spent, everything that other calls under way may still cost and the most that this one
-    may cost fit together. So spending stays below the limit as long as no reply takes more tokens than its bound; when one does,
-    as from a server that lets a model think beyond the limit it was given, later bounds are stretched by as much.
-    Raises ConfigError for a limit of cost without a price.
+    spent_usd: float
+    spent_tokens: int
+    possibly_usd: float
+    possibly_tokens: int = 0
+    reserved_usd: float = 0.0
+    reserved_tokens: int = 0
+    out: int = 0  #: calls with a reservation
+    stretch: float = 1.0  #: factor on bounds
+
+
+class Budget:
+    """Limits of a run in US dollars and tokens, over all its sessions; None sets no limit.
+
+    A call is made only if the limit covers the sum of what was spent, what other calls under way
+    may still cost, and the most that this call may cost. Spending therefore stays below the limit
+    unless a reply uses more tokens than its bound. A server may let a model reason beyond its
+    limit; later bounds are then raised by the same factor.
+
+    `spent`: use by earlier sessions. Raises ConfigError for a cost limit without a price.
     """
 
-    def __init__(self, limits: tuple[float | None, int | None], price: Price | None, spent: Spent, stop: StopSignal) -> None:
+    def __init__(
+        self,
+        limits: tuple[float | None, int | None],
+        price: Price | None,
+        spent: Spent,
+        stop: StopSignal,
+    ) -> None:
         max_cost, max_tokens = limits
-        if max_cost is not None and price is None:
-            raise ConfigError(
-                "--max-cost: no price is known for this model; say what it costs in US dollars per million tokens, such as "
-                "--price input=2,output=8"
-            )
-        self._limits, self._price, self._stop = limits, price, stop
+        _check_price(max_cost, price)
+        self._limits = limits
+        self._price = price
+        self._stop = stop
         self._is_limited = max_cost is not None or max_tokens is not None
-        self._queue = FairQueue(stop.check)
-        self._spent_usd, self._possibly_usd = spent.cost_usd, spent.possibly_usd
-        self._spent_tokens, self._possibly_tokens = spent.input_tokens + spent.output_tokens, 0
-        self._reserved_usd, self._reserved_tokens = 0.0, 0
-        self._out = 0
-        self._stretch = 1.0
+        self._queue = FairQueue(stop.check)  # its lock guards all fields that follow
+        tokens = spent.input_tokens + spent.output_tokens
+        self._use = _Use(spent.cost_usd, tokens, spent.possibly_usd)
 
-    def reserve(self, request: ModelRequest, on_wait: Callable[[], None] | None = None) -> Reservation:
-        """Set aside the most that a call may use; waits (`on_wait` is called once) where it does not fit next to others under way.
+    def beside(self, price: Price | None, spent_usd: float = 0.0) -> Budget:
+        """Return this budget as another model of the run uses it, which has its own price: limits,
+        use and reservations are shared. `spent_usd`: further use by earlier sessions.
+        """
+        _check_price(self._limits[0], price)
+        other = copy.copy(self)
+        other._price = price
+        with self._queue.lock:
+            self._use.spent_usd += spent_usd
 
-        Raises KeyboardInterrupt or RunStop where the run was stopped, BudgetError where the call doesn't fit even alone.
+        return other
+
+    def reserve(
+        self, request: ModelRequest, on_wait: Callable[[], None] | None = None
+    ) -> Reservation:
+        """Reserve the most that a call may use.
+
+        If that does not fit next to the calls under way, calls `on_wait` once and waits. Raises
+        KeyboardInterrupt or RunStop if the run was stopped, BudgetError if the call does not fit
+        even alone.
         """
         reservation = Reservation(request)
         if self._is_limited:
@@ -97,76 +153,122 @@ class Budget:
             self._queue.wait(lambda: self._take(reservation), on_wait)
         else:
             self._stop.check()
+
         return reservation
 
     def settle(self, reservation: Reservation, usage: Usage) -> float | None:
-        """End a reservation whose call was answered with this usage; return its US dollars, None where no price is known."""
-        cost = None if self._price is None else self._price.cost(usage)
+        """End the reservation of an answered call; return its US dollars, None without a price."""
+        cost = None
+        if self._price is not None:
+            cost = self._price.cost(usage)
+
         with self._ended(reservation) as is_first:
             if not is_first:
                 return None
-            self._spent_usd += cost or 0.0
-            self._spent_tokens += usage.input_tokens + usage.output_tokens
+
+            self._use.spent_usd += cost or 0.0
+            self._use.spent_tokens += usage.input_tokens + usage.output_tokens
             if self._is_limited:
                 reads, writes = reservation.bound
-                self._stretch = max(self._stretch, usage.input_tokens / max(reads, 1), usage.output_tokens / max(writes, 1))
+                self._use.stretch = max(
+                    self._use.stretch,
+                    usage.input_tokens / max(reads, 1),
+                    usage.output_tokens / max(writes, 1),
+                )
+
         return cost
 
     def hold(self, reservation: Reservation) -> float:
-        """End a reservation whose call was not answered but may be billed; return its US dollars, 0 without a price."""
+        """End the reservation of a call without a reply that may be billed.
+
+        Returns the US dollars that it may cost; 0 without a price.
+        """
         if reservation.is_open and not self._is_limited:
             reservation.tokens, reservation.dollars = self._most(most_tokens(reservation.request))
+
         with self._ended(reservation) as is_first:
             if not is_first:
                 return 0.0
-            self._possibly_usd += reservation.dollars
-            self._possibly_tokens += reservation.tokens
+
+            self._use.possibly_usd += reservation.dollars
+            self._use.possibly_tokens += reservation.tokens
+
         return reservation.dollars
 
     def release(self, reservation: Reservation) -> float:
-        """End a reservation whose call was not made, or failed in a way that no provider bills: 0 US dollars."""
+        """End the reservation of a call that was not made or is not billed; return 0 US dollars."""
         with self._ended(reservation):
             return 0.0
 
     def _take(self, reservation: Reservation) -> float:
+        """Reserve and return 0; return infinity if the call has to wait for others to end."""
         tokens, dollars = self._most(reservation.bound)
         problem = self._problem(tokens, dollars)
         if problem is None:
             reservation.tokens, reservation.dollars = tokens, dollars
-            self._reserved_tokens += tokens
-            self._reserved_usd += dollars
-            self._out += 1
+            self._use.reserved_tokens += tokens
+            self._use.reserved_usd += dollars
+            self._use.out += 1
+
             return 0.0
-        if self._out == 0:
+
+        if self._use.out == 0:
             raise BudgetError(f"{problem}; raise it and run the same command again to go on")
+
         return math.inf
 
     def _most(self, bound: tuple[int, int]) -> tuple[int, float]:
-        """Tokens and US dollars that a call with these bounds may take."""
-        reads, writes = (math.ceil(part * self._stretch) for part in bound)
-        return reads + writes, 0.0 if self._price is None else self._price.most(reads, writes) * _ROUNDING
+        """Return tokens and US dollars that a call with these bounds may use."""
+        reads, writes = (math.ceil(part * self._use.stretch) for part in bound)
+        dollars = 0.0
+        if self._price is not None:
+            dollars = self._price.most(reads, writes) * _ROUNDING
+
+        return reads + writes, dollars
 
     def _problem(self, tokens: int, dollars: float) -> str | None:
+        """Return which limit a further call would exceed; None if it fits."""
         max_cost, max_tokens = self._limits
-        spent = self._spent_usd + self._possibly_usd
-        if max_cost is not None and spent + self._reserved_usd + dollars > max_cost:
-            perhaps = f" ({self._possibly_usd:.4f} of it possibly)" if self._possibly_usd else ""
-            return f"--max-cost {_money(max_cost)} USD: {spent:.4f} spent{perhaps}, the next call may cost up to {dollars:.4f}"
-        used = self._spent_tokens + self._possibly_tokens
-        if max_tokens is not None and used + self._reserved_tokens + tokens > max_tokens:
+        spent = self._use.spent_usd + self._use.possibly_usd
+        if max_cost is not None and spent + self._use.reserved_usd + dollars > max_cost:
+            perhaps = ""
+            if self._use.possibly_usd:
+                perhaps = f" ({self._use.possibly_usd:.4f} of it possibly)"
+
+            return (
+                f"--max-cost {_money(max_cost)} USD: {spent:.4f} spent{perhaps}, the next call may"
+                f" cost up to {dollars:.4f}"
+            )
+
+        used = self._use.spent_tokens + self._use.possibly_tokens
+        if max_tokens is not None and used + self._use.reserved_tokens + tokens > max_tokens:
             return f"--max-tokens {max_tokens}: {used} used, the next call may take up to {tokens}"
+
         return None
 
     @contextlib.contextmanager
     def _ended(self, reservation: Reservation) -> Iterator[bool]:
-        """Give back what was set aside, once; yields whether this is the first end."""
+        """Return a reservation to the budget; yield whether it was still open."""
         with self._queue.lock:
-            was_open, reservation.is_open = reservation.is_open, False
+            was_open = reservation.is_open
+            reservation.is_open = False
             if was_open and self._is_limited:
-                self._out -= 1
-                self._reserved_tokens -= reservation.tokens
-                # Exactly nothing when nothing is out: sums of rounded figures would leave a trace.
-                self._reserved_usd = self._reserved_usd - reservation.dollars if self._out else 0.0
+                self._use.out -= 1
+                self._use.reserved_tokens -= reservation.tokens
+                self._use.reserved_usd -= reservation.dollars
+                if self._use.out == 0:
+                    # exactly 0: the differences of rounded figures would leave a remainder
+                    self._use.reserved_usd = 0.0
+
             yield was_open
             if was_open:
                 self._queue.changed()
+
+
+def _check_price(max_cost: float | None, price: Price | None) -> None:
+    """Raise ConfigError for a cost limit without a price."""
+    if max_cost is not None and price is None:
+        raise ConfigError(
+            "--max-cost: no price is known for this model; say what it costs in US dollars per"
+            " million tokens, such as --price input=2,output=8"
+        )

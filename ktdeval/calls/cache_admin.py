@@ -1,4 +1,4 @@
-"""Maintenance of a reply cache: its content, its integrity, and the removal of replies."""
+"""Maintenance of a reply cache: list its content, check it, and remove replies."""
 
 from __future__ import annotations
 
@@ -12,15 +12,22 @@ from typing import NamedTuple
 
 from ktdeval.calls.database import Connection, primary_code
 from ktdeval.calls.record import REPLY_COLUMNS, DamagedError, ReplyRow, unpack
-from ktdeval.jsonio import Closing
+from ktdeval.values.jsonio import Closing
 
-_AT_ONCE = 500  # rows in memory, and removed in one transaction: runs that use the cache wait no longer than for these
+# Rows in memory and per transaction: a run that uses the cache waits at most for so many.
+_AT_ONCE = 500
 _PAGES_AT_ONCE = 1_000
-_MOST_PROBLEMS = 20  # of the file itself that are named
-_BYTES = " + ".join(f"length({column})" for column in ("key", "provider", "model", "created_at", "checksum", "body")) + " + 16"
-"""SQL: bytes of a row in the file, without its entry in the index; two numbers of at most 8 bytes add to the texts."""
-_PAGE = f"SELECT rowid, {', '.join(REPLY_COLUMNS)} FROM replies WHERE rowid > ? ORDER BY rowid LIMIT {_AT_ONCE}"  # noqa: S608 - made of constants
-_MODELS = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), count(*), sum({_BYTES}), sum(input_tokens), sum(output_tokens),
+_MOST_PROBLEMS = 20  # most problems of the file itself that are reported
+_TEXTS = ("key", "provider", "model", "created_at", "checksum", "body")
+_BYTES = " + ".join(f"length({column})" for column in _TEXTS) + " + 16"
+"""SQL: bytes of a row in the file, without its entry in the index.
+
+The row has, besides the texts, two numbers of at most 8 bytes each.
+"""
+_PAGE = f"""SELECT rowid, {", ".join(REPLY_COLUMNS)} FROM replies
+    WHERE rowid > ? ORDER BY rowid LIMIT {_AT_ONCE}"""  # noqa: S608 - made of constants
+_MODELS = f"""SELECT CAST(provider AS TEXT), CAST(model AS TEXT), count(*),
+    sum({_BYTES}), sum(input_tokens), sum(output_tokens),
     substr(CAST(min(created_at) AS TEXT), 1, 10), substr(CAST(max(created_at) AS TEXT), 1, 10)
     FROM replies GROUP BY provider, model ORDER BY provider, model"""  # noqa: S608
 _OF_MODEL = f"SELECT rowid, created_at, {_BYTES} FROM replies WHERE provider = ? AND model = ?"  # noqa: S608
@@ -41,11 +48,13 @@ class ModelUse(NamedTuple):
 
 @dataclass(frozen=True)
 class PruneRule:
-    """Which replies to remove. Where neither an age nor a size is given: all that `model` names."""
+    """Rule which replies to remove. With neither age nor size: all replies of `model`."""
 
-    model: str = "*"  #: glob on `provider/model`; what it does not name stays
-    older_than_days: float | None = None  #: removes those that came in longer ago than this many days of 24 hours
-    #: removes the oldest of what is then left, until this takes no more bytes, as `ModelUse.bytes` counts them
+    model: str = "*"  #: glob on `provider/model`; replies of other models stay
+    #: removes replies stored longer ago than this many days of 24 hours
+    older_than_days: float | None = None
+    #: then removes the oldest of the rest until the others take at most so many bytes, counted as
+    #: in `ModelUse.bytes`
     max_bytes: int | None = None
 
 
@@ -57,9 +66,9 @@ class Pruned(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something wrong with a cache. `key` is that of the reply concerned; empty where it is the file."""
+    """Problem of a cache."""
 
-    key: str
+    key: str  #: key of the damaged reply; empty if the file itself is damaged
     problem: str
 
 
@@ -77,10 +86,15 @@ class _Candidate(NamedTuple):
 
 
 class CacheAdmin(Closing):
-    """Reply cache opened for maintenance; runs may use it meanwhile. Errors of the file are StoreErrors."""
+    """Reply cache opened for maintenance, while runs may use it.
+
+    All methods raise StoreError for errors of the file.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Open an existing cache. Raises StoreError where it is unreadable, damaged, empty or something else."""
+        """Open an existing cache. Raises StoreError if it is unreadable, damaged, empty or another
+        kind of file.
+        """
         self._file = Connection(path, read_only=True)
 
     def models(self) -> list[ModelUse]:
@@ -89,12 +103,18 @@ class CacheAdmin(Closing):
             return [ModelUse(*row) for row in self._file.rows(_MODELS)]
 
     def verify(self) -> Checked:
-        """Check the file and every reply in it. Raises StoreError: the file can't be read for another reason than damage."""
-        count, findings = 0, []
+        """Check the file and every reply in it; damage is a finding, not an error.
+
+        Raises StoreError if the file can't be read for another reason.
+        """
+        count = 0
+        findings = []
         with self._file.explained():
             try:
-                problems = self._file.rows(f"PRAGMA integrity_check({_MOST_PROBLEMS})")
-                findings += [Finding("", " ".join(str(text).split())) for (text,) in problems if text != "ok"]
+                for (text,) in self._file.rows(f"PRAGMA integrity_check({_MOST_PROBLEMS})"):
+                    if text != "ok":
+                        findings.append(Finding("", " ".join(str(text).split())))
+
                 for row in self._rows():
                     count += 1
                     try:
@@ -104,11 +124,16 @@ class CacheAdmin(Closing):
             except sqlite3.DatabaseError as error:
                 if primary_code(error) != sqlite3.SQLITE_CORRUPT:
                     raise
+
                 findings.append(Finding("", f"{error}, after {count} replies"))
+
         return Checked(count, tuple(findings))
 
     def prune(self, rule: PruneRule, now: datetime, dry_run: bool = False) -> Pruned:
-        """Remove the replies of a rule (with `dry_run` only count them) and give their space back; `now` has its time zone."""
+        """Remove the replies that a rule chooses and shrink the file; with `dry_run` only count.
+
+        `now` must have a time zone.
+        """
         with self._file.explained():
             chosen = _choose(sorted(self._candidates(rule.model)), rule, now)
             if not dry_run:
@@ -120,7 +145,10 @@ class CacheAdmin(Closing):
         self._file.close()
 
     def _rows(self) -> Iterator[ReplyRow]:
-        """Yield all rows, read in pages: one long query would keep the log of a running writer from being tidied up."""
+        """Yield all rows, read in pages.
+
+        During one long query, SQLite could not truncate the write-ahead log of a running writer.
+        """
         last = 0
         while page := self._file.rows(_PAGE, last):
             last = page[-1][0]
@@ -129,21 +157,31 @@ class CacheAdmin(Closing):
 
     def _candidates(self, glob: str) -> Iterator[_Candidate]:
         for use in self.models():
-            if fnmatchcase(f"{use.provider}/{use.model}", glob):
-                for row, created_at, size in self._file.rows(_OF_MODEL, use.provider, use.model):
-                    yield _Candidate(str(created_at), row, size)
+            if not fnmatchcase(f"{use.provider}/{use.model}", glob):
+                continue
+
+            for row, created_at, size in self._file.rows(_OF_MODEL, use.provider, use.model):
+                yield _Candidate(str(created_at), row, size)
 
     def _remove(self, chosen: list[_Candidate]) -> None:
+        """Delete rows and give their space back, in small steps."""
         self._file.rows("PRAGMA query_only=OFF")
         for first in range(0, len(chosen), _AT_ONCE):
+            part = chosen[first : first + _AT_ONCE]
+            # A run may have replaced a reply since it was chosen: the new one has another date.
+            pairs = [(candidate.row, candidate.created_at) for candidate in part]
             with self._file.transaction():
-                # A run may have replaced the reply since: the new one has another date.
-                pairs = [(candidate.row, candidate.created_at) for candidate in chosen[first : first + _AT_ONCE]]
-                self._file.sql.executemany("DELETE FROM replies WHERE rowid = ? AND created_at = ?", pairs)
-        free, before = self._free_pages(), None
+                self._file.sql.executemany(
+                    "DELETE FROM replies WHERE rowid = ? AND created_at = ?", pairs
+                )
+
+        free = self._free_pages()
+        before = None
         while free and free != before:
             self._file.rows(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
-            free, before = self._free_pages(), free
+            before = free
+            free = self._free_pages()
+
         self._file.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # so that the file shrinks now
 
     def _free_pages(self) -> int:
@@ -151,16 +189,20 @@ class CacheAdmin(Closing):
 
 
 def _choose(candidates: list[_Candidate], rule: PruneRule, now: datetime) -> list[_Candidate]:
-    """Return the candidates to remove; they come from the oldest to the newest."""
+    """Return the candidates to remove; `candidates` are sorted from the oldest to the newest."""
     if rule.older_than_days is None and rule.max_bytes is None:
         return candidates
+
     count = 0
     if rule.older_than_days is not None:
-        oldest_kept = (now - timedelta(days=rule.older_than_days)).astimezone(UTC).isoformat(timespec="seconds")[:19]
-        count = sum(candidate.created_at < oldest_kept for candidate in candidates)
+        limit = (now - timedelta(days=rule.older_than_days)).astimezone(UTC)
+        limit_text = limit.isoformat(timespec="seconds")[:19]  # sorts like the stored times
+        count = sum(candidate.created_at < limit_text for candidate in candidates)
+
     if rule.max_bytes is not None:
         left = sum(candidate.bytes for candidate in candidates[count:])
         while left > rule.max_bytes:
             left -= candidates[count].bytes
             count += 1
+
     return candidates[:count]

@@ -1,19 +1,19 @@
-"""Client of a model behind a network: cache, budget, limit, one attempt, durable record, and retries around these."""
+"""Client of a remote model: cache, budget, rate limit, durable record, and retries."""
 
 from __future__ import annotations
 
+import copy
 import datetime
-import re
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from msgspec import structs
 
 from ktdeval.calls.budget import Budget, Reservation
-from ktdeval.calls.call_log import CallLog, CallPosition
+from ktdeval.calls.call_log import CallLog, CallPosition, Resumed
+from ktdeval.calls.context import ContextExceeded, ContextWindow, given_context, stated_context
 from ktdeval.calls.limiter import ProviderLimiter, Slot
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import (
@@ -28,47 +28,49 @@ from ktdeval.calls.record import (
     request_key,
 )
 from ktdeval.calls.retry import Notify, RetryPolicy
+from ktdeval.calls.served import is_other_model
 from ktdeval.calls.stop import StopSignal
-from ktdeval.errors import SHORTEST_SECRET, ModelError, ProviderError, RunStop, StoreError
+from ktdeval.errors import ModelError, ProviderError, RunStop, StoreError
 from ktdeval.harness.messages import ModelRequest, RemoteModel, Reply, Usage, sound
+from ktdeval.secrets.redaction import hide_keys
+from ktdeval.values.undo import undone_on_error
 
-_THROTTLING = frozenset({"rate_limited", "overloaded"})  #: Failures that say that the provider is asked too much at once
+#: Failures that mean too many calls at once
+_THROTTLING = frozenset({"rate_limited", "overloaded"})
 _SHOWN_PAUSE_S = 0.5  #: Shorter pauses are not reported to observers
-_FIRST_CONTACTS = 3  #: Connections that may fail before the first answer of a run: an address that was never reached is wrong
-
-
-@lru_cache
-def _spelt(secret: str) -> re.Pattern[str]:
-    """Return the pattern of a secret as text, and as JSON in a text may spell it."""
-    return re.compile("".join(rf"(?:\\?{re.escape(letter)}|\\u00(?i:{ord(letter):02x}))" for letter in secret))
+#: Attempts of a call before a server that never worked in this run ends it: its address is
+#: probably wrong, and more attempts would only cost time or money
+_FIRST_CONTACTS = 3
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Options of a run that its model calls obey; see the fields of `RunConfig` with these names."""
+    """Options of a run for its model calls; see the fields of `RunConfig` with these names."""
 
     concurrency: int = 1
     call_gap_s: float = 0.0  #: shortest time between the starts of two calls
     max_retries: int = 12  #: most attempts after the first
-    max_wait_s: float = 3600.0  #: most waiting between all attempts of a call together
-    max_failures: int = 3  #: calls in a row that may fail for good before the run stops
+    max_wait_s: float = 3600.0  #: most seconds of waiting per call, over all its attempts
+    max_failures: int = 3  #: calls in a row that fail for good and so stop the run
     max_cost: float | None = None  #: US dollars, over all sessions of a run; None sets no limit
-    max_tokens: int | None = None  #: tokens in and out, likewise
-    backoff_s: float = 1.0  #: upper end of the first random wait after a failed attempt; each later one is twice the one before
+    max_tokens: int | None = None  #: input and output tokens, over all sessions; None: no limit
+    context_tokens: int | None = None  #: prompt and reply together; None: as the server says
+    #: upper end of the first random wait after a failed attempt; it doubles with each attempt
+    backoff_s: float = 1.0
 
 
 @dataclass(slots=True)
 class _Asker:
-    """Who asks: an episode at one of its openings, by step; or a check of the run, which has neither."""
+    """Source of a call: a step of an episode, or a check of the run."""
 
-    label: str
-    opening: int = 0
-    step: int | None = None
+    label: str  #: id of the episode, or one of `NO_EPISODE`
+    opening: int = 0  #: how often the episode had been opened; 0 for a check
+    step: int | None = None  #: None for a check
 
 
 @dataclass(slots=True)
 class _Call:
-    """Call under way: its request, who asks, its key, and the number of attempts."""
+    """Call under way: its request, source and key, and its attempts so far."""
 
     request: ModelRequest
     asker: _Asker
@@ -85,7 +87,7 @@ class _Call:
 
 
 class _Flight:
-    """Call under way whose reply others with the same request wait for."""
+    """Call under way, for threads with the same request that wait for its reply."""
 
     def __init__(self) -> None:
         self.landed = threading.Event()
@@ -93,50 +95,113 @@ class _Flight:
 
 
 class ModelClient:
-    """All calls of a run to one remote model. Thread-safe.
+    """All calls of a run to one remote model; `beside` gives the client of another. Thread-safe.
 
-    A call is answered from the cache where its reply is known. Otherwise, in this order: money and tokens are reserved, a slot of
-    the provider's is waited for, one attempt is made, and its reply is recorded durably before anyone sees it; where the attempt
-    failed for a reason that may pass, it waits and does the same again. `stop` receives each RunStop that passes through here,
-    so that all episodes stop. The log stays the caller's to close, when no call is under way.
+    A reply in the cache is used again. Otherwise the client reserves money and tokens, waits for a
+    slot of the provider, makes one attempt, and records the reply durably before it returns it. If
+    the attempt fails for a temporary reason, the client waits and tries again.
 
-    Raises ConfigError for a limit of cost without a price, StoreError where the log can't be read; after one that comes later,
-    nothing is asked any more.
+    Each RunStop raised here is passed to `stop`, so that all episodes stop. The caller closes the
+    log when no call is under way.
+
+    Raises ConfigError for a cost limit without a price, StoreError if the log can't be read. Once
+    the log can't be written, the client makes no further call.
     """
 
-    def __init__(self, model: RemoteModel, settings: ClientSettings, price: Price | None, log: CallLog, stop: StopSignal) -> None:
-        self._model, self._settings, self._log, self._stop = model, settings, log, stop
+    def __init__(
+        self,
+        model: RemoteModel,
+        settings: ClientSettings,
+        price: Price | None,
+        log: CallLog,
+        stop: StopSignal,
+    ) -> None:
+        self._model = model
+        self._settings = settings
+        self._log = log
+        self._stop = stop
         self._retries = RetryPolicy(settings.max_retries, settings.max_wait_s, settings.backoff_s)
-        resumed = log.resume(price)
-        self._budget = Budget((settings.max_cost, settings.max_tokens), price, resumed.spent, stop)
+
+        self.name = f"{model.provider}/{model.name}"  #: of the model
+
+        resumed = log.resume(price, self.name)
+        limits = (settings.max_cost, settings.max_tokens)
+        self._budget = Budget(limits, price, resumed.spent, stop)
         self._limiter = ProviderLimiter(settings.concurrency, settings.call_gap_s, stop.check)
-        self._lock = threading.Lock()
+        self._begin(resumed)
+
+    def beside(self, model: RemoteModel, price: Price | None) -> ModelClient:
+        """Return the client of another model of the same run: budget and log are shared, and the
+        provider's limits where it is the same provider.
+        """
+        other = copy.copy(self)
+        other._model = model
+        other.name = f"{model.provider}/{model.name}"
+
+        resumed = self._log.resume(price, other.name)
+        other._budget = self._budget.beside(price, resumed.unpriced_usd)
+        if model.provider != self._model.provider:
+            settings = self._settings
+            other._limiter = ProviderLimiter(
+                settings.concurrency, settings.call_gap_s, self._stop.check
+            )
+
+        other._begin(resumed)
+        return other
+
+    def _begin(self, resumed: Resumed) -> None:
+        """Set up what belongs to this client's model alone."""
+        settings = self._settings
+        self.context = ContextWindow(given_context(settings.context_tokens))  #: what fits the model
+
+        self._lock = threading.Lock()  # guards the two fields that follow
         self._flights: dict[str, _Flight] = {}
         self._failures = 0
         self.sent = 0  #: attempts made by this client
-        self._kept = resumed.kept
+        self._paid_replies = resumed.kept
         self._is_reached = resumed.was_answered
+        self._is_answered = resumed.was_answered
+        self._was_looked_up_again = False
         self._unrecorded: StoreError | None = None
 
+    def look_up_context(self) -> None:
+        """Ask the server for the model's context, if it states one free of charge."""
+        self.context.learn(stated_context(self._model))
+
     def for_episode(self, episode_id: str, notify: Notify = lambda *_: None) -> EpisodeModel:
-        """Return the model as one episode (or `check`) sees it; `notify` is called when a call waits (`budget`: for others).
+        """Return the model for the calls of one episode (or of `check`).
 
-        Its `reply` raises ModelError when the call failed for good, and RunStop or KeyboardInterrupt when the run is over.
+        `notify` is called when a call waits; reason `budget` means that it waits for other calls.
+        `EpisodeModel.reply` raises ModelError if the call failed for good, and RunStop or
+        KeyboardInterrupt if the run is over.
         """
-        return EpisodeModel(self, _Asker(episode_id, self._log.new_opening(episode_id)), notify)
+        asker = _Asker(episode_id, self._log.new_opening(episode_id))
+        return EpisodeModel(self, asker, notify)
 
-    def ask_fresh(self, request: ModelRequest, label: str, notify: Notify = lambda *_: None) -> Reply:
-        """Ask the provider, whatever the cache holds; errors as above. The reply goes to this run's log: a resumed run has it."""
-        call = _Call(request, _Asker(label), request_key(self._model, request), notify, is_cached=False)
-        kept = self._kept.get(call.position)
-        return self._stopping(lambda: self._ask(call)) if kept is None else self._reuse(call, kept, time.perf_counter())
+    def ask_fresh(
+        self, request: ModelRequest, label: str, notify: Notify = lambda *_: None
+    ) -> Reply:
+        """Ask the provider even if the cache has a reply; errors as of `for_episode`.
+
+        The reply is stored in this run's log, so a resumed run need not pay for it again.
+        """
+        key = request_key(self._model, request)
+        call = _Call(request, _Asker(label), key, notify, is_cached=False)
+        paid = self._paid_replies.get(call.position)
+        if paid is not None:
+            return self._reuse(call, paid, time.perf_counter())
+
+        return self._stopping(lambda: self._ask(call))
 
     def reply(self, request: ModelRequest, asker: _Asker, notify: Notify) -> Reply:
         """Answer from the cache or by the provider; see `for_episode`."""
-        call = _Call(request, replace(asker), request_key(self._model, request), notify, is_cached=True)
+        key = request_key(self._model, request)
+        # a copy: the asker goes on to the next step while this call is recorded
+        call = _Call(request, replace(asker), key, notify, is_cached=True)
         return self._stopping(lambda: self._look_up(call))
 
     def _stopping(self, ask: Callable[[], Reply]) -> Reply:
+        """Call `ask`, and stop the whole run if it raises RunStop."""
         try:
             self._stop.check()
             return ask()
@@ -145,154 +210,279 @@ class ModelClient:
             raise
 
     def _look_up(self, call: _Call) -> Reply:
-        """Return the reply from the cache, from a call under way with the same request, or from the provider."""
+        """Return the reply from the cache, from an equal call under way, or from the provider."""
         while True:
             began = time.perf_counter()
             with self._lock:
-                flight = self._flights.get(call.key)
-                if is_mine := flight is None:
-                    flight = self._flights[call.key] = _Flight()
-            if is_mine:
-                return self._fly(call, flight, began)
-            flight.landed.wait()  # whoever makes that call stops waiting when the run is over
-            if flight.reply is not None:
-                return self._reuse(call, flight.reply, began)
+                other = self._flights.get(call.key)
+                if other is None:
+                    own = self._flights[call.key] = _Flight()
+
+            if other is None:
+                return self._fly(call, own, began)
+
+            other.landed.wait()  # no need to poll the end of the run: the other thread does
+            if other.reply is not None:
+                return self._reuse(call, other.reply, began)
+
+            # The other call failed, or its reply may not be shared: try again as the one that asks.
             self._stop.check()
 
     def _fly(self, call: _Call, flight: _Flight, began: float) -> Reply:
-        """Look into the cache, and ask the provider where it has no reply, while others with the same key wait."""
+        """Look into the cache, then ask the provider, while threads with the same key wait."""
         try:
-            if (kept := self._kept.get(call.position)) is not None:
-                return self._reuse(call, kept, began)
-            if (cached := self._log.reply(call.key)) is not None:
+            paid = self._paid_replies.get(call.position)
+            if paid is not None:
+                return self._reuse(call, paid, began)
+
+            cached = self._log.reply(call.key)
+            if cached is not None:
                 flight.reply = cached
                 return self._reuse(call, cached, began)
+
             reply = self._ask(call)
-            flight.reply = reply if is_cacheable(reply) else None
+            if self._is_shared(reply):
+                flight.reply = reply
+
             return reply
         finally:
             with self._lock:
                 del self._flights[call.key]
+
             flight.landed.set()
 
     def _reuse(self, call: _Call, reply: Reply, began: float) -> Reply:
-        call.attempts_made, call.latency_s = 1, time.perf_counter() - began
+        """Record a reply that cost nothing, and return it."""
+        call.attempts_made = 1
+        call.latency_s = time.perf_counter() - began
         self._log.record(self._record(call, CACHED, reply, 0.0), durable=False)
         return reply
 
     def _ask(self, call: _Call) -> Reply:
+        """Ask the provider, with retries."""
         try:
+            self._check_context(call)
             reply = self._retries.run(lambda: self._attempt(call), self._stop.wait, call.notify)
         except ModelError as error:
             self._check_reach(error, is_last=True)
-            if call.asker.label not in NO_EPISODE:  # a check may fail on purpose, to find out what the model takes
+            if self._counts(call):
                 self._count_failure(error)
+
             raise
+
         with self._lock:
             self._failures = 0
+
         self._is_reached = True
+        self._is_answered = True
         return reply
 
+    def _counts(self, call: _Call) -> bool:
+        """Whether a call that failed for good counts against `max_failures`.
+
+        The check of tool protocols may fail on purpose, so it never counts. Questions of the canary
+        count until the first answer of the run: a server that answers none of them will not answer
+        a step.
+        """
+        canary, _ = NO_EPISODE
+        if call.asker.label == canary:
+            return not self._is_answered
+        return call.asker.label not in NO_EPISODE
+
+    def _check_context(self, call: _Call) -> None:
+        """Raise ContextExceeded if the prompt is known not to fit; record it as a failed
+        attempt.
+        """
+        try:
+            self.context.check(call.request)
+        except ContextExceeded as error:
+            call.attempts_made = 1
+            self._log.record(self._record(call, error.kind), durable=False)
+            raise ContextExceeded(f"{self._model.provider}/{self._model.name}: {error}") from None
+
     def _count_failure(self, error: ModelError) -> None:
-        """Count a call that failed for good. Too many in a row stop the run before it records them as decisions."""
+        """Count a call that failed for good; stop the run after too many in a row.
+
+        Otherwise an outage would be recorded as a series of decisions.
+        """
         with self._lock:
             self._failures += 1
             count = self._failures
+
         if count >= self._settings.max_failures:
-            failed = f"{count} calls in a row failed for good, the last with" if count > 1 else "a call failed for good with"
+            failed = "a call failed for good with"
+            if count > 1:
+                failed = f"{count} calls in a row failed for good, the last with"
+
             raise ProviderError(
-                f"{failed} {error.kind}: {error}; fix it or wait, then run the same command again to resume "
-                "(--max-failures, --max-retries and --max-wait-s say how patient to be)"
+                f"{failed} {error.kind}: {error}; fix it or wait, then run the same command again"
+                " to resume (--max-failures, --max-retries and --max-wait-s say how patient to be)"
             ) from error
 
     def _attempt(self, call: _Call) -> Reply:
-        """Reserve, wait for a slot, ask, and record: limiter, budget and log each receive the end of the attempt once."""
-        if self._unrecorded is not None:  # whatever is paid now would be lost
+        """Make one attempt: reserve, wait for a slot, ask, and record.
+
+        However it ends, limiter, budget and log each learn of its end exactly once.
+        """
+        if self._unrecorded is not None:  # a further reply would be paid and lost
             raise StoreError(str(self._unrecorded)) from self._unrecorded
+
         self._log.check_room()
         attempts = 1 + self._settings.max_retries
 
         def name_pause() -> None:
-            if (pause_s := self._limiter.pause_s) >= _SHOWN_PAUSE_S:
+            pause_s = self._limiter.pause_s
+            if pause_s >= _SHOWN_PAUSE_S:
                 call.notify("rate_limited", pause_s, call.attempts_made, attempts)
 
-        reservation = self._budget.reserve(call.request, lambda: call.notify("budget", 0.0, call.attempts_made, attempts))
+        reservation = self._budget.reserve(
+            call.request, lambda: call.notify("budget", 0.0, call.attempts_made, attempts)
+        )
         made_before = call.attempts_made
-        try:
-            with self._limiter.slot(name_pause) as slot:
-                reply = self._send(call, slot)
-        except BaseException as error:
+
+        def settle(error: BaseException) -> None:
             self._fail(call, reservation, error, was_sent=call.attempts_made > made_before)
-            raise
+
+        with undone_on_error(settle), self._limiter.slot(name_pause) as slot:
+            reply = self._send(call, slot)
+
         self._keep(call, reservation, reply)
         return reply
 
     def _send(self, call: _Call, slot: Slot) -> Reply:
+        """Send the request once; tell the limiter and the context how it ended."""
         call.attempts_made += 1
         self.sent += 1
         began = time.perf_counter()
+
         try:
             reply = sound(self._model.reply(call.request), self._without_secrets)
         except ModelError as error:
+            if isinstance(error, ContextExceeded):
+                self.context.refused(call.request, error)
+
             if error.kind in _THROTTLING:
-                slot.is_throttled, pause_s = True, error.retry_after_s
-                # Nobody would wait longer than a call may: such calls fail, and end the run.
-                slot.retry_after_s = pause_s if pause_s is not None and pause_s <= self._settings.max_wait_s else None
+                pause_s = error.retry_after_s
+                slot.is_throttled = True
+                slot.retry_after_s = None
+                # A call never waits longer than its limit. If the provider asks for a longer pause,
+                # the call fails at once, and other calls need not wait for it.
+                if pause_s is not None and pause_s <= self._settings.max_wait_s:
+                    slot.retry_after_s = pause_s
+
             raise
         finally:
             call.latency_s = time.perf_counter() - began
+
         slot.is_answered = True
+        self.context.counted(call.request, reply.usage)
+        if self.context.context is None and not self._was_looked_up_again:
+            self._was_looked_up_again = True
+            # a server that loads a model on demand states its context only after the first call
+            self.look_up_context()
+            if self.context.cuts_prompts:
+                self.context.check(call.request)  # the server may have answered a cut prompt
+
         return reply
 
     def _without_secrets(self, text: str) -> str:
-        for secret in self._model.secrets():  # a server may echo what it was sent
-            if len(secret) >= SHORTEST_SECRET:
-                text = _spelt(secret).sub("[key]", text)
-        return text
+        # A server may echo the key that it was sent.
+        return hide_keys(text, self._model.secrets())
 
-    def _fail(self, call: _Call, reservation: Reservation, error: BaseException, was_sent: bool) -> None:
+    def _fail(
+        self, call: _Call, reservation: Reservation, error: BaseException, was_sent: bool
+    ) -> None:
+        """Settle and record an attempt that raised `error`."""
         if was_sent and isinstance(error, ModelError):
-            held_usd = self._budget.hold(reservation) if error.may_be_billed else self._budget.release(reservation)
-            self._log.record(self._record(call, error.kind, held_usd=held_usd), durable=held_usd > 0)
+            held_usd = 0.0
+            if error.may_be_billed:
+                held_usd = self._budget.hold(reservation)
+            else:
+                self._budget.release(reservation)
+
+            record = self._record(call, error.kind, held_usd=held_usd)
+            self._log.record(record, durable=held_usd > 0)
             self._check_reach(error, is_last=call.attempts_made >= _FIRST_CONTACTS)
+            self._check_readable(call, error)
         elif was_sent and isinstance(error, ProviderError):
             self._budget.release(reservation)
             self._log.record(self._record(call, REFUSED), durable=False)
-        elif was_sent:  # a defect of the adapter, after which nobody knows what was billed
+        elif was_sent:  # a defect of the adapter: the call may have been billed
             self._budget.hold(reservation)
-        else:  # the run was over before there was a slot
+        else:  # the run ended while the call waited for a slot
             self._budget.release(reservation)
 
     def _check_reach(self, error: ModelError, is_last: bool) -> None:
-        """Raise ProviderError for an address that was never reached in this run, at the last attempt that is made of a call."""
+        """Raise ProviderError at the last attempt if this run never reached the address."""
         if error.kind not in ("connection", "timeout"):
             self._is_reached = True
         elif error.kind == "connection" and is_last and not self._is_reached:
-            where = "" if self._model.endpoint in str(error) else f"can't reach {self._model.endpoint}: "
-            raise ProviderError(f"{where}{error}; check the address (--base-url) and the network, then run it again") from error
+            where = ""
+            if self._model.endpoint not in str(error):
+                where = f"can't reach {self._model.endpoint}: "
+
+            raise ProviderError(
+                f"{where}{error}; check the address (--base-url) and the network, then run it again"
+            ) from error
+
+    def _check_readable(self, call: _Call, error: ModelError) -> None:
+        """Raise ProviderError if no response of the server in this run could be read.
+
+        Each such response may be billed, so the client gives up sooner than with a server that has
+        worked before.
+        """
+        if error.kind != "bad_response" or self._is_answered:
+            return
+        if call.attempts_made >= _FIRST_CONTACTS and self._counts(call):
+            raise ProviderError(
+                f"{error}; nothing that it answered so far can be read: check the address"
+                " (--base-url) and the provider in --model, then run it again"
+            ) from error
 
     def _keep(self, call: _Call, reservation: Reservation, reply: Reply) -> None:
-        cost_usd, held_usd = None, 0.0
-        if reply.usage == Usage():  # a server that counts nothing may bill all the same
+        """Settle and record an attempt that was answered."""
+        cost_usd = None
+        held_usd = 0.0
+        if reply.usage == Usage():  # a server that counts no tokens may bill all the same
             held_usd = self._budget.hold(reservation)
         else:
             cost_usd = self._budget.settle(reservation, reply.usage)
-        record, entry = self._record(call, ANSWERED, reply, cost_usd, held_usd), None
-        if call.is_cached and is_cacheable(reply):
+
+        record = self._record(call, ANSWERED, reply, cost_usd, held_usd)
+        entry = None
+        if call.is_cached and self._is_shared(reply):
             entry = CacheEntry(call.key, self._model.provider, self._model.name, reply, record.at)
         else:
+            # no cache takes it, so the record itself stores it for a resumed run
             record = structs.replace(record, reply=reply)
+
         try:
             self._log.record(record, entry)
         except StoreError as error:
             self._unrecorded = error
             raise
 
+    def _is_shared(self, reply: Reply) -> bool:
+        """Whether a reply may answer the same request again; not if another model wrote it."""
+        return is_cacheable(reply) and not is_other_model(self._model.name, reply.served_by)
+
     def _record(
-        self, call: _Call, outcome: str, reply: Reply | None = None, cost_usd: float | None = None, held_usd: float = 0.0
+        self,
+        call: _Call,
+        outcome: str,
+        reply: Reply | None = None,
+        cost_usd: float | None = None,
+        held_usd: float = 0.0,
     ) -> CallRecord:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        usage = None
+        served_by = ""
+        if reply is not None:
+            usage = reply.usage
+            served_by = reply.served_by
+
         return CallRecord(
-            at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            at=now.replace("+00:00", "Z"),
             episode=call.asker.label,
             step=call.asker.step,
             opening=call.asker.opening,
@@ -300,23 +490,28 @@ class ModelClient:
             outcome=outcome,
             attempt=call.attempts_made,
             latency_s=round(call.latency_s, 6),
-            usage=None if reply is None else reply.usage,
+            usage=usage,
             cost_usd=cost_usd,
             held_usd=held_usd,
-            served_by="" if reply is None else reply.served_by,
+            model=self.name,
+            served_by=served_by,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeModel:
-    """Model as one opening of an episode asks it. An episode is sequential: its steps begin one after another."""
+    """Model for one opening of an episode. Its steps run one after another, never in parallel."""
 
     client: ModelClient
     asker: _Asker
     notify: Notify
 
+    def beside(self, client: ModelClient) -> EpisodeModel:
+        """Return another model for the calls of the same episode and step."""
+        return EpisodeModel(client, self.asker, self.notify)
+
     def begin_step(self, step: int) -> None:
-        """Note the step whose calls come next."""
+        """Set the step that the next calls belong to."""
         self.asker.step = step
 
     def reply(self, request: ModelRequest) -> Reply:

@@ -1,7 +1,8 @@
-"""SQLite files of model calls: the reply cache that runs share, and the record of one run. One schema for both.
+"""SQLite files of model calls: the reply cache that runs share, and the record of one run. One
+schema for both.
 
-Table `replies` holds answers by the hash of what was asked, table `calls` one row for each attempt of a run. Threads and processes
-use a file at once, and each failure is one clear line.
+Table `replies` holds answers by the hash of what was asked, table `calls` one row for each attempt
+of a run. Threads and processes use a file at once, and each failure is one clear line.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from ktdeval.calls.record import (
     unpack,
 )
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import Closing, csv_rows
+from ktdeval.values.jsonio import Closing, csv_rows
+from ktdeval.values.undo import undone_on_error
 
-APPLICATION_ID = 0x6B746472  #: `ktdr` in the header of the file: distinguishes it from an SQLite file of another application
+#: `ktdr` in the header of the file: distinguishes it from an SQLite file of another application
+APPLICATION_ID = 0x6B746472
 VERSION = 1
 BUSY_S = 30.0  #: Longest wait for another process that writes
 
@@ -54,23 +57,31 @@ _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8").spl
 
 
 def _insert(table: str, columns: Sequence[str]) -> str:
-    return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - constants
+    names = ", ".join(columns)
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - constants
 
 
-_ADD_REPLY, _ADD_CALL = _insert("replies", REPLY_COLUMNS), _insert("calls", CALL_COLUMNS)
+_ADD_REPLY = _insert("replies", REPLY_COLUMNS)
+_ADD_CALL = _insert("calls", CALL_COLUMNS)
 _FIND_REPLY = f"SELECT {', '.join(REPLY_COLUMNS)} FROM replies WHERE key = ?"  # noqa: S608 - constants
 _ALL_CALLS = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls ORDER BY number"  # noqa: S608 - constants
 _CALLS_OF = f"SELECT {', '.join(CALL_COLUMNS)} FROM calls WHERE episode = ? ORDER BY number"  # noqa: S608 - constants
 _NO_RECORD = "not the record of a call"
-_HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)
-    FROM pragma_application_id, pragma_user_version"""  # one statement: no other process can write in between
+# One statement: no other process can write in between. The rows of a view could have no end.
+_HEADER = """SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master),
+    (SELECT count(*) FROM sqlite_master WHERE type IN ('view', 'trigger'))
+    FROM pragma_application_id, pragma_user_version"""
 _ADVICE = {
-    getattr(sqlite3, f"SQLITE_{row['code']}"): row["advice"] for row in csv_rows(Path(__file__).with_name("sqlite_advice.csv"))
+    getattr(sqlite3, f"SQLITE_{row['code']}"): row["advice"]
+    for row in csv_rows(Path(__file__).with_name("sqlite_advice.csv"))
 }  #: Advice for an error of SQLite, by its primary code
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """Return the kind of an error of SQLite without its finer distinctions; 0 where it does not come from SQLite itself."""
+    """Return the kind of an error of SQLite without its finer distinctions; 0 where it does not
+    come from SQLite itself.
+    """
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
@@ -78,26 +89,31 @@ class Connection:
     """One connection to a file; any thread may use it, one at a time."""
 
     def __init__(self, path: Path, kind: FileKind = CACHE, read_only: bool = False) -> None:
-        """Open the file, or (unless `read_only`) make it. Raises StoreError: unreadable, damaged, of another kind or version."""
+        """Open the file, or (unless `read_only`) make it. Raises StoreError: unreadable, damaged,
+        of another kind or version.
+        """
         self.path, self.kind = path, kind
         self._is_plain_at_rest = kind is RECORD and not read_only
         if path.exists() and not path.is_file():  # SQLite reports a pipe as a broken disk
             raise self.problem(f"is no plain file; {kind.elsewhere}")
+
         if not read_only:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise self.problem(f"can't make its folder: {error.strerror or error}; {kind.elsewhere}") from error
+                raise self.problem(
+                    f"can't make its folder: {error.strerror or error}; {kind.elsewhere}"
+                ) from error
+
         with self.explained():
-            # Also for reading alone with `rw`: such a connection tidies SQLite's log away when it is the last; where the file can't
-            # be written, SQLite opens it for reading by itself.
+            # Also for reading alone with `rw`: such a connection tidies SQLite's log away when it
+            # is the last; where the file can't be written, SQLite opens it for reading by itself.
             address = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
-            self.sql = sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, check_same_thread=False, uri=True)
-            try:
+            self.sql = sqlite3.connect(
+                address, timeout=BUSY_S, isolation_level=None, check_same_thread=False, uri=True
+            )
+            with undone_on_error(lambda _: self.sql.close()):
                 self._prepare(read_only)
-            except BaseException:
-                self.sql.close()
-                raise
 
     def problem(self, words: str) -> StoreError:
         """Return an error that names the file."""
@@ -108,77 +124,116 @@ class Connection:
         """Turn an error of SQLite into a StoreError that names the file and what to do."""
         try:
             yield
+        except UnicodeDecodeError as error:
+            # Python decodes SQLite's message, which quotes the file's own words: damaged names of
+            # tables.
+            raise self.problem(
+                f"its table names are no UTF-8, so it is damaged; {self.kind.elsewhere}"
+            ) from error
         except sqlite3.Error as error:
-            advice = _ADVICE.get(primary_code(error), "{elsewhere}").format(**self.kind._asdict(), seconds=f"{BUSY_S:.0f}")
+            advice = _ADVICE.get(primary_code(error), "{elsewhere}").format(
+                **self.kind._asdict(), seconds=f"{BUSY_S:.0f}"
+            )
             raise self.problem(f"{error}; {advice}") from error
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Make everything inside durable together, or, when it raises, nothing of it."""
-        # Taking the lock for writing at once: SQLite waits for that, but not where a reader turns into a writer.
+        # Taking the lock for writing at once: SQLite waits for that, but not where a reader turns
+        # into a writer.
         self.sql.execute("BEGIN IMMEDIATE")
-        try:
+        with undone_on_error(lambda _: self._roll_back()):
             yield
             self.sql.execute("COMMIT")
-        except BaseException:
-            if self.sql.in_transaction:
-                self.sql.execute("ROLLBACK")
-            raise
+
+    def _roll_back(self) -> None:
+        if self.sql.in_transaction:
+            self.sql.execute("ROLLBACK")
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return all rows of a query: a statement that has not ended would keep SQLite's log from being tidied up."""
+        """Return all rows of a query: a statement that has not ended would keep SQLite's log from
+        being tidied up.
+        """
         return self.sql.execute(query, values).fetchall()
 
     def close(self) -> None:
         """Release the file; safe to call again."""
         with self.explained():
             if self._is_plain_at_rest:
-                # A run that is over can be copied as one file, and read where nothing can be written.
-                with contextlib.suppress(sqlite3.Error):  # somebody reads it right now, or it is closed
+                # A run that is over can be copied as one file, and read where nothing can be
+                # written. Somebody reads it right now, or it is closed or damaged, which its reader
+                # says.
+                with contextlib.suppress(sqlite3.Error, UnicodeDecodeError):
                     self.sql.execute("PRAGMA journal_mode=DELETE").fetchall()
             self.sql.close()
 
     def _prepare(self, read_only: bool) -> None:
-        # Text that is not UTF-8, as damage leaves it, is then found by its checksum instead of failing the query.
+        # Text that is not UTF-8, as damage leaves it, is then found by its checksum instead of
+        # failing the query.
         self.sql.text_factory = lambda data: data.decode("utf-8", "replace")
         if read_only:
             self.sql.execute("PRAGMA query_only=ON")
             if not self._is_ours():
                 raise self.problem(f"the file is empty; delete it, or {self.kind.elsewhere}")
+
             return
+
         is_new = not self._is_ours()
         if is_new:
             if self.kind is CACHE:
                 with contextlib.suppress(OSError):  # a file system without owners
-                    self.path.chmod(0o600)  # replies are their owner's; SQLite gives the files next to it the same mode
-            self.sql.execute("PRAGMA auto_vacuum=INCREMENTAL")  # lets pruning give space back in parts; only now can it be chosen
+                    # replies are their owner's; SQLite gives the files next to it the same mode
+                    self.path.chmod(0o600)
+
+            # lets pruning give space back in parts; only now can it be chosen
+            self.sql.execute("PRAGMA auto_vacuum=INCREMENTAL")
+
         if is_new or self.kind is RECORD:
             self._write_ahead()
+
         self.sql.execute("PRAGMA synchronous=FULL")
         with self.transaction():
             if is_new and not self._is_ours():  # another process may have laid it out meanwhile
                 self.sql.execute(f"PRAGMA application_id={APPLICATION_ID}")
                 self.sql.execute(f"PRAGMA user_version={VERSION}")
+
             for statement in _TABLES:
                 self.sql.execute(statement)
-            # Changes nothing, but as taking the lock alone does not, it finds a file that can't be written before a reply is paid.
+
+            # Changes nothing, but as taking the lock alone does not, it finds a file that can't be
+            # written before a reply is paid.
             self.sql.execute("DELETE FROM calls WHERE number IS NULL")
 
     def _is_ours(self) -> bool:
-        """Return True for a file of ours, False for an empty database. Raises StoreError: it is something else."""
-        ((application, version, tables),) = self.rows(_HEADER)
+        """Return True for a file of ours, False for an empty database. Raises StoreError: it is
+        something else.
+        """
+        ((application, version, tables, views),) = self.rows(_HEADER)
         if application == APPLICATION_ID:
+            if views:
+                raise self.problem(
+                    f"holds views or triggers, which no record of ours has; {self.kind.elsewhere}"
+                )
             if version != VERSION:
                 raise self.problem(
-                    f"its version {version} is not {VERSION}; use the ktdeval that wrote it, or {self.kind.elsewhere}"
+                    f"its version {version} is not {VERSION}; use the ktdeval that wrote it, or"
+                    f" {self.kind.elsewhere}"
                 )
+
             return True
+
         if application or version or tables:
-            raise StoreError(f"{self.path}: is an SQLite file of another application and is left as it is; {self.kind.elsewhere}")
+            raise StoreError(
+                f"{self.path}: is an SQLite file of another application and is left as it is;"
+                f" {self.kind.elsewhere}"
+            )
+
         return False
 
     def _write_ahead(self) -> None:
-        """Switch to the write-ahead log, so that readers and a writer do not wait for each other; the file remembers it."""
+        """Switch to the write-ahead log, so that readers and a writer do not wait for each other;
+        the file remembers it.
+        """
         deadline = time.monotonic() + BUSY_S
         while True:
             try:
@@ -186,35 +241,40 @@ class Connection:
             except sqlite3.OperationalError as error:
                 if primary_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
+
                 time.sleep(0.02)  # for this switch alone SQLite does not wait by itself
             else:
                 return
 
 
 class CallDatabase(Closing):
-    """Replies and calls in one file. Threads may share one object, and processes one file. The file should be on a local disk:
-    processes find out through shared memory who writes. Reading does not wait for writing.
+    """Replies and calls in one file. Threads may share one object, and processes one file. The file
+    should be on a local disk: processes find out through shared memory who writes. Reading does not
+    wait for writing.
     """
 
     def __init__(self, path: Path, kind: FileKind = CACHE) -> None:
-        """Open the file; make it and its folders where there are none. Errors as of `Connection`."""
+        """Open the file; make it and its folders where there are none. Errors as of
+        `Connection`.
+        """
         self.path = path
         self._writer = Connection(path, kind)
-        try:
+        with undone_on_error(lambda _: self._writer.close()):
             self._reader = Connection(path, kind, read_only=True)
-        except BaseException:
-            self._writer.close()
-            raise
+
         self._reading, self._writing = threading.Lock(), threading.Lock()
 
     def entry(self, key: str) -> CacheEntry | None:
-        """Return the sound reply kept under a key; None where there is none. Raises StoreError where the file can't be read."""
+        """Return the sound reply kept under a key; None where there is none. Raises StoreError
+        where the file can't be read.
+        """
         with self._reading, self._reader.explained():
             rows = self._reader.rows(_FIND_REPLY, key)
         try:
             return unpack(ReplyRow(*rows[0])) if rows else None
         except DamagedError:
-            return None  # as if it had never been kept: it is asked for again, and the answer replaces it
+            # as if it had never been kept: it is asked for again, and the answer replaces it
+            return None
 
     def keys(self) -> set[str]:
         """Return the keys of all replies. Errors as of `entry`."""
@@ -226,21 +286,28 @@ class CallDatabase(Closing):
         with self._reading, self._reader.explained():
             rows = self._reader.rows(_CALLS_OF, episode)
         return [
-            record_of(row, f"{self.path}: call {number} of {episode}: {_NO_RECORD}") for number, row in enumerate(rows, start=1)
+            record_of(row, f"{self.path}: call {number} of {episode}: {_NO_RECORD}")
+            for number, row in enumerate(rows, start=1)
         ]
 
     def put(self, entries: Sequence[CacheEntry]) -> None:
-        """Keep replies, durably once this returns; they replace those kept under their keys. Errors as of `write`."""
+        """Keep replies, durably once this returns; they replace those kept under their keys. Errors
+        as of `write`.
+        """
         self.write([pack(entry) for entry in entries], ())
 
     def write(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Write packed replies and rows of calls in one transaction, durably; where it raises StoreError, none is in the file."""
+        """Write packed replies and rows of calls in one transaction, durably; where it raises
+        StoreError, none is in the file.
+        """
         with self._writing, self._writer.explained(), self._writer.transaction():
             self._writer.sql.executemany(_ADD_REPLY, replies)
             self._writer.sql.executemany(_ADD_CALL, calls)
 
     def identity(self, new: LogIdentity) -> LogIdentity:
-        """Return the identity that the file was given; where it has none, it is given `new`. Errors as of `write`."""
+        """Return the identity that the file was given; where it has none, it is given `new`. Errors
+        as of `write`.
+        """
         with self._writing, self._writer.explained(), self._writer.transaction():
             rows = self._writer.rows("SELECT id, begun_at FROM log")
             if not rows:
@@ -255,23 +322,29 @@ class CallDatabase(Closing):
 
 
 def read_records(path: Path) -> Iterator[CallRecord]:
-    """Yield the calls of a run's record in their order. Raises StoreError: it can't be read, or holds a row that is not a call."""
+    """Yield the calls of a run's record in their order. Raises StoreError: it can't be read, or
+    holds a row that is not a call.
+    """
     connection = Connection(path, RECORD, read_only=True)
     try:
         with connection.explained():
             rows = connection.rows(_ALL_CALLS)
     finally:
         connection.close()
+
     for number, row in enumerate(rows, start=1):
         yield record_of(row, f"{path}: call {number}: {_NO_RECORD}")
 
 
 def read_identity(path: Path) -> LogIdentity | None:
-    """Return the identity of a run's record of calls; None where it has none. Raises StoreError: it can't be read."""
+    """Return the identity of a run's record of calls; None where it has none. Raises StoreError: it
+    can't be read.
+    """
     connection = Connection(path, RECORD, read_only=True)
     try:
         with connection.explained():
             rows = connection.rows("SELECT id, begun_at FROM log")
     finally:
         connection.close()
+
     return LogIdentity(*rows[0]) if rows else None

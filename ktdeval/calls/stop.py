@@ -11,13 +11,15 @@ _SLICE_S = 0.1
 
 
 class StopSignal:
-    """Flag that is set once and read between steps, before calls and while waiting. No lock, so that a signal handler may set it
-    at any moment: assignments are atomic, and waiting is done in short slices. `reason`: why the run stops by itself; None
-    while it goes on, and after an interrupt.
+    """Flag that ends a run; it is read between steps, before calls and while waiting.
+
+    It uses no lock, since a signal handler may set it at any moment: assignments are atomic, and a
+    wait is a series of short sleeps. `reason`: why the run stops by itself; None while it goes on,
+    and after an interrupt.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """A run that goes on. `clock`: seconds, monotonic."""
+        """Create a flag that is not set. `clock`: seconds, monotonic."""
         self._clock = clock
         self.reason: RunStop | None = None
         self._interrupted = False
@@ -25,8 +27,9 @@ class StopSignal:
         self._hours = 0.0
 
     def limit_hours(self, hours: float) -> None:
-        """Let the run end, as by a budget, `hours` from now."""
-        self._deadline, self._hours = self._clock() + hours * 3600, hours
+        """Stop the run `hours` from now, with a BudgetError."""
+        self._deadline = self._clock() + hours * 3600
+        self._hours = hours
 
     def interrupt(self) -> None:
         """Stop on behalf of the user."""
@@ -39,18 +42,28 @@ class StopSignal:
     def is_set(self) -> bool:
         """Whether the run is to end."""
         if self.reason is None and self._clock() >= self._deadline:
-            self.reason = BudgetError(f"--max-hours {self._hours:g}: they are over; raise it or run the same command again")
+            self.reason = BudgetError(
+                f"--max-hours {self._hours:g}: they are over; raise it or run the same command"
+                " again"
+            )
         return self._interrupted or self.reason is not None
 
     def check(self) -> None:
-        """Return while the run goes on; raise KeyboardInterrupt where the user interrupted it, else the reason to stop."""
-        if self.is_set():
-            raise KeyboardInterrupt if self.reason is None else self.reason
+        """Raise if the run is to end: the reason, or KeyboardInterrupt after an interrupt."""
+        if not self.is_set():
+            return
+        if self.reason is not None:
+            raise self.reason
+
+        raise KeyboardInterrupt
 
     def wait(self, seconds: float) -> None:
-        """Sleep, unless the run ends. Raises KeyboardInterrupt, RunStop: as `check`."""
+        """Sleep; errors as of `check` if the run ends meanwhile."""
         deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
+        left = seconds
+        while left > 0:
             self.check()
             time.sleep(min(left, _SLICE_S))
+            left = deadline - time.monotonic()
+
         self.check()

@@ -1,4 +1,6 @@
-"""Public names of result cards: typed cards, reading, checking, showing, and what a kind of cards is made of."""
+"""Public names of result cards: typed cards, reading, checking, showing, and what a kind of cards
+is made of.
+"""
 
 from ktdeval.cards.card import (
     Card as Card,
@@ -20,8 +22,34 @@ from ktdeval.cards.check import (
     parse_card as parse_card,
     validate_card as validate_card,
 )
-from ktdeval.cards.compare import JsonPath as JsonPath, card_difference as card_difference
-from ktdeval.cards.cutoff import (
+from ktdeval.cards.compare import (
+    JsonPath as JsonPath,
+    card_difference as card_difference,
+    value_difference as value_difference,
+)
+from ktdeval.cards.exported_words import card_words as card_words
+from ktdeval.cards.fields.basics import (
+    Count as Count,
+    Counts as Counts,
+    Day as Day,
+    Figure as Figure,
+    Name as Name,
+    Number as Number,
+    Problem as Problem,
+    Sha256 as Sha256,
+    Share as Share,
+    Time as Time,
+    decode_strict as decode_strict,
+)
+from ktdeval.cards.fields.calls import Calls as Calls
+from ktdeval.cards.fields.cost import (
+    PriceEntry as PriceEntry,
+    card_prices as card_prices,
+    episode_cost as episode_cost,
+    usage_cost as usage_cost,
+)
+from ktdeval.cards.fields.coverage import LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT
+from ktdeval.cards.fields.cutoff import (
     SEEN as SEEN,
     SIDES as SIDES,
     SPANS as SPANS,
@@ -37,59 +65,51 @@ from ktdeval.cards.cutoff import (
     window_side as window_side,
     window_words as window_words,
 )
-from ktdeval.cards.derive import (
-    LEAST_DECIDED_PERCENT as LEAST_DECIDED_PERCENT,
-    NEVER_TRADED as NEVER_TRADED,
-    episode_cost as episode_cost,
+from ktdeval.cards.fields.drift import Drift as Drift
+from ktdeval.cards.fields.episodes import Finished as Finished, MissingEpisode as MissingEpisode
+from ktdeval.cards.fields.market import SnapshotPart as SnapshotPart
+from ktdeval.cards.fields.medians import (
+    EpisodeMetric as EpisodeMetric,
+    Interval as Interval,
+    Line as Line,
+)
+from ktdeval.cards.fields.metrics import (
+    Definition as Definition,
+    MetricLine as MetricLine,
+    compute_metric as compute_metric,
+)
+from ktdeval.cards.fields.ranking import NEVER_TRADED as NEVER_TRADED
+from ktdeval.cards.fields.scores import recorded_as as recorded_as
+from ktdeval.cards.fields.task import (
+    Pluggable as Pluggable,
+    with_args as with_args,
+)
+from ktdeval.cards.fields.tokens import (
+    UsageCounts as UsageCounts,
     episode_tokens as episode_tokens,
     not_counted as not_counted,
-    usage_cost as usage_cost,
 )
+from ktdeval.cards.fields.units import is_fraction as is_fraction
 from ktdeval.cards.figures import (
     NEVER_SHOWN as NEVER_SHOWN,
     SCHEME_HEADS as SCHEME_HEADS,
     episode_excess as episode_excess,
     excess_return as excess_return,
-    is_fraction as is_fraction,
     nearest_to_median as nearest_to_median,
     price_index as price_index,
     rests_on as rests_on,
     scheme_rows as scheme_rows,
 )
-from ktdeval.cards.inputs import Problem as Problem, decode_strict as decode_strict
-from ktdeval.cards.parts import (
-    Calls as Calls,
-    Count as Count,
-    Counts as Counts,
-    Day as Day,
-    Definition as Definition,
-    Drift as Drift,
-    EpisodeMetric as EpisodeMetric,
-    Figure as Figure,
-    Finished as Finished,
-    Interval as Interval,
-    Line as Line,
-    MaskKind as MaskKind,
-    MetricLine as MetricLine,
-    MissingEpisode as MissingEpisode,
-    Name as Name,
-    Number as Number,
-    Pluggable as Pluggable,
-    PriceEntry as PriceEntry,
-    Sha256 as Sha256,
-    Share as Share,
-    SnapshotPart as SnapshotPart,
-    Time as Time,
-    UsageCounts as UsageCounts,
-)
+from ktdeval.cards.report_rows import uncounted_tokens as uncounted_tokens
 from ktdeval.cards.reports import (
     figure_notes as figure_notes,
     figures_differ_in as figures_differ_in,
-    uncounted_tokens as uncounted_tokens,
-    with_args as with_args,
 )
-from ktdeval.cards.schema import card_schema as card_schema, field_docs as field_docs, struct_types as struct_types
-from ktdeval.cards.scoring import recorded_as as recorded_as
+from ktdeval.cards.schema import (
+    card_schema as card_schema,
+    field_docs as field_docs,
+    struct_types as struct_types,
+)
 from ktdeval.cards.show import card_lines as card_lines, print_lines as print_lines
 from ktdeval.cards.system import (
     System as System,
@@ -110,4 +130,4 @@ from ktdeval.cards.table import (
     tally as tally,
     word_grid as word_grid,
 )
-from ktdeval.cards.trading import compute_metric as compute_metric
+from ktdeval.masking.lens import MaskKind as MaskKind

@@ -1,4 +1,6 @@
-"""Comparison of recorded values with recomputed ones; the first difference is named by line and field."""
+"""Comparison of recorded values with recomputed ones; the first difference is named by line and
+field.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,29 @@ from itertools import zip_longest
 
 import msgspec
 
-from ktdeval.jsonio import JsonValue, dumps_pretty
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.typed import to_plain
+from ktdeval.values.jsonio import JsonValue, dumps_pretty
+from ktdeval.values.typed import to_plain
 
 JsonPath = Sequence[str | int]
 
-UNVERIFIED = frozenset({"provenance"})  #: Fields of a card that two equal runs may give differently; a comparison skips them
+#: Fields of a card that two equal runs may give differently; a comparison skips them
+UNVERIFIED = frozenset({"provenance"})
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 _ENCODER = msgspec.msgpack.Encoder(order="sorted")
 _ABSENT = object()
-_RELATIVE, _ABSOLUTE = 1e-9, 1e-12  # far above the last bits of a sum, far below what a card is read for
+# far above the last bits of a sum, far below what a card is read for
+_RELATIVE = 1e-9
+_ABSOLUTE = 1e-12
 _Same = Callable[[object, object], bool]
 
 
 def path_text(path: JsonPath) -> str:
-    """`metrics.sharpe.value`, `episodes[3].steps`; keys that are no plain words are quoted; `card` for the whole."""
+    """`metrics.sharpe.value`, `episodes[3].steps`; keys that are no plain words are quoted; `card`
+    for the whole.
+    """
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -36,16 +43,22 @@ def path_text(path: JsonPath) -> str:
             text += f".{part}" if text else part
         else:
             text += f"[{json.dumps(part, ensure_ascii=False)}]"
+
     return text or "card"
 
 
 def line_of(text: str, path: JsonPath) -> int:
-    """Return the line (from 1) of the value at `path` in a valid JSON text; of the nearest enclosing value where there is none."""
+    """Return the line (from 1) of the value at `path` in a valid JSON text; of the nearest
+    enclosing value where there is none.
+    """
     position = _after_blank(text, 0)
     for part in path:
-        if (member := _find(text, position, part)) is None:
+        member = _find(text, position, part)
+        if member is None:
             break
+
         position = member
+
     return text.count("\n", 0, position) + 1
 
 
@@ -59,68 +72,104 @@ def _find(text: str, start: int, part: str | int) -> int | None:
     opening = text[start]
     if opening not in "{[":
         return None
-    position, index = _after_blank(text, start + 1), 0
+
+    position = _after_blank(text, start + 1)
+    index = 0
     while text[position] not in "}]":
         key: str | int = index
         if opening == "{":
             key, position = _DECODER.raw_decode(text, position)
             position = _after_blank(text, _after_blank(text, position) + 1)
+
         if key == part:
             return position
+
         position = _after_blank(text, _DECODER.raw_decode(text, position)[1])
         if text[position] == ",":
             position = _after_blank(text, position + 1)
+
         index += 1
+
     return None
 
 
 # ---- differences
 
 
-def first_difference(recorded: JsonValue, recomputed: JsonValue, text: str | None = None) -> str | None:
-    """Return the first value, in file order, that differs, as `line 12: metrics.sharpe.value: recorded 1.9, recomputed 0.9`. Values
-    are equal when their JSON is: `1` and `1.0` differ, as do `0.0` and `-0.0`. `text` is what `recorded` was read from; by default
-    its `dumps_pretty` form, which is how cards are written. None when all is equal.
+def first_difference(
+    recorded: JsonValue, recomputed: JsonValue, text: str | None = None
+) -> str | None:
+    """Return the first value, in file order, that differs, as `line 12: metrics.sharpe.value:
+    recorded 1.9, recomputed 0.9`. Values are equal when their JSON is: `1` and `1.0` differ, as do
+    `0.0` and `-0.0`. `text` is what `recorded` was read from; by default its `dumps_pretty` form,
+    which is how cards are written. None when all is equal.
     """
     return _difference(recorded, recomputed, text, _is_same)
 
 
-def _difference(recorded: JsonValue, recomputed: JsonValue, text: str | None, is_same: _Same) -> str | None:
-    if (difference := _first_path(recorded, recomputed, (), is_same)) is None:
+def _difference(
+    recorded: JsonValue, recomputed: JsonValue, text: str | None, is_same: _Same
+) -> str | None:
+    difference = _first_path(recorded, recomputed, (), is_same)
+    if difference is None:
         return None
+
     path, contrast = difference
-    return f"line {line_of(dumps_pretty(recorded) if text is None else text, path)}: {path_text(path)}: {contrast}"
+    source = dumps_pretty(recorded) if text is None else text
+    return f"line {line_of(source, path)}: {path_text(path)}: {contrast}"
 
 
-def card_difference(recorded: Mapping[str, JsonValue], recomputed: Mapping[str, JsonValue], text: str | None = None) -> str | None:
-    """Return the `first_difference` of two cards, without the fields that can't be verified (`UNVERIFIED`) and the last bits of
-    figures, in which another processor's sums may differ.
+def card_difference(
+    recorded: Mapping[str, JsonValue], recomputed: Mapping[str, JsonValue], text: str | None = None
+) -> str | None:
+    """Return the `first_difference` of two cards, without the fields that can't be verified
+    (`UNVERIFIED`) and the last bits of figures, in which another processor's sums may differ.
     """
-    kept = {name: recorded[name] for name in UNVERIFIED & recorded.keys()}
-    others = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
-    return _difference(recorded, {**others, **kept}, text, is_close)
+    comparable = {name: value for name, value in recomputed.items() if name not in UNVERIFIED}
+    for name in UNVERIFIED & recorded.keys():
+        comparable[name] = recorded[name]
+
+    return _difference(recorded, comparable, text, is_close)
 
 
 def value_difference(recorded: object, recomputed: object) -> str | None:
-    """Return the first difference of two typed values or JSON, without a line: `exchanges[0].sent[1].content: recorded "…",
-    recomputed "…"`.
+    """Return the first difference of two typed values or JSON, without a line:
+    `exchanges[0].sent[1].content: recorded "…", recomputed "…"`.
     """
-    if _is_equal_json(recorded, recomputed):
+    if is_same_json(recorded, recomputed):
         return None
+
     difference = _first_path(to_plain(recorded), to_plain(recomputed), ())
-    return None if difference is None else f"{path_text(difference[0]) if difference[0] else 'entry'}: {difference[1]}"
+    if difference is None:
+        return None
+
+    path, contrast = difference
+    return f"{path_text(path) if path else 'entry'}: {contrast}"
 
 
-def steps_difference(recorded: Sequence[StepRecord], recomputed: Sequence[StepRecord]) -> str | None:
-    """Return the first step record of a ledger that differs; step k is on line k + 1 of a JSONL file and in row k of a table: one
-    line such as `line 18 (step 17, 2024-04-26): orders[0].filled_shares: recorded 100, recomputed 200`.
+def steps_difference(
+    recorded: Sequence[StepRecord], recomputed: Sequence[StepRecord]
+) -> str | None:
+    """Return the first step record of a ledger that differs; step k is on line k + 1 of a JSONL
+    file and in row k of a table: one line such as `line 18 (step 17, 2024-04-26):
+    orders[0].filled_shares: recorded 100, recomputed 200`.
     """
     for step, (old, new) in enumerate(zip(recorded, recomputed, strict=False)):
-        if not _is_equal_json(old, new) and (difference := _first_path(to_plain(old), to_plain(new), ())) is not None:
+        if is_same_json(old, new):
+            continue
+
+        difference = _first_path(to_plain(old), to_plain(new), ())
+        if difference is not None:
             path, contrast = difference
-            return f"line {step + 1} (step {step}, {old.filled_on}): {path_text(path) if path else 'record'}: {contrast}"
+            field = path_text(path) if path else "record"
+            return f"line {step + 1} (step {step}, {old.filled_on}): {field}: {contrast}"
+
     if len(recorded) != len(recomputed):
-        return f"line {min(len(recorded), len(recomputed)) + 1}: recorded {len(recorded)} steps, recomputed {len(recomputed)}"
+        return (
+            f"line {min(len(recorded), len(recomputed)) + 1}: recorded {len(recorded)} steps,"
+            f" recomputed {len(recomputed)}"
+        )
+
     return None
 
 
@@ -128,23 +177,41 @@ def _first_path(
     left: object, right: object, path: tuple[str | int, ...] = (), is_same: _Same | None = None
 ) -> tuple[JsonPath, str] | None:
     """Return the path of the first difference, and `recorded …, recomputed …`."""
-    if not path and _is_equal_json(left, right):
+    if not path and is_same_json(left, right):
         return None
-    pairs: list[tuple[str | int, object, object]]
+
+    pairs = _members(left, right)
+    if pairs is None:
+        if (is_same or _is_same)(left, right):
+            return None
+        return path, f"recorded {_brief(left)}, recomputed {_brief(right)}"
+
+    for key, old, new in pairs:
+        difference = _first_path(old, new, (*path, key), is_same)
+        if difference is not None:
+            return difference
+
+    return None
+
+
+def _members(left: object, right: object) -> list[tuple[str | int, object, object]] | None:
+    """Return the members of two objects or of two arrays, by key or index; None of other values."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         # Files are written with sorted keys, so this is their order.
-        pairs = [(key, left.get(key, _ABSENT), right.get(key, _ABSENT)) for key in sorted({*left, *right})]
-    elif isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        pairs = [(index, old, new) for index, (old, new) in enumerate(zip_longest(left, right, fillvalue=_ABSENT))]
-    else:
-        return None if (is_same or _is_same)(left, right) else (path, f"recorded {_brief(left)}, recomputed {_brief(right)}")
-    differences = (_first_path(old, new, (*path, key), is_same) for key, old, new in pairs)
-    return next((difference for difference in differences if difference is not None), None)
+        keys = sorted({*left, *right})
+        return [(key, left.get(key, _ABSENT), right.get(key, _ABSENT)) for key in keys]
+
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        items = zip_longest(left, right, fillvalue=_ABSENT)
+        return [(index, old, new) for index, (old, new) in enumerate(items)]
+
+    return None
 
 
-def _is_equal_json(left: object, right: object) -> bool:
-    """Whether two values are the same JSON: most are, and packing both takes far less time than walking through them. MessagePack
-    distinguishes what JSON does, 1 from 1.0 and 0.0 from -0.0, and has NaN.
+def is_same_json(left: object, right: object) -> bool:
+    """Whether two values are the same JSON: most are, and packing both takes far less time than
+    walking through them. MessagePack distinguishes what JSON does, 1 from 1.0 and 0.0 from -0.0,
+    and has NaN.
     """
     try:
         return _ENCODER.encode(left) == _ENCODER.encode(right)
@@ -162,7 +229,9 @@ def _is_same(left: object, right: object) -> bool:
 
 
 def is_close(left: object, right: object) -> bool:
-    """Whether two values are the same JSON but for the last bits of a figure, in which other sums or libraries may differ."""
+    """Whether two values are the same JSON but for the last bits of a figure, in which other sums
+    or libraries may differ.
+    """
     if isinstance(left, float) and isinstance(right, float):
         return math.isclose(left, right, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
     return _is_same(left, right)

@@ -1,4 +1,6 @@
-"""JSON Schemas of cards, generated from their types: `python -m ktdeval.cards.schema` writes those of the suite."""
+"""JSON Schemas of cards, generated from their types: `python -m ktdeval.cards.schema` writes those
+of the suite, and the words of their fields.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +14,40 @@ from typing import Any, get_args
 import msgspec
 
 from ktdeval.cards.card import Card, ScoringCard, TradingCard
-from ktdeval.cards.parts import Figure
-from ktdeval.jsonio import dumps_pretty, write_atomic
-from ktdeval.typed import json_schema
+from ktdeval.cards.exported_words import WORDS_FILE, with_tables, words_text
+from ktdeval.cards.fields.basics import Figure
+from ktdeval.values.jsonio import dumps_pretty, write_atomic
+from ktdeval.values.typed import json_schema
 
 SCHEMA_FOLDER = Path(__file__).with_name("schema")
+#: Page of the docs with tables of words; only in a checkout
+DOCS_PAGE = Path(__file__).parents[2] / "docs" / "cards.md"
 # Files under `schema/`: the type that each describes, and its name in the schema's id.
 SCHEMAS: dict[str, tuple[type[Card], str]] = {
     "result-card-v1.json": (TradingCard, "result-card"),
     "scoring-card-v1.json": (ScoringCard, "scoring-card"),
 }
 
-# Docs of a field: `#:` on its line or on those above it, or a line `field: what it is` below the first paragraph of the docstring.
+# Docs of a field: `#:` on its line or on those above it, or a line `field: what it is` below the
+# first paragraph of the docstring.
 _FIELD_COMMENT = re.compile(r"^((?: {4}#: .*\n)*) {4}(\w+): .*?(?: {2}#: (.*))?$", re.MULTILINE)
 _FIELD_TEXT = re.compile(r"^( {4}|)(\w+): (.*(?:\n\1 {4}\S.*)*)", re.MULTILINE)
 
 
 def card_schema(card_type: type[Card], name: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a type of cards, with its source's texts; `name` is such as `result-card`."""
-    schema = json_schema(card_type, f"urn:ktdeval:{name}:1", f"ktdeval {' '.join(name.split('-'))}, version 1")
+    """Return the JSON Schema (draft 2020-12) of a type of cards, with its source's texts; `name` is
+    such as `result-card`.
+    """
+    schema: dict[str, Any] = json_schema(
+        card_type, f"urn:ktdeval:{name}:1", f"ktdeval {' '.join(name.split('-'))}, version 1"
+    )
     types = struct_types(card_type)
-    definitions = {key: _described(_simple(part), types[key]) for key, part in schema.pop("$defs").items()}
+    definitions = {
+        key: _described(_simple(part), types[key]) for key, part in schema.pop("$defs").items()
+    }
     own = definitions.pop(schema.pop("$ref").rpartition("/")[2])
     own.pop("title")
+
     return {**schema, **own, "$defs": definitions}
 
 
@@ -47,26 +60,34 @@ def struct_types(root: type) -> dict[str, type]:
         if isinstance(part, type) and issubclass(part, msgspec.Struct):
             if part.__name__ in types:
                 continue
+
             types[part.__name__] = part
             pending += [field.type for field in msgspec.structs.fields(part)]
+
         pending += get_args(part)
+
     return types
 
 
 def _simple(schema: Any) -> Any:
-    """Return a schema with unions of plain types as one list of types, which gives shorter errors."""
+    """Return a schema with unions of plain types as one list of types, which gives shorter
+    errors.
+    """
     if isinstance(schema, list):
         return [_simple(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
+
     schema = {key: _simple(part) for key, part in schema.items()}
     parts = schema.get("anyOf", ())
     if not parts or any(not isinstance(part.get("type"), str) for part in parts):
         return schema
+
     del schema["anyOf"]
     names = [part["type"] for part in parts]
     for part in parts:
         schema |= part  # each limit belongs to one type
+
     names = [name for name in names if name != "integer" or "number" not in names]
     return {**schema, "type": names[0] if len(names) == 1 else names}
 
@@ -78,7 +99,12 @@ def field_docs(part: type) -> Mapping[str, str]:
     below = (inspect.getdoc(part) or "").partition("\n\n")[2]
     docs = {field: tail or above.replace("#: ", "") for above, field, tail in comments}
     docs |= {field: words for _, field, words in _FIELD_TEXT.findall(below)}
-    return {field: " ".join(words.split()).removesuffix(".") + "." for field, words in docs.items() if words}
+
+    return {
+        field: " ".join(words.split()).removesuffix(".") + "."
+        for field, words in docs.items()
+        if words
+    }
 
 
 def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
@@ -87,13 +113,26 @@ def _described(schema: dict[str, Any], part: type) -> dict[str, Any]:
     for field, sentence in field_docs(part).items():
         if field in schema["properties"]:
             schema["properties"][field] = {"description": sentence, **schema["properties"][field]}
+
     if issubclass(part, Figure):
+        # Strict validators want each required field beside the rule that requires it.
+        needed: dict[str, Any] = dict.fromkeys(part.NEEDED, True)
         schema["if"] = {"properties": {part.KEY: {"type": "null"}}}
-        schema["then"] = {"required": ["reason"]}
-        schema["else"] = {"required": list(part.NEEDED), "properties": {"reason": {"not": {}}}}
+        schema["then"] = {"properties": {"reason": True}, "required": ["reason"]}
+        schema["else"] = {"properties": {**needed, "reason": {"not": {}}}, "required": list(needed)}
+
     return schema
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the schemas, the file of words, and the tables of the docs in a checkout."""
     for file, (card_type, name) in SCHEMAS.items():
         write_atomic(SCHEMA_FOLDER / file, dumps_pretty(card_schema(card_type, name)))
+
+    write_atomic(WORDS_FILE, words_text())
+    if DOCS_PAGE.exists():
+        write_atomic(DOCS_PAGE, with_tables(DOCS_PAGE.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main()

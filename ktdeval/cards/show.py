@@ -1,4 +1,6 @@
-"""Cards as tables for readers: with colours in a terminal, the same lines as plain text in a file or a pipe."""
+"""Cards as tables for readers: with colours in a terminal, the same lines as plain text in a file
+or a pipe.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def card_lines(card: Card, whole: bool = True) -> Iterable[Text]:
 
 
 def print_lines(lines: Iterable[Text], console: Console | None = None) -> None:
-    """Print lines: with colours in a terminal, plain text elsewhere; to standard output by default."""
+    """Print lines: with colours in a terminal, plain text elsewhere; to standard output by
+    default.
+    """
     console = Console() if console is None else console
     for line in lines:
         console.print(line, soft_wrap=True)
@@ -38,76 +42,145 @@ def plain_text(lines: Iterable[Text]) -> str:
 
 
 def summary_lines(cards: Sequence[Card]) -> Iterable[Text]:
-    """Yield the lines of tables over cards, one for each kind, a row for each card of a trading task, a column for each of another;
-    and below, what the cards say of ranking.
+    """Yield the lines of tables over cards, one for each kind, a row for each card of a trading
+    task, a column for each of another; and below, what the cards say of ranking.
     """
-    if trading := [card for card in cards if isinstance(card, TradingCard)]:
+    trading = [card for card in cards if isinstance(card, TradingCard)]
+    if trading:
         yield from _grid_lines(trading_summary(trading))
-        yield from _note_lines(_notes([card.task.name for card in trading], trading, with_figures=False))
-    if scoring := [card for card in cards if isinstance(card, ScoringCard)]:
+        yield from _note_lines(_notes(_task_names(trading), trading, with_figures=False))
+
+    scoring = [card for card in cards if isinstance(card, ScoringCard)]
+    if scoring:
         yield from _grid_lines(scoring_summary(scoring))
-        yield from _note_lines(_notes([card.task.name for card in scoring], scoring, with_figures=False))
+        yield from _note_lines(_notes(_task_names(scoring), scoring, with_figures=False))
+
+
+def _task_names(cards: Iterable[TradingCard | ScoringCard]) -> list[str]:
+    return [card.task.name for card in cards]
 
 
 def side_by_side(cards: Sequence[Card]) -> Iterable[Text]:
-    """Yield the lines of tables with a column for each card: every figure that any has; and below what to know of each."""
+    """Yield the lines of tables with a column for each card: every figure that any has; and below
+    what to know of each.
+    """
     for kind in (TradingCard, ScoringCard):
-        if several := [card for card in cards if isinstance(card, kind)]:
+        several = [card for card in cards if isinstance(card, kind)]
+        if several:
             grid = columns_of(several)
             yield from _grid_lines(grid)
             yield from _note_lines(_notes(grid.columns[2:], several, with_figures=True))
 
 
-def _notes(heads: Sequence[str], cards: Sequence[TradingCard | ScoringCard], *, with_figures: bool) -> Iterable[str]:
-    """Yield labels, reasons against ranking and, where asked for, notes on figures, each with the cards that it is of."""
-    of: dict[str, list[str]] = {}
+def _notes(
+    heads: Sequence[str], cards: Sequence[TradingCard | ScoringCard], *, with_figures: bool
+) -> Iterable[str]:
+    """Yield labels, reasons against ranking and, where asked for, notes on figures, each with the
+    cards that it is of.
+    """
+    columns_by_note: dict[str, list[str]] = {}
     for head, card in zip(heads, cards, strict=True):
-        report = make_report(card)
-        ranking = () if card.rankable.value else (report.ranking,)
-        figures = map(clean, figure_notes(card)) if isinstance(card, TradingCard) else report.notes
-        for note in (*(f"[{label}]" for label in report.labels), *ranking, *(figures if with_figures else ())):
-            of.setdefault(note, []).append(clean(head))
-    for note, columns in of.items():
-        yield f"{'every card' if len(columns) == len(cards) else ', '.join(columns)}: {note}"
-    if what := figures_differ_in(card for card in cards if isinstance(card, TradingCard)):
-        yield f"the cards' figures are of different {what}"
+        for note in _card_notes(card, with_figures):
+            columns_by_note.setdefault(note, []).append(clean(head))
+
+    for note, columns in columns_by_note.items():
+        where = "every card" if len(columns) == len(cards) else ", ".join(columns)
+        yield f"{where}: {note}"
+
+    difference = figures_differ_in(card for card in cards if isinstance(card, TradingCard))
+    if difference:
+        yield f"the cards' figures are of different {difference}"
+
+
+def _card_notes(card: TradingCard | ScoringCard, with_figures: bool) -> Iterable[str]:
+    report = make_report(card)
+    for label in report.labels:
+        yield f"[{label}]"
+
+    if not card.rankable.value:
+        yield report.ranking
+
+    if not with_figures:
+        return
+
+    if isinstance(card, TradingCard):
+        yield from map(clean, figure_notes(card))
+    else:
+        yield from report.notes
 
 
 def _report_lines(report: Report, whole: bool) -> Iterable[Text]:
     """Yield the lines of a report; their plain text is complete without the styles."""
     yield Text(report.title, style="bold")
     if report.labels:
-        yield Text(" ").join(Text(f"[{label}]", style="black on yellow") for label in report.labels)
+        labels = [Text(f"[{label}]", style="black on yellow") for label in report.labels]
+        yield Text(" ").join(labels)
+
     yield Text(report.ranking, style="green" if report.ranking == "rankable" else "bold red")
-    yield from (Text(f"\n{claim}" if number == 0 else claim) for number, claim in enumerate(report.claims))
-    for grid in (report.facts, *report.grids, report.activity) if whole else report.grids[:1]:
+    if report.claims:
+        yield Text("")
+        yield from map(Text, report.claims)
+
+    grids = report.grids[:1]
+    if whole:
+        grids = (report.facts, *report.grids, report.activity)
+
+    for grid in grids:
         if grid.rows:
             yield from _grid_lines(grid)
+
     if whole:
         yield from _note_lines(report.notes)
 
 
 def _note_lines(notes: Iterable[str]) -> Iterable[Text]:
     lines = [Text(f"  {note}", style="dim") for note in notes]
-    yield from (Text("\nNotes", style="bold"), *lines) if lines else ()
+    if lines:
+        yield Text("\nNotes", style="bold")
+        yield from lines
 
 
 def _grid_lines(grid: Grid) -> Iterable[Text]:
     """Yield a table's title, columns and rows."""
     yield Text(f"\n{grid.title}" if grid.title else "", style="bold")
-    # Not by a rich Table: it would fold names in a narrow terminal, and a heading can't span its columns.
+    # Not by a rich Table: it would fold names in a narrow terminal, and a heading can't span its
+    # columns.
     full = [row for row in (grid.columns, *grid.rows) if len(row) > 1]
-    widths = [max(cell_len(row[column]) for row in full) for column in range(len(grid.columns))]
-    indent = "    " if any(len(row) == 1 for row in grid.rows) else "  "
-    for row in (*([grid.columns] if any(grid.columns) else ()), *grid.rows):
+    widths = [max(map(cell_len, column)) for column in zip(*full, strict=True)]
+    has_headings = any(len(row) == 1 for row in grid.rows)
+    indent = "    " if has_headings else "  "
+
+    if any(grid.columns):
+        yield _row_line(grid.columns, widths, grid.left, indent, is_head=True)
+
+    for row in grid.rows:
         if len(row) == 1:
             yield Text(f"  {row[0]}", style="bold cyan")
-            continue
-        line = Text(indent)
-        for column, cell in enumerate(row):
-            gap = " " * (widths[column] - cell_len(cell))
-            is_loss = column >= grid.left and cell.startswith("-") and cell != UNDEFINED
-            style = "dim" if row is grid.columns else "red" if is_loss else ""
-            line.append(f"{cell}{gap}" if column < grid.left else f"{gap}{cell}", style=style).append("  ")
-        line.rstrip()
-        yield line
+        else:
+            yield _row_line(row, widths, grid.left, indent)
+
+
+def _row_line(
+    row: Sequence[str],
+    widths: Sequence[int],
+    left: int,
+    indent: str,
+    *,
+    is_head: bool = False,
+) -> Text:
+    """Return an aligned row: the first `left` cells to the left, the others to the right."""
+    line = Text(indent)
+    for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        gap = " " * (width - cell_len(cell))
+        is_number = column >= left
+        style = ""
+        if is_head:
+            style = "dim"
+        elif is_number and cell.startswith("-") and cell != UNDEFINED:
+            style = "red"  # a loss
+
+        line.append(f"{gap}{cell}" if is_number else f"{cell}{gap}", style=style)
+        line.append("  ")
+
+    line.rstrip()
+    return line

@@ -1,4 +1,6 @@
-"""System: what cards are grouped by, never a name: a model, an agent, the parameters of both, and the settings of calls."""
+"""System: what cards are grouped by, never a name: a model, an agent, the parameters of both, and
+the settings of calls.
+"""
 
 from __future__ import annotations
 
@@ -12,47 +14,66 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from ktdeval.cards.card import Evaluation
-from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.cards.fields.roles import FurtherModelPart
 from ktdeval.errors import UsageError
-from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue
-from ktdeval.typed import encode_canonical
+from ktdeval.tasks.spec import EpisodeSpec, FurtherModel
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import encode_canonical
 
-Settings = tuple[tuple[str, str], ...]  #: Names with their values as canonical JSON, by name: a mapping that can be a key
+#: Names with their values as canonical JSON, by name: a mapping that can be a key
+Settings = tuple[tuple[str, str], ...]
 
 _SENT = "sent."  #: What begins the name of a setting that says how calls were put to the provider
 _LONGEST_VALUE = 40  #: Characters of a value in a label
 _MOST_LISTED = 12  #: Systems that a message lists
 _SEPARATORS = {"(": ")", "{": "}"}
-_NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")  #: Texts that would read as another kind of value
+#: Texts that would read as another kind of value
+_NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class System:
-    """What is evaluated. Two cards are of one system if they differ in none of its fields; seeds of episodes are no part of it."""
+    """What is evaluated. Two cards are of one system if they differ in none of its fields; seeds of
+    episodes are no part of it.
+    """
 
     model: str  #: name of the model, such as openai/gpt-4.1
     model_args: Settings  #: its parameters
     agent: str  #: name of the agent
     agent_args: Settings  #: its parameters
-    call: Settings  #: settings of calls, and with `sent.` before their names how calls were put to the provider
+    #: settings of calls, and with `sent.` before their names how calls were put to the provider
+    call: Settings
+    further: Settings = ()  #: models besides it that the agent asks: their facts by name
 
     @classmethod
     def of(cls, card: Evaluation) -> System:
         """Return the system of a card."""
-        model, agent = card.model, card.agent
+        model = card.model
+        agent = card.agent
         call = _settings(card.call) + _settings(card.request_settings or {}, _SENT)
-        return cls(model.name, _settings(model.args), agent.name, _settings(agent.args), call)
+
+        further = _settings({each.asked_as: _further(each) for each in card.further_models})
+        return cls(
+            model.name, _settings(model.args), agent.name, _settings(agent.args), call, further
+        )
 
     @classmethod
-    def of_spec(cls, spec: EpisodeSpec, request_settings: Mapping[str, JsonValue] | None = None) -> System:
+    def of_spec(
+        cls, spec: EpisodeSpec, request_settings: Mapping[str, JsonValue] | None = None
+    ) -> System:
         """Return the system of a planned episode; `request_settings`: those of its run."""
         call = _settings(spec.call) + _settings(request_settings or {}, _SENT)
-        return cls(spec.model, _settings(spec.model_args), spec.agent, _settings(spec.agent_args), call)
+        further = _settings({each.asked_as: _further(each) for each in spec.further_models})
+        agent_args = _settings(spec.agent_args)
+        return cls(spec.model, _settings(spec.model_args), spec.agent, agent_args, call, further)
 
     def without_seed(self) -> System:
-        """Return the system without seeds among the model's parameters: systems that differ in these alone are its repeats."""
-        return replace(self, model_args=tuple(each for each in self.model_args if not is_seed(each[0])))
+        """Return the system without seeds among the model's parameters: systems that differ in
+        these alone are its repeats.
+        """
+        others = [(name, value) for name, value in self.model_args if not is_seed(name)]
+        return replace(self, model_args=tuple(others))
 
     @property
     def model_name(self) -> str:
@@ -66,23 +87,31 @@ class System:
 
     @property
     def name(self) -> str:
-        """All of it but the settings of calls, as a pattern that matches it: `builtin/momentum(positions=3)@react`."""
+        """All of it but the settings of calls, as a pattern that matches it:
+        `builtin/momentum(positions=3)@react`.
+        """
         return f"{self.model_name}@{self.agent_name}"
 
     @property
     def of_model(self) -> System:
         """The model with its parameters and settings of calls, in whatever agent."""
-        return replace(self, agent="", agent_args=())
+        return replace(self, agent="", agent_args=(), further=())
 
     def label(self, others: Collection[System]) -> str:
-        """Return a name that no other of these systems has: the model's, with all that distinguishes it from those of one model."""
+        """Return a name that no other of these systems has: the model's, with all that
+        distinguishes it from those of one model.
+        """
         alike = {other for other in others if other.model == self.model} | {self}
         text = _with_args(self.model, self._distinguishing(alike, "model_args"))
         agent_args = self._distinguishing(alike, "agent_args")
+
         if agent_args or len({other.agent for other in alike}) > 1:
             text += f"@{_with_args(self.agent, agent_args)}"
-        if call := self._distinguishing(alike, "call"):
+
+        call = self._distinguishing(alike, "call")
+        if call:
             text += _braced(call)
+
         return text
 
     def _distinguishing(self, alike: Collection[System], part: str) -> Settings:
@@ -94,8 +123,9 @@ class System:
     def matches(self, pattern: str) -> bool:
         """Return whether a pattern `MODEL(NAME=VALUE,…)@AGENT(NAME=VALUE,…){NAME=VALUE,…}` fits.
 
-        Every part but the model may be left out, and then fits anything; models, agents and values are globs. Of parameters those
-        named must have such values, whatever the others are; `()` is a model or agent without any. Labels have no say.
+        Every part but the model may be left out, and then fits anything; models, agents and values
+        are globs. Of parameters those named must have such values, whatever the others are; `()` is
+        a model or agent without any. Labels have no say.
         """
         return any(self._fits(reading) for reading in _readings(pattern))
 
@@ -117,31 +147,44 @@ def is_seed(name: str) -> bool:
 def system_labels(systems: Iterable[System]) -> dict[System, str]:
     """Return a name of each of these systems that no other of them has.
 
-    It is the label; where the own name of a model reads as the label of another system, both get a digest besides.
+    It is the label; where the own name of a model reads as the label of another system, both get a
+    digest besides.
     """
     every = dict.fromkeys(systems)
     labels = {system: system.label(every) for system in every}
     counts = Counter(labels.values())
-    return {system: f"{name} #{_digest(repr(system))}" if counts[name] > 1 else name for system, name in labels.items()}
+    for system, name in labels.items():
+        if counts[name] > 1:
+            labels[system] = f"{name} #{_digest(repr(system))}"
+
+    return labels
 
 
 def split_patterns(text: str) -> tuple[str, ...]:
-    """Return the items of a list with commas between them; commas inside parentheses and braces belong to a pattern."""
-    items, depth = [""], 0
+    """Return the items of a list with commas between them; commas inside parentheses and braces
+    belong to a pattern.
+    """
+    items = [""]
+    depth = 0
     for letter in text:
         if letter in _SEPARATORS:
             depth += 1
         elif letter in _SEPARATORS.values():
             depth -= 1
+
         if letter == "," and depth <= 0:
             items.append("")
         else:
             items[-1] += letter
-    return tuple(stripped for item in items if (stripped := item.strip()))
+
+    stripped = [item.strip() for item in items]
+    return tuple(item for item in stripped if item)
 
 
 def check_match(item: str, systems: Iterable[System], where: str) -> None:
-    """Refuse a pattern that matches none of these systems. Raises UsageError, which `where` starts: what there is and is near."""
+    """Refuse a pattern that matches none of these systems. Raises UsageError, which `where` starts:
+    what there is and is near.
+    """
     every = dict.fromkeys(systems)
     if not any(system.matches(item) for system in every):
         raise UsageError(no_match(item, every, where))
@@ -154,14 +197,29 @@ def no_match(item: str, systems: Iterable[System], where: str) -> str:
     more = f" and {len(labels) - _MOST_LISTED} more" if len(labels) > _MOST_LISTED else ""
     names = dict.fromkeys([*labels, *(system.model for system in every)])
     there = ", ".join(labels[:_MOST_LISTED]) or "none"
-    return f"{where}: {item!r} matches no system here; there are {there}{more}{near_matches(item, names)}"
+
+    return (
+        f"{where}: {item!r} matches no system here; there are"
+        f" {there}{more}{near_matches(item, names)}"
+    )
 
 
 # ---- settings as keys and as words
 
 
 def _settings(values: Mapping[str, Any], prefix: str = "") -> Settings:
-    return tuple(sorted((f"{prefix}{name}", encode_canonical(value)) for name, value in values.items()))
+    return tuple(
+        sorted((f"{prefix}{name}", encode_canonical(value)) for name, value in values.items())
+    )
+
+
+def _further(model: FurtherModel | FurtherModelPart) -> dict[str, JsonValue]:
+    """Return what tells a further model from others."""
+    return {
+        "name": model.name,
+        "args": dict(model.args),
+        "tool_protocol": model.tool_protocol,
+    }
 
 
 def _bare(value: str) -> str:
@@ -171,14 +229,16 @@ def _bare(value: str) -> str:
 
 
 def _shortened(value: str) -> str:
-    """Return a value as labels have it: a text without quotes unless it reads as a number, and of a long one its beginning with a
-    digest of the whole, so that no two values look alike.
+    """Return a value as labels have it: a text without quotes unless it reads as a number, and of a
+    long one its beginning with a digest of the whole, so that no two values look alike.
     """
     word = _bare(value)
     if word != value and _NUMBER.fullmatch(word):
         word = value
+
     if len(word) <= _LONGEST_VALUE:
         return word
+
     return f"{word[: _LONGEST_VALUE - 10]}…{_digest(value)}"
 
 
@@ -221,6 +281,7 @@ def _readings(pattern: str) -> Iterator[_Reading]:
     at = [index for index, letter in enumerate(rest) if letter == "@"]
     whole, args = _take(rest, "(")
     yield _Reading(whole, args, None, None, call)
+
     for index in at:
         model, model_args = _take(rest[:index], "(")
         agent, agent_args = _take(rest[index + 1 :], "(")
@@ -228,7 +289,9 @@ def _readings(pattern: str) -> Iterator[_Reading]:
 
 
 def _take(text: str, opening: str) -> tuple[str, Settings | None]:
-    """Return a text without the list in parentheses or braces at its end, and that list; None where there is none."""
+    """Return a text without the list in parentheses or braces at its end, and that list; None where
+    there is none.
+    """
     found = _ENDING.fullmatch(text)
     if found is None or found["open"] != opening or found["close"] != _SEPARATORS[opening]:
         return text.strip(), None
@@ -237,10 +300,13 @@ def _take(text: str, opening: str) -> tuple[str, Settings | None]:
 
 
 def _have(settings: Settings, wanted: Sequence[tuple[str, str]] | None) -> bool:
-    """Return whether the settings have each of the wanted values; an empty list wants no settings at all."""
+    """Return whether the settings have each of the wanted values; an empty list wants no settings
+    at all.
+    """
     if wanted is None:
         return True
     if not wanted:
         return not settings
+
     known = dict(settings)
     return all(name in known and fnmatchcase(_bare(known[name]), value) for name, value in wanted)

@@ -8,6 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+Row = tuple[str, str]  #: Name and text of a line
+
 UNDEFINED = "-"  #: Stands for a figure that is not defined
 
 _LONGEST_TEXT = 64  # characters; tables fit 80 columns
@@ -15,7 +17,9 @@ _LONGEST_TEXT = 64  # characters; tables fit 80 columns
 
 @dataclass(frozen=True)
 class Grid:
-    """Small table: the first `left` columns are words, the others numbers. A row of one cell is a heading."""
+    """Small table: the first `left` columns are words, the others numbers. A row of one cell is a
+    heading.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -37,29 +41,34 @@ class Report:
     claims: tuple[str, ...] = ()  #: claims of the card, in sentences
 
 
-def word_grid(title: str, rows: Iterable[tuple[str, str]]) -> Grid:
+def word_grid(title: str, rows: Iterable[Row]) -> Grid:
     """Return names with their texts; long texts take several lines."""
-    return Grid(
-        title,
-        ("", ""),
-        tuple(
-            ("" if line else name, part)
-            for name, value in rows
-            for line, part in enumerate(textwrap.wrap(clean(value), _LONGEST_TEXT, break_long_words=False, break_on_hyphens=False))
-        ),
-        left=2,
-    )
+    lines: list[tuple[str, ...]] = []
+    for name, value in rows:
+        parts = textwrap.wrap(
+            clean(value), _LONGEST_TEXT, break_long_words=False, break_on_hyphens=False
+        )
+        for number, part in enumerate(parts):
+            lines.append((name if number == 0 else "", part))
+
+    return Grid(title, ("", ""), tuple(lines), left=2)
 
 
 def clean(text: object) -> str:
-    """Return one line without control characters: a card may be untrusted, and a terminal obeys what it prints."""
-    return "".join(" " if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") else letter for letter in str(text))
+    """Return one line without control characters: a card may be untrusted, and a terminal obeys
+    what it prints.
+    """
+    return "".join(
+        " " if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") else letter
+        for letter in str(text)
+    )
 
 
 def tally(counts: Mapping[str, int]) -> str:
     """Return `schema 12, bad_json 4`, most frequent first; `none` when all are zero."""
-    present = sorted(((count, name) for name, count in counts.items() if count), key=lambda pair: (-pair[0], pair[1]))
-    return ", ".join(f"{name} {count:,}" for count, name in present) or "none"
+    present = [(name, number) for name, number in counts.items() if number]
+    present.sort(key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{name} {number:,}" for name, number in present) or "none"
 
 
 def share_of(number: int, total: int) -> str:
@@ -74,7 +83,9 @@ def count(number: int, noun: str) -> str:
 
 
 def dollars(value: float) -> str:
-    """Return a sum of money such as `1,234.57`; a small one with as many decimals as show two digits."""
+    """Return a sum of money such as `1,234.57`; a small one with as many decimals as show two
+    digits.
+    """
     if value == 0 or value >= 1:
         return f"{value:,.2f}"
     return f"{value:.4f}" if value >= 0.001 else f"{value:.2g}"

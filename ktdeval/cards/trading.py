@@ -1,54 +1,56 @@
-"""Card of a trading task: a pure function of recorded episodes, their market and the metrics asked for."""
+"""Card of a trading task: a pure function of recorded episodes, their market and the metrics asked
+for.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex
+from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
 
-from ktdeval.cards.card import Attribution, AttributionLines, Orders, TradingCard, TradingEpisode, TradingFacts
-from ktdeval.cards.cutoff import cutoff_fields, cutoff_problems
-from ktdeval.cards.derive import add_counts, add_up, aggregate, derive_common, planned_steps, trading_cost
-from ktdeval.cards.inputs import (
-    EvaluationInputs,
-    Problem,
-    WindowDays,
-    common_fields,
-    decode_strict,
-    ordered_plan,
-    planned_days,
-    price_of,
+from ktdeval.calls.prices import PriceEntry
+from ktdeval.cards.card import TradingCard, TradingFacts
+from ktdeval.cards.derive import derive_common
+from ktdeval.cards.fields.attribution import METRIC as ATTRIBUTED, derive_attribution
+from ktdeval.cards.fields.basics import Problem, add_counts
+from ktdeval.cards.fields.calibration import gather_calibration
+from ktdeval.cards.fields.certificate import NO_ATTACHMENT, Attachment
+from ktdeval.cards.fields.cost import card_prices, trading_cost
+from ktdeval.cards.fields.coverage import Coverage
+from ktdeval.cards.fields.cutoff import cutoff_problems
+from ktdeval.cards.fields.decisions import gather_decisions
+from ktdeval.cards.fields.episodes import (
+    MissingTradingEpisode,
+    TradingEpisode,
+    missing_specs,
+    trading_episode_problems,
 )
-from ktdeval.cards.parts import Definition, EpisodeMetric, Interval, MetricLine, PriceEntry, UsageCounts
-from ktdeval.contracts.spec import EpisodeSpec, Window
-from ktdeval.errors import CardError, PluginError
-from ktdeval.fields import build
-from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.cards.fields.labels import TradingConditions
+from ktdeval.cards.fields.metrics import (
+    Definition,
+    define_metrics,
+    derive_metrics,
+    gather_metrics,
+    metric_problems,
+)
+from ktdeval.cards.fields.orders import gather_orders, is_untraded, sum_orders
+from ktdeval.cards.fields.reference import gather_references, reference_problems
+from ktdeval.cards.fields.roles import role_costs
+from ktdeval.cards.fields.task import gather_trading_task
+from ktdeval.cards.fields.tokens import gather_usage
+from ktdeval.cards.fields.windows import WindowDays, excluded_windows, planned_days, planned_steps
+from ktdeval.cards.inputs import EvaluationInputs, common_facts, ordered_plan
+from ktdeval.errors import CardError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugin_import import call_foreign
-from ktdeval.stats import series
-from ktdeval.stats.bootstrap import episode_intervals
-from ktdeval.stats.calibration import calibration_table, judged_orders, pool
 from ktdeval.stats.designs import left_out_windows
-from ktdeval.stats.metric import Metric, MetricValue, RuleSet, range_problem
-from ktdeval.stats.panel import ANNUALISED, benchmark_levels, benchmark_problem
-from ktdeval.stats.series import TRADING_DAYS
+from ktdeval.stats.metric import Metric, RuleSet
+from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.trading.ledger import Ledger
-from ktdeval.trading.types import PROVENANCES
-from ktdeval.typed import converted, from_plain
-
-NOT_GIVEN = "no certificate was given"
-
-_ATTRIBUTION_METRIC = "selection_alpha"
-"""The metric whose detail holds all linked lines of the attribution (`linked`, and `intervals` of them)."""
-
-_STATUSES = ("filled", "partially_filled", "rejected")
+from ktdeval.values.fields import build
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,229 +59,164 @@ class CardInputs(EvaluationInputs):
 
     snapshot: MarketSnapshot
     rules: RuleSet  #: rule set of the metrics
-    ledgers: Sequence[Ledger]  #: the finished episodes, in any order; each belongs to one of `specs` by the id of its `spec`
+    #: the finished episodes, in any order; each belongs to one of `specs` by the id of its `spec`
+    ledgers: Sequence[Ledger]
     metrics: Sequence[Metric]  #: metric objects to apply; names are unique
-    plugins: Mapping[str, str] = field(default_factory=dict)  #: plugin of each metric by its name, for messages
-    #: `{"value": …}` of the card that is attached, or null with the reason
-    certificate: Mapping[str, JsonValue] = field(default_factory=lambda: {"value": None, "reason": NOT_GIVEN})
+    #: plugin of each metric by its name, for messages
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    certificate: Attachment = NO_ATTACHMENT  #: statement of the attached card
 
 
 def build_card(inputs: CardInputs) -> TradingCard:
-    """Build the result card of one evaluation (one task, model and agent over windows and seeds). Two calls with equal inputs give
-    equal cards whatever the order of specs, ledgers, metrics and missing episodes; only `provenance` is passed through as it is.
-    Raises CardError: the inputs contradict each other (a spec of another task or snapshot, a planned episode that is neither
-    finished nor missing, a ledger that does not cover its window, two metrics of one name, a value that is not strict JSON);
-    PluginError: a metric returned something else than a `MetricValue`, or a value outside its range.
+    """Build the result card of one evaluation (one task, model and agent over windows and seeds).
+
+    Two calls with equal inputs give equal cards whatever the order of specs, ledgers, metrics and
+    missing episodes; only `provenance` is passed through as it is. Raises CardError: the inputs
+    contradict each other (a spec of another task or snapshot, a planned episode that is neither
+    finished nor missing, a ledger that does not cover its window, two metrics of one name, a value
+    that is not strict JSON); PluginError: a metric returned something else than a `MetricValue`, or
+    a value outside its range.
     """
-    if twice := [name for name, count in Counter(metric.name for metric in inputs.metrics).items() if count > 1]:
-        raise CardError(f"metric {min(twice)!r} is given twice; ask for it once")
     planned = ordered_plan(inputs)
     days = planned_days(planned, inputs.snapshot, planned[0].limit)
     units = {window: inputs.snapshot.units_of(own) for window, own in days.items()}
     years = sorted({each["days_a_year"] for each in units.values()})
-    definitions = {metric.name: _definition(metric, years) for metric in inputs.metrics}
+    definitions = define_metrics(inputs.metrics, years)
+
     ledgers = _ledgers_by_id(inputs, planned, days, units)
     finished = [spec for spec in planned if spec.id in ledgers]
     # Every finished episode of a window covers the same days.
-    covered = {spec.span.name: ledgers[spec.id] for spec in finished}
-    spans = {name: (ledger.steps[0].filled_on, ledger.steps[-1].filled_on) for name, ledger in covered.items()}
-    left_out = left_out_windows(spans, years[-1])
-    pooled = [ledgers[spec.id] for spec in finished if spec.span.name not in left_out]
-    facts = decode_strict(
-        {
-            "kind": "trading",
-            **common_fields(inputs, planned, days, ledgers.keys(), "a ledger"),
-            **cutoff_fields(inputs, days),
-            "rules": inputs.rules,
-            "episodes": [_episode(spec, ledgers[spec.id], inputs) for spec in finished],
-            "reference": {
-                "benchmark_buy_and_hold": {window: _reference(ledger, inputs.snapshot) for window, ledger in covered.items()}
-            },
-            "calibration": calibration_table(pool(judged_orders(ledger, inputs.snapshot) for ledger in pooled)),
-            "certificate": inputs.certificate,
-        },
-        TradingFacts,
+    by_window = {spec.span.name: ledgers[spec.id] for spec in finished}
+    excluded = _excluded_windows(by_window, years[-1])
+    pooled = [ledgers[spec.id] for spec in finished if spec.span.name not in excluded]
+    missing = missing_specs(planned, ledgers.keys(), inputs.missing_episodes, "a ledger")
+
+    facts = TradingFacts(
+        kind="trading",
+        task=gather_trading_task(planned[0], inputs.task),
+        **common_facts(inputs, planned, days),
+        rules=inputs.rules,
+        episodes=[_gather_episode(spec, ledgers[spec.id], inputs) for spec in finished],
+        missing_episodes=[_gather_missing(spec, error) for spec, error in missing],
+        reference=gather_references(by_window, inputs.snapshot),
+        calibration=gather_calibration(pooled, inputs.snapshot),
+        certificate=inputs.certificate,
     )
-    return TradingCard(**asdict(facts), **_derived(facts, definitions, price_of(inputs)))
-
-
-def _definition(metric: Metric, years: Sequence[int]) -> Definition:
-    """Return the definition of a metric, with the days a year of the episodes in its formula: `252 or 365` where windows differ."""
-    try:
-        definition = converted(metric, Definition, from_attributes=True)
-    except msgspec.ValidationError as error:
-        raise PluginError(f"metric {metric.name!r}: {error}") from error
-    if metric.name not in ANNUALISED:
-        return definition
-    return replace(definition, formula=definition.formula.replace(str(TRADING_DAYS), " or ".join(map(str, years))))
+    return TradingCard(**asdict(facts), **_derived(facts, definitions, inputs.price))
 
 
 def derive_trading(card: TradingCard) -> TradingCard:
-    """Recompute the fields that follow from the episodes of a card, the definitions of its metrics and its price."""
+    """Recompute the fields that follow from the episodes of a card, the definitions of its metrics
+    and its price.
+    """
     return replace(card, **_derived(card, card.metrics, card.cost.price or None))
 
 
-def _derived(card: TradingFacts, definitions: Mapping[str, Definition], price: PriceEntry | None) -> dict[str, Any]:
-    orders = [episode.orders for episode in card.episodes]
-    spans = {episode.window: (episode.first_day, episode.last_day) for episode in card.episodes}
-    try:
-        left_out = left_out_windows(spans, card.snapshot.year)
-    except ValueError as error:
-        raise CardError(f"episodes have days that do not exist: {error}") from error
-    pooled = [episode for episode in card.episodes if episode.window not in left_out]
+def _derived(
+    card: TradingFacts, definitions: Mapping[str, Definition], price: PriceEntry | None
+) -> dict[str, Any]:
+    """Return the fields of a card that follow from others."""
+    episodes = card.episodes
+    spans = {episode.window: (episode.first_day, episode.last_day) for episode in episodes}
+    excluded = excluded_windows(spans, card.snapshot.days_a_year)
+    pooled = [episode for episode in episodes if episode.window not in excluded]
+    metrics = [episode.metrics for episode in pooled]
+    orders = [episode.orders for episode in episodes]
+    conditions = TradingConditions(card.task.mask, card.certificate, is_untraded(orders))
+    cost = trading_cost(
+        [episode.tokens for episode in episodes],
+        [episode.tokens for episode in pooled],
+        card_prices(card, price),
+        [own.get("total_return") for own in metrics],
+    )
+
     return {
-        **derive_common(card),
-        "attribution": _attribution(pooled),
-        "cost": trading_cost(card.episodes, pooled, price),
-        "left_out": left_out or UNSET,
-        "metrics": {
-            name: MetricLine(
-                **{part: getattr(definition, part) for part in Definition.__struct_fields__},
-                **asdict(aggregate(episode.metrics[name] for episode in pooled)),
-            )
-            for name, definition in definitions.items()
-        },
-        "orders": add_up(Orders, orders, rules=add_counts(one.rules for one in orders)),
+        **derive_common(card, _coverage(card), "step", conditions),
+        "attribution": derive_attribution(
+            [own[ATTRIBUTED] for own in metrics if ATTRIBUTED in own]
+        ),
+        "cost": cost,
+        "left_out": excluded or UNSET,
+        "metrics": derive_metrics(definitions, metrics),
+        "orders": sum_orders(orders),
+        "roles": role_costs(episodes, price, card.further_models),
     }
 
 
-def _attribution(episodes: Sequence[TradingEpisode]) -> Attribution:
-    """Return medians of the linked lines in the detail of the attribution metric."""
-    entries = [episode.metrics[_ATTRIBUTION_METRIC] for episode in episodes if _ATTRIBUTION_METRIC in episode.metrics]
-    if not entries:
-        return Attribution(value=None, reason=f"metric {_ATTRIBUTION_METRIC} was not asked for")
-    computed = [entry for entry in entries if entry.value is not None]
-    if not computed:
-        return Attribution(value=None, reason="; ".join(sorted({str(entry.reason) for entry in entries})))
-    names = dict.fromkeys(name for entry in computed for name in _linked(entry))
-    if not names:
-        return Attribution(value=None, reason=f"metric {_ATTRIBUTION_METRIC} has no linked lines in its detail")
-    return Attribution(value=AttributionLines(lines={name: aggregate(_line(entry, name) for entry in entries) for name in names}))
-
-
-def _line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
-    """Return one linked line of one episode, in the form of a metric."""
-    if entry.value is None:
-        return entry
-    value = _linked(entry).get(name)
-    if value is None:
-        return EpisodeMetric(value=None, n=entry.n, reason="the episode has no such line")
-    interval = _detail(entry, "intervals").get(name)
-    typed = UNSET if interval is None else from_plain(interval, Interval, "card", CardError)
-    return EpisodeMetric(value=value, n=entry.n, interval=typed)
-
-
-def _linked(entry: EpisodeMetric) -> dict[str, float]:
-    return {key: value for key, value in _detail(entry, "linked").items() if isinstance(value, float)}
-
-
-def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
-    """Return a mapping in a metric's detail; empty where a foreign card has something else there."""
-    part = entry.detail.get(name) if isinstance(entry.detail, Mapping) else None
-    return part if isinstance(part, Mapping) else {}
+def _coverage(card: TradingFacts) -> Coverage:
+    windows = [episode.window for episode in card.episodes]
+    missing = [episode.window for episode in card.missing_episodes]
+    planned = [planned_steps(card.windows, each, card.limit) for each in (*windows, *missing)]
+    return Coverage(
+        episodes_planned=len(planned),
+        episodes_finished=len(windows),
+        steps_planned=sum(planned),
+        steps=sum(episode.steps for episode in card.episodes),
+        steps_decided=sum(episode.decisions.by_model for episode in card.episodes),
+    )
 
 
 def trading_problems(card: TradingCard) -> Iterator[Problem]:
     """Yield contradictions in lengths, metrics and references of a card's episodes."""
     for index, episode in enumerate(card.episodes):
-        expected = planned_steps(card, episode.window)
-        if episode.steps != expected or sum(asdict(episode.decisions).values()) != expected:
-            yield ("episodes", index, "steps"), f"the window and limit give {expected} steps, each with one decision"
-        if (episode.final_nav_minor is UNSET) == (episode.final_nav_fen is UNSET):
-            yield ("episodes", index), "has neither final_nav_minor nor final_nav_fen, or both"
-        if surplus := sorted(set(episode.metrics) ^ set(card.metrics)):
-            yield ("episodes", index, "metrics"), f"{surplus[0]!r} must be in every episode and under metrics"
-        for name, entry in episode.metrics.items():
-            if name in card.metrics and (problem := range_problem(entry.value, card.metrics[name].range)):
-                yield ("episodes", index, "metrics", name, "value"), problem
-    if set(card.reference.benchmark_buy_and_hold) != {episode.window for episode in card.episodes}:
-        yield ("reference", "benchmark_buy_and_hold"), "must have each window of a finished episode, and no other"
-    yield from cutoff_problems(card, card.limit)
+        steps = planned_steps(card.windows, episode.window, card.limit)
+        yield from trading_episode_problems(index, episode, steps)
+        yield from metric_problems(index, episode.metrics, card.metrics)
+
+    yield from reference_problems(card.reference, [episode.window for episode in card.episodes])
+    yield from cutoff_problems(card.knowledge_cutoff, card.windows, card.limit)
 
 
 # ---- from ledgers
 
 
-def _episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> dict[str, JsonValue]:
+def _gather_episode(spec: EpisodeSpec, ledger: Ledger, inputs: CardInputs) -> TradingEpisode:
     """Return the card's entry of one finished episode."""
     steps = ledger.steps
-    orders = [order for step in steps for order in step.orders]
-    decisions, statuses = Counter(step.provenance for step in steps), Counter[str](order.status for order in orders)
-    intervals = episode_intervals(ledger, inputs.snapshot)
-    return {
-        "id": spec.id,
-        "window": spec.span.name,
-        "seed": spec.seed,
-        "steps": len(steps),
-        "first_day": steps[0].filled_on,
-        "last_day": steps[-1].filled_on,
-        "final_nav_minor" if inputs.snapshot.instruments else "final_nav_fen": steps[-1].nav_minor,
-        "decisions": {provenance: decisions[provenance] for provenance in PROVENANCES},
-        "failures": add_counts(step.failures for step in steps),
-        "orders": {
-            "submitted": len(orders),
-            **{status: statuses[status] for status in _STATUSES},
-            "rules": Counter(order.rule for order in orders if order.rule is not None),
-        },
-        "usage": {name: sum(getattr(step, name) for step in steps) for name in UsageCounts.__struct_fields__},
-        "uncounted": inputs.uncounted.get(spec.id, 0),
-        "metrics": {metric.name: _metric(metric, ledger, inputs, intervals.get(metric.name)) for metric in inputs.metrics},
-    }
+    nav = steps[-1].nav_minor
+
+    return TradingEpisode(
+        id=spec.id,
+        window=spec.span.name,
+        seed=spec.seed,
+        steps=len(steps),
+        first_day=steps[0].filled_on,
+        last_day=steps[-1].filled_on,
+        final_nav_minor=nav,
+        decisions=gather_decisions(step.provenance for step in steps),
+        failures=add_counts(step.failures for step in steps),
+        orders=gather_orders(steps),
+        usage=gather_usage(steps),
+        uncounted=inputs.uncounted.get(spec.id, 0),
+        roles=list(inputs.roles.get(spec.id, ())),
+        metrics=gather_metrics(
+            inputs.metrics, inputs.plugins, ledger, inputs.snapshot, inputs.rules
+        ),
+    )
 
 
-def _metric(metric: Metric, ledger: Ledger, inputs: CardInputs, interval: Any) -> dict[str, JsonValue]:
-    """Return a metric's value as JSON; daily metrics with a value have an interval, of days resampled in blocks."""
-    result = compute_metric(metric, ledger, inputs.snapshot, inputs.rules, inputs.plugins.get(metric.name, ""))
-    entry = _value_entry(result)
-    if result.detail is not None:
-        entry["detail"] = result.detail
-    if interval is not None and result.value is not None:
-        entry["interval"] = interval.to_json()
-    return entry
+def _gather_missing(spec: EpisodeSpec, error: str) -> MissingTradingEpisode:
+    return MissingTradingEpisode(id=spec.id, window=spec.span.name, seed=spec.seed, error=error)
 
 
-def compute_metric(metric: Metric, ledger: Ledger, market: MarketSnapshot, rules: RuleSet, plugin: str) -> MetricValue:
-    """Return a metric of one episode. Raises PluginError, which names it and its plugin: it raises, returns something else than a
-    `MetricValue`, or a value outside the range that it declares.
-    """
-    where = f"metric {metric.name!r}" + (f" of plugin {plugin}" if plugin else "")
-    result = call_foreign(metric.compute, f"{where} can't be computed", ledger, market, rules)
-    if not isinstance(result, MetricValue):
-        raise PluginError(f"{where} returned {type(result).__name__}; compute() must return a MetricValue")
-    if problem := call_foreign(range_problem, where, result.value, metric.range):
-        raise PluginError(f"{where}: {problem}; fix the metric, or the range that it declares")
-    if not isinstance(result.n, SupportsIndex) or int(result.n) < 0:
-        raise PluginError(f"{where}: n must be a count of observations, was {result.n!r:.80}")
-    explanation = [result.reason, result.detail]
-    call_foreign(lambda: dumps_canonical(explanation).encode(), f"{where}: its reason and detail must be plain JSON")
-    return result
+def _excluded_windows(by_window: Mapping[str, Ledger], days_a_year: int) -> Mapping[str, str]:
+    """Return the windows that are excluded from figures over episodes, from a ledger of each."""
+    spans = {}
+    for window, ledger in by_window.items():
+        spans[window] = (ledger.steps[0].filled_on, ledger.steps[-1].filled_on)
 
-
-def _value_entry(result: MetricValue) -> dict[str, JsonValue]:
-    if result.value is None:
-        return {"value": None, "n": int(result.n), "reason": result.reason}
-    return {"value": float(result.value), "n": int(result.n)}
-
-
-def _reference(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
-    """Return the buy and hold of the benchmark from the close before an episode's first day to its last, without costs."""
-    levels = benchmark_levels(ledger, snapshot)
-    if problem := benchmark_problem(snapshot, levels):
-        figures = dict.fromkeys(("total_return", "sharpe", "max_drawdown"), series.undefined(problem, len(ledger.steps)))
-    else:
-        sharpe = series.sharpe(series.simple_returns(levels), ledger.days_a_year)
-        figures = {"total_return": series.total_return(levels), "sharpe": sharpe, "max_drawdown": series.max_drawdown(levels)}
-    return {
-        "base_day": str(ledger.base_day),
-        "last_day": ledger.steps[-1].filled_on,
-        "metrics": {name: _value_entry(figure) for name, figure in figures.items()},
-    }
+    return left_out_windows(spans, days_a_year)
 
 
 def _ledgers_by_id(
-    inputs: CardInputs, planned: Sequence[EpisodeSpec], days: WindowDays, units: Mapping[Window, Mapping[str, object]]
+    inputs: CardInputs,
+    planned: Sequence[EpisodeSpec],
+    days: WindowDays,
+    units: Mapping[Window, Mapping[str, object]],
 ) -> dict[str, Ledger]:
-    """Return ledgers by the id of their episode; CardError unless they cover its days, since a part must not pass for the whole."""
+    """Return ledgers by the id of their episode. Raises CardError: one does not cover its days,
+    since a part must not pass for the whole.
+    """
     specs = {spec.id: spec for spec in planned}
     ledgers: dict[str, Ledger] = {}
     for ledger in inputs.ledgers:
@@ -288,14 +225,24 @@ def _ledgers_by_id(
             raise CardError(f"a ledger belongs to episode {identity}, which the plan does not have")
         if identity in ledgers:
             raise CardError(f"episode {identity} has two ledgers")
+
         spec = specs[identity]
-        expected, market_units = days[spec.span], units[spec.span]
-        if (own := {name: getattr(ledger, name) for name in market_units}) != market_units:
-            raise CardError(f"the ledger of episode {identity} has the units {own}, its market {market_units}")
+        market_units = units[spec.span]
+        own_units = {name: getattr(ledger, name) for name in market_units}
+        if own_units != market_units:
+            raise CardError(
+                f"the ledger of episode {identity} has the units {own_units}, its market"
+                f" {market_units}"
+            )
+
+        expected = days[spec.span]
         if not np.array_equal(ledger.days, expected):
             raise CardError(
-                f"episode {spec.id} ({spec.label}): the ledger has {len(ledger.steps)} steps that are not"
-                f" the {len(expected)} trading days of its window; resume the run, or list the episode as missing"
+                f"episode {spec.id} ({spec.label}): the ledger has {len(ledger.steps)} steps that"
+                f" are not the {len(expected)} trading days of its window; resume the run, or list"
+                " the episode as missing"
             )
+
         ledgers[identity] = ledger
+
     return ledgers

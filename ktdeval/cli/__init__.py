@@ -1,5 +1,5 @@
 """Public names of the command line, whose top is `ktdeval.cli.main`. Listed in `__init__.pyi`."""
 
-from ktdeval.lazy import lazy_exports
+from ktdeval.values.lazy import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

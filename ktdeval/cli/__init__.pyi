@@ -1,13 +1,20 @@
-"""Public names of the command line: lazy groups of commands, options of a run's config, tables and JSON for the terminal."""
+"""Public names of the command line: lazy groups of commands, options of a run's config, tables and
+JSON for the terminal.
+"""
 
 from ktdeval.cli.main import LazyCommand as LazyCommand, LazyGroup as LazyGroup
 from ktdeval.cli.options import (
     FilePath as FilePath,
     Number as Number,
+    OutputPath as OutputPath,
     config_option as config_option,
     open_plugins as open_plugins,
     plugin_option as plugin_option,
     warn as warn,
 )
 from ktdeval.cli.run import check_finished as check_finished, run_shown as run_shown
-from ktdeval.cli.table import grid_lines as grid_lines, print_json as print_json, print_table as print_table
+from ktdeval.cli.table import (
+    grid_lines as grid_lines,
+    print_json as print_json,
+    print_table as print_table,
+)

@@ -1,4 +1,4 @@
-"""`ktdeval cache`: content of the reply cache, its integrity, and the removal of replies."""
+"""`ktdeval cache`: list, prune and verify the cache of model replies."""
 
 from __future__ import annotations
 
@@ -13,123 +13,207 @@ from ktdeval.cards import count
 from ktdeval.cli.options import FilePath, Number, json_option, warn
 from ktdeval.cli.table import print_json, print_table
 from ktdeval.errors import StoreError, UsageError
-from ktdeval.fields import near_matches
+from ktdeval.values.fields import near_matches
 
 if TYPE_CHECKING:
-    from ktdeval.calls.cache_admin import CacheAdmin, ModelUse
+    from ktdeval.calls.cache_admin import CacheAdmin, Checked, ModelUse
 
 _MEGABYTE = 1_000_000
-_MOST_DAYS, _MOST_MEGABYTES = 36_500, 1_000_000_000
+_MOST_DAYS = 36_500
+_MOST_MEGABYTES = 1_000_000_000
 _SHOWN_FINDINGS = 100
-_HEADER = ("MODEL", " REPLIES", "    BYTES", " INPUT TOKENS", "OUTPUT TOKENS", "FIRST DAY", "LAST DAY")
-
-
-_file_option = click.option(
-    "--file", "file", type=FilePath(dir_okay=False), metavar="FILE", help="a cache file; default: the shared one"
+_HEADER = (
+    "MODEL",
+    " REPLIES",
+    "    BYTES",
+    " INPUT TOKENS",
+    "OUTPUT TOKENS",
+    "FIRST DAY",
+    "LAST DAY",
 )
 
 
-@click.group(name="cache", invoke_without_command=True, subcommand_metavar="[ls|prune|verify [OPTIONS]]")
+_file_option = click.option(
+    "--file",
+    "file",
+    type=FilePath(dir_okay=False),
+    metavar="FILE",
+    help="a cache file; default: the shared one",
+)
+
+
+@click.group(
+    name="cache", invoke_without_command=True, subcommand_metavar="[ls|prune|verify [OPTIONS]]"
+)
 @click.pass_context
 def cache(context: click.Context) -> None:
-    """List, prune or verify the cache of model replies; by itself it lists.
+    """List, prune or verify the cache of model replies. Without a subcommand it lists.
 
-    A reply is kept under the hash of what was asked, so that a call is never paid twice. Runs share one file in the cache folder
-    ($KTDEVAL_CACHE_DIR, or the user's own), unless they have `--cache run` or `--cache FILE`; name such a file with --file.
+    A reply is stored under the hash of its request, so that no call is paid twice. Runs share one
+    file in the cache folder ($KTDEVAL_CACHE_DIR, or the user's own), unless they were started with
+    `--cache run` or `--cache FILE`; name such a file with --file.
     """
     if context.invoked_subcommand is None:
         context.invoke(ls)
 
 
-@cache.command("ls", short_help="List what is kept, by model.")
+@cache.command("ls", short_help="List the cached replies by model.")
 @_file_option
 @json_option
 def ls(file: Path | None, as_json: bool) -> None:
-    """List what is kept: replies, bytes and tokens by provider and model, with the days of the first and the last."""
+    """List the cached replies by provider and model: number, bytes, tokens, first and last day."""
+    uses: list[ModelUse] = []
     with _opened(file) as (path, admin):
-        uses = [] if admin is None else admin.models()
-    # With the log that SQLite keeps next to the file.
-    size = sum(part.stat().st_size for part in (path, path.with_name(f"{path.name}-wal")) if part.exists())
+        if admin is not None:
+            uses = admin.models()
+
+    size = _bytes_on_disk(path)
     if as_json:
-        print_json({"file": str(path), "file_bytes": size, "models": [use._asdict() for use in uses]})
+        models = [use._asdict() for use in uses]
+        print_json({"file": str(path), "file_bytes": size, "models": models})
         return
-    rows = []
-    for use in uses:
-        numbers = (use.replies, use.bytes, use.input_tokens, use.output_tokens)
-        cells = (f"{number:>{len(title)},}" for number, title in zip(numbers, _HEADER[1:]))
-        rows.append((f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day))
-    if rows:
-        print_table(_HEADER, rows)
-    click.echo(f"{path}: {count(sum(use.replies for use in uses), 'reply')}, {size:,} bytes on disk")
+
+    if uses:
+        print_table(_HEADER, map(_row, uses))
+
+    replies = sum(use.replies for use in uses)
+    click.echo(f"{path}: {count(replies, 'reply')}, {size:,} bytes on disk")
+
+
+def _bytes_on_disk(path: Path) -> int:
+    """Return the size of a cache file with the write-ahead log that SQLite keeps next to it."""
+    log = path.with_name(f"{path.name}-wal")
+    return sum(part.stat().st_size for part in (path, log) if part.exists())
+
+
+def _row(use: ModelUse) -> tuple[str, ...]:
+    """Return the listing's row of a model, its numbers flush right below their titles."""
+    numbers = (use.replies, use.bytes, use.input_tokens, use.output_tokens)
+    cells = [f"{number:>{len(title)},}" for number, title in zip(numbers, _HEADER[1:])]
+    return (f"{use.provider}/{use.model}", *cells, use.first_day, use.last_day)
 
 
 @cache.command("prune", short_help="Remove replies.")
 @_file_option
-@click.option("--older-than", type=Number(0, _MOST_DAYS), metavar="DAYS", help="those that came in more than DAYS days ago")
-@click.option("--model", metavar="GLOB", help="only those of models that fit, such as 'openai/*'; alone: all of these")
-@click.option("--max-size", type=Number(0, _MOST_MEGABYTES), metavar="MB", help="the oldest, until at most MB megabytes are left")
-@click.option("--all", "everything", is_flag=True, help="all of them")
+@click.option(
+    "--older-than",
+    type=Number(0, _MOST_DAYS),
+    metavar="DAYS",
+    help="replies received more than DAYS days ago",
+)
+@click.option(
+    "--model",
+    metavar="GLOB",
+    help="only replies of models that match, such as 'openai/*'; alone: all of them",
+)
+@click.option(
+    "--max-size",
+    type=Number(0, _MOST_MEGABYTES),
+    metavar="MB",
+    help="the oldest replies, until at most MB megabytes are left",
+)
+@click.option("--all", "everything", is_flag=True, help="all replies")
 @click.option("--dry-run", is_flag=True, help="only count what would be removed")
 @json_option
 def prune(file: Path | None, everything: bool, dry_run: bool, as_json: bool, **chosen: Any) -> None:
-    """Remove replies: those that --older-than, --model and --max-size name together, or --all.
+    """Remove the replies that --older-than, --model and --max-size select together, or --all.
 
-    What is removed would have to be paid again if it were asked again; runs that are finished don't need it.
+    Asking for a removed reply again costs money again. Finished runs don't need the cache.
     """
     from datetime import UTC, datetime
 
     from ktdeval.calls.cache_admin import Pruned, PruneRule
 
-    older_than, model, max_size = chosen["older_than"], chosen["model"], chosen["max_size"]
-    if everything == any(value is not None for value in (older_than, model, max_size)):
-        raise UsageError("say what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all by itself")
-    max_bytes = None if max_size is None else round(max_size * _MEGABYTE)
+    older_than = chosen["older_than"]
+    model = chosen["model"]
+    max_size = chosen["max_size"]
+    is_selected = any(value is not None for value in (older_than, model, max_size))
+    if everything == is_selected:  # neither, or both
+        raise UsageError(
+            "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all by"
+            " itself"
+        )
+
+    max_bytes = None
+    if max_size is not None:
+        max_bytes = round(max_size * _MEGABYTE)
+
+    rule = PruneRule(model or "*", older_than, max_bytes)
     pruned = Pruned(0, 0)
     with _opened(file) as (path, admin):
         if admin is not None:
             _warn_of_glob(model, admin.models())
-            pruned = admin.prune(PruneRule(model or "*", older_than, max_bytes), datetime.now(UTC), dry_run)
+            pruned = admin.prune(rule, datetime.now(UTC), dry_run)
+
     if as_json:
         print_json({"file": str(path), "dry_run": dry_run, **pruned._asdict()})
         return
-    did = "would remove" if dry_run else "removed"
-    click.echo(f"{path}: {did} {count(pruned.replies, 'reply')}, {pruned.bytes:,} bytes")
+
+    action = "would remove" if dry_run else "removed"
+    click.echo(f"{path}: {action} {count(pruned.replies, 'reply')}, {pruned.bytes:,} bytes")
 
 
 @cache.command("verify", short_help="Check the file and every reply in it.")
 @_file_option
 @json_option
 def verify(file: Path | None, as_json: bool) -> int:
-    """Check the file and every reply in it; exits with 1 when something is wrong.
+    """Check the file and every reply in it. Exits with 1 if something is wrong.
 
-    A damaged reply is never used: its call is made again, and the answer replaces it.
+    A damaged reply is never used: its call is made again, and the new reply replaces it.
     """
     from ktdeval.calls.cache_admin import Checked
 
+    checked = Checked(0, ())
     with _opened(file) as (path, admin):
-        checked = Checked(0, ()) if admin is None else admin.verify()
-    findings = checked.findings
+        if admin is not None:
+            checked = admin.verify()
+
+    exit_code = 1 if checked.findings else 0
     if as_json:
-        print_json({"file": str(path), "replies": checked.replies, "findings": [finding._asdict() for finding in findings]})
-        return 1 if findings else 0
+        findings = [finding._asdict() for finding in checked.findings]
+        print_json({"file": str(path), "replies": checked.replies, "findings": findings})
+    else:
+        _print_checked(path, checked)
+
+    return exit_code
+
+
+def _print_checked(path: Path, checked: Checked) -> None:
+    """Print the problems that a check of a cache file found, and how many replies it checked."""
+    findings = checked.findings
     for finding in findings[:_SHOWN_FINDINGS]:
-        click.echo(f"{f'reply {finding.key[:16]}' if finding.key else 'the file'}: {finding.problem}")
+        # A finding without a key is about the file as a whole.
+        place = f"reply {finding.key[:16]}" if finding.key else "the file"
+        click.echo(f"{place}: {finding.problem}")
+
     if len(findings) > _SHOWN_FINDINGS:
         click.echo(f"… and {len(findings) - _SHOWN_FINDINGS:,} more; --json lists all")
-    verdict = count(len(findings), "problem") if findings else "all as they were stored"
+
+    verdict = "all unchanged"
+    if findings:
+        verdict = count(len(findings), "problem")
+
     click.echo(f"{path}: {count(checked.replies, 'reply')} checked, {verdict}")
     if any(not finding.key for finding in findings):
-        click.echo("the file itself is damaged: delete it; replies that are asked for again are then paid again")
-    return 1 if findings else 0
+        click.echo(
+            "the file itself is damaged: delete it; replies that are asked for again are then paid"
+            " again"
+        )
 
 
 @contextmanager
 def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
-    """Open the cache file of an option; the shared one need not have been made yet. StoreError: a named file does not exist."""
+    """Open the cache file that an option names, or the shared one, which may not exist yet.
+
+    Raises StoreError: a named file does not exist.
+    """
     from ktdeval.calls.cache_admin import CacheAdmin
     from ktdeval.runner.access import cache_path
 
-    path = file if file is not None else cache_path("shared", Path())
+    path = file
+    if path is None:
+        path = cache_path("shared")
+
     if path.exists():
         with CacheAdmin(path) as admin:
             yield path, admin
@@ -140,9 +224,12 @@ def _opened(file: Path | None) -> Iterator[tuple[Path, CacheAdmin | None]]:
 
 
 def _warn_of_glob(glob: str | None, uses: list[ModelUse]) -> None:
-    """Warn where a glob matches nothing: it may be a slip, or all may have been removed before."""
+    """Warn if a glob matches nothing: it may be mistyped, or the replies were removed before."""
     from fnmatch import fnmatchcase
 
+    if glob is None:
+        return
+
     names = [f"{use.provider}/{use.model}" for use in uses]
-    if glob is not None and not any(fnmatchcase(name, glob) for name in names):
-        warn(f"--model {glob!r} fits no PROVIDER/MODEL in the cache{near_matches(glob, names)}")
+    if not any(fnmatchcase(name, glob) for name in names):
+        warn(f"--model {glob!r} matches no PROVIDER/MODEL in the cache{near_matches(glob, names)}")

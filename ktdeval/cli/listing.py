@@ -1,4 +1,4 @@
-"""Listings of tasks, models, agents, metrics and plugins, and single tasks, models and agents in full."""
+"""List tasks, models, agents, metrics, venues and plugins, and show a single one in full."""
 
 from __future__ import annotations
 
@@ -11,27 +11,37 @@ import click
 
 from ktdeval.cli.options import config_option, inherited, json_option, open_plugins
 from ktdeval.cli.table import param_json, params_of, print_json, print_table, terminal_width
-from ktdeval.discovery import find_entry_points
-from ktdeval.fields import to_mapping
 from ktdeval.hookspecs import Spec
-from ktdeval.jsonio import csv_rows, plain
-from ktdeval.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
+from ktdeval.plugins.discovery import find_entry_points
+from ktdeval.plugins.registry import KINDS, PluginInfo, Plugins, count_of, load_plugins
+from ktdeval.values.fields import to_mapping
+from ktdeval.values.jsonio import csv_rows, plain
 
-_FEW = 3  # offers of one kind that a plugin's row names
+_FEW = 3  # a plugin's row names its offers of a kind up to this number
 
 
 class _Listing(click.Group):
-    """Listing that takes names, groups and globs; `list` lists all."""
+    """Command `KIND NAME…` that lists what names, groups and globs select."""
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names; `list` for any other word, which is the name of something listed."""
-        return super().resolve_command(ctx, args if args[0] in self.commands else ["list", *args])
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names. Any other word is a name to list."""
+        if args[0] not in self.commands:
+            args = ["list", *args]
+        return super().resolve_command(ctx, args)
 
 
 def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str) -> click.Group:
-    """Return the command that lists what plugins offer of one kind, with `show NAME` for one thing in full."""
+    """Return the command that lists what plugins offer of a kind; `show NAME` shows one in full."""
 
-    @click.group(kind, cls=_Listing, invoke_without_command=True, subcommand_metavar="[NAME… | show NAME]", help=help)
+    @click.group(
+        kind,
+        cls=_Listing,
+        invoke_without_command=True,
+        subcommand_metavar="[NAME… | show NAME]",
+        help=help,
+    )
     @json_option
     @config_option("plugin")
     @click.pass_context
@@ -45,8 +55,10 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
     @config_option("plugin")
     @click.pass_context
     def list_names(context: click.Context, /, names: tuple[str, ...], **_: Any) -> None:
-        plugins, as_json = open_plugins(inherited(context, "plugin") or ()), bool(inherited(context, "as_json"))
-        _list(kind, plugins, as_json, header, [name for name in names if name not in ("list", "ls")])
+        plugins = open_plugins(inherited(context, "plugin") or ())
+        as_json = bool(inherited(context, "as_json"))
+        patterns = [name for name in names if name not in ("list", "ls")]
+        _list(kind, plugins, as_json, header, patterns)
 
     @listing.command("show", help=show_help)
     @click.argument("name")
@@ -54,54 +66,78 @@ def _listing(kind: str, header: tuple[str, str, str], help: str, show_help: str)
     @config_option("plugin")
     @click.pass_context
     def show(context: click.Context, /, name: str, **_: Any) -> None:
-        plugins, as_json = open_plugins(inherited(context, "plugin") or ()), bool(inherited(context, "as_json"))
+        plugins = open_plugins(inherited(context, "plugin") or ())
+        as_json = bool(inherited(context, "as_json"))
         if kind in _SHOWN:
             _SHOWN[kind](plugins, name, as_json)
-        else:
-            is_of_provider = kind == "models" and name not in plugins.specs(kind)
-            _show_params(plugins, kind, plugins.model_spec_name(name)[0] if is_of_provider else name, as_json)
+            return
+
+        # `openai/gpt-…` has the parameters of its provider.
+        if kind == "models" and name not in plugins.specs(kind):
+            name, *_rest = plugins.model_spec_name(name)
+
+        _show_params(plugins, kind, name, as_json)
 
     return listing
 
 
-tasks, models, agents, metrics, venues = (
-    _listing(row["kind"], (row["name"], row["beside"], "SUMMARY"), row["help"], row["show_help"])
-    for row in csv_rows(Path(__file__).with_name("listings.csv"))
+def _listing_of_row(row: Mapping[str, str]) -> click.Group:
+    header = (row["name"], row["beside"], "SUMMARY")
+    return _listing(row["kind"], header, row["help"], row["show_help"])
+
+
+tasks, models, agents, metrics, venues = map(
+    _listing_of_row, csv_rows(Path(__file__).with_name("listings.csv"))
 )
 
 
 def _show_metric(plugins: Plugins, name: str, as_json: bool) -> None:
-    metric, fields = plugins.make_metric(name), ("name", "formula", "unit", "range", "better", "source", "headline")
-    facts = {"plugin": plugins.owner("metrics", name), "summary": plugins.spec("metrics", name).summary}
-    facts |= {field: getattr(metric, field) for field in fields}
+    metric = plugins.make_metric(name)
+    fields = ("name", "formula", "unit", "range", "better", "source", "headline")
+    facts = {
+        "plugin": plugins.owner("metrics", name),
+        "summary": plugins.spec("metrics", name).summary,
+    }
+    for field in fields:
+        facts[field] = getattr(metric, field)
+
     if as_json:
         print_json(facts)
-    else:
-        low, high = (any_end if end is None else f"{end:g}" for end, any_end in zip(metric.range, ("-∞", "∞")))
-        facts |= {"range": f"{low} … {high}", "headline": "yes" if metric.headline else "no"}
-        click.echo("".join(f"{field:<10}{facts[field]}\n" for field in (*fields, "summary", "plugin")), nl=False)
+        return
+
+    low, high = metric.range
+    lowest = "-∞" if low is None else f"{low:g}"
+    highest = "∞" if high is None else f"{high:g}"
+    facts["range"] = f"{lowest} … {highest}"
+    facts["headline"] = "yes" if metric.headline else "no"
+    for field in (*fields, "summary", "plugin"):
+        click.echo(f"{field:<10}{facts[field]}")
 
 
 def _show_task(plugins: Plugins, name: str, as_json: bool) -> None:
-    from ktdeval.contracts.task import describe_task
+    from ktdeval.tasks.task import describe_task
 
     task = plugins.make_task(name)
-    _print_whole({"plugin": plugins.owner("tasks", name), **describe_task(task, plugins.tools(task.tools))}, as_json)
+    described = describe_task(task, plugins.tools(task.tools))
+    _print_whole({"plugin": plugins.owner("tasks", name), **described}, as_json)
 
 
 def _show_venue(plugins: Plugins, name: str, as_json: bool) -> None:
-    _print_whole({"plugin": plugins.owner("venues", name), **to_mapping(plugins.make_venue(name))}, as_json)
+    rules = to_mapping(plugins.make_venue(name))
+    _print_whole({"plugin": plugins.owner("venues", name), **rules}, as_json)
 
 
 def _print_whole(facts: Mapping[str, Any], as_json: bool) -> None:
     """Print all facts: JSON, or YAML as wide as the terminal."""
     if as_json:
         print_json(facts)
-    else:
-        import yaml
+        return
 
-        width = max(60, min(terminal_width(), 110))
-        click.echo(yaml.safe_dump(plain(facts), sort_keys=False, allow_unicode=True, width=width), nl=False)
+    import yaml
+
+    width = max(60, min(terminal_width(), 110))
+    text = yaml.safe_dump(plain(facts), sort_keys=False, allow_unicode=True, width=width)
+    click.echo(text, nl=False)
 
 
 _SHOWN = {"tasks": _show_task, "metrics": _show_metric, "venues": _show_venue}
@@ -112,15 +148,22 @@ def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
     if as_json:
         print_json(entry)
         return
+
     click.echo(f"{name}: {entry['summary']} (plugin {entry['plugin']})\n")
     if not entry["params"]:
         click.echo("no parameters")
         return
+
     rows = []
     for param in entry["params"]:
-        default = "(required)" if param["required"] else json.dumps(param["default"], ensure_ascii=False)
+        default = "(required)"
+        if not param["required"]:
+            default = json.dumps(param["default"], ensure_ascii=False)
+
         rows.append((param["name"], param["type"], default, param["help"]))
-    print_table(("NAME", "TYPE", "DEFAULT", f"MEANING (set with --{kind.removesuffix('s')}-args NAME=VALUE,…)"), rows)
+
+    meaning = f"MEANING (set with --{kind.removesuffix('s')}-args NAME=VALUE,…)"
+    print_table(("NAME", "TYPE", "DEFAULT", meaning), rows)
 
 
 @click.command()
@@ -128,58 +171,120 @@ def _show_params(plugins: Plugins, kind: str, name: str, as_json: bool) -> None:
 @config_option("plugin")
 def plugins(as_json: bool, plugin: tuple[str, ...] | None) -> None:
     """List plugins, what each offers, and plugins that fail to load and are therefore skipped."""
-    loaded = load_plugins(plugin or ())  # without warnings: the listing itself shows what is broken
+    loaded = load_plugins(plugin or ())  # no warnings: the listing itself shows what is broken
     offers: dict[str, list[str]] = {name: [] for name in loaded.info}
     for kind in KINDS:
         for name in loaded.specs(kind):
             offers[loaded.owner(kind, name)].append(f"{kind}:{name}")
-    advertised = {entry.value: (entry.distribution, entry.version) for entry in find_entry_points()}
-    unloaded = [PluginInfo(name, *advertised.get(name, ("", "")), ()) for name in loaded.broken if name not in loaded.info]
-    entries = [
-        {**info._asdict(), "offers": offers.get(info.name, []), "error": loaded.broken.get(info.name)}
-        for info in [*loaded.info.values(), *unloaded]
-    ]
+
+    listed = [*loaded.info.values(), *_unloaded(loaded)]
     if as_json:
-        print_json(entries)
-    else:
-        print_table(("PLUGIN", "FROM", "OFFERS"), [_plugin_row(entry) for entry in entries])
+        print_json(
+            [
+                {
+                    **info._asdict(),
+                    "offers": offers.get(info.name, []),
+                    "error": loaded.broken.get(info.name),
+                }
+                for info in listed
+            ]
+        )
+        return
+
+    rows = []
+    for info in listed:
+        row = _plugin_row(info, offers.get(info.name, []), loaded.broken.get(info.name))
+        rows.append(row)
+
+    print_table(("PLUGIN", "FROM", "OFFERS"), rows)
 
 
-def _plugin_row(entry: Mapping[str, Any]) -> tuple[str, str, str]:
-    names: dict[str, list[str]] = {}
-    for offer in entry["offers"]:
+def _unloaded(loaded: Plugins) -> list[PluginInfo]:
+    """Return the plugins that fail to load, with the packages that advertise them."""
+    origins = {entry.value: (entry.distribution, entry.version) for entry in find_entry_points()}
+    unloaded = []
+    for name in loaded.broken:
+        if name not in loaded.info:
+            distribution, version = origins.get(name, ("", ""))
+            unloaded.append(PluginInfo(name, distribution, version, ()))
+
+    return unloaded
+
+
+def _plugin_row(info: PluginInfo, offers: Sequence[str], error: str | None) -> tuple[str, str, str]:
+    """Return a plugin's name, package, and number of offers by kind; a few offers with names."""
+    names_by_kind: dict[str, list[str]] = {}
+    for offer in offers:
         kind, _, name = offer.partition(":")
-        names.setdefault(kind, []).append(name)
-    parts = [
-        count_of(kind, len(offered)) + (f" ({', '.join(offered)})" if len(offered) <= _FEW else "")
-        for kind, offered in names.items()
-    ]
-    if "ktdeval_event" in entry["hooks"]:
+        names_by_kind.setdefault(kind, []).append(name)
+
+    parts = []
+    for kind, names in names_by_kind.items():
+        part = count_of(kind, len(names))
+        if len(names) <= _FEW:
+            part += f" ({', '.join(names)})"
+
+        parts.append(part)
+
+    if "ktdeval_event" in info.hooks:
         parts.append("observes runs")
-    if entry["error"]:
-        parts.append(f"BROKEN: {entry['error']}")
-    origin = f"{entry['distribution']} {entry['version']}".strip()
-    return entry["name"], origin or "--plugin", ", ".join(parts) or "nothing"
+
+    if error:
+        parts.append(f"BROKEN: {error}")
+
+    origin = f"{info.distribution} {info.version}".strip()
+    return info.name, origin or "--plugin", ", ".join(parts) or "nothing"
 
 
-def _list(kind: str, plugins: Plugins, as_json: bool, header: tuple[str, str, str], patterns: Sequence[str]) -> None:
-    specs: Sequence[Spec] = list(plugins.specs(kind).values())
+def _list(
+    kind: str,
+    plugins: Plugins,
+    as_json: bool,
+    header: tuple[str, str, str],
+    patterns: Sequence[str],
+) -> None:
+    """Print the things of a kind that patterns select, or all of them."""
+    specs = list(plugins.specs(kind).values())
     if patterns:
-        names = plugins.resolve_tasks(patterns) if kind == "tasks" else [plugins.spec(kind, name).name for name in patterns]
+        names = plugins.resolve_tasks(patterns) if kind == "tasks" else patterns
         specs = [plugins.spec(kind, name) for name in names]
+
     if as_json:
         print_json([spec_json(plugins, kind, spec) for spec in specs])
     else:
-        providers = {spec.name for spec in specs if kind == "models" and "/" not in spec.name}
-        details = {spec.name: spec.groups if kind == "tasks" else [field.name for field in params_of(spec)] for spec in specs}
-        labels = {name: f"{name}/…" if name in providers else name for name in details}
-        print_table(header, [(labels[spec.name], " ".join(details[spec.name]), spec.summary) for spec in specs])
+        print_table(header, [_spec_row(kind, spec) for spec in specs])
+
+
+def _spec_row(kind: str, spec: Spec) -> tuple[str, str, str]:
+    """Return name, groups (of a task) or parameters, and summary for a listing."""
+    label = spec.name
+    if kind == "models" and "/" not in label:
+        label = f"{label}/…"  # a provider: any of its models may follow
+
+    details: Sequence[str] = spec.groups
+    if kind != "tasks":
+        details = [field.name for field in params_of(spec)]
+
+    return label, " ".join(details), spec.summary
 
 
 def spec_json(plugins: Plugins, kind: str, spec: Spec) -> dict[str, Any]:
-    """Return what a plugin offers for listings: name, summary, plugin, and its parameters, or of a task its groups and version."""
-    value: dict[str, Any] = {"name": spec.name, "summary": spec.summary, "plugin": plugins.owner(kind, spec.name)}
-    if kind == "tasks":
-        config = spec.extra.get("config", {})
-        return value | {"groups": list(spec.groups), **{key: config.get(key) for key in ("family", "version", "default_windows")}}
-    return value | {"params": [param_json(field) for field in params_of(spec)]}
+    """Describe what a plugin offers: name, summary, plugin and parameters.
+
+    A task has its groups, family, version and default windows in place of parameters.
+    """
+    value: dict[str, Any] = {
+        "name": spec.name,
+        "summary": spec.summary,
+        "plugin": plugins.owner(kind, spec.name),
+    }
+    if kind != "tasks":
+        value["params"] = [param_json(field) for field in params_of(spec)]
+        return value
+
+    config = spec.extra.get("config", {})
+    value["groups"] = list(spec.groups)
+    for key in ("family", "version", "default_windows"):
+        value[key] = config.get(key)
+
+    return value

@@ -1,4 +1,4 @@
-"""`ktdeval` command: a group whose commands are imported only when called, and `run` where only options are given."""
+"""`ktdeval` command: commands are imported only when called; options without one mean `run`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import ktdeval
 from ktdeval.cli.options import grouped, open_plugins, run_options, write_groups
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
-from ktdeval.fields import near_matches
-from ktdeval.registry import hint, hints
+from ktdeval.plugins.registry import hint, hints
+from ktdeval.values.fields import near_matches
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
 EXAMPLE = "ktdeval --model builtin/momentum --tasks blinded_open_research"
@@ -34,28 +34,44 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(click.Group):
-    """Group that has only the names of its commands, in the order of help, so that help and a slip in a name cost no import. `path`
-    is how the group itself is called, such as `ktdeval leaderboard`; `extras` names, of packages that its commands need and a plain
-    install lacks, the extra of ktdeval that brings each; `settings` are those of `click.Group`.
+    """Group that knows only the names of its commands, so that help and a mistyped name import
+    nothing.
+
+    `path`: how the group itself is called, such as `ktdeval leaderboard`. `extras`: for each package
+    that a plain install lacks, the extra of ktdeval that installs it. `settings`: those of
+    `click.Group`.
     """
 
     def __init__(
-        self, path: str, lazy: Mapping[str, LazyCommand], extras: Mapping[str, str] = MappingProxyType({}), **settings: Any
+        self,
+        path: str,
+        lazy: Mapping[str, LazyCommand],
+        extras: Mapping[str, str] = MappingProxyType({}),
+        **settings: Any,
     ) -> None:
-        context_settings = {"help_option_names": ["-h", "--help"], **settings.pop("context_settings", {})}
+        context_settings = {
+            "help_option_names": ["-h", "--help"],
+            **settings.pop("context_settings", {}),
+        }
         super().__init__(path.rpartition(" ")[2], context_settings=context_settings, **settings)
-        self.lazy, self._path, self._extras = lazy, path, extras
+        self.lazy = lazy
+        self._path = path
+        self._extras = extras
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
         """Names in the order of help."""
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - as click calls it
-        """Import a command; None when there is none of that name."""
-        return self.load(cmd_name) if cmd_name in self.lazy else None
+        """Import a command, or return None if there is none of that name."""
+        if cmd_name not in self.lazy:
+            return None
+        return self.load(cmd_name)
 
     def load(self, name: str) -> click.Command:
-        """Import a command; UsageError: its module, or a package that it needs, is not installed; PluginError: it is no command."""
+        """Import a command. Raises UsageError: its module, or a package that it needs, is not
+        installed; PluginError: it is not a command.
+        """
         lazy = self.lazy[name]
         try:
             module = import_module(lazy.module)
@@ -68,20 +84,39 @@ class LazyGroup(click.Group):
                 ) from error
             if error.name != lazy.module:
                 raise
-            raise UsageError(f"command {name!r} is missing from this installation ({lazy.module}); reinstall ktdeval") from error
+
+            raise UsageError(
+                f"command {name!r} is missing from this installation ({lazy.module}); reinstall"
+                " ktdeval"
+            ) from error
+
         command = getattr(module, lazy.attribute, None)
         if not isinstance(command, click.Command):
-            raise PluginError(f"command {name!r} is {type(command).__name__}, expected a click.Command")
+            raise PluginError(
+                f"command {name!r} is {type(command).__name__}, expected a click.Command"
+            )
+
         return command
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the first word names; UsageError, with near names, where there is none."""
-        command = self.get_command(ctx, args[0])
-        if command is None:
-            near = hint("commands", args[0]) or near_matches(args[0], self.list_commands(ctx)) or f"; see `{self._path} --help`"
-            own = self._path.partition(" ")[2]
-            raise UsageError(f"{own}: no command {args[0]!r}{near}" if own else f"no command {args[0]!r}{near}")
-        return args[0], command, args[1:]
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names. Raises UsageError, with near names, if
+        there is none.
+        """
+        name, *rest = args
+        command = self.get_command(ctx, name)
+        if command is not None:
+            return name, command, rest
+
+        advice = (
+            hint("commands", name)
+            or near_matches(name, self.list_commands(ctx))
+            or f"; see `{self._path} --help`"
+        )
+        message = f"no command {name!r}{advice}"
+        _, _, own = self._path.partition(" ")
+        raise UsageError(f"{own}: {message}" if own else message)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
         """List the commands without importing any."""
@@ -96,7 +131,7 @@ class KtdevalGroup(LazyGroup):
     """Top of the command line: built-in commands, then those of plugins."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert `run` where the first word is an option that only `run` has."""
+        """Insert `run` if the first word is an option that this group itself lacks."""
         own = {name for parameter in self.get_params(ctx) for name in parameter.opts}
         if args and args[0].startswith("-") and args[0] not in own:
             args = ["run", *args]
@@ -107,26 +142,38 @@ class KtdevalGroup(LazyGroup):
         return [*super().list_commands(ctx), *_plugin_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command, of ktdeval or of a plugin; None when there is none of that name."""
+        """Import a command of ktdeval or of a plugin, or return None if there is none."""
         if cmd_name in self.lazy:
             return self.load(cmd_name)
-        return open_plugins().make("commands", cmd_name) if cmd_name in _plugin_commands(ctx) else None
+        if cmd_name in _plugin_commands(ctx):
+            command: click.Command = open_plugins().make("commands", cmd_name)
+            return command
+        return None
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Usage, commands with plugins' own, and the options of `run`."""
+        """Write usage, commands with those of plugins, and the options of `run`."""
         formatter.write_usage("ktdeval", "[OPTIONS OF run] | COMMAND [ARGS]…")
         formatter.write_paragraph()
         formatter.write_text(INTRO)
         formatter.write(f"\n  {EXAMPLE}\n")
+
         with formatter.section("Commands"):
             rows = [(name, command.summary) for name, command in COMMANDS.items()]
             formatter.write_dl(rows + list(_plugin_commands(ctx).items()), col_max=24)
-        groups = {f"Options of run: {title}": options for title, options in grouped(run_options()).items()}
-        write_groups(ctx, formatter, {**groups, "Options": self.get_params(ctx)})
+
+        groups = {}
+        for title, options in grouped(run_options()).items():
+            groups[f"Options of run: {title}"] = options
+
+        groups["Options"] = self.get_params(ctx)
+        write_groups(ctx, formatter, groups)
 
 
 def _plugin_commands(ctx: click.Context) -> dict[str, str]:
-    """Return the commands of plugins and their summaries; needed only for help and for names that are not built in."""
+    """Return the commands of plugins with their summaries.
+
+    It loads all plugins, so it is called only for help and for names that are not built in.
+    """
     commands: dict[str, str] | None = ctx.meta.get("ktdeval.commands")
     if commands is None:
         commands = {name: spec.summary for name, spec in open_plugins().specs("commands").items()}
@@ -140,17 +187,26 @@ _ODD = re.compile(f"({_COLOUR})|{_UNSEEN}")
 
 
 class CleanStream:
-    """Text stream that writes a space for each control and invisible character, so that no foreign text moves the cursor, hides
-    text or reverses it; on a terminal colours pass. `raw` is the stream behind it, for code that moves the cursor on purpose.
+    """Text stream that replaces control and invisible characters by spaces.
+
+    No foreign text can then move the cursor, hide text or reverse it. On a terminal, colours pass.
+    `raw` is the stream behind it, for code that moves the cursor on purpose.
     """
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
 
     def write(self, text: str) -> int:
-        """Write the text, cleaned; return its length."""
-        colours = self.raw.isatty()
-        self.raw.write(_ODD.sub(lambda match: match[1] if colours and match[1] else " ", text))
+        """Write the text, cleaned, and return its length."""
+        shows_colours = self.raw.isatty()
+
+        def clean(match: re.Match[str]) -> str:
+            colour = match[1]
+            if colour and shows_colours:
+                return colour
+            return " "
+
+        self.raw.write(_ODD.sub(clean, text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -158,8 +214,9 @@ class CleanStream:
 
 
 class DroppingStream:
-    """Text stream for progress and messages, on which no command depends: text that can't be written, on a full disk or to a
-    reader that has gone, is dropped.
+    """Text stream for progress and messages: text that can't be written is dropped.
+
+    No command fails because the disk is full, or because the reader of stderr has closed it.
     """
 
     def __init__(self, raw: Any) -> None:
@@ -167,7 +224,9 @@ class DroppingStream:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.raw, name)
-        return partial(_attempt, attribute) if name in ("write", "flush") else attribute
+        if name in ("write", "flush"):
+            return partial(_attempt, attribute)
+        return attribute
 
 
 def _attempt(write: Callable[..., object], *text: str) -> None:
@@ -176,30 +235,45 @@ def _attempt(write: Callable[..., object], *text: str) -> None:
 
 
 def _make_writable(*streams: Any) -> None:
-    """Let a stream that can't write every character, as in a locale without UTF-8, write `?` instead of failing."""
+    """Let streams of a locale without UTF-8 write `?` for characters that they lack."""
     for stream in streams:
         if hasattr(stream, "reconfigure") and not (stream.encoding or "").lower().startswith("utf"):
             stream.reconfigure(errors="replace")
 
 
 # lm-eval writes `--model_args`; both spellings name one option.
-cli = KtdevalGroup("ktdeval", COMMANDS, context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
+cli = KtdevalGroup(
+    "ktdeval",
+    COMMANDS,
+    context_settings={"token_normalize_func": lambda token: token.replace("_", "-")},
+)
 """Root of the command line."""
 click.version_option(ktdeval.__version__, prog_name="ktdeval", message="%(prog)s %(version)s")(cli)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: 0 done, 1 a result says no, 2 bad input, 130 interrupted. Every expected
-    failure is one line on stderr.
+    """Run the command line and return its exit code. An expected failure is one line on stderr.
+
+    Exit codes: 0 done, 1 the result is negative (a check fails), 2 bad input, 130 interrupted.
     """
     if sys.flags.optimize > 1:
-        return _fail("python -OO takes away the docstrings that tools, schemas and help are made of; run without it, or with -O", 2)
+        return _fail(
+            "python -OO removes the docstrings that tools, schemas and help are made of; run"
+            " without it, or with -O",
+            2,
+        )
+
     sys.excepthook = _show_defect
-    arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    if argv is None:
+        argv = sys.argv[1:]
+
+    arguments = list(argv) or ["--help"]
     _make_writable(sys.stdout, sys.stderr)
     streams = sys.stdout, sys.stderr
-    out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115 - instead of one that the caller closed
-    sys.stdout, sys.stderr = CleanStream(out), CleanStream(DroppingStream(err))  # they have all that a text stream has
+    # A stream that the caller closed is None.
+    out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115 - used until the process ends
+    sys.stdout = CleanStream(out)
+    sys.stderr = CleanStream(DroppingStream(err))
     try:
         return _run(arguments)
     finally:
@@ -207,41 +281,69 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    # click itself imports shutil, with all compression formats, to get the width.
+    # To find the width itself, click would import shutil with all compression formats.
     width = max(60, min(terminal_width(), 120))
     try:
-        result = cli.main(arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=width)
+        result = cli.main(
+            arguments, prog_name="ktdeval", standalone_mode=False, terminal_width=width
+        )
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except KtdevalError as error:
         return _fail(str(error), error.exit_code)
     except click.ClickException as error:
-        if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the group's help
-            click.echo(error.format_message(), err=True)
-            return error.exit_code
-        if isinstance(error, click.NoSuchOption) and (advice := hint("options", error.option_name)):
-            return _fail(f"no such option {error.option_name}{advice}", error.exit_code)
-        return _fail(error.format_message(), error.exit_code)
+        return _fail_usage(error)
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", 130)
     except OSError as error:
-        if error.filename is None:
-            # Pointing stdout elsewhere keeps Python from complaining when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # the reader has gone (`| head`)
-            return 0
-        return _fail(f"{error.filename or 'output'}: {error.strerror or error}; fix that, or name another path", 2)
+        return _fail_os(error)
 
 
-def _show_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of a defect as Python would, less the secrets that a message in it may hold."""
+def _fail_usage(error: click.ClickException) -> int:
+    """Print what was wrong with the arguments, and return the exit code."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):  # its message is the group's help
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+
+    if isinstance(error, click.NoSuchOption):
+        advice = hint("options", error.option_name)
+        if advice:
+            return _fail(f"no such option {error.option_name}{advice}", error.exit_code)
+
+    return _fail(error.format_message(), error.exit_code)
+
+
+def _fail_os(error: OSError) -> int:
+    """Print what could not be read or written, and return the exit code."""
+    if error.filename is None:
+        # stdout itself failed. Pointing it elsewhere keeps Python from complaining when it flushes
+        # at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    if isinstance(error, BrokenPipeError):  # the reader has closed the pipe (`| head`)
+        return 0
+
+    where = error.filename or "output"
+    reason = error.strerror or error
+    return _fail(f"{where}: {reason}; fix that, or name another path", 2)
+
+
+def _show_defect(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print the traceback of a defect as Python would, without secrets that it may contain."""
     import traceback
 
-    from ktdeval.errors import redact_secrets
+    from ktdeval.secrets.redaction import redact_secrets
 
-    sys.stderr.write(redact_secrets("".join(traceback.format_exception(kind, error, trace)), os.environ))
+    text = "".join(traceback.format_exception(kind, error, trace))
+    sys.stderr.write(redact_secrets(text, os.environ))
 
 
 def _fail(message: str, exit_code: int) -> int:
-    click.echo(f"ktdeval: error: {' '.join(message.split())}", err=True)
+    from ktdeval.secrets.redaction import redact_secrets
+
+    # A message may quote a file, an address or a server's reply, which may contain a key.
+    line = " ".join(redact_secrets(message, os.environ).split())
+    click.echo(f"ktdeval: error: {line}", err=True)
     return exit_code

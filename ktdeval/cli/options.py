@@ -11,21 +11,38 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
-from ktdeval.config import RunConfig, is_list, load_config, names_in
-from ktdeval.fields import parse_assignments, user_path
-from ktdeval.registry import Plugins, hints, load_plugins
+from ktdeval.plugins.registry import Plugins, hints, load_plugins
+from ktdeval.runner.config import RunConfig, is_list, load_config, names_in
+from ktdeval.values.fields import parse_assignments, user_path
+from ktdeval.values.jsonio import OutputKind, check_output
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_METAVARS = {"out": "DIR", "limit": "STEPS", "items": "SOURCE", "base_url": "URL", "price_table": "FILE", "certificate": "FILE",
-             "registration": "FILE"}  # fmt: skip
-_METAVARS |= {"cache": "shared|run|FILE", "max_cost": "USD", "knowledge_cutoff": "DATE", "int": "N", "float": "X"}
+_METAVARS = {
+    "out": "DIR",
+    "limit": "STEPS",
+    "items": "SOURCE",
+    "base_url": "URL",
+    "price_table": "FILE",
+    "certificate": "FILE",
+    "registration": "FILE",
+}
+_METAVARS |= {"volume_unit": "UNIT,…", "amount_unit": "UNIT,…"}
+_METAVARS |= {
+    "cache": "shared|run|FILE",
+    "max_cost": "USD",
+    "knowledge_cutoff": "DATE",
+    "int": "N",
+    "float": "X",
+}
 
 
 class Number(click.FloatRange):
-    """A finite number in a range. Unlike click's own this leaves out `nan`, which is outside of every range, and infinity."""
+    """A finite number in a range: click's own type lets `nan` and infinity through."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         """Return the number."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
@@ -34,7 +51,11 @@ class Number(click.FloatRange):
 
 
 class FilePath(click.Path):
-    """Path of a file or folder: not the empty text, as a shell makes of a variable that is not set, which would be this folder."""
+    """Path of a file or folder, but not the empty text.
+
+    A shell passes an empty text for an unset variable, and a path would take that as the working
+    folder.
+    """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(path_type=Path, **settings)
@@ -46,9 +67,31 @@ class FilePath(click.Path):
         return super().convert(user_path(value), param, ctx)  # type: ignore[return-value]  # as `path_type` says
 
 
+class OutputPath(FilePath):
+    """Path of a file or folder to write, tested when options are read, before any work begins."""
+
+    def __init__(self, kind: OutputKind, mark: str | None = None) -> None:
+        """Take outputs of a kind, as `check_output` does."""
+        super().__init__()
+        self.kind = kind
+        self._mark = mark
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path. Raises StoreError: it can't be written."""
+        path = super().convert(value, param, ctx)
+        option = param.opts[0] if param is not None else "path"
+        check_output(path, self.kind, option, self._mark)
+
+        return path
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="print JSON")
 plugin_option = click.option(
-    "--plugin", "extra", multiple=True, metavar="PLUGIN", help="further plugin, a module or a path to one; may be repeated"
+    "--plugin",
+    "extra",
+    multiple=True,
+    metavar="PLUGIN",
+    help="further plugin, a module or a path to one; may be repeated",
 )
 
 
@@ -58,7 +101,7 @@ def warn(message: str) -> None:
 
 
 def open_plugins(extra: Sequence[str] = ()) -> Plugins:
-    """Return all plugins, with a warning on stderr for each that is skipped. `extra` as given by `--plugin`."""
+    """Load all plugins, and warn on stderr of each that is skipped. `extra`: those of `--plugin`."""
     return load_plugins(extra, warn)
 
 
@@ -66,26 +109,45 @@ def run_options() -> list[click.Parameter]:
     """Return one option for each field of `RunConfig`, in its order, and `--config`."""
     hints = get_type_hints(RunConfig)
     options = [field_option(field, hints[field.name]) for field in dataclasses.fields(RunConfig)]
-    file_help = "YAML file of these options (underscores for dashes); what the command line says counts more"
-    return [*options, click.Option(["--config", "config_file"], type=FilePath(), metavar="FILE", help=file_help)]
+    file_help = (
+        "YAML file of these options (underscores for dashes); options on the command line override"
+        " it"
+    )
+
+    return [
+        *options,
+        click.Option(["--config", "config_file"], type=FilePath(), metavar="FILE", help=file_help),
+    ]
 
 
 def grouped(options: Sequence[click.Parameter]) -> dict[str, list[click.Parameter]]:
-    """Return options by the title of their group, the most needed first; those of no group under `Others`."""
+    """Return options by the title of their group, the most needed first; those of no group under
+    `Others`.
+    """
     by_name = {option.name: option for option in options}
-    groups = {title: [by_name.pop(name) for name in names if name in by_name] for title, names in hints()["option_groups"].items()}
-    return {**groups, "Others": list(by_name.values())}
+    groups: dict[str, list[click.Parameter]] = {}
+    for title, names in hints()["option_groups"].items():
+        groups[title] = [by_name.pop(name) for name in names if name in by_name]
+
+    groups["Others"] = list(by_name.values())
+    return groups
 
 
-def write_groups(ctx: click.Context, formatter: click.HelpFormatter, groups: Mapping[str, Sequence[click.Parameter]]) -> None:
-    """Write options of help by group."""
+def write_groups(
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    groups: Mapping[str, Sequence[click.Parameter]],
+) -> None:
+    """Write the help of options by group."""
     for title, options in groups.items():
+        records = [option.get_help_record(ctx) for option in options]
+        rows = [record for record in records if record is not None]
         with formatter.section(title):
-            formatter.write_dl([row for option in options if (row := option.get_help_record(ctx)) is not None], col_max=24)
+            formatter.write_dl(rows, col_max=24)
 
 
 class GroupedCommand(click.Command):
-    """Command whose help has its options in groups."""
+    """Command whose help shows its options in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options by group."""
@@ -93,7 +155,7 @@ class GroupedCommand(click.Command):
 
 
 def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a click command body: it gets a `RunConfig` as its first argument, built from `--config` and the options."""
+    """Decorate a command body: its first argument is a `RunConfig` from `--config` and options."""
     names = [field.name for field in dataclasses.fields(RunConfig)]
 
     @functools.wraps(function)
@@ -105,16 +167,26 @@ def config_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def config_option(*names: str) -> Callable[[F], F]:
-    """Decorate a click command body with the options of single `RunConfig` fields; what was not given arrives as None. Defaults are
-    not shown in help: where a command does not start a run, an option left out means what the run was made with.
+    """Decorate a command body with the options of some `RunConfig` fields.
+
+    An option that is not given arrives as None. Help shows no defaults: in a command that does not
+    start a run, an omitted option means the value that the run was made with.
     """
     hints = get_type_hints(RunConfig)
     fields = {field.name: field for field in dataclasses.fields(RunConfig)}
-    return lambda function: _with_options(function, [field_option(fields[name], hints[name], False) for name in names])
+    options = [field_option(fields[name], hints[name], with_default=False) for name in names]
+
+    def decorate(function: F) -> F:
+        return _with_options(function, options)
+
+    return decorate
 
 
 def inherited(context: click.Context | None, name: str) -> Any:
-    """Return the value of an option that may stand before or after a subcommand's name: the innermost one that was given."""
+    """Return the value of an option that may come before or after a subcommand's name.
+
+    If it was given in both places, the one after the name applies.
+    """
     while context is not None:
         if context.params.get(name):
             return context.params[name]
@@ -123,43 +195,89 @@ def inherited(context: click.Context | None, name: str) -> Any:
 
 
 def _with_options(function: F, options: Sequence[click.Parameter]) -> F:
-    # The list that click's own decorators fill; it reads it backwards, as decorators run from the bottom up.
+    # click's own decorators append to this list, and click reads it backwards, because decorators
+    # run from the bottom up.
     existing: list[click.Parameter] = getattr(function, "__click_params__", [])
     function.__click_params__ = [*existing, *reversed(options)]  # type: ignore[attr-defined]
     return function
 
 
-def field_option(field: dataclasses.Field[Any], hint: Any, with_default: bool = True) -> click.Parameter:
-    """Return the option of a field of this type, or its argument where its metadata give a `flag` without dashes; None where it was
-    not given.
+def field_option(
+    field: dataclasses.Field[Any], hint: Any, with_default: bool = True
+) -> click.Parameter:
+    """Return the option of a field; an option that was not given arrives as None.
+
+    A field whose metadata has a `flag` without dashes becomes an argument.
     """
-    flag = field.metadata.get("flag") or f"--{field.name.replace('_', '-')}"
+    flag = field.metadata.get("flag")
+    if flag is None:
+        flag = "--" + field.name.replace("_", "-")
+
     if not flag.startswith("-"):
         return click.Argument([field.name], required=False, metavar=flag)
-    silent = (dataclasses.MISSING, None, (), False)
-    default = f" [default: {field.default}]" if with_default and not any(field.default is value for value in silent) else ""
-    required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    kwargs: dict[str, Any] = {"help": f"{field.metadata.get('help', '')}{' [required]' if required else default}", "default": None}
-    # The words of a `Literal`, or of one that may also be None.
-    choices = get_args(next((one for one in (hint, *get_args(hint)) if get_origin(one) is Literal), None))
+
+    settings = _value_settings(field, hint)
+    help_text = field.metadata.get("help", "") + _help_suffix(field, with_default)
+    return click.Option([flag, field.name], help=help_text, default=None, **settings)
+
+
+def _help_suffix(field: dataclasses.Field[Any], with_default: bool) -> str:
+    """Return what help says after a field's text: that it is required, or its default."""
+    if field.default is dataclasses.MISSING:
+        return " [required]" if field.default_factory is dataclasses.MISSING else ""
+
+    is_silent = any(field.default is value for value in (None, (), False))
+    if is_silent or not with_default:
+        return ""
+    return f" [default: {field.default}]"
+
+
+def _value_settings(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
+    """Return click's settings for the values of a field: how they are read and shown in help."""
     if is_list(hint):
-        kwargs |= {"multiple": True, "callback": _list_callback, "metavar": f"{field.name.removesuffix('s').upper()},…"}
-    elif get_origin(hint) in (Mapping, dict):
-        kwargs |= {"multiple": True, "callback": _mapping_callback, "metavar": "KEY=VALUE,…"}
-    elif choices:
-        # Not click.Choice: the config's own message suggests near words, and is the same for a YAML file.
-        kwargs |= {"type": str, "metavar": f"[{'|'.join(choices)}]"}
-    elif hint is bool:
-        kwargs |= {"type": bool, "metavar": "true|false"} if field.default is True else {"is_flag": True, "flag_value": True}
-    else:
-        scalar = next((arg for arg in get_args(hint) if arg is not type(None)), hint)
-        kwargs |= {"type": scalar, "metavar": _METAVARS.get(field.name) or _METAVARS.get(scalar.__name__, field.name.upper())}
-    return click.Option([flag, field.name], **kwargs)
+        metavar = f"{field.name.removesuffix('s').upper()},…"
+        return {"multiple": True, "callback": _list_callback, "metavar": metavar}
+
+    if get_origin(hint) in (Mapping, dict):
+        return {"multiple": True, "callback": _mapping_callback, "metavar": "KEY=VALUE,…"}
+
+    choices = _choices(hint)
+    if choices:
+        # Not click.Choice: the config's own message suggests near words, and is the same for a YAML
+        # file.
+        return {"type": str, "metavar": f"[{'|'.join(choices)}]"}
+
+    if hint is bool and field.default is True:
+        return {"type": bool, "metavar": "true|false"}
+
+    if hint is bool:
+        return {"is_flag": True, "flag_value": True}
+
+    # An optional value is read as the type that it has if it is given.
+    scalar = next((part for part in get_args(hint) if part is not type(None)), hint)
+    by_type = _METAVARS.get(scalar.__name__, field.name.upper())
+    return {"type": scalar, "metavar": _METAVARS.get(field.name, by_type)}
 
 
-def _list_callback(_context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...] | None:
-    return names_in(texts, parameter.opts[0]) if texts else None
+def _choices(hint: Any) -> tuple[str, ...]:
+    """Return the words of a `Literal`, also of one that may be None; nothing for other types."""
+    for part in (hint, *get_args(hint)):
+        if get_origin(part) is Literal:
+            return get_args(part)
+    return ()
 
 
-def _mapping_callback(_context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any] | None:
-    return parse_assignments(texts, parameter.opts[0]) if texts else None
+def _list_callback(
+    _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    if not texts:
+        return None
+    return names_in(texts, parameter.opts[0])
+
+
+def _mapping_callback(
+    _context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, Any] | None:
+    if not texts:
+        return None
+    return parse_assignments(texts, parameter.opts[0])

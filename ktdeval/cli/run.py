@@ -1,4 +1,4 @@
-"""`ktdeval run`, `score`, `card` and `plan`: evaluate a model, recompute a run's cards, read and verify cards, estimate a run."""
+"""`ktdeval run`, `score`, `card` and `plan`: evaluate, recompute, show and verify, estimate."""
 
 from __future__ import annotations
 
@@ -17,38 +17,54 @@ from typing import TYPE_CHECKING
 import click
 
 from ktdeval.cards import count, dollars
-from ktdeval.cli.options import FilePath, GroupedCommand, config_option, config_options, open_plugins
+from ktdeval.cli.options import (
+    FilePath,
+    GroupedCommand,
+    config_option,
+    config_options,
+    open_plugins,
+)
 from ktdeval.cli.table import grid_lines, print_json
-from ktdeval.config import RunConfig, load_config
 from ktdeval.errors import EpisodeFailure, KtdevalError, StoreError, VerificationError
-from ktdeval.fields import shown_path, working_folder
+from ktdeval.runner.config import RunConfig, load_config
+from ktdeval.values.fields import shown_path, working_folder
 
 if TYPE_CHECKING:
     from ktdeval.calls.stop import StopSignal
-    from ktdeval.registry import Plugins
-    from ktdeval.runner.estimate import Amount, Finished, RunEstimate
+    from ktdeval.plugins.registry import Plugins
+    from ktdeval.runner.estimate import Amount, Finished, RunEstimate, TaskEstimate
     from ktdeval.runner.run import RunResult
 
-_COLLECTED_AFTER = 20_000  #: New objects between collections, some megabytes; Python's own 700 come every 16 steps
+#: New objects between collections (some megabytes); Python's own threshold of 700 would collect
+#: every 16 steps
+_COLLECTED_AFTER = 20_000
 
 
 @contextlib.contextmanager
 def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
-    """On Ctrl-C or a termination signal, tell episodes on other threads to stop, then interrupt this one.
+    """On Ctrl-C or a termination signal, stop episodes on other threads, then interrupt this one.
 
-    Calls to a model that are under way are waited for, because they are paid for; a second signal does not wait.
+    Model calls that are under way are waited for, because they are paid for. A second signal does
+    not wait.
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            getattr(sys.stderr, "raw", sys.stderr).write("\x1b[?25h" if sys.stderr.isatty() else "")
+            if sys.stderr.isatty():
+                show_cursor = "\x1b[?25h"  # the progress bars hide it
+                getattr(sys.stderr, "raw", sys.stderr).write(show_cursor)
+
             os._exit(130)
+
         stop.interrupt()
         raise KeyboardInterrupt
 
-    # Only the main thread may set handlers; on another one, the caller has to stop the run.
-    signals = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    before = {number: signal.signal(number, interrupt) for number in signals}
+    # Only the main thread may set handlers. On another one, the caller has to stop the run.
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, interrupt)
+
     try:
         yield
     finally:
@@ -57,7 +73,9 @@ def _stopping_between_steps(stop: StopSignal) -> Iterator[None]:
 
 
 def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
-    """Run a config from plan to cards, with progress on stderr. Raises KtdevalError, or KeyboardInterrupt with the run's folder."""
+    """Run a config from plan to cards, with progress on stderr. Raises KtdevalError, or
+    KeyboardInterrupt with the run's folder.
+    """
     from rich.console import Console
 
     from ktdeval.calls.stop import StopSignal
@@ -65,20 +83,27 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
     from ktdeval.cli.progress import ProgressObserver
     from ktdeval.runner.run import execute_run, prepare_run
 
-    console = Console(file=getattr(sys.stderr, "raw", sys.stderr), quiet=config.quiet)  # it moves the cursor
+    # The raw stream, because the progress bars move the cursor.
+    console = Console(file=getattr(sys.stderr, "raw", sys.stderr), quiet=config.quiet)
     stop = StopSignal()
     with _stopping_between_steps(stop):
         with console.status("preparing (embedded data are generated at first use) …"):
             prepared = prepare_run(config, plugins, stop)
+
         for note in prepared.plan.notes:
             console.print(f"note: {clean(note)}", markup=False, highlight=False)
+
         try:
-            with collector_held_back(), ProgressObserver(console, len(prepared.plan.specs)) as progress:
+            with (
+                collector_held_back(),
+                ProgressObserver(console, len(prepared.plan.specs)) as progress,
+            ):
                 plugins.register_observer(progress)
                 return execute_run(prepared)
         except KeyboardInterrupt as interrupt:
             raise KeyboardInterrupt(
-                f"stopped; finished steps are kept in {prepared.folder.path}: run the same command again to resume"
+                f"stopped; finished steps are kept in {prepared.folder.path}: run the same command"
+                " again to resume"
             ) from interrupt
         finally:
             prepared.close()
@@ -86,7 +111,7 @@ def run_shown(config: RunConfig, plugins: Plugins) -> RunResult:
 
 @contextlib.contextmanager
 def collector_held_back() -> Iterator[None]:
-    """Let Python's collector run less often meanwhile: a step leaves almost nothing behind that refers to itself."""
+    """Let Python's garbage collector run less often: a step leaves almost no reference cycles."""
     before = gc.get_threshold()
     gc.set_threshold(_COLLECTED_AFTER)
     try:
@@ -96,42 +121,69 @@ def collector_held_back() -> Iterator[None]:
 
 
 def check_finished(result: RunResult) -> None:
-    """Raise the reason why a run stopped before its end, or EpisodeFailure where an episode did not finish."""
-    if result.stopped is not None and result.failed:
-        kept = f"{len(result.failed)} of {result.episodes} episodes are not finished, their steps so far are kept"
-        raise type(result.stopped)(f"{result.stopped} ({kept} in {result.folder})")
-    if result.failed:
-        first, count = result.failed[0], len(result.failed)
-        which = "1 episode did not finish," if count == 1 else f"{count} episodes did not finish, the first is"
-        hint = "" if "same command again" in str(first.error) else "; run the same command again to resume"
-        raise EpisodeFailure(f"{which} {first.spec.label}: {first.error}{hint}")
+    """Raise why a run stopped before its end, or EpisodeFailure if an episode did not finish."""
+    if not result.failed:
+        return
+
+    failures = len(result.failed)
+    if result.stopped is not None:
+        raise type(result.stopped)(
+            f"{result.stopped} ({failures} of {result.episodes} episodes are not finished, their"
+            f" steps so far are kept in {result.folder})"
+        )
+
+    which = "1 episode did not finish,"
+    if failures > 1:
+        which = f"{failures} episodes did not finish, the first is"
+
+    first = result.failed[0]
+    message = f"{which} {first.spec.label}: {first.error}"
+    if "same command again" not in str(first.error):
+        message += "; run the same command again to resume"
+
+    raise EpisodeFailure(message)
 
 
 @click.command("run", cls=GroupedCommand)
 @config_options
 def run(config: RunConfig) -> None:
-    """Evaluate a model on tasks. The same command again resumes; after a finish it runs nothing twice."""
+    """Evaluate a model on tasks. The same command again resumes; finished episodes don't run again."""
     if config.dry_run:
         print_plan(config)
         return
+
     here = working_folder()
     try:
         result = run_shown(config, open_plugins(config.plugin))
     except KeyboardInterrupt as interrupt:
         if not str(interrupt):  # before the first step
             raise
+
         click.echo(str(interrupt), err=True)
-        raise click.Abort from interrupt  # as click does, less its empty line
+        raise click.Abort from interrupt  # as click does, without its empty line
+
     if here is not None:
-        os.chdir(here)  # a plugin may have left it
-    folder, *cards = map(shown_path, (result.folder, *result.cards))
+        os.chdir(here)  # a plugin may have changed it
+
+    folder = shown_path(result.folder)
+    cards = [shown_path(path) for path in result.cards]
     _print_cards(cards)
     if cards:
-        given = {"items": config.items, "plugin": ",".join(config.plugin)}
-        same = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value)
-        click.echo(f"verify  ktdeval card verify {shlex.quote(str(cards[0] if len(cards) == 1 else folder))}{same}")
-        click.echo(f"score   ktdeval score {shlex.quote(str(folder))}{same}")
+        _print_next_commands(config, folder, cards)
+
     check_finished(result)
+
+
+def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path]) -> None:
+    """Print how to verify and score a run, with the options of this run that both need too."""
+    options = ""
+    for name, value in (("items", config.items), ("plugin", ",".join(config.plugin))):
+        if value:
+            options += f" --{name} {shlex.quote(value)}"
+
+    verified = cards[0] if len(cards) == 1 else folder
+    click.echo(f"verify  ktdeval card verify {shlex.quote(str(verified))}{options}")
+    click.echo(f"score   ktdeval score {shlex.quote(str(folder))}{options}")
 
 
 @click.command("score")
@@ -147,6 +199,7 @@ def score(run_folder: Path, **options: object) -> None:
     cards = rescore(run_folder, plugins, changes)
     if not cards:
         raise StoreError(f"{run_folder}: no episode is complete yet; run it again to resume")
+
     _print_cards(cards)
 
 
@@ -154,14 +207,21 @@ def score(run_folder: Path, **options: object) -> None:
 
 
 def _print_cards(paths: Sequence[Path]) -> None:
-    """Print the first screen of a card, or a table of several, and where to see all of it."""
+    """Print the first screen of a card, or a table of several, and the commands to see them whole."""
     from ktdeval.cards.check import load_card
     from ktdeval.cards.show import card_lines, print_lines, summary_lines
 
     cards = [load_card(path) for path in paths]
-    print_lines(card_lines(cards[0], whole=False) if len(cards) == 1 else summary_lines(cards))
-    for number, path in enumerate(paths):
-        click.echo(f"{'' if number else chr(10)}all     ktdeval card show {shlex.quote(str(path))} --all")
+    if len(cards) == 1:
+        print_lines(card_lines(cards[0], whole=False))
+    else:
+        print_lines(summary_lines(cards))
+
+    if paths:
+        click.echo()
+
+    for path in paths:
+        click.echo(f"all     ktdeval card show {shlex.quote(str(path))} --all")
 
 
 _PATH = click.argument("path", type=FilePath())
@@ -171,30 +231,42 @@ _PATH = click.argument("path", type=FilePath())
 def card() -> None:
     """Show, validate and verify result cards.
 
-    PATH is a card file, or a run folder, whose cards are taken one after the other.
+    PATH is a card file, or a run folder with all its cards.
     """
 
 
 @card.command()
 @click.argument("paths", nargs=-1, required=True, type=FilePath(), metavar="PATH…")
-@click.option("--all", "whole", is_flag=True, help="all of a card: facts, diagnostics, windows, activity, notes")
+@click.option(
+    "--all",
+    "whole",
+    is_flag=True,
+    help="the whole card: facts, diagnostics, windows, activity, notes",
+)
 @click.option("--plain", is_flag=True, help="aligned text without colours, also in a terminal")
 def show(paths: tuple[Path, ...], whole: bool, plain: bool) -> None:
-    """Print a card: its panel and what it claims; several side by side, a column each."""
+    """Print a card: its panel and what it claims. Several cards are side by side."""
     from rich.text import Text
 
     from ktdeval.cards.check import card_files, load_card
     from ktdeval.cards.show import card_lines, plain_text, print_lines, side_by_side
 
     cards = [load_card(file) for file in card_files(paths)]
-    if whole or len(cards) == 1:
-        lines = [line for card in cards for line in (*card_lines(card, whole), *([Text()] if len(cards) > 1 else []))]
+    lines: list[Text] = []
+    if len(cards) == 1:
+        lines.extend(card_lines(cards[0], whole))
+    elif whole:
+        for card in cards:
+            lines.extend(card_lines(card, whole))
+            lines.append(Text())
     else:
-        lines = list(side_by_side(cards))
+        lines.extend(side_by_side(cards))
+
     if plain:
         click.echo(plain_text(lines), nl=False)
     else:
         print_lines(lines)
+
     if not whole:
         click.echo(f"\nall     ktdeval card show {shlex.join(map(str, paths))} --all")
 
@@ -207,7 +279,8 @@ def validate(path: Path) -> None:
 
     def judge(file: Path) -> str:
         checked = load_card(file)
-        return f"valid ({card_kinds(checked.kind)[checked.kind].content(checked)})"
+        kind = card_kinds(checked.kind)[checked.kind]
+        return f"valid ({kind.content(checked)})"
 
     _judge_cards(path, judge, "valid")
 
@@ -216,9 +289,10 @@ def validate(path: Path) -> None:
 @_PATH
 @config_option("data", "data_args", "items", "plugin")
 def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> None:
-    """Re-execute the recorded decisions, recompute every figure, and name the first line that differs.
+    """Re-execute the recorded decisions, recompute every figure, and name the first difference.
 
-    --data and --data-args are only needed when the snapshot has moved since the run, --items when the run had that option.
+    --data and --data-args are needed only if the snapshot has moved since the run, --items if the
+    run had that option.
     """
     from ktdeval.runner.verify import verify_card
 
@@ -229,28 +303,37 @@ def verify(path: Path, plugin: tuple[str, ...] | None, **changes: object) -> Non
         verification = verify_card(file, plugins, moved)
         for finding in verification.findings[1:]:
             click.echo(f"also differs: {finding}")
+
         if verification.findings:
             raise VerificationError(f"{file}: does not verify: {verification.findings[0]}")
+
         executed = f"episodes: {verification.episodes}, steps executed again: {verification.steps}"
-        return f"verified ({executed}, of these traced to the model's own submission: {verification.traced_steps})"
+        return (
+            f"verified ({executed}, of these traced to the model's own submission:"
+            f" {verification.traced_steps})"
+        )
 
     _judge_cards(path, judge, "verified")
 
 
 def _judge_cards(path: Path, judge: Callable[[Path], str], passed: str) -> None:
-    """Print what each card is judged to be. When all are judged, raise the failure of the first one that fails."""
+    """Print the verdict on each card, then raise the first failure."""
     from ktdeval.cards.check import card_files
 
-    files, failures = card_files([path]), list[KtdevalError]()
+    files = card_files([path])
+    failures = list[KtdevalError]()
     for file in files:
         try:
             click.echo(f"{file}: {judge(file)}")
         except KtdevalError as error:
             failures.append(error)
+
     for failure in failures[1:]:
         click.echo(f"also fails: {' '.join(str(failure).split())}")
+
     if failures and len(files) > 1:
         click.echo(f"{len(files) - len(failures)} of {len(files)} cards {passed}")
+
     if failures:
         raise failures[0]
 
@@ -262,63 +345,122 @@ def _judge_cards(path: Path, judge: Callable[[Path], str], passed: str) -> None:
 @config_options
 @click.option("--json", "as_json", is_flag=True, help="as JSON")
 def plan(config: RunConfig, as_json: bool) -> None:
-    """Print what a run would ask, cost and take: low, typical and high.
+    """Estimate calls, tokens, cost and hours of a run: low, typical and high.
 
-    Takes the options of `run`. Asks no model and needs no key. Of a run that was begun, it shows what is left.
+    Takes the options of `run`. Calls no model and needs no key. For a run that has begun, it shows
+    what is left.
     """
     print_plan(config, as_json)
 
 
 def print_plan(config: RunConfig, as_json: bool = False) -> None:
-    """Estimate the run of a config and print it: facts, a table for each task and for all, what it rests on, and warnings."""
+    """Estimate a run and print it: facts, a table for each task and in total, assumptions, warnings."""
     from ktdeval.runner.estimate import estimate_run
-    from ktdeval.typed import to_plain
+    from ktdeval.runner.run import check_run_output
+    from ktdeval.values.typed import to_plain
 
+    check_run_output(config)
     estimate = estimate_run(config, open_plugins(config.plugin))
     if as_json:
         print_json(to_plain(estimate))
         return
-    for name, words in _facts(estimate):
-        click.echo(f"{name:<10}{words}")
+
+    for name, text in _facts(estimate):
+        click.echo(f"{name:<10}{text}")
+
     for task in estimate.tasks:
-        done = task.finished.steps
-        steps = f"{task.steps - done:,} of {task.steps:,} steps left" if done else f"{task.steps:,} steps"
         click.echo()
-        _print_table(f"{task.name}: {count(task.episodes, 'episode')}, {steps}", task.finished, task.left)
+        _print_task(task, estimate.max_output_tokens)
+
     if len(estimate.tasks) > 1:
         click.echo()
         _print_table("all tasks, steps that are left", None, estimate.left)
+
     click.echo("\nassumed")
     for sentence in estimate.assumptions:
         click.echo(f"  {sentence}")
+
     for sentence in estimate.warnings:
         click.echo(f"\nwarning: {sentence}")
 
 
+def _print_task(task: TaskEstimate, max_output_tokens: int) -> None:
+    """Print the table of a task, and the size of its largest prompt."""
+    done = task.finished.steps
+    steps = f"{task.steps:,} steps"
+    if done:
+        steps = f"{task.steps - done:,} of {task.steps:,} steps left"
+
+    title = f"{task.name}: {count(task.episodes, 'episode')}, {steps}"
+    _print_table(title, task.finished, task.left)
+    if task.largest_prompt is not None:
+        tokens = " / ".join(f"{number:,}" for number in task.largest_prompt.values())
+        click.echo(
+            f"  largest prompt {tokens} tokens, and up to {max_output_tokens:,} of the reply"
+        )
+
+
 def _facts(estimate: RunEstimate) -> list[tuple[str, str]]:
-    tools = "" if estimate.protocol is None else f", tools offered by {estimate.protocol}"
+    """Return the names and texts of the lines above the tables."""
+    model = estimate.model
+    facts = [("model", model)]
+    if estimate.protocol is not None:
+        facts = [("model", f"{model}, tools offered by {estimate.protocol}")]
+        context = "not known; give it with --context-tokens"
+        if estimate.context is not None:
+            context = f"{estimate.context.tokens:,} tokens {estimate.context.source}"
+
+        facts.append(("context", context))
+
+    facts.append(("price", _price(estimate)))
+    folder = str(estimate.folder)
+    done = sum(task.finished.steps for task in estimate.tasks)
+    if done:
+        steps = sum(task.steps for task in estimate.tasks)
+        folder += f", {done:,} of {steps:,} steps are finished"
+
+    facts.append(("folder", folder))
+    paid = estimate.paid
+    if paid.cost_usd or paid.possibly_usd:
+        spent = f"{dollars(paid.cost_usd)} USD"
+        if paid.possibly_usd:
+            spent += f", possibly {dollars(paid.possibly_usd)} more"
+
+        facts.append(("paid", spent))
+
+    facts.append(("at once", count(estimate.concurrency, "episode")))
+    return facts
+
+
+def _price(estimate: RunEstimate) -> str:
+    """Return the model's price with its day and source, if they are known."""
     price = estimate.price
     if price is None:
-        cost = "not known; give one with --price input=…,output=… or --price-table"
-    else:
-        origin = ", ".join(part for part in (price.as_of and f"as of {price.as_of}", price.source) if part)
-        cost = f"{price.input:g} in, {price.output:g} out USD a million tokens{f' ({origin})' if origin else ''}"
-    done = sum(task.finished.steps for task in estimate.tasks)
-    state = f", {done:,} of {sum(task.steps for task in estimate.tasks):,} steps are finished" if done else ""
-    facts = [("model", f"{estimate.model}{tools}"), ("price", cost), ("folder", f"{estimate.folder}{state}")]
-    if estimate.paid.cost_usd or estimate.paid.possibly_usd:
-        besides = f", possibly {dollars(estimate.paid.possibly_usd)} more" if estimate.paid.possibly_usd else ""
-        facts.append(("paid", f"{dollars(estimate.paid.cost_usd)} USD{besides}"))
-    return [*facts, ("at once", count(estimate.concurrency, "episode"))]
+        return "not known; give one with --price input=…,output=… or --price-table"
+
+    origin = []
+    if price.as_of:
+        origin.append(f"as of {price.as_of}")
+
+    if price.source:
+        origin.append(price.source)
+
+    rates = f"{price.input:g} in, {price.output:g} out USD a million tokens"
+    if not origin:
+        return rates
+    return f"{rates} ({', '.join(origin)})"
 
 
 def _print_table(title: str, finished: Finished | None, left: Mapping[str, Amount]) -> None:
-    """Print one column a scenario; before them the use of the finished steps, where there are any."""
+    """Print a column for each scenario; if steps are finished, their use comes first."""
     cells = [["", "calls", "input tokens", "output tokens", "cost, USD", "hours"]]
     if finished is not None and finished.steps:
         cells.append(["used so far", *_amounts(finished), ""])
+
     for scenario, amount in left.items():
-        cells.append([scenario, *_amounts(amount), f"{amount.hours:,.1f}" if amount.hours >= 10 else f"{amount.hours:.2f}"])
+        hours = f"{amount.hours:,.1f}" if amount.hours >= 10 else f"{amount.hours:.2f}"
+        cells.append([scenario, *_amounts(amount), hours])
+
     click.echo(title)
     columns, *rows = zip(*cells, strict=True)
     for line in grid_lines(columns, rows, left=columns[:1]):

@@ -1,87 +1,135 @@
-"""Listings as columns, for readers, `cut` and `grep` alike, and the parameters of a Spec as rows or JSON."""
+"""Print listings as columns that `cut` and `grep` can read too, and describe a Spec's parameters."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktdeval.jsonio import plain
+from ktdeval.values.jsonio import plain
 
 if TYPE_CHECKING:
     from ktdeval.hookspecs import Spec
 
 _GAP = "  "
-_LEAST_WIDTH = 16  # of a column that is wrapped
+_LEAST_WIDTH = 16  # a wrapped column is never narrower
 
 
 def print_table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Print aligned columns; those that are empty throughout are left out. Nothing is cut off. Each row is one line, except on a
-    terminal too narrow for it, where the longest columns are wrapped.
+    """Print aligned columns without the empty ones (the first always shows). Nothing is cut off.
+
+    Each row is one line, except on a terminal too narrow for it, where the longest columns wrap.
     """
     rows = list(rows)
-    kept = [column for column in range(len(header)) if column == 0 or any(row[column] for row in rows)]
-    table = [[row[column] for column in kept] for row in (header, *rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(kept))]
+    shown = [0]
+    for column in range(1, len(header)):
+        if any(row[column] for row in rows):
+            shown.append(column)
+
+    pick = _picker(shown)
+    table = [pick(header), *map(pick, rows)]
+    widths = _column_widths(table, len)
     if sys.stdout.isatty():
         widths = _fit(widths, terminal_width())
+
     for row in table:
-        for line in _lines(row, widths):
-            click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+        for line in _wrapped(row, widths):
+            padded = [cell.ljust(width) for cell, width in zip(line, widths)]
+            click.echo(_GAP.join(padded).rstrip())
 
 
-def grid_lines(columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = ()) -> list[str]:
-    """Return a table of figures as lines: columns named in `left` are flush left, others right; those empty throughout are left
-    out. Cells may be foreign text: control characters are removed, and wide characters count as two columns.
+def grid_lines(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[str] = ()
+) -> list[str]:
+    """Return a table of figures as lines, without columns that are empty throughout.
+
+    Columns named in `left` are flush left, others right. Cells may be foreign text: control
+    characters are removed, and wide characters count as two columns.
     """
     from rich.cells import cell_len  # not at the top, since `ktdeval --help` imports this module
 
     from ktdeval.cards import clean
 
-    kept = [column for column in range(len(columns)) if any(row[column] for row in rows)]
-    head = [columns[column] for column in kept]
-    table = [head, *([clean(row[column]) for column in kept] for row in rows)]
-    widths = [max(cell_len(row[column]) for row in table) for column in range(len(head))]
+    shown = [column for column in range(len(columns)) if any(row[column] for row in rows)]
+    pick = _picker(shown)
+    head = pick(columns)
+    table = [head]
+    for row in rows:
+        cells = [clean(cell) for cell in pick(row)]
+        table.append(cells)
+
+    widths = _column_widths(table, cell_len)
     lines = []
     for row in table:
-        gaps = [" " * (width - cell_len(cell)) for cell, width in zip(row, widths)]
-        cells = (f"{cell}{gap}" if name in left else f"{gap}{cell}" for cell, gap, name in zip(row, gaps, head))
-        lines.append(_GAP.join(cells).rstrip())
+        aligned = []
+        for name, cell, width in zip(head, row, widths):
+            padding = " " * (width - cell_len(cell))
+            aligned.append(cell + padding if name in left else padding + cell)
+
+        lines.append(_GAP.join(aligned).rstrip())
+
     return lines
 
 
 def terminal_width() -> int:
-    """Return the columns of the terminal; 100 where there is none."""
+    """Return the columns of the terminal, or 100 if there is none."""
     try:
         return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)
     except (ValueError, OSError):  # no number, not a terminal, or stdout is replaced
         return 100
 
 
+def _picker(columns: Sequence[int]) -> Callable[[Sequence[str]], list[str]]:
+    """Return a function that takes these columns out of a row."""
+
+    def pick(row: Sequence[str]) -> list[str]:
+        return [row[column] for column in columns]
+
+    return pick
+
+
+def _column_widths(table: Sequence[Sequence[str]], length: Callable[[str], int]) -> list[int]:
+    """Return the width of each column: that of its longest cell."""
+    widths = []
+    for cells in zip(*table):
+        longest = max(map(length, cells))
+        widths.append(longest)
+
+    return widths
+
+
 def _fit(widths: Sequence[int], room: int) -> list[int]:
     """Narrow the widest columns, never the first, until a row fits into `room`."""
     fitted = list(widths)
-    while sum(fitted) + len(_GAP) * (len(fitted) - 1) > room and len(fitted) > 1:
+    gaps = len(_GAP) * (len(fitted) - 1)
+    while sum(fitted) + gaps > room and len(fitted) > 1:
         widest = max(range(1, len(fitted)), key=fitted.__getitem__)
         if fitted[widest] <= _LEAST_WIDTH:
             break
+
         fitted[widest] -= 1
+
     return fitted
 
 
-def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, ...]]:
-    """Return the row as one line, or as several where a cell is longer than its column."""
+def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterable[tuple[str, ...]]:
+    """Return a row as one line, or as several if a cell is longer than its column."""
     if all(len(cell) <= width for cell, width in zip(row, widths)):
         return [tuple(row)]
+
     import textwrap
 
-    cells = [textwrap.wrap(cell, width, break_on_hyphens=False) or [""] for cell, width in zip(row, widths)]
-    return zip_longest(*cells, fillvalue="")
+    columns = []
+    for cell, width in zip(row, widths):
+        parts = textwrap.wrap(cell, width, break_on_hyphens=False)
+        columns.append(parts or [""])
+
+    return zip_longest(*columns, fillvalue="")
 
 
 def print_json(value: Any) -> None:
@@ -92,19 +140,28 @@ def print_json(value: Any) -> None:
 
 
 def params_of(spec: Spec) -> Sequence[dataclasses.Field[Any]]:
-    """Return the fields of a Spec's parameters; none where it takes none."""
-    return dataclasses.fields(spec.params) if spec.params is not None else ()
+    """Return the fields of a Spec's parameters, or nothing if it takes none."""
+    if spec.params is None:
+        return ()
+    return dataclasses.fields(spec.params)
 
 
 def param_json(field: dataclasses.Field[Any]) -> dict[str, Any]:
     """Return one parameter for listings: name, type, required, default, help."""
     missing = dataclasses.MISSING
-    default = None if field.default is missing else plain(field.default)
+    default = None
     if field.default_factory is not missing:
         default = plain(field.default_factory())
+    elif field.default is not missing:
+        default = plain(field.default)
+
+    type_name = field.type
+    if not isinstance(type_name, str):
+        type_name = getattr(type_name, "__name__", str(type_name))
+
     return {
         "name": field.name,
-        "type": field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type)),
+        "type": type_name,
         "required": field.default is missing and field.default_factory is missing,
         "default": default,
         "help": field.metadata.get("help", ""),

@@ -1,7 +1,9 @@
 """Public names of the harness: messages, tools, agents and the session of a step."""
 
+from ktdeval.harness.action import SUBMIT_TOOL as SUBMIT_TOOL
 from ktdeval.harness.agent import (
     Agent as Agent,
+    AsksModels as AsksModels,
     Decision as Decision,
     HarnessConfig as HarnessConfig,
     Lesson as Lesson,
@@ -10,10 +12,18 @@ from ktdeval.harness.agent import (
     StepSession as StepSession,
     Submission as Submission,
     ToolResult as ToolResult,
+    joined as joined,
 )
-from ktdeval.harness.arguments import AssetArg as AssetArg, Bounds as Bounds, DayArg as DayArg, Length as Length
+from ktdeval.harness.arguments import (
+    AssetArg as AssetArg,
+    Bounds as Bounds,
+    DayArg as DayArg,
+    Length as Length,
+)
+from ktdeval.harness.forced import ask_forced as ask_forced
 from ktdeval.harness.messages import (
     MAX_TOKEN_COUNT as MAX_TOKEN_COUNT,
+    NO_TOOL as NO_TOOL,
     CallParams as CallParams,
     FinishReason as FinishReason,
     Message as Message,
@@ -27,19 +37,30 @@ from ktdeval.harness.messages import (
     ToolProtocol as ToolProtocol,
     ToolSpec as ToolSpec,
     Usage as Usage,
+    with_distinct_ids as with_distinct_ids,
 )
-from ktdeval.harness.phases import decide_in_phases as decide_in_phases, research as research
+from ktdeval.harness.model_parts import (
+    CallsNobody as CallsNobody,
+    ChecksFirstStep as ChecksFirstStep,
+    ChecksRequests as ChecksRequests,
+    DrawsChance as DrawsChance,
+    NeedsLessons as NeedsLessons,
+    PinsArguments as PinsArguments,
+    PresetsRun as PresetsRun,
+    RecallsPredictions as RecallsPredictions,
+    RecallsVectors as RecallsVectors,
+    SendsRouting as SendsRouting,
+)
+from ktdeval.harness.phases import (
+    decide_in_phases as decide_in_phases,
+    offered_tools as offered_tools,
+    research as research,
+)
 from ktdeval.harness.plain_schema import in_words as in_words
-from ktdeval.harness.reading import (
-    as_object as as_object,
-    json_object as json_object,
-    label_key as label_key,
-    rows_by_asset as rows_by_asset,
-    shown_state as shown_state,
-    table_rows as table_rows,
-)
+from ktdeval.harness.reading import json_object as json_object, label_key as label_key
 from ktdeval.harness.session import TranscriptEntry as TranscriptEntry
 from ktdeval.harness.signals import (
+    ROLE_HEADING as ROLE_HEADING,
     SIGNAL_FORM as SIGNAL_FORM,
     SIGNALS as SIGNALS,
     Signal as Signal,
@@ -64,4 +85,14 @@ from ktdeval.harness.tools import (
     json_tool as json_tool,
     tool as tool,
 )
-from ktdeval.harness.written_calls import split_thought as split_thought
+from ktdeval.harness.written_calls import (
+    read_blocks as read_blocks,
+    read_envelope as read_envelope,
+    split_thought as split_thought,
+)
+from ktdeval.observation.recorded import shown_state as shown_state
+from ktdeval.observation.tables import (
+    as_object as as_object,
+    rows_by_asset as rows_by_asset,
+    table_rows as table_rows,
+)

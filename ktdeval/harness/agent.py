@@ -1,16 +1,19 @@
-"""Agents, which turn an observation into a decision, and the session through which they ask models and tools within budgets."""
+"""Agents, which turn an observation into a decision, and the session through which they ask models
+and tools within budgets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from ktdeval.fields import option
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec, Usage
-from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.observation.state import ObservedState
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import PROVENANCES, Action, Order, Provenance
+from ktdeval.values.fields import option
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
 
 
 @dataclass(frozen=True)
@@ -18,18 +21,52 @@ class HarnessConfig:
     """Budgets of a step. Part of every task config, and so of the card."""
 
     max_candidates: int = option(30, help="most candidates shown in a step", minimum=1)
-    max_tool_calls: int = option(12, help="research tool calls in a step, malformed ones included", minimum=0)
-    schema_retries: int = option(3, help="further submissions after an invalid one, with feedback", minimum=0, maximum=20)
+    max_tool_calls: int = option(
+        12, help="research tool calls in a step, malformed ones included", minimum=0
+    )
+    schema_retries: int = option(
+        3, help="further submissions after an invalid one, with feedback", minimum=0, maximum=20
+    )
     min_reason_chars: int = option(10, help="shortest reason of an order, in characters", minimum=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Prompt of one step: already masked, already text."""
+    """Prompt of one step in its parts: already masked, already text. An agent that only submits
+    shows `system` and `user`; one of several roles shows each role the parts that concern it.
+    """
 
     step: int
-    system: str
-    user: str
+    #: what holds for every role: the market, its rules, how to read the data
+    rules: str
+    #: what is shown of the day, or the material of a question
+    day: str
+    #: state that `day` shows, for agents and models of this process that compute with it; None of
+    #: a task that has no such state
+    state: ObservedState | None = None
+    #: how research and submission go, for the one who submits; empty if `rules` say it
+    submission: str = ""
+    request: str = ""  #: the closing request to the one who submits; empty if `day` has it
+
+    @property
+    def system(self) -> str:
+        """Return the system prompt: the rules, then the submission."""
+        return joined(self.rules, self.submission)
+
+    @property
+    def user(self) -> str:
+        """Return the user message: the day, then the request."""
+        return joined(self.day, self.request)
+
+
+def joined(*parts: str) -> str:
+    """Return the parts of a prompt that are not empty, each as it is, a blank line between them."""
+    text = ""
+    for part in filter(None, parts):
+        if text:
+            text += "\n" if text.endswith("\n") else "\n\n"
+        text += part
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +75,14 @@ class Lesson:
 
     day: str  #: as the mask shows it
     text: str  #: the question about it, with a JSON block as observations have one
+    state: ObservedState | None = None  #: state of the day that `text` shows
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """Masked answer to one tool call, as text for the model. `failure` names what went wrong with the call, or None."""
+    """Masked answer to one tool call, as text for the model. `failure` names what went wrong with
+    the call, or None.
+    """
 
     text: str
     failure: str | None = None
@@ -56,11 +96,14 @@ class Submission:
     overall_reason: str = ""  #: the model's own summary
     stock_ids: tuple[str, ...] = ()  #: per order, the submitted handle (hidden identities withheld)
     failure: str | None = None  #: `bad_json`, `schema` or `constraint` when action is None
-    feedback: str = ""  #: masked text for the model when action is None; never quotes what the model wrote
+    #: masked text for the model when action is None; never quotes what the model wrote
+    feedback: str = ""
 
 
 class StepSession(Protocol):
-    """One step's model, research tools and submission form, all checked by the leak guard, recorded, and kept within budgets."""
+    """One step's model, research tools and submission form, all checked by the leak guard,
+    recorded, and kept within budgets.
+    """
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -68,7 +111,9 @@ class StepSession(Protocol):
 
     @property
     def submit_tool(self) -> ToolSpec:
-        """Return the tool to submit with, and its JSON Schema: `submit_action` in trading, another where an answer is asked for."""
+        """Return the tool to submit with, and its JSON Schema: `submit_action` in trading, another
+        where an answer is asked for.
+        """
 
     @property
     def tool_budget(self) -> int:
@@ -80,15 +125,17 @@ class StepSession(Protocol):
 
     @property
     def lessons(self) -> Sequence[Lesson]:
-        """Return the days of the task's warm-up, for agents that learn before they decide: oldest first; empty in tasks without
-        one, and at every step but the first.
+        """Return the days of the task's warm-up, for agents that learn before they decide: oldest
+        first; empty in tasks without one, and at every step but the first.
         """
 
     def ask(self, request: ModelRequest) -> Reply:
         """Call the model. Raises ModelError when the call failed."""
 
     def call_tool(self, call: ToolCall) -> ToolResult:
-        """Run a research tool with un-masked arguments; the result is re-masked. A bad call gives feedback and costs budget."""
+        """Run a research tool with un-masked arguments; the result is re-masked. A bad call gives
+        feedback and costs budget.
+        """
 
     def parse_submission(self, text: str) -> Submission:
         """Validate the arguments of `submit_tool`."""
@@ -97,22 +144,28 @@ class StepSession(Protocol):
         """Record a failure that the agent saw (an empty reply, a wrong tool, …) under its name."""
 
     def withhold(self, text: str) -> str:
-        """Return text that an agent made of the model's words (cut, or joined to one line) with hidden identities withheld: a word
-        that named nothing may name a code or a day once its unit or a line's end is gone.
+        """Return text that an agent made from the model's words with hidden identities withheld.
+        Cut, or joined to one line, a text may name a code or a day that it did not name before.
         """
 
     def keep(self, memory: JsonValue) -> None:
-        """Set the memory that comes back at the next step should a model call of this one fail; the last one counts."""
+        """Set the memory to keep if a model call of this step fails (default: the previous step's);
+        the last one counts.
+        """
 
-    def embed(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str]:
-        """Return the vector of each text, as base64 of little-endian float32: by `ask`, or the recorded ones; for a plan, made up.
-        Raises ModelError; LeakError before it asks.
+    def embed(
+        self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]
+    ) -> Sequence[str]:
+        """Return the vector of each text, as base64 of little-endian float32: by `ask`, or the
+        recorded ones; for a plan, made up. Raises ModelError; LeakError before it asks.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How a step was decided. `memory` comes back to the agent at the next step, also after a resume."""
+    """How a step was decided. `memory` comes back to the agent at the next step, also after a
+    resume.
+    """
 
     action: Action
     provenance: Provenance
@@ -122,24 +175,51 @@ class Decision:
 
 
 def decision_problem(decision: Any) -> str:
-    """Return what the decision of a plugin's agent should have and lacks; empty where it is well-formed."""
-    if not isinstance(decision, Decision) or decision.provenance not in PROVENANCES:
-        actual = decision.provenance if isinstance(decision, Decision) else type(decision).__name__
-        return f"a provenance of {', '.join(PROVENANCES)}, was {actual!r}"
-    if not (isinstance(decision.action, tuple | list) and all(isinstance(order, Order) for order in decision.action)):
-        return f"an action of Orders, was {decision.action!r:.80}"
+    """Return what is missing or malformed in the decision of a plugin's agent; empty if nothing
+    is.
+    """
+    expected = f"a provenance of {', '.join(PROVENANCES)}"
+    if not isinstance(decision, Decision):
+        return f"{expected}, was {type(decision).__name__!r}"
+    if decision.provenance not in PROVENANCES:
+        return f"{expected}, was {decision.provenance!r}"
+
+    action: Any = decision.action
+    is_list = isinstance(action, tuple | list)
+    if not is_list or not all(isinstance(order, Order) for order in action):
+        return f"an action of Orders, was {action!r:.80}"
+
+    written = [{"overall_reason": decision.overall_reason, "memory": decision.memory}]
     try:
-        dumps_canonical([{"overall_reason": decision.overall_reason, "memory": decision.memory}]).encode()
+        dumps_canonical(written).encode()
     except (TypeError, ValueError) as error:
         return f"an overall_reason and a memory that are plain JSON: {error}"
-    return "" if isinstance(decision.overall_reason, str) else f"text as overall_reason, was {decision.overall_reason!r:.80}"
+
+    reason: Any = decision.overall_reason
+    if not isinstance(reason, str):
+        return f"text as overall_reason, was {reason!r:.80}"
+
+    return ""
 
 
 class Agent(Protocol):
-    """Scaffold around a model. Pure except for the session: equal observation, memory and replies give an equal decision."""
+    """Scaffold around a model. Pure except for the session: equal observation, memory and replies
+    give an equal decision.
+    """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Must hold (empty action, provenance `fallback`) without a valid submission, and let ModelError rise."""
+        """Decide one step. Must hold (empty action, provenance `fallback`) without a valid
+        submission, and let ModelError rise.
+        """
+
+
+@runtime_checkable
+class AsksModels(Protocol):
+    """Agent that asks other models besides the run's own."""
+
+    #: names of these models, each once: `PROVIDER/NAME`, or `PROVIDER/NAME(option=value,…)` with
+    #: parameters of its own. A request asks one of them by the same text (`ModelRequest.model`).
+    further_models: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -165,5 +245,9 @@ class StepCounts:
             tool_calls_valid=self.tool_calls_valid,
             submissions=self.submissions,
             unmask_attempts=self.unmask_attempts,
-            **self.usage.to_json(),
+            input_tokens=self.usage.input_tokens,
+            output_tokens=self.usage.output_tokens,
+            reasoning_tokens=self.usage.reasoning_tokens,
+            cache_read_tokens=self.usage.cache_read_tokens,
+            cache_write_tokens=self.usage.cache_write_tokens,
         )

@@ -1,22 +1,21 @@
-"""Session of one step: everything an agent exchanges with the model and the tools is checked, counted and recorded here."""
+"""Session of one step: everything an agent exchanges with the model and the tools is checked,
+counted and recorded here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
-from itertools import takewhile
 from typing import Any, TypeVar, cast
 
 from msgspec import UNSET, UnsetType, structs
 
 from ktdeval.errors import ModelError, PluginError
-from ktdeval.fields import near_matches
-from ktdeval.harness.action import SubmissionForm, breaking
+from ktdeval.harness.action import breaking
 from ktdeval.harness.agent import (
     Agent,
     Decision,
-    HarnessConfig,
     Lesson,
     Observation,
     StepCounts,
@@ -25,7 +24,6 @@ from ktdeval.harness.agent import (
     decision_problem,
 )
 from ktdeval.harness.messages import (
-    CallParams,
     Message,
     Model,
     ModelRequest,
@@ -36,24 +34,30 @@ from ktdeval.harness.messages import (
     encodable,
     readable,
     sound,
+    with_distinct_ids,
 )
+from ktdeval.harness.model_parts import DrawsChance, RecallsVectors
 from ktdeval.harness.predictions import FactorHistory, Predictions, predictions_of
-from ktdeval.harness.tools import Tool, call
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
-from ktdeval.masking.identities import LeakGuard
-from ktdeval.masking.lens import Lens
-from ktdeval.seeds import derive_seed
+from ktdeval.harness.session_parts import NamedModel, SessionParts
+from ktdeval.harness.tools import call
+from ktdeval.observation.state import ObservedState
+from ktdeval.observation.tables import as_object
 from ktdeval.trading.constraints import Breach
 from ktdeval.trading.ledger import CountsRecord
 from ktdeval.trading.types import DECIDED, Action
-from ktdeval.typed import Value
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
+from ktdeval.values.seeds import derive_seed
+from ktdeval.values.typed import Value
 
 _FINISH_FAILURES = {"length": "truncated", "refusal": "refusal", "content_filter": "content_filter"}
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _ends_episode(method: _Method) -> _Method:
-    """Remember what a method raised, but for a failed model call: no agent can go on as if it had not happened."""
+    """Remember what a method raised, unless it was a failed model call: an agent that catches it
+    can't go on as if it had not happened.
+    """
 
     @wraps(method)
     def call_method(session: GuardedSession, *args: Any, **kwargs: Any) -> Any:
@@ -72,14 +76,18 @@ class TranscriptEntry(Value):
     """Conversation of one step."""
 
     step: int  #: its number
-    #: one JSON object for each model call. `kept` is how many messages of the call before begin this one too, `sent` the messages
-    #: after these as they were sent, `tools` the names of the tools offered, `tool_choice`, `seed`, and `reply` (raw) or `error`
-    #: (kind of ModelError); `role` where a role of a team asked.
+    #: one JSON object for each model call. `kept` is how many messages of the call before begin
+    #: this one too, `sent` the messages after these as they were sent, `tools` the names of the
+    #: tools offered, `tool_choice`, `seed`, and `reply` (raw) or `error` (kind of ModelError);
+    #: `role` where a role of a team asked, `model` where a further model was asked.
     exchanges: tuple[dict[str, JsonValue], ...]
-    submission: str | None  #: arguments of the submit tool that the decision took as they were; None where there are none
-    #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or `error`; absent without one
+    #: arguments of the submit tool that the decision took as they were; None where there are none
+    submission: str | None
+    #: one JSON object for each call of a service of embeddings: `texts` (hashes), and `vectors` or
+    #: `error`; absent without one
     embedded: tuple[dict[str, JsonValue], ...] | UnsetType = UNSET
-    #: handle -> what the model predicts of a name (`Predictor`); absent of a model that predicts nothing
+    #: handle -> what the model predicts of a name (`Predictor`); absent of a model that predicts
+    #: nothing
     predicted: dict[str, float] | UnsetType = UNSET
 
 
@@ -92,35 +100,17 @@ class StepOutcome:
     transcript: TranscriptEntry
 
 
-@dataclass(frozen=True)
-class SessionParts:
-    """Parts that all steps of an episode share."""
-
-    model: Model  #: the model under evaluation
-    lens: Lens  #: the episode's mask
-    guard: LeakGuard  #: the leak guard of that mask
-    tools: tuple[Tool, ...]  #: research tools of the mode, in the order offered
-    form: SubmissionForm  #: the submission form of that mask
-    harness: HarnessConfig  #: budgets of a step
-    params: CallParams  #: sampling and transport parameters of every call; their seed is replaced
-    seed: int  #: seed of the episode's model calls; each call's own derives from it, the step and the number of the call
-    chance_seed: int | None = None  #: in its place for models of this process that draw (`draws_chance`)
-    #: tools that the leak guard has let pass, by name, as they were then: an agent could change a schema in place
-    cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)
-    cleared_prompts: set[str] = field(default_factory=set)  #: system prompts that it has let pass: they come again at every step
-
-    @cached_property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the research tools as offered to a model: the same objects at every step."""
-        return tuple(tool.spec for tool in self.tools)
-
-
 class GuardedSession:
-    """Session of one step (`ktdeval.harness.agent.StepSession`). What the suite and the agent write must pass the leak guard, or
-    the step fails with LeakError. What the model wrote is sent back to it with hidden identities withheld; the agent, too, gets a
-    reply's text in that form, so that it can quote it anywhere. Tool calls reach the agent as written, for their arguments must be
-    read as written. `breaches` names the orders of an action that break a rule as known now: such a submission is answered with it.
-    `teach` gives the lessons of a warm-up, `history` some days' style factors of the index's members, in the mask's order.
+    """Session of one step (`ktdeval.harness.agent.StepSession`).
+
+    Texts of the suite and of the agent must pass the leak guard, or the step fails with LeakError.
+    The model's own words are sent back to it with hidden identities withheld. The agent gets a
+    reply's text in that form, too, so that it can quote it anywhere; tool calls reach it as written,
+    since their arguments must be read as written.
+
+    `breaches` names the orders of an action that break a rule as known now: they are the answer to
+    such a submission. `teach` gives the lessons of a warm-up, `history` some days' style factors of
+    the index's members, in the mask's order.
     """
 
     def __init__(
@@ -132,7 +122,11 @@ class GuardedSession:
         teach: Callable[[], Iterable[Lesson]] | None = None,
         history: Callable[[int], FactorHistory] | None = None,
     ) -> None:
-        self._parts, self._step, self._context, self._breaches, self._teach = parts, step, context, breaches, teach
+        self._parts = parts
+        self._step = step
+        self._context = context
+        self._breaches = breaches
+        self._teach = teach
         self._history = history
         self._tools = {tool.name: tool for tool in parts.tools}
         self._cleared: dict[Message, Message] = {}
@@ -140,34 +134,56 @@ class GuardedSession:
         self._opaque: set[Opaque] = set()
         self._budget = parts.harness.max_tool_calls
         self._calls = 0
+        self._observed: ObservedState | None = None
         self._previous: tuple[Message, ...] = ()
+        self._received: set[str] = set()  # arguments of the model's calls, as received
         self._accepted: list[tuple[str, Submission]] = []
-        self._kept: JsonValue = None
+        self._memory_on_failure: JsonValue = None
         self._embedded: list[dict[str, JsonValue]] = []
         self._predicted: Predictions | None = None
         self.counts = StepCounts()  #: of this step so far
-        self.ended: BaseException | None = None  #: what ended the episode in this step, whether or not the agent caught it
-        self.exchanges: list[dict[str, JsonValue]] = []  #: conversation of this step so far, as in `TranscriptEntry`
+        #: what ended the episode in this step, whether or not the agent caught it
+        self.ended: BaseException | None = None
+        #: conversation of this step so far, as in `TranscriptEntry`
+        self.exchanges: list[dict[str, JsonValue]] = []
 
     def decide(self, agent: Agent, observation: Observation, memory: JsonValue) -> StepOutcome:
-        """Let an agent decide this step; where its model call fails, the step holds. Raises PluginError for no decision, and what
-        ended the episode (a leak, a budget, an interrupt, a defect of a tool or model), though the agent caught it.
+        """Let an agent decide this step; where its model call fails, the step holds. Raises
+        PluginError for no decision, and what ended the episode (a leak, a budget, an interrupt, a
+        defect of a tool or model), though the agent caught it.
         """
-        self._kept = memory
+        state = observation.state
+        if state is not None and state.text not in observation.user:
+            raise PluginError(
+                "the state of an observation must be what its prompt shows: put state.text into user"
+            )
+
+        self._memory_on_failure = memory
+        self._observed = state
         try:
             decision = agent.decide(observation, self, memory)
         except ModelError:  # counted in `ask` under its kind
-            decision = Decision((), "error", memory=self._kept)
+            decision = Decision((), "error", memory=self._memory_on_failure)
         finally:  # also where the agent made another error of it
             if self.ended is not None:
                 raise self.ended
+
         if problem := decision_problem(decision):
-            raise PluginError(f"agent {type(agent).__name__}: decide() must return a Decision with {problem}")
-        text, embedded = self.accepted_text(decision), tuple(self._embedded) or UNSET
+            raise PluginError(
+                f"agent {type(agent).__name__}: decide() must return a Decision with {problem}"
+            )
+
+        text = self.accepted_text(decision)
+        embedded = tuple(self._embedded) or UNSET
         predicted = UNSET if self._predicted is None else dict(self._predicted.scores)
         transcript = TranscriptEntry(
-            step=self._step, exchanges=tuple(self.exchanges), submission=text, embedded=embedded, predicted=predicted
+            step=self._step,
+            exchanges=tuple(self.exchanges),
+            submission=text,
+            embedded=embedded,
+            predicted=predicted,
         )
+
         return StepOutcome(decision, self.counts.record(), transcript)
 
     @property
@@ -192,107 +208,232 @@ class GuardedSession:
 
     @cached_property
     def lessons(self) -> Sequence[Lesson]:
-        """Days of the task's warm-up at the first step; they are put into words only when an agent asks for them."""
-        return () if self._teach is None else tuple(self._teach())
+        """Days of the task's warm-up at the first step. They are put into words only when an agent
+        asks for them.
+        """
+        if self._teach is None:
+            return ()
+        return tuple(self._teach())
 
     @_ends_episode
     def ask(self, request: ModelRequest) -> Reply:
-        """Call the model with the run's parameters. Raises ModelError (counted), or LeakError before anything is sent."""
+        """Call the model with the run's parameters. Raises ModelError (counted), or LeakError
+        before anything is sent.
+        """
         for spec in request.tools:
             self._clear_tool(spec)
+
         messages = tuple(self._clear(message) for message in request.messages)
-        seed = derive_seed(self._parts.seed, self._step, self._calls)
-        sent = replace(request, messages=messages, params=replace(self._parts.params, seed=seed), chance=self._chance())
-        if self._calls == 0:
-            self._predicted = self._predictions(sent)
-        self._calls += 1
-        scores, places = self._predicted or (None, None)
-        sent = replace(sent, predictions=scores, places=places)
+        asked = self._asked(request)
+        sent = self._sent(request, messages, asked)
         if request.tool_choice == self.submit_tool.name:
             self.counts.submissions += 1
-        kept = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], zip(self._previous, messages)))
-        self._previous = messages
-        exchange: dict[str, JsonValue] = {
-            "kept": kept,
-            "sent": [message.to_json() for message in messages[kept:]],
-            "tools": [spec.name for spec in sent.tools],
-            "tool_choice": sent.tool_choice,
-            "seed": seed,
-        }
-        if request.role is not None:
-            exchange["role"] = self.withhold(encodable(request.role))
-        self.exchanges.append(exchange)
+
+        exchange = self._record(sent)
         try:
-            reply = sound(self._parts.model.reply(sent))
+            reply = sound(asked.model.reply(sent))
         except ModelError as error:
             exchange["error"] = error.kind
             self.counts.fail(f"model_{error.kind}")
             raise
+
         exchange["reply"] = reply.to_json()
+        self._received.update(call_.arguments for call_ in reply.tool_calls)
+        reply = with_distinct_ids(reply)
         self._opaque.update(call_.opaque for call_ in reply.tool_calls if call_.opaque is not None)
         self.counts.usage += reply.usage
-        if (failure := _FINISH_FAILURES.get(reply.finish_reason)) is not None:
-            self.counts.fail(failure)
-        cleared = self.withhold(reply.content), self.withhold(reply.reasoning), tuple(map(readable, reply.tool_calls))
-        if cleared == (reply.content, reply.reasoning, reply.tool_calls):
-            return reply
-        return replace(reply, content=cleared[0], reasoning=cleared[1], tool_calls=cleared[2])
+        if reply.finish_reason in _FINISH_FAILURES:
+            self.counts.fail(_FINISH_FAILURES[reply.finish_reason])
 
-    def _chance(self) -> int | None:
-        """Return the seed of a model of this process that draws; None for others: it is a public function of the window."""
-        seed, draws = self._parts.chance_seed, getattr(self._parts.model, "draws_chance", False)
-        return derive_seed(seed, self._step, self._calls) if draws and seed is not None else None
+        return self._redacted(reply)
+
+    def _asked(self, request: ModelRequest) -> NamedModel:
+        """Return the model that a request asks. Raises PluginError: it is no model of the run."""
+        parts = self._parts
+        if request.model in (None, parts.name):
+            return NamedModel(parts.model, parts.params)
+        if request.model in parts.further:
+            return parts.further[request.model]
+
+        known = ", ".join(parts.further) or "no other"
+        raise PluginError(
+            f"the agent asks the model {request.model!r:.80}, and declares {known}; name it in"
+            " further_models"
+        )
+
+    def _sent(
+        self, request: ModelRequest, messages: tuple[Message, ...], asked: NamedModel
+    ) -> ModelRequest:
+        """Return the request as the model gets it, with the run's parameters and what the session
+        knows of the step.
+        """
+        is_own = request.model in (None, self._parts.name)
+        seed = derive_seed(self._parts.seed, self._step, self._calls)
+        sent = replace(
+            request,
+            messages=messages,
+            params=replace(asked.params, seed=seed),
+            model=None if is_own else request.model,
+            chance=self._chance(asked.model),
+            state=self._state_in(messages, request.state),
+            submit_tool=self.submit_tool.name,
+        )
+        if self._calls == 0:
+            self._predicted = self._predictions(sent)
+
+        self._calls += 1
+        if self._predicted is None or not is_own:
+            return replace(sent, predictions=None, places=None)
+
+        scores, places = self._predicted
+        return replace(sent, predictions=scores, places=places)
+
+    def _record(self, sent: ModelRequest) -> dict[str, JsonValue]:
+        """Begin the record of a call and return it; messages that begin the call before, too, are
+        counted instead of repeated.
+        """
+        number_before = 0
+        for earlier, message in zip(self._previous, sent.messages):
+            if earlier is not message and earlier != message:
+                break
+            number_before += 1
+
+        self._previous = sent.messages
+        exchange: dict[str, JsonValue] = {
+            "kept": number_before,
+            "sent": [message.to_json() for message in sent.messages[number_before:]],
+            "tools": [spec.name for spec in sent.tools],
+            "tool_choice": sent.tool_choice,
+            "seed": sent.params.seed,
+        }
+        if sent.role is not None:
+            exchange["role"] = self.withhold(encodable(sent.role))
+        if sent.model is not None:
+            exchange["model"] = sent.model
+
+        self.exchanges.append(exchange)
+        return exchange
+
+    def _redacted(self, reply: Reply) -> Reply:
+        """Return a reply as an agent gets it."""
+        content = self.withhold(reply.content)
+        reasoning = self.withhold(reply.reasoning)
+        calls = tuple(map(readable, reply.tool_calls))
+        if (content, reasoning, calls) == (reply.content, reply.reasoning, reply.tool_calls):
+            return reply
+
+        return replace(reply, content=content, reasoning=reasoning, tool_calls=calls)
+
+    def _state_in(
+        self, messages: Sequence[Message], given: ObservedState | None
+    ) -> ObservedState | None:
+        """Return the state that the latest user message with one shows: that of the request, of the
+        observation or of a lesson. A state whose text is in no message doesn't reach the model, so
+        a model of this process knows nothing that the leak guard has not checked.
+        """
+        # Lessons are put into words when an agent asks for them, and not before.
+        lessons: Sequence[Lesson] = self.__dict__.get("lessons", ())
+        known = [given, self._observed, *(lesson.state for lesson in lessons)]
+        states = [state for state in known if state is not None and state.sections]
+
+        for message in reversed(messages):
+            if message.role != "user":
+                continue
+            for state in states:
+                if state.text in message.content:
+                    return state
+
+        return None
+
+    def _chance(self, model: Model) -> int | None:
+        """Return the seed of a model of this process that draws; None for others: the seed is a
+        public function of the window.
+        """
+        seed = self._parts.chance_seed
+        draws = isinstance(model, DrawsChance) and model.draws_chance
+        if seed is None or not draws:
+            return None
+        return derive_seed(seed, self._step, self._calls)
 
     def _predictions(self, first: ModelRequest) -> Predictions | None:
         if self._history is None:
             return None
-        return predictions_of(self._parts.model, first, self._history, self._parts.lens.asset_handle)
+        return predictions_of(
+            self._parts.model, first, self._history, self._parts.lens.asset_handle
+        )
 
     @_ends_episode
     def call_tool(self, call_: ToolCall) -> ToolResult:
-        """Run a research tool with un-masked arguments; the result is re-masked. Bad calls become feedback and cost budget."""
+        """Run a research tool with un-masked arguments; the result is re-masked. Bad calls become
+        feedback and cost budget.
+        """
         if self._budget <= 0:
-            return self._refuse("tool_budget", "no research calls are left in this step", "submit your action now")
+            return self._refuse(
+                "tool_budget", "no research calls are left in this step", "submit your action now"
+            )
+
         self._budget -= 1
         self.counts.tool_calls += 1
         if call_.name == self.submit_tool.name:
-            return self._refuse("wrong_tool", "this is not the time to submit", "use a research tool, or stop calling tools")
+            return self._refuse(
+                "wrong_tool",
+                "this is not the time to submit",
+                "use a research tool, or stop calling tools",
+            )
+
         tool = self._tools.get(call_.name)
         if tool is None:
             names = ", ".join(self._tools) or "none"
+            similar = near_matches(call_.name[:100], self._tools)
             return self._refuse(
-                "unknown_tool", "there is no such tool", f"one of: {names}{near_matches(call_.name[:100], self._tools)}"
+                "unknown_tool", "there is no such tool", f"one of: {names}{similar}"
             )
+
         outcome = call(tool, self._context, call_.arguments, self._parts.lens)
         self.counts.unmask_attempts += outcome.unmask_attempts
         if outcome.failure is None:
             self.counts.tool_calls_valid += 1
         else:
             self.counts.fail(outcome.failure)
+
         return ToolResult(self._parts.lens.render_text(outcome.payload), outcome.failure)
 
     def parse_submission(self, text: str) -> Submission:
-        """Validate the arguments of the submit tool. Reasons come back with hidden identities withheld."""
+        """Validate the arguments of the submit tool. Reasons come back with hidden identities
+        withheld.
+        """
         reading = self._parts.form.read(text)
         self.counts.unmask_attempts += reading.unmask_attempts
         submission = reading.submission
+
         if submission.action is None:
             if submission.failure is not None:
                 self.counts.fail(submission.failure)
+
             return submission
+
         for _ in range(reading.unknown_assets):
             self.counts.fail("unknown_asset")
-        if self._breaches is not None and (breaches := self._breaches(submission.action)):
-            self.counts.fail("constraint")
-            return breaking(breaches)
+
+        if self._breaches is not None:
+            breaches = self._breaches(submission.action)
+            if breaches:
+                self.counts.fail("constraint")
+                return breaking(breaches)
+
         redact = self._parts.guard.redact  # a ledger may be quoted
+        action = []
+        for order in submission.action:
+            action.append(structs.replace(order, reason=redact(order.reason)))
+
         submission = replace(
             submission,
-            action=tuple(structs.replace(order, reason=redact(order.reason)) for order in submission.action),
+            action=tuple(action),
             overall_reason=redact(submission.overall_reason),
             stock_ids=tuple(map(redact, submission.stock_ids)),
         )
         self._accepted.append((text, submission))
+
         return submission
 
     def count_failure(self, kind: str) -> None:
@@ -300,32 +441,48 @@ class GuardedSession:
         self.counts.fail(kind)
 
     @_ends_episode
-    def embed(self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str]:
-        """Return vectors by `ask`, or those that the record of the step has. The texts pass the leak guard first."""
+    def embed(
+        self, texts: Sequence[str], ask: Callable[[Sequence[str]], Sequence[str]]
+    ) -> Sequence[str]:
+        """Return vectors by `ask`, or those that the record of the step has. The texts pass the
+        leak guard first.
+        """
         for text in texts:
             self._parts.guard.check(text, "a text to embed")
+
         record: dict[str, JsonValue] = {"texts": [sha256_hex(text) for text in texts]}
         self._embedded.append(record)
         try:
-            vectors = list(getattr(self._parts.model, "recorded_vectors", ask)(texts))
+            model = self._parts.model
+            recall = model.recorded_vectors if isinstance(model, RecallsVectors) else ask
+            vectors = list(recall(texts))
         except ModelError as error:
             record["error"] = error.kind
             self.counts.fail(f"model_{error.kind}")
             raise
+
         record["vectors"] = [*vectors]
         return vectors
 
     def keep(self, memory: JsonValue) -> None:
-        """Set the memory that is kept where a model call of this step fails; without it, that of before the step is."""
-        self._kept = memory
+        """Set the memory to keep if a model call of this step fails (default: the previous
+        step's).
+        """
+        self._memory_on_failure = memory
 
     def accepted_text(self, decision: Decision) -> str | None:
-        """Return the arguments of the submission that the decision took unchanged; None for a hold, or after any change."""
-        texts = {call_["arguments"] for exchange in self.exchanges for call_ in exchange.get("reply", {}).get("tool_calls", ())}
+        """Return the arguments of the submission that the decision took unchanged; None for a hold,
+        or after any change.
+        """
+        if decision.provenance not in DECIDED:
+            return None
+
         for text, submission in reversed(self._accepted):
-            same = (submission.action, submission.overall_reason) == (decision.action, decision.overall_reason)
-            if same and text in texts and decision.provenance in DECIDED:
+            same_action = submission.action == decision.action
+            same_reason = submission.overall_reason == decision.overall_reason
+            if same_action and same_reason and text in self._received:
                 return text
+
         return None
 
     def _refuse(self, kind: str, problem: str, expected: str) -> ToolResult:
@@ -338,40 +495,71 @@ class GuardedSession:
             return
         text = dumps_canonical([spec.name, spec.description, spec.parameters])
         self._parts.guard.check(text, "the description of a tool")
-        self._parts.cleared_specs[spec.name] = ToolSpec(*loads_strict(text))
+        # A copy: an agent could change a schema in place.
+        parameters = as_object(loads_strict(dumps_canonical(spec.parameters)))
+        self._parts.cleared_specs[spec.name] = ToolSpec(spec.name, spec.description, parameters)
 
     def _clear(self, message: Message) -> Message:
-        """Return the message as it may be sent: checked, or, if it is the model's own, redacted. Each is checked once."""
+        """Return the message as it may be sent: checked, or, if it is the model's own, redacted.
+        Each is checked once.
+        """
         cleared = self._cleared.get(message)
         if cleared is None:
             if message.role == "assistant":
-                calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
-                cleared = replace(message, content=self.withhold(message.content), tool_calls=calls)
+                cleared = self._clear_own(message)
             else:
-                if message.role != "system" or message.content not in self._parts.cleared_prompts:
-                    self._parts.guard.check(message.content, f"a {message.role} message")
-                if message.role == "system":
-                    self._parts.cleared_prompts.add(message.content)
-                cleared = message
-                if message.tool_call_id is not None:
-                    cleared = replace(message, tool_call_id=self._clear_id(message.tool_call_id))
+                cleared = self._check(message)
+
             self._cleared[message] = cleared
+
         return cleared
+
+    def _clear_own(self, message: Message) -> Message:
+        """Return a message of the model with hidden identities withheld."""
+        calls = tuple(self._clear_call(call_) for call_ in message.tool_calls)
+        return replace(message, content=self.withhold(message.content), tool_calls=calls)
+
+    def _check(self, message: Message) -> Message:
+        """Check a message of the suite or the agent, system prompts once in an episode."""
+        prompts = self._parts.cleared_prompts
+        is_system = message.role == "system"
+        if not is_system or message.content not in prompts:
+            self._parts.guard.check(message.content, f"a {message.role} message")
+        if is_system:
+            prompts.add(message.content)
+
+        if message.tool_call_id is None:
+            return message
+        return replace(message, tool_call_id=self._clear_id(message.tool_call_id))
 
     def withhold(self, text: str) -> str:
         """Return a text with hidden identities withheld."""
-        return self._parts.guard.redact(text) if text else ""
+        if not text:
+            return ""
+        return self._parts.guard.redact(text)
 
     def _clear_call(self, call_: ToolCall) -> ToolCall:
-        own = call_.name in self._tools or call_.name == self.submit_tool.name
-        name = call_.name if own or self.withhold(call_.name) == call_.name else "withheld"
+        name = call_.name
+        is_offered = name in self._tools or name == self.submit_tool.name
+        if not is_offered and self.withhold(name) != name:
+            name = "withheld"
+
+        opaque = call_.opaque
+        if opaque not in self._opaque:  # an agent's, not the provider's
+            opaque = None
+
         arguments = self._parts.guard.redact_json(call_.arguments)
-        opaque = call_.opaque if call_.opaque in self._opaque else None  # the provider's own, never what an agent wrote
         return ToolCall(self._clear_id(call_.id), name, arguments, opaque)
 
     def _clear_id(self, text: str) -> str:
-        """Return the id of a call, which its answer repeats: as the model gave it, or a plain one where it holds an identity."""
+        """Return the id of a call, which its answer repeats: as the model gave it, or a plain one
+        if it holds an identity.
+        """
         if text not in self._cleared_ids:
-            is_clean = self.withhold(text) == text
-            self._cleared_ids[text] = text if is_clean else f"call_{len(self._cleared_ids)}_withheld"
+            cleared = text
+            if self.withhold(text) != text:
+                cleared = f"call_{len(self._cleared_ids)}_withheld"
+
+            self._cleared_ids[text] = cleared
+
         return self._cleared_ids[text]

@@ -1,47 +1,71 @@
-"""Signals of a team's analysts on the assets shown: how a role is asked for them, and how they are read from a transcript."""
+"""Signals of a team's analysts on the assets shown: how a role is asked for them, and how they are
+read from a transcript.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from ktdeval.harness.reading import as_object, json_object, label_key, rows_by_asset, shown_state
+from ktdeval.harness.reading import json_object, label_key
 from ktdeval.harness.session import TranscriptEntry
+from ktdeval.observation.recorded import recorded_state
+from ktdeval.observation.tables import as_object
 
 Signal = Literal["Bullish", "Bearish", "Neutral"]
 SIGNALS: tuple[Signal, ...] = ("Bullish", "Bearish", "Neutral")
 OTHERS = "OTHERS"  #: Label that stands for all assets that an answer does not name
 SIGNAL_FORM = f'{{"LABEL": "Bullish", "{OTHERS}": "Neutral"}}'
-"""Example of the form of an answer. A role whose instructions hold it is asked for signals: it is an analyst."""
+"""Example of the form of an answer. A role whose instructions hold it is asked for signals: it is
+an analyst.
+"""
+ROLE_HEADING = "# Your role"
+"""Begins a role's own part of its prompt; what roles share, reports of others too, stands before."""
 _OBJECT = re.compile(r"\{[^{}]*\}")
 
 
 def last_object(text: str) -> Mapping[str, Any]:
-    """Return the last flat JSON object in a text by `label_key` of its fields; empty where there is none, or it is malformed."""
+    """Return the last flat JSON object in a text by `label_key` of its fields; empty if there is
+    none, or if it is malformed.
+    """
     objects = _OBJECT.findall(text)
-    return {label_key(name): value for name, value in json_object(objects[-1]).items()} if objects else {}
+    if not objects:
+        return {}
+
+    fields = json_object(objects[-1])
+    return {label_key(name): value for name, value in fields.items()}
 
 
 def read_signals(text: str, assets: Iterable[str]) -> dict[str, Signal]:
-    """Return the signal of each asset (label) that the last JSON object of an answer gives one, by its label or as one of `OTHERS`.
+    """Return the signal on each asset (label) that the last JSON object of an answer has one for,
+    by its label or as one of `OTHERS`.
 
-    Spelling and case do not matter; an asset named with anything else than one of `SIGNALS` has none.
+    Spelling and case do not matter. An asset with any other word than one of `SIGNALS` has none.
     """
     answer = last_object(text)
+    of_others = answer.get(label_key(OTHERS))
     by_name = {name.lower(): name for name in SIGNALS}
-    others = answer.get(label_key(OTHERS))
-    signals = {asset: by_name.get(str(answer.get(label_key(asset), others)).strip().lower()) for asset in assets}
-    return {asset: signal for asset, signal in signals.items() if signal is not None}
+    signals: dict[str, Signal] = {}
+
+    for asset in assets:
+        word = answer.get(label_key(asset), of_others)
+        signal = by_name.get(str(word).strip().lower())
+        if signal is not None:
+            signals[asset] = signal
+
+    return signals
 
 
 @dataclass(frozen=True)
 class StepSignals:
     """Signals of one step. Each analyst that was asked owes one on each asset shown."""
 
-    held: Mapping[str, float]  #: shares before the step by label, of every asset shown (candidates and positions)
-    answers: Mapping[str, Mapping[str, Signal]]  #: analyst that was asked -> label -> signal, where it could be read
+    #: shares before the step by label, of every asset shown (candidates and positions)
+    held: Mapping[str, float]
+    #: analyst that was asked -> label -> signal, where it could be read
+    answers: Mapping[str, Mapping[str, Signal]]
 
     @property
     def assets(self) -> tuple[str, ...]:
@@ -49,35 +73,86 @@ class StepSignals:
         return tuple(self.held)
 
 
-def step_signals(talk: TranscriptEntry) -> StepSignals:
-    """Return the signals in the transcript of a step: of an analyst's calls, the last one is its answer; a failed call has none.
+class _Turn(NamedTuple):
+    """A recorded message."""
 
-    A transcript may be damaged: anything in it that is no exchange or message is skipped.
+    role: str
+    content: str
+
+
+def step_signals(talk: TranscriptEntry) -> StepSignals:
+    """Return the signals in the transcript of a step: of an analyst's calls, the last one is its
+    answer; a failed call has none.
+
+    A transcript may be damaged: anything in it that is not an exchange or a message is skipped.
     """
     held: dict[str, float] = {}
     replies: dict[str, str] = {}
-    messages: list[tuple[str, str]] = []
+    messages: list[_Turn] = []
+
     for exchange in talk.exchanges:
-        kept, sent = exchange.get("kept"), exchange.get("sent")
-        sent = [as_object(message) for message in sent] if isinstance(sent, list) else []
-        new = [(str(message.get("role")), str(message.get("content"))) for message in sent]
-        messages = [*messages[: kept if isinstance(kept, int) else 0], *new]
-        held = held or _held(messages)
-        if "role" in exchange and messages and SIGNAL_FORM in messages[0][1]:
-            replies[str(exchange["role"])] = str(as_object(exchange.get("reply")).get("content", ""))
-    return StepSignals(held, {role: read_signals(text, held) for role, text in replies.items()})
+        messages = _conversation(messages, exchange)
+        held = held or _shares(messages)
+        if _asks_signals(messages) and "role" in exchange:
+            reply = as_object(exchange.get("reply"))
+            replies[str(exchange["role"])] = str(reply.get("content", ""))
+
+    answers = {role: read_signals(text, held) for role, text in replies.items()}
+    return StepSignals(held, answers)
 
 
-def _held(messages: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Return shares by label of the assets that messages (role, content) show; 0 where nothing is held."""
-    for role, content in messages:
-        state = shown_state(content) if role == "user" else {}
-        try:
-            positions, candidates = rows_by_asset(state.get("positions")), rows_by_asset(state.get("candidates"))
-        except (ValueError, TypeError):  # no table as tasks write them
+def _asks_signals(messages: Sequence[_Turn]) -> bool:
+    """Whether the instructions of a conversation ask for signals: its system message, or the role's
+    own part of its first user message. Reports before that part may quote the form.
+    """
+    for message in messages[:2]:
+        instructions = message.content
+        if message.role == "user":
+            instructions = instructions.rpartition(ROLE_HEADING)[2]
+        if SIGNAL_FORM in instructions:
+            return True
+
+    return False
+
+
+def _conversation(before: Sequence[_Turn], exchange: Mapping[str, Any]) -> list[_Turn]:
+    """Return the messages of a recorded call: the first ones of the call before, then new ones."""
+    number_before = exchange.get("kept")
+    if not isinstance(number_before, int):
+        number_before = 0
+
+    sent = exchange.get("sent")
+    if not isinstance(sent, list):
+        sent = []
+
+    messages = list(before[:number_before])
+    for message in map(as_object, sent):
+        messages.append(_Turn(str(message.get("role")), str(message.get("content"))))
+
+    return messages
+
+
+def _shares(messages: Iterable[_Turn]) -> dict[str, float]:
+    """Return shares by label of the assets that recorded messages show; 0 if nothing is held."""
+    for message in messages:
+        if message.role != "user":
             continue
-        if positions or candidates:
-            shares = {asset: row.get("shares") for asset, row in positions.items()}  # held all the same without a number
-            holdings = {asset: float(value) if isinstance(value, int | float) else 1.0 for asset, value in shares.items()}
-            return dict.fromkeys(candidates, 0.0) | holdings
+
+        try:
+            state = recorded_state(message.content)
+            candidates = state.candidates
+            positions = state.positions
+        except (ValueError, TypeError):  # not a table as tasks write them
+            continue
+
+        if not candidates and not positions:
+            continue
+
+        shares = dict.fromkeys(candidates, 0.0)
+        for label, position in positions.items():
+            # a position is held even if its number of shares is missing
+            shares[label] = 1.0 if position.shares is None else position.shares
+
+        return shares
+
     return {}

@@ -1,5 +1,7 @@
-"""Public names for models of rules: a request read, a portfolio rebalanced, a reply written. Listed in `__init__.pyi`."""
+"""Public names for models of rules: a request read, a portfolio rebalanced, a reply written. Listed
+in `__init__.pyi`.
+"""
 
-from ktdeval.lazy import lazy_exports
+from ktdeval.values.lazy import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

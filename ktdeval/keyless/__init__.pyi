@@ -1,6 +1,10 @@
 """Public names for models of rules: a request read, a portfolio rebalanced, a reply written."""
 
-from ktdeval.keyless.conversation import SUBMIT as SUBMIT, Call as Call, Conversation as Conversation
+from ktdeval.keyless.conversation import (
+    SUBMIT as SUBMIT,
+    Call as Call,
+    Conversation as Conversation,
+)
 from ktdeval.keyless.model import (
     NO_ACCOUNT as NO_ACCOUNT,
     KeylessModel as KeylessModel,

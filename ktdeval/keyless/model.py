@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ktdeval.harness.messages import ModelRequest, Reply
-from ktdeval.jsonio import JsonValue
 from ktdeval.keyless.conversation import Call, Conversation
 from ktdeval.keyless.ordering import Row
 from ktdeval.keyless.portfolio import Intent
+from ktdeval.values.jsonio import JsonValue
 
 NO_ACCOUNT = "trades, and needs a task that shows an account and takes orders"
-"""What a model of rules says of a task that asks for something else."""
+"""Why a model of rules can't act on a task that asks for something else."""
 
 
 class KeylessModel:
     """A stateless function of the request, in two phases as the harness asks for them.
 
-    Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of the plan, then a closing
-    remark. Submission: the plan, without the orders that the risk check found to break a rule.
+    Research, where tools are offered: the calls of `lookups` in one turn, then a `risk_check` of
+    the plan, then a closing remark. Submission: the plan, without the orders that the risk check
+    found to break a rule.
     """
 
     closing = "Research done."
@@ -32,21 +33,40 @@ class KeylessModel:
         """Answer one request."""
         conversation = Conversation(request)
         if conversation.is_submission:
-            intents = self._checked(conversation) if conversation.is_readable else []
-            orders = [intent.order(conversation) for intent in intents]
-            return conversation.submit(orders, conversation.reason(self.explained(conversation, intents)))
-        calls = [call for call in self._next_calls(conversation) if call[0] in conversation.offered]
-        return conversation.call(calls) if calls else Reply(self.closing)
+            return self._submit(conversation)
+        if conversation.choices:
+            return conversation.choose_all()
+
+        calls = []
+        for name, arguments in self._next_calls(conversation):
+            if name in conversation.offered:
+                calls.append((name, arguments))
+
+        if not calls:
+            return Reply(self.closing)
+        return conversation.call(calls)
+
+    def _submit(self, conversation: Conversation) -> Reply:
+        intents: Sequence[Intent] = ()
+        if conversation.is_readable:
+            intents = self._checked(conversation)
+
+        orders = [intent.order(conversation) for intent in intents]
+        explained = self.explained(conversation, intents)
+        return conversation.submit(orders, conversation.reason(explained))
 
     def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return what the model needs and a step does not give, to complete its name; None where it can act.
+        """Return what the model needs and a step does not give, to complete its name; None where it
+        can act.
 
         `requests`: all of a first step, without any reply of this model.
         """
         conversations = [Conversation(request) for request in requests]
         if not any(asked.is_submission and asked.is_readable for asked in conversations):
             return NO_ACCOUNT
-        return None if self.can_act(conversations) else f"needs {self.needs}"
+        if not self.can_act(conversations):
+            return f"needs {self.needs}"
+        return None
 
     needs = "an account to trade"
     """What a task must show or offer, in words."""
@@ -60,9 +80,17 @@ class KeylessModel:
             return ()
         if conversation.turns == 0:
             return self.lookups(conversation)
-        intents = self.plan(conversation) if conversation.turns == 1 else []
-        weights: dict[str, JsonValue] = {intent.stock_id: intent.target_weight for intent in intents}
-        return [("risk_check", {"target_weights": weights})] if weights else ()
+
+        if conversation.turns > 1:
+            return ()
+
+        weights: dict[str, JsonValue] = {}
+        for intent in self.plan(conversation):
+            weights[intent.stock_id] = intent.target_weight
+
+        if not weights:
+            return ()
+        return [("risk_check", {"target_weights": weights})]
 
     def _checked(self, conversation: Conversation) -> Sequence[Intent]:
         report = conversation.rows(conversation.result("risk_check").get("plan"))
@@ -74,7 +102,9 @@ class KeylessModel:
         return ()
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Return the orders that follow from the conversation so far; none when it holds no data to decide on."""
+        """Return the orders that follow from the conversation so far; none when it holds no data to
+        decide on.
+        """
         raise NotImplementedError
 
     def explained(self, conversation: Conversation, intents: Sequence[Intent]) -> str:  # noqa: ARG002 - whatever is shown
@@ -83,14 +113,24 @@ class KeylessModel:
 
     def summary(self, intents: Sequence[Intent]) -> str:
         """Return the overall reason of orders by rule."""
+        if not intents:
+            return "Nothing to change by rule."
+
         buys = sum(intent.side == "BUY" for intent in intents)
-        return f"{buys} buys and {len(intents) - buys} sells by rule." if intents else "Nothing to change by rule."
+        return f"{buys} buys and {len(intents) - buys} sells by rule."
 
 
 def table_columns(conversations: Sequence[Conversation], table: str) -> frozenset[str]:
-    """Return the columns of a table, in all prompts for a submission that show it; empty where none does."""
-    tables = [asked.state.get(table) for asked in conversations if asked.is_submission]
-    return frozenset(column for shown in tables if isinstance(shown, Mapping) for column in shown.get("columns", ()))
+    """Return the columns of a table, in all prompts for a submission that show it; empty where none
+    does.
+    """
+    columns = set[str]()
+    for asked in conversations:
+        shown = asked.state.get(table)
+        if asked.is_submission and isinstance(shown, Mapping):
+            columns.update(shown.get("columns", ()))
+
+    return frozenset(columns)
 
 
 def is_offered(conversations: Sequence[Conversation], tool: str) -> bool:

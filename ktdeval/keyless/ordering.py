@@ -1,4 +1,6 @@
-"""Order of a table's rows by figures that no mask changes: what a model of rules goes by where its own score leaves a tie."""
+"""Order of a table's rows by figures that no mask changes: what a model of rules goes by where its
+own score leaves a tie.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ktdeval.ties import grouped, places
+from ktdeval.values.ties import grouped, places
 
 Row = Mapping[str, Any]  # one row of a table, by column name
 
@@ -20,19 +22,23 @@ MASKED_FIGURES = frozenset({
 
 
 def standing(rows: Sequence[Row], scores: Sequence[float] = ()) -> list[list[Row]]:
-    """Return groups of rows, best first: by the highest of `scores` (none: all are equal), then by the figures of the rows that no
-    mask changes, in the alphabet of the columns, lower first. Rows of one group are equal in all of them.
+    """Return groups of rows, best first: by the highest of `scores` (none: all are equal), then by
+    the figures of the rows that no mask changes, in the alphabet of the columns, lower first. Rows
+    of one group are equal in all of them.
     """
     if not rows:
         return []
+
     # Sorted, so that it does not matter which row comes first.
     columns = sorted(set(chain.from_iterable(rows)) - MASKED_FIGURES)
 
     keys: list[Sequence[float]] = []
     if scores:
         keys.append(scores)
+
     for name in columns:
         keys.append([-_number(row.get(name)) for row in rows])
+
     return grouped(rows, places(keys))
 
 

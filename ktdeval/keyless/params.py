@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.fields import option
+from ktdeval.values.fields import option
 
 
 @dataclass(frozen=True)
 class TopParams:
-    """Portfolio of a model that predicts; that of KTD-Fin (Appendix H) by default, whose threshold is blank in the paper: ours."""
+    """Portfolio of a model that predicts; that of KTD-Fin (Appendix H) by default, whose threshold
+    is blank in the paper: ours.
+    """
 
-    positions: int = option(20, help="names held; never more than the task allows", minimum=1, maximum=1000)
+    positions: int = option(
+        20, help="names held; never more than the task allows", minimum=1, maximum=1000
+    )
     threshold: float = option(
         0.5,
-        help="by how many standard deviations of the day's predictions a name must beat the holding that it replaces",
+        help=(
+            "by how many standard deviations of the day's predictions a name must beat the holding"
+            " that it replaces"
+        ),
         minimum=0.0,
         maximum=100.0,
     )
     invested: float = option(
-        0.98, help="share of NAV to invest; the rest covers costs and gaps at the open", minimum=0.01, maximum=1.0
+        0.98,
+        help="share of NAV to invest; the rest covers costs and gaps at the open",
+        minimum=0.01,
+        maximum=1.0,
     )
-    trim_above: float = option(1.5, help="a holding is cut back when it exceeds this multiple of its target weight", minimum=1.01)
+    trim_above: float = option(
+        1.5,
+        help="a holding is cut back when it exceeds this multiple of its target weight",
+        minimum=1.01,
+    )

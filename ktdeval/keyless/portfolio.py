@@ -1,29 +1,31 @@
-"""Orders of a ranking: which holdings to sell, which names to buy, and at what weight. Uses figures, never labels.
+"""Orders of a ranking: which holdings to sell, which names to buy, and at what weight. Uses
+figures, never labels.
 
-Names that no figure tells apart (`ktdeval.ties`) are treated alike: all are bought or none, at equal weights that share the
-positions which are left. As the next open may leave too little cash for the last orders, such names come first, and only if what
-there is before any sale suffices for all of them; else they wait.
+Names that no figure tells apart (`ktdeval.values.ties`) are treated alike: all are bought or none, at
+equal weights that share the positions which are left. As the next open may leave too little cash
+for the last orders, such names come first, and only if what there is before any sale suffices for
+all of them; else they wait.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, groupby
-from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ktdeval.keyless.conversation import Conversation
 from ktdeval.keyless.ordering import Row
-from ktdeval.ties import first_of
+from ktdeval.values.ties import first_of
 
 Item = TypeVar("Item")
 
 RESERVE = 0.005
 SMALLEST_BUY = 0.01
-LARGEST_RISE = 0.2  # of holdings until the next open, for which the cash of equal names must suffice
+# of holdings until the next open, for which the cash of equal names must suffice
+LARGEST_RISE = 0.2
 _UNSELLABLE = frozenset({"suspended", "limit_down", "closed", "not_listed"})
 
 
@@ -44,17 +46,28 @@ class Intent(NamedTuple):
 class Ranking(NamedTuple):
     """Ranking of the names by a model."""
 
-    buyable: Sequence[Row]  # rows of names that can be bought, best first, with `stock_id`, `close_cny`; `board` where it is shown
-    kept: frozenset[str] | None  # holdings that still rank high enough; None keeps every holding that is a member
+    # rows of names that can be bought, best first, with `stock_id`, `close_cny`; `board` where it
+    # is shown
+    buyable: Sequence[Row]
+    # holdings that still rank high enough; None keeps every holding that is a member
+    kept: frozenset[str] | None
     label: str  # what the ranking is by, for reasons
-    places: Mapping[str, int] = MappingProxyType({})  # stock -> place, shared by names that no figure tells apart; others differ
+    # stock -> place, shared by names that no figure tells apart; others differ
+    places: Mapping[str, int] = MappingProxyType({})
 
     @property
     def groups(self) -> list[list[Row]]:
         """Rows that can be bought, best first; names that no figure tells apart are one group."""
-        keys = (self.places.get(row["stock_id"], row["stock_id"]) for row in self.buyable)
-        pairs = groupby(zip(keys, self.buyable, strict=True), key=itemgetter(0))
-        return [[row for _, row in group] for _, group in pairs]
+        groups: list[list[Row]] = []
+        for _, rows in groupby(self.buyable, key=self._place):
+            groups.append(list(rows))
+
+        return groups
+
+    def _place(self, row: Row) -> int | str:
+        """Return the place of a name; one without a place differs from all others."""
+        stock: str = row["stock_id"]
+        return self.places.get(stock, stock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +80,47 @@ class Sizing:
     add_below: float = 0.0  # weight below which a holding is raised to `target`; 0 never raises
 
     @classmethod
-    def equal(cls, state: Mapping[str, Any], positions: int, invested: float, band: tuple[float, float]) -> Sizing:
-        """Equal weights within the task's limits; `band` holds the multiples of the target below and above which to correct."""
+    def equal(
+        cls, state: Mapping[str, Any], positions: int, invested: float, band: tuple[float, float]
+    ) -> Sizing:
+        """Equal weights within the task's limits; `band` holds the multiples of the target below
+        and above which to correct.
+        """
         limits = state["constraints"]
         count = min(positions, int(limits["max_positions"]))
-        # Short of the weight limit, since it is judged at the next open and not at the close seen here.
+        # Short of the weight limit, since it is judged at the next open and not at the close seen
+        # here.
         target = round(min(invested / count, 0.95 * limits["max_weight"]), 4)
+
         return cls(count, target, band[1] * target, band[0] * target)
 
 
 class Certain:
-    """Cash and positions that are free before any sale: what equal names may use, so that no order comes too late among them.
-    Without bounds where a prompt shows none.
+    """Cash and positions that are free before any sale: what equal names may use, so that no order
+    comes too late among them. Without bounds where a prompt shows none.
     """
 
     def __init__(self, conversation: Conversation) -> None:
-        state = conversation.state
-        held = conversation.rows(state["positions"])
-        invested = math.fsum(abs(row["weight"]) for row in held)
-        cash = state["account"].get("cash_weight", math.inf)
+        state = conversation.observed
+        weights = [abs(held.weight or 0.0) for held in state.positions.values()]
+        invested = math.fsum(weights)
+
+        cash = state.account.cash_weight
+        if cash is None:
+            cash = math.inf
+        most = state.limits.max_positions
+        if most is None:
+            most_names = math.inf
+        else:
+            most_names = most
+
         self._cash = (cash - RESERVE) / (1.0 + LARGEST_RISE * invested)
-        self._names = state["constraints"].get("max_positions", math.inf) - len(held)
+        self._names = most_names - len(weights)
 
     def takes(self, weight: float, names: int = 0) -> bool:
-        """Set aside cash of a weight and a number of positions; False, and nothing is, where there is less."""
+        """Set aside cash of a weight and a number of positions; False, and nothing is, where there
+        is less.
+        """
         if weight > self._cash or names > self._names:
             return False
         self._cash -= weight
@@ -98,45 +128,84 @@ class Certain:
         return True
 
     def share(self, weight: float, names: int) -> float:
-        """Set aside equal weights of at most `weight` for so many names and return this weight; 0 if it would be less than half."""
+        """Set aside equal weights of at most `weight` for so many names and return this weight; 0
+        if it would be less than half.
+        """
         part = int(min(weight, self._cash / names) * 10_000) / 10_000
-        return part if part >= weight / 2 and self.takes(part * names, names) else 0.0
+        if part < weight / 2:
+            return 0.0
+        return part if self.takes(part * names, names) else 0.0
 
 
 def rebalance(conversation: Conversation, ranking: Ranking, sizing: Sizing) -> list[Intent]:
     """Return the changes that bring the portfolio to the ranking.
 
-    Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights outside the band are
-    corrected; vacant positions go to the best names not held. Buys share the cash there is.
+    Holdings that no longer rank, or have left the index, are sold unless they can't trade; weights
+    outside the band are corrected; vacant positions go to the best names not held. Buys share the
+    cash there is.
     """
-    state, kept = conversation.state, ranking.kept
+    state = conversation.state
     held = [row for row in conversation.rows(state["positions"]) if row["weight"] >= 0]
-    held_ids = {row["stock_id"] for row in held}
-    sellable = [row for row in held if row["status"] not in _UNSELLABLE]
-    sells = [row for row in sellable if not row["member"] or (kept is not None and row["stock_id"] not in kept)]
+    sells = [row for row in held if _is_sellable(row) and _is_gone(row, ranking.kept)]
     sold = {row["stock_id"] for row in sells}
     stays = [row for row in held if row["stock_id"] not in sold]
-    trims = [row for row in sellable if row["stock_id"] not in sold and row["weight"] > sizing.trim_above]
+    trims = [row for row in stays if _is_sellable(row) and row["weight"] > sizing.trim_above]
+
     cash = state["account"]["cash_weight"] - RESERVE
-    cash += math.fsum(row["weight"] for row in sells) + math.fsum(row["weight"] - sizing.target for row in trims)
+    cash += math.fsum(row["weight"] for row in sells) + math.fsum(
+        row["weight"] - sizing.target for row in trims
+    )
     certain = Certain(conversation)
     raised, cash = _raised(stays, sizing, cash, certain)
-    raises = [
-        [Intent(row["stock_id"], "BUY", sizing.target, 0.5, "back to its equal weight after a fall") for row in group]
-        for group in raised
-    ]
-    fresh = [
-        [row for row in group if row["stock_id"] not in held_ids and is_affordable(row, state, sizing.target)]
-        for group in ranking.groups
-    ]
+
+    vacant = max(0, sizing.positions - len(stays))
     names = int(state["constraints"]["max_positions"]) - len(stays)
-    room = Room(state, max(0, sizing.positions - len(stays)), names, cash, certain)
-    buys = _buys([group for group in fresh if group], sizing, room, ranking.label)
+    room = Room(state, vacant, names, cash, certain)
+    held_ids = {row["stock_id"] for row in held}
+    fresh = _fresh(ranking, held_ids, state, sizing.target)
+    buys = _buys(fresh, sizing, room, ranking.label)
+    raises = [_raises(group, sizing.target) for group in raised]
+
+    sell_reason = f"no longer among the best by {ranking.label}"
+    trim_reason = "back to its equal weight after a rise"
     return [
-        *(Intent(row["stock_id"], "SELL", 0.0, 0.55, f"no longer among the best by {ranking.label}") for row in sells),
-        *(Intent(row["stock_id"], "SELL", sizing.target, 0.5, "back to its equal weight after a rise") for row in trims),
+        *(Intent(row["stock_id"], "SELL", 0.0, 0.55, sell_reason) for row in sells),
+        *(Intent(row["stock_id"], "SELL", sizing.target, 0.5, trim_reason) for row in trims),
         *equal_first([*raises, *buys]),
     ]
+
+
+def _is_sellable(row: Row) -> bool:
+    return row["status"] not in _UNSELLABLE
+
+
+def _is_gone(row: Row, kept: frozenset[str] | None) -> bool:
+    """Whether a holding has left the index, or no longer ranks; `kept`: as of `Ranking`."""
+    if not row["member"]:
+        return True
+    return kept is not None and row["stock_id"] not in kept
+
+
+def _fresh(
+    ranking: Ranking, held: Set[str], state: Mapping[str, Any], weight: float
+) -> list[list[Row]]:
+    """Return groups of names not held that can be bought at a weight, best first."""
+    groups: list[list[Row]] = []
+    for group in ranking.groups:
+        rows = []
+        for row in group:
+            if row["stock_id"] not in held and is_affordable(row, state, weight):
+                rows.append(row)
+
+        if rows:
+            groups.append(rows)
+
+    return groups
+
+
+def _raises(group: Sequence[Row], weight: float) -> list[Intent]:
+    reason = "back to its equal weight after a fall"
+    return [Intent(row["stock_id"], "BUY", weight, 0.5, reason) for row in group]
 
 
 class Room(NamedTuple):
@@ -150,21 +219,32 @@ class Room(NamedTuple):
 
 
 def equal_first(groups: Iterable[Sequence[Item]]) -> list[Item]:
-    """Return what is in groups, those of equal names before all others: what falls short falls short for the others."""
+    """Return what is in groups, those of equal names before all others: what falls short falls
+    short for the others.
+    """
     ordered = sorted(groups, key=lambda group: len(group) == 1)
     return list(chain.from_iterable(ordered))
 
 
-def _raised(stays: Sequence[Row], sizing: Sizing, cash: float, certain: Certain) -> tuple[list[list[Row]], float]:
-    """Return the holdings that fell below the band, as far as cash goes, equal ones, by worth, all or none; and the cash left."""
+def _raised(
+    stays: Sequence[Row], sizing: Sizing, cash: float, certain: Certain
+) -> tuple[list[list[Row]], float]:
+    """Return the holdings that fell below the band, as far as cash goes, equal ones, by worth, all
+    or none; and the cash left.
+    """
+    low = []
+    for row in stays:
+        if row["weight"] < sizing.add_below and row["member"] and row["status"] == "trading":
+            low.append(row)
+
     raised = []
-    low = [row for row in stays if row["weight"] < sizing.add_below and row["member"] and row["status"] == "trading"]
     for _, rows in groupby(low, key=worth):
         group = list(rows)
         missing = math.fsum(sizing.target - row["weight"] for row in group)
         if missing <= cash and (len(group) == 1 or certain.takes(missing)):
             cash -= missing
             raised.append(group)
+
     return raised, cash
 
 
@@ -173,17 +253,24 @@ def worth(row: Row) -> tuple[float, float]:
     return row["weight"], row.get("value_cny", row.get("value", 0.0))
 
 
-def _buys(groups: Sequence[Sequence[Row]], sizing: Sizing, room: Room, label: str) -> list[list[Intent]]:
-    """Buy names in equal parts of the cash, at most to the target weight; fewer names where the parts would be crumbs. A group of
-    equal names for which fewer positions are left shares these.
+def _buys(
+    groups: Sequence[Sequence[Row]], sizing: Sizing, room: Room, label: str
+) -> list[list[Intent]]:
+    """Buy names in equal parts of the cash, at most to the target weight; fewer names where the
+    parts would be crumbs. A group of equal names for which fewer positions are left shares these.
     """
     slots = min(room.vacant, max(0, int(room.cash / SMALLEST_BUY)))
     count = min(slots, sum(map(len, groups)))
-    cash, names, rank, bought = room.cash, room.names, 0, []
+    cash = room.cash
+    names = room.names
+    rank = 0
+    bought = []
+
     for group in groups:
         taken = min(len(group), count - rank)
         if not taken:
             break
+
         # Rounded down, so that the last buy is not cut for a hair's breadth.
         part = min(sizing.target, cash / (count - rank)) * (taken / len(group))
         weight = int(part * 10_000) / 10_000
@@ -191,10 +278,14 @@ def _buys(groups: Sequence[Sequence[Row]], sizing: Sizing, room: Room, label: st
         rank += taken
         if len(group) > 1 and (len(group) > names or not _fits(group, weight, room)):
             continue
+
         names -= len(group)
         for _ in group:
             cash -= weight
-        bought.append([Intent(row["stock_id"], "BUY", weight, confidence, f"among the best by {label}") for row in group])
+
+        reason = f"among the best by {label}"
+        bought.append([Intent(row["stock_id"], "BUY", weight, confidence, reason) for row in group])
+
     return bought
 
 
@@ -209,20 +300,38 @@ def is_affordable(row: Row, state: Mapping[str, Any], weight: float) -> bool:
     limits = state["constraints"]
     if "lot_shares" not in limits:  # a market of fractions
         return row["close"] is not None
+
     is_star = row.get("board") == "star"  # where the board is not shown, the task's lot applies
-    price, shares = row["close_cny"], limits["star_min_shares"] if is_star else limits["lot_shares"]
+    price = row["close_cny"]
+    shares = limits["star_min_shares"] if is_star else limits["lot_shares"]
+
     return price is not None and bool(price * shares <= weight * state["account"]["nav_cny"])
 
 
-def sell_short(conversation: Conversation, worst: Sequence[Sequence[Row]], kept: frozenset[str], weight: float) -> list[Intent]:
-    """Return the orders that hold the worst names of a ranking short, at most `weight` each, and buy back those not in `kept`.
-    `worst`: groups of names that no figure tells apart, the worst first, which are sold short whole or not at all.
+def sell_short(
+    conversation: Conversation, worst: Sequence[Sequence[Row]], kept: frozenset[str], weight: float
+) -> list[Intent]:
+    """Return the orders that hold the worst names of a ranking short, at most `weight` each, and
+    buy back those not in `kept`. `worst`: groups of names that no figure tells apart, the worst
+    first, which are sold short whole or not at all.
     """
     held = {row["stock_id"]: row for row in conversation.rows(conversation.state["positions"])}
     shorts = [row for row in held.values() if row["weight"] < 0]
-    gone = [row for row in shorts if row["stock_id"] not in kept and row["status"] not in _UNSELLABLE]
-    back = [Intent(row["stock_id"], "BUY", 0.0, 0.5, "no longer among the worst") for row in gone]
+    gone = [row for row in shorts if row["stock_id"] not in kept and _is_sellable(row)]
     vacant = sum(map(len, worst)) - len(shorts) + len(gone)
-    fresh = [[row["stock_id"] for row in group if row["stock_id"] not in held] for group in worst]
-    sold = first_of(filter(None, fresh), max(0, vacant))
-    return [*back, *(Intent(stock, "SELL", -weight, 0.55, "among the worst by the ranking") for stock in sold)]
+
+    fresh = []
+    for group in worst:
+        stocks = [row["stock_id"] for row in group if row["stock_id"] not in held]
+        if stocks:
+            fresh.append(stocks)
+
+    bought_back = "no longer among the worst"
+    sold_short = "among the worst by the ranking"
+    return [
+        *(Intent(row["stock_id"], "BUY", 0.0, 0.5, bought_back) for row in gone),
+        *(
+            Intent(stock, "SELL", -weight, 0.55, sold_short)
+            for stock in first_of(fresh, max(0, vacant))
+        ),
+    ]

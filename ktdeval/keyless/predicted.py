@@ -1,24 +1,29 @@
-"""Trading by predictions: the best names by a trained model's scores, with a threshold that a change of name must pay for."""
+"""Trading by predictions: the best names by a trained model's scores, with a threshold that a
+change of name must pay for.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
-from ktdeval.jsonio import JsonValue
 from ktdeval.keyless.conversation import Call, Conversation
 from ktdeval.keyless.model import KeylessModel, buyable, is_offered, table_columns
 from ktdeval.keyless.ordering import Row
 from ktdeval.keyless.params import TopParams
 from ktdeval.keyless.portfolio import Intent, Ranking, Sizing, rebalance
-from ktdeval.ties import first_of, grouped, places, whole_groups
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.ties import first_of, grouped, places, whole_groups
 
 MOST_COMPARED = 50  # names that one comparison takes
 LABEL = "predicted score"
 
 
 class TopModel(KeylessModel):
-    """Holds the names with the highest predictions in equal weights. Subclasses are `ktdeval.harness.Predictor`s."""
+    """Holds the names with the highest predictions in equal weights. Subclasses are
+    `ktdeval.harness.Predictor`s.
+    """
 
     def __init__(self, params: TopParams) -> None:
         self.top = params
@@ -27,29 +32,49 @@ class TopModel(KeylessModel):
 
     def can_act(self, conversations: Sequence[Conversation]) -> bool:
         """Whether names that it predicts can be shown."""
-        return bool(table_columns(conversations, "candidates")) or is_offered(conversations, "compare_candidates")
+        return bool(table_columns(conversations, "candidates")) or is_offered(
+            conversations, "compare_candidates"
+        )
 
     def lookups(self, conversation: Conversation) -> Sequence[Call]:
-        """Return the market, and the status and close of the names predicted best; they are known by their predictions alone."""
+        """Return the market, and the status and close of the names predicted best; they are known
+        by their predictions alone.
+        """
         groups = _groups(_places(conversation))
-        best: list[JsonValue] = [*first_of(groups, min(2 * self.top.positions, MOST_COMPARED))]
+        most = min(2 * self.top.positions, MOST_COMPARED)
+        best: list[JsonValue] = [*first_of(groups, most)]
+
         calls: list[Call] = [("get_market_context", {})]
-        return [*calls, ("compare_candidates", {"stock_ids": best, "dims": ["RV_60"]})] if best else calls
+        if best:
+            calls.append(("compare_candidates", {"stock_ids": best, "dims": ["RV_60"]}))
+
+        return calls
 
     def plan(self, conversation: Conversation) -> Sequence[Intent]:
-        """Change names beyond the threshold, fill vacant positions with the best; hold where nothing is predicted or shown."""
+        """Change names beyond the threshold, fill vacant positions with the best; hold where
+        nothing is predicted or shown.
+        """
         scores = conversation.request.predictions or {}
         offered = conversation.rows(conversation.result("compare_candidates").get("grid"))
-        offered = offered or conversation.rows(conversation.state.get("candidates"))
+        if not offered:
+            offered = conversation.rows(conversation.state.get("candidates"))
+
         placed = _places(conversation)
-        rows = sorted((row for row in offered if row["stock_id"] in scores), key=lambda row: placed[row["stock_id"]])
+        rows = [row for row in offered if row["stock_id"] in scores]
+        rows.sort(key=lambda row: placed[row["stock_id"]])
         if not rows:
             return []
-        sizing = Sizing.equal(conversation.state, self.top.positions, self.top.invested, (0.0, self.top.trim_above))
-        held_ids, best = [row["stock_id"] for row in conversation.rows(conversation.state["positions"])], buyable(rows)
-        held = [stock for stock in held_ids if stock in scores]  # one without a prediction today can't be judged, and is kept
-        gone = replaced(scores, held, best, sizing.positions, self.top.threshold, placed)
-        return rebalance(conversation, Ranking(best, frozenset(held_ids) - gone, LABEL, placed), sizing)
+
+        band = (0.0, self.top.trim_above)
+        sizing = Sizing.equal(conversation.state, self.top.positions, self.top.invested, band)
+        best = buyable(rows)
+        held = list(conversation.observed.positions)
+        # A holding without a prediction today can't be judged, and stays.
+        judged = [stock for stock in held if stock in scores]
+        gone = replaced(scores, judged, best, sizing.positions, self.top.threshold, placed)
+        ranking = Ranking(best, frozenset(held) - gone, LABEL, placed)
+
+        return rebalance(conversation, ranking, sizing)
 
 
 def _groups(placed: Mapping[str, int]) -> list[list[str]]:
@@ -57,12 +82,17 @@ def _groups(placed: Mapping[str, int]) -> list[list[str]]:
 
 
 def _places(conversation: Conversation) -> Mapping[str, int]:
-    """Return the place of each predicted name; by its score alone where the request has no places."""
+    """Return the place of each predicted name; by its score alone where the request has no
+    places.
+    """
     return conversation.request.places or _places_by(conversation.request.predictions or {})
 
 
 def _places_by(scores: Mapping[str, float]) -> Mapping[str, int]:
-    return dict(zip(scores, places([[*scores.values()]]), strict=True)) if scores else {}
+    if not scores:
+        return {}
+    placed = places([[*scores.values()]])
+    return dict(zip(scores, placed, strict=True))
 
 
 def replaced(
@@ -73,28 +103,37 @@ def replaced(
     threshold: float,
     placed: Mapping[str, int] | None = None,
 ) -> frozenset[str]:
-    """Return the holdings that give way: the worst one to the best name not held, the next worst to the next best, for as long as
-    the name is one of the `positions` best and beats the holding by more than `threshold` standard deviations of all `scores`.
-    `placed`: the place of each name, best first (None: by score); names that share one give way, and are taken for, all or none.
+    """Return the holdings that give way: the worst one to the best name not held, the next worst to
+    the next best, for as long as the name is one of the `positions` best and beats the holding by
+    more than `threshold` standard deviations of all `scores`. `placed`: the place of each name,
+    best first (None: by score); names that share one give way, and are taken for, all or none.
 
-    Under Grinold's forecast (information coefficient × volatility × score) a round trip of 20 bps is paid for by 0.5 standard
-    deviations where IC is 0.05, the day's volatility 2 %, and a forecast lasts four days.
+    Under Grinold's forecast (information coefficient × volatility × score) a round trip of 20 bps
+    is paid for by 0.5 standard deviations where IC is 0.05, the day's volatility 2 %, and a
+    forecast lasts four days.
     """
-    mean = math.fsum(scores.values()) / max(len(scores), 1)
-    deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores.values()) / max(len(scores), 1))
+    number = max(len(scores), 1)
+    mean = math.fsum(scores.values()) / number
+    squares = [(score - mean) ** 2 for score in scores.values()]
+    deviation = math.sqrt(math.fsum(squares) / number)
     if placed is None:
         placed = _places_by(scores)
+
     worst = grouped(held, [-placed[stock] for stock in held])
     surplus = max(0, len(held) - positions)  # surplus holdings are sold without a replacement
     sold = [*whole_groups(worst, surplus)]
-    gone = [stock for group in sold for stock in group]
+    gone = list(chain.from_iterable(sold))
     ranked = [row["stock_id"] for row in best]
     leaders = first_of(grouped(ranked, [placed[stock] for stock in ranked]), positions)
-    fresh = [stock for stock in leaders if stock not in set(held)]
+    fresh = [stock for stock in leaders if stock not in held]
+
     for group in worst[len(sold) :]:
-        rivals, fresh = fresh[: len(group)], fresh[len(group) :]
+        rivals = fresh[: len(group)]
+        fresh = fresh[len(group) :]
         least = min((scores[rival] for rival in rivals), default=-math.inf)
         if len(rivals) < len(group) or least - scores[group[0]] <= threshold * deviation:
             break
+
         gone.extend(group)
+
     return frozenset(gone)

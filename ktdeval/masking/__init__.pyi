@@ -8,7 +8,11 @@ from ktdeval.masking.draws import (
     asset_order as asset_order,
 )
 from ktdeval.masking.entities import EntityIndex as EntityIndex
-from ktdeval.masking.identities import WITHHELD as WITHHELD, IdentityIndex as IdentityIndex, identities_of as identities_of
+from ktdeval.masking.identities import (
+    WITHHELD as WITHHELD,
+    IdentityIndex as IdentityIndex,
+    identities_of as identities_of,
+)
 from ktdeval.masking.lens import (
     MASK_KINDS as MASK_KINDS,
     MOST_DIGITS as MOST_DIGITS,
@@ -35,6 +39,14 @@ from ktdeval.masking.payload import (
     render_json as render_json,
     table as table,
 )
-from ktdeval.masking.prose import Hidden as Hidden, ShownDocument as ShownDocument, TextMask as TextMask
-from ktdeval.masking.shortening import shorten as shorten
-from ktdeval.masking.text import normalise as normalise, normalise_with_places as normalise_with_places, places_of as places_of
+from ktdeval.masking.prose import (
+    Hidden as Hidden,
+    ShownDocument as ShownDocument,
+    TextMask as TextMask,
+)
+from ktdeval.masking.shortening import beginning as beginning, shorten as shorten
+from ktdeval.masking.text import (
+    normalise as normalise,
+    normalise_with_places as normalise_with_places,
+    places_of as places_of,
+)

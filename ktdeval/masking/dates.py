@@ -1,11 +1,12 @@
-"""Calendar dates in normalised text, in the ways that people and programs write them in English and Chinese.
+"""Find calendar dates in normalised text, as people and programs write them in English and Chinese.
 
-What counts: years 1990…2039 standing alone, ISO, slashed, dotted, compact and Chinese dates, epoch seconds, month and weekday
-names, and holidays. What doesn't: numbers as `render_number` writes them, amounts with a unit, handles such as `day_+12`, and
-ordinary words (`may`, `march`, `sat`, `sun`) without a day or year next to them.
+Dates are: years 1990…2039 that stand alone, ISO, slashed, dotted, compact and Chinese dates, epoch
+seconds, names of months and weekdays, and holidays. No dates are: numbers as `render_number` writes
+them, amounts with a unit, handles such as `day_+12`, and ordinary words (`may`, `march`, `sat`,
+`sun`) without a day or year next to them.
 
-Most texts hold no date at all, so candidates are first found by substring searches in the text's shape; only around a
-candidate does a regular expression look closer.
+Most texts have no date at all. So candidates are found by substring searches in the text's shape,
+and regular expressions are matched only at these.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ktdeval.jsonio import csv_rows
 from ktdeval.masking.text import Shape, lowered, normalise, places_of, touches_letter
+from ktdeval.values.jsonio import csv_rows
 
 Span = tuple[int, int]
 _YEAR = r"(?:199[0-9]|20[0-3][0-9])"
@@ -31,10 +32,13 @@ _YEAR_MONTH = re.compile(rf"{_YEAR}{_MONTH_2}(?![0-9A-Za-z]|\.[0-9A-Za-z])")
 _YEAR_FIRST = re.compile(rf"{_YEAR}[-/._]{_MONTH}[-/._]{_DAY}(?![0-9])")
 _BARE_YEAR = re.compile(
     rf"{_YEAR}(?:[QHqh][1-4]|[EAFs])?(?![0-9A-Za-z_]|\.[0-9])"
-    rf"(?: ?年(?: ?{_MONTH} ?月(?: ?{_DAY} ?[日号])?)?|[-/](?:{_MONTH_2}|{_SHORT_YEAR}|W[0-5][0-9](?:-?[1-7])?)(?![0-9]))?"
+    rf"(?: ?年(?: ?{_MONTH} ?月(?: ?{_DAY}"
+    rf" ?[日号])?)?|[-/](?:{_MONTH_2}|{_SHORT_YEAR}|W[0-5][0-9](?:-?[1-7])?)(?![0-9]))?"
 )
 _DAY_BEFORE_YEAR = re.compile(rf"(?<![0-9./-]){_DAY}([-/.]){_DAY}\1\Z")
-_PERIOD_BEFORE_YEAR = re.compile(r"(?<![A-Za-z0-9])(?:FY|CY|[QH][1-4]|[1-4][QH])[ '-]?\Z", re.IGNORECASE)
+_PERIOD_BEFORE_YEAR = re.compile(
+    r"(?<![A-Za-z0-9])(?:FY|CY|[QH][1-4]|[1-4][QH])[ '-]?\Z", re.IGNORECASE
+)
 _STICKS_TO_YEAR = re.compile(r"[0-9A-Za-z_+$¥£€]\Z")
 # --- without: each needs a shape (digits as 0, slashes as hyphens) to be in the text at all
 _BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
@@ -58,68 +62,107 @@ _BY_SHAPE: tuple[tuple[bytes, re.Pattern[str]], ...] = (
     ),
 )
 _SHORT_PERIOD = re.compile(
-    rf"(?<![0-9A-Za-z])(?:[1-4]Q|[12]H|[FC]Y|[QH][1-4][-/']?)[/']?{_SHORT_YEAR}(?![0-9A-Za-z]|\.[0-9])", re.IGNORECASE
+    rf"(?<![0-9A-Za-z])(?:[1-4]Q|[12]H|[FC]Y|[QH][1-4][-/']?)[/']?{_SHORT_YEAR}(?![0-9A-Za-z]|\.[0-9])",
+    re.IGNORECASE,
 )
 _PERIOD_HINTS = frozenset({"q", "h", "fy", "cy"})
 # --- in words
 _WORDS = csv_rows(Path(__file__).with_name("date_words.csv"))
-_MONTHS_PLAIN, _MONTHS_DOUBTFUL, _MONTHS_SHORT, _WEEKDAYS_PLAIN, _WEEKDAYS_DOUBTFUL, _WEEKDAYS_SHORT = (
-    frozenset(row["word"] for row in _WORDS if row["kind"] == f"{form}{unit}")
-    for unit in ("month", "weekday")
-    for form in ("", "doubtful ", "short ")
-)
-_HOLIDAY_ROWS = [(row["word"], row["pattern"]) for row in _WORDS if row["kind"] == "holiday"]
-_HOLIDAYS = {
-    word: re.compile("|".join(pattern for other, pattern in _HOLIDAY_ROWS if other == word), re.IGNORECASE)
-    for word, _ in _HOLIDAY_ROWS
-}
+
+
+def _listed(kind: str) -> frozenset[str]:
+    return frozenset(row["word"] for row in _WORDS if row["kind"] == kind)
+
+
+def _holiday_patterns() -> dict[str, re.Pattern[str]]:
+    """Return the pattern of the holidays that begin with a word, by this word."""
+    spellings: dict[str, list[str]] = {}
+    for row in _WORDS:
+        if row["kind"] == "holiday":
+            spellings.setdefault(row["word"], []).append(row["pattern"])
+
+    return {word: re.compile("|".join(of), re.IGNORECASE) for word, of in spellings.items()}
+
+
+_MONTHS_PLAIN = _listed("month")
+_MONTHS_DOUBTFUL = _listed("doubtful month")
+_MONTHS_SHORT = _listed("short month")
+_WEEKDAYS_PLAIN = _listed("weekday")
+_WEEKDAYS_DOUBTFUL = _listed("doubtful weekday")
+_WEEKDAYS_SHORT = _listed("short weekday")
+_HOLIDAYS = _holiday_patterns()
 _PLAIN = _MONTHS_PLAIN | _WEEKDAYS_PLAIN
 _DATE_WORDS = _PLAIN | _MONTHS_DOUBTFUL | _MONTHS_SHORT | _WEEKDAYS_SHORT | _WEEKDAYS_DOUBTFUL
 WORD_HINTS = frozenset(_DATE_WORDS | _HOLIDAYS.keys() | _PERIOD_HINTS)
-"""Lower-case words without one of which no date in words can be in a text."""
+"""Lower-case words: a text without any of them has no date in words."""
 
 _NUMBER = rf"{_DAY}(?:st|nd|rd|th)?"
 _TO = r"(?: ?[-/] ?| (?:and|to|through|until) )"
-_NUMBER_AFTER = re.compile(rf"\.?[ .,'/_-]{{0,2}}(?:{_YEAR}|{_NUMBER}(?:{_TO}{_NUMBER})?)(?![0-9A-Za-z%]|\.[0-9])")
+_NUMBER_AFTER = re.compile(
+    rf"\.?[ .,'/_-]{{0,2}}(?:{_YEAR}|{_NUMBER}(?:{_TO}{_NUMBER})?)(?![0-9A-Za-z%]|\.[0-9])"
+)
 _NUMBER_BEFORE = re.compile(rf"(?<![0-9.])(?:{_YEAR}|(?:{_NUMBER}{_TO})?{_NUMBER})[ /_-](?:of )?\Z")
-_SURE_NUMBER_AFTER = re.compile(rf"(?:[ /_-]{_YEAR}|[/_-]{_DAY_2}|[ -]{_DAY}(?:st|nd|rd|th))(?![0-9A-Za-z])")
+_SURE_NUMBER_AFTER = re.compile(
+    rf"(?:[ /_-]{_YEAR}|[/_-]{_DAY_2}|[ -]{_DAY}(?:st|nd|rd|th))(?![0-9A-Za-z])"
+)
 _SURE_NUMBER_BEFORE = re.compile(rf"(?<![0-9.])(?:{_DAY_2}[/_-]|{_DAY}(?:st|nd|rd|th) (?:of )?)\Z")
 _TIME_WORD_BEFORE = re.compile(
-    r"(?<![A-Za-z])(?:in|since|until|till|by|during|early|late|mid|from|of|last|next|this|end|through|before|after)[ -]\Z",
+    r"(?<![A-Za-z])(?:in|since|until|till|by|during|early|late|mid|from|of|last|next|this|end|through|before|after)["
+    r" -]\Z",
     re.IGNORECASE,
 )
 _BESIDE_WEEKDAY = re.compile(r"[.,]? ?[0-9]|[-/](?:Sun|Mon)")
 _NEAR = 24
 # --- in Chinese, Japanese and Korean: a character that must be there, and the pattern
-_CHINESE = tuple((normalise(row["word"]), re.compile(normalise(row["pattern"]))) for row in _WORDS if row["kind"] == "Chinese")
+_CHINESE = tuple(
+    (normalise(row["word"]), re.compile(normalise(row["pattern"])))
+    for row in _WORDS
+    if row["kind"] == "Chinese"
+)
 
 # --- numbers that are amounts
 _UNIT_AFTER = re.compile(
-    r" ?(?:shares?|lots?|cny|rmb|yuan|usd|fen|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?|char(?:acter)?s?|bytes?|days?"
+    r" ?(?:shares?|lots?|cny|rmb|yuan|usd|fen|%|bps?|basis|names?|stocks?|assets?|orders?|tokens?"
+    r"|char(?:acter)?s?|bytes?|days?"
     r"|sessions?|steps?|rows?|points?|times|股|手|元|点|万|亿|个|只|天|份|字|倍)(?![a-z])",
     re.IGNORECASE,
 )
 _MONEY_AFTER = re.compile(r" ?(?:cny|rmb|yuan|usd|fen|元)(?![a-z])", re.IGNORECASE)
 _MONEY_BEFORE = re.compile(r"(?:cny|rmb|usd|[¥$£€]) ?-?\Z", re.IGNORECASE)
 _QUANTITY_BEFORE = re.compile(
-    r"(?:at most|at least|more than|less than|fewer than|up to|[<>=~≈≤≥]|shares:?|volume:?|price:?|cash:?) ?-?\Z", re.IGNORECASE
+    r"(?:at most|at least|more than|less than|fewer than|up"
+    r" to|[<>=~≈≤≥]|shares:?|volume:?|price:?|cash:?) ?-?\Z",
+    re.IGNORECASE,
 )
 _YEAR_WORD_BEFORE = re.compile(r"(?<![a-z])(?:in|since|year|of|during|until) \Z", re.IGNORECASE)
 _HANDLES = ("day_+", "day_-", "asset_", "sector_")
 
 
 def is_money(text: str, start: int, end: int) -> bool:
-    """Is the number at [start, end) marked as money: `CNY 600519`, `600519 yuan`?"""
-    return bool(_MONEY_BEFORE.search(text, max(0, start - _NEAR), start) or _MONEY_AFTER.match(text, end))
+    """Return whether the number at [start, end) is marked as money: `CNY 600519`, `600519 yuan`."""
+    if _MONEY_AFTER.match(text, end):
+        return True
+    return _MONEY_BEFORE.search(text, max(0, start - _NEAR), start) is not None
 
 
 def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
-    """Spans (which may overlap) of all calendar dates in a normalised text of this shape; `words`: those of `WORD_HINTS` in it."""
+    """Yield the spans of all calendar dates in a normalised text; spans may overlap.
+
+    `shape`: that of the text. `words`: the words of `WORD_HINTS` that are in the text.
+    """
     yield from _years(text, shape)
+
     for needed, pattern in _BY_SHAPE:
-        if needed in shape.dashed:
-            yield from (match.span() for match in pattern.finditer(text) if not is_money(text, *match.span()))
+        if needed not in shape.dashed:
+            continue
+
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            if not is_money(text, start, end):
+                yield start, end
+
     yield from _in_words(text, frozenset(words))
+
     if not text.isascii():
         for needed_character, pattern in _CHINESE:
             if needed_character in text:
@@ -127,81 +170,133 @@ def find_dates(text: str, shape: Shape, words: Iterable[str]) -> Iterator[Span]:
 
 
 def _years(text: str, shape: Shape) -> Iterator[Span]:
-    digits, before = shape.digits, b"xe." if b".0.0000" in shape.runs or b".00.0000" in shape.runs else b"xe"
+    digits = shape.digits
+
+    # A year may stand behind a dot only in a date such as 31.12.2024. Elsewhere its digits are the
+    # decimals of a number, and most texts have far more of these than of years.
+    before = b"xe"
+    if b".0.0000" in shape.runs or b".00.0000" in shape.runs:
+        before = b"xe."
+
     for hint in (b"20", b"199"):
         for offset in places_of(digits, hint):
-            if digits[offset - 1] in before and (span := _year_at(text, offset - 1)) is not None:
+            if digits[offset - 1] not in before:
+                continue
+
+            span = _year_at(text, offset - 1)  # the shape begins with an `x`
+            if span is not None:
                 yield span
 
 
 def _year_at(text: str, start: int) -> Span | None:
-    """Date around a year that may begin at `start`."""
+    """Return the date around a year that may begin at `start`; None if there is none."""
     if _YEAR_HERE.match(text, start) is None:
         return None
+
     back = max(0, start - _NEAR)
-    whole = _COMPACT.match(text, start) or _YEAR_FIRST.match(text, start)
-    if whole is None and (whole := _YEAR_MONTH.match(text, start)) is not None and _STICKS_TO_YEAR.search(text, back, start):
-        whole = None
+    sticks = _STICKS_TO_YEAR.search(text, back, start) is not None
+    whole = _with_month(text, start, sticks)
     match = whole or _BARE_YEAR.match(text, start)
     if match is None:
         return None
-    if (before := _DAY_BEFORE_YEAR.search(text, back, start)) is not None:
-        return before.start(), match.end()
-    if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():  # the digits after a decimal point
+
+    day_before = _DAY_BEFORE_YEAR.search(text, back, start)
+    if day_before is not None:
+        return day_before.start(), match.end()
+
+    # the digits after a decimal point
+    if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
         return None
-    if whole is None and (period := _PERIOD_BEFORE_YEAR.search(text, back, start)) is not None:
-        return period.start(), match.end()
-    if whole is None and _STICKS_TO_YEAR.search(text, back, start):
-        return None
+
+    if whole is None:
+        period = _PERIOD_BEFORE_YEAR.search(text, back, start)
+        if period is not None:
+            return period.start(), match.end()
+        if sticks:
+            return None
+
     digits = match[0]
     if digits.isdigit() and len(digits) <= 6 and is_amount(text, start, match.end()):
         return None
     # 2000 is the one round lot among the years, so it alone needs to be called a year.
     if digits == "2000" and not _YEAR_WORD_BEFORE.search(text, back, start):
         return None
+
     return match.span()
 
 
+def _with_month(text: str, start: int, sticks: bool) -> re.Match[str] | None:
+    """Match a date of year, month and perhaps day that begins at `start`. `sticks`: whether the
+    year is joined to a word or number before it; then six digits are no year and month.
+    """
+    match = _COMPACT.match(text, start) or _YEAR_FIRST.match(text, start)
+    if match is None and not sticks:
+        match = _YEAR_MONTH.match(text, start)
+    return match
+
+
 def is_amount(text: str, start: int, end: int) -> bool:
-    """Is the number at [start, end) marked as money, as a quantity (`2000 shares`, `at most 2000`) or as part of a handle?"""
+    """Return whether the number at [start, end) is marked as money, as a quantity (`2000 shares`,
+    `at most 2000`) or as part of a handle.
+    """
     back = max(0, start - _NEAR)
     if text.endswith(_HANDLES, back, start):
         return True
-    return bool(
-        _MONEY_BEFORE.search(text, back, start) or _QUANTITY_BEFORE.search(text, back, start) or _UNIT_AFTER.match(text, end)
-    )
+    if _MONEY_BEFORE.search(text, back, start) or _QUANTITY_BEFORE.search(text, back, start):
+        return True
+    return _UNIT_AFTER.match(text, end) is not None
 
 
 def _in_words(text: str, words: frozenset[str]) -> Iterator[Span]:
     if not words:
         return
+
     lower = lowered(text)
     for word in sorted(words & _DATE_WORDS):
         for start in places_of(lower, word):
             end = start + len(word)
             if not touches_letter(lower, start, end) and _is_date_word(text, word, start, end):
-                before, after = _NUMBER_BEFORE.search(text, max(0, start - _NEAR), start), _NUMBER_AFTER.match(text, end)
-                yield before.start() if before else start, after.end() if after else end
+                yield _with_numbers(text, start, end)
+
     for word in sorted(words & _HOLIDAYS.keys()):
         for start in places_of(lower, word):
-            if (holiday := _HOLIDAYS[word].match(text, start)) is not None:
+            holiday = _HOLIDAYS[word].match(text, start)
+            if holiday is not None:
                 yield holiday.span()
+
     if words & _PERIOD_HINTS:
         yield from (match.span() for match in _SHORT_PERIOD.finditer(text))
 
 
+def _with_numbers(text: str, start: int, end: int) -> Span:
+    """Extend the name at [start, end) by the day or year before it and after it."""
+    before = _NUMBER_BEFORE.search(text, max(0, start - _NEAR), start)
+    after = _NUMBER_AFTER.match(text, end)
+    if before is not None:
+        start = before.start()
+    if after is not None:
+        end = after.end()
+
+    return start, end
+
+
 def _is_date_word(text: str, word: str, start: int, end: int) -> bool:
-    """Is this word, whose letters are those of a month or weekday, meant as one?"""
+    """Return whether a word that is spelled like a month or weekday is meant as one."""
     if word in _PLAIN:
         return True
+
     spelled = text[start:end]
     if spelled.istitle() and (word in _MONTHS_SHORT or word in _WEEKDAYS_SHORT):
         return True
     if word in _WEEKDAYS_SHORT or word in _WEEKDAYS_DOUBTFUL:
         return spelled.istitle() and _BESIDE_WEEKDAY.match(text, end) is not None
+
     back = max(0, start - _NEAR)
     if spelled[0].islower():
-        return bool(_SURE_NUMBER_AFTER.match(text, end) or _SURE_NUMBER_BEFORE.search(text, back, start))
+        return bool(
+            _SURE_NUMBER_AFTER.match(text, end) or _SURE_NUMBER_BEFORE.search(text, back, start)
+        )
     if word in _MONTHS_DOUBTFUL and _TIME_WORD_BEFORE.search(text, back, start):
         return True
+
     return bool(_NUMBER_AFTER.match(text, end) or _NUMBER_BEFORE.search(text, back, start))

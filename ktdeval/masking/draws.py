@@ -1,7 +1,9 @@
-"""Draws from an episode's mask seed: aliases of assets and industries, and noise that is always the same.
+"""Draws from an episode's mask seed: aliases of assets and industries, and noise that is always the
+same.
 
-The noise of a number is drawn from a hash of the seed and of what the number is (asset, day, name), so a value shown twice is
-shown the same twice, and no average over repeated questions takes the noise off.
+The noise of a number is drawn from a hash of the seed and of what the number is (asset, day, name),
+so a value shown twice is shown the same twice, and no average over repeated questions takes the
+noise off.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from typing import Literal
 import numpy as np
 
 from ktdeval.market.snapshot import FloatArray
-from ktdeval.seeds import derive_seed
+from ktdeval.values.seeds import derive_seed
 
 
 def _shuffled(count: int, seed: int, stream: str) -> list[int]:
-    """A permutation of 0..count-1 by sorting on hashes: equal on every machine and with every NumPy version."""
+    """A permutation of 0..count-1 by sorting on hashes: equal on every machine and with every NumPy
+    version.
+    """
     return sorted(range(count), key=lambda number: derive_seed(seed, stream, number))
 
 
@@ -31,7 +35,9 @@ def asset_order(seed: int, count: int) -> tuple[int, ...]:
 
 
 def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
-    """Different numbers of 1..most in no order: the largest does not tell how many assets there are, or will be."""
+    """Different numbers of 1..most in no order: the largest does not tell how many assets there
+    are, or will be.
+    """
     numbers: dict[int, None] = {}
     draws = (1 + derive_seed(seed, "asset_alias", draw) % most for draw in itertools.count())
     while len(numbers) < count:
@@ -40,8 +46,9 @@ def _drawn_numbers(count: int, most: int, seed: int) -> Sequence[int]:
 
 
 class AliasMap:
-    """Secret names of assets and industries, drawn once per episode from its mask seed. The three draws (asset numbers, sector
-    numbers, listing order) are independent, so neither a number nor a position in a list says anything about a code.
+    """Secret names of assets and industries, drawn once per episode from its mask seed. The three
+    draws (asset numbers, sector numbers, listing order) are independent, so neither a number nor a
+    position in a list says anything about a code.
     """
 
     def __init__(self, seed: int, n_assets: int, industries: Iterable[str]) -> None:
@@ -62,13 +69,15 @@ class AliasMap:
 
 
 _LETTERS = "bcdfghjkmnpqrstvwxyz"  # without vowels they spell no word, and no digits no code
-_HALF_BITS, _HANDLE_LETTERS, _ROUNDS = 15, 7, 6
+_HALF_BITS = 15
+_HANDLE_LETTERS = 7
+_ROUNDS = 6
 _HALF = (1 << _HALF_BITS) - 1
 
 
 class DocumentAlias:
-    """Secret names of documents, drawn by a mask seed: a keyed permutation (Feistel) of rows. Nothing needs to be remembered, and a
-    name tells neither row nor day.
+    """Secret names of documents, drawn by a mask seed: a keyed permutation (Feistel) of rows.
+    Nothing needs to be remembered, and a name tells neither row nor day.
     """
 
     def __init__(self, seed: int) -> None:
@@ -78,29 +87,44 @@ class DocumentAlias:
         """`doc_bcdfghj` of a row. Raises IndexError: a row below zero, or of 2^30 or more."""
         if not 0 <= row < 1 << 2 * _HALF_BITS:
             raise IndexError(f"document row {row} has no name")
-        left, right = row >> _HALF_BITS, row & _HALF
+
+        left = row >> _HALF_BITS
+        right = row & _HALF
         for turn in range(_ROUNDS):
             left, right = right, left ^ self._mix(turn, right)
+
         number = left << _HALF_BITS | right
         letters = []
         for _ in range(_HANDLE_LETTERS):
             number, digit = divmod(number, len(_LETTERS))
             letters.append(_LETTERS[digit])
+
         return "doc_" + "".join(letters)
 
     def row(self, handle: str) -> int | None:
-        """Row of a handle, None where no row has it; whether a market has such a row is not looked at."""
+        """Row of a handle, None where no row has it; whether a market has such a row is not looked
+        at.
+        """
         letters = handle.removeprefix("doc_")
-        if len(letters) != _HANDLE_LETTERS or not handle.startswith("doc_") or not set(letters) <= set(_LETTERS):
+        if (
+            len(letters) != _HANDLE_LETTERS
+            or not handle.startswith("doc_")
+            or not set(letters) <= set(_LETTERS)
+        ):
             return None
+
         number = 0
         for letter in reversed(letters):
             number = number * len(_LETTERS) + _LETTERS.index(letter)
-        left, right = number >> _HALF_BITS, number & _HALF
+
+        left = number >> _HALF_BITS
+        right = number & _HALF
         if left > _HALF:
             return None
+
         for turn in reversed(range(_ROUNDS)):
             left, right = right ^ self._mix(turn, left), left
+
         return left << _HALF_BITS | right
 
     def _mix(self, turn: int, half: int) -> int:
@@ -108,10 +132,14 @@ class DocumentAlias:
 
 
 Part = Literal["open", "high", "low", "close"]  #: Which of a bar's four prices
-FIGURE_DIGITS = 4  #: Significant digits of a return, turnover or factor value with noise: more would say nothing, and cost tokens
+#: Significant digits of a return, turnover or factor value with noise: more would say nothing, and
+#: cost tokens
+FIGURE_DIGITS = 4
 _HALF_NORMAL = math.sqrt(2.0 / math.pi)
 WICK_SHIFT = math.sqrt(1.0 / math.pi) + _HALF_NORMAL / 2.0
-"""Mean of the noise of a high (a low's is the negative), in units of the noise: E max(z1, z2) + E|z3| / 2."""
+"""Mean of the noise of a high (a low's is the negative), in units of the noise: E max(z1, z2) +
+E|z3| / 2.
+"""
 WICK_SD = math.sqrt(1.0 - 1.0 / math.pi + (1.0 - 2.0 / math.pi) / 4.0)
 """Standard deviation of the noise of a high or low, in units of the noise."""
 
@@ -126,7 +154,9 @@ def round_significant(value: float, digits: int) -> float:
 
 
 def cut_significant(value: float, digits: int) -> float:
-    """A finite number cut towards zero to so many significant digits of the decimal form that a person wrote: 0.05 stays 0.05."""
+    """A finite number cut towards zero to so many significant digits of the decimal form that a
+    person wrote: 0.05 stays 0.05.
+    """
     number = Decimal(repr(value))
     step = Decimal(1).scaleb(number.adjusted() - digits + 1)
     return float(number.quantize(step, ROUND_DOWN)) if number else 0.0
@@ -142,33 +172,45 @@ class Noise:
         self._bar = lru_cache(maxsize=_REMEMBERED)(self._draw_bar)
 
     def price(self, asset: int, day: int, part: Part = "close") -> float:
-        """Log-normal factor on one price of a bar; a bar keeps its order (see `WICK_SHIFT`, `WICK_SD`)."""
+        """Log-normal factor on one price of a bar; a bar keeps its order (see `WICK_SHIFT`,
+        `WICK_SD`).
+        """
         return self._bar(asset, day)[part]
 
     def change(self, asset: int, day: int, since: int) -> float:
-        """Factor on a price's growth from one close to another: what the noise of the two prices makes of it."""
+        """Factor on a price's growth from one close to another: what the noise of the two prices
+        makes of it.
+        """
         return self._bar(asset, day)["close"] / self._bar(asset, since)["close"]
 
     def figure(self, asset: int, day: int, name: str) -> float:
-        """Log-normal factor on another figure of an asset and day, such as a volume or a factor value."""
+        """Log-normal factor on another figure of an asset and day, such as a volume or a factor
+        value.
+        """
         return math.exp(self._size * self._normal(asset, day, name))
 
     def _draw_bar(self, asset: int, day: int) -> dict[Part, float]:
-        opening, close = self._normal(asset, day, "open"), self._normal(asset, day, "close")
+        opening = self._normal(asset, day, "open")
+        close = self._normal(asset, day, "close")
         high = max(opening, close) + abs(self._normal(asset, day, "high")) / 2.0
         low = min(opening, close) - abs(self._normal(asset, day, "low")) / 2.0
         drawn: dict[Part, float] = {"open": opening, "high": high, "low": low, "close": close}
+
         return {part: math.exp(self._size * draw) for part, draw in drawn.items()}
 
     def _normal(self, asset: int, day: int, name: str) -> float:
-        """A standard normal number by inversion: equal on every machine and with every NumPy version."""
+        """A standard normal number by inversion: equal on every machine and with every NumPy
+        version.
+        """
         uniform = (derive_seed(self._seed, "noise", asset, day, name) + 0.5) / (1 << _SEED_BITS)
         # The largest seeds round up to 1 in floating point.
         return _NORMAL.inv_cdf(min(uniform, math.nextafter(1.0, 0.0)))
 
 
 def known_level(level: float, asset: int, day: int, mask: tuple[Noise | None, int | None]) -> float:
-    """Price that is shown as 100, as it is known: with the noise and the digits of a mask, one draw an episode."""
+    """Price that is shown as 100, as it is known: with the noise and the digits of a mask, one draw
+    an episode.
+    """
     noise, digits = mask
     if noise is not None:
         level *= noise.figure(asset, day, "level")

@@ -1,11 +1,17 @@
-"""Words that give an asset away in a text, found in one pass however many there are.
+"""Find names of assets, companies and persons in a text, in one pass however many are known.
 
-Rules of spelling: the longest match counts. A word with capitals is found only where its first letter is a capital, unless the text
-has capitals only or none, and in addresses (`apple.com`, `@apple`), where case tells nothing; one without capitals (`bitcoin`) is
-found in any case. Tickers are found as they are spelled, those of one or two letters only next to `$`, `:` or a bracket. A
-possessive stays (`asset_0042's`), a legal form (`Corporation`) goes with its name. Latin words must stand alone, except long names
-(`bitcoiners`) and, in texts without capitals, tickers without vowels (`databtc`, where a title runs into a text). A person's last
-name counts where the full name stands in the same text.
+Rules of spelling:
+
+* The longest match counts.
+* A name with capitals is found only where its first letter is a capital. Case is ignored in texts
+  that have capitals only or none, and in addresses (`apple.com`, `@apple`).
+* A name without capitals (`bitcoin`) is found in any case.
+* Tickers are found as they are spelled; tickers of one or two letters only next to `$`, `:` or a
+  bracket.
+* A possessive stays (`asset_0042's`); a legal form (`Corporation`) is part of the name.
+* Latin words must stand alone. Exceptions: long names (`bitcoiners`) and, in texts without
+  capitals, tickers without vowels (`databtc`, where a title runs into a text).
+* A person's last name counts if the full name is in the same text.
 """
 
 from __future__ import annotations
@@ -17,12 +23,13 @@ from operator import add
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ktdeval.jsonio import csv_rows
 from ktdeval.market.documents import EntityKind
 from ktdeval.masking.text import lowered, normalise, places_of, touches_letter
+from ktdeval.values.jsonio import csv_rows
 
 _WORDS = csv_rows(Path(__file__).with_name("entity_words.csv"))
-_LEGAL = {word for row in _WORDS if row["kind"] == "legal form" for word in (row["word"], row["word"].upper())}
+_LEGAL_AS_LISTED = {row["word"] for row in _WORDS if row["kind"] == "legal form"}
+_LEGAL = _LEGAL_AS_LISTED | {word.upper() for word in _LEGAL_AS_LISTED}
 LEGAL_FORMS = tuple(sorted(_LEGAL))
 _FORMS = "|".join(map(re.escape, sorted(_LEGAL, key=len, reverse=True)))
 _FORM_AFTER = re.compile(rf"(?:,? (?:{_FORMS})(?![A-Za-z-])(?:\.(?! [A-Z])|\.(?=,))?)+")
@@ -31,14 +38,16 @@ _TOKEN = re.compile(r"[a-z]+|[0-9]+|[&+]|[^\x00-\x7f]+")
 _WORD = re.compile(r"[a-z]+|[0-9]+")
 _ADDRESS = re.compile(r"(?:https?://|www\.|[@#])\S+|(?<![\w-])[\w-]+(?:\.[a-z]{2,})+(?:/\S*)?")
 _BESIDE_TICKER = re.compile(r"[$:(（：] ?\Z")
-_GLUED = 7  # letters of a name that is found in the middle of a word
+_GLUED = 7  # fewest letters of a name that is found in the middle of a word
 _GRAM = 3  # first letters by which such a name is looked up
-_SHORT_TICKER = 2
+_SHORT_TICKER = 2  # most letters of a ticker that needs a mark such as `$`
 _VOWELS = frozenset("aeiouy")
 
 
 AliasKind = EntityKind | Literal["short"]
-"""Kind of a spelling: of an entity, or a short name that was derived from an official one (`ktdeval.masking.short_names`)."""
+"""Kind of a spelling: of an entity, or a short name that was derived from an official one
+(`ktdeval.masking.short_names`).
+"""
 
 
 class Mention(NamedTuple):
@@ -46,51 +55,79 @@ class Mention(NamedTuple):
 
     start: int
     end: int
-    assets: frozenset[int]  #: columns of the assets that the words may mean; more than one: ambiguous
-    is_derived: bool = False  #: whether it is a short name that no one listed
+    #: columns of the assets that the words may mean; ambiguous if there are several
+    assets: frozenset[int]
+    is_derived: bool = False  #: whether the words are a derived short name, not a listed one
 
 
 class _Alias:
     """One spelling, compiled when it is first a candidate."""
 
     def __init__(self, text: str, kind: AliasKind) -> None:
-        self.text, self.kind = normalise(text).strip(), kind
+        self.text = normalise(text).strip()
+        self.kind = kind
         self.assets: set[int] = set()
         self.tokens: list[str] = _TOKEN.findall(self.text.lower())
         self.is_latin = self.text.isascii()
+
+        # Only a single word that can hardly be part of another one is found inside words.
         is_word = len(self.tokens) == 1 and self.is_latin and self.text.isalpha()
         is_long = kind in ("name", "former") and len(self.text) >= _GLUED
-        is_rare = kind == "ticker" and len(self.text) > _SHORT_TICKER and _VOWELS.isdisjoint(self.text.lower())
+        is_rare = (
+            kind == "ticker"
+            and len(self.text) > _SHORT_TICKER
+            and _VOWELS.isdisjoint(self.text.lower())
+        )
         self.is_glued = is_word and (is_long or is_rare)
+
         self.is_cased = self.text != self.text.lower()
         self.is_abbreviation = kind == "short" and self.text.isupper() and self.text.isascii()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         spelled = ""
-        for index, word in enumerate(self.tokens):
+        previous = ""
+        for word in self.tokens:
             if word == "&":
                 spelled += r" ?(?:&|and) ?"
+            elif previous in ("", "&"):
+                spelled += re.escape(word)
             else:
-                spelled += ("" if not index or self.tokens[index - 1] == "&" else r"[ .'_-]{0,2}") + re.escape(word)
+                spelled += r"[ .'_-]{0,2}" + re.escape(word)
+
+            previous = word
+
         if self.is_latin and not self.is_glued:
             before = "[A-Za-z]" if self.tokens[0][0].isalpha() else "[0-9]"
             after = "[A-Za-z]" if self.tokens[-1][-1].isalpha() else "[0-9]"
             spelled = rf"(?<!{before}){spelled}(?!{after})"
+
         return re.compile(spelled, re.IGNORECASE)
 
     def keys(self) -> Iterator[str]:
-        """First words of the spellings, as they may stand together."""
+        """Yield the words under which the alias is looked up: its first tokens, joined, since a
+        text may write them without a space.
+        """
         joined = ""
         for token in self.tokens:
             joined += token
             yield joined
 
     def fits(self, text: str, start: int, end: int, no_case: bool) -> bool:
-        """Is the case at [start, end) that of the alias?"""
+        """Return whether the letters at [start, end) have the case of the alias."""
         if self.kind == "ticker" or self.is_abbreviation:
             return self._fits_ticker(text, start, end, no_case)
         return no_case or not self.is_cased or not text[start].islower()
+
+    def end_with_form(self, text: str, end: int) -> int:
+        """Return the end of an occurrence, behind the legal form that follows a name."""
+        if self.kind not in ("name", "former", "short"):
+            return end
+
+        form = _FORM_AFTER.match(text, end)
+        if form is None:
+            return end
+        return form.end()
 
     def _fits_ticker(self, text: str, start: int, end: int, no_case: bool) -> bool:
         is_marked = _BESIDE_TICKER.search(text, max(0, start - 2), start) is not None
@@ -100,15 +137,20 @@ class _Alias:
             return False
         if no_case and self.is_glued:
             return True
-        if any(letter.isalpha() and letter.isascii() for letter in text[start - 1 : start] + text[end : end + 1]):
+
+        neighbours = text[start - 1 : start] + text[end : end + 1]
+        if any(letter.isalpha() and letter.isascii() for letter in neighbours):
             return False
         if no_case or not self.is_cased:
             return text[start:end].lower() not in COMMON_WORDS
+
         return text[start:end] == self.text
 
 
 class EntityIndex:
-    """Aliases of the assets of a market. `named`: column, kind and text of each; kinds are those of `Entity`."""
+    """Index of the names of a market's assets. `named`: column, kind and text of each name; kinds
+    are those of `Entity`.
+    """
 
     def __init__(self, named: Iterable[tuple[int, AliasKind, str]]) -> None:
         aliases: dict[tuple[str, AliasKind], _Alias] = {}
@@ -116,11 +158,13 @@ class EntityIndex:
             for spelled in _spellings(text, kind):
                 alias = aliases.setdefault((spelled, kind), _Alias(spelled, kind))
                 alias.assets.add(asset)
+
         self._by_word: dict[str, list[_Alias]] = {}
         self._by_gram: dict[str, list[_Alias]] = {}
         for alias in aliases.values():
             if not alias.tokens:
                 continue
+
             if alias.is_glued:
                 self._by_gram.setdefault(alias.tokens[0][:_GRAM], []).append(alias)
             elif alias.is_latin:
@@ -130,47 +174,69 @@ class EntityIndex:
                 self._by_gram.setdefault(alias.text.lower()[:2], []).append(alias)
 
     def find(self, normalised: str, no_case: bool | None = None) -> list[Mention]:
-        """Every mention in a normalised text; they may overlap. `no_case`: `is_caseless` of the text of which this is the rest."""
+        """Return every mention in a normalised text; mentions may overlap.
+
+        `no_case`: whether case is to be ignored; by default `is_caseless(normalised)`. If the text
+        is the rest of a longer one, give `is_caseless` of the longer one.
+        """
         lower = lowered(normalised)
-        no_case = is_caseless(normalised) if no_case is None else no_case
+        if no_case is None:
+            no_case = is_caseless(normalised)
+
+        addresses = []
+        if not no_case:
+            addresses = [match.span() for match in _ADDRESS.finditer(normalised)]
+
         mentions = []
-        addresses = [] if no_case else [match.span() for match in _ADDRESS.finditer(normalised)]
-        persons: dict[str, set[int]] = {}
+        persons: dict[str, set[int]] = {}  # last name -> assets, of full names in the text
+
         for alias in self._candidates(lower):
+            is_derived = alias.kind == "short"
             for match in alias.pattern.finditer(normalised):
                 start, end = match.span()
-                if not alias.fits(normalised, start, end, no_case or any(first <= start < last for first, last in addresses)):
+                in_address = any(first <= start < last for first, last in addresses)
+                if not alias.fits(normalised, start, end, no_case or in_address):
                     continue
-                if alias.kind in ("name", "former", "short") and (form := _FORM_AFTER.match(normalised, end)) is not None:
-                    end = form.end()
-                mentions.append(Mention(start, end, frozenset(alias.assets), alias.kind == "short"))
+
+                end = alias.end_with_form(normalised, end)
+                mentions.append(Mention(start, end, frozenset(alias.assets), is_derived))
                 if alias.kind == "person" and len(alias.tokens) > 1:
                     persons.setdefault(alias.tokens[-1], set()).update(alias.assets)
+
         for name, assets in persons.items():
             for start in places_of(lower, name):
                 end = start + len(name)
-                if (no_case or normalised[start].isupper()) and not touches_letter(lower, start, end):
+                has_case = no_case or normalised[start].isupper()
+                if has_case and not touches_letter(lower, start, end):
                     mentions.append(Mention(start, end, frozenset(assets)))
+
         return mentions
 
     def _candidates(self, lower: str) -> Collection[_Alias]:
+        """Return the names of which a word, or the first letters, are in the text."""
         chosen: dict[int, _Alias] = {}
         for word in self._by_word.keys() & set(_WORD.findall(lower)):
             chosen.update((id(alias), alias) for alias in self._by_word[word])
+
         if self._by_gram:
             pairs = list(map(add, lower, lower[1:]))
-            for gram in self._by_gram.keys() & {*pairs, *map(add, pairs, lower[2:])}:
+            triples = map(add, pairs, lower[2:])
+            for gram in self._by_gram.keys() & {*pairs, *triples}:
                 chosen.update((id(alias), alias) for alias in self._by_gram[gram])
+
         return chosen.values()
 
 
 def is_caseless(text: str) -> bool:
-    """Has the text capitals only, or none, so that case tells nothing?"""
+    """Return whether a text has capitals only or none, so that case carries no information."""
     return text in (text.lower(), text.upper())
 
 
 def _spellings(text: str, kind: AliasKind) -> set[str]:
-    """The text, and for names without their legal form."""
+    """Return the text and, of a name, also the text without its legal form."""
     text = text.strip()
-    bare = _FORM_AFTER.sub("", text).strip() if kind in ("name", "former") else text
+    bare = text
+    if kind in ("name", "former"):
+        bare = _FORM_AFTER.sub("", text).strip()
+
     return {spelled for spelled in (text, bare) if len(spelled) > 1 or kind == "ticker"}

@@ -1,7 +1,9 @@
-"""Dates as people write them in documents and answers, beyond what the suite's own prompts could hold (`ktdeval.masking.dates`).
+"""Dates as people write them in documents and answers, beyond what the suite's own prompts could
+hold (`ktdeval.masking.dates`).
 
-Here a number may be a date by its form alone: `240924`, `24.09.24`, `week 39`, `on 9/24`. Prompts of the suite have such numbers
-with other meanings, so these rules read only text that others wrote: documents, and what a model said.
+Here a number may be a date by its form alone: `240924`, `24.09.24`, `week 39`, `on 9/24`. Prompts
+of the suite have such numbers with other meanings, so these rules read only text that others wrote:
+documents, and what a model said.
 """
 
 from __future__ import annotations
@@ -15,27 +17,45 @@ from ktdeval.masking.text import Shape, around_digits
 
 _YEAR = r"(?:199[0-9]|20[0-3][0-9])"
 _SHORT = r"(?:9[0-9]|[0-3][0-9])"
-_MONTH, _MONTH_2 = r"(?:1[0-2]|0?[1-9])", r"(?:0[1-9]|1[0-2])"
-_DAY, _DAY_2 = r"(?:3[01]|[12][0-9]|0?[1-9])", r"(?:0[1-9]|[12][0-9]|3[01])"
-_ANY_YEAR, _END = rf"(?:{_YEAR}|{_SHORT})", r"(?![0-9A-Za-z%]|[.,][0-9])"
+_MONTH = r"(?:1[0-2]|0?[1-9])"
+_MONTH_2 = r"(?:0[1-9]|1[0-2])"
+_DAY = r"(?:3[01]|[12][0-9]|0?[1-9])"
+_DAY_2 = r"(?:0[1-9]|[12][0-9]|3[01])"
+_ANY_YEAR = rf"(?:{_YEAR}|{_SHORT})"
+_END = r"(?![0-9A-Za-z%]|[.,][0-9])"
 _WEEK = r"(?:5[0-3]|[1-4][0-9]|0?[1-9])"
 _NAME = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)"
 _LONG_NAMES = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "sept", "september", "october", "november",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "sept",
+    "september",
+    "october",
+    "november",
     "december",
-)  # fmt: skip
+)
 _LONG_NAME = f"(?:{'|'.join(_LONG_NAMES)})"
-_ANIMALS = "rat|ox|tiger|rabbit|hare|dragon|snake|horse|goat|sheep|ram|monkey|rooster|chicken|dog|pig|boar"
+_ANIMALS = (
+    "rat|ox|tiger|rabbit|hare|dragon|snake|horse|goat|sheep|ram|monkey|rooster|chicken|dog|pig|boar"
+)
 _ROMAN = r"(?:XI{0,2}|IX|IV|VI{0,3}|I{1,3}|V)"
 _PERIOD = r"(?:F?Q[1-4]|F?[1-4]Q|H[12]|[12]H|FY|CY|YE|FYE)"
 _UNITS = "one|two|three|four|five|six|seven|eight|nine"
 _TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 _ORDINALS = (
-    "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|sixteenth"
-    "|seventeenth|eighteenth|nineteenth|twentieth|thirtieth|thirty[ -]first"
-    "|twenty[ -](?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth)"
+    "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|thirtieth|thirty["
+    " -]first|twenty[ -](?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth)"
 )
-_SEASON = r"(?:spring|summer|autumn|fall|winter|class of|season|year|fiscal|calendar|quarter|half|guidance|results|earnings)"
+_SEASON = (
+    r"(?:spring|summer|autumn|fall|winter|class"
+    r" of|season|year|fiscal|calendar|quarter|half|guidance|results|earnings)"
+)
 
 
 def _pattern(text: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
@@ -45,22 +65,35 @@ def _pattern(text: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
 _PATTERNS = (
     # Q1/24, 1Q'24, Q3 FY24, FY24Q3, fiscal '24, 24Q1
     _pattern(
-        rf"(?<![0-9A-Za-z])(?:{_PERIOD}(?:[ /.'_-]{{0,2}}(?:of )?(?:FY|CY|fiscal|calendar)(?: year)?)?"
-        rf"|(?:fiscal|calendar)(?:[ -]year)?)[ /.'_-]{{0,3}}{_ANY_YEAR}(?:[/-]{_SHORT})?(?:[ -]?(?:Q[1-4]|H[12]))?{_END}"
+        rf"(?<![0-9A-Za-z])(?:{_PERIOD}(?:[ /.'_-]{{0,2}}(?:of )?(?:FY|CY|fiscal|calendar)(?:"
+        r" year)?)?"
+        rf"|(?:fiscal|calendar)(?:[ -]year)?)[ /.'_-]{{0,3}}{_ANY_YEAR}(?:[/-]{_SHORT})?(?:["
+        rf" -]?(?:Q[1-4]|H[12]))?{_END}"
     ),
     _pattern(rf"(?<![0-9A-Za-z.,]){_ANY_YEAR}[ '/-]?(?:Q[1-4]|[1-4]Q|H[12]|[12]H)(?![0-9A-Za-z])"),
     # the '24 results, summer of '24, the '90s
-    _pattern(rf"(?<![0-9A-Za-z'])'(?:{_SHORT}(?![0-9A-Za-z'%]|[.,][0-9])(?!(?: [^\s']+){{0,3}}')|[0-9]0s(?![a-z]))"),
+    _pattern(
+        rf"(?<![0-9A-Za-z'])'(?:{_SHORT}(?![0-9A-Za-z'%]|[.,][0-9])(?!(?:"
+        r" [^\s']+){0,3}')|[0-9]0s(?![a-z]))"
+    ),
     _pattern(rf"(?<![a-z]){_SEASON}(?: of)? '{_SHORT}(?![0-9A-Za-z])"),
     # week 39, CW39, W39/24, 2024W39
     _pattern(
-        r"(?<![A-Za-z0-9])(?:(?:calendar |trading )?week|wk\.?|CW|KW|semaine|semana|settimana|Kalenderwoche)[ -]?(?:no\.? ?)?"
+        r"(?<![A-Za-z0-9])(?:(?:calendar |trading"
+        r" )?week|wk\.?|CW|KW|semaine|semana|settimana|Kalenderwoche)[ -]?(?:no\.? ?)?"
         rf"{_WEEK}(?:[ ,/-]{{1,2}}{_ANY_YEAR})?{_END}"
     ),
-    _pattern(rf"(?<![A-Za-z0-9])(?:{_YEAR}[ -]?W[0-5][0-9](?:-?[1-7])?|W[0-5][0-9][ /-]{_ANY_YEAR})(?![0-9A-Za-z])"),
+    _pattern(
+        rf"(?<![A-Za-z0-9])(?:{_YEAR}[ -]?W[0-5][0-9](?:-?[1-7])?|W[0-5][0-9]["
+        rf" /-]{_ANY_YEAR})(?![0-9A-Za-z])"
+    ),
     # 24092024, 09242024, 2024-268
-    _pattern(rf"(?<![0-9A-Za-z.,])(?:{_DAY_2}{_MONTH_2}|{_MONTH_2}{_DAY_2}){_YEAR}(?![0-9A-Za-z]|[.,][0-9])"),
-    _pattern(rf"(?<![0-9A-Za-z.,-]){_YEAR}-(?:0[0-9]{{2}}|[12][0-9]{{2}}|3[0-6][0-9])(?![0-9A-Za-z-]|[.,][0-9])"),
+    _pattern(
+        rf"(?<![0-9A-Za-z.,])(?:{_DAY_2}{_MONTH_2}|{_MONTH_2}{_DAY_2}){_YEAR}(?![0-9A-Za-z]|[.,][0-9])"
+    ),
+    _pattern(
+        rf"(?<![0-9A-Za-z.,-]){_YEAR}-(?:0[0-9]{{2}}|[12][0-9]{{2}}|3[0-6][0-9])(?![0-9A-Za-z-]|[.,][0-9])"
+    ),
     # 24SEP24, Sep24, 24-Sep-2024, 24 sep, 24thSept
     _pattern(rf"(?<![0-9A-Za-z.,])(?:{_DAY}[ -]?)?(?:{_NAME}|{_LONG_NAME})[-_']?{_ANY_YEAR}{_END}"),
     _pattern(rf"(?<![0-9A-Za-z.,]){_DAY}[-/. ]?{_NAME}[-/. ]?(?:{_YEAR}|'?{_SHORT}){_END}"),
@@ -74,28 +107,51 @@ _PATTERNS = (
         rf"(?<![0-9./,$-])(?:0[1-9]/(?:{_DAY_2}|{_SHORT})|{_DAY_2}/0[1-9]|{_MONTH}[/-]{_YEAR}|0[1-9]\.{_YEAR})(?![0-9/%]|[.,-][0-9])"
     ),
     _pattern(
-        r"(?<![a-z])(?:on|by|until|till|through|thru|since|ended|ending|dated|from|as of|before|after|due|week of|w/e|LTM|TTM|le|el"
+        r"(?<![a-z])(?:on|by|until|till|through|thru|since|ended|ending|dated|from|as"
+        r" of|before|after|due|week of|w/e|LTM|TTM|le|el"
         rf"|il|am|vom|bis) (?:{_MONTH}/{_DAY}|{_DAY}/{_MONTH})(?![0-9/%]|[.,-][0-9]| of )"
     ),
-    _pattern(rf"(?<![0-9./-])[0-3]?[0-9]/[0-3]?[0-9]/{_SHORT}(?![0-9/]|[- ]?(?:day|session|bar|min))"),
+    _pattern(
+        rf"(?<![0-9./-])[0-3]?[0-9]/[0-3]?[0-9]/{_SHORT}(?![0-9/]|[- ]?(?:day|session|bar|min))"
+    ),
     # 24.09.24, am 24.9., 24.IX.2024
-    _pattern(rf"(?<![0-9.,])(?:{_DAY_2}\.{_MONTH_2}\.{_SHORT}|(?:3[01]|[12][0-9])\.{_MONTH}\.(?:1[5-9]|2[0-9]))(?![0-9.%]|,[0-9])"),
-    _pattern(rf"(?<![a-z])(?:am|zum|vom|bis|den|dem|ab|seit|und) {_DAY}\.{_MONTH}\.{_ANY_YEAR}?(?![0-9])"),
-    _pattern(rf"(?<![0-9A-Za-z.]){_DAY}[. /-]{{1,2}}{_ROMAN}[. /-]{{1,2}}{_ANY_YEAR}(?![0-9A-Za-z])", 0),
+    _pattern(
+        rf"(?<![0-9.,])(?:{_DAY_2}\.{_MONTH_2}\.{_SHORT}|(?:3[01]|[12][0-9])\.{_MONTH}\.(?:1[5-9]|2[0-9]))(?![0-9.%]|,[0-9])"
+    ),
+    _pattern(
+        rf"(?<![a-z])(?:am|zum|vom|bis|den|dem|ab|seit|und) {_DAY}\.{_MONTH}\.{_ANY_YEAR}?(?![0-9])"
+    ),
+    _pattern(
+        rf"(?<![0-9A-Za-z.]){_DAY}[. /-]{{1,2}}{_ROMAN}[. /-]{{1,2}}{_ANY_YEAR}(?![0-9A-Za-z])", 0
+    ),
     _pattern(rf"(?<![A-Za-z0-9]){_ROMAN}[/.-]{_YEAR}(?![0-9A-Za-z])", 0),
     # Thai, Islamic and Japanese years
-    _pattern(r"(?<![0-9])25[4-8][0-9] ?(?:B\.?E\.?)(?![A-Za-z])|(?<![A-Za-z])B\.?E\.? ?25[4-8][0-9](?![0-9])", 0),
-    _pattern(r"(?<![0-9])14[1-6][0-9] ?A\.?H\.?(?![A-Za-z])|(?<![A-Za-z])A\.?H\.? ?14[1-6][0-9](?![0-9])", 0),
-    _pattern(r"(?<![A-Za-z0-9])(?:R|H|S|令和|平成)\.? ?[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{1,2}(?![0-9])", 0),
+    _pattern(
+        r"(?<![0-9])25[4-8][0-9] ?(?:B\.?E\.?)(?![A-Za-z])|(?<![A-Za-z])B\.?E\.?"
+        r" ?25[4-8][0-9](?![0-9])",
+        0,
+    ),
+    _pattern(
+        r"(?<![0-9])14[1-6][0-9] ?A\.?H\.?(?![A-Za-z])|(?<![A-Za-z])A\.?H\.?"
+        r" ?14[1-6][0-9](?![0-9])",
+        0,
+    ),
+    _pattern(
+        r"(?<![A-Za-z0-9])(?:R|H|S|令和|平成)\.?"
+        r" ?[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{1,2}(?![0-9])",
+        0,
+    ),
 )
 # Years and days in words, each with words of which one must be in the text.
 _IN_WORDS = (
     (
         frozenset({b"twenty", b"nineteen", b"thousand"}),
         _pattern(
-            rf"(?<![a-z])(?:twenty[ -](?:twenty|thirty)(?:[ -](?:{_UNITS}))?|twenty[ -](?:{_TEENS})|twenty[ -]oh[ -](?:{_UNITS})"
+            rf"(?<![a-z])(?:twenty[ -](?:twenty|thirty)(?:[ -](?:{_UNITS}))?|twenty["
+            rf" -](?:{_TEENS})|twenty[ -]oh[ -](?:{_UNITS})"
             rf"|nineteen[ -]ninety(?:[ -](?:{_UNITS}))?"
-            rf"|two[ -]thousand(?: and)?[ -](?:{_TEENS}|{_UNITS}|(?:twenty|thirty)(?:[ -](?:{_UNITS}))?))(?![a-z-])"
+            rf"|two[ -]thousand(?: and)?[ -](?:{_TEENS}|{_UNITS}|(?:twenty|thirty)(?:["
+            rf" -](?:{_UNITS}))?))(?![a-z-])"
         ),
     ),
     (
@@ -114,24 +170,29 @@ _SIX = re.compile(
 
 
 def find_free_dates(text: str, shape: Shape, is_code: Callable[[str], bool]) -> Iterator[Span]:
-    """Spans (which may overlap) of dates by the rules for free text, in a normalised text of this shape. `is_code`: whether
-    six digits are rather a security code.
+    """Spans (which may overlap) of dates by the rules for free text, in a normalised text of this
+    shape. `is_code`: whether six digits are rather a security code.
     """
     for start, end in around_digits(text, _REACH):
         for pattern in _PATTERNS:
             for match in pattern.finditer(text, start, end):
                 if not is_amount(text, *_last_number(match)):
                     yield match.span()
+
     if b"000000" in shape.runs:
         for match in _SIX.finditer(text):
             if not is_code(match[0]) and not is_amount(text, *match.span()):
                 yield match.span()
+
     found = set(shape.words)
     for hints, pattern in _IN_WORDS:
         if not hints.isdisjoint(found):
             yield from (match.span() for match in pattern.finditer(text))
+
     words = (word.decode() for word in found)
-    yield from ((start, end) for start, end, _ in find_named(text, name_hints().intersection(words)))
+    yield from (
+        (start, end) for start, end, _ in find_named(text, name_hints().intersection(words))
+    )
 
 
 _REACH = 32  # characters on both sides of a number that a date can have

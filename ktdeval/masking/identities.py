@@ -1,12 +1,15 @@
-"""Every real identity that a mask hides, indexed so that a text is searched in one pass, whatever the number of names.
+"""Index of the real identities that a mask hides: it searches a text in one pass for any number of
+names.
 
-Codes are found as digits of a known code, standing alone or split (`600-519`), and as any six digits with an exchange next to
-them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their rarest part: Latin names by a word of theirs,
-Chinese ones by their first two characters. Dates are those of `ktdeval.masking.dates`.
+Codes are found as digits of a known code, on their own or split (`600-519`), and as any six digits
+with an exchange next to them (`SH600519`, `600519.XSHG`, `sh.600519`). Names are found by their
+rarest part: Latin names by one of their words, Chinese names by their first two characters. Dates
+are those of `ktdeval.masking.dates`.
 
-In a model's answer, short names, identifiers (ISIN, …) and codes in words or look-alike letters count, too. What is not found: a
-company's nickname, a translation of its name, and codings of a whole text (base64, reversed, Roman numerals). These can't come
-out of a payload; a model that writes them tells itself nothing new, but another role of its team may read them (`docs/masks.md`).
+In a model's answer, short names, identifiers (ISIN, …) and codes in words or look-alike letters
+count, too. Not found: a company's nickname, a translation of its name, and encodings of a whole
+text (base64, reversed, Roman numerals). A payload can't contain these. A model that writes them
+learns nothing new itself, but another role of its team may read them (`docs/masks.md`).
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ktdeval.errors import LeakError
-from ktdeval.jsonio import JsonValue, loads_strict
 from ktdeval.market.snapshot import Board, MarketSnapshot, parse_code
 from ktdeval.masking.dates import WORD_HINTS, Span, find_dates, is_amount, is_money
 from ktdeval.masking.entities import COMMON_WORDS, EntityIndex
@@ -27,35 +29,59 @@ from ktdeval.masking.identifiers import find_identifiers
 from ktdeval.masking.payload import render_json
 from ktdeval.masking.short_names import short_names
 from ktdeval.masking.spelled_codes import find_spelled_codes
-from ktdeval.masking.text import SPLITTERS, Shape, lowered, normalise, normalise_with_places, places_of
+from ktdeval.masking.text import (
+    SPLITTERS,
+    Shape,
+    lowered,
+    normalise,
+    normalise_with_places,
+    places_of,
+)
+from ktdeval.values.jsonio import JsonValue, loads_strict
 
 if TYPE_CHECKING:
     from ktdeval.masking.lens import Lens
 
-WITHHELD = "[withheld]"  #: What stands in a text for an identity that was taken out. Offered as an identity, it counts as one.
+#: Replaces an identity in a text. As an argument of a tool it counts as an identity itself.
+WITHHELD = "[withheld]"
 IdentityKind = Literal["security code", "company or industry name", "calendar date"]
 Scope = Literal["prompt", "document", "answer"]
-"""Who wrote a text. The suite's prompts hold numbers that only look like dates or codes. In a document they are what they look
-like; in a model's answer six digits of the A-share numbering are a code, too, though the snapshot has no such asset.
+"""Who wrote a text. The suite's prompts contain numbers that only look like dates or codes. In a
+document such numbers are dates and codes. In a model's answer six digits of the A-share numbering
+are a code, too, even if the snapshot has no such asset.
 """
-_EXCHANGES = frozenset(["xshg", "shse", "sse", "shh", "sh", "ss", "xshe", "szse", "shz", "sz", "xbse", "bse", "bjse", "bj"])
+_SHANGHAI = ("xshg", "shse", "sse", "shh", "sh", "ss")
+_SHENZHEN = ("xshe", "szse", "shz", "sz")
+_BEIJING = ("xbse", "bse", "bjse", "bj")
+_EXCHANGES = frozenset([*_SHANGHAI, *_SHENZHEN, *_BEIJING])
 _CODE_AFTER_EXCHANGE = re.compile(r"[ .:_-]{0,2}[0-9]{6}(?![0-9])")
 _CODE_BEFORE_EXCHANGE = re.compile(r"(?<![0-9])(?<![0-9]\.)[0-9]{6}[ .:_-]{0,2}\Z")
-_MARKET_ID = re.compile(r"[01]\.([0-9]{6})(?![0-9]|[eE][0-9])")  # 1.600519: market number, then code
-_SPLIT_CODE = re.compile(rf"(?<![0-9])(?<![0-9]\.)[0-9](?:[ \t\n{re.escape(SPLITTERS)}]?[0-9]){{5,}}(?!\.?[0-9])")
+# 1.600519: market number, then code
+_MARKET_ID = re.compile(r"[01]\.([0-9]{6})(?![0-9]|[eE][0-9])")
+_SPLIT_CODE = re.compile(
+    rf"(?<![0-9])(?<![0-9]\.)[0-9](?:[ \t\n{re.escape(SPLITTERS)}]?[0-9]){{5,}}(?!\.?[0-9])"
+)
 _GROUPS = re.compile(r"[0-9]+")
-_A_SHARE = re.compile(r"(?:60[0135]|68[89]|00[0-3]|30[0-2]|399|43[0-9]|8[37-9][0-9]|92[0-9])[0-9]{3}")
+_A_SHARE = re.compile(
+    r"(?:60[0135]|68[89]|00[0-3]|30[0-2]|399|43[0-9]|8[37-9][0-9]|92[0-9])[0-9]{3}"
+)
 _CHINESE_DIGITS = "〇零一二三四五六七八九"
-_CHINESE_CODE = re.compile(rf"(?<![{_CHINESE_DIGITS}])[{_CHINESE_DIGITS}]{{6}}(?![{_CHINESE_DIGITS}])")
+_CHINESE_CODE = re.compile(
+    rf"(?<![{_CHINESE_DIGITS}])[{_CHINESE_DIGITS}]{{6}}(?![{_CHINESE_DIGITS}])"
+)
 FROM_CHINESE = str.maketrans(_CHINESE_DIGITS, "00123456789")
 _CODE_DIGITS = re.compile(r"([0-9]{6})(?:\.[A-Za-z]+)?")
 _WORD_OR_NUMBER = re.compile(r"[a-z]+|[0-9]+")
 _PADDING = re.compile(r"[\s_·•・‧*.\-]+")
-_SHARE_CLASS = re.compile(r"\A(?:s?\*?st|xd|xr|dr|[nc])(?=[^\x00-\x7f])|(?<=[^\x00-\x7f])-?(?:uw|ud|wd|[abhduvw])\Z")
-_NO_IDENTITY = frozenset({"", "unknown", "other", "others", "none", "nan", "null", "未知", "其他", *Board})
+_SHARE_CLASS = re.compile(
+    r"\A(?:s?\*?st|xd|xr|dr|[nc])(?=[^\x00-\x7f])|(?<=[^\x00-\x7f])-?(?:uw|ud|wd|[abhduvw])\Z"
+)
+_NO_IDENTITY = frozenset(
+    {"", "unknown", "other", "others", "none", "nan", "null", "未知", "其他", *Board}
+)
 _MIN_LATIN_LETTERS = 3
 _LONGEST_ARGUMENT = 500
-_ROUNDS = 4  # a replacement can leave digits standing alone that did not before
+_ROUNDS = 4  # a replacement can separate digits, which then are a code on their own
 
 
 class Hit(NamedTuple):
@@ -67,7 +93,7 @@ class Hit(NamedTuple):
 
 
 class Named(NamedTuple):
-    """Everything of a snapshot that names something."""
+    """Codes and names of a snapshot that may identify it."""
 
     codes: tuple[str, ...]
     indices: tuple[str, ...]
@@ -76,49 +102,80 @@ class Named(NamedTuple):
 
 
 def identities_of(snapshot: MarketSnapshot, *, assets: bool, dates: bool) -> IdentityIndex:
-    """Index of a snapshot's hidden identities: codes, names and industries, or calendar dates; equal names share one."""
+    """Return the index of a snapshot's hidden identities.
+
+    `assets`: codes, names and industries are hidden; `dates`: calendar dates are. Snapshots with
+    equal names share an index.
+    """
     codes = (*snapshot.codes, *snapshot.former_codes)
-    names = (*snapshot.names, *(spell.name for spell in snapshot.spells))
-    return _index_of(Named(codes, tuple(snapshot.indices), names, snapshot.industries), assets=assets, dates=dates)
+    former_names = [spell.name for spell in snapshot.spells]
+    names = (*snapshot.names, *former_names)
+    named = Named(codes, tuple(snapshot.indices), names, snapshot.industries)
+    return _index_of(named, assets=assets, dates=dates)
 
 
 class IdentityIndex:
-    """The hidden identities of a snapshot: codes, names and industries (`assets`), calendar dates (`dates`). Immutable."""
+    """Hidden identities of a snapshot: codes, names and industries (`assets`), calendar dates
+    (`dates`). Immutable.
+    """
 
     def __init__(self, snapshot: Named | MarketSnapshot, *, assets: bool, dates: bool) -> None:
         self._assets = assets
         self._dates = dates
-        self._digits: frozenset[str] = frozenset()
+        #: names by word, spelled in any case
         self._latin: dict[str, list[tuple[str, ...]]] = {}
+        #: names by their first two characters
         self._chinese: dict[str, set[str]] = {}
+        #: symbols and names that are common words (`COST`, `Target`), found only in their own
+        #: spelling
         self._common: dict[str, set[str]] = {}
-        """Symbols and names that are common words (`COST`, `Target`), by these: found as they are spelled, others in any case."""
-        codes = (*snapshot.codes, *snapshot.indices)
-        self._digits = frozenset(match[1] for code in codes if (match := _CODE_DIGITS.fullmatch(code)))
         self._names: tuple[str, ...] = snapshot.names if assets else ()
+
+        digits = set()
+        odd_codes = set()
+        for code in (*snapshot.codes, *snapshot.indices):
+            match = _CODE_DIGITS.fullmatch(code)
+            if match is None:
+                odd_codes.add(code)
+            else:
+                digits.add(match[1])
+
+        self._digits = frozenset(digits)
         if assets:
             own_names = set(snapshot.names).difference(snapshot.codes)
-            odd_codes = {code for code in codes if not _CODE_DIGITS.fullmatch(code)}
             for name in sorted(own_names | odd_codes | set(snapshot.industries)):
-                if (word := name.lower()) in COMMON_WORDS and word not in _NO_IDENTITY:
+                word = name.lower()
+                if word in COMMON_WORDS and word not in _NO_IDENTITY:
                     self._common.setdefault(word, set()).add(name)
                 else:
                     self._add_name(name)
-        visible = () if assets or not dates else {*snapshot.names, *snapshot.industries}
-        self._dated_names = tuple(sorted(name for name in map(normalise, visible) if self._has_date(name)))
-        """Visible names that read as dates (`April Foods`) and are none."""
+
+        self._dated_names: tuple[str, ...] = ()
+        """Visible names that read as dates (`April Foods`) but are not."""
+        if dates and not assets:
+            visible = map(normalise, {*snapshot.names, *snapshot.industries})
+            self._dated_names = tuple(sorted(filter(self._has_date, visible)))
+
         self._chinese_begins = frozenset(begin[0] for begin in self._chinese)
-        keys = {*self._latin, *self._common, *(_EXCHANGES if assets else ()), *(WORD_HINTS if dates else ())}
+        keys = {*self._latin, *self._common}
+        if assets:
+            keys.update(_EXCHANGES)
+
+        if dates:
+            keys.update(WORD_HINTS)
+
         self._keys = frozenset(key.encode() for key in keys)
 
     def find(self, text: str, scope: Scope = "prompt") -> list[Hit]:
-        """All hidden identities in `text`, by offset, overlapping ones merged."""
+        """Return all hidden identities in `text`, by offset, overlapping ones merged."""
         if not (self._assets or self._dates):
             return []
+
         normalised = normalise(text)
         hits = sorted(self._scan(normalised, scope), key=lambda hit: (hit.start, -hit.end))
         if not hits:
             return []
+
         _, offsets = normalise_with_places(text)
         merged: list[Hit] = []
         for kind, start, end in hits:
@@ -127,14 +184,19 @@ class IdentityIndex:
                 merged[-1] = merged[-1]._replace(end=max(merged[-1].end, hit.end))
             else:
                 merged.append(hit)
+
         return merged
 
     def has_any(self, text: str) -> bool:
-        """Does the text hold a hidden identity of the snapshot?"""
-        return (self._assets or self._dates) and next(self._scan(normalise(text), "prompt"), None) is not None
+        """Whether the text contains a hidden identity of the snapshot."""
+        if not (self._assets or self._dates):
+            return False
+        return next(self._scan(normalise(text), "prompt"), None) is not None
 
     def names_identity(self, text: str) -> bool:
-        """Is `text`, offered as an argument, a hidden identity? Here any well-formed code counts, known or not."""
+        """Whether a tool's argument is a hidden identity. Any well-formed code counts, known or
+        not.
+        """
         if not (self._assets or self._dates):
             return False
         if WITHHELD in text or self.is_code(text):
@@ -142,26 +204,37 @@ class IdentityIndex:
         return next(self._scan(normalise(text[:_LONGEST_ARGUMENT]), "answer"), None) is not None
 
     def is_code(self, text: str) -> bool:
-        """Is the whole text a code in some vendor's style, known or not, while codes are hidden?"""
-        return self._assets and len(text) <= _LONGEST_ARGUMENT and parse_code(normalise(text)) is not None
+        """Whether codes are hidden and the whole text is one, in any vendor's style, known or not."""
+        if not self._assets or len(text) > _LONGEST_ARGUMENT:
+            return False
+        return parse_code(normalise(text)) is not None
 
     def is_common(self, text: str) -> bool:
-        """Is the text a common word (`COST`) by which the market calls something?"""
+        """Whether the text is a common word (`COST`) that is also a code or name of the market."""
         return text in self._common.get(text.lower(), ())
 
     def withhold(self, text: str) -> str:
-        """Text of a model with each hidden identity (any code) replaced by `[withheld]`. In it, `has_any` is False."""
+        """Return a model's text with each hidden identity (any code) replaced by `[withheld]`.
+
+        `has_any` is False for the result.
+        """
         for _ in range(_ROUNDS):
             hits = self.find(text, "answer")
             if not hits:
                 return text
+
             parts = []
             done = 0
             for hit in hits:
                 parts += [text[done : hit.start], WITHHELD]
                 done = hit.end
+
             text = "".join([*parts, text[done:]])
-        return WITHHELD if self.find(text, "answer") else text
+
+        # Rather nothing of the text than an identity.
+        if self.find(text, "answer"):
+            return WITHHELD
+        return text
 
     # --- building
 
@@ -172,226 +245,352 @@ class IdentityIndex:
         return next(find_dates(name, shape, words), None) is not None
 
     def _add_name(self, name: str) -> None:
+        """Index a name under the parts by which a text that contains it is recognised."""
         normalised = normalise(name).strip().lower()
         if normalised in _NO_IDENTITY:
             return
+
         if not normalised.isascii():
             for variant in name_variants(normalised):
                 if len(variant) >= 2 and not variant.isascii():
                     self._chinese.setdefault(variant[:2], set()).add(variant)
+
             return
+
         parts = tuple(_WORD_OR_NUMBER.findall(normalised))
         words = [part for part in parts if part.isalpha()]
         if sum(map(len, words)) < _MIN_LATIN_LETTERS:
             return
-        while len(words) >= 2 and parts[-1].isdigit():  # `Lunthra Veskol 12` is known by its words too
+
+        # The words of `Lunthra Veskol 12` identify it without the number.
+        while len(words) >= 2 and parts[-1].isdigit():
             parts = parts[:-1]
-        keys = {words[0], "".join(words)} | {"".join(words[:count]) for count in range(1, len(words))}
+
+        # A text may join the words: `LunthraVeskol`.
+        keys = {"".join(words[:count]) for count in range(1, len(words) + 1)}
         for key in keys:
             self._latin.setdefault(key, []).append(parts)
 
     # --- searching
 
     def _scan(self, normalised: str, scope: Scope) -> Iterator[Hit]:
+        """Yield the hidden identities of a text, in no particular order; they may overlap.
+
+        Lazily, so that `has_any` stops at the first one. The shape of the text and the keys that
+        are in it rule out most patterns before any is tried.
+        """
         shape = Shape(normalised)
         matched = [key.decode() for key in self._keys.intersection(shape.words)]
         if self._assets:
-            yield from (Hit("security code", *span) for span in self._codes_in(normalised, shape, _EXCHANGES.intersection(matched)))
+            exchanges = _EXCHANGES.intersection(matched)
+            yield from _hits("security code", self._codes_in(normalised, shape, exchanges))
             if scope == "answer":
                 yield from self._in_answer(normalised, shape)
-            names = {parts for key in matched for parts in self._latin.get(key, ())}
-            yield from (Hit("company or industry name", *span) for span in _latin_names_in(normalised, names))
-            for name in (name for word in matched for name in self._common.get(word, ())):
-                matches = re.finditer(rf"(?<![A-Za-z]){name}(?![A-Za-z])", normalised)
-                yield from (Hit("company or industry name", *match.span()) for match in matches)
+
+            yield from _hits("company or industry name", self._names_in(normalised, matched))
             if not normalised.isascii():
                 yield from self._chinese_in(normalised)
+
         if self._dates:
-            text = normalised
-            for name in self._dated_names:
-                text = text.replace(name, "*" * len(name))
-            shape = shape if text is normalised else Shape(text)
-            yield from (Hit("calendar date", *span) for span in find_dates(text, shape, WORD_HINTS.intersection(matched)))
-            if scope != "prompt":
-                spans = find_free_dates(text, shape, lambda digits: self._may_be_code(digits, scope))
-                yield from (Hit("calendar date", *span) for span in spans)
+            yield from _hits("calendar date", self._dates_in(normalised, shape, matched, scope))
+
+    def _names_in(self, normalised: str, matched: Iterable[str]) -> Iterator[Span]:
+        """Yield names in Latin letters of which a key is in the text."""
+        names: set[tuple[str, ...]] = set()
+        for key in matched:
+            names.update(self._latin.get(key, ()))
+
+        yield from _latin_names_in(normalised, names)
+        for word in matched:
+            for name in self._common.get(word, ()):
+                for match in re.finditer(rf"(?<![A-Za-z]){name}(?![A-Za-z])", normalised):
+                    yield match.span()
+
+    def _dates_in(
+        self, normalised: str, shape: Shape, matched: Iterable[str], scope: Scope
+    ) -> Iterator[Span]:
+        """Yield calendar dates, outside of visible names."""
+        text = normalised
+        for name in self._dated_names:
+            text = text.replace(name, "*" * len(name))
+
+        if text is not normalised:
+            shape = Shape(text)
+
+        yield from find_dates(text, shape, WORD_HINTS.intersection(matched))
+        if scope != "prompt":
+            yield from find_free_dates(text, shape, lambda digits: self._may_be_code(digits, scope))
 
     def _in_answer(self, normalised: str, shape: Shape) -> Iterator[Hit]:
-        """Identities that only a model would write: any code, identifiers, short names."""
-        yield from (Hit("security code", *span) for span in _codes_of_any_asset(normalised, shape))
+        """Yield identities that only a model would write: any code, identifiers, short names."""
+        yield from _hits("security code", _codes_of_any_asset(normalised, shape))
         for start, end, digits in find_spelled_codes(normalised):
             if digits in self._digits or _A_SHARE.fullmatch(digits) is not None:
                 yield Hit("security code", start, end)
-        yield from (Hit("security code", found.start, found.end) for found in find_identifiers(normalised))
-        yield from (Hit("company or industry name", found.start, found.end) for found in self._short_names.find(normalised))
+
+        for identifier in find_identifiers(normalised):
+            yield Hit("security code", identifier.start, identifier.end)
+
+        for entity in self._short_names.find(normalised):
+            yield Hit("company or industry name", entity.start, entity.end)
 
     @cached_property
     def _short_names(self) -> EntityIndex:
-        return EntityIndex((0, "short", short) for name in self._names for short in short_names(name))
+        """Index of short names, built with the first answer: prompts don't need it."""
+        return EntityIndex(
+            (0, "short", short) for name in self._names for short in short_names(name)
+        )
 
     def _may_be_code(self, digits: str, scope: Scope) -> bool:
-        """Return whether six digits that read as a day are rather a code: of the market, or in an answer of any A-share."""
-        return digits in self._digits or (scope == "answer" and _A_SHARE.fullmatch(digits) is not None)
+        """Whether six digits that read as a day may be a code instead: one of the market, or in an
+        answer one of any A-share.
+        """
+        if digits in self._digits:
+            return True
+        return scope == "answer" and _A_SHARE.fullmatch(digits) is not None
 
     def _codes_in(self, text: str, shape: Shape, exchanges: Iterable[str]) -> Iterator[Span]:
-        has_six = b"000000" in shape.runs
+        """Yield known codes, and any six digits next to an exchange."""
         for start in _six_digits(shape):
-            if text[start : start + 6] in self._digits and _stands_alone(text, start, start + 6):
-                yield start, start + 6
-        for offset in places_of(shape.runs, b"x0.000000x") if has_six else ():
-            if (match := _MARKET_ID.match(text, offset)) is not None and match[1] in self._digits:
-                yield match.span()
+            end = start + 6
+            if text[start:end] in self._digits and _stands_alone(text, start, end):
+                yield start, end
+
+        has_six = b"000000" in shape.runs
+        if has_six:
+            for offset in places_of(shape.runs, b"x0.000000x"):
+                match = _MARKET_ID.match(text, offset)
+                if match is not None and match[1] in self._digits:
+                    yield match.span()
+
         if b"x000000x" in shape.joined or b"x000000x" in shape.joined_over_spaces:
             for run in _SPLIT_CODE.finditer(text):
                 yield from self._known_in_run(text, run.start(), run.end())
+
         if exchanges and has_six:
             yield from _vendor_codes_in(text, exchanges)
 
     def _known_in_run(self, text: str, start: int, end: int) -> Iterator[Span]:
-        """Known codes made of neighbouring groups of digits."""
+        """Yield known codes whose digits are split into neighbouring groups."""
         groups = [match.span() for match in _GROUPS.finditer(text, start, end)]
         for first, (begin, _) in enumerate(groups):
             digits = ""
             for count, (left, right) in enumerate(groups[first : first + 6], 1):
                 digits += text[left:right]
-                if len(digits) >= 6:
-                    if count > 1 and digits in self._digits and _is_one_code(text, begin, right, count):
-                        yield begin, right
-                    break
+                if len(digits) < 6:
+                    continue
+
+                is_split = count > 1  # a single group was found as digits on their own
+                if is_split and digits in self._digits and _is_one_code(text, begin, right, count):
+                    yield begin, right
+
+                break
 
     def _chinese_in(self, normalised: str) -> Iterator[Hit]:
+        """Yield codes in Chinese digits, and Chinese names, also with padding between characters."""
         for match in _CHINESE_CODE.finditer(normalised):
             if match[0].translate(FROM_CHINESE) in self._digits:
                 yield Hit("security code", *match.span())
+
         lower = lowered(normalised)
         if self._chinese_begins.isdisjoint(lower):
             return
+
         squashed = _PADDING.sub("", lower)
         begins = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
         if not begins:
             return
-        kept = [index for index, character in enumerate(lower) if not _PADDING.match(character)]
-        for name in sorted(name for begin in begins for name in self._chinese[begin]):
+
+        # Offset in `squashed` -> offset in the text.
+        offsets = [index for index, character in enumerate(lower) if not _PADDING.match(character)]
+        names: set[str] = set()
+        for begin in begins:
+            names |= self._chinese[begin]
+
+        for name in sorted(names):
             for offset in places_of(squashed, name):
-                yield Hit("company or industry name", kept[offset], kept[offset + len(name) - 1] + 1)
+                last = offset + len(name) - 1
+                yield Hit("company or industry name", offsets[offset], offsets[last] + 1)
 
 
 _index_of = lru_cache(maxsize=16)(IdentityIndex)
 
 
+def _hits(kind: IdentityKind, spans: Iterable[Span]) -> Iterator[Hit]:
+    for start, end in spans:
+        yield Hit(kind, start, end)
+
+
 def _six_digits(shape: Shape) -> Iterator[int]:
-    """Where six or more digits begin that are no digits after a decimal point."""
+    """Yield where six or more digits begin, unless they follow a decimal point."""
     if b"000000" not in shape.runs:
         return
+
     for hint, width in ((b"x000000", 0), (b"e000000", 0), (b"x.000000", 1)):
         for offset in places_of(shape.runs, hint):
             yield offset + width
 
 
 def _codes_of_any_asset(text: str, shape: Shape) -> Iterator[Span]:
+    """Yield six digits of the A-share numbering, whether the market has the asset or not."""
     for start in _six_digits(shape):
         end = start + 6
-        if _A_SHARE.match(text, start) and _stands_alone(text, start, end) and not is_amount(text, start, end):
+        if not _A_SHARE.match(text, start) or is_amount(text, start, end):
+            continue
+
+        if _stands_alone(text, start, end):
             yield start, end
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Is a known code's number a code here, and neither the digits of a decimal number nor an amount of money?"""
+    """Whether six digits are a code here, not part of a decimal number or an amount of money."""
     if text[start - 1 : start] == "." and text[start - 2 : start - 1].isdigit():
         return False
+
     after = text[end : end + 2]
     if after[:1].isdigit() or (after[:1] == "." and after[1:].isdigit()):
         return False
-    # 600000 is a code and a round number: there `600000 shares` is enough to tell, elsewhere it takes a currency.
+
+    # 600000 is both a code and a round number: `600000 shares` marks it as an amount. Other codes
+    # are an amount only with a currency.
     is_number = is_amount if text[start:end].endswith("000") else is_money
     return not is_number(text, start, end)
 
 
 def _vendor_codes_in(text: str, exchanges: Iterable[str]) -> Iterator[Span]:
-    """Any six digits with an exchange's name next to them."""
+    """Yield any six digits with an exchange's name before or after them."""
     lower = text.lower()
     for exchange in sorted(exchanges):
         for start in places_of(lower, exchange):
             end = start + len(exchange)
-            if not lower[start - 1 : start].isalpha() and (match := _CODE_AFTER_EXCHANGE.match(text, end)) is not None:
-                yield start, match.end()
-            if not lower[end : end + 1].isalpha() and (match := _CODE_BEFORE_EXCHANGE.search(text, max(0, start - 10), start)):
-                yield match.start(), end
+            if not lower[start - 1 : start].isalpha():
+                match = _CODE_AFTER_EXCHANGE.match(text, end)
+                if match is not None:
+                    yield start, match.end()
+
+            if not lower[end : end + 1].isalpha():
+                match = _CODE_BEFORE_EXCHANGE.search(text, max(0, start - 10), start)
+                if match is not None:
+                    yield match.start(), end
 
 
 def _is_one_code(text: str, start: int, end: int, groups: int) -> bool:
-    """Are these groups of digits meant as one number? Not `asset_0025 55`; by spaces only in threes or ones."""
+    """Whether groups of digits are meant as one number.
+
+    `asset_0025 55` is not. Spaces may only separate two groups of three, or single digits.
+    """
     if re.search(r"[A-Za-z]_[+-]?\Z", text[max(0, start - 3) : start]):
         return False
+
     spelled = text[start:end]
-    return " " not in spelled or groups == 6 or (groups == 2 and len(spelled.split(" ")[0]) == 3)
+    if " " not in spelled or groups == 6:
+        return True
+    return groups == 2 and len(spelled.split(" ")[0]) == 3
 
 
 def _latin_names_in(text: str, names: Iterable[tuple[str, ...]]) -> Iterator[Span]:
+    """Yield names in any case, with up to three other characters between their parts."""
     for parts in names:
         spelled = r"[\W_]{0,3}".join(parts)
-        no_letter, no_digit = "[A-Za-z]", "[0-9]"
-        before, after = (no_letter if part.isalpha() else no_digit for part in (parts[0], parts[-1]))
+        # `Veskol` is not in `Veskols`, but it is in `Veskol12`.
+        before = "[A-Za-z]" if parts[0].isalpha() else "[0-9]"
+        after = "[A-Za-z]" if parts[-1].isalpha() else "[0-9]"
         for match in re.finditer(rf"(?<!{before}){spelled}(?!{after})", text, re.IGNORECASE):
             yield match.span()
 
 
 def name_variants(name: str) -> tuple[str, str]:
-    """Return a name in lower case without spaces and punctuation, and the same without the mark of a share class."""
+    """Return a name in lower case without spaces and punctuation, and the same without the mark of
+    a share class.
+    """
     normalised = normalise(name).strip().lower()
-    squashed = re.sub(r"[\W_]+", "", normalised) if normalised.isascii() else _PADDING.sub("", normalised)
+    if normalised.isascii():
+        squashed = re.sub(r"[\W_]+", "", normalised)
+    else:
+        squashed = _PADDING.sub("", normalised)
+
     return squashed, _SHARE_CLASS.sub("", squashed)
 
 
 class LeakGuard:
-    """Scans text that leaves for the model: `check` what the suite wrote, where a hidden identity is a defect; `redact` what the
-    model wrote itself and is sent back to it.
+    """Scanner of text that is sent to the model.
+
+    `check` is for text of the suite, in which a hidden identity is a defect; `redact` for the
+    model's own text, which is sent back to it.
     """
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
         self._index = identities_of(snapshot, assets=lens.hides_assets, dates=lens.hides_dates)
-        # Prompts, tool descriptions and a model's turns come back with every call; a few answers are worth keeping.
+        # Prompts, tool descriptions and a model's turns are sent again with every call.
         self._has_any = lru_cache(maxsize=64)(self._index.has_any)
         self._withhold = lru_cache(maxsize=64)(self._index.withhold)
 
     def check(self, text: str, what: str = "text for the model") -> None:
-        """Raise LeakError when `text` holds a hidden identity: names its kind and offset, and the text only of a common word."""
+        """Raise LeakError if `text` contains a hidden identity.
+
+        The message names its kind and offset, but quotes it only if it is a common word.
+        """
         if not self._has_any(text):
             return
+
         hit = self._index.find(text)[0]
-        found, way = f"a {hit.kind}", "build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text"
-        if self._index.is_common(word := text[hit.start : hit.end]):
+        word = text[hit.start : hit.end]
+        found = f"a {hit.kind}"
+        fix = "build it from payload field types (AssetRef, DayRef, SectorRef, …) instead of text"
+        if self._index.is_common(word):
             found = f"{word!r}, a code, name or industry of this market,"
-            way = "if it is only a word of a prompt, rename it in the market's source and import it again, or leave the asset out"
+            fix = (
+                "if it is only a word of a prompt, rename it in the market's source and import it"
+                " again, or leave the asset out"
+            )
         elif word.isdecimal() and hit.kind == "calendar date":
-            way = f"if it is a number in the task's config, which reads as a day, choose another one; otherwise {way}"
-        place = f"at characters {hit.start}…{hit.end} of {len(text)}"
-        raise LeakError(f"leak guard: {what} holds {found} {place}, which the mask hides; {way}")
+            fix = (
+                "if it is a number in the task's config, which reads as a day, choose another one;"
+                f" otherwise {fix}"
+            )
+
+        where = f"at characters {hit.start}…{hit.end} of {len(text)}"
+        raise LeakError(f"leak guard: {what} holds {found} {where}, which the mask hides; {fix}")
 
     def redact(self, text: str) -> str:
-        """Text with hidden identities replaced by `[withheld]`, also codes that the snapshot lacks; it then passes `check`."""
+        """Return a text with hidden identities replaced by `[withheld]`; it then passes `check`.
+
+        Codes that the snapshot lacks are replaced, too.
+        """
         return self._withhold(text)
 
     def redact_json(self, text: str) -> str:
-        """`redact` for the JSON text of a tool call, which stays JSON; strings and bare numbers that are an identity as a whole
-        (`{"stock_id": 600519}`) become the string `[withheld]`.
+        """Redact the JSON text of a tool call, which stays JSON.
+
+        Strings and bare numbers that are an identity as a whole (`{"stock_id": 600519}`) become the
+        string `[withheld]`.
         """
         if not self._index.find(text, "answer"):
             return text
+
         try:
             value = loads_strict(text)
         except ValueError:
             return self.redact(text)
+
         cleaned = render_json(self._redact_value(value))
-        return render_json({"arguments": WITHHELD}) if self._index.find(cleaned, "answer") else cleaned
+        if self._index.find(cleaned, "answer"):
+            return render_json({"arguments": WITHHELD})
+        return cleaned
 
     def _redact_value(self, value: JsonValue) -> JsonValue:
-        if isinstance(value, str):
-            return WITHHELD if self._index.is_code(value) else self.redact(value)
-        if isinstance(value, dict):
-            return {self.redact(key): self._redact_value(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._redact_value(item) for item in value]
-        if isinstance(value, int) and not isinstance(value, bool) and len(str(value)) == 6 and self._index.has_any(str(value)):
-            return WITHHELD
+        match value:
+            case str():
+                return WITHHELD if self._index.is_code(value) else self.redact(value)
+            case dict():
+                return {self.redact(key): self._redact_value(item) for key, item in value.items()}
+            case list():
+                return [self._redact_value(item) for item in value]
+            case bool():
+                return value
+            case int():
+                digits = str(value)
+                if len(digits) == 6 and self._index.has_any(digits):
+                    return WITHHELD
+
         return value

@@ -1,12 +1,13 @@
-"""Typed payloads: every identity in them knows that it is one, so a mask never has to guess from text.
+"""Typed payloads: each identity has a field type, so a mask never has to guess from text.
 
-A payload is a tree of dicts (string keys), lists, tuples, plain scalars and the field types below. It is built from the true
-market; only `Lens.render` turns it into what a model may see.
+A payload is a tree of dicts (string keys), lists, tuples, plain scalars and the field types below.
+It is built from the true market; only `Lens.render` turns it into what a model may see.
 
-Numbers are rendered short, exact enough, and never to be mistaken for a code or a date. A run of six digits can be a security code,
-one of eight a date, and `2024` a year. So numbers from 100,000 on and prices below 0.001 are written with an exponent, fractions
-have at most five digits, and whole numbers in the range of years carry a `.0`. Then the leak guard can treat every standalone run
-of six or eight digits and every bare year as what it looks like.
+No number is written in a form that could be read as a code or a date. Six digits can be a security
+code, eight digits a date, and `2024` a year. So numbers from 100,000 on and prices below 0.001 are
+written with an exponent, fractions have at most five digits, and whole numbers in the range of
+years end with `.0`. The leak guard can then treat every standalone run of six or eight digits as a
+code or a date, and every bare year as a year.
 """
 
 from __future__ import annotations
@@ -14,23 +15,33 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ktdeval.errors import PluginError
-from ktdeval.jsonio import JsonValue, dumps_compact
 from ktdeval.masking.draws import Part, round_significant
-from ktdeval.masking.shortening import ROOM_FOR_MARK, cut_mark, cut_position
+from ktdeval.masking.shortening import cut_of
+from ktdeval.values.jsonio import JsonValue, dumps_compact
 
-Payload = Any  # str | int | float | bool | None | field type | list[Payload] | tuple[Payload, ...] | dict[str, Payload]
+if TYPE_CHECKING:
+    Payload: TypeAlias = (
+        "bool | int | float | str | FieldValue | Sequence[Payload] | Mapping[Any, Payload] | None"
+    )
+    """Plain JSON with values of field types in it; handles may be keys, too."""
+else:
+    Payload = Any  # annotations that are read at run time can't join a text with `|`
 
 
 def figure(value: Any, digits: int = 4) -> float | None:
-    """Return a number for a payload, at few significant digits so that tables stay short; None where it is not defined."""
+    """Return a number for a payload, at few significant digits so that tables stay short; None
+    where it is not defined.
+    """
     number = float(value)
-    return round_significant(number, digits) if math.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    return round_significant(number, digits)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> Payload:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Payload]]) -> dict[str, Payload]:
     """Return a table payload, in which column names are given once."""
     return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
@@ -46,15 +57,19 @@ class Exact(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A number from market data that may tell whose it is (a return, a factor value), rounded under `round_digits`; an asset's
-    carries noise under `noise_pct`. `AssetRef.figure`, `AssetRef.change_pct` and `DayRef.figure` make them.
+    """A number from market data that may tell whose it is (a return, a factor value), rounded under
+    `round_digits`; an asset's carries noise under `noise_pct`. `AssetRef.figure`,
+    `AssetRef.change_pct` and `DayRef.figure` make them.
     """
 
     value: float  #: the number
-    asset: int | None = None  #: column of the asset that it describes; None for the market as a whole, which gets no noise
-    day: int | None = None  #: row of the day that it describes; None where there is none, and then it gets no noise
+    #: column of the asset that it describes; None for the market as a whole, which gets no noise
+    asset: int | None = None
+    #: row of the day that it describes; None where there is none, and then it gets no noise
+    day: int | None = None
     name: str = ""  #: which figure of this asset and day, so that each has a noise of its own
-    since: int | None = None  #: for the change of a price in per cent: row of the day that it counts from
+    #: for the change of a price in per cent: row of the day that it counts from
+    since: int | None = None
 
 
 class AssetRef(NamedTuple):
@@ -63,16 +78,22 @@ class AssetRef(NamedTuple):
     asset: int
 
     def figure(self, value: float, name: str, day: int) -> Figure:
-        """A figure of this asset on a day, such as a turnover or a factor value; its noise is a share of it."""
+        """A figure of this asset on a day, such as a turnover or a factor value; its noise is a
+        share of it.
+        """
         return Figure(value, self.asset, day, name)
 
     def change_pct(self, value: float, day: int, since: int) -> Figure:
-        """Change of the price between two closes in per cent; its noise agrees with that of the two prices."""
+        """Change of the price between two closes in per cent; its noise agrees with that of the two
+        prices.
+        """
         return Figure(value, self.asset, day, "change_pct", since)
 
 
 class AssetName(NamedTuple):
-    """Company name of an asset: shown where assets are visible, absent (null) where they are hidden."""
+    """Company name of an asset: shown where assets are visible, absent (null) where they are
+    hidden.
+    """
 
     asset: int
 
@@ -98,9 +119,12 @@ class Price(NamedTuple):
 
     asset: int  #: column of the asset
     value: float  #: units of currency a share
-    day: int | None = None  #: row of the bar that the price is of, or follows from; None for a price of no bar, which gets no noise
+    #: row of the bar that the price is of, or follows from; None for a price of no bar, which gets
+    #: no noise
+    day: int | None = None
     part: Part = "close"  #: which of the bar's prices
-    #: for a price that is a multiple of another one: it is taken of that one as shown, so that it tells no digit more of it
+    #: for a price that is a multiple of another one: it is taken of that one as shown, so that it
+    #: tells no digit more of it
     times: float = 1.0
 
 
@@ -109,19 +133,22 @@ class TinyPrice(float):
 
 
 class Shares(NamedTuple):
-    """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or ordered are rescaled by the
-    level as known under the mask (`Lens.known_price`): whole lots of several sizes would else tell its further digits.
+    """A number of shares of one asset, rescaled inversely under `rebase_prices`. Shares held or
+    ordered are rescaled by the level as known under the mask (`Lens.known_price`): whole lots of
+    several sizes would else tell its further digits.
     """
 
     asset: int  #: column of the asset
     value: float  #: how many
-    #: row of the bar whose volume it is, which has four digits or those of the mask, and gets noise; None for shares held or
-    #: ordered, exact unless prices are rebased and rounded
+    #: row of the bar whose volume it is, which has four digits or those of the mask, and gets
+    #: noise; None for shares held or ordered, exact unless prices are rebased and rounded
     day: int | None = None
 
 
 class Prose(NamedTuple):
-    """A text with what a mask hides taken out of it (`TextMask`): plain pieces and field types, shown one after the other."""
+    """A text with what a mask hides taken out of it (`TextMask`): plain pieces and field types,
+    shown one after the other.
+    """
 
     parts: tuple[str | AssetRef | DayRef | SectorRef, ...]
 
@@ -131,29 +158,42 @@ class Prose(NamedTuple):
         return "".join(map(_plain, self.parts))
 
     def shorten(self, most: int) -> tuple[Prose, bool]:
-        """Return the text, or its beginning within `most` characters with a mark, cut between words (`masking.shortening`); and
-        whether it was cut.
+        """Return the text, or what is left of it within `most` characters with a mark, cut between
+        words as by `masking.shorten`; and whether it was cut.
         """
-        text = self.plain
-        if len(text) <= most:
+        cut = cut_of(self.plain, most)
+        if cut is None:
             return self, False
-        end = cut_position(text, most - ROOM_FOR_MARK)
-        kept: list[str | AssetRef | DayRef | SectorRef] = []
-        start = 0
+
+        begin: list[str | AssetRef | DayRef | SectorRef] = []
+        end: list[str | AssetRef | DayRef | SectorRef] = []
+        offset = 0
         for part in self.parts:
-            if start >= end:
-                break
-            kept.append(part[: end - start] if isinstance(part, str) else part)
-            start += len(_plain(part))
-        return Prose((*kept, cut_mark(text[:end]))), True
+            length = len(_plain(part))
+            next_offset = offset + length
+            if isinstance(part, str):
+                # a negative bound of a slice would count from the end
+                begin.append(part[: max(0, cut.start - offset)])
+                end.append(part[max(0, cut.end - offset) :])
+            elif next_offset <= cut.start:
+                begin.append(part)
+            elif offset >= cut.end:
+                end.append(part)
+
+            offset = next_offset
+
+        parts = (*begin, cut.mark, *end)
+        return Prose(tuple(part for part in parts if part)), True
 
 
-# Two digits of a day and of an asset's number read as a month, a day or a year where any could.
+# The number 12 is the worst case for the leak guard: it can be a month, a day and a short year.
 _PLAIN_HANDLES = {AssetRef: "asset_0012", DayRef: "day_+12", SectorRef: "sector_12"}
 
 
 def _plain(part: str | AssetRef | DayRef | SectorRef) -> str:
-    return part if isinstance(part, str) else _PLAIN_HANDLES[type(part)]
+    if isinstance(part, str):
+        return part
+    return _PLAIN_HANDLES[type(part)]
 
 
 class DocumentRef(NamedTuple):
@@ -163,18 +203,38 @@ class DocumentRef(NamedTuple):
 
 
 class OwnFigure(NamedTuple):
-    """A figure of the account, such as cash, rounded where prices are rebased and rounded. Of a scene's account, which counts with
-    prices as shown (`ktdeval.runner.seen`), it tells no more than these.
+    """A figure of the account, such as cash, rounded where prices are rebased and rounded. Of a
+    scene's account, which counts with prices as shown (`ktdeval.runner.seen`), it tells no more
+    than these.
     """
 
     value: float
 
 
 class IndexLevel(NamedTuple):
-    """A level of an index, rebased to 100 at the episode's start where dates are hidden, rounded under `round_digits`."""
+    """A level of an index, rebased to 100 at the episode's start where dates are hidden, rounded
+    under `round_digits`.
+    """
 
     code: str
     value: float
+
+
+FieldValue: TypeAlias = (
+    AssetName
+    | AssetRef
+    | DayRef
+    | DocumentRef
+    | Exact
+    | Figure
+    | IndexLevel
+    | OwnFigure
+    | Price
+    | Prose
+    | SectorRef
+    | Shares
+)
+"""Values that a mask translates, each by its field type."""
 
 
 class RefusedTypeError(TypeError):
@@ -186,35 +246,49 @@ class RefusedTypeError(TypeError):
 
 
 def path_of(target: Any, payload: Payload) -> str:
-    """Return the path of a value, compared by identity: ` at orders[3].price`, of text keys and indices, which identify nothing."""
+    """Return the path to a value in a payload, such as ` at orders[3].price`; empty for the payload
+    itself.
+
+    The value is found by identity (`is`). The path is made of text keys and indices only: other
+    keys are handles, which could reveal an identity.
+    """
     stack: list[tuple[Any, str]] = [(payload, "")]
     while stack:
         value, path = stack.pop()
         if value is target:
             return f" at {path.lstrip('.')}" if path else ""
+
         if isinstance(value, Mapping):
-            stack += [(item, f"{path}.{key}" if type(key) is str else f"{path}.…") for key, item in value.items()]
+            for key, item in value.items():
+                name = key if type(key) is str else "…"
+                stack.append((item, f"{path}.{name}"))
+
             stack += [(key, f"{path} (a key)") for key in value]
         elif type(value) in (list, tuple):
             stack += [(item, f"{path}[{index}]") for index, item in enumerate(value)]
+
     return ""
 
 
 SIGNIFICANT_DIGITS = 6
 DECIMALS = 5
-TINY = 1e-3  #: Prices below have fewer than three digits within the decimals
-FIRST_YEAR, LAST_YEAR = 1990, 2039
+TINY = 1e-3  #: A price below has fewer than three significant digits within `DECIMALS`
+FIRST_YEAR = 1990
+LAST_YEAR = 2039
 
 _EXPONENT_FROM = 10 ** (SIGNIFICANT_DIGITS - 1)
 _PLAIN_BELOW = _EXPONENT_FROM - 0.05  # floats from here on are rounded up to the exponent form
-_YEARS = frozenset(f"{sign}{year}" for year in range(FIRST_YEAR, LAST_YEAR + 1) for sign in ("", "-"))
+_POSITIVE_YEARS = [str(year) for year in range(FIRST_YEAR, LAST_YEAR + 1)]
+_YEARS = frozenset([*_POSITIVE_YEARS, *(f"-{year}" for year in _POSITIVE_YEARS)])
 _TEXT = frozenset({str})
 _JSON_BASES: tuple[type[Any], ...] = (str, int, float, list, tuple)
 
 
 def render_number(value: int | float) -> str:
-    """One number as JSON text: integers whole, floats with 5 decimals and 6 significant digits, both with an exponent from 100,000
-    on (`6.0312e5`), years as `2024.0`, negative zero as `0`, NaN and infinity as `null`.
+    """Return a number as JSON text.
+
+    Integers are whole; floats have 5 decimals and 6 significant digits; both have an exponent from
+    100,000 on (`6.0312e5`). Years become `2024.0`, negative zero `0`, NaN and infinity `null`.
     """
     if isinstance(value, int):
         text = _integer(value)
@@ -222,25 +296,36 @@ def render_number(value: int | float) -> str:
         return "null"
     else:
         text = _float(value)
-    # The comparison spares nearly every number the look at its text.
-    return f"{text}.0" if FIRST_YEAR - 1 < abs(value) < LAST_YEAR + 1 and text in _YEARS else text
+
+    # The comparison is faster than the look-up of the text, which few numbers reach.
+    if FIRST_YEAR - 1 < abs(value) < LAST_YEAR + 1 and text in _YEARS:
+        return f"{text}.0"
+    return text
 
 
 def _integer(value: int) -> str:
     text = str(value)
     if -_EXPONENT_FROM < value < _EXPONENT_FROM:
         return text
-    sign, digits = ("-", text[1:]) if value < 0 else ("", text)
+
+    sign = "-" if value < 0 else ""
+    digits = text.removeprefix("-")
+    exponent = len(digits) - 1
     fraction = digits[1:].rstrip("0")
-    return f"{sign}{digits[0]}{'.' if fraction else ''}{fraction}e{len(digits) - 1}"
+    if not fraction:
+        return f"{sign}{digits[0]}e{exponent}"
+
+    return f"{sign}{digits[0]}.{fraction}e{exponent}"
 
 
 def _float(value: float) -> str:
     if -1.0 < value < 1.0:
         text = f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
         return "0" if text == "-0" else text
+
     if -_PLAIN_BELOW < value < _PLAIN_BELOW:
         return f"{value:.{SIGNIFICANT_DIGITS}g}"
+
     return _scientific(value)
 
 
@@ -250,21 +335,40 @@ def _scientific(value: float) -> str:
 
 
 def render_json(value: JsonValue) -> str:
-    """Compact JSON, keys in the order given, numbers as in `render_number`. Raises PluginError on another type, by name."""
+    """Return compact JSON, keys in the order given, numbers as in `render_number`. Raises
+    PluginError on any other type, and names it.
+    """
+    return _rendered(value)
+
+
+def _rendered(value: Any) -> str:
+    # By exact type, which is faster than `isinstance`; plugins may give anything, checked last.
     kind = type(value)
     if kind is float or kind is int:
         return render_number(value)
     if kind is str:
         return encode_basestring(value)
+
     if kind is list or kind is tuple:
-        if _TEXT.issuperset(map(type, value)):  # a universe comes with every step
+        # A shortcut for the list of all assets, which comes with every step.
+        if _TEXT.issuperset(map(type, value)):
             return dumps_compact(value)
-        return f"[{','.join([render_json(item) for item in value])}]"
+
+        return f"[{','.join([_rendered(item) for item in value])}]"
+
     if kind is dict:
-        names = [encode_basestring(key) if type(key) is str else _key(key) for key in value]
-        return f"{{{','.join([f'{name}:{render_json(item)}' for name, item in zip(names, value.values())])}}}"
-    if value is None or kind is bool:
-        return "null" if value is None else "true" if value else "false"
+        fields = []
+        for key, item in value.items():
+            name = encode_basestring(key) if type(key) is str else _key(key)
+            fields.append(f"{name}:{_rendered(item)}")
+
+        return f"{{{','.join(fields)}}}"
+
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+
     return _render_rare(value)
 
 
@@ -274,13 +378,18 @@ def _key(key: object) -> str:
     return encode_basestring(key)
 
 
-def _render_rare(value: JsonValue) -> str:
-    """Tiny prices, subclasses of the JSON types and other mappings; all else is refused."""
+def _render_rare(value: Any) -> str:
+    """Render tiny prices, subclasses of the JSON types and other mappings; refuse all else."""
     if isinstance(value, TinyPrice):
         return _scientific(value)
     if isinstance(value, Mapping):
-        return render_json(dict(value))
+        return _rendered(dict(value))
+
     for base in _JSON_BASES:
         if isinstance(value, base):
-            return render_json(base(value))
-    raise PluginError(f"a payload holds a {type(value).__name__}; use plain JSON values and the field types of a payload")
+            return _rendered(base(value))
+
+    raise PluginError(
+        f"a payload holds a {type(value).__name__}; use plain JSON values and the field types of a"
+        " payload"
+    )

@@ -1,11 +1,13 @@
-"""Masks for text: what gives an asset or a day away in a text is replaced by its handle, or the text is dropped.
+"""Mask texts: replace words that identify an asset or a day by their handles, or drop the text.
 
-Hidden are the entities of the market's documents, codes, names and industries of the snapshot, and every date that the leak guard
-knows. An asset that is in the universe by the day of the decision becomes its handle, another one `[company]`; a full date up
-to that day becomes `day_-12` (the last trading day up to it), any other one, a year or a weekday, `[date]`.
+Hidden are the entities of the market's documents, codes, names and industries of the snapshot, and
+every date that the leak guard finds. An asset that is in the universe by the day of the decision
+becomes its handle, another one `[company]`. A full date up to that day becomes `day_-12` (the last
+trading day up to it); any other date, a year or a weekday becomes `[date]`.
 
-A text can't be masked safely where a word may mean several assets and the document is filed under none or several of them, or where
-the leak guard still finds an identity afterwards; it is dropped, and callers count it.
+A text can't be masked safely if a word may mean several assets and the document is filed under none
+or several of them, or if the leak guard still finds an identity afterwards. Such a text is dropped,
+and callers count it.
 """
 
 from __future__ import annotations
@@ -25,36 +27,57 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.masking.date_names import find_named, name_hints
 from ktdeval.masking.entities import AliasKind, EntityIndex, is_caseless
 from ktdeval.masking.identifiers import Identifier, find_identifiers
-from ktdeval.masking.identities import FROM_CHINESE, Hit, IdentityIndex, identities_of, name_variants
+from ktdeval.masking.identities import (
+    FROM_CHINESE,
+    Hit,
+    IdentityIndex,
+    identities_of,
+    name_variants,
+)
 from ktdeval.masking.lens import Lens
 from ktdeval.masking.payload import AssetRef, DayRef, Prose, SectorRef
 from ktdeval.masking.short_names import short_names
 from ktdeval.masking.text import normalise, normalise_with_places
 
-COMPANY, DATE = "[company]", "[date]"
+COMPANY = "[company]"
+DATE = "[date]"
 _ROUNDS = 4
 _REMEMBERED = 1 << 14
-_MARK = "\ue000"  # a private-use character stands for what was taken out while the rest is searched
+_MARK = "\ue000"  # private-use character in place of a hidden span while the rest is searched
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december|sept|" + "|".join(_MONTHS)
+_MONTH = (
+    "january|february|march|april|may|june|july|august|september|october|november|december|sept|"
+    + "|".join(_MONTHS)
+)
 _FULL_DATES = (
-    re.compile(r"(?<![0-9])(?P<y>(?:19|20)[0-9]{2})([-/.])(?P<m>[0-9]{1,2})\2(?P<d>[0-9]{1,2})(?![0-9])"),
+    re.compile(
+        r"(?<![0-9])(?P<y>(?:19|20)[0-9]{2})([-/.])(?P<m>[0-9]{1,2})\2(?P<d>[0-9]{1,2})(?![0-9])"
+    ),
     re.compile(r"(?P<y>(?:19|20)[0-9]{2}) ?年 ?(?P<m>[0-9]{1,2}) ?月 ?(?P<d>[0-9]{1,2}) ?[日号]"),
     re.compile(
-        rf"(?<![A-Za-z])(?P<n>{_MONTH})\.? (?P<d>[0-9]{{1,2}})(?:st|nd|rd|th)?,? (?P<y>(?:19|20)[0-9]{{2}})(?![0-9])", re.IGNORECASE
+        rf"(?<![A-Za-z])(?P<n>{_MONTH})\.? (?P<d>[0-9]{{1,2}})(?:st|nd|rd|th)?,?"
+        r" (?P<y>(?:19|20)[0-9]{2})(?![0-9])",
+        re.IGNORECASE,
     ),
     re.compile(
-        rf"(?<![0-9])(?P<d>[0-9]{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<n>{_MONTH})\.?,? (?P<y>(?:19|20)[0-9]{{2}})(?![0-9])",
+        rf"(?<![0-9])(?P<d>[0-9]{{1,2}})(?:st|nd|rd|th)?(?: of)? (?P<n>{_MONTH})\.?,?"
+        r" (?P<y>(?:19|20)[0-9]{2})(?![0-9])",
         re.IGNORECASE,
     ),
 )
 _HEADLINE_DATES = (
-    re.compile(r"(?<=[A-Za-z] )(?:1[0-2]|0?[1-9])/(?:3[01]|[12][0-9]|0?[1-9])(?=:)"),  # Market wrap 8/21:
-    re.compile(r"(?<![0-9./-])[0-3]?[0-9]/[0-3]?[0-9]/(?:9[0-9]|[0-3][0-9])(?![0-9/]|[- ]?day)"),  # 8/2/24
-    re.compile(r"(?<![a-z])(?:jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec)\.? (?:3[01]|[12]?[0-9])(?:st|nd|rd|th)?(?![0-9%])", re.I),
+    # Market wrap 8/21:
+    re.compile(r"(?<=[A-Za-z] )(?:1[0-2]|0?[1-9])/(?:3[01]|[12][0-9]|0?[1-9])(?=:)"),
+    # 8/2/24
+    re.compile(r"(?<![0-9./-])[0-3]?[0-9]/[0-3]?[0-9]/(?:9[0-9]|[0-3][0-9])(?![0-9/]|[- ]?day)"),
+    re.compile(
+        r"(?<![a-z])(?:jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec)\.?"
+        r" (?:3[01]|[12]?[0-9])(?:st|nd|rd|th)?(?![0-9%])",
+        re.I,
+    ),
 )
-# In texts without capitals a title often runs into what follows it.
+# In texts without capitals a title is often joined to the next word.
 _GLUED_DATES = (
     re.compile(r"(?<![0-9.,$])(?:199[0-9]|20[0-3][0-9])(?=[a-z]{3})"),
     re.compile(r"(?<![a-z])(?:january|february|september|october|november|december)(?=[a-z])"),
@@ -67,7 +90,7 @@ _DATES_TOGETHER = re.compile(r"\A[ ,./-]{0,2}\Z")
 
 
 class Hidden(NamedTuple):
-    """A span of a text that a mask hides; exactly one of what it stands for, or none of them for what has no handle."""
+    """Span of a text that a mask hides: it means assets, an industry or a day, or has no handle."""
 
     start: int
     end: int
@@ -79,127 +102,213 @@ class Hidden(NamedTuple):
 
 
 class ShownDocument(NamedTuple):
-    """A document as a mask shows it."""
+    """Document as a mask shows it."""
 
-    assets: tuple[AssetRef, ...]  #: those it is filed under that are in the universe by now, in an order that no code enters
+    #: assets that it is filed under and that are in the universe, in an order independent of codes
+    assets: tuple[AssetRef, ...]
     source: Prose
     kind: Prose
     title: Prose
     text: Prose
+    sentiment: Prose  #: empty if its source gives none
     is_cut: bool = False  #: whether the document's text is longer
+
+    @property
+    def shown_sentiment(self) -> Prose | None:
+        """Sentiment as a cell of a table, None if there is none."""
+        return self.sentiment if self.sentiment.plain else None
 
 
 class TextMask:
-    """Masks texts as a lens does numbers. Equal texts give equal results; nothing after the day asked for enters."""
+    """Masks texts as a lens masks numbers. Equal texts give equal results, and the results use
+    nothing after the requested day.
+    """
 
     def __init__(self, lens: Lens, snapshot: MarketSnapshot) -> None:
-        self._lens, self._snapshot, self._days = lens, snapshot, snapshot.days
+        self._lens = lens
+        self._snapshot = snapshot
+        self._days = snapshot.days
 
     @cached_property
     def _finder(self) -> _Finder:
-        # Made when the first text comes: most tasks show none.
-        guard = identities_of(self._snapshot, assets=self._lens.hides_assets, dates=self._lens.hides_dates)
+        # Made for the first text: most tasks show none.
+        hides_assets = self._lens.hides_assets
+        hides_dates = self._lens.hides_dates
+        guard = identities_of(self._snapshot, assets=hides_assets, dates=hides_dates)
         industries = tuple(dict.fromkeys(self._snapshot.industries))
-        return _finder_of(guard, _named(self._snapshot), industries, self._lens.hides_assets, self._lens.hides_dates)
+        return _finder_of(guard, _named(self._snapshot), industries, hides_assets, hides_dates)
 
     def mask(self, text: str, day: int, assets: Collection[int] = ()) -> Prose | None:
-        """Return a text as it may be shown at the close of row `day`; None where it can't be masked safely. `assets`: columns of
-        the assets it is filed under, which tell what a word means that may mean several. Without a mask it is the text as it is.
+        """Return a text as it may be shown at the close of row `day`, or None if that is not safe.
+
+        `assets`: columns of the assets that it is filed under; they decide what an ambiguous word
+        means. Without a mask the text stays as it is.
         """
         if not (self._lens.hides_assets or self._lens.hides_dates):
             return Prose((text,))
+
         text = _PRIVATE.sub(" ", text)
         spans = self._finder.find(text)
         if spans is None:
             return None
+
         parts: list[str | AssetRef | DayRef | SectorRef] = []
         done = 0
         for hidden in spans:
             target = self._target(hidden, day, assets)
             if target is None:
                 return None
+
+            # Neighbouring parts of one date, such as a weekday and a year, become one `[date]`.
             between = text[done : hidden.start]
-            if not (target == DATE and parts and parts[-1] == DATE and _DATES_TOGETHER.match(between)):
-                parts += [between, target] if between else [target]
+            follows_date = target == DATE and bool(parts) and parts[-1] == DATE
+            if not (follows_date and _DATES_TOGETHER.match(between)):
+                if between:
+                    parts.append(between)
+
+                parts.append(target)
+
             done = hidden.end
+
         prose = Prose((*parts, text[done:]))
-        return prose if self._is_safe(prose) else None
+        if not self._is_safe(prose):
+            return None
+        return prose
 
     def show(self, document: Document, day: int, most: int | None = None) -> ShownDocument | None:
-        """Return a document as it may be shown at the close of row `day`; None where a part of it can't be masked safely. `most`:
-        characters of the text; it is masked whole, shortened between words, and searched again.
+        """Return a document as it may be shown at the close of row `day`, or None if that is not
+        safe.
+
+        `most`: characters of the text; it is masked whole, shortened between words as by
+        `masking.shorten`, and searched again.
         """
-        columns = (self._snapshot.asset_index.get(code) for code in document.assets)
-        assets = sorted((column for column in columns if column is not None), key=self._lens.rank.__getitem__)
+        asset_index = self._snapshot.asset_index
+        assets = [asset_index[code] for code in document.assets if code in asset_index]
+        assets.sort(key=self._lens.rank.__getitem__)
+
         cells = []
-        for part in (document.source, document.kind, document.title, document.text):
-            if (cell := self.mask(part, day, assets)) is None:
+        texts = (
+            *(document.source, document.kind, document.title),
+            *(document.text, document.sentiment),
+        )
+        for part in texts:
+            cell = self.mask(part, day, assets)
+            if cell is None:
                 return None
+
             cells.append(cell)
-        source, kind, title, text = cells
+
+        source, kind, title, text, sentiment = cells
         is_cut = False
         if most is not None:
             text, is_cut = text.shorten(most)
             if is_cut and not self._is_safe(text):
                 return None
+
         shown = tuple(AssetRef(asset) for asset in assets if self._lens.has_joined(asset, day))
-        return ShownDocument(shown, source, kind, title, text, is_cut)
+        return ShownDocument(shown, source, kind, title, text, sentiment, is_cut)
 
     def _is_safe(self, prose: Prose) -> bool:
-        """Return whether the leak guard finds nothing in a text as a prompt has it, quoted."""
-        return not (self._lens.hides_assets or self._lens.hides_dates) or not self._finder.has_any(encode_basestring(prose.plain))
+        """Whether the leak guard finds nothing in a text as a prompt has it, quoted."""
+        if not (self._lens.hides_assets or self._lens.hides_dates):
+            return True
+        return not self._finder.has_any(encode_basestring(prose.plain))
 
     def hidden(self, text: str) -> tuple[Hidden, ...] | None:
-        """Spans of a text that the mask hides, by offset; None where the leak guard still has hits after the last round."""
+        """Return the spans of a text that the mask hides, by offset.
+
+        None if the leak guard still has hits after the last round.
+        """
         return self._finder.find(_PRIVATE.sub(" ", text))
 
-    def _target(self, hidden: Hidden, day: int, assets: Collection[int]) -> str | AssetRef | DayRef | SectorRef | None:
+    def _target(
+        self, hidden: Hidden, day: int, assets: Collection[int]
+    ) -> str | AssetRef | DayRef | SectorRef | None:
+        """Return what replaces a span; None if it is ambiguous, so that the text is dropped."""
         if hidden.kind == "date":
             return self._day(hidden.day, day)
         if hidden.industry:
             return SectorRef(hidden.industry)
-        meant = hidden.assets if len(hidden.assets) < 2 else hidden.assets.intersection(assets)
+
+        # A word that may mean several assets means the one that the document is filed under.
+        meant = hidden.assets
+        if len(meant) > 1:
+            meant = meant.intersection(assets)
+
         if len(meant) > 1 or (hidden.assets and not meant):
             return COMPANY if hidden.is_derived else None
-        joined = [asset for asset in meant if asset >= 0 and self._lens.has_joined(asset, day)]
-        return AssetRef(joined[0]) if joined else COMPANY
+
+        for asset in meant:
+            if asset >= 0 and self._lens.has_joined(asset, day):
+                return AssetRef(asset)
+        return COMPANY
 
     def _day(self, day: date | None, cursor: int) -> DayRef | str:
+        """Return the last trading day up to a date, if the date is not after row `cursor`."""
         if day is None:
             return DATE
-        row = int(np.searchsorted(self._days[: cursor + 1], np.datetime64(day), side="right")) - 1
-        return DayRef(row) if row >= 0 and np.datetime64(day) <= self._days[cursor] else DATE
+
+        exact = np.datetime64(day)
+        row = int(np.searchsorted(self._days[: cursor + 1], exact, side="right")) - 1
+        if row < 0 or exact > self._days[cursor]:
+            return DATE
+        return DayRef(row)
 
 
 Name = tuple[int, AliasKind, str]  #: Column (-1: of no asset of the market), kind and text
 
 
 def _named(snapshot: MarketSnapshot) -> tuple[Name, ...]:
-    """Everything that names an asset, as entities."""
+    """Return all names of assets, as entities: names, codes, former ones, and listed entities."""
     column = snapshot.asset_index
-    names: list[Name] = [(asset, "name", name) for asset, name in enumerate(snapshot.names) if name != snapshot.codes[asset]]
-    names += [(column[spell.code], "former", spell.name) for spell in snapshot.spells]
-    names += [(asset, "ticker", code) for asset, code in enumerate(snapshot.codes)]
-    names += [(column[snapshot.canonical(then)], "ticker", then) for then in snapshot.former_codes]
-    names += [(column.get(entity.code, -1), entity.kind, entity.text) for entity in snapshot.documents.entities]
+    names: list[Name] = []
+    for asset, name in enumerate(snapshot.names):
+        if name != snapshot.codes[asset]:
+            names.append((asset, "name", name))
+
+    for spell in snapshot.spells:
+        names.append((column[spell.code], "former", spell.name))
+
+    for asset, code in enumerate(snapshot.codes):
+        names.append((asset, "ticker", code))
+
+    for code in snapshot.former_codes:
+        names.append((column[snapshot.canonical(code)], "ticker", code))
+
+    for entity in snapshot.documents.entities:
+        names.append((column.get(entity.code, -1), entity.kind, entity.text))
+
     return (*names, *_derived(names))
 
 
 def _derived(names: Iterable[Name]) -> Iterator[Name]:
-    """Short names of official ones, unless somebody listed them as a name of their own."""
+    """Yield short names of official ones, unless they are listed as a name themselves."""
     listed = {normalise(text).strip().lower() for _, kind, text in names if kind != "ticker"}
     for asset, kind, text in names:
-        if kind in ("name", "former"):
-            yield from ((asset, "short", short) for short in sorted(short_names(text)) if short.lower() not in listed)
+        if kind not in ("name", "former"):
+            continue
+
+        for short in sorted(short_names(text)):
+            if short.lower() not in listed:
+                yield asset, "short", short
 
 
 class _Finder:
-    """Finds what a kind of mask hides in the texts of a market. Episodes share it, with what it remembers of texts."""
+    """Finds what a kind of mask hides in the texts of a market.
+
+    Episodes share it, and the results of texts that it has seen.
+    """
 
     def __init__(
-        self, guard: IdentityIndex, named: tuple[Name, ...], industries: tuple[str, ...], hides_assets: bool, hides_dates: bool
+        self,
+        guard: IdentityIndex,
+        named: tuple[Name, ...],
+        industries: tuple[str, ...],
+        hides_assets: bool,
+        hides_dates: bool,
     ) -> None:
-        self._guard, self._hides_dates = guard, hides_dates
+        self._guard = guard
+        self._hides_dates = hides_dates
         self._entities = EntityIndex(named) if hides_assets else None
         self._meaning = _meanings(named)
         self._industries = {variant: name for name in industries for variant in name_variants(name)}
@@ -207,7 +316,9 @@ class _Finder:
         self.has_any = lru_cache(maxsize=_REMEMBERED)(guard.has_any)
 
     def _find(self, text: str) -> tuple[Hidden, ...] | None:
-        """All spans, by offset: entities and dates first, then what the guard still finds between them."""
+        """Return all spans, by offset: entities and dates first, then what the guard still finds
+        between them.
+        """
         spans: list[Hidden] = []
         no_case = is_caseless(text)
         for _ in range(_ROUNDS):
@@ -215,49 +326,78 @@ class _Finder:
             new = self._spans(work, no_case, first=not spans)
             if not new:
                 return tuple(spans)
-            moved = [span._replace(start=_origin(span.start, starts), end=_origin(span.end, starts)) for span in new]
+
+            moved = [
+                span._replace(start=_origin(span.start, starts), end=_origin(span.end, starts))
+                for span in new
+            ]
             spans = sorted([*_disjoint(spans, moved), *moved], key=_bounds)
+
         return None
 
     def _spans(self, text: str, no_case: bool, first: bool) -> list[Hidden]:
-        """Spans that do not overlap, the longest of those that would."""
+        """Return spans that do not overlap; of overlapping ones the longest."""
         normalised, offsets = normalise_with_places(text)
         spans: list[Hidden] = []
         if self._entities is not None:
             for mention in self._entities.find(normalised, no_case):
-                spans.append(Hidden(mention.start, mention.end, "asset", mention.assets, is_derived=mention.is_derived))
+                start = mention.start
+                derived = mention.is_derived
+                span = Hidden(start, mention.end, "asset", mention.assets, is_derived=derived)
+                spans.append(span)
+
             if first:
-                spans += [self._identified(found, normalised) for found in find_identifiers(normalised)]
+                for identifier in find_identifiers(normalised):
+                    spans.append(self._identified(identifier, normalised))
+
         if self._hides_dates and first:
-            spans += _full_dates(normalised)
-            patterns = (*_HEADLINE_DATES, *_GLUED_DATES) if no_case else _HEADLINE_DATES
-            spans += [Hidden(*match.span(), "date") for pattern in patterns for match in pattern.finditer(normalised)]
+            spans.extend(_full_dates(normalised))
+            patterns: tuple[re.Pattern[str], ...] = _HEADLINE_DATES
+            if no_case:
+                patterns = (*_HEADLINE_DATES, *_GLUED_DATES)
+
+            for pattern in patterns:
+                for match in pattern.finditer(normalised):
+                    spans.append(Hidden(*match.span(), "date"))
+
         spans = [span._replace(start=offsets[span.start], end=offsets[span.end]) for span in spans]
-        rest = [self._read(hit, text) for hit in self._guard.find(text, "document" if first else "prompt")]
+        hits = self._guard.find(text, "document" if first else "prompt")
+        rest = [self._read(hit, text) for hit in hits]
         chosen = _longest([*spans, *(hit for hit in rest if hit.kind == "date")])
+
         return sorted([*chosen, *_disjoint(rest, chosen)], key=_bounds)
 
     def _identified(self, found: Identifier, normalised: str) -> Hidden:
-        """The asset of an identifier, if the ticker in it is one of the market; else a company."""
+        """Return the asset of an identifier if its ticker is one of the market, else a company."""
         for spelled in (normalised[found.start : found.end], found.code):
-            assets = self._meaning.get(name_variants(spelled)[0], frozenset()) if spelled else frozenset()
+            if not spelled:
+                continue
+
+            assets = self._meaning.get(name_variants(spelled)[0], frozenset())
             if len(assets) == 1:
                 return Hidden(found.start, found.end, "asset", assets)
         return Hidden(found.start, found.end, "asset")
 
     def _read(self, hit: Hit, text: str) -> Hidden:
-        """What a hit of the guard stands for. A code that no asset of the market has is a company all the same."""
+        """What a hit of the guard stands for. A code that no asset of the market has is a company
+        all the same.
+        """
         if hit.kind == "calendar date":
-            return Hidden(hit.start, hit.end, "date", day=_only_day(normalise(text[hit.start : hit.end])))
+            return Hidden(
+                hit.start, hit.end, "date", day=_only_day(normalise(text[hit.start : hit.end]))
+            )
+
         spelled = text[hit.start : hit.end]
         if hit.kind == "security code":
             digits = "".join(re.findall("[0-9]", normalise(spelled).translate(FROM_CHINESE)))[-6:]
             return Hidden(hit.start, hit.end, "asset", self._meaning.get(digits, frozenset()))
+
         for variant in name_variants(spelled):
             if variant in self._meaning:
                 return Hidden(hit.start, hit.end, "asset", self._meaning[variant])
             if variant in self._industries:
                 return Hidden(hit.start, hit.end, "industry", industry=self._industries[variant])
+
         return Hidden(hit.start, hit.end, "asset", _SEVERAL)
 
 
@@ -265,13 +405,21 @@ _finder_of = lru_cache(maxsize=4)(_Finder)
 
 
 def _meanings(named: tuple[Name, ...]) -> dict[str, frozenset[int]]:
-    """Digits of a code, or a name without spaces and case -> columns of the assets that it may mean."""
+    """Digits of a code, or a name without spaces and case -> columns of the assets that it may
+    mean.
+    """
     assets: dict[str, set[int]] = {}
     for asset, kind, text in named:
         if kind == "short":
             continue
-        for variant in {text[:6] if kind == "ticker" else "", *name_variants(text)} - {""}:
+
+        variants = set(name_variants(text))
+        if kind == "ticker":
+            variants.add(text[:6])
+
+        for variant in variants - {""}:
             assets.setdefault(variant, set()).add(asset)
+
     return {variant: frozenset(columns) for variant, columns in assets.items()}
 
 
@@ -279,26 +427,37 @@ def _full_dates(normalised: str) -> Iterator[Hidden]:
     for pattern in _FULL_DATES:
         for match in pattern.finditer(normalised):
             parts = match.groupdict()
-            month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["n"][:3].lower()) + 1
+            if parts.get("m"):
+                month = int(parts["m"])
+            else:
+                month = _MONTHS.index(parts["n"][:3].lower()) + 1
+
             try:
-                yield Hidden(*match.span(), "date", day=date(int(parts["y"]), month, int(parts["d"])))
+                day = date(int(parts["y"]), month, int(parts["d"]))
+                yield Hidden(*match.span(), "date", day=day)
             except ValueError:
                 continue
 
 
 def _only_day(normalised: str) -> date | None:
-    """The day of a date with day, month and year; None if there is none, or more than one."""
-    if (compact := _COMPACT_DATE.match(normalised)) is not None:
+    """Return the day of a date with day, month and year; None if there is none, or more than
+    one.
+    """
+    compact = _COMPACT_DATE.match(normalised)
+    if compact is not None:
         year, month, day = map(int, compact.groups())
         found = [(year, month, day)]
     else:
         days = {full.day for full in _full_dates(normalised)}
         if days:
             return days.pop() if len(days) == 1 else None
+
         months = {month for _, _, month in find_named(normalised, name_hints()) if month}
-        years, numbers = _FOUR_DIGITS.findall(normalised), _TWO_DIGITS.findall(normalised)
+        years = _FOUR_DIGITS.findall(normalised)
+        numbers = _TWO_DIGITS.findall(normalised)
         is_full = len(months) == len(years) == len(numbers) == 1
         found = [(int(years[0]), months.pop(), int(numbers[0]))] if is_full else []
+
     try:
         return date(*found[0]) if found else None
     except ValueError:
@@ -310,18 +469,27 @@ def _bounds(span: Hidden) -> tuple[int, int, bool]:
 
 
 def _longest(spans: Iterable[Hidden]) -> list[Hidden]:
-    """Spans that do not overlap: of those that do, the longest, then the first; those of one asset become one."""
+    """Return spans that do not overlap. Of overlapping spans the longest is chosen, then the first;
+    overlapping spans of one asset are joined.
+    """
     joined: list[Hidden] = []
     for span in sorted(spans, key=_bounds):
         last = joined[-1] if joined else None
-        if last is not None and span.start < last.end and span.assets == last.assets and span.kind == last.kind == "asset":
+        if (
+            last is not None
+            and span.start < last.end
+            and span.assets == last.assets
+            and span.kind == last.kind == "asset"
+        ):
             joined[-1] = last._replace(end=max(last.end, span.end))
         else:
             joined.append(span)
+
     chosen: list[Hidden] = []
     for span in sorted(joined, key=lambda hidden: (hidden.start - hidden.end, hidden.start)):
         if _overlaps_none(span, chosen):
             insort(chosen, span)
+
     return chosen
 
 
@@ -332,18 +500,25 @@ def _disjoint(spans: Iterable[Hidden], others: list[Hidden]) -> list[Hidden]:
 
 def _overlaps_none(span: Hidden, others: list[Hidden]) -> bool:
     after = bisect_left(others, span.start, key=lambda other: other.start)
-    return (not after or others[after - 1].end <= span.start) and (after == len(others) or others[after].start >= span.end)
+    return (not after or others[after - 1].end <= span.start) and (
+        after == len(others) or others[after].start >= span.end
+    )
 
 
 def _marked(text: str, spans: list[Hidden]) -> tuple[str, list[tuple[int, int]]]:
     """The text with a mark for each span, and where its pieces begin: there, and in the text."""
-    pieces, starts, done, length = [], [], 0, 0
+    pieces = []
+    starts = []
+    done = 0
+    length = 0
+
     for span in [*spans, None]:
         piece = text[done : span.start if span else None]
         starts.append((length, done))
         pieces.append(piece)
         length += len(piece) + 1
         done = span.end if span else done
+
     return _MARK.join(pieces), starts
 
 

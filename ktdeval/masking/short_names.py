@@ -2,17 +2,24 @@
 
 The rule, for a name in Latin letters:
 
-1. Leave out `The` at the start, `.com` and the like, a share class (`Class A`, `Common Stock`, `ADR`), legal forms at the end and
-   what stands in brackets.
-2. Leave out words of a line of business at the end (`Platforms`, `Wholesale`, `International`): the rest is a short name.
+1. Remove `The` at the start, domains such as `.com`, a share class (`Class A`, `Common Stock`,
+   `ADR`), legal forms at the end, and brackets with their content.
+2. Remove words of a line of business at the end (`Platforms`, `Wholesale`, `International`): the
+   rest is a short name.
 3. The first word of the rest is one, too, if it has five letters and no hyphen.
-4. The initials of a name of three words and more (`AMD`), and of two words joined by `and` (`J&J`), are short names.
+4. The initials of a name of three words and more (`AMD`), and of two words joined by `and` (`J&J`),
+   are short names.
 
-Refused are a single word that is an ordinary word, a common first or family name, or a place (`Target`, `Applied`, `Texas`), and an
-abbreviation in common use (`CEO`); `name_words.csv` lists them. A Chinese name loses its legal form, its line of business and a
-place before it; two characters must be left that are no ordinary word (`茅台`, not `平安`); a bank is also its first character
-and 行 (`招行`). A text with capitals must have one where a derived name begins. One that several assets share tells no asset,
-and is shown as a company.
+A single word is refused if it is an ordinary word, a common first or family name, or a place
+(`Target`, `Applied`, `Texas`); so is an abbreviation in common use (`CEO`). `name_words.csv` lists
+them.
+
+From a Chinese name the legal form, the line of business and a place at the start are removed. The
+rest must have two characters and must not be an ordinary word (`茅台`, not `平安`). A bank is also
+its first character and 行 (`招行`).
+
+In a text with capitals, a derived name must begin with one. A short name that several assets share
+identifies none of them; masks show it as a company.
 """
 
 from __future__ import annotations
@@ -22,12 +29,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from ktdeval.jsonio import csv_rows
 from ktdeval.masking.entities import COMMON_WORDS, LEGAL_FORMS
 from ktdeval.masking.text import normalise
+from ktdeval.values.jsonio import csv_rows
 
-_FIRST_WORD = 5  # letters of a first word that is a name by itself
-_LEAST = 3  # letters of a short name
+_FIRST_WORD = 5  # fewest letters of a first word that is a name by itself
+_LEAST = 3  # fewest letters of a short name
 _CLASS = re.compile(
     r"[ ,(-]+(?:(?:class|cl\.?|series|ser\.?) ?[a-z0-9](?![a-z])|"
     r"(?:common|ordinary|preferred|capital|depositary) (?:stock|shares?|units?)|"
@@ -41,44 +48,65 @@ _DOMAIN = re.compile(r"\.(?:com|net|org|io|ai|co)(?![A-Za-z])", re.IGNORECASE)
 _ARTICLE = re.compile(r"\Athe (?=\S)", re.IGNORECASE)
 _COMMON = COMMON_WORDS - {"meta"}  # a word of prompts, and with a capital a company
 _SMALL = frozenset({"of", "and", "the", "de", "&", "for", "in", "a", "to", "von", "und", "et", "y"})
-_ENDS = ("股份有限公司", "有限责任公司", "集团有限公司", "控股有限公司", "有限公司", "集团公司", "公司")
+_ENDS = (
+    "股份有限公司",
+    "有限责任公司",
+    "集团有限公司",
+    "控股有限公司",
+    "有限公司",
+    "集团公司",
+    "公司",
+)
 _HAN = re.compile(r"[\u3400-\u9fff]+")
-_SHARE_MARK = re.compile(r"\A(?:\*?st|xd|xr|dr|n|c)(?=[\u3400-\u9fff])|-?(?:uw|ud|wd|[a-z])\Z", re.IGNORECASE)
+_SHARE_MARK = re.compile(
+    r"\A(?:\*?st|xd|xr|dr|n|c)(?=[\u3400-\u9fff])|-?(?:uw|ud|wd|[a-z])\Z", re.IGNORECASE
+)
 
 
 def short_names(name: str) -> set[str]:
-    """Return the short names of an official name, without those that are ordinary words; empty where there is none."""
+    """Return the short names of an official name that are not ordinary words; empty if there are
+    none.
+    """
     plain = normalise(name).strip()
     if _HAN.search(plain) is not None:
         return set(_chinese(plain))
-    return {short for short in _latin(plain) if len(short) >= _LEAST and short.lower() != plain.lower()}
+
+    own = plain.lower()
+    return {short for short in _latin(plain) if len(short) >= _LEAST and short.lower() != own}
 
 
 def _latin(name: str) -> Iterator[str]:
-    name = _ARTICLE.sub("", _CLASS.sub("", _BRACKET.sub(" ", name)))
+    name = _BRACKET.sub(" ", name)
+    name = _CLASS.sub("", name)
+    name = _ARTICLE.sub("", name)
+
     with_domain = name.replace(",", " ").split()
     official = _DOMAIN.sub("", name).replace(",", " ").split()
     if not official:
         return
+
     words = _without_end(official, _is_legal)
     yield from _accepted([" ".join(_without_end(with_domain, _is_legal)), " ".join(words)])
     yield from _initials(words, official)
+
     while len(words) > 1 and _bare(words[-1]) in _words("generic"):
         words = _without_end(words[:-1], _is_small)
         yield from _accepted([" ".join(words)])
+
     if _is_rare(words[0]):
         yield from _accepted([words[0]])
 
 
-def _without_end(words: list[str], is_left_out: Callable[[str], bool]) -> list[str]:
-    kept = list(words)
-    while len(kept) > 1 and (is_left_out(kept[-1]) or _is_small(kept[-1])):
-        kept.pop()
-    return kept
+def _without_end(words: list[str], is_dropped: Callable[[str], bool]) -> list[str]:
+    """Drop words from the end as long as `is_dropped`, and small words; the first word stays."""
+    shorter = list(words)
+    while len(shorter) > 1 and (is_dropped(shorter[-1]) or _is_small(shorter[-1])):
+        shorter.pop()
+    return shorter
 
 
 def _accepted(names: Iterable[str]) -> Iterator[str]:
-    """Those names that are no single ordinary word."""
+    """Yield the names that are not a single ordinary word."""
     for name in names:
         stripped = name.strip(" .,;:&-")
         if " " in stripped or not _is_ordinary(stripped):
@@ -87,7 +115,9 @@ def _accepted(names: Iterable[str]) -> Iterator[str]:
 
 def _is_ordinary(word: str) -> bool:
     lower = _bare(word)
-    return lower in _COMMON or any(lower in _words(kind) for kind in ("ordinary", "given", "place", "generic"))
+    if lower in _COMMON:
+        return True
+    return any(lower in _words(kind) for kind in ("ordinary", "given", "place", "generic"))
 
 
 def _is_small(word: str) -> bool:
@@ -99,17 +129,34 @@ def _is_rare(word: str) -> bool:
 
 
 def _initials(words: list[str], official: list[str]) -> Iterator[str]:
+    """Yield `J&J` of a name such as `Johnson & Johnson`, and acronyms of three letters or more,
+    with and without the C of `Company`.
+    """
     joined = [word for word in words if _bare(word) not in _SMALL]
-    pair = "".join(word[0] for word in joined).upper()
-    if len(words) == 3 and words[1].lower() in ("&", "and") and f"{pair[0]}&{pair[-1]}".lower() not in _words("pair"):
-        yield f"{pair[0]}&{pair[-1]}"
+    letters = "".join(word[0] for word in joined).upper()
+    if len(words) == 3 and words[1].lower() in ("&", "and"):
+        pair = f"{letters[0]}&{letters[-1]}"
+        if pair.lower() not in _words("pair"):
+            yield pair
+
     capitals = [word for word in official if _bare(word) not in _SMALL and word[0].isupper()]
-    full = [word for word in capitals if not _is_legal(word) or word == "Company"]
-    bare = [word for word in full if word != "Company"]
-    for chosen in (full, bare):
-        letters = "".join(part[0] for word in chosen for part in word.split("-") if part).upper()
-        if len(bare) > 2 and letters.isalpha() and letters.lower() not in _words("acronym"):
-            yield letters
+    with_company = [word for word in capitals if not _is_legal(word) or word == "Company"]
+    without_company = [word for word in with_company if word != "Company"]
+    if len(without_company) <= 2:
+        return
+
+    for chosen in (with_company, without_company):
+        acronym = _acronym(chosen)
+        if acronym.isalpha() and acronym.lower() not in _words("acronym"):
+            yield acronym
+
+
+def _acronym(words: list[str]) -> str:
+    """Return the first letters of words; each part of a word with hyphens has its own."""
+    letters = ""
+    for word in words:
+        letters += "".join(part[0] for part in word.split("-") if part)
+    return letters.upper()
 
 
 def _is_legal(word: str) -> bool:
@@ -121,15 +168,23 @@ def _bare(word: str) -> str:
 
 
 def _chinese(name: str) -> Iterator[str]:
-    bare = _SHARE_MARK.sub("", re.sub(r"\s|\(.*?\)", "", name))
+    without_brackets = re.sub(r"\s|\(.*?\)", "", name)
+    bare = _SHARE_MARK.sub("", without_brackets)
     end = next((end for end in _ENDS if bare.endswith(end)), "")
     if end:
-        bare = bare[: -len(end)]
+        bare = bare.removesuffix(end)
         yield from _usable(bare, name)
+
     place = next((place for place in _words("Chinese place") if bare.startswith(place)), "")
-    core = bare[len(place) :]
+    core = bare.removeprefix(place)
+
+    # 招商银行 is called 招行.
     if bare.endswith("银行") and len(bare) == len("招商银行"):
-        yield from (short for short in (f"{bare[0]}行",) if short not in _words("Chinese bank"))
+        short = f"{bare[0]}行"
+        if short not in _words("Chinese bank"):
+            yield short
+
+    # Generic words at the end are dropped one after the other; each rest is a short name.
     yield from _usable(core, name)
     while len(core) > len("茅台") and core[-2:] in _words("Chinese generic"):
         core = core[:-2]
@@ -137,17 +192,24 @@ def _chinese(name: str) -> Iterator[str]:
 
 
 def _usable(short: str, name: str) -> Iterator[str]:
-    is_name = len(short) >= len("茅台") and short != name and _HAN.fullmatch(short) is not None
-    if is_name and not (
-        short in _words("Chinese ordinary") or short in _words("Chinese generic") or short in _words("Chinese place")
-    ):
+    """Yield a short name unless it is too short, the whole name or an ordinary word."""
+    if len(short) < len("茅台") or short == name or _HAN.fullmatch(short) is None:
+        return
+
+    kinds = ("Chinese ordinary", "Chinese generic", "Chinese place")
+    if not any(short in _words(kind) for kind in kinds):
         yield short
 
 
 @cache
 def _words(kind: str) -> frozenset[str]:
-    rows = csv_rows(Path(__file__).with_name("name_words.csv"))
-    return frozenset(word for row in rows if row["kind"] == kind for word in row["words"].split())
+    """Return the listed words of a kind."""
+    words: set[str] = set()
+    for row in csv_rows(Path(__file__).with_name("name_words.csv")):
+        if row["kind"] == kind:
+            words.update(row["words"].split())
+
+    return frozenset(words)
 
 
 _LEGAL_WORDS = frozenset(form.strip("& .").lower() for form in LEGAL_FORMS) | _words("legal form")

@@ -1,8 +1,10 @@
-"""Six digits of a security code that are not written as digits, in a normalised text: a model can write them to itself.
+"""Six digits of a security code that are not written as digits, in a normalised text: a model can
+write them to itself.
 
-Found are Chinese numerals and capital numerals (`陆零零伍壹玖`), English and Pinyin digit words (`six zero zero five one nine`,
-`double zero`) and letters that look like a digit (`6OO519`). Not found are codings of a whole text: base64, hexadecimal, reversed
-digits, Roman numerals, ciphers (`docs/masks.md`).
+Found are Chinese numerals and capital numerals (`陆零零伍壹玖`), English and Pinyin digit words (`six
+zero zero five one nine`, `double zero`) and letters that look like a digit (`6OO519`). Not found
+are codings of a whole text: base64, hexadecimal, reversed digits, Roman numerals, ciphers
+(`docs/masks.md`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ _CHARACTERS = {
     **dict(zip("弌弍弎两幺洞拐勾", "12321079", strict=True)),
 }
 _LOOKALIKES = str.maketrans("OoQDIl|iZSGB", "000011112568")
-_LOOKALIKE_CODE = re.compile(r"(?<![0-9A-Za-z])(?=[A-Za-z|]*[0-9][A-Za-z|]*[0-9])[0-9OoQDIl|iZSGB]{6}(?![0-9A-Za-z])")
+_LOOKALIKE_CODE = re.compile(
+    r"(?<![0-9A-Za-z])(?=[A-Za-z|]*[0-9][A-Za-z|]*[0-9])[0-9OoQDIl|iZSGB]{6}(?![0-9A-Za-z])"
+)
 _WORDS = {
     "zero": "0",
     "one": "1",
@@ -48,26 +52,34 @@ _WORDS = {
 _REPEATED = {"double": 2, "triple": 3}
 _ANY_WORD = "|".join(_WORDS)
 _SPELLED = rf"(?:{'|'.join(_REPEATED)})[ -](?:{_ANY_WORD}|[0-9])|{_ANY_WORD}"
-_TOKEN = re.compile(rf"(?P<word>(?<![A-Za-z])(?i:{_SPELLED})(?![A-Za-z]))|[0-9{re.escape(''.join(_CHARACTERS))}]")
+_TOKEN = re.compile(
+    rf"(?P<word>(?<![A-Za-z])(?i:{_SPELLED})(?![A-Za-z]))|[0-9{re.escape(''.join(_CHARACTERS))}]"
+)
 _BETWEEN = re.compile(r"[ \t,._·-]{0,2}")
 _LETTER = re.compile("[A-Za-z0-9]")
 
 
 def find_spelled_codes(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and digits of every run of exactly six digits of which at least one is spelled otherwise."""
+    """Yield start, end and digits of every run of exactly six digits of which at least one is
+    spelled otherwise.
+    """
     for match in _LOOKALIKE_CODE.finditer(text):
         if not match[0].isdecimal():
             yield (*match.span(), match[0].translate(_LOOKALIKES))
+
     run: list[tuple[int, int, str]] = []
     between = None
     for match in _TOKEN.finditer(text):
         gap = text[run[-1][1] : match.start()] if run else ""
         if run and (_BETWEEN.fullmatch(gap) is None or between not in (None, gap)):
             yield from _code(text, run)
-            run, between = [], None
+            run = []
+            between = None
         elif run:
             between = gap
+
         run.append((*match.span(), _digits(match)))
+
     yield from _code(text, run)
 
 
@@ -75,6 +87,7 @@ def _digits(match: re.Match[str]) -> str:
     text = match[0]
     if match["word"] is None:
         return _CHARACTERS.get(text, text)
+
     *repeated, digit = re.split("[ -]", text.lower())
     times = _REPEATED[repeated[0]] if repeated else 1
     return _WORDS.get(digit, digit) * times
@@ -84,7 +97,12 @@ def _code(text: str, run: list[tuple[int, int, str]]) -> Iterator[tuple[int, int
     digits = "".join(digit for _, _, digit in run)
     if len(digits) != _DIGITS:
         return
-    start, end = run[0][0], run[-1][1]
+
+    start = run[0][0]
+    end = run[-1][1]
     is_part = bool(_LETTER.match(text, end)) or bool(start and _LETTER.match(text, start - 1))
-    if not is_part and any(character.isalpha() or character == "〇" for character in text[start:end]):
+
+    if not is_part and any(
+        character.isalpha() or character == "〇" for character in text[start:end]
+    ):
         yield start, end, digits

@@ -1,11 +1,13 @@
-"""Text as guards read it: the many ways to write a character normalised to one, and the shape of a text for fast searches.
+"""Normalise text for the guards, and reduce it to a shape for fast searches.
 
-Normalising keeps a look-alike from carrying an identity past a guard: full-width and other digits become 0-9, every dash a hyphen,
-every space a space; zero-width characters and accents vanish; Cyrillic and Greek letters that look Latin become Latin; traditional
-Chinese characters become simplified; escapes of JSON and HTML become what they stand for. Case is kept.
+Without normalising, a look-alike could carry an identity past a guard. Full-width and other digits
+become 0-9, every dash a hyphen, every space a space; zero-width characters and accents are removed;
+Cyrillic and Greek letters that look Latin become Latin; traditional Chinese characters become
+simplified; escapes of JSON and HTML are decoded. Case does not change.
 
-Model-facing text is mostly numbers. Asking "does six digits stand alone anywhere?" of 10 kB of them takes a regular expression half
-a millisecond; as a substring search in the shape, one byte a character, it takes a few microseconds.
+Texts for a model are mostly numbers. To find six digits that stand alone in 10 kB of them, a
+regular expression takes half a millisecond. A substring search in the shape, with one byte a
+character, takes a few microseconds.
 """
 
 from __future__ import annotations
@@ -18,19 +20,26 @@ from html import unescape
 from pathlib import Path
 from typing import TypeVar
 
-from ktdeval.jsonio import csv_rows
+from ktdeval.values.jsonio import csv_rows
 
-_ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\s\S]|&#?[0-9A-Za-z]{1,8};")
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[\s\S]|&#?[0-9A-Za-z]{1,8};"
+)
 _UNIT = re.compile(rf"{_ESCAPE.pattern}|[^\x00-\x7f]")
 _FOREIGN = re.compile(r"[^\x00-\x7f]+")
-# Unseen characters that are not of the Unicode category Cf: fillers of the Hangul and Khmer blocks, a Braille blank.
+# Unseen characters that are not of the Unicode category Cf: fillers of the Hangul and Khmer blocks,
+# a Braille blank.
 _UNSEEN = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800")
-_FOREIGN_LETTERS = "АВЕКМНОРСТХУЅІЈаеорсухіѕјΑΒΕΖΗΙΚΜΝΟΡΤΥΧο‘’‛ʼ\u2212\u02d7\u2796\u30fc\u2500\u2215\u29f8\u2571"
-_LOOKALIKES = dict(zip(_FOREIGN_LETTERS, "ABEKMHOPCTXYSIJaeopcyxisjABEZHIKMNOPTYXo''''-----///", strict=True))
+_FOREIGN_LETTERS = (
+    "АВЕКМНОРСТХУЅІЈаеорсухіѕјΑΒΕΖΗΙΚΜΝΟΡΤΥΧο‘’‛ʼ\u2212\u02d7\u2796\u30fc\u2500\u2215\u29f8\u2571"
+)
+_LOOKALIKES = dict(
+    zip(_FOREIGN_LETTERS, "ABEKMHOPCTXYSIJaeopcyxisjABEZHIKMNOPTYXo''''-----///", strict=True)
+)
 
 
 def _normalise_character(character: str) -> str:
-    """Plain characters that one looks like; empty when it can't be seen."""
+    """Return the plain characters that look like a character; empty if it can't be seen."""
     category = unicodedata.category(character)
     if category in ("Cf", "Mn", "Me", "Cs") or character in _UNSEEN:
         return ""
@@ -40,16 +49,24 @@ def _normalise_character(character: str) -> str:
         return "-"
     if category in ("Zs", "Zl", "Zp"):
         return " "
+
     parts = unicodedata.normalize("NFKD", character)
     if parts != character:
-        return "".join(part if part.isascii() else _normalise_character(part) for part in parts)
+        plain = ""
+        for part in parts:
+            plain += part if part.isascii() else _normalise_character(part)
+        return plain
+
     return _LOOKALIKES.get(character) or _simplified().get(character, character)
 
 
 @cache
 def _simplified() -> dict[str, str]:
-    """Traditional Chinese characters, by the simplified one that stands for each (from OpenCC, Apache License 2.0)."""
-    return {row["traditional"]: row["simplified"] for row in csv_rows(Path(__file__).with_name("traditional.csv"))}
+    """Simplified Chinese character of each traditional one (from OpenCC, Apache License 2.0)."""
+    return {
+        row["traditional"]: row["simplified"]
+        for row in csv_rows(Path(__file__).with_name("traditional.csv"))
+    }
 
 
 class _Table(dict[int, str]):
@@ -63,50 +80,83 @@ _TABLE = _Table()
 
 
 def _unescape(match: re.Match[str]) -> str:
-    r"""The character of `\uXXXX` or `&#39;`; other escapes, such as \n, become two spaces so that no letter sticks to a word."""
+    r"""Decode `\uXXXX` or `&#39;`. Other escapes, such as `\n`, become two spaces, so that their
+    letter does not join the word behind it.
+    """
     text = match[0]
     if text[0] == "&":
         return unescape(text)
-    if len(text) == 12:
-        return chr(0x10000 + ((int(text[2:6], 16) - 0xD800) << 10) + (int(text[8:], 16) - 0xDC00))
-    return chr(int(text[2:], 16)) if len(text) == 6 else "  "
+
+    if len(text) == 12:  # a pair of surrogates: \uD83D\uDE00
+        high = int(text[2:6], 16) - 0xD800
+        low = int(text[8:], 16) - 0xDC00
+        return chr(0x10000 + (high << 10) + low)
+
+    if len(text) == 6:
+        return chr(int(text[2:], 16))
+
+    return "  "
 
 
 def normalise(text: str) -> str:
-    """Normalised form of a text. ASCII text without escapes is returned as it is."""
+    """Return the normalised form of a text. ASCII text without escapes is returned unchanged."""
     if "\\" in text or "&" in text:
         text = _ESCAPE.sub(_unescape, text)
-    return text if text.isascii() else _FOREIGN.sub(lambda match: match[0].translate(_TABLE), text)
+    if text.isascii():
+        return text
+    return _FOREIGN.sub(lambda match: match[0].translate(_TABLE), text)
 
 
 def normalise_with_places(text: str) -> tuple[str, Sequence[int]]:
-    """Normalised form, and the offsets in `text` where its characters come from, with one for the end."""
+    """Return the normalised form, and for each of its characters the offset in `text` that it comes
+    from; one offset more marks the end.
+    """
     if text.isascii() and "\\" not in text and "&" not in text:
         return text, range(len(text) + 1)
+
     normalised: list[str] = []
     offsets: list[int] = []
     end = 0
+
     for match in _UNIT.finditer(text):
-        start, unit = match.start(), match[0]
+        start = match.start()
+        unit = match[0]
         plain = _unescape(match) if len(unit) > 1 else unit
-        plain = plain if plain.isascii() else plain.translate(_TABLE)
+        if not plain.isascii():
+            plain = plain.translate(_TABLE)
+
         normalised += (text[end:start], plain)
         offsets += range(end, start)
-        offsets += range(start, match.end()) if plain == unit else [start] * len(plain)
+        if plain == unit:
+            offsets += range(start, match.end())
+        else:
+            offsets += [start] * len(plain)
+
         end = match.end()
+
     offsets += range(end, len(text) + 1)
     return "".join((*normalised, text[end:])), offsets
 
 
-_DIGITS_HERE, _REST_OF_WORD = re.compile("[0-9]+"), re.compile("[0-9A-Za-z]*")
+_DIGITS_HERE = re.compile("[0-9]+")
+_REST_OF_WORD = re.compile("[0-9A-Za-z]*")
 Text = TypeVar("Text", str, bytes)
 
-SPLITTERS = "-_/|~*·•"  #: What may stand between the digits of one code. Nothing of it separates numbers in JSON.
+#: Characters that may separate the digits of one code. None of them separates numbers in JSON.
+SPLITTERS = "-_/|~*·•"
 _DASHES = b"-_/|~*?"  # the splitters in ASCII, `?` standing for the rest
 
 
 def _bytes_table(rule: dict[str, str], other: str) -> bytes:
-    return bytes(ord(rule.get(chr(code), other if other else chr(code))) for code in range(256))
+    """Return a table for `bytes.translate`. Characters without a rule become `other`, or stay if it
+    is empty.
+    """
+    table = bytearray()
+    for code in range(256):
+        character = chr(code)
+        table.append(ord(rule.get(character, other or character)))
+
+    return bytes(table)
 
 
 _KEEP_DIGITS = {digit: digit for digit in "0123456789"}
@@ -115,12 +165,15 @@ _DIGITS = _bytes_table(_KEEP_DIGITS | {".": ".", "e": "e", "E": "e"}, "x")
 _ZEROS = _bytes_table(_NO_DIGITS, "")
 _JOINED = _bytes_table(_NO_DIGITS | {".": "."}, "x")
 _DASHED = _bytes_table(_NO_DIGITS | {"/": "-"}, "")
-_WORDS = _bytes_table({letter: letter.lower() for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"}, " ")
+_WORDS = _bytes_table(
+    {letter: letter.lower() for letter in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"},
+    " ",
+)
 
 
 class Shape:
-    """Views of one normalised text, made when first asked for. `digits` and `runs` are padded with an `x`, so that a match of `x…`
-    at offset p says that the rest begins at offset p of the text.
+    """Views of one normalised text, made when first asked for. `digits` and `runs` are padded with
+    an `x`, so that a match of `x…` at offset p says that the rest begins at offset p of the text.
     """
 
     def __init__(self, normalised: str) -> None:
@@ -138,12 +191,14 @@ class Shape:
 
     @cached_property
     def joined(self) -> bytes:
-        """Digits as `0`, dots as they are, splitters left out, all else `x`: what would be there if split numbers were whole."""
+        """Digits as `0`, dots as they are, splitters removed, all else `x`: numbers whose digits
+        are split become whole.
+        """
         return b"x%bx" % self._data.translate(_JOINED, _DASHES)
 
     @cached_property
     def joined_over_spaces(self) -> bytes:
-        """`joined` with spaces left out as well."""
+        """`joined` with spaces removed as well."""
         return b"x%bx" % self._data.translate(_JOINED, _DASHES + b" \t\n")
 
     @cached_property
@@ -158,13 +213,23 @@ class Shape:
 
 
 def lowered(text: str) -> str:
-    """Text in lower case, except for letters whose lower case is longer: offsets must not shift."""
+    """Return a text in lower case, except letters whose lower case is longer (such as a Turkish
+    dotted I): offsets must not shift.
+    """
     lower = text.lower()
-    return lower if len(lower) == len(text) else "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
+    if len(lower) == len(text):
+        return lower
+
+    letters = []
+    for letter in text:
+        low = letter.lower()
+        letters.append(low if len(low) == 1 else letter)
+
+    return "".join(letters)
 
 
 def places_of(text: Text, part: Text) -> Iterator[int]:
-    """Every offset at which `part` begins in `text`."""
+    """Yield every offset at which `part` begins in `text`; occurrences may overlap."""
     start = text.find(part)
     while start >= 0:
         yield start
@@ -172,18 +237,23 @@ def places_of(text: Text, part: Text) -> Iterator[int]:
 
 
 def around_digits(text: str, reach: int) -> list[tuple[int, int]]:
-    """Return disjoint spans that hold every digit of a normalised text with `reach` characters on both sides, and whole words."""
+    """Return disjoint spans that cover every digit of a normalised text, with `reach` characters on
+    both sides. A span ends with a whole word.
+    """
     spans: list[tuple[int, int]] = []
     for match in _DIGITS_HERE.finditer(text):
-        start, end = max(0, match.start() - reach), min(len(text), match.end() + reach)
+        start = max(0, match.start() - reach)
+        end = min(len(text), match.end() + reach)
         if spans and start <= spans[-1][1]:
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
+
     return [(start, _REST_OF_WORD.match(text, end).end()) for start, end in spans]  # type: ignore[union-attr]
 
 
 def touches_letter(lower: str, start: int, end: int) -> bool:
-    """Whether an ASCII letter stands just before or after [start, end)."""
-    before, after = lower[start - 1 : start] if start else "", lower[end : end + 1]
+    """Return whether there is an ASCII letter just before or after [start, end)."""
+    before = lower[start - 1 : start] if start else ""
+    after = lower[end : end + 1]
     return (before.isascii() and before.isalpha()) or (after.isascii() and after.isalpha())

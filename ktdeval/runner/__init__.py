@@ -1,5 +1,7 @@
-"""Public names of the runner: runs, records, scoring again, verification. Listed in `__init__.pyi`."""
+"""Public names of the runner: runs, records, scoring again, verification. Listed in
+`__init__.pyi`.
+"""
 
-from ktdeval.lazy import lazy_exports
+from ktdeval.values.lazy import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

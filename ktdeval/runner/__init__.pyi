@@ -1,6 +1,24 @@
 """Public names of the runner: runs, records, scoring again, verification."""
 
+from ktdeval.runner.access import EpisodeAccess as EpisodeAccess, ModelAccess as ModelAccess
+from ktdeval.runner.call_checks import check_call_log as check_call_log
+from ktdeval.runner.config import RunConfig as RunConfig, load_config as load_config
 from ktdeval.runner.data_source import cache_folder as cache_folder, open_snapshot as open_snapshot
+from ktdeval.runner.episode import DecidedStep as DecidedStep, TradingEpisode as TradingEpisode
+from ktdeval.runner.events import (
+    CallDelayed as CallDelayed,
+    EpisodeFailed as EpisodeFailed,
+    EpisodeFinished as EpisodeFinished,
+    EpisodeStarted as EpisodeStarted,
+    Event as Event,
+    SampleFinished as SampleFinished,
+    StepFinished as StepFinished,
+)
+from ktdeval.runner.execute import EpisodeFactory as EpisodeFactory
+from ktdeval.runner.given_models import (
+    PlannedEpisodes as PlannedEpisodes,
+    evaluate_given as evaluate_given,
+)
 from ktdeval.runner.journal import (
     JournalEntry as JournalEntry,
     entry_type as entry_type,
@@ -9,6 +27,7 @@ from ktdeval.runner.journal import (
 )
 from ktdeval.runner.ledger_file import load_ledger as load_ledger, load_table as load_table
 from ktdeval.runner.plan import (
+    call_parameters as call_parameters,
     choose_windows as choose_windows,
     describe_any as describe_any,
     make_plan as make_plan,
@@ -16,15 +35,29 @@ from ktdeval.runner.plan import (
     target_task_of as target_task_of,
 )
 from ktdeval.runner.register import registered_system as registered_system
+from ktdeval.runner.registration import (
+    TRANSPORT as TRANSPORT,
+    DrawnKey as DrawnKey,
+    RegisteredSystem as RegisteredSystem,
+    RegisteredTask as RegisteredTask,
+    RegisteredWindow as RegisteredWindow,
+    Registrant as Registrant,
+    Registration as Registration,
+    load_drawn_key as load_drawn_key,
+    registered_call as registered_call,
+    registered_options as registered_options,
+)
 from ktdeval.runner.run import (
     RunResult as RunResult,
     evaluate as evaluate,
     mask_key_of as mask_key_of,
+    open_access as open_access,
     recorded_run as recorded_run,
 )
 from ktdeval.runner.score import (
     describe_environment as describe_environment,
     open_recorded_snapshot as open_recorded_snapshot,
+    open_task_files as open_task_files,
     recorded_market as recorded_market,
     rescore as rescore,
     run_of as run_of,
@@ -32,6 +65,7 @@ from ktdeval.runner.score import (
 from ktdeval.runner.store import RunFolder as RunFolder
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials
 from ktdeval.runner.verify import (
+    RecordedModel as RecordedModel,
     Verification as Verification,
     retrace_memories as retrace_memories,
     verify_card as verify_card,

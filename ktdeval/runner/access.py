@@ -1,15 +1,17 @@
-"""Ways of a run's episodes to its model: straight, where it runs on this machine; through the client, where it costs money."""
+"""Access of a run's episodes to its model: directly on this machine, or through the client that
+counts what calls cost.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
@@ -19,43 +21,63 @@ from ktdeval.calls.prices import FREE, Price, choose_price
 from ktdeval.calls.record import NO_EPISODE
 from ktdeval.calls.stop import StopSignal
 from ktdeval.calls.tally import CallCounter
-from ktdeval.config import RunConfig
-from ktdeval.contracts.events import CallDelayed, Event
-from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.errors import SHORTEST_SECRET, ConfigError, PluginError, ProviderError, StoreError, UsageError, redact_secrets
-from ktdeval.fields import user_path
+from ktdeval.errors import ConfigError, PluginError, ProviderError, StoreError, UsageError
 from ktdeval.harness.messages import CallParams, Model, RemoteModel, ToolProtocol, as_remote
+from ktdeval.harness.model_parts import CallsNobody
 from ktdeval.harness.protocols import ProtocolModel
-from ktdeval.jsonio import dumps_canonical
-from ktdeval.plugin_import import call_foreign, call_through
+from ktdeval.plugins.plugin_import import call_foreign, call_through
 from ktdeval.runner.canary import ask_at_end, ask_at_start
+from ktdeval.runner.config import RunConfig
 from ktdeval.runner.data_source import cache_folder
+from ktdeval.runner.events import CallDelayed, Event
+from ktdeval.runner.models import RunModel, known_context
 from ktdeval.runner.store import MANIFEST, REPLIES, RunFolder
+from ktdeval.secrets.redaction import hide_keys, redact_secrets
+from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.values.fields import user_path
+from ktdeval.values.jsonio import dumps_canonical
 
-_CANARY, _CHECK = NO_EPISODE
+_CANARY, _CHECK = NO_EPISODE  # labels of calls outside of episodes
 
 
 class EpisodeAccess(NamedTuple):
-    """Way of one episode to its model, from one opening of it to its end or interruption."""
+    """Access of one episode to its model, until it ends or is interrupted."""
 
     model: Model
     counter: CallCounter  #: counts its calls
+    further: Mapping[str, Model] = {}  #: models besides the run's own, by the agent's names
 
 
 class ModelAccess:
     """Access to a model of this machine: every episode asks it directly."""
 
-    protocol: ToolProtocol | None = None  #: Tool protocol; None where nothing has to be chosen
+    protocol: ToolProtocol | None = None  #: Tool protocol; None if there is nothing to choose
+    #: Models besides the run's own, with the protocol by which tools are offered to each
+    further: tuple[RunModel, ...] = ()
 
-    def __init__(self, model: Model, max_errors: int | None) -> None:
-        self._model = model
-        self.max_errors = max_errors  #: Steps in a row that may end in a failed call; None sets no limit
+    def __init__(
+        self,
+        model: Model,
+        max_errors: int | None,
+        protocol: ToolProtocol | None = None,
+        further: Sequence[RunModel] = (),
+    ) -> None:
+        self._model = model if protocol is None else ProtocolModel(model)
+        self.protocol = protocol
+        self.further = tuple(each.offered_by(protocol) for each in further)
+        #: Steps in a row that may end in a failed call; None sets no limit
+        self.max_errors = max_errors
 
-    log: CallLog | None = None  #: Record of the run's calls; None where none are made
+    log: CallLog | None = None  #: Record of the run's calls; None if there are none to record
 
-    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:  # noqa: ARG002 - nothing to tell
-        """Return the way of one episode to the model."""
-        return EpisodeAccess(self._model, CallCounter())
+    def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:  # noqa: ARG002 - it emits nothing
+        """Return the access of one episode."""
+        further: dict[str, Model] = {}
+        for each in self.further:
+            is_plain = self.protocol is None
+            further[each.choice.asked_as] = each.model if is_plain else ProtocolModel(each.model)
+
+        return EpisodeAccess(self._model, CallCounter(), further)
 
     def redact(self, text: str) -> str:
         """Return `text` without secrets of the environment, and without the model's own."""
@@ -75,60 +97,116 @@ class ModelAccess:
 
 
 class RemoteAccess(ModelAccess):
-    """Access to a model behind a network, through cache, budget, limits and retries; each attempt is recorded."""
+    """Access to a model behind a network: through cache, budget, limits and retries, all recorded."""
 
-    def __init__(self, model: RemoteModel, config: RunConfig, price: Price | None, folder: Path, stop: StopSignal) -> None:
-        """Open cache and record of calls for a connected model, and find out how it takes tools, or raise KtdevalError."""
+    def __init__(
+        self,
+        model: RemoteModel,
+        config: RunConfig,
+        price: Price | None,
+        folder: Path,
+        stop: StopSignal,
+        further: Sequence[RunModel] = (),
+    ) -> None:
+        """Open cache and record of calls for connected models, and find out how each takes tools.
+        `further`: models besides the run's own.
+
+        Raises KtdevalError.
+        """
         super().__init__(model, config.max_failures)
         protocol = requested_protocol(config, folder)
         if protocol == "auto" and (folder / MANIFEST).exists():  # before the model is asked
-            raise StoreError(f"{folder}: holds another run (of a model of this machine); choose another --out")
+            raise StoreError(
+                f"{folder}: holds another run (of a model of this machine); choose another --out"
+            )
+
         self._remote = model
-        self._folder, self._canaries, self._params = folder, config.canary, CallParams(**_options(config, CallParams))
+        self._folder = folder
+        self._canaries = config.canary
+        self._params = CallParams(**_options(config, CallParams))
         settings = ClientSettings(**_options(config, ClientSettings))
-        self._files = contextlib.ExitStack()
-        try:
-            path, cache = cache_path(config.cache, folder), None
-            if config.cache != "run" or path.exists():  # a file of its own is there in folders of older runs
-                cache = self._files.enter_context(CallDatabase(path))
-            self.log: CallLog = self._files.enter_context(CallLog(folder, cache))
+
+        # Whatever fails until the last line, the files are closed.
+        with contextlib.ExitStack() as files:
+            cache = None
+            # With `--cache run` the record of calls is the cache.
+            if config.cache != "run":
+                cache = files.enter_context(CallDatabase(cache_path(config.cache)))
+
+            self.log: CallLog = files.enter_context(CallLog(folder, cache))
             self.client = ModelClient(model, settings, price, self.log, stop)
             self._ask_canary = partial(self.client.ask_fresh, label=_CANARY)
-            self.protocol = self._choose_protocol(protocol)
-        except BaseException:
-            self._files.close()
-            raise
+            self.protocol = self._choose_protocol(self.client, model, protocol)
+            self.further, self._further_clients = self._open_further(config, further)
+            self._files = files.pop_all()
 
-    def _choose_protocol(self, requested: Literal["auto"] | ToolProtocol) -> ToolProtocol:
-        """Find out how the model takes tools; not from a cached verdict that it takes none, for its server may have been fixed."""
+    def _open_further(
+        self, config: RunConfig, models: Sequence[RunModel]
+    ) -> tuple[tuple[RunModel, ...], dict[str, ModelClient]]:
+        """Return the further models with the protocol of each, and a client for each."""
+        offered = []
+        clients = {}
+        for each in models:
+            remote = each.remote
+            if remote is None:
+                raise ConfigError(f"{each.choice.name}: is not a model behind a network")
+
+            client = self.client.beside(remote, each.price)
+            requested = requested_protocol(config, self._folder, each.choice.asked_as)
+            protocol = self._choose_protocol(client, remote, requested)
+            client.context.learn(known_context(config, remote))
+            clients[each.choice.asked_as] = client
+            offered.append(each.offered_by(protocol))
+
+        return tuple(offered), clients
+
+    def _choose_protocol(
+        self, client: ModelClient, model: RemoteModel, requested: Literal["auto"] | ToolProtocol
+    ) -> ToolProtocol:
+        """Find out how a model takes tools."""
+        ask_cached = client.for_episode(_CHECK).reply
         try:
-            return choose_protocol(self._remote, requested, self.client.for_episode(_CHECK).reply, self._params)
+            return choose_protocol(model, requested, ask_cached, self._params)
         except ProviderError:
-            if self.client.sent:
+            if client.sent:
                 raise
-        fresh_seed = time.time_ns() % 2**31  # a question that no cache and no log knows
-        return choose_protocol(self._remote, requested, partial(self.client.ask_fresh, label=_CHECK), self._params, fresh_seed)
+
+        # The cached replies say that it takes none. Its server may have been fixed since: ask a
+        # question that neither cache nor log has.
+        ask_fresh = partial(client.ask_fresh, label=_CHECK)
+        fresh_seed = time.time_ns() % 2**31
+        return choose_protocol(model, requested, ask_fresh, self._params, fresh_seed)
 
     def begin(self) -> None:
-        """Ask the fixed questions, where they were not asked at the start of this run."""
+        """Ask the fixed questions, unless they were asked at the start of this run."""
         ask_at_start(self._folder, self._ask_canary, self._canaries, self._params)
 
     def finish(self) -> None:
-        """Ask them again."""
+        """Ask the fixed questions again."""
         ask_at_end(self._folder, self._ask_canary, self._params)
 
     def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:
-        """Return the way of one episode to the model; waits of its calls become events."""
+        """Return the access of one episode; waits of its calls become events."""
         model = self.client.for_episode(spec.id, lambda *wait: emit(CallDelayed(spec, *wait)))
-        counter = CallCounter(model.begin_step, self.log.flush, partial(self.log.episode_calls, spec.id))
-        return EpisodeAccess(ProtocolModel(model), counter)
+        calls_of_episode = partial(self.log.episode_calls, spec.id)
+        counter = CallCounter(model.begin_step, self.log.flush, calls_of_episode)
+        further: dict[str, Model] = {}
+        for name, client in self._further_clients.items():
+            further[name] = ProtocolModel(model.beside(client))
+
+        return EpisodeAccess(ProtocolModel(model), counter, further)
 
     def redact(self, text: str) -> str:
-        """Return `text` without secrets of the environment, and without the model's own, which may come from elsewhere."""
-        for secret in self._remote.secrets():
-            if len(secret) >= SHORTEST_SECRET:
-                text = text.replace(secret, "[key]")
-        return super().redact(text)
+        """Return `text` without secrets of the environment and of the model.
+
+        The model may have its secrets from elsewhere.
+        """
+        secrets = list(self._remote.secrets())
+        for each in self.further:
+            if each.remote is not None:
+                secrets += each.remote.secrets()
+
+        return super().redact(hide_keys(text, tuple(secrets)))
 
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""
@@ -139,54 +217,111 @@ class RemoteAccess(ModelAccess):
         self._files.close()
 
 
+def local_protocol(config: RunConfig, model: Model) -> ToolProtocol | None:
+    """Return the tool protocol that the user names for a model of this machine, or None.
+
+    Raises UsageError: a model of ktdeval itself takes no protocol.
+    """
+    requested = config.tool_protocol
+    if requested == "auto" or requested == "native":
+        return None
+    if isinstance(model, CallsNobody) and model.is_free is True:
+        raise UsageError(
+            f"--tool-protocol {requested}: {config.model} takes tools as they are; leave the"
+            " option out"
+        )
+
+    return requested
+
+
 def connect(model: RemoteModel, where: str) -> None:
-    """Connect a model. Raises PluginError, which `where` starts: it fails, or its settings or secrets are not what they must be."""
+    """Connect a model.
+
+    Raises PluginError, whose message starts with `where`: connecting fails, or its settings or
+    secrets have a wrong type.
+    """
     call_through(model.connect, where)
-    settings, secrets = call_through(model.settings, where), call_through(model.secrets, where)
-    call_foreign(lambda: dumps_canonical({**settings}).encode(), f"{where}: settings() must be a mapping of plain JSON")
-    if not isinstance(secrets, tuple | list) or not all(isinstance(secret, str) for secret in secrets):  # or a key would be shown
-        raise PluginError(f"{where}: secrets() must be a tuple of texts, was {type(secrets).__name__}")
+    settings = call_through(model.settings, where)
+    secrets = call_through(model.secrets, where)
+    call_foreign(
+        lambda: dumps_canonical({**settings}).encode(),
+        f"{where}: settings() must be a mapping of plain JSON",
+    )
+    # A secret that is not a text could not be removed from messages.
+    is_list = isinstance(secrets, tuple | list)
+    if not is_list or not all(isinstance(secret, str) for secret in secrets):
+        raise PluginError(
+            f"{where}: secrets() must be a tuple of texts, was {type(secrets).__name__}"
+        )
 
 
-def requested_protocol(config: RunConfig, folder: Path) -> Literal["auto"] | ToolProtocol:
-    """Return the tool protocol asked for; where the choice is free, the one that a run begun in this folder has chosen."""
+def requested_protocol(
+    config: RunConfig, folder: Path, asked_as: str | None = None
+) -> Literal["auto"] | ToolProtocol:
+    """Return the requested tool protocol; for `auto`, the one that this folder's run has chosen for
+    the model, or for a further one (`asked_as`).
+    """
     if config.tool_protocol != "auto" or not (folder / MANIFEST).exists():
         return config.tool_protocol
+
     specs = RunFolder.load(folder).manifest.specs
-    recorded: Literal["auto"] | ToolProtocol = specs[0].call.get("tool_protocol", "auto") if specs else "auto"
-    return recorded
+    if not specs:
+        return "auto"
+
+    # The manifest was checked when it was loaded.
+    recorded = specs[0].call.get("tool_protocol")
+    if asked_as is not None:
+        protocols = {each.asked_as: each.tool_protocol for each in specs[0].further_models}
+        recorded = protocols.get(asked_as)
+
+    if recorded is None:
+        return "auto"
+    return cast('Literal["auto"] | ToolProtocol', recorded)
 
 
 def _options(config: RunConfig, cls: type[Any]) -> dict[str, Any]:
-    """Options of a run by the fields of a dataclass that have their names; a call's seed and tool protocol are not the run's."""
+    """Return the options of a run that are fields of a dataclass.
+
+    A call's seed and tool protocol have the same names as options, but are others.
+    """
     names = {field.name for field in fields(cls)} - {"seed", "tool_protocol"}
     return {name: getattr(config, name) for name in names if hasattr(config, name)}
 
 
-def cache_path(where: str, folder: Path) -> Path:
-    """Return the file that `--cache` stands for: the one of this user, the run folder's, or the file itself."""
+def cache_path(where: str) -> Path:
+    """Return the file of `--cache shared`, the one of this user, or the named file itself."""
     if where == "shared":
         return cache_folder() / REPLIES
-    return folder / REPLIES if where == "run" else user_path(where)
+    return user_path(where)
 
 
 def run_price(config: RunConfig, model: Model) -> Price | None:
-    """Return the price of the model's tokens; None where it is not known. Raises UsageError for a price of a model that is free;
-    ConfigError where it is malformed, and for a limit of money or tokens that can't be kept: the model is neither a
-    RemoteModel nor declared free.
+    """Return the price of the model's tokens, or None if it is unknown.
+
+    Raises UsageError: a price is given for a free model; ConfigError: the price is malformed, or a
+    limit of money or tokens can't be enforced, because the model is neither a RemoteModel nor
+    declared free.
     """
     remote = as_remote(model)
     if remote is not None:
         return choose_price(config.model, config.price, config.price_table, remote.price_table)
-    if getattr(model, "is_free", False) is True:
+
+    if isinstance(model, CallsNobody) and model.is_free is True:
         for name in ("price", "price_table"):
             if getattr(config, name):
-                raise UsageError(f"--{name.replace('_', '-')}: {config.model} runs on this machine and bills nothing; leave it out")
+                raise UsageError(
+                    f"--{name.replace('_', '-')}: {config.model} runs on this machine and bills"
+                    " nothing; leave it out"
+                )
+
         return FREE
+
     for name in ("max_cost", "max_tokens"):
         if getattr(config, name) is not None:
             raise ConfigError(
-                f"--{name.replace('_', '-')}: {config.model} makes its calls by itself, so that no limit can be kept; leave the "
-                "option out, or make the model a ktdeval.api.RemoteModel (one that calls nobody: is_free = True)"
+                f"--{name.replace('_', '-')}: {config.model} makes its calls by itself, so that no"
+                " limit can be kept; leave the option out, or make the model a"
+                " ktdeval.api.RemoteModel (one that calls nobody: is_free = True)"
             )
+
     return choose_price(config.model, config.price, config.price_table)

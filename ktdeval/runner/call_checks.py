@@ -1,4 +1,6 @@
-"""Agreement of a run's record of calls with its episodes, transcripts and cards: none of them can be replaced alone."""
+"""Checks that a run's record of calls agrees with its episodes, transcripts and cards: none of them
+can be replaced alone.
+"""
 
 from __future__ import annotations
 
@@ -9,48 +11,67 @@ from ktdeval.calls.database import read_identity
 from ktdeval.calls.tally import EpisodeCalls, tally_calls, tally_episode, transcript_difference
 from ktdeval.cards.card import ScoringCard, TradingCard
 from ktdeval.cards.check import load_evaluation
-from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import CardError, StoreError
 from ktdeval.runner.journal import Said
 from ktdeval.runner.store import MARK, RunFolder
+from ktdeval.tasks.spec import EpisodeSpec
 
 _NOTHING = tally_episode(())
 _RESTORE = "restore the one that the run was begun with, or begin anew with another --out"
 
 
 def check_call_log(folder: RunFolder) -> None:
-    """Raise StoreError where a run that is resumed has not the record of calls that its episodes and cards rest on."""
+    """Raise StoreError where a run that is resumed has not the record of calls that its episodes
+    and cards rest on.
+    """
     if folder.manifest.request_settings is None:
         return
+
     problem = next(log_problems(folder, folder.manifest.specs), None)
     if problem is None:
         problem = next(_card_problems(folder), None)
+
     if problem is not None:
         raise StoreError(f"{folder.path / LOG_FILE}: {problem}; {_RESTORE}")
 
 
 def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
-    """Yield how a run's record of calls differs from what its manifest and its complete episodes say of it."""
+    """Yield how a run's record of calls differs from what its manifest and its complete episodes
+    say of it.
+    """
     entry = folder.manifest.call_log
     path = folder.path / LOG_FILE
     if entry is None:
         yield "the manifest does not say which record of calls the run was begun with"
         return
+
     if not path.exists():
-        yield f"the record of calls is missing, which was begun at {entry['begun_at']} and holds what was asked and answered"
+        yield (
+            f"the record of calls is missing, which was begun at {entry.begun_at} and holds what"
+            " was asked and answered"
+        )
         return
+
     identity = read_identity(path)
-    if identity is None or identity.id != entry["id"]:
+    if identity is None or identity.id != entry.id:
         begun_at = "an unknown time" if identity is None else identity.begun_at
-        yield f"is another record of calls, begun at {begun_at}; the run has one that was begun at {entry['begun_at']}"
+        yield (
+            f"is another record of calls, begun at {begun_at}; the run has one that was begun at"
+            f" {entry.begun_at}"
+        )
         return
+
     tallies = tally_calls(read_calls(folder.path))
     for spec in specs:
         if not folder.is_complete(spec):
             continue
+
         recorded = folder.mark(spec).calls
         if recorded != tallies.get(spec.id, _NOTHING):
-            yield f"does not hold the calls that episode {spec.id} ({spec.label}) was made with, by its {MARK}"
+            yield (
+                f"does not hold the calls that episode {spec.id} ({spec.label}) was made with, by"
+                f" its {MARK}"
+            )
 
 
 def _card_problems(folder: RunFolder) -> Iterator[str]:
@@ -61,29 +82,38 @@ def _card_problems(folder: RunFolder) -> Iterator[str]:
             card = load_evaluation(path)
         except CardError:  # it is written anew
             continue
-        counted = card.provenance.calls.episodes if card.provenance.calls is not None else {}
-        for episode, calls in counted.items():
+
+        if card.provenance.calls is None:
+            continue
+
+        for episode, calls in card.provenance.calls.episodes.items():
             held = tallies.get(episode, _NOTHING)
             if held.attempts < calls.attempts or held.answered < calls.answered:
                 yield (
-                    f"holds {held.answered} answers of episode {episode} in {held.attempts} attempts; "
-                    f"cards/{path.name} has counted {calls.answered} in {calls.attempts}"
+                    f"holds {held.answered} answers of episode {episode} in {held.attempts}"
+                    f" attempts; cards/{path.name} has counted {calls.answered} in {calls.attempts}"
                 )
 
 
 def mark_difference(folder: RunFolder, calls: EpisodeCalls | None, said: Said) -> str | None:
     """Return how the calls that an episode's mark counts differ from its transcript."""
     if folder.manifest.request_settings is None:
-        return None if calls is None else "calls: are counted, though the run's model is one of this machine"
+        if calls is None:
+            return None
+        return "calls: are counted, though the run's model is one of this machine"
+
     if calls is None:
         return "calls: are not counted, though the run's model is one behind a network"
+
     difference = transcript_difference(calls, said.replies, said.errors)
     return None if difference is None else f"calls: {difference}"
 
 
-def call_findings(name: str, folder: RunFolder, card: TradingCard | ScoringCard, specs: Sequence[EpisodeSpec]) -> Iterator[str]:
-    """Yield how the counts of calls of a card (whose file has this name) differ from its complete episodes, and how the record of
-    calls differs from these.
+def call_findings(
+    name: str, folder: RunFolder, card: TradingCard | ScoringCard, specs: Sequence[EpisodeSpec]
+) -> Iterator[str]:
+    """Yield how the counts of calls of a card (whose file has this name) differ from its complete
+    episodes, and how the record of calls differs from these.
     """
     is_remote = folder.manifest.request_settings is not None
     calls = card.provenance.calls
@@ -91,15 +121,22 @@ def call_findings(name: str, folder: RunFolder, card: TradingCard | ScoringCard,
         yield f"{name}: provenance.calls: does not count the calls of a model behind a network"
     elif calls is not None and not is_remote:
         yield f"{name}: provenance.calls: counts calls of a model of this machine"
+
     if calls is None or not is_remote:
         return
+
     planned = {episode.id for episode in (*card.episodes, *card.missing_episodes)}
     for surplus in sorted(set(calls.episodes) - planned):
         yield f"{name}: provenance.calls.episodes.{surplus}: is no episode of the card"
+
     try:
         for spec in specs:
             if calls.episodes.get(spec.id, _NOTHING) != folder.mark(spec).calls:
-                yield f"{name}: provenance.calls.episodes.{spec.id}: are not the calls that its {MARK} counts"
+                yield (
+                    f"{name}: provenance.calls.episodes.{spec.id}: are not the calls that its"
+                    f" {MARK} counts"
+                )
+
         if folder.manifest.call_log is not None:
             yield from (f"{LOG_FILE}: {problem}" for problem in log_problems(folder, specs))
     except StoreError as error:  # a mark or the record of calls can't be read

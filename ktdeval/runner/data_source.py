@@ -1,4 +1,6 @@
-"""From what the user wrote after `--data` to a snapshot: a stored folder, or a provider plugin (the embedded market is cached)."""
+"""From what the user wrote after `--data` to a snapshot: a stored folder, or a provider plugin (the
+embedded market is cached).
+"""
 
 from __future__ import annotations
 
@@ -9,31 +11,51 @@ from pathlib import Path
 
 import platformdirs
 
-from ktdeval.config import RunConfig
-from ktdeval.contracts.scoring import needs_market
-from ktdeval.contracts.task import Task
 from ktdeval.errors import DataError, explained
-from ktdeval.fields import build_params, near_matches, stored_market, user_path
-from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.market.documents import DOCUMENT_COLUMNS
+from ktdeval.market.manifest import FORMAT_VERSION, with_id
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.market.storage import load_snapshot, save_snapshot, with_id
-from ktdeval.registry import Plugins
+from ktdeval.market.storage import load_snapshot, save_snapshot
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner.config import RunConfig
+from ktdeval.tasks.scoring import needs_market
+from ktdeval.tasks.task import Task
+from ktdeval.values.fields import build_params, near_matches, stored_market, user_path
+from ktdeval.values.jsonio import JsonValue, content_hash
 
 
-def open_snapshot(plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """Return the snapshot of a stored folder or a data provider (with its arguments). Raises DataError where it is no such."""
+def open_snapshot(
+    plugins: Plugins, data: str, data_args: Mapping[str, JsonValue]
+) -> MarketSnapshot:
+    """Return the snapshot of a stored folder or a data provider (with its arguments). Raises
+    DataError where it is no such.
+    """
     if (folder := stored_market(data)) is not None:
         if data_args:
-            raise DataError(f"--data {data} is a stored snapshot and takes no arguments, was given {', '.join(sorted(data_args))}")
+            raise DataError(
+                f"--data {data} is a stored snapshot and takes no arguments, was given"
+                f" {', '.join(sorted(data_args))}"
+            )
+
         return _stored(folder)
+
     providers = plugins.specs("data")
     if data in providers:
         if providers[data].extra.get("generated"):
             return _cached(plugins, data, data_args)
+
         return with_id(plugins.make_snapshot(data, data_args))
+
     if user_path(data).exists():
-        raise DataError(f"{data} holds no snapshot (manifest.json is missing); make one from it with `ktdeval data import`")
-    raise DataError(f"--data {data!r} is neither a folder nor a data provider{near_matches(data, providers)} (see `ktdeval data`)")
+        raise DataError(
+            f"{data} holds no snapshot (manifest.json is missing); make one from it with `ktdeval"
+            " data import`"
+        )
+
+    raise DataError(
+        f"--data {data!r} is neither a folder nor a data provider{near_matches(data, providers)}"
+        " (see `ktdeval data`)"
+    )
 
 
 def _stored(folder: Path) -> MarketSnapshot:
@@ -42,7 +64,10 @@ def _stored(folder: Path) -> MarketSnapshot:
         states = [(file.name, file.stat()) for file in sorted(folder.iterdir())]
     except OSError:
         return load_snapshot(folder)  # says what is wrong
-    return _loaded(folder, tuple((name, at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns) for name, at in states))
+    return _loaded(
+        folder,
+        tuple((name, at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns) for name, at in states),
+    )
 
 
 @lru_cache(maxsize=2)
@@ -50,38 +75,71 @@ def _loaded(folder: Path, files: tuple[tuple[str, int, int, int, int], ...]) -> 
     return load_snapshot(folder)
 
 
-def open_market(plugins: Plugins, config: RunConfig, tasks: Iterable[Task]) -> MarketSnapshot | None:
-    """Open the market of a config; None where none of the tasks needs one. Raises DataError: as of `open_snapshot`."""
-    return open_snapshot(plugins, config.data, config.data_args) if any(map(needs_market, tasks)) else None
+def open_market(
+    plugins: Plugins, config: RunConfig, tasks: Iterable[Task]
+) -> MarketSnapshot | None:
+    """Open the market of a config; None where none of the tasks needs one. Raises DataError: as of
+    `open_snapshot`.
+    """
+    return (
+        open_snapshot(plugins, config.data, config.data_args)
+        if any(map(needs_market, tasks))
+        else None
+    )
 
 
 def cache_folder() -> Path:
-    """Return the folder of generated snapshots: `$KTDEVAL_CACHE_DIR`, or the user's cache folder."""
+    """Return the folder of generated snapshots: `$KTDEVAL_CACHE_DIR`, or the user's cache
+    folder.
+    """
     return user_path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval"))
 
 
-def store_snapshot(plugins: Plugins, provider: str, data_args: Mapping[str, JsonValue], folder: Path) -> MarketSnapshot:
-    """Make a provider's snapshot and store it with its further files. Raises UsageError, DataError or StoreError."""
+def store_snapshot(
+    plugins: Plugins, provider: str, data_args: Mapping[str, JsonValue], folder: Path
+) -> MarketSnapshot:
+    """Make a provider's snapshot and store it with its further files. Raises UsageError, DataError
+    or StoreError.
+    """
     spec = plugins.spec("data", provider)
     files: Mapping[str, bytes] = {}
     if "make_with_files" in spec.extra:
-        params = build_params(spec.params, data_args, f"data provider {provider}") if spec.params is not None else None
+        params = (
+            build_params(spec.params, data_args, f"data provider {provider}")
+            if spec.params is not None
+            else None
+        )
         snapshot, files = spec.extra["make_with_files"](params)
     else:
         snapshot = plugins.make_snapshot(provider, data_args)
+
     return save_snapshot(snapshot, folder, files)
 
 
 def _cached(plugins: Plugins, name: str, data_args: Mapping[str, JsonValue]) -> MarketSnapshot:
-    """Return a generated market: it depends on nothing but its parameters, so it is made once and found again by their hash."""
+    """Return a generated market: it depends on nothing but its parameters, so it is made once and
+    found again by their hash.
+    """
     spec = plugins.specs("data")[name]
-    key = content_hash({"provider": name, "version": spec.extra.get("version", 1), "args": dict(data_args)})[:16]
+    made = {"provider": name, "version": spec.extra.get("version", 1), "args": dict(data_args)}
+    # The columns of documents, too, since a market that was kept before one was added lacks it.
+    layout: dict[str, JsonValue] = {
+        "format": FORMAT_VERSION,
+        "documents": list(DOCUMENT_COLUMNS),
+    }
+    key = content_hash({**made, **layout})[:16]
     folder = cache_folder() / "snapshots" / f"{name}-{key}"
+
     if stored_market(folder) is not None:
         try:
             return _stored(folder)
         except DataError as error:
             raise DataError(f"{error}; delete {folder} to generate it again") from error
-    with explained(f"{folder.parent}: can't keep generated markets here", "set KTDEVAL_CACHE_DIR to a writable folder"):
+
+    with explained(
+        f"{folder.parent}: can't keep generated markets here",
+        "set KTDEVAL_CACHE_DIR to a writable folder",
+    ):
         folder.parent.mkdir(parents=True, exist_ok=True)
+
     return store_snapshot(plugins, name, data_args, folder)

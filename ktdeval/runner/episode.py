@@ -1,35 +1,34 @@
-"""A trading episode step by step: observe, decide, settle, and the books of it in true identities."""
+"""A trading episode step by step: observe, decide, settle; and its books in true identities."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from msgspec import UNSET
 from msgspec.structs import asdict
 
 from ktdeval.attribution.panel import factor_history
-from ktdeval.contracts.events import StepFinished
-from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.contracts.task import HasForm, HasLessons, Scene, Task
 from ktdeval.errors import StoreError
-from ktdeval.fields import build
-from ktdeval.harness.action import ActionForm
-from ktdeval.harness.agent import Agent, Decision
+from ktdeval.harness.action import ActionForm, SubmissionForm
+from ktdeval.harness.agent import Agent, Decision, Lesson
 from ktdeval.harness.messages import CallParams, Model
 from ktdeval.harness.predictions import FactorHistory
-from ktdeval.harness.session import GuardedSession, SessionParts
+from ktdeval.harness.session import GuardedSession, TranscriptEntry
+from ktdeval.harness.session_parts import SessionParts
 from ktdeval.harness.tools import Tool
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot, MarketView
 from ktdeval.masking.identities import LeakGuard
+from ktdeval.runner.events import StepFinished
 from ktdeval.runner.journal import Entry, JournalEntry
 from ktdeval.runner.ledger_file import encode_ledger
+from ktdeval.runner.models import session_models
 from ktdeval.runner.seen import SeenBooks
 from ktdeval.runner.store import LEDGER
+from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.tasks.task import HasForm, HasLessons, Scene, Task
 from ktdeval.trading.account import Settlement, open_account, value_minor
 from ktdeval.trading.executor import settle
 from ktdeval.trading.ledger import (
@@ -42,15 +41,29 @@ from ktdeval.trading.ledger import (
     StepRecord,
 )
 from ktdeval.trading.market_tape import MarketTape, TradingDay
-from ktdeval.trading.types import Account, Charge, CorporateAction, Order, Outcome, Position, TradingConfig
+from ktdeval.trading.types import (
+    Account,
+    Charge,
+    CorporateAction,
+    Order,
+    Outcome,
+    Position,
+    TradingConfig,
+)
+from ktdeval.values.fields import build
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
 
 T = TypeVar("T")
 
 
 class Bookkeeper:
-    """Account of an episode from step to step, its first on the day of `base_row`: settles decisions at the next opens."""
+    """Account of an episode from step to step, its first on the day of `base_row`: settles
+    decisions at the next opens.
+    """
 
-    def __init__(self, snapshot: MarketSnapshot, tape: MarketTape, trading: TradingConfig, base_row: int) -> None:
+    def __init__(
+        self, snapshot: MarketSnapshot, tape: MarketTape, trading: TradingConfig, base_row: int
+    ) -> None:
         self.account = open_account(trading, tape.rules.minor_per_unit)
         self.last: StepRecord | None = None
         self._snapshot = snapshot
@@ -60,15 +73,21 @@ class Bookkeeper:
     def resume(self, last: StepRecord) -> None:
         """Take up the account at the close of a record's fill day."""
         columns = self._snapshot.asset_index
-        positions = {columns[held.code]: Position(held.shares, held.locked) for held in last.positions}
-        self.account, self.last = Account(last.cash_minor, positions), last
+        positions = {
+            columns[held.code]: Position(held.shares, held.locked) for held in last.positions
+        }
+        self.account = Account(last.cash_minor, positions)
+        self.last = last
 
     def book(self, step: int, decision: Decision, counts: CountsRecord) -> StepRecord:
-        """Settle a decision and return its record. Raises InvariantError: the books don't add up."""
+        """Settle a decision and return its record. Raises InvariantError: the books don't add
+        up.
+        """
         row = self._base_row + step
         day = self._tape.day(row + 1)
         booked = settle(self.account, day, decision.action, row)
-        codes, days = self._snapshot.codes, self._snapshot.days
+        codes = self._snapshot.codes
+        days = self._snapshot.days
         self.account = booked.after
         self.last = StepRecord(
             **{name: getattr(counts, name) for name in CountsRecord.__struct_fields__},
@@ -79,21 +98,32 @@ class Bookkeeper:
             overall_reason=decision.overall_reason,
             orders=_orders(codes, decision, booked.outcomes),
             corporate_actions=_named(CorporateActionRecord, codes, booked.corporate_actions),
-            charges=UNSET if self._tape.rules.has_boards else _named(ChargeRecord, codes, booked.charges),
+            charges=_named(ChargeRecord, codes, booked.charges),
             positions=_positions(codes, booked, day),
             cash_minor=booked.after.cash_minor,
             holdings_minor=booked.holdings_minor,
             nav_minor=booked.nav_minor,
             open_nav_minor=booked.open_nav_minor,
         )
+
         return self.last
 
 
-def _orders(codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome]) -> tuple[OrderRecord, ...]:
-    return tuple(
-        OrderRecord(
-            code=None if order.asset is None else codes[order.asset],
-            stock_id=decision.stock_ids[number] if order.asset is None and decision.stock_ids else None,
+def _orders(
+    codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome]
+) -> tuple[OrderRecord, ...]:
+    records = []
+    for number, (order, outcome) in enumerate(zip(decision.action, outcomes, strict=True)):
+        code = None
+        submitted = None
+        if order.asset is not None:
+            code = codes[order.asset]
+        elif decision.stock_ids:
+            submitted = decision.stock_ids[number]
+
+        record = OrderRecord(
+            code=code,
+            stock_id=submitted,
             side=order.side,
             confidence=order.confidence,
             reason=order.reason,
@@ -107,17 +137,27 @@ def _orders(codes: Sequence[str], decision: Decision, outcomes: Sequence[Outcome
             notional_minor=outcome.notional_minor,
             fee_minor=outcome.fee_minor,
         )
-        for number, (order, outcome) in enumerate(zip(decision.action, outcomes, strict=True))
-    )
+        records.append(record)
+
+    return tuple(records)
 
 
-def _named(record: Callable[..., T], codes: Sequence[str], values: Sequence[CorporateAction | Charge]) -> tuple[T, ...]:
+def _named(
+    record: Callable[..., T], codes: Sequence[str], values: Sequence[CorporateAction | Charge]
+) -> tuple[T, ...]:
     """Records of what the executor booked: the same fields, with the code instead of the column."""
-    fields = map(asdict, values)
-    return tuple(record(code=codes[each.pop("asset")], **each) for each in fields)
+    records = []
+    for value in values:
+        fields = asdict(value)
+        code = codes[fields.pop("asset")]
+        records.append(record(code=code, **fields))
+
+    return tuple(records)
 
 
-def _positions(codes: Sequence[str], booked: Settlement, day: TradingDay) -> tuple[PositionRecord, ...]:
+def _positions(
+    codes: Sequence[str], booked: Settlement, day: TradingDay
+) -> tuple[PositionRecord, ...]:
     """Positions at the close; ascending columns are ascending codes."""
     ticks = day.close_ticks
     return tuple(
@@ -133,28 +173,36 @@ def _positions(codes: Sequence[str], booked: Settlement, day: TradingDay) -> tup
 
 
 def recorded_decision(snapshot: MarketSnapshot, record: StepRecord) -> Decision:
-    """Return the decision that a record was made from. Raises StoreError: an order's code is not an asset of the snapshot."""
+    """Return the decision that a record was made from. Raises StoreError: an order's code is not an
+    asset of the snapshot.
+    """
     columns = snapshot.asset_index
-    for order in record.orders:
-        if order.code is not None and order.code not in columns:
-            raise StoreError(f"step {record.step}: {order.code} is no asset of snapshot {snapshot.meta.name}")
-    action = tuple(
-        Order(
-            None if order.code is None else columns[order.code],
-            order.side,  # type: ignore[arg-type]  # a side that is none is rejected by the executor
-            order.confidence,
-            order.reason,
-            order.target_weight,
-            order.shares,
+    action = []
+    for recorded in record.orders:
+        if recorded.code is not None and recorded.code not in columns:
+            raise StoreError(
+                f"step {record.step}: {recorded.code} is no asset of snapshot {snapshot.meta.name}"
+            )
+
+        order = Order(
+            None if recorded.code is None else columns[recorded.code],
+            recorded.side,  # type: ignore[arg-type]  # the executor rejects any other side
+            recorded.confidence,
+            recorded.reason,
+            recorded.target_weight,
+            recorded.shares,
         )
-        for order in record.orders
-    )
-    return Decision(action, record.provenance, record.overall_reason, tuple(order.stock_id or "" for order in record.orders))
+        action.append(order)
+
+    stock_ids = tuple(recorded.stock_id or "" for recorded in record.orders)
+    return Decision(tuple(action), record.provenance, record.overall_reason, stock_ids)
 
 
 @dataclass(frozen=True)
 class EpisodeParts:
-    """Everything that an episode's outcome depends on besides its spec. `tape` is the snapshot under the task's trading rules."""
+    """Everything that an episode's outcome depends on besides its spec. `tape` is the snapshot
+    under the task's trading rules.
+    """
 
     task: Task
     tools: tuple[Tool, ...]
@@ -162,6 +210,8 @@ class EpisodeParts:
     tape: MarketTape
     model: Model
     agent: Agent
+    #: further models by the name that the agent asks them by; None: `model` answers for them
+    further: Mapping[str, Model] | None = None
 
     def bookkeeper(self, spec: EpisodeSpec) -> Bookkeeper:
         """Return the books of an episode at its start."""
@@ -171,44 +221,81 @@ class EpisodeParts:
     def ledger(self, spec: EpisodeSpec, records: Sequence[StepRecord]) -> Ledger:
         """Return the ledger of an episode's records."""
         initial_cash = open_account(self.task.trading, self.tape.rules.minor_per_unit).cash_minor
-        return Ledger(spec.to_json(), initial_cash, records).in_units_of(self.snapshot, self.tape.rules)
+        return Ledger(spec.to_json(), initial_cash, records).in_units_of(
+            self.snapshot, self.tape.rules
+        )
+
+
+@dataclass(frozen=True)
+class DecidedStep:
+    """One step that is decided and not settled yet."""
+
+    decision: Decision  #: orders as the executor takes them
+    counts: CountsRecord
+    transcript: TranscriptEntry
+    memory: JsonValue  #: of the agent, after the step
+    shown: tuple[str, ...]  #: handles that the mask has shown so far
 
 
 class TradingEpisode:
-    """A trading episode; from step to step go its books and the agent's memory. Members as of `Episode`."""
+    """A trading episode; from step to step go its books and the agent's memory. Members as of
+    `Episode`.
+    """
 
     entry_type: type[Entry] = JournalEntry[StepRecord]
 
     def __init__(self, spec: EpisodeSpec, parts: EpisodeParts) -> None:
         start, stop = window_rows(parts.snapshot.days, spec.span.first, spec.span.last)
-        self.total_steps = stop - start if spec.limit is None else min(spec.limit, stop - start)
+        self.total_steps = stop - start
+        if spec.limit is not None:
+            self.total_steps = min(spec.limit, self.total_steps)
+
         self._spec = spec
         self._parts = parts
         self._base_row = start - 1
         self._books = parts.bookkeeper(spec)
         self._memory: JsonValue = None
         self._scene: Scene = parts.task.scene(spec, parts.snapshot)
-        lens, scene = self._scene.lens, self._scene
+        scene = self._scene
+        lens = scene.lens
+        rules = parts.tape.rules
         self._seen = SeenBooks(lens, parts.snapshot, parts.tape, parts.task.trading)
-        self.has_warm_up = isinstance(scene, HasLessons)  #: whether the first step begins with the task's lessons
-        form = scene.form if isinstance(scene, HasForm) else None
+        #: whether the first step begins with the task's lessons
+        self.has_warm_up = isinstance(scene, HasLessons)
+        form: SubmissionForm
+        if isinstance(scene, HasForm):
+            form = scene.form
+        else:
+            form = ActionForm(parts.task.harness, lens, rules.scales, rules.shorts)
+
         self._session_parts = SessionParts(
             model=parts.model,
             lens=lens,
             guard=LeakGuard(lens, parts.snapshot),
             tools=parts.tools,
-            form=form or ActionForm(parts.task.harness, lens, parts.tape.rules.scales, parts.tape.rules.shorts),
+            form=form,
             harness=parts.task.harness,
             params=build(CallParams, spec.call, "call"),
             seed=spec.call_seed,
             chance_seed=spec.chance_seed,
+            name=spec.model,
+            further=session_models(spec, parts.model, parts.further),
         )
 
     def is_own(self, step: int, entry: JournalEntry[StepRecord]) -> bool:
         """Whether an entry can be that of this step of this episode."""
-        record, days, row = entry.step, self._parts.snapshot.days, self._base_row + step
-        codes_exist = all(held.code in self._parts.snapshot.asset_index for held in record.positions)
-        return codes_exist and (record.step, record.decided_on, record.filled_on) == (step, str(days[row]), str(days[row + 1]))
+        record = entry.step
+        days = self._parts.snapshot.days
+        row = self._base_row + step
+        codes_exist = all(
+            held.code in self._parts.snapshot.asset_index for held in record.positions
+        )
+
+        return codes_exist and (record.step, record.decided_on, record.filled_on) == (
+            step,
+            str(days[row]),
+            str(days[row + 1]),
+        )
 
     def resume(self, entries: Sequence[JournalEntry[StepRecord]]) -> None:
         """Take up where the journal of these entries, at least one, ends."""
@@ -220,21 +307,58 @@ class TradingEpisode:
 
     def run_step(self, step: int) -> JournalEntry[StepRecord]:
         """Decide and settle one step."""
-        books, seen, view = self._books, self._seen, self._parts.snapshot.as_of(self._base_row + step)
+        return self.settle_step(step, self.decide_step(step))
+
+    def decide_step(self, step: int) -> DecidedStep:
+        """Ask the agent at one close; the books stay as they are. Raises KtdevalError."""
+        seen = self._seen
+        view = self._parts.snapshot.as_of(self._base_row + step)
         observation = self._scene.observe(step, view, seen.account, seen.last)
-        context = self._scene.tool_context(step, view, seen.account)
-        scene, is_first = self._scene, step == 0 and self.has_warm_up
-        teach = partial(scene.lessons, view) if is_first and isinstance(scene, HasLessons) else None
-        session = GuardedSession(self._session_parts, step, context, seen.breaches, teach, partial(self._history, view))
+        session = GuardedSession(
+            self._session_parts,
+            step,
+            context=self._scene.tool_context(step, view, seen.account),
+            breaches=seen.breaches,
+            teach=self._teach(step, view),
+            history=partial(self._history, view),
+        )
         outcome = session.decide(self._parts.agent, observation, self._memory)
         decision = replace(outcome.decision, action=seen.sized(outcome.decision.action))
-        record = books.book(step, decision, outcome.counts)
-        seen.follow(books.account, record)
-        self._memory = loads_strict(dumps_canonical(outcome.decision.memory))  # so that a resumed agent gets the very same
-        return JournalEntry(step=record, transcript=outcome.transcript, memory=self._memory, shown=self._scene.lens.shown)
+        # so that a resumed agent gets the very same
+        memory = loads_strict(dumps_canonical(outcome.decision.memory))
+
+        return DecidedStep(
+            decision, outcome.counts, outcome.transcript, memory, self._scene.lens.shown
+        )
+
+    def settle_step(self, step: int, decided: DecidedStep) -> JournalEntry[StepRecord]:
+        """Settle a decision, and take up its memory. The days of its fills must be known."""
+        record = self._books.book(step, decided.decision, decided.counts)
+        self._seen.follow(self._books.account, record)
+        self._memory = decided.memory
+
+        return JournalEntry(
+            step=record,
+            transcript=decided.transcript,
+            memory=decided.memory,
+            shown=decided.shown,
+        )
+
+    def recall(self, shown: Collection[str]) -> None:
+        """Treat handles that the mask has shown earlier as shown."""
+        self._scene.lens.recall(shown)
+
+    def _teach(self, step: int, view: MarketView) -> Callable[[], Iterable[Lesson]] | None:
+        """Return what makes the lessons of a warm-up, at the first step of a task with one."""
+        scene = self._scene
+        if step > 0 or not self.has_warm_up or not isinstance(scene, HasLessons):
+            return None
+        return partial(scene.lessons, view)
 
     def _history(self, view: MarketView, days: int) -> FactorHistory:
-        """Style factors of today's index members over the latest days, in an order that says nothing about codes."""
+        """Style factors of today's index members over the latest days, in an order that says
+        nothing about codes.
+        """
         inside = view.member[view.day]
         members = [asset for asset in self._scene.lens.order if inside[asset]]
         return FactorHistory(members, factor_history(view, days)[:, members])

@@ -1,26 +1,29 @@
-"""Calls, cost and time of a run before anything is paid: by a measured step, or as its finished part has shown."""
+"""Calls, cost and time of a run before anything is paid: from a measured step, or from the run's
+finished steps.
+"""
 
 from __future__ import annotations
 
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import msgspec
 
 from ktdeval.calls.call_log import read_calls
+from ktdeval.calls.context import KIND as CONTEXT_EXCEEDED, Context
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.record import ANSWERED, Spent
-from ktdeval.config import RunConfig
-from ktdeval.contracts.registration import check_registered
-from ktdeval.contracts.task import Task
-from ktdeval.harness.messages import USAGE_FIELDS, ToolProtocol, Usage, as_remote
+from ktdeval.harness.messages import USAGE_FIELDS, RemoteModel, ToolProtocol, Usage, as_remote
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.plugin_import import call_foreign
-from ktdeval.registry import Plugins
+from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.access import requested_protocol, run_price
 from ktdeval.runner.canary import CANARIES, REPEATS
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.context_check import context_warnings, largest_prompts
 from ktdeval.runner.data_source import open_market
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.journal import count_said
@@ -33,17 +36,28 @@ from ktdeval.runner.measure import (
     StepRate,
     assumed_rates,
     measure_scenarios,
-    measure_warm_up,
     observed_rates,
     with_assumed_tokens,
 )
+from ktdeval.runner.models import RunModel, choices, further_models, known_context
 from ktdeval.runner.plan import choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
-from ktdeval.runner.run import drawn_key_of, mask_key_of, recorded_run, run_manifest, run_path, with_model_settings
+from ktdeval.runner.registration import check_registered
+from ktdeval.runner.run import (
+    drawn_key_of,
+    mask_key_of,
+    recorded_run,
+    run_manifest,
+    run_path,
+    with_model_settings,
+)
 from ktdeval.runner.score import certificate_problem
 from ktdeval.runner.store import ANOTHER_RUN, check_vacant
+from ktdeval.runner.warm_ups import WarmUpRates, warm_up_lines, warm_up_rates
+from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.tasks.task import Task
 from ktdeval.trading.ledger import CountsRecord
-from ktdeval.typed import Value
+from ktdeval.values.typed import Value
 
 SCENARIOS = tuple(ASSUMED)  #: Low, typical and high, as in every `left`
 
@@ -59,8 +73,8 @@ class Amount(Value, frozen=True):
 
 
 class Finished(Value, frozen=True):
-    """Use of the finished steps of a task. `cost_usd` is that of their tokens, whether paid or cached; None where a price or
-    tokens are not known.
+    """Use of the finished steps of a task. `cost_usd` is that of their tokens, whether paid or
+    cached; None where a price or tokens are not known.
     """
 
     steps: int
@@ -81,6 +95,8 @@ class TaskEstimate(Value, frozen=True):
     steps: int  #: planned
     finished: Finished  #: use of the steps that are there already
     left: dict[str, Amount]  #: by scenario, what the other steps will take
+    #: by scenario, tokens of the largest prompt of a step; None for a model of this machine
+    largest_prompt: dict[str, int] | None
     is_observed: bool  #: whether that follows from the finished steps, and not from assumptions
 
 
@@ -91,12 +107,22 @@ class Paid(Value, frozen=True):
     possibly_usd: float
 
 
+class ModelContext(Value, frozen=True):
+    """Context of a model."""
+
+    tokens: int  #: that it takes
+    source: str  #: who says so
+    holds_reply: bool  #: whether the reply must fit beside the prompt
+
+
 class RunEstimate(Value, frozen=True):
     """Estimate of a run, as `ktdeval plan` prints it."""
 
     model: str  #: its full name
     #: how tools will be offered; None for a model of this machine
     protocol: ToolProtocol | None = msgspec.field(name="tool_protocol")
+    context: ModelContext | None  #: of the model; None where it is not known
+    max_output_tokens: int  #: most tokens of a reply
     price: Price | None  #: of its tokens; None where none is known
     folder: str  #: where the run is, or will be
     concurrency: int  #: episodes at once
@@ -104,7 +130,8 @@ class RunEstimate(Value, frozen=True):
     left: dict[str, Amount]  #: by scenario, what all of them will take together
     paid: Paid  #: by the run so far
     assumptions: tuple[str, ...]  #: what the figures rest on, a sentence each
-    warnings: tuple[str, ...]  #: what will stop or refuse the run, or bend its figures, a sentence each
+    #: what will stop or refuse the run, or bend its figures, a sentence each
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -117,12 +144,30 @@ class _TaskPart:
     finished: Finished
     rates: Mapping[str, StepRate]
     is_observed: bool
-    warm_up: Mapping[str, StepRate]  #: what comes before the first step of an episode
-    fresh: Sequence[bool]  #: by episode, whether that is to come
+    largest_prompt: dict[str, int] | None  #: by scenario, its tokens
+    #: by episode that is to begin, its window; None if it has begun
+    fresh: Sequence[Window | None]
+    warm_ups: WarmUpRates
+
+
+@dataclass
+class _Progress:
+    """Steps of a task's episodes so far."""
+
+    planned: int = 0  #: steps of all episodes
+    steps: list[CountsRecord] = field(default_factory=list)
+    transcript: list[TranscriptEntry] = field(default_factory=list)
+    #: of these, those that are examples of the steps to come
+    usual_steps: list[CountsRecord] = field(default_factory=list)
+    usual_entries: list[TranscriptEntry] = field(default_factory=list)
+    steps_left: list[int] = field(default_factory=list)  #: by episode
+    fresh: list[Window | None] = field(default_factory=list)  #: as of `_TaskPart`
 
 
 class _Estimator:
-    """Values that the estimates of a run's tasks share; `folder` is that of the same run where it was begun, else None."""
+    """Values that the estimates of a run's tasks share; `folder` is that of the same run where it
+    was begun, else None.
+    """
 
     def __init__(self, config: RunConfig, plugins: Plugins) -> None:
         self.config = config = with_model_settings(config, plugins)
@@ -131,87 +176,199 @@ class _Estimator:
         self.model = plugins.make_model(config.model, config.model_args)
         self.remote = remote = as_remote(self.model)
         self.price = run_price(config, self.model)
+        further = further_models(config, plugins)
         snapshot = open_market(plugins, config, tasks.values())
-        self.path = run_path(config, make_plan(config, plugins, tasks, snapshot, None))
+        draft = make_plan(config, plugins, tasks, snapshot, None, choices(further))
+        self.path = run_path(config, draft)
         check_vacant(self.path)
         recorded = recorded_run(self.path)
-        requested = requested_protocol(config, self.path)
-        self.protocol = None if remote is None else remote.protocols[0] if requested == "auto" else requested
+        self.protocol = self._protocol(remote, requested_protocol(config, self.path))
+        self.further = tuple(map(self._offered, further))
         if drawn is not None:
             config = replace(config, mask_key=drawn.mask_key)
+
         config = replace(config, mask_key=config.mask_key or mask_key_of(recorded))
-        self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol)
+        asked = choices(self.further)
+        self.plan = make_plan(config, plugins, tasks, snapshot, self.protocol, asked)
         if drawn is not None:
             check_registered(self.plan.specs, drawn)
+
         manifest = run_manifest(config, self.plan, snapshot, remote, self.price, recorded)
         self.difference = "" if recorded is None else recorded.difference(manifest)
         self.folder = None if self.difference else recorded
-        self.paid, latencies_s = Spent(), list[float]()
-        for record in read_calls(self.folder.path) if self.folder is not None else ():
-            self.paid = self.paid.plus(record)
-            latencies_s += [record.latency_s] if record.outcome == ANSWERED else []
-        self.limits = None if remote is None else CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
+        self.paid = Spent()
+        self.too_long = 0  #: calls so far whose prompt did not fit the model's context
+        latencies_s = self._read_calls()
+
+        self.limits = None
+        self.context = None
+        if remote is not None:
+            self.limits = CallLimits(config.max_output_tokens, config.timeout_s, latencies_s)
+            self.context = known_context(config, remote)
+
         self.factory = EpisodeFactory(tasks, plugins, snapshot)
         check_model(config.model, self.model, self.plan.specs, lambda: self.factory, plugins)
         self.parts = [self._part(task) for task in tasks.values()]
 
+    def _protocol(self, remote: RemoteModel | None, requested: str) -> ToolProtocol | None:
+        """Return how tools will be offered to a model; None for one of this machine."""
+        if remote is None:
+            return None
+        if requested == "auto":
+            return remote.protocols[0]
+        return cast("ToolProtocol", requested)
+
+    def _offered(self, model: RunModel) -> RunModel:
+        """Return a further model with the protocol by which tools will be offered to it."""
+        requested = requested_protocol(self.config, self.path, model.choice.asked_as)
+        return model.offered_by(self._protocol(model.remote, requested))
+
+    def _read_calls(self) -> list[float]:
+        """Add up the calls of the run so far; return the seconds of those that were answered."""
+        latencies_s: list[float] = []
+        if self.folder is None:
+            return latencies_s
+
+        for record in read_calls(self.folder.path):
+            self.paid = self.paid.plus(record)
+            if record.outcome == ANSWERED:
+                latencies_s.append(record.latency_s)
+            if record.outcome == CONTEXT_EXCEEDED:
+                self.too_long += 1
+
+        return latencies_s
+
     def _part(self, task: Task) -> _TaskPart:
         specs = self.plan.specs_of(task.name)
-        steps: list[CountsRecord] = []
-        transcript: list[TranscriptEntry] = []
-        steps_left, fresh, planned = list[int](), list[bool](), 0
-        for spec in specs:
-            total = self.factory.open(spec, MeasuringModel(LOW, 0)).total_steps
-            done, entries = ((), ()) if self.folder is None else self.folder.load_recorded(spec)
-            transcript += entries
-            steps += done
-            planned += total
-            steps_left.append(max(total - len(done), 0))
-            fresh.append(not done)
         sizes = measure_scenarios(specs[0], task, self.factory)
         where = f"task {task.name}: its warm-up can't be measured"
-        before = call_foreign(measure_warm_up, where, specs[0], self.factory, sizes["low"])
-        warm_up = assumed_rates(dict.fromkeys(SCENARIOS, before), self.limits)
-        later = [pair for pair in zip(steps, transcript, strict=True) if pair[1].step or not before.requests]
-        is_observed = len(later) >= LEAST_OBSERVED
+        warm_ups = call_foreign(warm_up_rates, where, task, specs, self.factory, self.limits)
+        progress = self._progress(specs, warm_ups)
+
+        is_observed = len(progress.usual_steps) >= LEAST_OBSERVED
+        rates = assumed_rates(sizes, self.limits)
         if is_observed:
-            rates = observed_rates([step for step, _ in later], [entry for _, entry in later], sizes, self.limits)
-            if self.price != FREE and count_said(entry for _, entry in later).uncounted:
-                rates = with_assumed_tokens(rates, assumed_rates(sizes, self.limits))
-        else:
-            rates = assumed_rates(sizes, self.limits)
-        usage = Usage(*(sum(getattr(step, name) for step in steps) for name in USAGE_FIELDS))
-        is_counted = self.price == FREE or not count_said(transcript).uncounted
-        cost_usd = self.price.cost(usage) if self.price is not None and is_counted else None
+            usual_entries = progress.usual_entries
+            observed = observed_rates(progress.usual_steps, usual_entries, sizes, self.limits)
+            if not self._are_counted(usual_entries):
+                observed = with_assumed_tokens(observed, rates)
+            rates = observed
+
+        return _TaskPart(
+            task=task,
+            steps_left=progress.steps_left,
+            steps=progress.planned,
+            finished=self._finished(progress.steps, progress.transcript),
+            rates=rates,
+            is_observed=is_observed,
+            largest_prompt=None if self.remote is None else largest_prompts(sizes),
+            fresh=progress.fresh,
+            warm_ups=warm_ups,
+        )
+
+    def _progress(self, specs: Sequence[EpisodeSpec], warm_ups: WarmUpRates) -> _Progress:
+        """Return the finished steps of a task's episodes, and how many are left of each."""
+        progress = _Progress()
+        for spec in specs:
+            total = self.factory.open(spec, MeasuringModel(LOW, 0)).total_steps
+            done: Sequence[CountsRecord] = ()
+            entries: Sequence[TranscriptEntry] = ()
+            if self.folder is not None:
+                done, entries = self.folder.load_recorded(spec)
+
+            # A first step with a warm-up is no example of the others.
+            begins_with_lessons = warm_ups[spec.window][SCENARIOS[0]].calls > 0
+            for step, entry in zip(done, entries, strict=True):
+                if entry.step or not begins_with_lessons:
+                    progress.usual_steps.append(step)
+                    progress.usual_entries.append(entry)
+
+            progress.steps += done
+            progress.transcript += entries
+            progress.planned += total
+            progress.steps_left.append(max(total - len(done), 0))
+            progress.fresh.append(None if done else spec.window)
+
+        return progress
+
+    def _are_counted(self, transcript: Iterable[TranscriptEntry]) -> bool:
+        """Whether the tokens of all replies are known; a model that costs nothing has none."""
+        return self.price == FREE or not count_said(transcript).uncounted
+
+    def _finished(
+        self, steps: Sequence[CountsRecord], transcript: Sequence[TranscriptEntry]
+    ) -> Finished:
+        """Return the use of finished steps."""
+        usage = Usage()
+        for step in steps:
+            usage += Usage(*(getattr(step, name) for name in USAGE_FIELDS))
+
+        cost_usd = None
+        price = self.only_price
+        if price is not None and self._are_counted(transcript):
+            cost_usd = price.cost(usage)
+
         calls = sum(len(entry.exchanges) for entry in transcript)
-        finished = Finished(steps=len(steps), calls=calls, **usage.to_json(), cost_usd=cost_usd)
-        return _TaskPart(task, steps_left, planned, finished, rates, is_observed, warm_up, fresh)
+        return Finished(
+            steps=len(steps),
+            calls=calls,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            cost_usd=cost_usd,
+        )
+
+    @property
+    def only_price(self) -> Price | None:
+        """Price of all tokens; None where it is not known, or where models with prices of their own
+        share them.
+        """
+        return None if self.further else self.price
 
     def left(self, parts: Sequence[_TaskPart]) -> dict[str, Amount]:
         """Return by scenario what is left of some tasks together."""
-        amounts = {}
-        for scenario in SCENARIOS:
-            loads = [
-                (part.rates[scenario], steps, part.warm_up[scenario], fresh)
-                for part in parts
-                for steps, fresh in zip(part.steps_left, part.fresh, strict=True)
-            ]
-            calls, reads, writes = (
-                round(math.fsum(getattr(rate, name) * steps + getattr(first, name) * fresh for rate, steps, first, fresh in loads))
-                for name in ("calls", "input_tokens", "output_tokens")
-            )
-            durations = (rate.seconds * steps + first.seconds * fresh for rate, steps, first, fresh in loads)
-            seconds = _makespan_s(durations, self.config.concurrency)
-            if self.remote is not None:
-                seconds = max(seconds, calls * self.config.call_gap_s)
-            cost = None if self.price is None else self.price.cost(Usage(reads, writes))
-            hours = round(seconds / 3600, 4)
-            amounts[scenario] = Amount(calls=calls, input_tokens=reads, output_tokens=writes, cost_usd=cost, hours=hours)
-        return amounts
+        return {scenario: self._left(parts, scenario) for scenario in SCENARIOS}
+
+    def _left(self, parts: Sequence[_TaskPart], scenario: str) -> Amount:
+        episodes: list[StepRate] = []
+        for part in parts:
+            for steps, window in zip(part.steps_left, part.fresh, strict=True):
+                before = part.warm_ups[window][scenario]
+                episodes.append(part.rates[scenario].times(steps, before))
+
+        calls = round(math.fsum(episode.calls for episode in episodes))
+        tokens_in = round(math.fsum(episode.input_tokens for episode in episodes))
+        tokens_out = round(math.fsum(episode.output_tokens for episode in episodes))
+        seconds = _makespan_s((episode.seconds for episode in episodes), self.config.concurrency)
+        if self.remote is not None:
+            seconds = max(seconds, calls * self.config.call_gap_s)
+
+        cost = None
+        if self.only_price is not None:
+            cost = self.only_price.cost(Usage(tokens_in, tokens_out))
+
+        return Amount(
+            calls=calls,
+            input_tokens=tokens_in,
+            output_tokens=tokens_out,
+            cost_usd=cost,
+            hours=round(seconds / 3600, 4),
+        )
+
+
+def stated(context: Context) -> ModelContext:
+    """Return a context as an estimate has it."""
+    return ModelContext(
+        tokens=context.tokens, source=context.source, holds_reply=context.holds_reply
+    )
 
 
 def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
-    """Estimate the run of a config: asks no model, needs no key, and writes nothing. Raises KtdevalError where it can't work."""
+    """Estimate the run of a config: asks no model, needs no key, and writes nothing. Raises
+    KtdevalError where it can't work.
+    """
     run = _Estimator(config, plugins)
     left = run.left(run.parts)
     tasks = [
@@ -221,13 +378,17 @@ def estimate_run(config: RunConfig, plugins: Plugins) -> RunEstimate:
             steps=part.steps,
             finished=part.finished,
             left=run.left([part]),
+            largest_prompt=part.largest_prompt,
             is_observed=part.is_observed,
         )
         for part in run.parts
     ]
+
     return RunEstimate(
         model=run.config.model,
         protocol=run.protocol,
+        context=None if run.context is None else stated(run.context),
+        max_output_tokens=run.config.max_output_tokens,
         price=run.price,
         folder=str(run.path),
         concurrency=run.config.concurrency,
@@ -251,51 +412,130 @@ def _assumptions(run: _Estimator) -> Iterator[str]:
     for part in run.parts:
         if part.is_observed:
             yield (
-                f"{part.task.name}: typical is the mean of its {part.finished.steps:,} finished steps, "
-                "low and high are their 10th and 90th percentiles"
+                f"{part.task.name}: typical is the mean of its {part.finished.steps:,} finished"
+                " steps, low and high are their 10th and 90th percentiles"
             )
-        if questions := round(part.warm_up[SCENARIOS[0]].calls):
-            yield f"{part.task.name}: {questions} questions of a warm-up come before the first step of an episode"
-    limits, scenarios = run.limits, ASSUMED.values()
+
+        yield from warm_up_lines(part.task, part.warm_ups, run.config.agent)
+
+    if run.further:
+        names = ", ".join(each.choice.name for each in run.further)
+        yield (
+            f"the agent asks {names}, too: calls and tokens are those of all models together, and"
+            " their cost is not estimated"
+        )
+
+    limits = run.limits
+    scenarios = ASSUMED.values()
     if limits is None:
-        yield "a model of this machine: it is taken to count no tokens and to answer at once; hours are those of agent and tools"
+        yield (
+            "a model of this machine: it is taken to count no tokens and to answer at once; hours"
+            " are those of agent and tools"
+        )
         return
+
     if not all(part.is_observed for part in run.parts):
         yield from (
             "low: no research, one submission, no positions yet",
-            "typical: half of the research calls (or a task's usual number), two a turn; one submission; "
-            "positions as the task allows",
-            "high: all research calls, one a turn; each submission valid at the last attempt; as many positions as the task allows",
-            f"{' / '.join(f'{limits.reply_tokens(scenario):,}' for scenario in scenarios)} tokens a reply, reasoning included",
-            f"{' / '.join(f'{scenario.prose_bytes:g}' for scenario in scenarios)} bytes a token in instructions, "
-            f"{' / '.join(f'{scenario.data_bytes:g}' for scenario in scenarios)} in data",
+            (
+                "typical: half of the research calls (or a task's usual number), two a turn; one"
+                " submission; positions as the task allows"
+            ),
+            (
+                "high: all research calls, one a turn; each submission valid at the last attempt;"
+                " as many positions as the task allows"
+            ),
+            (
+                f"{' / '.join(f'{limits.reply_tokens(scenario):,}' for scenario in scenarios)}"
+                " tokens a reply, reasoning included"
+            ),
+            (
+                f"{' / '.join(f'{scenario.bytes_per_token.prose:g}' for scenario in scenarios)}"
+                " bytes a token in instructions,"
+                f" {' / '.join(f'{scenario.bytes_per_token.data:g}' for scenario in scenarios)} in"
+                " data"
+            ),
         )
+
     if len(limits.latencies_s) >= LEAST_OBSERVED:
-        yield f"{limits.call_s(ASSUMED['typical']):.2f} s a call, the mean of {len(limits.latencies_s):,} calls so far"
+        yield (
+            f"{limits.call_s(ASSUMED['typical']):.2f} s a call, the mean of"
+            f" {len(limits.latencies_s):,} calls so far"
+        )
     else:
         yield f"{' / '.join(f'{limits.call_s(scenario):g}' for scenario in scenarios)} s a call"
-    yield "hours are without waiting for rate limits and repeated attempts; cost is without a discount of a provider's prompt cache"
-    yield f"besides, {2 * REPEATS * min(run.config.canary, len(CANARIES)):,} short questions at start and end (--canary)"
-    if run.folder is None and run.config.tool_protocol == "auto" and run.remote and len(run.remote.protocols) > 1:
-        yield f"tools are offered by {run.remote.protocols[0]}, unless a short check before the run finds that it does not work"
+
+    yield (
+        "hours are without waiting for rate limits and repeated attempts; cost is without a"
+        " discount of a provider's prompt cache"
+    )
+    yield (
+        f"besides, {2 * REPEATS * min(run.config.canary, len(CANARIES)):,} short questions at start"
+        " and end (--canary)"
+    )
+    if (
+        run.folder is None
+        and run.config.tool_protocol == "auto"
+        and run.remote
+        and len(run.remote.protocols) > 1
+    ):
+        yield (
+            f"tools are offered by {run.remote.protocols[0]}, unless a short check before the run"
+            " finds that it does not work"
+        )
 
 
 def _warnings(left: Mapping[str, Amount], run: _Estimator) -> Iterator[str]:
-    config, paid = run.config, run.paid
+    config = run.config
     yield from run.plan.notes
+
     if run.difference:
         yield f"the folder {ANOTHER_RUN.format(run.difference)}; this one would be refused"
-    elif config.certificate is not None and (problem := certificate_problem(run.path, config.certificate)):
-        yield f"{problem}; this one would be refused"
-    typical, high = left["typical"], left["high"]
-    if config.max_cost is not None and typical.cost_usd is None:
-        yield "--max-cost can't be kept without a price, so the run would be refused; give one with --price or --price-table"
-    spent, tokens = paid.cost_usd + paid.possibly_usd, paid.input_tokens + paid.output_tokens
-    budgets = (
-        (config.max_cost, "--max-cost", [None if one.cost_usd is None else spent + one.cost_usd for one in (typical, high)]),
-        (config.max_tokens, "--max-tokens", [tokens + one.input_tokens + one.output_tokens for one in (typical, high)]),
-        (config.max_hours, "--max-hours", [one.hours for one in (typical, high)]),
-    )
-    for limit, option, (likely, most) in budgets:
-        if limit is not None and likely is not None and most is not None and most > limit:
-            yield f"{option} {limit:g} {'would' if likely > limit else 'might'} stop the run before its end, resumably"
+    elif config.certificate is not None:
+        problem = certificate_problem(run.path, config.certificate)
+        if problem:
+            yield f"{problem}; this one would be refused"
+
+    if run.too_long and run.context is None:
+        yield (
+            f"{run.too_long:,} calls so far had a prompt that did not fit the model's context, "
+            "which its server states only in a refusal; give it with --context-tokens"
+        )
+
+    if run.context is not None:
+        for part in run.parts:
+            yield from context_warnings(
+                part.task.name, part.largest_prompt or {}, run.context, config.max_output_tokens
+            )
+
+    typical = left["typical"]
+    high = left["high"]
+    if config.max_cost is not None and run.price is None:
+        yield (
+            "--max-cost can't be kept without a price, so the run would be refused; give one with"
+            " --price or --price-table"
+        )
+
+    yield from _budget_warnings(typical, high, run)
+
+
+def _budget_warnings(typical: Amount, high: Amount, run: _Estimator) -> Iterator[str]:
+    """Warn of each budget that the run would or might exceed."""
+    config = run.config
+    spent = run.paid.cost_usd + run.paid.possibly_usd
+    tokens = run.paid.input_tokens + run.paid.output_tokens
+
+    likely_tokens = tokens + typical.input_tokens + typical.output_tokens
+    most_tokens = tokens + high.input_tokens + high.output_tokens
+    budgets: list[tuple[str, float | None, float, float]] = [
+        ("--max-tokens", config.max_tokens, likely_tokens, most_tokens),
+        ("--max-hours", config.max_hours, typical.hours, high.hours),
+    ]
+    if typical.cost_usd is not None and high.cost_usd is not None:
+        cost = ("--max-cost", config.max_cost, spent + typical.cost_usd, spent + high.cost_usd)
+        budgets.insert(0, cost)
+
+    for option, limit, likely, most in budgets:
+        if limit is not None and most > limit:
+            verb = "would" if likely > limit else "might"
+            yield f"{option} {limit:g} {verb} stop the run before its end, resumably"

@@ -1,15 +1,19 @@
-"""Marks of a run folder: of a complete episode, and of the record of calls that a run was begun with."""
+"""Marks of a run folder: of a complete episode, and of the record of calls that a run was begun
+with.
+"""
 
 from __future__ import annotations
 
 from ktdeval.calls.tally import EpisodeCalls
-from ktdeval.jsonio import JsonObject
 from ktdeval.runner.journal import Said
-from ktdeval.typed import Value
+from ktdeval.values.jsonio import JsonObject
+from ktdeval.values.typed import Value
 
 
 class LogEntry(Value):
-    """Which record of calls a run was begun with: its replies and costs stand there, and nowhere else."""
+    """Which record of calls a run was begun with: its replies and costs stand there, and nowhere
+    else.
+    """
 
     id: str  #: as the record says it; drawn when it was begun
     begun_at: str  #: when that was, ISO 8601 in UTC
@@ -23,4 +27,5 @@ class EpisodeMark(Value):
     wall_s: float  #: seconds that it took, resumed parts added up
     sha256: dict[str, str]  #: hash of each of its two files by name
     said: Said  #: what its transcript holds
-    calls: EpisodeCalls | None = None  #: calls that were made for it; None of a model of this machine, which nobody calls
+    #: calls that were made for it; None of a model of this machine, which nobody calls
+    calls: EpisodeCalls | None = None

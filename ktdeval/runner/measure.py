@@ -1,6 +1,7 @@
-"""How large a step's conversation is, without any model: the real task, mask, tools and agent, and replies made up to measure.
+"""Size of a step's conversation, measured without a model: the real task, mask, tools and agent, and
+made-up replies.
 
-From that, or from finished steps, follows what one step of a run takes.
+From that, or from finished steps, follow the calls, tokens and seconds of one step of a run.
 """
 
 from __future__ import annotations
@@ -12,41 +13,55 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ktdeval.contracts.scoring import is_scoring
-from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.contracts.task import Task
+from ktdeval.calls.prompt_size import (
+    FEWEST_TOKENS,
+    MOST_TOKENS,
+    USUAL_TOKENS,
+    BytesPerToken,
+    PromptBytes,
+    prompt_bytes,
+)
 from ktdeval.harness.agent import Decision, StepCounts
-from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec
-from ktdeval.harness.reading import shown_state, table_rows
+from ktdeval.harness.messages import NO_TOOL, ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market.calendar import window_rows
-from ktdeval.plugin_import import call_foreign
+from ktdeval.observation.tables import as_object
+from ktdeval.plugins.plugin_import import call_foreign
 from ktdeval.runner.episode import EpisodeParts, TradingEpisode
 from ktdeval.runner.execute import EpisodeFactory
 from ktdeval.runner.journal import Entry, JournalEntry
+from ktdeval.tasks.scoring import is_scoring
+from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.tasks.task import Task
+from ktdeval.tasks.task_parts import UsualToolCalls
 from ktdeval.trading.ledger import CountsRecord, StepRecord
 from ktdeval.trading.types import Order
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
 
 _VECTOR = base64.b64encode(b"\0\0\x80\x3f" + bytes(4 * 255)).decode()  # a 1 and 255 zeros
+Schema = Mapping[str, Any]  # a JSON Schema
 _REMARK = "A remark that stands for what a model writes beside its calls. "
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How a model is taken to go through a step."""
+    """Assumed behaviour of a model in a step."""
 
-    #: share of the task's research calls that it makes; between 0 and 1, a scoring task's `usual_tool_calls` are made instead,
-    #: where it has them
+    #: share of the task's research calls that it makes; between 0 and 1, a scoring task's
+    #: `usual_tool_calls` are made instead, where it has them
     research_share: float
     calls_a_turn: int  #: research calls in one reply
     remark_bytes: int  #: length of the text beside its calls, which later requests send again
-    valid: bool = True  #: whether its first submission is valid; otherwise that of its last attempt is
+    #: whether its first submission is valid; otherwise that of its last attempt is
+    valid: bool = True
 
 
 LOW = Behaviour(research_share=0.0, calls_a_turn=1, remark_bytes=100)
 TYPICAL = Behaviour(research_share=0.5, calls_a_turn=2, remark_bytes=400)
 HIGH = Behaviour(research_share=1.0, calls_a_turn=1, remark_bytes=1600, valid=False)
+
+
+NOTHING_SENT = PromptBytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +72,15 @@ class StepSize:
     prose_bytes: int  #: UTF-8 bytes of system prompts and tool descriptions, over all requests
     data_bytes: int  #: UTF-8 bytes of all other messages, over all requests
     seconds: float  #: what agent, tools and mask took
-    failed_calls: int  #: research calls that were answered with an error, since their arguments could only be guessed
+    #: research calls that were answered with an error, since their arguments could only be guessed
+    failed_calls: int
+    largest: PromptBytes = NOTHING_SENT  #: of all requests, that with most tokens
 
 
 class MeasuringModel:
-    """Model that asks for tools and submits by a `Behaviour`, whatever it receives, and adds up the sizes of its requests.
-    Arguments come from the schemas alone, so a tool that needs a stock's handle is left out; the others stand for it.
+    """Model that asks for tools and submits by a `Behaviour`, whatever it receives, and adds up the
+    sizes of its requests. Arguments come from the schemas alone, so it does not call a tool that
+    needs a stock's handle; it calls the others instead.
     """
 
     def __init__(self, behaviour: Behaviour, research_calls: int, attempts: int = 1) -> None:
@@ -72,49 +90,73 @@ class MeasuringModel:
         self._left = research_calls
         self._number = 0
         self.requests = self.prose_bytes = self.data_bytes = 0
+        self.largest = PromptBytes()
 
     def reply(self, request: ModelRequest) -> Reply:
         """Count one request and answer it."""
+        size = prompt_bytes(request)
         self.requests += 1
-        for message in request.messages:
-            texts = [message.content, *(text for call in message.tool_calls for text in (call.name, call.arguments))]
-            size = len("".join(texts).encode())
-            if message.role == "system":
-                self.prose_bytes += size
-            else:
-                self.data_bytes += size
-        descriptions = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in request.tools)
-        self.prose_bytes += sum(len(text.encode()) for text in descriptions)
+        self.prose_bytes += size.prose
+        self.data_bytes += size.data
+        self.largest = max(self.largest, size, key=lambda one: one.tokens(USUAL_TOKENS))
+
         if request.response_schema is not None:
-            valid = self._behaviour.valid
-            return Reply(dumps_canonical(self._answer(request.response_schema, request) if valid else {}))
+            answer: JsonValue = {}
+            if self._behaviour.valid:
+                answer = self._answer(request.response_schema, request)
+            return Reply(dumps_canonical(answer))
+
         forced = next((spec for spec in request.tools if spec.name == request.tool_choice), None)
-        calls: tuple[ToolCall, ...]
         if forced is not None:
-            self._submissions += 1
-            valid = self._submissions % self._attempts == 0
-            calls = (self._call(forced.name, self._answer(forced.parameters, request) if valid else {}),)
+            calls = [self._submission(forced, request)]
         else:
-            calls = tuple(self._research(request.tools))
-        return Reply(_text(self._behaviour.remark_bytes), calls, "tool_calls" if calls else "stop")
+            calls = list(self._research(request))
+
+        remark = _text(self._behaviour.remark_bytes)
+        return Reply(remark, tuple(calls), "tool_calls" if calls else "stop")
+
+    def _submission(self, tool: ToolSpec, request: ModelRequest) -> ToolCall:
+        """Return a call of the submit tool, valid at the last attempt of a step."""
+        self._submissions += 1
+        is_valid = self._submissions % self._attempts == 0
+        arguments: JsonValue = {}
+        if is_valid:
+            arguments = self._answer(tool.parameters, request)
+        return self._call(tool.name, arguments)
 
     def recorded_vectors(self, texts: Sequence[str]) -> list[str]:
         """Return a vector for each text, so that no service is asked for a plan."""
         return [_VECTOR] * len(texts)
 
-    def _answer(self, schema: Mapping[str, JsonValue], request: ModelRequest) -> JsonValue:
+    def _answer(self, schema: Schema, request: ModelRequest) -> JsonValue:
         answer = example(schema, _text(200))
-        if "decisions" in schema.get("properties", ()):  # one for each asset shown
-            decision = example(schema["properties"]["decisions"]["items"], _text(80))
-            prompts = [message.content for message in reversed(request.messages) if message.role == "user"]
-            candidates = next(filter(None, (table_rows(shown_state(prompt).get("candidates")) for prompt in prompts)), [])
-            answer = {**answer, "decisions": [{**decision, "stock_id": row["stock_id"]} for row in candidates]}
-        return answer
+        if "decisions" not in schema.get("properties", ()):
+            return answer
 
-    def _research(self, tools: tuple[ToolSpec, ...]) -> Iterator[ToolCall]:
-        offered = [(spec.name, arguments) for spec in tools if (arguments := example(spec.parameters)) is not None]
-        offered = offered or [(spec.name, {}) for spec in tools]
-        for _ in range(min(self._behaviour.calls_a_turn, self._left) if offered else 0):
+        # one decision for each asset shown
+        decision = as_object(example(schema["properties"]["decisions"]["items"], _text(80)))
+        labels = () if request.state is None else request.state.candidates
+        decisions = [{**decision, "stock_id": label} for label in labels]
+        return {**as_object(answer), "decisions": decisions}
+
+    def _research(self, request: ModelRequest) -> Iterator[ToolCall]:
+        """Yield calls of research tools, if any may be called."""
+        if request.tool_choice == NO_TOOL:
+            return
+
+        tools = [spec for spec in request.tools if spec.name != request.submit_tool]
+        offered: list[tuple[str, JsonValue]] = []
+        for spec in tools:
+            arguments = example(spec.parameters)
+            if arguments is not None:
+                offered.append((spec.name, arguments))
+
+        if not offered:
+            offered = [(spec.name, {}) for spec in tools]
+        if not offered:
+            return
+
+        for _ in range(min(self._behaviour.calls_a_turn, self._left)):
             self._left -= 1
             name, arguments = offered[self._number % len(offered)]
             yield self._call(name, arguments)
@@ -124,122 +166,144 @@ class MeasuringModel:
         return ToolCall(f"call_{self._number}", name, dumps_canonical(arguments))
 
 
-def example(schema: Mapping[str, JsonValue], text: str | None = None) -> JsonValue:
-    """Return the smallest value that a JSON Schema allows; None where a text is required and there is none to write."""
+def example(schema: Schema, text: str | None = None) -> JsonValue:
+    """Return the smallest value that a JSON Schema allows; None where a text is required and there
+    is none to write.
+    """
+    smallest: JsonValue
     if "enum" in schema:
-        return schema["enum"][0]
+        smallest = schema["enum"][0]
+        return smallest
+    if "anyOf" in schema:
+        return example(schema["anyOf"][0], text)
+
     kind = schema.get("type")
     if kind == "object":
-        if schema.get("minProperties", 0):
-            return None
-        parts = {name: schema["properties"][name] for name in schema.get("required", ())}
-        members = {name: example(part, text) for name, part in parts.items()}
-        return None if any(members[name] is None and not _may_be_null(part) for name, part in parts.items()) else members
+        return _example_object(schema, text)
     if kind == "array":
-        items = [example(schema.get("items", {}), text) for _ in range(schema.get("minItems", 0))]
+        item = schema.get("items", {})
+        items = [example(item, text) for _ in range(schema.get("minItems", 0))]
         return None if None in items else items
     if kind in ("integer", "number"):
-        return schema.get("minimum", 0)
+        smallest = schema.get("minimum", 0)
+        return smallest
     if _may_be_null(schema):
         return None
-    return False if kind == "boolean" else text
+    if kind == "boolean":
+        return False
+
+    return text
 
 
-def _may_be_null(schema: Mapping[str, JsonValue]) -> bool:
-    return "null" in schema["type"] if isinstance(schema.get("type"), list) else False
+def _example_object(schema: Schema, text: str | None) -> JsonValue:
+    """Return an object with the required members; None if one of them can't be written."""
+    if schema.get("minProperties", 0):
+        return None
+
+    members: dict[str, JsonValue] = {}
+    for name in schema.get("required", ()):
+        part = schema["properties"][name]
+        members[name] = example(part, text)
+        if members[name] is None and not _may_be_null(part):
+            return None
+
+    return members
 
 
-def measure_step(spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour) -> StepSize:
-    """Size of one step of an episode: its second, with as many positions as the task allows, or (without research) its first, in
-    both cases without a warm-up.
+def _may_be_null(schema: Schema) -> bool:
+    kinds = schema.get("type")
+    if kinds == "null" or (isinstance(kinds, list) and "null" in kinds):
+        return True
+    return any(map(_may_be_null, schema.get("anyOf", ())))
+
+
+def measure_step(
+    spec: EpisodeSpec, task: Task, factory: EpisodeFactory, behaviour: Behaviour
+) -> StepSize:
+    """Size of one step of an episode: its second, with as many positions as the task allows, or
+    (without research) its first, in both cases without a warm-up.
     """
-    research_calls, attempts = _research_calls(task, behaviour), 1 + task.harness.schema_retries
+    research_calls = _research_calls(task, behaviour)
+    attempts = 1 + task.harness.schema_retries
     first = MeasuringModel(behaviour, research_calls, attempts)
     whole = replace(spec, limit=None)
     episode = factory.open(whole, first)
+
     if isinstance(episode, TradingEpisode):
         episode.has_warm_up = False
+
     began = time.perf_counter()
     entry = episode.run_step(0)
     if behaviour.research_share == 0 or episode.total_steps == 1 or is_scoring(task):
-        return _size(first, entry, time.perf_counter() - began)
-    second = MeasuringModel(behaviour, research_calls, attempts)  # holding what the model may never be shown
+        return size_of(first, entry, time.perf_counter() - began)
+
+    # holding what the model may never be shown
+    second = MeasuringModel(behaviour, research_calls, attempts)
     later = factory.open(whole, second)
     invested = _with_positions(spec, factory.trading_parts(spec, second))
-    bought: Entry = JournalEntry[Any](step=invested, transcript=entry.transcript, memory=entry.memory)
+    bought: Entry = JournalEntry[Any](
+        step=invested, transcript=entry.transcript, memory=entry.memory
+    )
     later.resume([bought])
     began = time.perf_counter()
     entry = later.run_step(1)
-    return _size(second, entry, time.perf_counter() - began)
 
-
-def measure_warm_up(spec: EpisodeSpec, factory: EpisodeFactory, step: StepSize) -> StepSize:
-    """Size of what comes before the first step of an episode: the lessons of its task, if it has some and its agent learns. `step`
-    is the first step without them, as measured for `LOW`.
-    """
-    model = MeasuringModel(LOW, 0)
-    episode = factory.open(spec, model)
-    if not isinstance(episode, TradingEpisode) or not episode.has_warm_up:
-        return StepSize(0, 0, 0, 0.0, 0)
-    began = time.perf_counter()
-    whole = _size(model, episode.run_step(0), time.perf_counter() - began)
-    return StepSize(
-        whole.requests - step.requests,
-        whole.prose_bytes - step.prose_bytes,
-        max(0, whole.data_bytes - step.data_bytes),
-        max(0.0, whole.seconds - step.seconds),
-        0,
-    )
+    return size_of(second, entry, time.perf_counter() - began)
 
 
 def _research_calls(task: Any, behaviour: Behaviour) -> int:
-    usual: int | None = getattr(task, "usual_tool_calls", None)
-    if usual is not None and 0 < behaviour.research_share < 1:
-        return usual
+    if isinstance(task, UsualToolCalls) and 0 < behaviour.research_share < 1:
+        return task.usual_tool_calls
+
     most: int = task.harness.max_tool_calls
     return round(behaviour.research_share * most)
 
 
-def _size(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
+def size_of(model: MeasuringModel, entry: Entry, seconds: float) -> StepSize:
+    """Return the size of a step that a model was asked in, from what it counted."""
     failed = entry.step.tool_calls - entry.step.tool_calls_valid
-    return StepSize(model.requests, model.prose_bytes, model.data_bytes, seconds, failed)
+    return StepSize(
+        model.requests, model.prose_bytes, model.data_bytes, seconds, failed, model.largest
+    )
 
 
 def _with_positions(spec: EpisodeSpec, parts: EpisodeParts) -> StepRecord:
-    snapshot, trading = parts.snapshot, parts.task.trading
+    snapshot = parts.snapshot
+    trading = parts.task.trading
     row = window_rows(snapshot.days, spec.span.first, spec.span.last)[0] - 1
     weight = 0.9 * min(trading.max_weight, 1 / trading.max_positions)
     members = snapshot.member[row].nonzero()[0][: 2 * trading.max_positions]  # some may not trade
     action = tuple(Order(int(asset), "BUY", 0.5, _text(80), weight) for asset in members)
-    return parts.bookkeeper(spec).book(0, Decision(action, "model", _text(200)), StepCounts().record())
+
+    return parts.bookkeeper(spec).book(
+        0, Decision(action, "model", _text(200)), StepCounts().record()
+    )
 
 
 def _text(length: int) -> str:
     return (_REMARK * (length // len(_REMARK) + 1))[:length]
 
 
-LEAST_OBSERVED = 5  #: Finished steps, or answered calls, from which on their own figures replace assumptions
+#: Finished steps, or answered calls, from which on their own figures replace assumptions
+LEAST_OBSERVED = 5
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Assumptions about a model without any observed call. Bytes a token were measured with the tokenizers cl100k_base and
-    o200k_base on conversations of the built-in tasks: 3.9 in system prompts, 3.5 in tool descriptions, 1.9 to 2.7 in tables of
-    figures, and 1.4 to 2.0 in these where each digit is a token of its own. Eight seconds a call are what an 18-hour run over three
-    times 548 days leaves for each of five calls a day.
+    """Assumptions about a model without any observed call. Eight seconds a call are what an 18-hour
+    run over three times 548 days leaves for each of five calls a day.
     """
 
     behaviour: Behaviour  #: how it goes through a step
-    prose_bytes: float  #: UTF-8 bytes a token of system prompts and tool descriptions
-    data_bytes: float  #: UTF-8 bytes a token of all other messages
+    bytes_per_token: BytesPerToken  #: of its prompts
     reply_tokens: int | None  #: tokens of a reply, reasoning included; None: as many as are allowed
     call_s: float  #: seconds of a call
 
 
 ASSUMED: Mapping[str, Scenario] = {
-    "low": Scenario(LOW, prose_bytes=4.2, data_bytes=2.7, reply_tokens=150, call_s=2.0),
-    "typical": Scenario(TYPICAL, prose_bytes=3.7, data_bytes=2.3, reply_tokens=600, call_s=8.0),
-    "high": Scenario(HIGH, prose_bytes=3.3, data_bytes=1.5, reply_tokens=None, call_s=30.0),
+    "low": Scenario(LOW, FEWEST_TOKENS, reply_tokens=150, call_s=2.0),
+    "typical": Scenario(TYPICAL, USUAL_TOKENS, reply_tokens=600, call_s=8.0),
+    "high": Scenario(HIGH, MOST_TOKENS, reply_tokens=None, call_s=30.0),
 }
 
 
@@ -252,10 +316,24 @@ class StepRate:
     output_tokens: float
     seconds: float
 
+    def times(self, steps: int, before: StepRate) -> StepRate:
+        """Return the costs of so many steps, and of what comes before them."""
+        return StepRate(
+            self.calls * steps + before.calls,
+            self.input_tokens * steps + before.input_tokens,
+            self.output_tokens * steps + before.output_tokens,
+            self.seconds * steps + before.seconds,
+        )
+
+
+NOTHING = StepRate(0.0, 0.0, 0.0, 0.0)
+
 
 @dataclass(frozen=True)
 class CallLimits:
-    """Bounds of a model call: its longest reply in tokens, its longest time, and how long calls took that were answered."""
+    """Bounds of a model call: its longest reply in tokens, its longest time, and how long calls
+    took that were answered.
+    """
 
     max_output_tokens: int
     timeout_s: float
@@ -273,56 +351,85 @@ class CallLimits:
         return min(scenario.call_s, self.timeout_s)
 
 
-def measure_scenarios(spec: EpisodeSpec, task: Task, factory: EpisodeFactory) -> dict[str, StepSize]:
-    """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at it."""
+def measure_scenarios(
+    spec: EpisodeSpec, task: Task, factory: EpisodeFactory
+) -> dict[str, StepSize]:
+    """Measure a step of one episode by scenario. Raises PluginError: task, agent or tool fail at
+    it.
+    """
     where = f"task {spec.task}, agent {spec.agent}: a step can't be measured"
     behaviours = {name: scenario.behaviour for name, scenario in ASSUMED.items()}
-    return {name: call_foreign(measure_step, where, spec, task, factory, one) for name, one in behaviours.items()}
+    return {
+        name: call_foreign(measure_step, where, spec, task, factory, one)
+        for name, one in behaviours.items()
+    }
 
 
 def assumed_rates(sizes: Mapping[str, StepSize], limits: CallLimits | None) -> dict[str, StepRate]:
-    """Costs of a step by the assumptions of each scenario; without limits: a model of this machine, which answers at once."""
+    """Costs of a step by the assumptions of each scenario; without limits: a model of this machine,
+    which answers at once.
+    """
     rates = {}
     for name, scenario in ASSUMED.items():
         size = sizes[name]
         if limits is None:
             rates[name] = StepRate(size.requests, 0, 0, size.seconds)
             continue
+
+        sent = PromptBytes(size.prose_bytes, size.data_bytes)
         rates[name] = StepRate(
             calls=size.requests,
-            input_tokens=size.prose_bytes / scenario.prose_bytes + size.data_bytes / scenario.data_bytes,
+            input_tokens=sent.tokens(scenario.bytes_per_token),
             output_tokens=size.requests * limits.reply_tokens(scenario),
             seconds=size.requests * limits.call_s(scenario) + size.seconds,
         )
+
     return rates
 
 
 def observed_rates(
-    steps: Sequence[CountsRecord], transcript: Sequence[TranscriptEntry], sizes: Mapping[str, StepSize], limits: CallLimits | None
+    steps: Sequence[CountsRecord],
+    transcript: Sequence[TranscriptEntry],
+    sizes: Mapping[str, StepSize],
+    limits: CallLimits | None,
 ) -> dict[str, StepRate]:
-    """Costs of a step as finished ones had (at least `LEAST_OBSERVED`): mean, tenth and ninetieth percentiles."""
+    """Costs of a step as finished ones had (at least `LEAST_OBSERVED`): mean, tenth and ninetieth
+    percentiles.
+    """
     calls = _spread([len(entry.exchanges) for entry in transcript])
-    tokens_in, tokens_out = (_spread([getattr(record, name) for record in steps]) for name in ("input_tokens", "output_tokens"))
-    return {
-        name: StepRate(
-            calls=calls[name],
-            input_tokens=tokens_in[name],
-            output_tokens=tokens_out[name],
-            seconds=sizes[name].seconds + (0.0 if limits is None else calls[name] * limits.call_s(scenario)),
+    tokens_in = _spread([record.input_tokens for record in steps])
+    tokens_out = _spread([record.output_tokens for record in steps])
+    rates: dict[str, StepRate] = {}
+    for name, scenario in ASSUMED.items():
+        seconds = sizes[name].seconds
+        if limits is not None:
+            seconds += calls[name] * limits.call_s(scenario)
+
+        rates[name] = StepRate(calls[name], tokens_in[name], tokens_out[name], seconds)
+
+    return rates
+
+
+def with_assumed_tokens(
+    observed: Mapping[str, StepRate], assumed: Mapping[str, StepRate]
+) -> dict[str, StepRate]:
+    """Return observed rates with the tokens that are assumed, where a provider did not count those
+    of every reply.
+    """
+    rates: dict[str, StepRate] = {}
+    for name, rate in observed.items():
+        tokens = assumed[name]
+        rates[name] = replace(
+            rate, input_tokens=tokens.input_tokens, output_tokens=tokens.output_tokens
         )
-        for name, scenario in ASSUMED.items()
-    }
 
-
-def with_assumed_tokens(observed: Mapping[str, StepRate], assumed: Mapping[str, StepRate]) -> dict[str, StepRate]:
-    """Return observed rates with the tokens that are assumed, where a provider did not count those of every reply."""
-    return {
-        name: replace(rate, input_tokens=assumed[name].input_tokens, output_tokens=assumed[name].output_tokens)
-        for name, rate in observed.items()
-    }
+    return rates
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
-    """Mean with the tenth and ninetieth percentiles, widened to include it where the values are skewed."""
-    tenths, mean = statistics.quantiles(values, n=10, method="inclusive"), statistics.fmean(values)
+    """Mean with the tenth and ninetieth percentiles, widened to include it where the values are
+    skewed.
+    """
+    tenths = statistics.quantiles(values, n=10, method="inclusive")
+    mean = statistics.fmean(values)
     return {"low": min(tenths[0], mean), "typical": mean, "high": max(tenths[-1], mean)}

@@ -1,4 +1,4 @@
-"""Plan of a run, made from its config: its episodes, with whole descriptions of tasks; checked before anything runs."""
+"""Plan of a run: its episodes, with the descriptions of their tasks, checked before it starts."""
 
 from __future__ import annotations
 
@@ -10,38 +10,56 @@ from typing import Any
 
 from ktdeval.attribution.factors import FACTORS
 from ktdeval.cards.check import ATTACHED, load_card
-from ktdeval.cards.cutoff import run_cutoff
-from ktdeval.config import RunConfig
-from ktdeval.contracts.scoring import ScoringTask, TargetTask, is_scoring, market_problem, needs_market
-from ktdeval.contracts.spec import EpisodeSpec, Window
-from ktdeval.contracts.task import Task, describe_task
+from ktdeval.cards.fields.cutoff import run_cutoff
 from ktdeval.errors import DataError, PluginError, UsageError
-from ktdeval.fields import near_matches
 from ktdeval.harness.messages import ToolProtocol
-from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugin_import import call_foreign
-from ktdeval.registry import Plugins
+from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.window_notes import missing_warm_ups
+from ktdeval.tasks.scoring import (
+    ScoringTask,
+    TargetTask,
+    is_scoring,
+    market_problem,
+    needs_market,
+)
+from ktdeval.tasks.spec import EpisodeSpec, FurtherModel, Window
+from ktdeval.tasks.task import Task, describe_task
+from ktdeval.tasks.task_parts import ChecksWindows
 from ktdeval.trading.market_tape import MarketRules
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import JsonValue, content_hash
 
 
 def target_task_of(task: ScoringTask, plugins: Plugins) -> TargetTask | None:
-    """Return the trading task that a scoring task names, or None. Raises UsageError where there is no such task, PluginError where
-    it can't trade.
+    """Return the trading task that a scoring task names; None if it names none.
+
+    Raises UsageError if there is no such task, PluginError if it does not trade.
     """
     if task.target_task is None:
         return None
+
     target_task = plugins.make_task(task.target_task)
     if is_scoring(target_task):
-        raise PluginError(f"task {task.name}: its target_task {task.target_task} does not trade; name a trading task")
+        raise PluginError(
+            f"task {task.name}: its target_task {task.target_task} does not trade; name a trading"
+            " task"
+        )
+
     return TargetTask(target_task, plugins.tools(target_task.tools))
 
 
 def describe_any(task: Any, plugins: Plugins) -> dict[str, JsonValue]:
-    """Return all of a task that can change an outcome (`describe_task`); of a scoring task with all of its target task."""
+    """Return everything of a task that can change an outcome, its target task included."""
     description = describe_task(task, plugins.tools(task.tools))
-    if not is_scoring(task) or (target_task := target_task_of(task, plugins)) is None:
+    if not is_scoring(task):
+        return description
+
+    target_task = target_task_of(task, plugins)
+    if target_task is None:
         return description
     return {**description, "subject_config": describe_task(target_task.task, target_task.tools)}
 
@@ -55,7 +73,7 @@ class Plan:
 
     tasks: Mapping[str, Task]
     specs: tuple[EpisodeSpec, ...]
-    notes: tuple[str, ...] = ()  #: what to know of the market for these episodes, a sentence each
+    notes: tuple[str, ...] = ()  #: notes on the market for these episodes, a sentence each
 
     def specs_of(self, task: str) -> tuple[EpisodeSpec, ...]:
         """Return the episodes of one task."""
@@ -63,37 +81,76 @@ class Plan:
 
 
 def choose_tasks(config: RunConfig, plugins: Plugins) -> Mapping[str, Task]:
-    """Return the tasks of a config, after a check of every other name in it. Raises KtdevalError, with near matches."""
-    tasks: dict[str, Task] = {name: plugins.make_task(name, config.items) for name in plugins.resolve_tasks(config.tasks)}
-    window_problem = getattr(plugins.make_model(config.model, config.model_args), "window_problem", None)
+    """Return the tasks of a config, after a check of every other name in it.
+
+    Raises KtdevalError, with near matches.
+    """
+    tasks: dict[str, Task] = {}
+    for name in plugins.resolve_tasks(config.tasks):
+        tasks[name] = plugins.make_task(name, config.items)
+
+    model = plugins.make_model(config.model, config.model_args)
     plugins.make_agent(config.agent, config.agent_args)
     plugins.make_runner(config.runner)
-    trading = [task for task in tasks.values() if not is_scoring(task)]
-    for name in dict.fromkeys((*(name for task in trading for name in task.metrics), *config.metrics)):
-        plugins.make_metric(name)
-    where = f"model {config.model}: window_problem()"
+    metrics: list[str] = []
     for task in tasks.values():
-        for window in choose_windows(task, config.windows):
-            if window is not None and window_problem is not None and (problem := call_foreign(window_problem, where, window)):
-                raise UsageError(str(problem))
+        if not is_scoring(task):
+            metrics.extend(task.metrics)
+
+    for name in dict.fromkeys([*metrics, *config.metrics]):
+        plugins.make_metric(name)
+
+    _check_windows(config, model, tasks.values())
     run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
     if config.certificate is not None:
-        load_card(config.certificate, ATTACHED)  # a slip shows before a market is made or read
+        load_card(config.certificate, ATTACHED)  # now, before a market is made or read
+
     refuse_market(tasks.values(), config, RunConfig(config.model, config.tasks))
     return tasks
 
 
+def _check_windows(config: RunConfig, model: object, tasks: Iterable[Task]) -> None:
+    """Raise UsageError if windows are unknown, or the model refuses one."""
+    if not isinstance(model, ChecksWindows):
+        return
+
+    where = f"model {config.model}: window_problem()"
+    for task in tasks:
+        for window in choose_windows(task, config.windows):
+            if window is None:
+                continue
+
+            problem = call_foreign(model.window_problem, where, window)
+            if problem:
+                raise UsageError(str(problem))
+
+
 def refuse_market(tasks: Iterable[Any], given: object, usual: object) -> None:
-    """Raise UsageError where none of the tasks asks about a market, and `given` says which one, other than `usual`."""
-    for name in () if any(map(needs_market, tasks)) else ("windows", "market", "data", "data_args", "mask_key"):
+    """Raise UsageError if no task asks about a market, but `given` has options of one.
+
+    `usual`: the same options at their defaults.
+    """
+    if any(map(needs_market, tasks)):
+        return
+
+    for name in ("windows", "market", "data", "data_args", "mask_key"):
         if getattr(given, name, None) != getattr(usual, name, None):
-            raise UsageError(f"--{name.replace('_', '-')}: none of these tasks asks about a market; leave it out")
+            raise UsageError(
+                f"--{name.replace('_', '-')}: none of these tasks asks about a market; leave it out"
+            )
 
 
 def make_plan(
-    config: RunConfig, plugins: Plugins, tasks: Mapping[str, Task], snapshot: MarketSnapshot | None, protocol: ToolProtocol | None
+    config: RunConfig,
+    plugins: Plugins,
+    tasks: Mapping[str, Task],
+    snapshot: MarketSnapshot | None,
+    protocol: ToolProtocol | None,
+    further: tuple[FurtherModel, ...] = (),
 ) -> Plan:
-    """Return all tasks × windows × seeds; `protocol` is None for a model of this machine. Raises UsageError or DataError."""
+    """Return all tasks × windows × seeds; `protocol` is None for a model of this machine,
+    `further` are the models besides the run's own. Raises UsageError or DataError.
+    """
     specs = []
     call = call_parameters(config, protocol)
     for task in tasks.values():
@@ -101,11 +158,16 @@ def make_plan(
         task_hash = call_foreign(content_hash, f"task {task.name}: describe()", description)
         for window in choose_windows(task, config.windows):
             if window is not None and snapshot is not None:
-                if problem := market_problem(task, snapshot):
+                problem = market_problem(task, snapshot)
+                if problem:
                     raise DataError(problem)
+
                 if not is_scoring(task):
-                    MarketRules.of(snapshot, task.trading)  # raises where the account would be of another currency
+                    # raises if the account would need another currency
+                    MarketRules.of(snapshot, task.trading)
+
                 window_rows(snapshot.days, window.first, window.last)
+
             specs += [
                 EpisodeSpec(
                     task=task.name,
@@ -123,62 +185,117 @@ def make_plan(
                     seed=seed,
                     limit=config.limit,
                     mask_key=None if window is None else config.mask_key,
+                    further_models=further,
                 )
                 for seed in range(config.seed, config.seed + config.seeds)
             ]
-    windows = {spec.window: None for spec in specs if spec.window is not None}
-    notes = () if snapshot is None else (*_short_histories(snapshot, windows), *_names_of_one_day(snapshot, specs))
-    return Plan(tasks, tuple(specs), notes)
+
+    notes: list[str] = []
+    if snapshot is not None:
+        windows = dict.fromkeys(spec.window for spec in specs if spec.window is not None)
+        notes.extend(_short_histories(snapshot, windows))
+        notes.extend(_names_of_one_day(snapshot, specs))
+
+    for task in tasks.values():
+        notes.extend(missing_warm_ups(task, [spec for spec in specs if spec.task == task.name]))
+
+    return Plan(tasks, tuple(specs), tuple(notes))
 
 
 def _names_of_one_day(snapshot: MarketSnapshot, specs: Iterable[EpisodeSpec]) -> Iterator[str]:
-    """Say which tasks show names and codes of one day only, which may be later ones."""
-    showing = dict.fromkeys(spec.task for spec in specs if spec.snapshot and spec.mask in ("bright", "date_blind"))
-    is_undated = not snapshot.meta.synthetic and not snapshot.spells and snapshot.names != snapshot.codes
+    """Warn about tasks that show the names and codes of a single, perhaps later, day."""
+    showing: dict[str, None] = {}
+    for spec in specs:
+        if spec.snapshot and spec.mask in ("bright", "date_blind"):
+            showing[spec.task] = None
+
+    has_names = not snapshot.meta.synthetic and snapshot.names != snapshot.codes
+    is_undated = has_names and not snapshot.spells
     if showing and is_undated:
         yield (
-            f"{', '.join(showing)}: names and codes are shown as they were on one day; a later one tells what came after;"
-            " import dated names (--names)"
+            f"{', '.join(showing)}: names and codes are shown as they were on one day; a later one"
+            " tells what came after; import dated names (--names)"
         )
 
 
 def _short_histories(snapshot: MarketSnapshot, windows: Iterable[Window]) -> Iterator[str]:
-    """Name the factors that look back further than the data before a window's first decision."""
+    """Warn about factors that look back further than the data before a window's first decision."""
     for window in windows:
         past_days = window_rows(snapshot.days, window.first, window.last)[0]
-        short = [f"{factor.name} ({factor.window})" for factor in FACTORS if factor.window > past_days]
+        short = [
+            f"{factor.name} ({factor.window})" for factor in FACTORS if factor.window > past_days
+        ]
         if short:
             yield (
-                f"window {window.name}: {past_days} days of data lie before it, and factors look back further: {', '.join(short)};"
-                " until then they are undefined or rest on fewer days"
+                f"window {window.name}: {past_days} days of data lie before it, and factors look"
+                f" back further: {', '.join(short)}; until then they are undefined or rest on fewer"
+                " days"
             )
 
 
 def call_parameters(config: RunConfig, protocol: ToolProtocol | None) -> dict[str, JsonValue]:
-    """Return the fields of `CallParams` that can change a reply, less those left to the provider: a spec holds them."""
-    call = {name: getattr(config, name) for name in ("temperature", "max_output_tokens", "timeout_s")}
-    optional = {"reasoning_effort": config.reasoning_effort, "reasoning_tokens": config.reasoning_tokens, "tool_protocol": protocol}
-    return call | {name: value for name, value in optional.items() if value is not None}
+    """Return the parameters of calls that a spec records: without those left to the provider."""
+    call = {
+        name: getattr(config, name) for name in ("temperature", "max_output_tokens", "timeout_s")
+    }
+    optional = {
+        "reasoning_effort": config.reasoning_effort,
+        "reasoning_tokens": config.reasoning_tokens,
+        "tool_protocol": protocol,
+    }
+    for name, value in optional.items():
+        if value is not None:
+            call[name] = value
+
+    return call
 
 
 def choose_windows(task: Task | ScoringTask, wanted: Sequence[str]) -> tuple[Window | None, ...]:
-    """Return the windows named: names, globs, dates; the task's own when none, (None,) without a market. Raises UsageError."""
+    """Return the windows of a task that names, globs or FIRST:LAST days choose.
+
+    Without any, the task's default windows; (None,) for a task without a market. Raises UsageError
+    for an unknown window, or the same days twice.
+    """
     if not needs_market(task):
         return (None,)
+
     chosen: dict[str, Window] = {}
     for text in wanted or task.default_windows:
-        if match := _DATE_RANGE.fullmatch(text):
+        match = _DATE_RANGE.fullmatch(text)
+        if match:
             if match[1] > match[2]:
                 raise UsageError(f"window {text!r}: the first day is after the last")
+
             chosen[text] = Window(text, match[1], match[2])
             continue
+
         names = [name for name in task.windows if fnmatch.fnmatchcase(name, text)]
         if not names:
             unknown = f"task {task.name} has no window {text!r}{near_matches(text, task.windows)}"
             raise UsageError(f"{unknown} (it has {', '.join(task.windows)}; or FIRST:LAST days)")
+
         chosen.update((name, task.windows[name]) for name in names)
-    for text, window in chosen.items():  # a task's own windows of equal days may differ in what comes before them
-        equal = [name for name, other in chosen.items() if Window(text, other.first, other.last) == window]
-        if _DATE_RANGE.fullmatch(text) and len(equal) > 1:
-            raise UsageError(f"windows {' and '.join(equal)} are the same days, which would count twice; name one of them")
+
+    _refuse_equal_days(chosen)
     return tuple(chosen.values())
+
+
+def _refuse_equal_days(chosen: Mapping[str, Window]) -> None:
+    """Raise UsageError if a FIRST:LAST range has the days of another window.
+
+    Two windows of a task may have equal days: they may differ in what comes before them.
+    """
+    for text, window in chosen.items():
+        if not _DATE_RANGE.fullmatch(text):
+            continue
+
+        equal = [
+            name
+            for name, other in chosen.items()
+            if Window(text, other.first, other.last) == window
+        ]
+        if len(equal) > 1:
+            raise UsageError(
+                f"windows {' and '.join(equal)} are the same days, which would count twice; name"
+                " one of them"
+            )

@@ -1,27 +1,33 @@
-"""Recipes of fetched snapshots: vendor, query and checksums of the result, so that anybody can make the same snapshot and see
-where theirs differs.
+"""Recipes of fetched snapshots: vendor, query and checksums of the result.
+
+With one, anybody can fetch the same snapshot again and see where it differs.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import yaml
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.fields import build, to_mapping
+from ktdeval.market.manifest import with_id
 from ktdeval.market.snapshot import BAR_FIELDS, FloatArray, MarketSnapshot
-from ktdeval.market.storage import save_snapshot, with_id
-from ktdeval.registry import Plugins
-from ktdeval.yamlio import load_yaml
+from ktdeval.market.storage import save_snapshot
+from ktdeval.plugins.registry import Plugins
+from ktdeval.values.fields import build, to_mapping
+from ktdeval.values.yamlio import load_yaml
 
 RECIPE = "recipe.yaml"
-_HEAD = "# Make this market with `ktdeval data fetch --recipe FILE --out DIR`; checksums are CRC-32, one for each field.\n"
+_HEAD = (
+    "# Make this market with `ktdeval data fetch --recipe FILE --out DIR`; checksums are CRC-32,"
+    " one for each field.\n"
+)
 _DIGITS = 8
 _GRIDS = (*BAR_FIELDS, "member")
 _MOST_NAMED = 5
@@ -29,7 +35,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a snapshot was made, and checksums that say where another one differs."""
+    """How a snapshot was fetched, with checksums that locate differences to another one."""
 
     recipe: int  #: version of this form
     market: str  #: the data provider
@@ -42,42 +48,71 @@ class Recipe:
 
 
 def load_recipe(path: Path, plugins: Plugins) -> Recipe:
-    """Read a recipe, which may come from anybody. Raises ConfigError: it is unreadable or malformed; DataError: it is of another
-    version; UsageError: it sets what only the user may set, such as the address that a token is sent to.
+    """Read a recipe, which is not trusted.
+
+    Raises ConfigError: it is unreadable or malformed; DataError: it has another version;
+    UsageError: it sets what only the user may set, such as the address that a token is sent to.
     """
     recipe = build(Recipe, load_yaml(path), str(path))
     if recipe.recipe != 1:
         raise DataError(f"{path}: recipe of version {recipe.recipe}, expected 1; upgrade ktdeval")
+
     for name in recipe.query:
         if name in _local_params(plugins, recipe.market):
-            raise UsageError(f"{path}: query.{name} is for the user to set, not for a recipe; remove it")
+            raise UsageError(
+                f"{path}: query.{name} is for the user to set, not for a recipe; remove it"
+            )
+
     return recipe
 
 
 def _local_params(plugins: Plugins, market: str) -> tuple[str, ...]:
-    """Parameters of a fetched market that are no part of its recipe."""
+    """Return the parameters of a fetched market that are not part of its recipe."""
     extra = plugins.spec("data", market).extra
     if "fetch" not in extra:
-        raise UsageError(f"{market!r} is not a market that can be fetched; `ktdeval data fetch --help` lists those")
+        raise UsageError(
+            f"{market!r} is not a market that can be fetched; `ktdeval data fetch --help` lists"
+            " those"
+        )
     return tuple(extra["fetch"])
 
 
 def fetch_snapshot(
-    plugins: Plugins, market: str, query: Mapping[str, Any], folder: Path, expected: tuple[Path, Recipe] | None = None
+    plugins: Plugins,
+    market: str,
+    query: Mapping[str, Any],
+    folder: Path,
+    expected: tuple[Path, Recipe] | None = None,
 ) -> MarketSnapshot:
-    """Fetch a market and store it with its recipe. Raises UsageError, DataError or StoreError; with a recipe that was `expected`
-    (and its file), DataError that names the first differences where the snapshot is another one, and then stores nothing.
+    """Fetch a market and store it with its recipe.
+
+    `expected`: a recipe and its file. Raises UsageError, DataError or StoreError; if the snapshot is
+    not the expected one, DataError names the first differences, and nothing is stored.
     """
     snapshot = with_id(plugins.make_snapshot(market, query))
-    if expected is not None and expected[1].snapshot != snapshot.id:
-        differences = revisions(expected[1], snapshot)
-        more = f" (and {len(differences) - _MOST_NAMED} more)" if len(differences) > _MOST_NAMED else ""
-        raise DataError(
-            f"{expected[0]}: made snapshot {snapshot.id[:12]}…, not {expected[1].snapshot[:12]}…:"
-            f" {'; '.join(differences[:_MOST_NAMED])}{more}; fetch without --recipe to keep what the vendor says now"
-        )
-    public = {name: value for name, value in query.items() if name not in _local_params(plugins, market)}
-    return save_snapshot(snapshot, folder, {RECIPE: recipe_text(market, public, snapshot).encode()})
+    if expected is not None:
+        _check_expected(snapshot, *expected)
+
+    local = _local_params(plugins, market)
+    public = {name: value for name, value in query.items() if name not in local}
+    text = recipe_text(market, public, snapshot)
+    return save_snapshot(snapshot, folder, {RECIPE: text.encode()})
+
+
+def _check_expected(snapshot: MarketSnapshot, path: Path, recipe: Recipe) -> None:
+    """Raise DataError if a snapshot is not the one of a recipe."""
+    if recipe.snapshot == snapshot.id:
+        return
+
+    differences = revisions(recipe, snapshot)
+    named = "; ".join(differences[:_MOST_NAMED])
+    if len(differences) > _MOST_NAMED:
+        named += f" (and {len(differences) - _MOST_NAMED} more)"
+
+    raise DataError(
+        f"{path}: made snapshot {snapshot.id[:12]}…, not {recipe.snapshot[:12]}…: {named}; fetch"
+        " without --recipe to keep what the vendor says now"
+    )
 
 
 def recipe_text(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot) -> str:
@@ -90,27 +125,40 @@ def _recipe(market: str, query: Mapping[str, Any], snapshot: MarketSnapshot) -> 
     grids = {name: _plain(getattr(snapshot, name)) for name in _GRIDS}
     levels = {code: _plain(snapshot.indices[code]) for code in sorted(snapshot.indices)}
     spells: dict[str, list[str]] = {code: [] for code in snapshot.codes}
+
     for spell in snapshot.spells:
         spells[spell.code].append(repr(spell))
-    texts = {"name": snapshot.names, "industry": snapshot.industries, "names": ["".join(each) for each in spells.values()]}
-    days = {
-        str(day): "".join(_sum(array[row].tobytes()) for array in (*grids.values(), *levels.values()))
-        for row, day in enumerate(snapshot.days)
+
+    texts = {
+        "name": snapshot.names,
+        "industry": snapshot.industries,
+        "names": ["".join(dated) for dated in spells.values()],
     }
-    codes = {
-        code: "".join(
-            [
-                *(_sum(grid[:, column].tobytes()) for grid in grids.values()),
-                *(_sum(each[column].encode()) for each in texts.values()),
-            ]
-        )
-        for column, code in enumerate(snapshot.codes)
-    }
-    return Recipe(1, market, query, snapshot.id, (*grids, *levels), days, (*grids, *texts), codes)
+    arrays = [*grids.values(), *levels.values()]
+    days = {}
+    for row, day in enumerate(snapshot.days):
+        days[str(day)] = "".join(_sum(array[row].tobytes()) for array in arrays)
+
+    codes = {}
+    for column, code in enumerate(snapshot.codes):
+        sums = [_sum(grid[:, column].tobytes()) for grid in grids.values()]
+        sums += [_sum(column_texts[column].encode()) for column_texts in texts.values()]
+        codes[code] = "".join(sums)
+
+    return Recipe(
+        recipe=1,
+        market=market,
+        query=query,
+        snapshot=snapshot.id,
+        day_fields=(*grids, *levels),
+        days=days,
+        code_fields=(*grids, *texts),
+        codes=codes,
+    )
 
 
-def _plain(array: Any) -> FloatArray:
-    """Little-endian numbers that are equal for equal values: one NaN, no negative zero."""
+def _plain(array: npt.ArrayLike) -> FloatArray:
+    """Return little-endian numbers, the same for equal values: one NaN, no negative zero."""
     values = np.asarray(array, dtype="<f8") + 0.0
     values[np.isnan(values)] = np.nan
     return values
@@ -121,52 +169,86 @@ def _sum(content: bytes) -> str:
 
 
 def revisions(recipe: Recipe, snapshot: MarketSnapshot) -> list[str]:
-    """Return where a snapshot differs from that of a recipe, such as `bars.parquet: close differs, first on 2024-05-06, of
-    600519.SH`.
+    """Return where a snapshot differs from that of a recipe.
+
+    Such as `bars.parquet: close differs, first on 2024-05-06, of 600519.SH`.
     """
     own = _recipe(recipe.market, recipe.query, snapshot)
     differences = [
-        f"{table}: {what} {_listed(keys)} {'is' if len(keys) == 1 else 'are'} {word}"
-        for table, what, old, new in (
-            ("bars.parquet", "day", recipe.days, own.days),
-            ("assets.parquet", "code", recipe.codes, own.codes),
-        )
-        for keys, word in (([key for key in old if key not in new], "absent"), ([key for key in new if key not in old], "new"))
-        if keys
+        *_key_differences("bars.parquet: day", recipe.days, own.days),
+        *_key_differences("assets.parquet: code", recipe.codes, own.codes),
     ]
-    same_days, same_codes = recipe.days.keys() == own.days.keys(), recipe.codes.keys() == own.codes.keys()
+    same_days = recipe.days.keys() == own.days.keys()
+    same_codes = recipe.codes.keys() == own.codes.keys()
     days = _changes(recipe.day_fields, recipe.days, own.day_fields, own.days)
     codes = _changes(recipe.code_fields, recipe.codes, own.code_fields, own.codes)
+
     for field in dict.fromkeys((*own.day_fields, *own.code_fields)):
-        changed_days = days.get(field, []) if same_codes or field in snapshot.indices else []
-        changed_codes = codes.get(field, []) if same_days or field not in _GRIDS else []
-        if changed_days or changed_codes:
-            words = (f"first on {changed_days[0]}" if changed_days else "", f"of {_listed(changed_codes)}" if changed_codes else "")
-            differences.append(f"{_table(field, snapshot)}: {field} differs, {', '.join(filter(None, words))}")
-    return differences or ["manifest.json: meta differs (source, notes or repairs)"]
+        parts = []
+        # With other codes every day's checksum differs, and with other days every code's.
+        if field in days and (same_codes or field in snapshot.indices):
+            parts.append(f"first on {days[field][0]}")
+
+        if field in codes and (same_days or field not in _GRIDS):
+            parts.append(f"of {_listed(codes[field])}")
+
+        if parts:
+            differences.append(f"{_table(field, snapshot)}: {field} differs, {', '.join(parts)}")
+
+    return differences or ["manifest.json: facts, venues or names of indices differ"]
+
+
+def _key_differences(label: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    """Yield which days or codes only one of two snapshots has."""
+    absent = [key for key in old if key not in new]
+    added = [key for key in new if key not in old]
+    for keys, state in ((absent, "absent"), (added, "new")):
+        if keys:
+            verb = "is" if len(keys) == 1 else "are"
+            yield f"{label} {_listed(keys)} {verb} {state}"
 
 
 def _changes(
-    old_fields: Sequence[str], old: Mapping[str, str], new_fields: Sequence[str], new: Mapping[str, str]
+    old_fields: Sequence[str],
+    old: Mapping[str, str],
+    new_fields: Sequence[str],
+    new: Mapping[str, str],
 ) -> dict[str, list[str]]:
     """Return by field the keys (days or codes) that both have, and whose checksums differ."""
     changed: dict[str, list[str]] = {}
-    for key in (key for key in new if key in old):
-        before, after = _by_field(old_fields, old[key]), _by_field(new_fields, new[key])
+    for key in new:
+        if key not in old:
+            continue
+
+        before = _by_field(old_fields, old[key])
+        after = _by_field(new_fields, new[key])
         for field in after:
             if before.get(field) != after[field]:
                 changed.setdefault(field, []).append(key)
+
     return changed
 
 
 def _by_field(fields: Sequence[str], sums: str) -> dict[str, str]:
-    return {field: sums[index * _DIGITS : (index + 1) * _DIGITS] for index, field in enumerate(fields)}
+    """Return the checksum of each field out of the joined ones."""
+    by_field = {}
+    for index, field in enumerate(fields):
+        by_field[field] = sums[index * _DIGITS : (index + 1) * _DIGITS]
+
+    return by_field
 
 
 def _table(field: str, snapshot: MarketSnapshot) -> str:
+    """Return the file that has a field."""
+    if field in snapshot.indices:
+        return "indices.parquet"
+
     tables = {"name": "assets.parquet", "industry": "assets.parquet", "names": "names.parquet"}
-    return "indices.parquet" if field in snapshot.indices else tables.get(field, "bars.parquet")
+    return tables.get(field, "bars.parquet")
 
 
 def _listed(keys: Sequence[str]) -> str:
-    return f"{', '.join(keys[:3])}{f' and {len(keys) - 3} more' if len(keys) > 3 else ''}"
+    listed = ", ".join(keys[:3])
+    if len(keys) > 3:
+        listed += f" and {len(keys) - 3} more"
+    return listed

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from ktdeval.config import RunConfig
-from ktdeval.contracts.registration import RegisteredSystem, registered_call
 from ktdeval.errors import UsageError
 from ktdeval.harness.messages import as_remote
-from ktdeval.registry import Plugins
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner.config import RunConfig
 from ktdeval.runner.plan import call_parameters, choose_tasks
+from ktdeval.runner.registration import RegisteredSystem, registered_call
 from ktdeval.runner.run import with_model_settings
 
 
 def registered_system(config: RunConfig, plugins: Plugins) -> RegisteredSystem:
     """Return the system that a config evaluates, with what pins its model; no model is called.
 
-    Raises UsageError: the tool protocol is left open, which would be a choice after the key is known; KtdevalError: the model or
-    the agent can't be made.
+    Raises UsageError: the tool protocol is left open, which would be a choice after the key is
+    known; KtdevalError: the model or the agent can't be made.
     """
     config = with_model_settings(config, plugins)
     choose_tasks(config, plugins)  # refuses parameters of the agent that it does not take
     protocol = None
+
     if as_remote(plugins.make_model(config.model, config.model_args)) is not None:
         if config.tool_protocol == "auto":
             raise UsageError(
-                "--tool-protocol: say native, json_schema or text; with auto it would be chosen after the key is drawn "
-                "(a card of an earlier run of the model says which it speaks)"
+                "--tool-protocol: say native, json_schema or text; with auto it would be chosen"
+                " after the key is drawn (a card of an earlier run of the model says which it"
+                " speaks)"
             )
+
         protocol = config.tool_protocol
+
     return RegisteredSystem(
         model=config.model,
         model_args=dict(config.model_args),

@@ -1,4 +1,4 @@
-"""Run, from config to plan, from plan to episodes, from episodes to cards. Running it again resumes it."""
+"""Run a config: plan it, run the episodes, write the cards. Running it again resumes it."""
 
 from __future__ import annotations
 
@@ -7,32 +7,37 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ktdeval.calls.context import Context
 from ktdeval.calls.prices import FREE, Price
 from ktdeval.calls.stop import StopSignal
-from ktdeval.cards.cutoff import Cutoff, run_cutoff
-from ktdeval.cards.parts import NoCutoff
-from ktdeval.config import RunConfig
-from ktdeval.contracts.events import EpisodeFinished, Event
-from ktdeval.contracts.registration import DrawnKey, check_registered, load_drawn_key
-from ktdeval.contracts.spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.cards.fields.cutoff import Cutoff, CutoffEntry, NoCutoff, latest_cutoff, run_cutoff
 from ktdeval.errors import PluginError, RunStop, UsageError
-from ktdeval.fields import lasting_data, user_path
-from ktdeval.harness.messages import RemoteModel, as_remote
-from ktdeval.jsonio import JsonValue, content_hash
+from ktdeval.harness.messages import Model, RemoteModel, as_remote
+from ktdeval.harness.model_parts import PinsArguments, PresetsRun
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.plugin_import import call_foreign, call_through
-from ktdeval.registry import Plugins
-from ktdeval.runner.access import ModelAccess, RemoteAccess, connect, run_price
+from ktdeval.plugins.plugin_import import call_foreign, call_through
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner.access import ModelAccess, RemoteAccess, connect, local_protocol, run_price
 from ktdeval.runner.call_checks import check_call_log
+from ktdeval.runner.config import RunConfig
+from ktdeval.runner.context_check import check_context
 from ktdeval.runner.data_source import open_market
+from ktdeval.runner.events import EpisodeFinished, Event
 from ktdeval.runner.execute import Episode, EpisodeContext, EpisodeFactory, run_episode
+from ktdeval.runner.marks import LogEntry
+from ktdeval.runner.models import RunModel, choices, further_models, known_context
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
+from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
-from ktdeval.runner.store import MANIFEST, FolderClaim, RunFolder, RunManifest
+from ktdeval.runner.store import MANIFEST, FolderClaim, FurtherFacts, RunFolder, RunManifest
+from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
+from ktdeval.values.fields import lasting_data, user_path
+from ktdeval.values.jsonio import JsonValue, check_output, content_hash
 
 DEFAULT_RUNS_FOLDER = "ktdeval-runs"
 
@@ -42,26 +47,27 @@ class RunResult:
     """Outcome of a run."""
 
     folder: Path  #: the run folder
-    cards: tuple[Path, ...]  #: the cards written, one a task that has at least one complete episode
+    cards: tuple[Path, ...]  #: the cards written, one for each task with a complete episode
     failed: tuple[EpisodeOutcome, ...]  #: the episodes without a complete ledger
     episodes: int  #: how many were planned
-    stopped: RunStop | None = None  #: why the run ended before its time, such as a spent budget; None where it did not
+    #: why the run stopped early, such as a spent budget; None if it did not
+    stopped: RunStop | None = None
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A planned run with an open, locked folder and a way to its model; `close` it."""
+    """Planned run with an open, locked folder and access to its model; `close` it."""
 
     config: RunConfig
     plugins: Plugins
-    snapshot: MarketSnapshot | None  #: None where no task needs a market
+    snapshot: MarketSnapshot | None  #: None if no task needs a market
     plan: Plan
     folder: RunFolder
     access: ModelAccess
     stop: StopSignal
 
     def close(self) -> None:
-        """Write down what is still to be written, and let other processes run this folder."""
+        """Write what is still to be written, and unlock the folder for other processes."""
         try:
             self.access.close()
         finally:
@@ -69,51 +75,148 @@ class PreparedRun:
 
 
 def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> PreparedRun:
-    """Check everything that can be checked before the first step, and open the run folder. Raises KtdevalError."""
+    """Check everything that can be checked before the first step, and open the run folder.
+
+    Raises KtdevalError.
+    """
     if config.dry_run:
-        raise UsageError("--dry-run: nothing is run with it; leave it out, or see `ktdeval plan` for what the run would take")
+        raise UsageError(
+            "--dry-run: nothing is run with it; leave it out, or see `ktdeval plan` for what the"
+            " run would take"
+        )
+
+    check_run_output(config)
     config = with_model_settings(config, plugins)
     drawn = drawn_key_of(config)
     tasks = choose_tasks(config, plugins)
-    model = plugins.make_model(config.model, config.model_args)
-    remote = as_remote(model)
-    price = run_price(config, model)
-    if remote is not None:
-        plugin = plugins.owner("models", plugins.model_spec_name(config.model)[0])
-        connect(remote, f"model {config.model} of plugin {plugin}")
+    models = _connected(config, plugins)
     if config.max_hours is not None:
         stop.limit_hours(config.max_hours)
+
     snapshot = open_market(plugins, config, tasks.values())
-    draft = make_plan(config, plugins, tasks, snapshot, None)
-    check_model(config.model, model, draft.specs, lambda: EpisodeFactory(tasks, plugins, snapshot), plugins)
-    claim = FolderClaim(run_path(config, draft).absolute())  # plugins may chdir
-    access = None
-    try:
+    draft = make_plan(config, plugins, tasks, snapshot, None, choices(models.further))
+    context = _check_fit(
+        config, plugins, models.own, draft.specs, lambda: EpisodeFactory(tasks, plugins, snapshot)
+    )
+    claim = FolderClaim(run_path(config, draft).absolute())  # absolute, because plugins may chdir
+    # Whatever fails until the last line, files are closed and the folder is unlocked.
+    with ExitStack() as undo:
+        undo.callback(claim.release)
         recorded = recorded_run(claim.path)
         config = replace(config, mask_key=_mask_key(config, drawn, recorded))
         if recorded is not None:
-            check_call_log(recorded)  # before a record of calls is made in its place
-        if remote is None:
-            access = ModelAccess(model, None if price == FREE else config.max_failures)
-        else:
-            access = RemoteAccess(remote, config, price, claim.path, stop)
-        plan = make_plan(config, plugins, tasks, snapshot, access.protocol)
+            check_call_log(recorded)  # before opening it creates a new one
+
+        access = _open_access(models, config, claim.path, stop)
+        if isinstance(access, RemoteAccess):
+            access.client.context.learn(context)
+
+        undo.callback(access.close)
+        asked = choices(access.further)
+        plan = make_plan(config, plugins, tasks, snapshot, access.protocol, asked)
         if drawn is not None:
             check_registered(plan.specs, drawn)
-        manifest = run_manifest(config, plan, snapshot, remote, price, recorded)
-        folder = RunFolder.create(claim, replace(manifest, call_log=None if access.log is None else access.log.identity._asdict()))
+
+        manifest = run_manifest(config, plan, snapshot, models.remote, models.price, recorded)
+        manifest = _with_further(manifest, config, access.further, recorded)
+        folder = _create_folder(claim, manifest, access)
         keep_certificate(folder.path, config.certificate)
         keep_task_files(folder.path, plugins, plan.tasks)
-    except BaseException:
-        if access is not None:
-            access.close()
-        claim.release()
-        raise
+        undo.pop_all()
+
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
 
 
+def open_access(
+    config: RunConfig, plugins: Plugins, folder: Path, stop: StopSignal
+) -> tuple[RunConfig, ModelAccess]:
+    """Return the access to the models of a config outside of a run, with the record of their calls
+    in `folder`, and the config with the model's own settings; `close` the access. Raises
+    KtdevalError.
+    """
+    config = with_model_settings(config, plugins)
+    return config, _open_access(_connected(config, plugins), config, folder, stop)
+
+
+@dataclass(frozen=True)
+class _Models:
+    """Models of a run: its own, and further ones that its agent asks."""
+
+    own: Model
+    price: Price | None  #: of the own one
+    further: tuple[RunModel, ...]
+
+    @property
+    def remote(self) -> RemoteModel | None:
+        """The run's own model where it is behind a network."""
+        return as_remote(self.own)
+
+
+def _connected(config: RunConfig, plugins: Plugins) -> _Models:
+    """Return the models of a run, connected where they are behind a network."""
+    own = plugins.make_model(config.model, config.model_args)
+    models = _Models(own, run_price(config, own), further_models(config, plugins))
+    _connect(config.model, plugins, models.remote)
+    for each in models.further:
+        _connect(each.choice.name, plugins, each.remote)
+
+    return models
+
+
+def _open_access(models: _Models, config: RunConfig, folder: Path, stop: StopSignal) -> ModelAccess:
+    """Return the access to the models of a run; free ones are never stopped for errors."""
+    remote = models.remote
+    if remote is not None:
+        return RemoteAccess(remote, config, models.price, folder, stop, models.further)
+
+    is_free = models.price == FREE and all(each.price == FREE for each in models.further)
+    most_errors = None if is_free else config.max_failures
+    protocol = local_protocol(config, models.own)
+    return ModelAccess(models.own, most_errors, protocol, models.further)
+
+
+def _connect(name: str, plugins: Plugins, remote: RemoteModel | None) -> None:
+    """Connect a model behind a network. Raises KtdevalError: it can't be asked."""
+    if remote is None:
+        return
+    plugin = plugins.owner("models", plugins.model_spec_name(name)[0])
+    connect(remote, f"model {name} of plugin {plugin}")
+
+
+def _create_folder(claim: FolderClaim, manifest: RunManifest, access: ModelAccess) -> RunFolder:
+    """Write the manifest of a run, with the identity of its record of calls."""
+    if access.log is not None:
+        identity = access.log.identity
+        entry = LogEntry(id=identity.id, begun_at=identity.begun_at)
+        manifest = replace(manifest, call_log=entry)
+    return RunFolder.create(claim, manifest)
+
+
+def _check_fit(
+    config: RunConfig,
+    plugins: Plugins,
+    model: Model,
+    specs: Sequence[EpisodeSpec],
+    factory: Callable[[], EpisodeFactory],
+) -> Context | None:
+    """Refuse a model that can't decide what a task asks, or whose context is too small for it.
+
+    Return the context as far as it is known; a model of this process has none.
+    """
+    check_model(config.model, model, specs, factory, plugins)
+    remote = as_remote(model)
+    if remote is None:
+        return None
+
+    context = known_context(config, remote)
+    if context is not None:
+        check_context(context, specs, factory(), config.max_output_tokens)
+
+    return context
+
+
 def _mask_key(config: RunConfig, drawn: DrawnKey | None, recorded: RunFolder | None) -> str:
-    """Return the mask key of a run: the one that a board drew, the one given, that of the run begun before, or a new one."""
+    """Return the mask key: drawn by a board, given, of the recorded run, or a new one."""
     if drawn is not None:
         return drawn.mask_key
     return config.mask_key or mask_key_of(recorded) or secrets.token_hex(16)
@@ -127,88 +230,175 @@ def run_manifest(
     price: Price | None,
     recorded: RunFolder | None,
 ) -> RunManifest:
-    """Return what a run writes down before its first step. `recorded`: that run, where it was begun before: it keeps its cutoff
-    unless given one.
+    """Return what a run writes before its first step.
+
+    `recorded`: the same run, if it was begun before; its cutoff stays unless a new one is given.
     """
+    cutoff: CutoffEntry | NoCutoff
     if config.knowledge_cutoff is None and recorded is not None:
-        cutoff: Mapping[str, JsonValue] | NoCutoff = recorded.manifest.knowledge_cutoff
+        cutoff = recorded.manifest.knowledge_cutoff
     else:
         known = run_cutoff(config.model, config.model_args, config.knowledge_cutoff)
-        cutoff = known.to_json() if isinstance(known, Cutoff) else known
+        cutoff = known.entry if isinstance(known, Cutoff) else known
+
+    data: Mapping[str, JsonValue] | None = None
+    if snapshot is not None:
+        data = {"data": lasting_data(config.data), "data_args": dict(config.data_args)}
+
+    settings: Mapping[str, JsonValue] | None = None
+    if remote is not None:
+        settings = _settings_of(remote)
+
     return RunManifest(
-        data=None if snapshot is None else {"data": lasting_data(config.data), "data_args": dict(config.data_args)},
+        data=data,
         snapshot=None if snapshot is None else snapshot.id,
         metrics=config.metrics,
         rules=config.rules,
         specs=plan.specs,
-        price=None if price is None else price.to_json(),
-        request_settings=None if remote is None else remote.settings(),
+        price=price,
+        request_settings=settings,
         knowledge_cutoff=cutoff,
         registration=_registration_of(config, recorded),
     )
 
 
+def _with_further(
+    manifest: RunManifest,
+    config: RunConfig,
+    models: Sequence[RunModel],
+    recorded: RunFolder | None,
+) -> RunManifest:
+    """Return a manifest with the further models of its run; the cutoff of the run, unless it was
+    given or recorded, is the latest of all its models.
+    """
+    cutoff = manifest.knowledge_cutoff
+    if config.knowledge_cutoff is None and recorded is None:
+        cutoff = latest_cutoff([cutoff, *(each.cutoff for each in models)])
+
+    facts = further_facts(models)
+    return replace(manifest, further_models=facts, knowledge_cutoff=cutoff)
+
+
+def further_facts(models: Sequence[RunModel]) -> dict[str, FurtherFacts]:
+    """Return what a manifest records of further models, by the names that the agent asks them
+    by.
+    """
+    facts = {}
+    for each in models:
+        settings: Mapping[str, JsonValue] | None = None
+        if each.remote is not None:
+            settings = _settings_of(each.remote)
+
+        facts[each.choice.asked_as] = FurtherFacts(
+            price=each.price, request_settings=settings, knowledge_cutoff=each.cutoff
+        )
+
+    return facts
+
+
+def _settings_of(remote: RemoteModel) -> Mapping[str, JsonValue] | None:
+    """Return how a model's calls are put to its provider."""
+    settings = remote.settings()
+    return settings if isinstance(settings, Mapping) else None  # as `connect` has checked
+
+
 def drawn_key_of(config: RunConfig) -> DrawnKey | None:
-    """Return the answered registration that a run is made under; None where it names none. Raises ConfigError: it can't be read;
-    UsageError: a mask key is given beside it.
+    """Return the answered registration of a run, or None if it has none.
+
+    Raises ConfigError: it can't be read; UsageError: a mask key is given as well.
     """
     if config.registration is None:
         return None
     if config.mask_key is not None:
-        raise UsageError("--mask-key: a registration has the key that the board drew; leave it out, or leave --registration out")
+        raise UsageError(
+            "--mask-key: a registration has the key that the board drew; leave it out, or leave"
+            " --registration out"
+        )
     return load_drawn_key(config.registration)
 
 
 def _registration_of(config: RunConfig, recorded: RunFolder | None) -> str | None:
-    """Return the id of the registration that a run is made under; one begun under a registration stays under it."""
+    """Return the id of a run's registration; a resumed run keeps the one that it had."""
     if config.registration is not None:
         return load_drawn_key(config.registration).id
-    return None if recorded is None else recorded.manifest.registration
+    if recorded is not None:
+        return recorded.manifest.registration
+    return None
 
 
 def execute_run(run: PreparedRun) -> RunResult:
-    """Run episodes that are not complete, then write the cards. Raises KeyboardInterrupt, or ProviderError before any ran."""
+    """Run episodes that are not complete, then write the cards.
+
+    Raises KeyboardInterrupt; ProviderError: the model fails before any episode ran.
+    """
     finished = [spec for spec in run.plan.specs if run.folder.is_complete(spec)]
     for spec in finished:
         run.plugins.emit(EpisodeFinished(spec, already_done=True))
+
     work = [spec for spec in run.plan.specs if spec not in finished]
     if work:
         run.access.begin()
+
     outcomes = _outcomes(run, work)
     failed = tuple(outcome for outcome in outcomes if outcome.error is not None)
     if not failed:
         run.access.finish()
+
     errors = {outcome.spec.id: outcome.error or "" for outcome in failed}
-    tasks = [task for task in run.plan.tasks.values() if any(map(run.folder.is_complete, run.plan.specs_of(task.name)))]
+    tasks = []
+    for task in run.plan.tasks.values():
+        if any(map(run.folder.is_complete, run.plan.specs_of(task.name))):
+            tasks.append(task)
+
     run.access.flush()
     cards = write_cards(run.folder, tasks, run.snapshot, run.plugins, errors)
+
     return RunResult(run.folder.path, tuple(cards), failed, len(run.plan.specs), run.stop.reason)
 
 
 def _outcomes(run: PreparedRun, work: Sequence[EpisodeSpec]) -> Sequence[EpisodeOutcome]:
-    """Run episodes by the run's backend. Raises PluginError: it fails, or gives something else than an outcome of each."""
-    runner, name = run.plugins.make_runner(run.config.runner), run.config.runner
+    """Run episodes by the run's backend.
+
+    Raises PluginError: it fails, or does not return an outcome of each episode.
+    """
+    runner = run.plugins.make_runner(run.config.runner)
+    name = run.config.runner
     where = f"runner {name} of plugin {run.plugins.owner('runners', name)}"
     turns = in_turn(work)
     outcomes = call_through(runner.run, where, turns, _executor(run), run.config.concurrency)
-    if not isinstance(outcomes, list | tuple) or [getattr(one, "spec", None) for one in outcomes] != turns:
-        raise PluginError(f"{where}: run() must return what execute() gave for each episode, in their order")
+    is_list = isinstance(outcomes, list | tuple)
+    if not is_list or [getattr(outcome, "spec", None) for outcome in outcomes] != turns:
+        raise PluginError(
+            f"{where}: run() must return what execute() gave for each episode, in their order"
+        )
+
     planned = {spec.id: number for number, spec in enumerate(work)}
     return sorted(outcomes, key=lambda outcome: planned[outcome.spec.id])
 
 
 def in_turn(work: Sequence[EpisodeSpec]) -> list[EpisodeSpec]:
-    """Return episodes in the order in which they are begun: task by task, those on a market in an order that the mask key draws.
+    """Return episodes in the order in which they begin: task by task, in an order drawn from the
+    mask key.
 
-    In the order of the plan, which is public, the first episode that an endpoint sees would be of the first window under any mask.
+    The order of the plan is public: with it, the first episode that an endpoint sees would be of
+    the first window under any mask.
     """
-    tasks = {name: number for number, name in enumerate(dict.fromkeys(spec.task for spec in work))}
-    turns = {spec.id: number if spec.mask_key is None else spec.hidden_seed("turn") for number, spec in enumerate(work)}
-    return sorted(work, key=lambda spec: (tasks[spec.task], turns[spec.id]))
+    task_turns: dict[str, int] = {}
+    turns: dict[str, int] = {}
+    for number, spec in enumerate(work):
+        task_turns.setdefault(spec.task, number)
+        turns[spec.id] = number
+        if spec.mask_key is not None:
+            turns[spec.id] = spec.hidden_seed("turn")
+
+    return sorted(work, key=lambda spec: (task_turns[spec.task], turns[spec.id]))
 
 
 def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
-    """Run a config from plan to cards: what `ktdeval run` does, without its screen. Raises KtdevalError or KeyboardInterrupt."""
+    """Run a config from plan to cards, as `ktdeval run` does, without output to the terminal.
+
+    Raises KtdevalError or KeyboardInterrupt.
+    """
     prepared = prepare_run(config, plugins, StopSignal())
     try:
         return execute_run(prepared)
@@ -217,7 +407,7 @@ def evaluate(config: RunConfig, plugins: Plugins) -> RunResult:
 
 
 def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
-    """Return what a backend calls for each spec; everything that episodes share is made once, here."""
+    """Return the function that a backend calls for each spec; episodes share what is made here."""
     factory = EpisodeFactory(run.plan.tasks, run.plugins, run.snapshot)
     emit_lock = threading.Lock()
 
@@ -229,54 +419,118 @@ def _executor(run: PreparedRun) -> Callable[[EpisodeSpec], EpisodeOutcome]:
         access = run.access.for_episode(spec, emit)
 
         def open_episode() -> Episode:
-            return factory.open(spec, access.model)
+            return factory.open(spec, access.model, access.further)
 
-        context = EpisodeContext(open_episode, run.folder, emit, run.stop, run.access.redact, run.access.max_errors, access.counter)
+        context = EpisodeContext(
+            open_episode,
+            run.folder,
+            emit,
+            run.stop,
+            run.access.redact,
+            run.access.max_errors,
+            access.counter,
+        )
         return run_episode(spec, context)
 
     return execute
 
 
 def with_model_settings(config: RunConfig, plugins: Plugins) -> RunConfig:
-    """Return the config with `--base-url` and what pins the model (its `recorded_args`) among its parameters, and with the settings
-    that the replies of a model belong to (its `recorded_settings(tasks)`) where it leaves them at their defaults. Raises
-    UsageError where it has no address, or two.
+    """Return the config completed by the model's own settings.
+
+    Its parameters get `--base-url` and what pins the model (its `recorded_args`), those of the agent
+    what pins the agent. Settings that
+    recorded replies were made with (its `recorded_settings(tasks)`) apply where the config has
+    defaults. Raises UsageError: a model has no address, or is given two.
     """
     if config.base_url is not None:
-        spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])
-        if spec.params is None or "base_url" not in {field.name for field in dataclasses.fields(spec.params)}:
-            raise UsageError(f"--base-url: {config.model} has no server address; leave it out")
-        if config.model_args.get("base_url", config.base_url) != config.base_url:
-            raise UsageError("--base-url and --model-args base_url=… name two addresses; give one of them")
-        config = replace(config, model_args={**config.model_args, "base_url": config.base_url})
+        config = _with_base_url(config, plugins)
+
     model = plugins.make_model(config.model, config.model_args)
-    pins = call_foreign(dict, f"model {config.model}: recorded_args must be a mapping", getattr(model, "recorded_args", {}))
+    pins = call_foreign(
+        dict,
+        f"model {config.model}: recorded_args must be a mapping",
+        model.recorded_args if isinstance(model, PinsArguments) else {},
+    )
     config = replace(config, model_args={**config.model_args, **pins})
-    recorded = getattr(model, "recorded_settings", None)
-    if recorded is not None:
-        where, tasks = f"model {config.model}: recorded_settings()", tuple(choose_tasks(config, plugins))
-        unset, preset = RunConfig(model=config.model, tasks=config.tasks), call_through(recorded, where, tasks)
-        config = replace(config, **{name: value for name, value in preset.items() if getattr(config, name) == getattr(unset, name)})
-    return config
+    config = _with_agent_pins(config, plugins)
+    if not isinstance(model, PresetsRun):
+        return config
+
+    where = f"model {config.model}: recorded_settings()"
+    tasks = tuple(choose_tasks(config, plugins))
+    recorded = call_through(model.recorded_settings, where, tasks)
+    defaults = RunConfig(model=config.model, tasks=config.tasks)
+    changes = {}
+    for name, value in recorded.items():
+        if getattr(config, name) == getattr(defaults, name):
+            changes[name] = value
+
+    return replace(config, **changes)
+
+
+def _with_agent_pins(config: RunConfig, plugins: Plugins) -> RunConfig:
+    """Return the config with what pins the agent (its `recorded_args`) among its parameters."""
+    agent = plugins.make_agent(config.agent, config.agent_args)
+    if not isinstance(agent, PinsArguments):
+        return config
+
+    where = f"agent {config.agent}: recorded_args must be a mapping"
+    pins = call_foreign(dict, where, agent.recorded_args)
+    return replace(config, agent_args={**config.agent_args, **pins})
+
+
+def _with_base_url(config: RunConfig, plugins: Plugins) -> RunConfig:
+    """Return the config with `--base-url` among the model's parameters."""
+    spec = plugins.spec("models", plugins.model_spec_name(config.model)[0])
+    fields = () if spec.params is None else dataclasses.fields(spec.params)
+    if "base_url" not in {field.name for field in fields}:
+        raise UsageError(f"--base-url: {config.model} has no server address; leave it out")
+
+    if config.model_args.get("base_url", config.base_url) != config.base_url:
+        raise UsageError(
+            "--base-url and --model-args base_url=… name two addresses; give one of them"
+        )
+
+    return replace(config, model_args={**config.model_args, "base_url": config.base_url})
 
 
 def recorded_run(path: Path) -> RunFolder | None:
-    """Return the run in a folder; None where there is none. Raises StoreError as `RunFolder.load`."""
-    return RunFolder.load(path) if (path / MANIFEST).exists() else None
+    """Return the run in a folder, or None if there is none. Raises StoreError as `RunFolder.load`
+    does.
+    """
+    if not (path / MANIFEST).exists():
+        return None
+    return RunFolder.load(path)
 
 
 def mask_key_of(run: RunFolder | None) -> str | None:
-    """Return the mask key of a run; None where there is no run, or one without a key."""
-    specs = () if run is None else run.manifest.specs
-    return next((spec.mask_key for spec in specs if spec.mask_key), None)
+    """Return the mask key of a run, or None without a run or a key."""
+    if run is None:
+        return None
+
+    for spec in run.manifest.specs:
+        if spec.mask_key:
+            return spec.mask_key
+    return None
+
+
+def check_run_output(config: RunConfig) -> None:
+    """Raise StoreError if the run's folder can't be written."""
+    path = user_path(config.out) if config.out else Path(DEFAULT_RUNS_FOLDER)
+    check_output(path, "folder", "--out")
 
 
 def run_path(config: RunConfig, plan: Plan) -> Path:
-    """Return the folder of a run: `--out`, or `ktdeval-runs/<task>-<model>-<hash>`, which the same command finds and so resumes."""
+    """Return the folder of a run: `--out`, or `ktdeval-runs/<task>-<model>-<hash>`.
+
+    The same command gives the same folder, and so resumes the run.
+    """
     if config.out:
         return user_path(config.out)
+
     names = list(plan.tasks)
     title = names[0] if len(names) == 1 else f"{len(names)}-tasks"
-    words = f"{title}-{plan.specs[0].model}"
+    label = re.sub(r"[^A-Za-z0-9_.-]+", "-", f"{title}-{plan.specs[0].model}")[:100]
     digest = content_hash([spec.id for spec in plan.specs])[:8]
-    return Path(DEFAULT_RUNS_FOLDER) / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', words)[:100]}-{digest}"
+    return Path(DEFAULT_RUNS_FOLDER) / f"{label}-{digest}"

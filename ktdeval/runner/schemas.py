@@ -1,4 +1,6 @@
-"""JSON Schemas of the records in a run folder, generated from their types: `python -m ktdeval.runner.schemas` writes them anew."""
+"""JSON Schemas of the records in a run folder, generated from their types: `python -m
+ktdeval.runner.schemas` writes them anew.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,14 @@ from typing import Any, get_origin
 import msgspec
 
 from ktdeval.cards.schema import field_docs, struct_types
-from ktdeval.contracts.scoring import AnswerRecord
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.jsonio import dumps_pretty, write_atomic
 from ktdeval.runner.journal import JournalEntry
 from ktdeval.runner.marks import EpisodeMark
 from ktdeval.runner.store import ManifestFile
+from ktdeval.tasks.scoring import AnswerRecord
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.typed import Value, json_schema
+from ktdeval.values.jsonio import dumps_pretty, write_atomic
+from ktdeval.values.typed import Value, json_schema
 
 _FOLDER = Path(__file__).parent / "schema"
 _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title
@@ -24,31 +26,45 @@ _TYPES: tuple[tuple[str, int, Any, str], ...] = (  # name, version, type, title
     ("answer-record", 1, AnswerRecord, "one line of answers.jsonl.zst"),
     ("transcript-entry", 1, TranscriptEntry, "one line of transcript.jsonl.zst"),
     ("journal-step", 2, JournalEntry[StepRecord], "one line of journal.jsonl of a trading episode"),
-    ("journal-answer", 1, JournalEntry[AnswerRecord], "one line of journal.jsonl of a scoring episode"),
+    (
+        "journal-answer",
+        1,
+        JournalEntry[AnswerRecord],
+        "one line of journal.jsonl of a scoring episode",
+    ),
     ("episode-mark", 1, EpisodeMark, "episode.json: the mark of a complete episode"),
 )
 
 
 def schema_files() -> dict[Path, str]:
     """Return the text of each schema by the path that it is kept under."""
-    return {
-        _FOLDER / f"{name}-v{version}.json": dumps_pretty(
-            _documented(type_, json_schema(type_, f"urn:ktdeval:{name}:{version}", title))
-        )
-        for name, version, type_, title in _TYPES
-    }
+    texts: dict[Path, str] = {}
+    for name, version, type_, title in _TYPES:
+        schema = json_schema(type_, f"urn:ktdeval:{name}:{version}", title)
+        texts[_FOLDER / f"{name}-v{version}.json"] = dumps_pretty(_documented(type_, schema))
+
+    return texts
 
 
 def _documented(type_: Any, schema: dict[str, Any]) -> dict[str, Any]:
-    """Add to a schema the comments that the sources of its types, and of their bases, have at the fields."""
+    """Add to a schema the comments that the sources of its types, and of their bases, have at the
+    fields.
+    """
     types = struct_types(get_origin(type_) or type_) | struct_types(type_)
     for key, part in schema["$defs"].items():
         struct = types[key.partition("_")[0]]
-        bases = [base for base in reversed(struct.__mro__) if issubclass(base, Value) and base is not Value]
-        docs = {field: sentence for base in bases for field, sentence in field_docs(base).items()}
+        docs: dict[str, str] = {}
+        for base in reversed(struct.__mro__):  # a class may say more of a field than its base
+            if issubclass(base, Value) and base is not Value:
+                docs |= field_docs(base)
+
         for field in msgspec.structs.fields(struct):
             if field.name in docs:
-                part["properties"][field.encode_name] = {"description": docs[field.name], **part["properties"][field.encode_name]}
+                part["properties"][field.encode_name] = {
+                    "description": docs[field.name],
+                    **part["properties"][field.encode_name],
+                }
+
     return schema
 
 

@@ -1,33 +1,39 @@
-"""Episode of a scoring task: each sample goes through agent, session and mask as a trading step does; its answer is scored."""
+"""Episode of a scoring task: each sample goes through agent, session and mask as a trading step
+does; its answer is scored.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
 
-from ktdeval.contracts.events import SampleFinished
-from ktdeval.contracts.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
-from ktdeval.contracts.spec import EpisodeSpec
 from ktdeval.errors import PluginError
-from ktdeval.fields import build
 from ktdeval.harness.action import Reading, read_valid
 from ktdeval.harness.agent import Agent, Observation, Submission
 from ktdeval.harness.messages import CallParams, Model, ToolSpec, encodable
-from ktdeval.harness.session import GuardedSession, SessionParts
-from ktdeval.jsonio import dumps_canonical, loads_strict
+from ktdeval.harness.session import GuardedSession
+from ktdeval.harness.session_parts import SessionParts
 from ktdeval.market.snapshot import NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
+from ktdeval.runner.events import SampleFinished
 from ktdeval.runner.journal import Entry, JournalEntry, pack_lines
+from ktdeval.runner.models import session_models
 from ktdeval.runner.store import ANSWERS
+from ktdeval.tasks.scoring import AnswerRecord, Sample, SampleSet, ScoringTask, TargetTask
+from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.values.fields import build
+from ktdeval.values.jsonio import JsonObject, JsonValue, dumps_canonical, loads_strict
 
 
 class AnswerForm:
-    """Reads answers, JSON objects that follow a form's schema, where a trading step has its submission form."""
+    """Reads answers, JSON objects that follow a form's schema, where a trading step has its
+    submission form.
+    """
 
     def __init__(self, tool: ToolSpec) -> None:
         self.tool = tool
@@ -48,10 +54,14 @@ class ScoringParts:
     snapshot: MarketSnapshot | None  #: None where the task asks about no market
     model: Model
     agent: Agent
+    #: further models by the name that the agent asks them by; None: `model` answers for them
+    further: Mapping[str, Model] | None = None
 
 
 class ScoringEpisode:
-    """An episode of a scoring task, sample by sample. Nothing goes from one to the next. Members as of `Episode`."""
+    """An episode of a scoring task, sample by sample. Nothing goes from one to the next. Members as
+    of `Episode`.
+    """
 
     entry_type: type[Entry] = JournalEntry[AnswerRecord]
 
@@ -73,12 +83,17 @@ class ScoringEpisode:
         """Ask one sample and score its answer."""
         sample = self._sample(step)
         session = GuardedSession(self._session_parts(sample), step, sample.environment)
-        outcome = session.decide(self._parts.agent, Observation(step, sample.system, sample.user), None)
+        outcome = session.decide(
+            self._parts.agent, Observation(step, sample.system, sample.user), None
+        )
         answer = None
         if outcome.transcript.submission is not None:
-            submitted = loads_strict(outcome.transcript.submission)
-            done = submitted if sample.environment is None else sample.environment.completed(submitted)
-            answer = dict(loads_strict(encodable(dumps_canonical(done))))
+            completed: JsonObject = _json_object(outcome.transcript.submission)
+            if sample.environment is not None:
+                completed = sample.environment.completed(completed)
+
+            answer = _json_object(encodable(dumps_canonical(completed)))
+
         record = AnswerRecord(
             **asdict(outcome.counts),
             step=step,
@@ -100,12 +115,15 @@ class ScoringEpisode:
         return SampleFinished(self._spec, record.step, self.total_steps, tokens, record.provenance)
 
     def _sample(self, step: int) -> Sample:
-        """Return the sample with this index. Raises PluginError: it can't be asked, or has the id of another one."""
+        """Return the sample with this index. Raises PluginError: it can't be asked, or has the id
+        of another one.
+        """
         sample = self._samples.sample(step)
         if problem := sample_problem(sample):
             raise PluginError(f"sample {step}: {problem}")
         if (other := self._steps.setdefault(sample.id, step)) != step:
             raise PluginError(f"sample {step}: id {sample.id!r:.80} is that of sample {other}")
+
         return sample
 
     def _session_parts(self, sample: Sample) -> SessionParts:
@@ -119,6 +137,8 @@ class ScoringEpisode:
             params=build(CallParams, self._spec.call, "call"),
             seed=self._spec.call_seed,
             chance_seed=self._spec.chance_seed,
+            name=self._spec.model,
+            further=session_models(self._spec, self._parts.model, self._parts.further),
         )
 
 
@@ -126,15 +146,42 @@ def sample_problem(sample: object) -> str:
     """Return what a plugin's sample should have and lacks; empty where it can be asked."""
     if not isinstance(sample, Sample):
         return f"expected a ktdeval.api.Sample, was {sample!r:.80}"
+
     for name in ("id", "system", "user"):
-        if not isinstance(text := getattr(sample, name), str) or encodable(text) != text or (name == "id" and not text):
-            return f"{name} must be text{' that is not empty' if name == 'id' else ''}, was {text!r:.80}"
+        if (
+            not isinstance(text := getattr(sample, name), str)
+            or encodable(text) != text
+            or (name == "id" and not text)
+        ):
+            return (
+                f"{name} must be text{' that is not empty' if name == 'id' else ''}, was"
+                f" {text!r:.80}"
+            )
+
     form: Any = sample.form
-    if isinstance(form, ToolSpec) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", form.name) and form.parameters.get("type") == "object":
+    if (
+        isinstance(form, ToolSpec)
+        and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", form.name)
+        and form.parameters.get("type") == "object"
+    ):
         return ""
-    return "form must be a ToolSpec with a name of A-Z, a-z, 0-9, `_` and `-`, and the schema of an object"
+
+    return (
+        "form must be a ToolSpec with a name of A-Z, a-z, 0-9, `_` and `-`, and the schema of an"
+        " object"
+    )
 
 
 def samples_of(spec: EpisodeSpec, samples: SampleSet) -> int:
-    """Return how many samples an episode has: those of its set, or the spec's limit where that is less."""
+    """Return how many samples an episode has: those of its set, or the spec's limit where that is
+    less.
+    """
     return len(samples) if spec.limit is None else min(spec.limit, len(samples))
+
+
+def _json_object(text: str) -> dict[str, JsonValue]:
+    """Return an answer, which its schema requires to be a JSON object."""
+    value = loads_strict(text)
+    if not isinstance(value, dict):
+        raise TypeError(f"an answer is a JSON object, not {type(value).__name__}")
+    return value

@@ -1,155 +1,87 @@
 """Run folder: files of a plan, its records and its cards, all that `run` and `score` share.
 
 RUN/manifest.json                            the plan: config, snapshot, price, episode specs
-RUN/calls.sqlite                             of a model behind a network: each attempt with its cost, and each reply
+RUN/calls.sqlite                             calls over a network: attempts, costs and replies
 RUN/certificate.json                         the certificate of the mask that the run was given
 RUN/canary.json                              its answers to the fixed questions at start and end
 RUN/episodes/<id>/journal.jsonl              while an episode runs: one durable line per finished step
 RUN/episodes/<id>/ledger.parquet             when it is complete
 RUN/episodes/<id>/answers.jsonl.zst          instead of the ledger, where the task scores answers
 RUN/episodes/<id>/transcript.jsonl.zst
-RUN/episodes/<id>/episode.json               written last: the mark of completeness, with the hashes of the two, and counts of calls
+RUN/episodes/<id>/episode.json               written last, with hashes of the two and counts of calls
 RUN/cards/<task>.json                        result cards
 RUN/cards/<what was changed>/<task>.json     those of `score` with other rules or metrics
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from ktdeval.calls.call_log import LOG_FILE
-from ktdeval.calls.prices import FREE
+from ktdeval.calls.prices import FREE, PriceEntry
 from ktdeval.calls.tally import EpisodeCalls
-from ktdeval.cards.parts import CutoffEntry, NoCutoff, PriceEntry
-from ktdeval.contracts.registration import ContentHash
-from ktdeval.contracts.scoring import AnswerRecord
-from ktdeval.contracts.spec import EpisodeSpec
+from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff
 from ktdeval.errors import StoreError, explained
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.jsonio import (
+from ktdeval.market.calendar import parse_day
+from ktdeval.plugins.plugin_import import is_file_name
+from ktdeval.runner.journal import (
+    Entry,
+    Journal,
+    Record,
+    check_exchanges,
+    compacted,
+    entry_type,
+    read_journal,
+    unpack_lines,
+)
+from ktdeval.runner.ledger_file import load_ledger
+from ktdeval.runner.marks import EpisodeMark, LogEntry
+from ktdeval.runner.registration import ContentHash
+from ktdeval.stats.metric import RuleSet
+from ktdeval.tasks.scoring import AnswerRecord
+from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.trading.ledger import Ledger
+from ktdeval.values.jsonio import (
     JsonValue,
     dumps_canonical,
     dumps_pretty,
     file_sha256,
     read_plain,
     sha256_hex,
-    try_lock,
     write_atomic,
 )
-from ktdeval.market.calendar import parse_day
-from ktdeval.plugin_import import is_file_name
-from ktdeval.runner.journal import Entry, Journal, Record, check_exchanges, compacted, entry_type, read_journal, unpack_lines
-from ktdeval.runner.ledger_file import load_ledger
-from ktdeval.runner.marks import EpisodeMark, LogEntry
-from ktdeval.stats.metric import RuleSet
-from ktdeval.trading.ledger import Ledger
-from ktdeval.typed import Value, decode_json, from_plain, to_plain
+from ktdeval.values.temporary import try_lock
+from ktdeval.values.typed import Value, decode_json, from_plain, to_plain
 
 MANIFEST_VERSION = 2
-LEDGER, ANSWERS, TRANSCRIPT, MARK = "ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json"
+LEDGER, ANSWERS, TRANSCRIPT, MARK = (
+    "ledger.parquet",
+    "answers.jsonl.zst",
+    "transcript.jsonl.zst",
+    "episode.json",
+)
 """Files of a finished episode, in its folder."""
 JOURNAL = "journal.jsonl"  #: Of an unfinished one
 MANIFEST = "manifest.json"
-REPLIES, CANARY = "replies.sqlite", "canary.json"  #: Files of a model behind a network; older runs kept their replies in the first
+#: File in the user's cache folder with the replies that runs share
+REPLIES = "replies.sqlite"
+CANARY = "canary.json"
 CERTIFICATE = "certificate.json"  #: The certificate that a run was given
-TASK_FILES = "task-files"  #: Folder of the task files that belong to no package, each named by its hash
+#: Folder of the task files that belong to no package, each named by its hash
+TASK_FILES = "task-files"
 
 ANOTHER_RUN = "holds another run ({}); choose another --out, or the command that began it"
 _ANEW = "restore it, or delete the episode's folder to run it anew"
 _LOCK = ".lock"
-
-
-@dataclass(frozen=True)
-class RunManifest:
-    """Everything that the command line can change about a run's outcome, and nothing of the machine."""
-
-    #: how the user named the data, with arguments, so that `score` and `verify` find the snapshot again
-    data: Mapping[str, JsonValue] | None
-    snapshot: str | None  #: the id of that snapshot; both are None where no task asks about a market
-    metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
-    rules: RuleSet  #: rule set of the metrics
-    specs: tuple[EpisodeSpec, ...]  #: the plan, in order
-    #: price of the model's tokens (`ktdeval.calls.prices.Price.to_json`); None where no price is known, or none is due
-    price: Mapping[str, JsonValue] | None = None
-    #: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this machine
-    request_settings: Mapping[str, JsonValue] | None = None
-    #: end of the model's training data (`ktdeval.cards.CutoffEntry`); `none`: nothing was trained; `unknown`: it is not known
-    knowledge_cutoff: Mapping[str, JsonValue] | NoCutoff = "unknown"
-    #: which record of calls the run was begun with (`LogEntry`); None for a model of this machine, and in records without it
-    call_log: Mapping[str, JsonValue] | None = None
-    #: id of the registration with a leaderboard whose drawn key the masks have; None where the run has a key of its own
-    registration: str | None = None
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the model runs on this machine and bills nothing, so that it has no tokens to count."""
-        return self.price == FREE.to_json()
-
-    def to_json(self) -> JsonValue:
-        """Return the manifest as written."""
-        facts = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "specs"}
-        planned = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
-        sent_as = facts.pop("request_settings")
-        if self.call_log is None:
-            del facts["call_log"]
-        if self.registration is None:
-            del facts["registration"]
-        return to_plain({**facts, "sent_as": sent_as, "version": MANIFEST_VERSION, "episodes": planned})
-
-    @classmethod
-    def load(cls, path: Path) -> RunManifest:
-        """Read a manifest file. Raises StoreError: it can't be read, or an episode's spec does not hash to its id."""
-        where = f"{path}: not a readable manifest"
-        with explained(where):
-            data = read_plain(path)
-        _check_head(data, path)
-        file = decode_json(data, ManifestFile, where)
-        if not file.episodes:
-            raise StoreError(f"{where}: episodes: expected at least one")
-        specs = []
-        for number, entry in enumerate(file.episodes):
-            recorded_id = entry.pop("id", None)
-            spec = from_plain(entry, EpisodeSpec, f"{where}: episodes[{number}]")
-            if spec.id != recorded_id or spec.to_json() != entry:
-                raise StoreError(f"{path}: episode {str(recorded_id)[:20]} has been changed: its spec hashes to {spec.id}")
-            if problem := _spec_problem(spec, file.snapshot):
-                raise StoreError(f"{where}: episodes[{number}].{problem}")
-            for name in ("first", "last") if spec.window is not None else ():
-                parse_day(getattr(spec.window, name), f"{where}: episodes[{number}].window.{name}: ", StoreError)
-            specs.append(spec)
-        facts = (to_plain(file.data if file.snapshot else None), file.snapshot or None, file.metrics, file.rules, tuple(specs))
-        price, cutoff, log = map(to_plain, (file.price, file.knowledge_cutoff, file.call_log))
-        return cls(*facts, price, file.request_settings, cutoff, log, file.registration)
-
-
-def _spec_problem(spec: EpisodeSpec, market: str | None) -> str | None:
-    """Return what no plan holds, though the types allow it: wrong days, limit or market, or a window without a market."""
-    if spec.snapshot not in (None, market):
-        return "snapshot: expected that of the run"
-    if (spec.window is None) != (spec.snapshot is None):
-        return "window: it and snapshot go together"
-    return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
-
-
-class NotARunError(StoreError):
-    """A manifest.json is of something else than a run."""
-
-
-def _check_head(data: bytes, path: Path) -> None:
-    """Raise StoreError where a manifest is not that of a run, or of another version."""
-    head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
-    if "episodes" not in head:
-        raise NotARunError(f"{path}: is not the manifest of a run; name a folder that `ktdeval run` made, or a new one")
-    if (version := bytes(head.get("version", b"null")).decode()) != str(MANIFEST_VERSION):
-        raise StoreError(f"{path}: version {version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it")
 
 
 class DataSource(Value):
@@ -159,8 +91,160 @@ class DataSource(Value):
     data_args: dict[str, JsonValue]
 
 
-class ManifestFile(Value):
-    """Manifest of a run as written (`manifest.json`): `RunManifest`, each episode as its id and its spec."""
+class FurtherFacts(Value):
+    """What a run records of a model besides its own; name and parameters are those of its specs."""
+
+    price: PriceEntry | None  #: of its tokens; None where no price is known
+    #: how its calls are put to the provider; None for a model of this machine
+    request_settings: Mapping[str, JsonValue] | None = msgspec.field(name="sent_as")
+    #: end of its training data, as listed
+    knowledge_cutoff: CutoffEntry | NoCutoff
+
+
+@dataclass(frozen=True)
+class RunManifest:
+    """Everything that the command line can change about a run's outcome, and nothing of the
+    machine.
+    """
+
+    #: how the user named the data (`DataSource`), so that `score` and `verify` find the snapshot
+    #: again
+    data: Mapping[str, JsonValue] | None
+    #: the id of that snapshot; both are None where no task asks about a market
+    snapshot: str | None
+    metrics: tuple[str, ...]  #: names of metrics beyond those of the tasks
+    rules: RuleSet  #: rule set of the metrics
+    specs: tuple[EpisodeSpec, ...]  #: the plan, in order
+    #: price of the model's tokens; None where no price is known, or none is due
+    price: PriceEntry | None = None
+    #: how its calls are put to the provider (`RemoteModel.settings`); None for a model of this
+    #: machine
+    request_settings: Mapping[str, JsonValue] | None = None
+    #: end of the model's training data; `none`: nothing was trained; `unknown`: it is not known
+    knowledge_cutoff: CutoffEntry | NoCutoff = "unknown"
+    #: which record of calls the run was begun with; None for a model of this machine, and in
+    #: records without it
+    call_log: LogEntry | None = None
+    #: id of the registration with a leaderboard whose drawn key the masks have; None where the run
+    #: has a key of its own
+    registration: str | None = None
+    #: models besides the run's own, by the names that the agent asks them by
+    further_models: Mapping[str, FurtherFacts] = field(default_factory=dict)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether all models run on this machine and bill nothing, so that they have no tokens to
+        count.
+        """
+        further = self.further_models.values()
+        return self.price == FREE and all(each.price == FREE for each in further)
+
+    def to_json(self) -> JsonValue:
+        """Return the manifest as written."""
+        episodes = tuple({"id": spec.id, **spec.to_json()} for spec in self.specs)
+        file = ManifestFile(
+            version=MANIFEST_VERSION,
+            data=None if self.data is None else from_plain(self.data, DataSource, "data"),
+            snapshot=self.snapshot,
+            metrics=self.metrics,
+            rules=self.rules,
+            price=self.price,
+            request_settings=self.request_settings,
+            episodes=episodes,
+            knowledge_cutoff=self.knowledge_cutoff,
+            call_log=self.call_log,
+            registration=self.registration,
+            further_models=dict(self.further_models),
+        )
+        return to_plain(file)
+
+    @classmethod
+    def load(cls, path: Path) -> RunManifest:
+        """Read a manifest file. Raises StoreError: it can't be read, or an episode's spec does not
+        hash to its id.
+        """
+        where = f"{path}: not a readable manifest"
+        with explained(where):
+            data = read_plain(path)
+
+        _check_head(data, path)
+        file = decode_json(data, ManifestFile, where)
+        if not file.episodes:
+            raise StoreError(f"{where}: episodes: expected at least one")
+
+        specs = []
+        for number, entry in enumerate(file.episodes):
+            recorded_id = entry.pop("id", None)
+            spec = from_plain(entry, EpisodeSpec, f"{where}: episodes[{number}]")
+            if spec.id != recorded_id or spec.to_json() != entry:
+                raise StoreError(
+                    f"{path}: episode {str(recorded_id)[:20]} has been changed: its spec hashes to"
+                    f" {spec.id}"
+                )
+
+            problem = _spec_problem(spec, file)
+            if problem is not None:
+                raise StoreError(f"{where}: episodes[{number}].{problem}")
+
+            if spec.window is not None:
+                window = f"{where}: episodes[{number}].window"
+                parse_day(spec.window.first, f"{window}.first: ", StoreError)
+                parse_day(spec.window.last, f"{window}.last: ", StoreError)
+
+            specs.append(spec)
+
+        return cls(
+            data=structs.asdict(file.data) if file.data and file.snapshot else None,
+            snapshot=file.snapshot or None,
+            metrics=file.metrics,
+            rules=file.rules,
+            specs=tuple(specs),
+            price=file.price,
+            request_settings=file.request_settings,
+            knowledge_cutoff=file.knowledge_cutoff,
+            call_log=file.call_log,
+            registration=file.registration,
+            further_models=file.further_models,
+        )
+
+
+def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
+    """Return what is wrong with a spec though its types are right: its market, a window without a
+    market, its models, its limit. None if nothing is.
+    """
+    if spec.snapshot not in (None, file.snapshot):
+        return "snapshot: expected that of the run"
+    if {each.asked_as for each in spec.further_models} != file.further_models.keys():
+        return "further_models: expected those of the run"
+    if (spec.window is None) != (spec.snapshot is None):
+        return "window: it and snapshot go together"
+    return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
+
+
+class NotARunError(StoreError):
+    """A manifest.json does not describe a run."""
+
+
+def _check_head(data: bytes, path: Path) -> None:
+    """Raise StoreError where a manifest is not that of a run, or of another version."""
+    head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
+    if "episodes" not in head:
+        raise NotARunError(
+            f"{path}: is not the manifest of a run; name a folder that `ktdeval run` made, or a"
+            " new one"
+        )
+
+    version = bytes(head.get("version", b"null")).decode()
+    if version != str(MANIFEST_VERSION):
+        raise StoreError(
+            f"{path}: version {version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it"
+        )
+
+
+class ManifestFile(Value, omit_defaults=True):
+    """Manifest of a run as written (`manifest.json`): `RunManifest`, each episode as its id and its
+    spec.
+    """
 
     version: int
     data: DataSource | None
@@ -173,6 +257,7 @@ class ManifestFile(Value):
     knowledge_cutoff: CutoffEntry | NoCutoff
     call_log: LogEntry | None = None
     registration: ContentHash | None = None
+    further_models: dict[str, FurtherFacts] = msgspec.field(default_factory=dict)
 
 
 class RunFolder:
@@ -185,8 +270,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, claim: FolderClaim, manifest: RunManifest) -> RunFolder:
-        """Begin a new run in a claimed folder, or open that of the same run to resume it; the claim is released with the folder.
-        Raises StoreError where it can't be written, or has another run.
+        """Begin a new run in a claimed folder, or open that of the same run to resume it; the claim
+        is released with the folder. Raises StoreError where it can't be written, or has another
+        run.
         """
         folder = cls(claim.path, manifest)
         folder._claim = claim
@@ -195,26 +281,39 @@ class RunFolder:
         return folder
 
     def _begin(self) -> None:
-        """Write the plan, or check that it equals the one that is there; then delete what a killed process left."""
-        if (self.path / MANIFEST).exists() and (difference := RunFolder.load(self.path).difference(self.manifest)):
-            raise StoreError(f"{self.path}: {ANOTHER_RUN.format(difference)}")
+        """Write the plan, or check that it equals the one that is there; then delete what a killed
+        process left.
+        """
+        if (self.path / MANIFEST).exists():
+            difference = RunFolder.load(self.path).difference(self.manifest)
+            if difference:
+                raise StoreError(f"{self.path}: {ANOTHER_RUN.format(difference)}")
+
         self.save_manifest(self.manifest)
         for name in ("episodes", "cards"):
             (self.path / name).mkdir(exist_ok=True)
+
         for spec in filter(self.is_complete, self.manifest.specs):
             self._drop_journal(spec)
+
         for folder in ("", "cards/", "episodes/*/"):
-            for stray in self.path.glob(f"{folder}.*.*"):  # of `write_atomic`; a user's own hidden files have one dot
+            # of `write_atomic`; a user's own hidden files have one dot
+            for stray in self.path.glob(f"{folder}.*.*"):
                 stray.unlink()
 
     def difference(self, planned: RunManifest) -> str:
         """Return what keeps a planned run from resuming this one; empty where nothing does."""
-        return _manifest_difference(self.manifest, planned, carded=any(self.path.glob("cards/*.json")))
+        return _manifest_difference(
+            self.manifest, planned, carded=any(self.path.glob("cards/*.json"))
+        )
 
     @classmethod
     def load(cls, path: Path) -> RunFolder:
-        """Open a run for reading. Raises StoreError: there is no run here, or its manifest is not readable."""
-        with explained(str(path / MANIFEST), "fix that, or name another path"):  # too long a name, or no permission
+        """Open a run for reading. Raises StoreError: there is no run here, or its manifest is not
+        readable.
+        """
+        # too long a name, or no permission
+        with explained(str(path / MANIFEST), "fix that, or name another path"):
             if not (path / MANIFEST).exists():
                 raise StoreError(f"{path}: no run here (manifest.json is missing)")
         return cls(path, RunManifest.load(path / MANIFEST))
@@ -222,7 +321,8 @@ class RunFolder:
     def save_manifest(self, manifest: RunManifest) -> None:
         """Write the manifest."""
         self.manifest = manifest
-        text, path = dumps_pretty(manifest.to_json()), self.path / MANIFEST
+        text = dumps_pretty(manifest.to_json())
+        path = self.path / MANIFEST
         if not path.exists() or path.read_text() != text:
             write_atomic(path, text)
 
@@ -240,9 +340,14 @@ class RunFolder:
         return (self.episode_path(spec) / MARK).exists()
 
     def open_journal(
-        self, spec: EpisodeSpec, entry_type: type[Entry], is_own: Callable[[int, Entry], bool] | None = None
+        self,
+        spec: EpisodeSpec,
+        entry_type: type[Entry],
+        is_own: Callable[[int, Entry], bool] | None = None,
     ) -> Journal[Entry]:
-        """Open the journal of an unfinished episode, holding what an earlier run recorded; arguments as of `Journal`."""
+        """Open the journal of an unfinished episode, holding what an earlier run recorded;
+        arguments as of `Journal`.
+        """
         folder = self.episode_path(spec)
         with explained(f"{folder}: can't make the episode's folder"):
             folder.mkdir(exist_ok=True)
@@ -255,13 +360,17 @@ class RunFolder:
         encode: Callable[[Sequence[Any]], tuple[str, bytes]],
         calls: EpisodeCalls | None = None,
     ) -> None:
-        """Compact a whole journal into the file of its records and the transcript; safe to repeat after a crash at any point."""
+        """Compact a whole journal into the file of its records and the transcript; safe to repeat
+        after a crash at any point.
+        """
         folder = self.episode_path(spec)
         records, seconds, said, packed = compacted(folder / JOURNAL, entry_type)
         name, data = encode(records)
         files = {name: data, TRANSCRIPT: packed}
+
         for file_name, content in files.items():
             write_atomic(folder / file_name, content)
+
         mark = EpisodeMark(
             spec=spec.to_json(),
             steps=len(records),
@@ -293,26 +402,41 @@ class RunFolder:
         return unpack_lines(self.episode_path(spec) / ANSWERS, AnswerRecord, "record of answers")
 
     def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[Record], list[TranscriptEntry]]:
-        """Records and transcript of any episode as far as it has come. Raises StoreError where one is not readable."""
+        """Records and transcript of any episode as far as it has come. Raises StoreError where one
+        is not readable.
+        """
         folder = self.episode_path(spec)
         if self.is_complete(spec):
-            is_scoring = (folder / ANSWERS).exists()
-            return self.load_answers(spec) if is_scoring else self.load_ledger(spec).steps, self.load_transcript(spec)
+            records: Sequence[Record]
+            if (folder / ANSWERS).exists():
+                records = self.load_answers(spec)
+            else:
+                records = self.load_ledger(spec).steps
+
+            return records, self.load_transcript(spec)
+
         journal = folder / JOURNAL
         entries = list(read_journal(journal, entry_type(journal))) if journal.exists() else []
         return [entry.step for entry in entries], [entry.transcript for entry in entries]
 
     def artefacts(self, specs: Sequence[EpisodeSpec]) -> dict[str, str]:
-        """SHA-256 by path of each ledger and transcript. Raises StoreError where one is missing or was changed since its end."""
+        """SHA-256 by path of each ledger and transcript. Raises StoreError where one is missing or
+        was changed since its end.
+        """
         digests = {}
         for spec in specs:
             for name, recorded in self.mark(spec).sha256.items():
                 path = self.episode_path(spec) / name
                 with explained(f"{path}: can't read", _ANEW):
                     digest = file_sha256(path)
+
                 if digest != recorded:
-                    raise StoreError(f"{path}: is not the file that the episode ended with; {_ANEW}")
+                    raise StoreError(
+                        f"{path}: is not the file that the episode ended with; {_ANEW}"
+                    )
+
                 digests[f"episodes/{spec.id}/{name}"] = digest
+
         return digests
 
     def mark(self, spec: EpisodeSpec) -> EpisodeMark:
@@ -320,13 +444,18 @@ class RunFolder:
         path = self.episode_path(spec) / MARK
         with explained(f"{path}: can't read", _ANEW):
             mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
+
         if set(mark.sha256) not in ({LEDGER, TRANSCRIPT}, {ANSWERS, TRANSCRIPT}):
-            raise StoreError(f"{path}: not readable; {_ANEW}: sha256: expected a ledger or answers, and a transcript")
+            raise StoreError(
+                f"{path}: not readable; {_ANEW}: sha256: expected a ledger or answers, and a"
+                " transcript"
+            )
+
         return mark
 
     def card_path(self, task: str, scored: str = "") -> Path:
-        """Return where a task's card goes, or that of having been `scored` again (words with `+` between). Raises StoreError: no
-        safe file name.
+        """Return where a task's card goes, or that of having been `scored` again (words with `+`
+        between). Raises StoreError: no safe file name.
         """
         for name in (task, *filter(None, scored.split("+"))):
             if not is_file_name(name):
@@ -335,10 +464,14 @@ class RunFolder:
 
 
 class FolderClaim:
-    """Lock of this process on a run folder, which it makes where there is none. Until released no other process can run it."""
+    """Lock of this process on a run folder, which it makes where there is none. Until released no
+    other process can run it.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Take the lock. Raises StoreError where the folder can't be made, is no run, or is another process's."""
+        """Take the lock. Raises StoreError where the folder can't be made, is no run, or is another
+        process's.
+        """
         self.path = path
         self._lock: int | None = None
         with explained(f"{path}: can't make the run folder", "choose another --out"):
@@ -346,9 +479,12 @@ class FolderClaim:
             check_vacant(path)
             self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
             is_ours = try_lock(self._lock)
+
         if not is_ours:
             self.release()
-            raise StoreError(f"{path}: another process is running this; wait for it or choose another --out")
+            raise StoreError(
+                f"{path}: another process is running this; wait for it or choose another --out"
+            )
 
     def release(self) -> None:
         """Let other processes run the folder; safe to call again."""
@@ -358,7 +494,9 @@ class FolderClaim:
 
 
 def check_vacant(path: Path) -> None:
-    """Raise StoreError where a folder holds something else than a run, or the traces of a start. Raises OSError: not readable."""
+    """Raise StoreError where a folder holds something else than a run, or the traces of a start.
+    Raises OSError: not readable.
+    """
     if (path / MANIFEST).exists():
         _check_head(read_plain(path / MANIFEST), path / MANIFEST)
     elif path.exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
@@ -366,34 +504,59 @@ def check_vacant(path: Path) -> None:
 
 
 def _is_trace_of_a_start(name: str) -> bool:
-    """Whether a run that was killed before it wrote its manifest can have left a file of this name."""
-    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE, REPLIES))
+    """Whether a run that was killed before it wrote its manifest can have left a file of this
+    name.
+    """
+    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE))
+
+
+_FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
+    "task": lambda spec: spec.task,
+    "task version": lambda spec: f"{spec.task_version}/{spec.task_hash[:12]}",
+    "model": lambda spec: f"{spec.model} {dumps_canonical(spec.model_args)}",
+    "further models": lambda spec: dumps_canonical(
+        [[each.asked_as, each.name, dict(each.args)] for each in spec.further_models]
+    ),
+    "agent": lambda spec: f"{spec.agent} {dumps_canonical(spec.agent_args)}",
+    "window": lambda spec: spec.window_name or "none",
+    "seed": lambda spec: str(spec.seed),
+    "limit": lambda spec: str(spec.limit),
+    "mask key": lambda spec: spec.mask_key or "none",
+    "call parameters": lambda spec: dumps_canonical(spec.call),
+}
+"""Parts of a plan, as its user would name them."""
 
 
 def _manifest_difference(recorded: RunManifest, planned: RunManifest, *, carded: bool) -> str:
-    """Return what the user would have to change; empty when the plans are equal. `carded`: there are cards already."""
+    """Return what the user would have to change; empty when the plans are equal. `carded`: there
+    are cards already.
+    """
     if recorded.snapshot != planned.snapshot:
-        return "snapshot {:.12}, now {:.12}".format(*(each.snapshot or "none" for each in (recorded, planned)))
-    facets: Mapping[str, Callable[[EpisodeSpec], str]] = {
-        "task": lambda spec: spec.task,
-        "task version": lambda spec: f"{spec.task_version}/{spec.task_hash[:12]}",
-        "model": lambda spec: f"{spec.model} {dumps_canonical(spec.model_args)}",
-        "agent": lambda spec: f"{spec.agent} {dumps_canonical(spec.agent_args)}",
-        "window": lambda spec: spec.window_name or "none",
-        "seed": lambda spec: str(spec.seed),
-        "limit": lambda spec: str(spec.limit),
-        "mask key": lambda spec: spec.mask_key or "none",
-        "call parameters": lambda spec: dumps_canonical(spec.call),
-    }
-    for name, facet in facets.items():
-        before, after = sorted({facet(spec) for spec in recorded.specs}), sorted({facet(spec) for spec in planned.specs})
-        if before != after:
-            return f"{name}: {', '.join(before)}; now {', '.join(after)}"
+        before = recorded.snapshot or "none"
+        after = planned.snapshot or "none"
+        return f"snapshot {before:.12}, now {after:.12}"
+
+    for name, facet in _FACETS.items():
+        had = sorted({facet(spec) for spec in recorded.specs})
+        has = sorted({facet(spec) for spec in planned.specs})
+        if had != has:
+            return f"{name}: {', '.join(had)}; now {', '.join(has)}"
+
     if {spec.id for spec in recorded.specs} != {spec.id for spec in planned.specs}:
         return "other episodes"
-    for what in ("rules", "metrics") if carded else ():
-        had, has = (getattr(manifest, what) for manifest in (recorded, planned))
-        if had != has:
-            had, has = (one if isinstance(one, str) else ", ".join(one) or "no further ones" for one in (had, has))
-            return f"{what}: {had}; now {has}; `ktdeval score` applies others to the records"
+
+    if not carded:
+        return ""
+
+    advice = "`ktdeval score` applies others to the records"
+    if recorded.rules != planned.rules:
+        return f"rules: {recorded.rules}; now {planned.rules}; {advice}"
+    if recorded.metrics != planned.metrics:
+        before = _metric_names(recorded)
+        return f"metrics: {before}; now {_metric_names(planned)}; {advice}"
+
     return ""
+
+
+def _metric_names(manifest: RunManifest) -> str:
+    return ", ".join(manifest.metrics) or "no further ones"

@@ -1,5 +1,12 @@
 """Public names of the statistics: metrics, intervals, tests."""
 
+from ktdeval.stats.anytime import (
+    Sequence as Sequence,
+    asymptotic_sequence as asymptotic_sequence,
+    expected_half_width as expected_half_width,
+    mixture_variance as mixture_variance,
+    symmetric_sequence as symmetric_sequence,
+)
 from ktdeval.stats.bootstrap import (
     Bootstrap as Bootstrap,
     Resampling as Resampling,
@@ -23,9 +30,11 @@ from ktdeval.stats.designs import (
     MASK_FACTORS as MASK_FACTORS,
     MODE_PIECES as MODE_PIECES,
     VARIANT_FIELDS as VARIANT_FIELDS,
+    MeanEstimate as MeanEstimate,
     Variant as Variant,
     blocks_of as blocks_of,
     effective_count as effective_count,
+    estimate_mean as estimate_mean,
     ladder_contributions as ladder_contributions,
     left_out_windows as left_out_windows,
     mask_contrasts as mask_contrasts,
@@ -90,6 +99,7 @@ from ktdeval.stats.series import (
     level_problem as level_problem,
     mean as mean,
     newey_west_mean as newey_west_mean,
+    sharpe as sharpe,
     simple_returns as simple_returns,
     standard_deviation as standard_deviation,
 )

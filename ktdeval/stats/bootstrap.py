@@ -1,10 +1,13 @@
-"""Intervals of daily series by the stationary block bootstrap (Politis and Romano 1994), chosen by their measured coverage.
+"""Intervals of daily series by the stationary block bootstrap (Politis and Romano 1994), chosen by
+their measured coverage.
 
-Days are resampled in blocks of random length, so that the dependence of neighbouring days stays in the sample; the mean length is
-the automatic choice of Politis and White (2004, corrected 2009). Means and ratios get studentised intervals: each resample's
-figure is divided by its own HAC standard error, which lets a short window's interval be as wide as it must. Lags of the Bartlett
-kernel are `floor(1.3 * sqrt(n))` (Lazarus, Lewis, Stock and Watson 2018). Figures without a standard error, such as the drawdown,
-get percentile intervals. How often each kind covers the truth is measured, and stored with the interval.
+Days are resampled in blocks of random length, so that the dependence of neighbouring days stays in
+the sample; the mean length is the automatic choice of Politis and White (2004, corrected 2009).
+Means and ratios get studentised intervals: each resample's figure is divided by its own HAC
+standard error, which lets a short window's interval be as wide as it must. Lags of the Bartlett
+kernel are `floor(1.3 * sqrt(n))` (Lazarus, Lewis, Stock and Watson 2018). Figures without a
+standard error, such as the drawdown, get percentile intervals. How often each kind covers the truth
+is measured, and stored with the interval.
 """
 
 from __future__ import annotations
@@ -14,17 +17,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.jsonio import csv_rows
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.seeds import derive_seed
 from ktdeval.stats.intervals import Interval, no_interval
 from ktdeval.stats.panel import benchmark_levels, benchmark_problem
 from ktdeval.stats.series import (
@@ -36,6 +35,8 @@ from ktdeval.stats.series import (
     simple_returns,
 )
 from ktdeval.trading.ledger import Ledger
+from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.seeds import derive_seed
 
 Kind = Literal["mean", "ratio", "drawdown"]
 """`mean`: of daily means, sums and total returns; `ratio`: Sharpe and information ratio."""
@@ -45,46 +46,72 @@ DAYS = (20, 43, 120, 250, 548)  #: Lengths of the simulated windows
 
 _COVERAGE = csv_rows(Path(__file__).with_name("coverage.csv"))
 PROCESSES = tuple(_COVERAGE[0])[2:]
-"""The daily processes simulated, in the order of the table's figures; means 0.06 % and standard deviations 1.2 % a day."""
-MEASURED: Mapping[str, Mapping[int, tuple[float, ...]]] = {
-    kind: {int(row["days"]): tuple(float(row[name]) for name in PROCESSES) for row in rows}
-    for kind, rows in groupby(_COVERAGE, key=itemgetter("kind"))
-}  #: Kind -> days -> coverage under each process; 2,000 samples a figure, so its standard error is half a percentage point
+"""The daily processes simulated, in the order of the table's figures; means 0.06 % and standard
+deviations 1.2 % a day.
+"""
+
+
+def _read_coverage() -> Mapping[str, Mapping[int, tuple[float, ...]]]:
+    measured: dict[str, dict[int, tuple[float, ...]]] = {}
+    for row in _COVERAGE:
+        figures = tuple(float(row[name]) for name in PROCESSES)
+        measured.setdefault(row["kind"], {})[int(row["days"])] = figures
+
+    return measured
+
+
+MEASURED = _read_coverage()
+"""Kind -> days -> coverage under each process. Each figure is from 2,000 samples, so its standard
+error is half a percentage point.
+"""
 
 
 def measured_coverage(kind: Kind, days: int) -> float | None:
-    """Return the lowest coverage over the processes, at the longest simulated window that is not longer than `days`."""
+    """Return the lowest coverage over the processes, at the longest simulated window that is not
+    longer than `days`; None if all are longer.
+    """
     rows = MEASURED.get(kind, {})
-    known = [length for length in rows if length <= days]
-    return min(rows[max(known)]) if known else None
+    lengths = [length for length in rows if length <= days]
+    if not lengths:
+        return None
+    return min(rows[max(lengths)])
 
 
 QUIET_LAGS = 5
-"""Insignificant autocorrelations in a row that end the dependence: the papers' `max(5, sqrt(log10(n)))`, of any series there is."""
+"""Number of insignificant autocorrelations in a row after which the series counts as independent.
+The papers' `max(5, sqrt(log10(n)))` is 5 for every series of practical length.
+"""
 
 MIN_VALUES = 9  #: The shortest series that has all `ceil(sqrt(n)) + 5` lags
-LARGEST = 1e60  #: Sizes of values below which the fourth powers taken here can't overflow
+LARGEST = 1e60  #: Upper bound of values, so that their fourth powers can't overflow
 
 
 def stationary_block_length(values: Series) -> float:
-    """Mean block length of the stationary bootstrap that suits [n] values in order of time, in steps; below 1 where neighbours are
-    hardly correlated, 0 of a constant. Raises ValueError unless it is one series of at least `MIN_VALUES` numbers below `LARGEST`.
+    """Mean block length of the stationary bootstrap that suits [n] values in order of time, in
+    steps; below 1 where neighbours are hardly correlated, 0 of a constant. Raises ValueError unless
+    it is one series of at least `MIN_VALUES` numbers below `LARGEST`.
 
-    Politis and White (2004), corrected by Patton, Politis and White (2009): `(2 G^2 / D * n)^(1/3)`, at most
-    `ceil(min(3 sqrt(n), n/3))`, errs least in the variance of a mean, with
+    Politis and White (2004), corrected by Patton, Politis and White (2009): `(2 G^2 / D *
+    n)^(1/3)`, at most `ceil(min(3 sqrt(n), n/3))`, errs least in the variance of a mean, with
 
         s2 = sum over |k| <= M of w(k/M) * R(k)          long-run variance of the series
         G  = sum over |k| <= M of w(k/M) * |k| * R(k)
         D  = 2 * s2^2                                    stationary bootstrap, corrected
 
-    `R(k)` is the autocovariance at lag k, `w(x) = min(1, 2 (1 - |x|))` the flat-top window of Politis and Romano (1995), and
-    `M = 2 m`, where m is the first of five lags in a row whose autocorrelations are all within `±2 sqrt(log10(n) / n)`; without
-    such lags, and at most, M is `ceil(sqrt(n)) + 5`. Two conventions are those of `arch.bootstrap.optimal_block_length`, so that
-    lengths equal its own: m is the first quiet lag, where the papers' is the one before it; and the autocorrelation at lag k
-    divides by the spreads of the first and of the last n - k - 1 values, where the papers' divides by that of all.
+    `R(k)` is the autocovariance at lag k, `w(x) = min(1, 2 (1 - |x|))` the flat-top window of
+    Politis and Romano (1995), and `M = 2 m`, where m is the first of five lags in a row whose
+    autocorrelations are all within `±2 sqrt(log10(n) / n)`; without such lags, and at most, M is
+    `ceil(sqrt(n)) + 5`. Two conventions are those of `arch.bootstrap.optimal_block_length`, so that
+    lengths equal its own: m is the first quiet lag, where the papers' is the one before it; and the
+    autocorrelation at lag k divides by the spreads of the first and of the last n - k - 1 values,
+    where the papers' divides by that of all.
     """
     if values.ndim != 1 or len(values) < MIN_VALUES or not (np.abs(values) < LARGEST).all():
-        raise ValueError(f"a block length needs one series of at least {MIN_VALUES} finite values, all below {LARGEST:g} in size")
+        raise ValueError(
+            f"a block length needs one series of at least {MIN_VALUES} finite values, all below"
+            f" {LARGEST:g} in size"
+        )
+
     n = len(values)
     centred = values - values.mean()
     most = math.ceil(math.sqrt(n)) + QUIET_LAGS
@@ -101,18 +128,26 @@ def stationary_block_length(values: Series) -> float:
     spread = 2 * variance**2
     if spread == 0:
         return cap if slope else 0.0
+
     return min(float((2 * slope**2 / spread) ** (1 / 3) * n ** (1 / 3)), cap)
 
 
 def _first_quiet_lag(centred: Series, products: npt.NDArray[np.float64]) -> int:
-    """First of `QUIET_LAGS` insignificant lags in a row, from lag 1; the number of lags where there are none such."""
-    n, last = len(centred), len(products) - 1
+    """Return the first of `QUIET_LAGS` insignificant lags in a row, from lag 1; the number of lags
+    if there is no such run.
+    """
+    n = len(centred)
+    last = len(products) - 1
     squares = centred * centred
     lags = np.arange(1, last)
-    first, final = np.cumsum(squares)[n - lags - 2], np.cumsum(squares[::-1])[n - lags - 2]
+    first = np.cumsum(squares)[n - lags - 2]
+    final = np.cumsum(squares[::-1])[n - lags - 2]
     quiet = np.abs(products[lags]) < 2 * math.sqrt(math.log10(n) / n) * np.sqrt(first * final)
-    runs = np.lib.stride_tricks.sliding_window_view(quiet, QUIET_LAGS).all(axis=1)
-    return int(lags[runs.argmax()]) if runs.any() else last
+    begins_run = np.lib.stride_tricks.sliding_window_view(quiet, QUIET_LAGS).all(axis=1)
+    if not begins_run.any():
+        return last
+
+    return int(lags[begins_run.argmax()])
 
 
 Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series
@@ -120,7 +155,8 @@ Draws = npt.NDArray[np.float64]  #: [draws, n] resampled series
 DAILY_METRICS = ("total_return", "sharpe", "max_drawdown", "information_ratio")
 """Metrics of a series of days, which have intervals over days."""
 
-_LARGEST_GROWTH = math.log(1e6)  # at the upper end of an interval that tells anything; beyond e^709 there is no number
+# at the upper end of an interval that tells anything; beyond e^709 there is no number
+_LARGEST_GROWTH = math.log(1e6)
 
 MIN_DAYS = 20  #: Below this a block bootstrap has nothing to resample, and no interval is given
 
@@ -130,42 +166,53 @@ class Resampling:
     """Settings of resampling. Equal settings and data give equal intervals."""
 
     draws: int = 4999  #: resamples; 4,999 makes the 2.5 % and 97.5 % points order statistics
-    seed: int | None = None  #: seed of the draws; None: from the bytes of the series, so that one series has one interval
+    #: seed of the draws; None: from the bytes of the series, so that one series has one interval
+    seed: int | None = None
     level: float = 0.95  #: nominal coverage
 
 
 Terms = Callable[[Draws], tuple[npt.NDArray[np.float64], Draws]]
-"""[draws, n] series -> [draws] figures and the [draws, n] influence of each day, whose HAC standard error is the figure's."""
+"""[draws, n] series -> [draws] figures and the [draws, n] influence of each day, whose HAC standard
+error is the figure's.
+"""
 
 
 def block_days(series: Series) -> float:
-    """Mean block length in days that suits a series of at least `MIN_DAYS` days: automatic, from 1 to a third of the days."""
+    """Mean block length in days that suits a series of at least `MIN_DAYS` days: automatic, from 1
+    to a third of the days.
+    """
     return min(max(stationary_block_length(series), 1.0), len(series) / 3)
 
 
 def stationary_indices(n: int, block: float, draws: int, seed: int) -> npt.NDArray[np.int32]:
-    """[draws, n] days of each resample, blocks of `block` days on average (at least 1), wrapped around the end: the law of
-    `arch.bootstrap.StationaryBootstrap`, drawn at once.
+    """[draws, n] days of each resample, blocks of `block` days on average (at least 1), wrapped
+    around the end: the law of `arch.bootstrap.StationaryBootstrap`, drawn at once.
     """
     rng = np.random.default_rng(seed)
     shape = (draws, n)
     if block <= 1:  # Single days: the same law, in one call.
         return rng.integers(0, n, shape, dtype=np.int32)
+
     begins = rng.random(shape, dtype=np.float32) < np.float32(1 / block)
     begins[:, 0] = True
     starts = np.flatnonzero(begins)
-    # Where each block's day 0 would lie, so that adding the index within the resample gives the day.
+    lengths = np.diff(starts, append=begins.size)
+    # An offset plus the index within the resample is the day: no loop over blocks is needed.
     offsets = rng.integers(0, n, len(starts), dtype=np.int32) - (starts % n).astype(np.int32)
-    days: npt.NDArray[np.int32] = np.repeat(offsets, np.diff(starts, append=begins.size)).reshape(shape)
+    days: npt.NDArray[np.int32] = np.repeat(offsets, lengths).reshape(shape)
     days += np.arange(n, dtype=np.int32)
     days += n * (days < 0)
     days -= n * (days >= n)
+
     return days
 
 
 @lru_cache(maxsize=1024)
 def _remembered(*_asked: object) -> list[Interval]:
-    """Return the list that keeps the interval: a card that is scored again or verified asks for the same thousands of resamples."""
+    """Return the list in which the interval of these arguments is stored, empty at first.
+
+    To score a card again, or to verify it, takes the same thousands of resamples.
+    """
     return []
 
 
@@ -174,9 +221,10 @@ def _digest(values: npt.NDArray[np.float64]) -> tuple[tuple[int, ...], str]:
 
 
 class Bootstrap:
-    """A daily series [n]; all intervals use the same resamples. `seeded_by`: the series that seeds the draws instead of the values,
-    where the last bits of these are those of one processor's arithmetic. `resolution`: a standard deviation of the values below
-    which they vary by rounding only. `problem` says why there can be no interval, or is None.
+    """A daily series [n]; all intervals use the same resamples. `seeded_by`: the series that seeds
+    the draws instead of the values, where the last bits of these are those of one processor's
+    arithmetic. `resolution`: a standard deviation of the values below which they vary by rounding
+    only. `problem` says why there can be no interval, or is None.
     """
 
     def __init__(
@@ -201,93 +249,175 @@ class Bootstrap:
         """[draws, n] days of each resample."""
         seed = self.resampling.seed
         if seed is None:
-            seed = derive_seed(hashlib.sha256((self.seeded_by + 0.0).astype("<f8").tobytes()).hexdigest(), "intervals")
+            # Adding 0.0 makes -0.0 to 0.0: equal series must have equal bytes.
+            content = (self.seeded_by + 0.0).astype("<f8").tobytes()
+            seed = derive_seed(hashlib.sha256(content).hexdigest(), "intervals")
+
         return stationary_indices(len(self.values), self.block_days, self.resampling.draws, seed)
 
     def _blocks(self, series: Draws) -> Iterator[Draws]:
-        """Resamples of a series of these days, as many at a time as a processor's cache holds."""
-        parts = math.ceil(self.indices.size / 2**16)
-        return (series[rows] for rows in np.array_split(self.indices, min(parts, len(self.indices))))
+        """Yield the resamples of a series of these days, as many at a time as fit into a
+        processor's cache.
+        """
+        parts = min(math.ceil(self.indices.size / 2**16), len(self.indices))
+        for rows in np.array_split(self.indices, parts):
+            yield series[rows]
 
     def total_return(self) -> Interval:
-        """Of the total return of n days of simple returns: `exp(n * mean log growth) - 1`; its truth is the process's growth."""
+        """Of the total return of n days of simple returns: `exp(n * mean log growth) - 1`; its
+        truth is the process's growth.
+        """
         if self.problem is None and not self.values.min() > -1:
             return self._none("a day lost everything")
-        n, growth = len(self.values), self._studentised(np.log1p, _mean_terms, "mean")
-        if growth.high is not None and n * (growth.high + (growth.monte_carlo_se or 0.0)) > _LARGEST_GROWTH:
-            return self._none("too few days moved: its upper end is more than a million times the capital")
+
+        n = len(self.values)
+        growth = self._studentised(np.log1p, _mean_terms, "mean")
+        if (
+            growth.high is not None
+            and n * (growth.high + (growth.monte_carlo_se or 0.0)) > _LARGEST_GROWTH
+        ):
+            return self._none(
+                "too few days moved: its upper end is more than a million times the capital"
+            )
+
         return growth.transformed(lambda value: math.expm1(n * value))
 
     def ratio(self, days_a_year: int = TRADING_DAYS) -> Interval:
-        """Of mean over standard deviation, annualised: of returns the Sharpe ratio, of excess returns the information ratio."""
-        return self._studentised(None, _ratio_terms, "ratio").transformed(lambda value: value * math.sqrt(days_a_year))
+        """Of mean over standard deviation, annualised: of returns the Sharpe ratio, of excess
+        returns the information ratio.
+        """
+        return self._studentised(None, _ratio_terms, "ratio").transformed(
+            lambda value: value * math.sqrt(days_a_year)
+        )
 
     def mean(self) -> Interval:
         """Of the mean."""
         return self._studentised(None, _mean_terms, "mean")
 
     def sum(self) -> Interval:
-        """Of the sum over the n days, such as the linked daily contributions of one line of an attribution."""
+        """Of the sum over the n days, such as the linked daily contributions of one line of an
+        attribution.
+        """
         return self.mean().transformed(lambda value: value * len(self.values))
 
     def max_drawdown(self) -> Interval:
-        """Of the maximum drawdown: what the same process gives over as many days; the truth is the median of that."""
+        """Of the maximum drawdown: what the same process gives over as many days; the truth is the
+        median of that.
+        """
         if self.problem or not self.values.min() > -1:
             return self._none(self.problem or "a day lost everything")
+
         tail = (1 - self.resampling.level) / 2
         figures = np.concatenate([drawdowns(drawn) for drawn in self._blocks(self.values)])
         (low, high), errors = _quantiles(figures, [tail, 1 - tail])
+
         return self._interval(low, high, "drawdown", max(errors))
 
-    def _studentised(self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind) -> Interval:
+    def _studentised(
+        self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind
+    ) -> Interval:
         if self.problem:
             return self._none(self.problem)
-        kept = _remembered(_digest(self.values), _digest(self.seeded_by), self.resampling, transform, terms, kind)
-        if not kept:
-            kept.append(self._draw_studentised(transform, terms, kind))
-        return kept[0]
 
-    def _draw_studentised(self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind) -> Interval:
-        series, lags = self.values if transform is None else transform(self.values), int(1.3 * math.sqrt(len(self.values)))
+        values = _digest(self.values)
+        seeded_by = _digest(self.seeded_by)
+        stored = _remembered(values, seeded_by, self.resampling, transform, terms, kind)
+        if not stored:
+            stored.append(self._draw_studentised(transform, terms, kind))
+
+        return stored[0]
+
+    def _draw_studentised(
+        self, transform: Callable[[Draws], Draws] | None, terms: Terms, kind: Kind
+    ) -> Interval:
+        series = self.values
+        if transform is not None:
+            series = transform(series)
+
+        lags = int(1.3 * math.sqrt(len(self.values)))
         figure, influence = terms(series[None, :])
-        centre, spread = float(figure[0]), float(_hac_errors(influence, lags)[0])
-        drawn = [(figures, _hac_errors(influences, lags)) for figures, influences in map(terms, self._blocks(series))]
-        figures, errors = (np.concatenate(parts) for parts in zip(*drawn, strict=True))
+        centre = float(figure[0])
+        spread = float(_hac_errors(influence, lags)[0])
+
+        figure_parts = []
+        error_parts = []
+        for resamples in self._blocks(series):
+            some_figures, influences = terms(resamples)
+            figure_parts.append(some_figures)
+            error_parts.append(_hac_errors(influences, lags))
+
+        figures = np.concatenate(figure_parts)
+        errors = np.concatenate(error_parts)
         if not spread > 0 or not (errors > 0).all():
             return self._none("a resample has no variance")
-        pivots, level = (figures - centre) / errors, self.resampling.level
+
+        pivots = (figures - centre) / errors
+        level = self.resampling.level
         if kind == "mean":
-            # Symmetric: for means its coverage came out nearer to the nominal one, for ratios that of equal tails did.
+            # Symmetric: in simulations its coverage was nearer to the nominal one for means. For
+            # ratios that of equal tails was.
             (below,), noise = _quantiles(np.abs(pivots), [level])
             above = below
         else:
-            (low, below), noise = _quantiles(pivots, [(1 - level) / 2, (1 + level) / 2])
-            above = -low
-        return self._interval(centre - below * spread, centre + above * spread, kind, max(noise) * spread)
+            # The upper quantile of the pivots gives the lower end, and the other way round.
+            (lowest, below), noise = _quantiles(pivots, [(1 - level) / 2, (1 + level) / 2])
+            above = -lowest
+
+        low = centre - below * spread
+        high = centre + above * spread
+        return self._interval(low, high, kind, max(noise) * spread)
 
     def _interval(self, low: float, high: float, kind: Kind, monte_carlo: float) -> Interval:
-        settings, n = self.resampling, len(self.values)
-        measured = measured_coverage(kind, n) if settings.level == MEASURED_LEVEL else None
-        method = "stationary bootstrap, " + ("studentised" if kind in ("mean", "ratio") else "percentile")
-        return Interval(low, high, settings.level, method, n, self.block_days, settings.draws, measured, monte_carlo_se=monte_carlo)
+        settings = self.resampling
+        n = len(self.values)
+        measured = None
+        if settings.level == MEASURED_LEVEL:
+            measured = measured_coverage(kind, n)
+
+        method = "stationary bootstrap, percentile"
+        if kind in ("mean", "ratio"):
+            method = "stationary bootstrap, studentised"
+
+        return Interval(
+            low,
+            high,
+            settings.level,
+            method,
+            n,
+            self.block_days,
+            settings.draws,
+            measured,
+            monte_carlo_se=monte_carlo,
+        )
 
     def _none(self, reason: str) -> Interval:
         return no_interval(reason, len(self.values), self.resampling.level)
 
 
-def episode_intervals(ledger: Ledger, market: MarketSnapshot, resampling: Resampling | None = None) -> dict[str, Interval]:
-    """Intervals of an episode's four daily metrics by name. Raises DataError if the ledger's days are not days of `market`."""
-    settings, n = resampling or Resampling(), len(ledger.steps)
-    if problem := level_problem(ledger.nav):
+def episode_intervals(
+    ledger: Ledger, market: MarketSnapshot, resampling: Resampling | None = None
+) -> dict[str, Interval]:
+    """Return intervals of an episode's four daily metrics by name. Raises DataError if the ledger's
+    days are not days of `market`.
+    """
+    settings = resampling or Resampling()
+    n = len(ledger.steps)
+    problem = level_problem(ledger.nav)
+    if problem:
         return dict.fromkeys(DAILY_METRICS, no_interval(problem, n, settings.level))
+
     resolution = ledger.return_resolution
     own = Bootstrap(ledger.returns, settings, resolution=resolution)
     levels = benchmark_levels(ledger, market)
-    if problem := benchmark_problem(market, levels):
+
+    problem = benchmark_problem(market, levels)
+    if problem:
         excess = no_interval(f"benchmark: {problem}", n, settings.level)
     else:
         excess_returns = ledger.returns - simple_returns(levels)
-        excess = Bootstrap(excess_returns, settings, resolution=resolution).ratio(ledger.days_a_year)
+        over_benchmark = Bootstrap(excess_returns, settings, resolution=resolution)
+        excess = over_benchmark.ratio(ledger.days_a_year)
+
     return {
         "total_return": own.total_return(),
         "sharpe": own.ratio(ledger.days_a_year),
@@ -297,10 +427,13 @@ def episode_intervals(ledger: Ledger, market: MarketSnapshot, resampling: Resamp
 
 
 def drawdowns(returns: Draws) -> npt.NDArray[np.float64]:
-    """[draws] maximum drawdowns of [draws, n] simple returns above -1; the base counts as a peak."""
+    """[draws] maximum drawdowns of [draws, n] simple returns above -1; the base counts as a
+    peak.
+    """
     wealth = np.cumsum(np.log1p(returns), axis=-1)
     peaks = np.maximum(np.maximum.accumulate(wealth, axis=-1), 0.0)
     wealth -= peaks
+
     return np.asarray(-np.expm1(wealth.min(axis=-1)))
 
 
@@ -311,6 +444,7 @@ def _problem(values: Series, resolution: float) -> str | None:
         return "a daily value is missing"
     if has_no_variance(float(values.std(ddof=1)), resolution):
         return "the series has no variance"
+
     return None
 
 
@@ -320,35 +454,56 @@ def _mean_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
 
 
 def _ratio_terms(series: Draws) -> tuple[npt.NDArray[np.float64], Draws]:
-    """Mean over standard deviation, and by the delta method `z - ratio/2 * (z^2 - 1)` for each day's standardised value z."""
+    """Mean over standard deviation, and by the delta method `z - ratio/2 * (z^2 - 1)` for each
+    day's standardised value z.
+    """
     n = series.shape[-1]
     means, scores = _mean_terms(series)
     spread = np.sqrt(np.einsum("ij,ij->i", scores, scores) / (n - 1))
+
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = means / spread
         scores /= spread[:, None]
+
     return ratios, scores - 0.5 * ratios[:, None] * (scores * scores - 1.0)
 
 
 def _hac_errors(influence: Draws, lags: int) -> npt.NDArray[np.float64]:
-    """[draws] Newey-West standard errors of the means of [draws, n] terms. The Bartlett sum over lags equals the sum of squares of
-    all moving sums of `lags + 1` terms (the series continued by zeros) over `lags + 1`.
+    """[draws] Newey-West standard errors of the means of [draws, n] terms.
+
+    The Bartlett sum over lags is computed as the sum of squares of all moving sums of `lags + 1`
+    terms, divided by `lags + 1`, with zeros before and after the series. It is the same number.
     """
-    n, width = influence.shape[-1], lags + 1
+    n = influence.shape[-1]
+    width = lags + 1
     sums = np.cumsum(influence, axis=-1)
     inner = sums[:, width:] - sums[:, :-width]
     tail = sums[:, -1:] - sums[:, n - width : n - 1]
     total = sum(np.einsum("ij,ij->i", part, part) for part in (sums[:, :width], inner, tail))
+
     return np.asarray(np.sqrt(total / (width * n * (n - 1))))
 
 
-def _quantiles(values: npt.NDArray[np.float64], levels: list[float]) -> tuple[list[float], list[float]]:
-    """Quantiles at rank `level * (draws + 1)`: the proportion of an infinite population below each is right on average. After them
-    their Monte-Carlo standard errors, a quarter of the distance of the quantiles at `level ± 2 sqrt(level (1 - level) / draws)`:
-    the number of draws below a quantile is binomial (Serfling 1980, section 2.6).
+def _quantiles(
+    values: npt.NDArray[np.float64], levels: list[float]
+) -> tuple[list[float], list[float]]:
+    """Return quantiles, and their Monte-Carlo standard errors.
+
+    Quantiles are at rank `level * (draws + 1)`, below which the proportion of an infinite
+    population is `level` on average. The standard error is a quarter of the distance between the
+    quantiles at `level ± 2 sqrt(level (1 - level) / draws)`, because the number of draws below a
+    quantile is binomial (Serfling 1980, section 2.6).
     """
-    reach = [2 * math.sqrt(level * (1 - level) / len(values)) for level in levels]
-    points = [*levels, *(max(level - size, 0.0) for level, size in zip(levels, reach, strict=True)),
-              *(min(level + size, 1.0) for level, size in zip(levels, reach, strict=True))]  # fmt: skip
+    below = []
+    above = []
+    for level in levels:
+        distance = 2 * math.sqrt(level * (1 - level) / len(values))
+        below.append(max(level - distance, 0.0))
+        above.append(min(level + distance, 1.0))
+
+    # One call for all points, since each call sorts the values.
+    points = [*levels, *below, *above]
     quantiles = np.quantile(values, points, method="weibull").reshape(3, len(levels))
-    return quantiles[0].tolist(), ((quantiles[2] - quantiles[1]) / 4).tolist()
+    errors = (quantiles[2] - quantiles[1]) / 4
+
+    return quantiles[0].tolist(), errors.tolist()

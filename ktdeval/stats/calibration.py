@@ -1,20 +1,24 @@
-"""Calibration of stated confidences: outcomes of orders, reliability bins, ECE and the Brier score (KTD-Fin Appendix G).
+"""Calibration of stated confidences: outcomes of orders, reliability bins, ECE and the Brier score
+(KTD-Fin Appendix G).
 
-Decomposition (Murphy 1973; with the terms inside bins, which make it exact for any confidences: Stephenson, Coelho and Jolliffe
-2008). With bins k of n_k forecasts, mean confidence c_k, accuracy o_k, and the accuracy o of all n,
+Decomposition (Murphy 1973; with the terms inside bins, which make it exact for any confidences:
+Stephenson, Coelho and Jolliffe 2008). With bins k of n_k forecasts, mean confidence c_k, accuracy
+o_k, and the accuracy o of all n,
 
     brier = reliability - resolution + uncertainty + within
     reliability = sum n_k/n * (c_k - o_k)^2            0 when confidences are frequencies
-    resolution  = sum n_k/n * (o_k - o)^2              how far confidences separate good orders from bad ones
+    resolution  = sum n_k/n * (o_k - o)^2              how far confidences separate orders
     uncertainty = o * (1 - o)                          of the outcomes themselves
     within      = mean of ((c - c_k)^2 - 2 * (c - c_k) * (y - o_k)) over forecasts, for what binning hides
 
 Few outcomes in a bin make its gap look larger than it is. Two remedies (Kumar, Liang and Ma 2019):
 
-* `reliability_debiased`: `sum n_k/n * ((c_k - o_k)^2 - o_k(1 - o_k)/(n_k - 1))`, whose mean over samples is exact when each bin
-  has one confidence, and which so may come out below 0 (also Ferro and Fricker 2012). Bins of one order are left out.
-* `ece_debiased`: ECE less, in each bin, what a normal o_k of variance o_k(1 - o_k)/n_k adds to |c_k - o_k| (the mean of a folded
-  normal less its centre). It takes away about two fifths of the bias of a calibrated model, and 0.01 too much at worst.
+* `reliability_debiased`: `sum n_k/n * ((c_k - o_k)^2 - o_k(1 - o_k)/(n_k - 1))`, whose mean over
+  samples is exact when each bin has one confidence, and which so may come out below 0 (also Ferro
+  and Fricker 2012). Bins of one order are left out.
+* `ece_debiased`: ECE less, in each bin, what a normal o_k of variance o_k(1 - o_k)/n_k adds to |c_k
+  - o_k| (the mean of a folded normal less its centre). It takes away about two fifths of the bias
+  of a calibrated model, and 0.01 too much at worst.
 """
 
 from __future__ import annotations
@@ -28,17 +32,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.venue import FillRule
 from ktdeval.stats.intervals import wilson
 from ktdeval.stats.metric import FunctionMetric, MetricValue, built_in
 from ktdeval.stats.series import Same, day_rows, defined, undefined
 from ktdeval.trading.ledger import Ledger, OrderRecord
+from ktdeval.values.jsonio import JsonValue
 
 IntArray = npt.NDArray[np.int64]
-N_BINS = 10  #: Equal-width bins over [0, 1], the number of KTD-Fin Appendix G. A bin holds its lower edge; the last also holds 1.
-# Edges are compared as they are written (0.3, not 3 * 0.1), so a confidence of 0.3 falls into the bin that starts at 0.3.
+#: Equal-width bins over [0, 1], the number of KTD-Fin Appendix G. A bin holds its lower edge; the
+#: last also holds 1.
+N_BINS = 10
+# Edges are compared as they are written (0.3, not 3 * 0.1), so a confidence of 0.3 falls into the
+# bin that starts at 0.3.
 _EDGES = tuple(k / N_BINS for k in range(N_BINS + 1))
 NO_ORDERS = "no filled order with a next open"  #: Why a calibration figure is not defined
 
@@ -55,21 +62,25 @@ class JudgedOrders(NamedTuple):
 
     forecasts: tuple[Forecast, ...]  #: orders with an outcome, in ledger order
     no_fill: int  #: orders left out because nothing was filled
-    no_next_open: int  #: filled orders left out because the asset had no open on the next trading day of the snapshot
+    #: filled orders left out because the asset had no open on the next trading day of the snapshot
+    no_next_open: int
 
 
 def judged_orders(ledger: Ledger, market: MarketSnapshot) -> JudgedOrders:
-    """Compare each filled order's confidence with its adjusted return from the open of the fill day to the next open: positive is a
-    BUY's success, negative a SELL's. The next open may lie one day after the window; outside A-shares it is that of the asset's
-    next day with a bar, and where the venue fills at a close, both are closes. Raises DataError on days unknown to `market`.
+    """Compare each filled order's confidence with its adjusted return from the open of the fill day
+    to the next open: positive is a BUY's success, negative a SELL's. The next open may lie one day
+    after the window; outside A-shares it is that of the asset's next day with a bar, and where the
+    venue fills at a close, both are closes. Raises DataError on days unknown to `market`.
     """
     return _judged(Same(ledger), Same(market))
 
 
-# A pure function of two values, cached because the metrics of one episode, computed one after the other, all ask for it.
+# A pure function of two values, cached because the metrics of one episode, computed one after the
+# other, all ask for it.
 @lru_cache(maxsize=4)
 def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> JudgedOrders:
-    ledger, market = same_ledger.value, same_market.value
+    ledger = same_ledger.value
+    market = same_market.value
     filled = list(filled_orders(ledger, market))
     forecasts = tuple(
         Forecast(float(order.confidence), change > 0 if order.side == "BUY" else change < 0)
@@ -77,61 +88,107 @@ def _judged(same_ledger: Same[Ledger], same_market: Same[MarketSnapshot]) -> Jud
         if math.isfinite(change)
     )
     submitted = sum(len(step.orders) for step in ledger.steps)
+
     return JudgedOrders(forecasts, submitted - len(filled), len(filled) - len(forecasts))
 
 
 def filled_orders(ledger: Ledger, market: MarketSnapshot) -> Iterator[tuple[OrderRecord, float]]:
-    """Yield each filled order with its asset's `next_return`, in ledger order. Raises DataError on days unknown to `market`."""
+    """Yield each filled order with its asset's `next_return`, in ledger order. Raises DataError on
+    days unknown to `market`.
+    """
     for row, step in zip(day_rows(market, ledger.days).tolist(), ledger.steps, strict=True):
         for order in step.orders:
             if order.code is not None and order.filled_shares:
-                yield order, next_return(market, row, market.asset_index[order.code], ledger.fill(order.code))
+                yield (
+                    order,
+                    next_return(
+                        market, row, market.asset_index[order.code], ledger.fill(order.code)
+                    ),
+                )
 
 
-def next_return(market: MarketSnapshot, row: int, asset: int, fill: FillRule | None = None) -> float:
-    """Adjusted return of an asset from its fill on day `row` to its next price of that kind; without `fill` it is one in A-shares,
-    and the next price the next trading day's open. NaN where there is none.
+def next_return(
+    market: MarketSnapshot, row: int, asset: int, fill: FillRule | None = None
+) -> float:
+    """Adjusted return of an asset from its fill on day `row` to its next price of that kind;
+    without `fill` it is one in A-shares, and the next price the next trading day's open. NaN where
+    there is none.
     """
     if fill is None:
         opens = market.adjusted_open[:, asset]
-        return float(opens[row + 1] / opens[row] - 1.0) if row + 1 < len(opens) else math.nan
-    prices = (market.adjusted_open if fill == "next_open" else market.adjusted_close)[:, asset]
+        if row + 1 >= len(opens):
+            return math.nan
+        return float(opens[row + 1] / opens[row] - 1.0)
+
+    prices = market.adjusted_open if fill == "next_open" else market.adjusted_close
+    of_asset = prices[:, asset]
     filled = row - 1 if fill == "same_close" else row  # at the very close that was decided on
-    later = np.flatnonzero(np.isfinite(prices[filled + 1 :]))
-    return float(prices[filled + 1 + later[0]] / prices[filled] - 1.0) if later.size else math.nan
+    later = np.flatnonzero(np.isfinite(of_asset[filled + 1 :]))
+    if not later.size:
+        return math.nan
+    return float(of_asset[filled + 1 + later[0]] / of_asset[filled] - 1.0)
 
 
 def pool(judged: Iterable[JudgedOrders]) -> JudgedOrders:
     """Return the forecasts of several ledgers as one sample."""
-    samples = tuple(judged)
-    return JudgedOrders(
-        tuple(forecast for sample in samples for forecast in sample.forecasts),
-        sum(sample.no_fill for sample in samples),
-        sum(sample.no_next_open for sample in samples),
-    )
+    forecasts: list[Forecast] = []
+    no_fill = 0
+    no_next_open = 0
+    for sample in judged:
+        forecasts += sample.forecasts
+        no_fill += sample.no_fill
+        no_next_open += sample.no_next_open
+
+    return JudgedOrders(tuple(forecasts), no_fill, no_next_open)
 
 
-def calibration_bins(forecasts: Sequence[Forecast]) -> list[dict[str, JsonValue]]:
-    """Return the reliability table: for each bin that holds a forecast `low`, `high`, `n`, `mean_confidence`, `accuracy`."""
+class Bin(NamedTuple):
+    """A bin of the reliability table that holds a forecast."""
+
+    low: float
+    high: float
+    n: int
+    mean_confidence: float
+    accuracy: float
+
+    @property
+    def gap(self) -> float:
+        """How far confidences are from frequencies."""
+        return abs(self.mean_confidence - self.accuracy)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the bin as a JSON object."""
+        return dict(self._asdict())
+
+
+def calibration_bins(forecasts: Sequence[Forecast]) -> list[Bin]:
+    """Return the reliability table: the bins that hold a forecast."""
     bins = []
     for number, inside in grouped(forecasts).items():
         confidence, accuracy = _means(inside)
-        edges = {"low": _EDGES[number], "high": _EDGES[number + 1]}
-        bins.append({**edges, "n": len(inside), "mean_confidence": confidence, "accuracy": accuracy})
+        low = _EDGES[number]
+        high = _EDGES[number + 1]
+        bins.append(Bin(low, high, len(inside), confidence, accuracy))
+
     return bins
 
 
 def _means(forecasts: Sequence[Forecast]) -> tuple[float, float]:
     """Mean confidence and accuracy."""
     n = len(forecasts)
-    return math.fsum(forecast.confidence for forecast in forecasts) / n, sum(forecast.success for forecast in forecasts) / n
+    return (
+        math.fsum(forecast.confidence for forecast in forecasts) / n,
+        sum(forecast.success for forecast in forecasts) / n,
+    )
 
 
 def grouped(forecasts: Sequence[Forecast]) -> dict[int, list[Forecast]]:
     """Return the forecasts of each bin that holds one, by the bin's number, ascending."""
-    numbers = np.searchsorted(_EDGES, [forecast.confidence for forecast in forecasts], side="right") - 1
+    confidences = [forecast.confidence for forecast in forecasts]
+    numbers = np.searchsorted(_EDGES, confidences, side="right") - 1
+    inside = np.minimum(numbers, N_BINS - 1).tolist()  # 1.0 is of the last bin
     members: dict[int, list[Forecast]] = {}
-    for number, forecast in zip(np.minimum(numbers, N_BINS - 1).tolist(), forecasts, strict=True):
+    for number, forecast in zip(inside, forecasts, strict=True):
         members.setdefault(number, []).append(forecast)
     return dict(sorted(members.items()))
 
@@ -141,8 +198,9 @@ def expected_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     n = len(forecasts)
     if n == 0:
         return undefined(NO_ORDERS, 0)
-    bins = calibration_bins(forecasts)
-    return defined(math.fsum(entry["n"] / n * abs(entry["mean_confidence"] - entry["accuracy"]) for entry in bins), n)
+
+    error = math.fsum(entry.n / n * entry.gap for entry in calibration_bins(forecasts))
+    return defined(error, n)
 
 
 def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
@@ -155,14 +213,22 @@ def brier_score(forecasts: Sequence[Forecast]) -> MetricValue:
 
 
 def calibration_table(judged: JudgedOrders) -> dict[str, JsonValue]:
-    """Return the `detail` of the calibration metrics: bins, and how many orders were left out and why."""
-    counts = {"n": len(judged.forecasts), "no_fill": judged.no_fill, "no_next_open": judged.no_next_open}
-    return {"bins": calibration_bins(judged.forecasts), **counts}
+    """Return the `detail` of the calibration metrics: bins, and how many orders were left out and
+    why.
+    """
+    return {
+        "bins": [entry.to_json() for entry in calibration_bins(judged.forecasts)],
+        "n": len(judged.forecasts),
+        "no_fill": judged.no_fill,
+        "no_next_open": judged.no_next_open,
+    }
 
 
 @built_in
 def ece(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
-    """Expected calibration error of an episode's orders; `detail` is the reliability table. Both rule sets agree."""
+    """Expected calibration error of an episode's orders; `detail` is the reliability table. Both
+    rule sets agree.
+    """
     judged = judged_orders(ledger, market)
     return replace(expected_calibration_error(judged.forecasts), detail=calibration_table(judged))
 
@@ -183,20 +249,32 @@ class BrierTerms(NamedTuple):
 
 
 def brier_terms(forecasts: Sequence[Forecast]) -> BrierTerms | None:
-    """Return the decomposition of the Brier score over the ten bins of the reliability table; None without forecasts."""
+    """Return the decomposition of the Brier score over the ten bins of the reliability table; None
+    without forecasts.
+    """
     n = len(forecasts)
     if n == 0:
         return None
+
     base = sum(forecast.success for forecast in forecasts) / n
-    bins = [(len(inside) / n, *_means(inside), inside) for inside in grouped(forecasts).values()]
-    reliability = math.fsum(share * (confidence - accuracy) ** 2 for share, confidence, accuracy, _ in bins)
-    resolution = math.fsum(share * (accuracy - base) ** 2 for share, _, accuracy, _ in bins)
-    within = math.fsum(
-        (stated - confidence) * (stated - confidence - 2.0 * (success - accuracy)) / n
-        for _, confidence, accuracy, inside in bins
-        for stated, success in inside
+    reliability: list[float] = []
+    resolution: list[float] = []
+    within: list[float] = []
+    for inside in grouped(forecasts).values():
+        share = len(inside) / n
+        confidence, accuracy = _means(inside)
+        reliability.append(share * (confidence - accuracy) ** 2)
+        resolution.append(share * (accuracy - base) ** 2)
+        for stated, success in inside:
+            deviation = stated - confidence
+            within.append(deviation * (deviation - 2.0 * (success - accuracy)) / n)
+
+    return BrierTerms(
+        reliability=math.fsum(reliability),
+        resolution=math.fsum(resolution),
+        uncertainty=base * (1.0 - base),
+        within=math.fsum(within),
     )
-    return BrierTerms(reliability, resolution, base * (1.0 - base), within)
 
 
 def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
@@ -204,21 +282,35 @@ def debiased_calibration_error(forecasts: Sequence[Forecast]) -> MetricValue:
     n = len(forecasts)
     if n == 0:
         return undefined(NO_ORDERS, 0)
-    rows = calibration_bins(forecasts)
-    bins = [(row["n"], abs(row["mean_confidence"] - row["accuracy"]), row["accuracy"]) for row in rows]
-    plain = math.fsum(count / n * gap for count, gap, _ in bins)
-    bias = math.fsum(count / n * (_folded_mean(gap, math.sqrt(hit * (1.0 - hit) / count)) - gap) for count, gap, hit in bins)
-    return MetricValue(max(plain - bias, 0.0), n, None, {"plain": plain, "bias": bias})
+
+    gaps: list[float] = []
+    biases: list[float] = []
+    for entry in calibration_bins(forecasts):
+        share = entry.n / n
+        spread = math.sqrt(entry.accuracy * (1.0 - entry.accuracy) / entry.n)
+        gaps.append(share * entry.gap)
+        biases.append(share * (_folded_mean(entry.gap, spread) - entry.gap))
+
+    plain = math.fsum(gaps)
+    bias = math.fsum(biases)
+    return MetricValue(max(plain - bias, 0.0), n, detail={"plain": plain, "bias": bias})
 
 
 def debiased_reliability(forecasts: Sequence[Forecast]) -> MetricValue:
-    """Return the reliability term less its bias, over bins of at least two orders; may be negative."""
-    bins = [entry for entry in calibration_bins(forecasts) if entry["n"] > 1]
-    n = sum(entry["n"] for entry in bins)
+    """Return the reliability term less its bias, over bins of at least two orders; may be
+    negative.
+    """
+    bins = [entry for entry in calibration_bins(forecasts) if entry.n > 1]
+    n = sum(entry.n for entry in bins)
     if n == 0:
         return undefined("no bin holds two orders" if forecasts else NO_ORDERS, 0)
-    rows = [(entry["n"], entry["mean_confidence"], entry["accuracy"]) for entry in bins]
-    return defined(math.fsum(k / n * ((stated - hit) ** 2 - hit * (1.0 - hit) / (k - 1)) for k, stated, hit in rows), n)
+
+    terms = []
+    for entry in bins:
+        variance = entry.accuracy * (1.0 - entry.accuracy) / (entry.n - 1)
+        terms.append(entry.n / n * ((entry.mean_confidence - entry.accuracy) ** 2 - variance))
+
+    return defined(math.fsum(terms), n)
 
 
 def _folded_mean(centre: float, spread: float) -> float:
@@ -226,17 +318,23 @@ def _folded_mean(centre: float, spread: float) -> float:
     if spread == 0:
         return abs(centre)
     ratio = centre / spread
-    return spread * math.sqrt(2 / math.pi) * math.exp(-ratio * ratio / 2) + centre * math.erf(ratio / math.sqrt(2))
+    return spread * math.sqrt(2 / math.pi) * math.exp(-ratio * ratio / 2) + centre * math.erf(
+        ratio / math.sqrt(2)
+    )
 
 
-def reliability_points(forecasts: Sequence[Forecast], level: float = 0.95) -> list[dict[str, JsonValue]]:
-    """Entries of `calibration_bins` with a Wilson interval of the accuracy (`accuracy_low`, `accuracy_high`). Orders of one day
-    share its market move, so the intervals are too narrow; the diagram's page says so.
+def reliability_points(
+    forecasts: Sequence[Forecast], level: float = 0.95
+) -> list[dict[str, JsonValue]]:
+    """Bins as JSON, with a Wilson interval of the accuracy (`accuracy_low`, `accuracy_high`).
+    Orders of one day share its market move, so the intervals are too narrow; the diagram's page
+    says so.
     """
     points = []
     for entry in calibration_bins(forecasts):
-        interval = wilson(round(entry["n"] * entry["accuracy"]), entry["n"], level)
-        points.append({**entry, "accuracy_low": interval.low, "accuracy_high": interval.high})
+        interval = wilson(round(entry.n * entry.accuracy), entry.n, level)
+        ends = {"accuracy_low": interval.low, "accuracy_high": interval.high}
+        points.append(entry.to_json() | ends)
     return points
 
 
@@ -246,21 +344,31 @@ def _term(name: str) -> FunctionMetric:
     def of(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
         forecasts = judged_orders(ledger, market).forecasts
         terms = brier_terms(forecasts)
-        return undefined(NO_ORDERS, 0) if terms is None else defined(float(getattr(terms, name)), len(forecasts))
+        if terms is None:
+            return undefined(NO_ORDERS, 0)
+        return defined(float(getattr(terms, name)), len(forecasts))
 
     of.__name__ = f"brier_{name}"
     return built_in(of)
 
 
-brier_reliability, brier_resolution, brier_uncertainty = map(_term, ("reliability", "resolution", "uncertainty"))
+brier_reliability, brier_resolution, brier_uncertainty = map(
+    _term, ("reliability", "resolution", "uncertainty")
+)
 
 
 @built_in
 def ece_debiased(ledger: Ledger, market: MarketSnapshot) -> MetricValue:
-    """Expected calibration error less the bias of few orders; `detail` is the reliability table, plain ECE and bias."""
+    """Expected calibration error less the bias of few orders; `detail` is the reliability table,
+    plain ECE and bias.
+    """
     judged = judged_orders(ledger, market)
-    figure = debiased_calibration_error(judged.forecasts)
-    return replace(figure, detail=calibration_table(judged) | (figure.detail or {}))
+    table = calibration_table(judged)
+    error = debiased_calibration_error(judged.forecasts)
+    if isinstance(error.detail, dict):
+        table |= error.detail
+
+    return replace(error, detail=table)
 
 
 @built_in

@@ -1,13 +1,16 @@
-"""Agents tied with the best: the model confidence set of Hansen, Lunde and Nason (2011), and tie groups made of it.
+"""Agents tied with the best: the model confidence set of Hansen, Lunde and Nason (2011), and tie
+groups made of it.
 
-The set holds the agent of the highest mean daily return with probability 1 - level. Tie groups apply it again and again: group 1 is
-the set of all, group 2 that of those that are left, and so on.
+The set holds the agent of the highest mean daily return with probability 1 - level. Tie groups
+apply it again and again: group 1 is the set of all, group 2 that of those that are left, and so on.
 
-Range statistic and elimination rule are those of Hansen, Lunde and Nason. The distribution of the statistic is that of a
-studentised circular block bootstrap with blocks of n**(1/3) / 2 days, at least 2: each resample's differences are divided by their
-own standard errors (Götze and Künsch 1996), as `sharpe_difference` does for two agents. `arch.bootstrap.MCS` divides all resamples
-by the standard error of the sample, for which windows of two months are too short: of 20 agents that are equally good it splits
-some off in half of all windows of 43 days, where the level says 5 %; this does in 2 %. On long series the two agree.
+Range statistic and elimination rule are those of Hansen, Lunde and Nason. The distribution of the
+statistic is that of a studentised circular block bootstrap with blocks of n**(1/3) / 2 days, at
+least 2: each resample's differences are divided by their own standard errors (Götze and Künsch
+1996), as `sharpe_difference` does for two agents. `arch.bootstrap.MCS` divides all resamples by the
+standard error of the sample, for which windows of two months are too short: of 20 agents that are
+equally good it splits some off in half of all windows of 43 days, where the level says 5 %; this
+does in 2 %. On long series the two agree.
 """
 
 from __future__ import annotations
@@ -26,29 +29,40 @@ Array = npt.NDArray[np.float64]
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's (1979) step-down correction: holds the chance of any false positive, whatever the dependence of the tests."""
-    return _corrected(p_values, lambda ordered: np.maximum.accumulate(ordered * np.arange(len(ordered), 0, -1)))
+    """Holm's (1979) step-down correction: holds the chance of any false positive, whatever the
+    dependence of the tests.
+    """
+    return _corrected(
+        p_values, lambda ordered: np.maximum.accumulate(ordered * np.arange(len(ordered), 0, -1))
+    )
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Benjamini and Hochberg's (1995) step-up correction: holds the share of false positives, of positively dependent tests."""
+    """Benjamini and Hochberg's (1995) step-up correction: holds the share of false positives, of
+    positively dependent tests.
+    """
     return _corrected(p_values, _step_up)
 
 
-# `multipletests` of statsmodels gives the same bits, but takes a second to load, and 70 ms a call for collecting garbage.
+# `multipletests` of statsmodels gives the same bits, but takes a second to load, and 70 ms a call
+# for collecting garbage.
 def _step_up(ordered: Array) -> Array:
     shares = np.arange(1, len(ordered) + 1) / len(ordered)
     return np.minimum.accumulate((ordered / shares)[::-1])[::-1]
 
 
-def _corrected(p_values: Sequence[float | None], method: Callable[[Array], Array]) -> list[float | None]:
+def _corrected(
+    p_values: Sequence[float | None], method: Callable[[Array], Array]
+) -> list[float | None]:
     known = [p for p in p_values if p is not None]
     if outside := [p for p in known if not 0.0 <= p <= 1.0]:
         raise ValueError(f"a p-value lies in 0 … 1, was {outside[0]!r}")
+
     order = np.argsort(known)
     adjusted = np.empty(len(known))
     adjusted[order] = np.minimum(method(np.array(known)[order]), 1.0)
     left = iter(adjusted.tolist())
+
     return [None if p is None else next(left) for p in p_values]
 
 
@@ -60,9 +74,11 @@ DRAWS = 1000  #: Bootstrap samples: a p-value is known to 0.007 near 0.05
 class Ties:
     """Tie groups of agents."""
 
-    #: [k] number of the agent's group, 1 being that of the best, the model confidence set; None where there are no groups
+    #: [k] number of the agent's group, 1 being that of the best, the model confidence set; None
+    #: where there are no groups
     group: tuple[int, ...] | None
-    p: tuple[float, ...] | None  #: [k] p-value of the agent in that set: it belongs to every set of a level below it
+    #: [k] p-value of the agent in that set: it belongs to every set of a level below it
+    p: tuple[float, ...] | None
     days: int  #: observations
     reason: str | None = None  #: why there are no groups
 
@@ -78,30 +94,42 @@ def block_length(days: int) -> int:
 
 
 def tie_groups(returns: Array, level: float = 0.05, draws: int = DRAWS, seed: int = 0) -> Ties:
-    """Tie groups of agents by their [days, agents] returns; `level` is that of each model confidence set."""
+    """Tie groups of agents by their [days, agents] returns; `level` is that of each model
+    confidence set.
+    """
     days, agents = returns.shape
     reason = _problem(returns)
     if reason is not None:
         return Ties(None, None, days, reason)
-    # Agents with the same returns are one agent under several names: no test can divide by their difference.
+
+    # Agents with the same returns are one agent under several names: no test can divide by their
+    # difference.
     distinct, twin = np.unique(returns, axis=1, return_inverse=True)
     columns = twin.reshape(-1).tolist()
     count = distinct.shape[1]
     if count == 1:
         return Ties((1,) * agents, (1.0,) * agents, days)
+
     gaps = (distinct[:, :, None] - distinct[:, None, :]).std(axis=0)
     if float((gaps + np.eye(count)).min()) < NO_VARIANCE:
         return Ties(None, None, days, "two agents differ by the same amount every day")
+
     contest = _Contest(distinct, draws, seed)
     p = contest.p_values(range(count))
     groups: dict[int, int] = {}
-    left, of_left, number = list(range(count)), p, 1
+    left = list(range(count))
+    of_left = p
+    number = 1
+
     while left:
         groups |= {agent: number for agent in left if of_left[agent] > level}
         left = [agent for agent in left if of_left[agent] <= level]
         of_left = contest.p_values(left)
         number += 1
-    return Ties(tuple(groups[agent] for agent in columns), tuple(p[agent] for agent in columns), days)
+
+    return Ties(
+        tuple(groups[agent] for agent in columns), tuple(p[agent] for agent in columns), days
+    )
 
 
 def _problem(returns: Array) -> str | None:
@@ -110,11 +138,14 @@ def _problem(returns: Array) -> str | None:
         return "one agent is no comparison" if agents else "no agent has daily returns"
     if days < MINIMUM_DAYS:
         return f"fewer than {MINIMUM_DAYS} days"
+
     return None if np.isfinite(returns).all() else "a return is missing"
 
 
 class _Contest:
-    """Studentised differences of mean returns: [agents, agents] as observed, [pairs, draws] resampled, without sign."""
+    """Studentised differences of mean returns: [agents, agents] as observed, [pairs, draws]
+    resampled, without sign.
+    """
 
     def __init__(self, returns: Array, draws: int, seed: int = 0) -> None:
         days, agents = returns.shape
@@ -126,52 +157,76 @@ class _Contest:
         centred = _block_means(returns - means, block)
         differences = centred[:, upper] - centred[:, lower]
         drawn, blocks = _resamples(days, block, draws, seed)
-        # A mean of n / b blocks; they vary about the sample's mean by (n - b) / n less than about the true one.
+        # A mean of n / b blocks; they vary about the sample's mean by (n - b) / n less than about
+        # the true one.
         errors = np.sqrt((differences**2).mean(axis=0) * block / (days - block))
         self.observed = np.zeros((agents, agents))
-        self.observed[upper, lower] = (means[lower] - means[upper]) / errors  # by how much the second is better
+        # by how much the second is better
+        self.observed[upper, lower] = (means[lower] - means[upper]) / errors
         self.observed[lower, upper] = -self.observed[upper, lower]
         shift = drawn @ differences / blocks
         own = np.maximum(drawn @ differences**2 / blocks - shift**2, 0.0) / (blocks - 1)
+
         with np.errstate(divide="ignore", invalid="ignore"):
             # Without any variance a resample says nothing against a difference of any size.
             self.resampled = np.where(shift == 0, 0.0, np.abs(shift) / np.sqrt(own)).T
 
     def p_values(self, agents: Sequence[int]) -> dict[int, float]:
-        """Agent -> p-value: it belongs to the set of these agents at every level below it. The observed means alone decide the
-        order of elimination, so the largest resampled differences of ever larger sets are running maxima.
+        """Agent -> p-value: it belongs to the set of these agents at every level below it. The
+        observed means alone decide the order of elimination, so the largest resampled differences
+        of ever larger sets are running maxima.
         """
         observed = self.observed[np.ix_(agents, agents)].copy()
         out: list[int] = []
         largest: list[float] = []
+
         for _ in range(len(agents) - 1):
             largest.append(float(observed.max()))
             out.append(int(observed.argmax()) // len(agents))
             observed[out[-1], :] = observed[:, out[-1]] = -np.inf
+
         stay = [agents[index] for index in range(len(agents)) if index not in out]
         reach = np.zeros(self.resampled.shape[1])
         p = dict.fromkeys(stay, 1.0)
         raw: list[float] = []
+
         for index, statistic in zip(reversed(out), reversed(largest), strict=True):
             reach = np.maximum(reach, self.resampled[self.pair[agents[index], stay]].max(axis=0))
             stay.append(agents[index])
             raw.append(float((statistic < reach).mean()))
+
         # A set is reached only at a level at which every larger one was rejected.
-        return p | dict(zip((agents[index] for index in out), np.maximum.accumulate(raw[::-1]).tolist(), strict=True))
+        return p | dict(
+            zip(
+                (agents[index] for index in out),
+                np.maximum.accumulate(raw[::-1]).tolist(),
+                strict=True,
+            )
+        )
 
 
 def _block_means(values: Array, block: int) -> Array:
-    """[days, agents] mean of the block that begins on each day; the last days are followed by the first."""
-    around = np.concatenate([np.zeros((1, values.shape[1])), np.cumsum(np.concatenate([values, values[: block - 1]]), axis=0)])
+    """[days, agents] mean of the block that begins on each day; the last days are followed by the
+    first.
+    """
+    around = np.concatenate(
+        [
+            np.zeros((1, values.shape[1])),
+            np.cumsum(np.concatenate([values, values[: block - 1]]), axis=0),
+        ]
+    )
     return np.asarray((around[block:] - around[:-block]) / block)
 
 
 @functools.lru_cache(maxsize=16)
 def _resamples(days: int, block: int, draws: int, seed: int) -> tuple[Array, int]:
-    """[draws, days] how often a block that begins on each day is drawn, and how many blocks a resample has."""
+    """[draws, days] how often a block that begins on each day is drawn, and how many blocks a
+    resample has.
+    """
     blocks = round(days / block)
     starts = np.random.default_rng(seed).integers(0, days, (draws, blocks))
     counts = np.zeros((draws, days))
     np.add.at(counts, (np.arange(draws)[:, None], starts), 1.0)
     counts.setflags(write=False)  # kept for every table of as many days
+
     return counts, blocks

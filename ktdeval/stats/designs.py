@@ -1,12 +1,14 @@
-"""Designs of masks and modes: effects of stock and date in sight, and contributions of data and tools.
+"""Designs of masks and modes: effects of stock and date in sight, and contributions of data and
+tools.
 
-Masks are a 2×2 factorial experiment (Fisher 1935, Yates 1937), taken within each (window, seed), so that whatever the four cells
-share cancels. Its contrasts are linear: means of contrasts are contrasts of means, and the stock effect and the date effect add up
-to the memory premium.
+Masks are a 2×2 factorial experiment (Fisher 1935, Yates 1937), taken within each (window, seed), so
+that whatever the four cells share cancels. Its contrasts are linear: means of contrasts are
+contrasts of means, and the stock effect and the date effect add up to the memory premium.
 
-Pieces of information are averaged over the orders in which they can be given: the Shapley value (Shapley 1953; as a decomposition,
-Shorrocks 2013), with precedence where a piece can't come before another (Faigle and Kern 1992): tools work on market data, so an
-order that has tools first does not exist. Contributions add up to the whole difference, exactly except for rounding.
+Pieces of information are averaged over the orders in which they can be given: the Shapley value
+(Shapley 1953; as a decomposition, Shorrocks 2013), with precedence where a piece can't come before
+another (Faigle and Kern 1992): tools work on market data, so an order that has tools first does not
+exist. Contributions add up to the whole difference, exactly except for rounding.
 """
 
 from __future__ import annotations
@@ -14,15 +16,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
 
+from ktdeval.stats.distributions import student_probability, student_quantile
 from ktdeval.stats.metric import MetricValue
-from ktdeval.stats.series import TRADING_DAYS, defined, undefined
+from ktdeval.stats.series import TRADING_DAYS, undefined
+from ktdeval.values.jsonio import JsonValue
 
-INDEPENDENT = 0.05  #: Windows whose correlation by shared days is at most this count as independent: one common day in twenty
+#: Windows whose correlation by shared days is at most this count as independent: one common day in
+#: twenty
+INDEPENDENT = 0.05
 LENGTH_RATIO = 2  #: How many times as long as the shortest window of a figure its longest may be
 _MOST_WEEKDAYS = 262  # in a year
 _WEEKEND = (2, 3)  # Saturday and Sunday: 1970-01-01, day 0, was a Thursday
@@ -30,35 +36,56 @@ Span = tuple[str, str]  #: First and last day, ISO, both included
 
 
 def shared_days(one: Span, other: Span) -> int:
-    """Weekdays that two spans have in common. Public holidays count: trading days of a market need its calendar."""
-    first, last = max(one[0], other[0]), min(one[1], other[1])
-    return max(0, int(np.busday_count(first, np.datetime64(last, "D") + np.timedelta64(1, "D")))) if first <= last else 0
+    """Weekdays that two spans have in common. Public holidays count: trading days of a market need
+    its calendar.
+    """
+    first = max(one[0], other[0])
+    last = min(one[1], other[1])
+    if first > last:
+        return 0
+
+    end = np.datetime64(last, "D") + np.timedelta64(1, "D")
+    return max(0, int(np.busday_count(first, end)))
 
 
 def left_out_windows(spans: Mapping[str, Span], days_a_year: int = TRADING_DAYS) -> dict[str, str]:
-    """Windows left out of figures with the others, and why: figures over windows are of windows of one length, each with
-    days of its own. Lengths, in weekdays, are of one class up to `LENGTH_RATIO` times its shortest; the class of most windows
-    stands, of equal ones that of the longer. In it a window is left out whose days all lie in others, the shortest first. At a
-    market of more `days_a_year` than there are weekdays, days of the weekend count as the others.
+    """Windows left out of figures with the others, and why: figures over windows are of windows of
+    one length, each with days of its own. Lengths, in weekdays, are of one class up to
+    `LENGTH_RATIO` times its shortest; the class of most windows stands, of equal ones that of the
+    longer. In it a window is left out whose days all lie in others, the shortest first. At a market
+    of more `days_a_year` than there are weekdays, days of the weekend count as the others.
     """
     unit = "weekdays" if days_a_year <= _MOST_WEEKDAYS else "days"
     days = {name: _days(span, unit) for name, span in spans.items()}
     classes: list[list[str]] = []
+
     for name in sorted(days, key=lambda name: len(days[name])):
         if not classes or len(days[name]) > LENGTH_RATIO * len(days[classes[-1][0]]):
             classes.append([])
+
         classes[-1].append(name)
+
     standing = max(reversed(classes), key=len, default=[])
     reasons = {}
     for name in sorted(days.keys() - standing):
-        shortest, longest = len(days[standing[0]]), len(days[standing[-1]])
-        reasons[name] = f"has {len(days[name])} {unit}, the others {shortest} to {longest}: lengths that do not mix"
+        shortest = len(days[standing[0]])
+        longest = len(days[standing[-1]])
+        reasons[name] = (
+            f"has {len(days[name])} {unit}, the others {shortest} to {longest}: lengths that do"
+            " not mix"
+        )
+
     order = {name: index for index, name in enumerate(spans)}
     for name in sorted(standing, key=lambda name: (len(days[name]), -order[name])):
         others = [other for other in standing if other != name and other not in reasons]
-        if days[name] <= set().union(*(days[other] for other in others)):
+        covered: set[int] = set()
+        for other in others:
+            covered |= days[other]
+
+        if days[name] <= covered:
             sharing = [other for other in spans if other in others and days[other] & days[name]]
             reasons[name] = f"has no day that is not a day of {', '.join(sharing)}"
+
     return {name: reasons[name] for name in spans if name in reasons}
 
 
@@ -66,23 +93,32 @@ def _days(span: Span, unit: str) -> set[int]:
     """Weekdays or days of a span; all of one that lies in a weekend."""
     first, last = (int(np.datetime64(day, "D").astype(np.int64)) for day in span)
     every = set(range(first, last + 1))
-    return every if unit == "days" else {day for day in every if day % 7 not in _WEEKEND} or every
+    if unit == "days":
+        return every
+
+    weekdays = {day for day in every if day % 7 not in _WEEKEND}
+    return weekdays or every
 
 
 def overlap_correlation(spans: Sequence[Span]) -> npt.NDArray[np.float64]:
-    """[n, n] correlation of sums over the spans of independent daily terms, `shared days / sqrt(days_i * days_j)`: positive
-    semi-definite, and nearly that of total returns of one policy.
+    """[n, n] correlation of sums over the spans of independent daily terms, `shared days /
+    sqrt(days_i * days_j)`: positive semi-definite, and nearly that of total returns of one policy.
     """
     lengths = [max(1, shared_days(span, span)) for span in spans]
     result = np.eye(len(spans))
     for i, one in enumerate(spans):
         for j in range(i):
-            result[i, j] = result[j, i] = shared_days(one, spans[j]) / math.sqrt(lengths[i] * lengths[j])
+            shared = shared_days(one, spans[j])
+            result[i, j] = shared / math.sqrt(lengths[i] * lengths[j])
+            result[j, i] = result[i, j]
+
     return result
 
 
 def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """[n] block of each window: windows linked by more than `INDEPENDENT`, directly or through others, are one block."""
+    """[n] block of each window: windows linked by more than `INDEPENDENT`, directly or through
+    others, are one block.
+    """
     labels = np.arange(len(correlation))
     for i in range(len(correlation)):
         for j in np.flatnonzero(correlation[i, :i] > INDEPENDENT):
@@ -91,37 +127,90 @@ def blocks_of(correlation: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 
 
 def effective_count(correlation: npt.NDArray[np.float64]) -> float:
-    """How many independent windows have a mean as uncertain as that of these: `n**2 / sum of the correlation matrix`."""
-    return len(correlation) ** 2 / float(correlation.sum()) if len(correlation) else 0.0
+    """How many independent windows have a mean as uncertain as that of these: `n**2 / sum of the
+    correlation matrix`.
+    """
+    n = len(correlation)
+    if n == 0:
+        return 0.0
+    return n**2 / float(correlation.sum())
 
 
-def mean_with_interval(
-    values: npt.NDArray[np.float64], correlation: npt.NDArray[np.float64] | None = None, confidence: float = 0.95
-) -> MetricValue:
-    """Mean over windows of correlation R, its variance `s^2 * 1'R1 / n^2` (s^2 corrected for R; n - 1 degrees of freedom). `detail`
-    holds `low`, `high`, `se` and `t_p` (two-sided, against zero), null with a `reason` where undefined.
+@dataclass(frozen=True, slots=True)
+class MeanEstimate:
+    """A mean over windows with its t interval; `reason` says why there is no interval or mean."""
+
+    value: float | None
+    n: int  #: how many values it rests on
+    low: float | None = None
+    high: float | None = None
+    se: float | None = None  #: standard error
+    t_p: float | None = None  #: two-sided p of the t test against zero
+    reason: str | None = None
+
+
+def estimate_mean(
+    values: npt.NDArray[np.float64],
+    correlation: npt.NDArray[np.float64] | None = None,
+    confidence: float = 0.95,
+) -> MeanEstimate:
+    """Mean over windows of correlation R, its variance `s^2 * 1'R1 / n^2` (s^2 corrected for R; n -
+    1 degrees of freedom).
     """
     n = len(values)
     if n == 0:
-        return undefined("no window", 0)
+        return MeanEstimate(None, 0, reason="no window")
+
     mean = math.fsum(values) / n
     if n == 1:
-        detail = {"low": None, "high": None, "se": None, "t_p": None, "reason": "one window says nothing of other windows"}
-        return MetricValue(mean + 0.0, 1, detail=detail)
+        return MeanEstimate(mean + 0.0, 1, reason="one window says nothing of other windows")
+
     total = float(n if correlation is None else correlation.sum())
     share = (n - total / n) / (n - 1)  # expected sample variance, in units of the true one
     if share < 1e-9:
-        detail = {"low": None, "high": None, "se": None, "t_p": None, "reason": "the windows are all the same days"}
-        return MetricValue(mean + 0.0, n, detail=detail)
+        return MeanEstimate(mean + 0.0, n, reason="the windows are all the same days")
+
     variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) / share
     error = math.sqrt(variance * total) / n
-    half = abs(float(stdtrit(n - 1, (1 - confidence) / 2))) * error
+    half = abs(student_quantile(n - 1, (1 - confidence) / 2)) * error
+
     if error > 0:
-        t_p = float(2.0 * stdtr(n - 1, -abs(mean) / error))
+        t_p = 2.0 * student_probability(n - 1, -abs(mean) / error)
     else:
         t_p = 1.0 if mean == 0 else 0.0
-    result = defined(mean, n)
-    return MetricValue(result.value, n, detail={"low": mean - half + 0.0, "high": mean + half + 0.0, "se": error, "t_p": t_p})
+
+    return MeanEstimate(
+        mean + 0.0,  # no -0.0, whose text differs
+        n,
+        low=mean - half + 0.0,
+        high=mean + half + 0.0,
+        se=error,
+        t_p=t_p,
+    )
+
+
+def mean_with_interval(
+    values: npt.NDArray[np.float64],
+    correlation: npt.NDArray[np.float64] | None = None,
+    confidence: float = 0.95,
+) -> MetricValue:
+    """Return `estimate_mean` as a metric's value. `detail` holds `low`, `high`, `se` and `t_p`,
+    null with a `reason` where undefined.
+    """
+    mean = estimate_mean(values, correlation, confidence)
+    if mean.value is None:
+        return undefined(mean.reason or "", mean.n)
+
+    detail: dict[str, JsonValue] = {
+        "low": mean.low,
+        "high": mean.high,
+        "se": mean.se,
+        "t_p": mean.t_p,
+    }
+    if mean.reason is not None:
+        detail["reason"] = mean.reason
+
+    return MetricValue(mean.value, mean.n, detail=detail)
 
 
 Values = npt.NDArray[np.float64]
@@ -143,11 +232,14 @@ MODE_PIECES: Mapping[str, frozenset[str]] = {
     "open_research": frozenset({"data", "tools"}),
 }  #: Mode -> pieces of information that it gives beyond the account and the handles
 
-MODE_PRECEDENCE: Mapping[str, frozenset[str]] = {"tools": frozenset({"data"})}  #: Piece -> pieces that must be there before it
+#: Piece -> pieces that must be there before it
+MODE_PRECEDENCE: Mapping[str, frozenset[str]] = {"tools": frozenset({"data"})}
 
 
 def variant_order(variant: Variant) -> tuple[int, int]:
-    """Rank of a mask and mode in tables: modes from the poorest to the richest, in each the masks from bright to blinded."""
+    """Rank of a mask and mode in tables: modes from the poorest to the richest, in each the masks
+    from bright to blinded.
+    """
     mask, mode = variant
     return list(MODE_PIECES).index(mode), list(MASK_FACTORS).index(mask)
 
@@ -155,23 +247,30 @@ def variant_order(variant: Variant) -> tuple[int, int]:
 def window_means(
     variants: Sequence[Variant], figures: Mapping[tuple[str, int], Sequence[float]]
 ) -> tuple[list[str], dict[Variant, Values]]:
-    """Windows, and [windows] means over seeds of each variant, from (window, seed) -> a figure of each variant."""
+    """Windows, and [windows] means over seeds of each variant, from (window, seed) -> a figure of
+    each variant.
+    """
     by_window: dict[str, list[Sequence[float]]] = {}
     for (window, _), row in figures.items():
         by_window.setdefault(window, []).append(row)
-    # Means over seeds, not medians: what adds up within each (window, seed) then adds up in the table.
-    means = np.array([np.mean(rows, axis=0) for rows in by_window.values()]).reshape(-1, len(variants))
+    # Means over seeds, not medians: what adds up within each (window, seed) then adds up in the
+    # table.
+    means = np.array([np.mean(rows, axis=0) for rows in by_window.values()]).reshape(
+        -1, len(variants)
+    )
     return list(by_window), {variant: means[:, column] for column, variant in enumerate(variants)}
 
 
 def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
-    """Effects that the given masks can show, from mask -> paired values: `memory_premium` = bright - blinded; with all four masks
-    also `stock_effect` and `date_effect` (means over the other identity in sight or not) and `interaction` = (bright - stock_blind)
+    """Effects that the given masks can show, from mask -> paired values: `memory_premium` = bright
+    - blinded; with all four masks also `stock_effect` and `date_effect` (means over the other
+    identity in sight or not) and `interaction` = (bright - stock_blind)
     - (date_blind - blinded).
     """
     effects: dict[str, Values] = {}
     if {"bright", "blinded"} <= set(cells):
         effects["memory_premium"] = cells["bright"] - cells["blinded"]
+
     if set(MASK_FACTORS) <= set(cells):
         with_date = cells["bright"] - cells["stock_blind"]
         without_date = cells["date_blind"] - cells["blinded"]
@@ -180,29 +279,41 @@ def mask_contrasts(cells: Mapping[str, Values]) -> dict[str, Values]:
         without_stock = cells["stock_blind"] - cells["blinded"]
         effects["date_effect"] = (with_stock + without_stock) / 2.0
         effects["interaction"] = with_date - without_date
+
     return effects
 
 
-def orders(pieces: Collection[str], precedence: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, ...]]:
+def orders(
+    pieces: Collection[str], precedence: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[str, ...]]:
     """Every order of the pieces in which nothing comes before what it needs."""
     names = sorted(pieces)
     for order in itertools.permutations(names):
-        ranks = {name: rank for rank, name in enumerate(order)}
-        if all(ranks[need] < ranks[name] for name in names for need in precedence.get(name, frozenset()) if need in ranks):
+        given: set[str] = set()
+        for name in order:
+            # What a piece needs may be outside the pieces: then it is there from the start.
+            needed = precedence.get(name, frozenset()) & set(names)
+            if not needed <= given:
+                break
+            given.add(name)
+        else:
             yield order
 
 
 def order_averaged(
-    values: Mapping[frozenset[str], Values], precedence: Mapping[str, frozenset[str]] = MODE_PRECEDENCE
+    values: Mapping[frozenset[str], Values],
+    precedence: Mapping[str, frozenset[str]] = MODE_PRECEDENCE,
 ) -> dict[str, Values]:
-    """Order-averaged contribution of each piece, which add up to `values[full] - values[empty]`, from set of pieces given ->
-    results; `precedence`: piece -> pieces it needs. Raises ValueError if a set that an order passes has no results.
+    """Order-averaged contribution of each piece, which add up to `values[full] - values[empty]`,
+    from set of pieces given -> results; `precedence`: piece -> pieces it needs. Raises ValueError
+    if a set that an order passes has no results.
     """
     bottom = frozenset.intersection(*values)
     pieces = frozenset.union(*values) - bottom
     ways = list(orders(pieces, precedence))
     shape = next(iter(values.values())).shape
     totals = {piece: np.zeros(shape) for piece in sorted(pieces)}
+
     for order in ways:
         given = bottom
         for piece in order:
@@ -210,16 +321,28 @@ def order_averaged(
             if given not in values or richer not in values:
                 missing = sorted(richer if given in values else given)
                 raise ValueError(f"no results with {', '.join(missing) or 'nothing'} given")
+
             totals[piece] += values[richer] - values[given]
             given = richer
+
     return {piece: total / len(ways) for piece, total in totals.items()}
 
 
 def ladder_contributions(values: Mapping[frozenset[str], Values]) -> dict[str, Values]:
-    """Order-averaged contributions and their `total`; pieces that always come together are one, such as `date and stock`."""
+    """Order-averaged contributions and their `total`; pieces that always come together are one,
+    such as `date and stock`.
+    """
     names: dict[tuple[bool, ...], list[str]] = {}
     for piece in sorted(frozenset.union(*values)):
         names.setdefault(tuple(piece in given for given in values), []).append(piece)
-    merged = {piece: " and ".join(pieces) for pieces in names.values() for piece in pieces}
-    parts = order_averaged({frozenset(merged[piece] for piece in given): results for given, results in values.items()})
+
+    merged: dict[str, str] = {}
+    for pieces in names.values():
+        merged.update(dict.fromkeys(pieces, " and ".join(pieces)))
+
+    by_name = {}
+    for given, results in values.items():
+        by_name[frozenset(merged[piece] for piece in given)] = results
+
+    parts = order_averaged(by_name)
     return {**parts, "total": values[max(values, key=len)] - values[min(values, key=len)]}

@@ -1,4 +1,6 @@
-"""Intervals, shares of successes with exact bounds, and the number of successes by chance when it differs by trial."""
+"""Intervals, shares of successes with exact bounds, and the number of successes by chance when it
+differs by trial.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
 
-from ktdeval.jsonio import JsonValue
 from ktdeval.market.snapshot import FloatArray
+from ktdeval.stats.distributions import beta_quantile, normal_quantile
+from ktdeval.values.jsonio import JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,35 +26,54 @@ class Interval:
     n: int  #: how many observations it rests on
     block_days: float | None = None  #: mean block length of the resamples, where there were any
     draws: int | None = None  #: how many resamples, where there were any
-    #: share of simulated samples of about this size in which this kind of interval covered the truth; the lowest over the processes
-    #: simulated. None where it was not measured.
+    #: share of simulated samples of about this size in which this kind of interval covered the
+    #: truth; the lowest over the processes simulated. None where it was not measured.
     coverage: float | None = None
     reason: str | None = None  #: why there is no interval
-    #: standard error of the less certain end from the number of resamples being finite, in the unit of the figure
+    #: standard error of the less certain end from the number of resamples being finite, in the unit
+    #: of the figure
     monte_carlo_se: float | None = None
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None) or (self.low is None) == (self.reason is None):
             raise ValueError("an interval has two ends, or none and the reason why")
-        if self.low is not None and self.high is not None and not -float("inf") < self.low <= self.high < float("inf"):
+        if (
+            self.low is not None
+            and self.high is not None
+            and not -float("inf") < self.low <= self.high < float("inf")
+        ):
             raise ValueError("the ends of an interval are finite and in order")
 
     def transformed(self, function: Callable[[float], float]) -> Interval:
         """Return the interval of an increasing function of the figure."""
         if self.low is None or self.high is None:
             return self
+
         noise = self.monte_carlo_se
         if noise is not None:
-            noise = max(function(end + noise) - function(end - noise) for end in (self.low, self.high)) / 2
+            noise = (
+                max(function(end + noise) - function(end - noise) for end in (self.low, self.high))
+                / 2
+            )
+
         return replace(self, low=function(self.low), high=function(self.high), monte_carlo_se=noise)
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return the interval as a JSON object; without ends it holds nulls and the reason."""
-        fields: dict[str, JsonValue] = {"low": self.low, "high": self.high, "level": self.level, "kind": self.kind, "n": self.n}
+        fields: dict[str, JsonValue] = {
+            "low": self.low,
+            "high": self.high,
+            "level": self.level,
+            "kind": self.kind,
+            "n": self.n,
+        }
         optional = {
-            "block_days": self.block_days, "draws": self.draws, "monte_carlo_se": self.monte_carlo_se,
-            "coverage": self.coverage, "reason": self.reason,
-        }  # fmt: skip
+            "block_days": self.block_days,
+            "draws": self.draws,
+            "monte_carlo_se": self.monte_carlo_se,
+            "coverage": self.coverage,
+            "reason": self.reason,
+        }
         return fields | {name: value for name, value in optional.items() if value is not None}
 
 
@@ -61,26 +82,32 @@ def no_interval(reason: str, n: int, level: float = 0.95) -> Interval:
     return Interval(None, None, level, "none", n, reason=reason)
 
 
-def ends_of_difference(first: tuple[float, Interval], second: tuple[float, Interval]) -> tuple[float, float] | None:
-    """Ends of the interval of a difference of two independent estimates, from the interval of each (MOVER: Zou and Donner 2008;
-    of shares with Wilson intervals: Newcombe 1998); None where one has none.
+def ends_of_difference(
+    first: tuple[float, Interval], second: tuple[float, Interval]
+) -> tuple[float, float] | None:
+    """Ends of the interval of a difference of two independent estimates, from the interval of each
+    (MOVER: Zou and Donner 2008; of shares with Wilson intervals: Newcombe 1998); None where one has
+    none.
     """
     (left, of_left), (right, of_right) = first, second
     if of_left.low is None or of_left.high is None or of_right.low is None or of_right.high is None:
         return None
-    below, above = math.hypot(left - of_left.low, of_right.high - right), math.hypot(of_left.high - left, right - of_right.low)
+
+    below = math.hypot(left - of_left.low, of_right.high - right)
+    above = math.hypot(of_left.high - left, right - of_right.low)
     return left - right - below, left - right + above
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
-    """Wilson's (1927) score interval of a share, (p̂ + z²/2n ± z √(p̂(1 - p̂)/n + z²/4n²)) / (1 + z²/n). Own arithmetic, as cards
-    hold its last bits (statsmodels differs by up to 3e-16 and takes 30 times as long). Raises ValueError unless 0 <= successes <=
-    n.
+    """Wilson's (1927) score interval of a share, (p̂ + z²/2n ± z √(p̂(1 - p̂)/n + z²/4n²)) / (1 +
+    z²/n). Own arithmetic, as cards hold its last bits (statsmodels differs by up to 3e-16 and takes
+    30 times as long). Raises ValueError unless 0 <= successes <= n.
     """
     _check(successes, n, level)
     if n == 0:
         return no_interval("no trials", 0, level)
-    z = float(ndtri((1.0 + level) / 2.0))
+
+    z = normal_quantile((1.0 + level) / 2.0)
     share = successes / n
     centre = share + z * z / (2.0 * n)
     reach = z * math.sqrt(share * (1.0 - share) / n + (z / (2.0 * n)) ** 2)
@@ -88,29 +115,35 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     # At the ends the difference is 0 or 1 except for rounding.
     low = 0.0 if successes == 0 else (centre - reach) / whole
     high = 1.0 if successes == n else (centre + reach) / whole
+
     return Interval(low, high, level, "Wilson score", n)
 
 
 def clopper_pearson_upper(successes: int, n: int, level: float = 0.95) -> float:
-    """Clopper and Pearson's (1934) exact one-sided upper bound of a share, a quantile of Beta(successes + 1, n - successes); 1 when
-    all succeeded. Raises ValueError unless 0 <= successes <= n and 0 < level < 1.
+    """Clopper and Pearson's (1934) exact one-sided upper bound of a share, a quantile of
+    Beta(successes + 1, n - successes); 1 when all succeeded. Raises ValueError unless 0 <=
+    successes <= n and 0 < level < 1.
     """
     _check(successes, n, level)
-    return 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, level))
+    if successes == n:
+        return 1.0
+    return beta_quantile(successes + 1, n - successes, level)
 
 
 def poisson_binomial(chances: Sequence[float]) -> FloatArray:
-    """[n + 1] probabilities of 0 … n successes over n independent trials with these chances, exact (by convolution). Raises
-    ValueError on a chance outside 0 … 1.
+    """[n + 1] probabilities of 0 … n successes over n independent trials with these chances, exact
+    (by convolution). Raises ValueError on a chance outside 0 … 1.
     """
     probabilities: FloatArray = np.ones(1)
     for chance in chances:
         if not 0.0 <= chance <= 1.0:
             raise ValueError(f"a chance lies in 0 … 1, was {chance!r}")
+
         longer = np.zeros(len(probabilities) + 1)
         longer[:-1] = probabilities * (1.0 - chance)
         longer[1:] += probabilities * chance
         probabilities = longer
+
     return probabilities
 
 

@@ -1,8 +1,10 @@
-"""Skill or luck: probabilistic and deflated Sharpe ratio, and the track record that a Sharpe ratio needs.
+"""Skill or luck: probabilistic and deflated Sharpe ratio, and the track record that a Sharpe ratio
+needs.
 
-Bailey and López de Prado, *The Sharpe Ratio Efficient Frontier* (2012) and *The Deflated Sharpe Ratio* (2014). Sharpe ratios here
-are a day's, mean over standard deviation, not annualised. Skewness and kurtosis are the sample's (third and fourth standardised
-moments about the mean; 0 and 3 for a normal law).
+Bailey and López de Prado, *The Sharpe Ratio Efficient Frontier* (2012) and *The Deflated Sharpe
+Ratio* (2014). Sharpe ratios here are a day's, mean over standard deviation, not annualised.
+Skewness and kurtosis are the sample's (third and fourth standardised moments about the mean; 0 and
+3 for a normal law).
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
+from ktdeval.stats.distributions import normal_probability, normal_quantile
 from ktdeval.stats.metric import NEVER, MetricValue, built_in
 from ktdeval.stats.series import (
     NO_VARIANCE,
@@ -39,12 +41,16 @@ class Shape(NamedTuple):
 
     @property
     def error_variance(self) -> float:
-        """`1 - skew * SR + (kurtosis - 1) / 4 * SR^2`: variance of sqrt(days - 1) times the estimate; never below 0."""
+        """`1 - skew * SR + (kurtosis - 1) / 4 * SR^2`: variance of sqrt(days - 1) times the
+        estimate; never below 0.
+        """
         return 1.0 - self.skew * self.sharpe + (self.kurtosis - 1.0) / 4.0 * self.sharpe**2
 
 
 def shape_of(returns: Series) -> Shape:
-    """Sharpe ratio (standard deviation with ddof 1, as the panel has it) and moments of at least two returns that vary."""
+    """Sharpe ratio (standard deviation with ddof 1, as the panel has it) and moments of at least
+    two returns that vary.
+    """
     scores = returns - math.fsum(returns) / len(returns)
     variance = float(np.mean(scores**2))
     return Shape(
@@ -56,61 +62,85 @@ def shape_of(returns: Series) -> Shape:
 
 
 def probabilistic_sharpe(shape: Shape, benchmark: float = 0.0) -> float:
-    """PSR: probability that the true ratio exceeds `benchmark`, `Phi((SR - SR*) * sqrt(days - 1) / sqrt(error variance))`."""
+    """PSR: probability that the true ratio exceeds `benchmark`, `Phi((SR - SR*) * sqrt(days - 1) /
+    sqrt(error variance))`.
+    """
     spread = math.sqrt(max(shape.error_variance, 0.0))
     if not spread:
         return float(shape.sharpe > benchmark)
-    return float(ndtr((shape.sharpe - benchmark) * math.sqrt(shape.days - 1) / spread))
+    return normal_probability((shape.sharpe - benchmark) * math.sqrt(shape.days - 1) / spread)
 
 
-def minimum_track_record(shape: Shape, benchmark: float = 0.0, confidence: float = CONFIDENCE) -> float | None:
-    """MinTRL: days after which such a ratio would exceed `benchmark` with that confidence, `1 + error variance * (z / (SR -
-    SR*))^2`. None when it does not exceed the benchmark by more than rounding.
+def minimum_track_record(
+    shape: Shape, benchmark: float = 0.0, confidence: float = CONFIDENCE
+) -> float | None:
+    """MinTRL: days after which such a ratio would exceed `benchmark` with that confidence, `1 +
+    error variance * (z / (SR - SR*))^2`. None when it does not exceed the benchmark by more than
+    rounding.
     """
     if shape.sharpe - benchmark < NO_VARIANCE:
         return None
-    return 1.0 + shape.error_variance * (float(ndtri(confidence)) / (shape.sharpe - benchmark)) ** 2
+    return (
+        1.0 + shape.error_variance * (normal_quantile(confidence) / (shape.sharpe - benchmark)) ** 2
+    )
 
 
 def expected_best_sharpe(trials: int, sharpe_variance: float) -> float:
-    """Sharpe ratio that the best of so many worthless trials would show: `sqrt(V) * ((1 - gamma) * Phi^-1(1 - 1/N) + gamma *
-    Phi^-1(1 - 1/(N e)))`, V the variance of their (a day's) ratios; 0 for a single trial.
+    """Sharpe ratio that the best of so many worthless trials would show: `sqrt(V) * ((1 - gamma) *
+    Phi^-1(1 - 1/N) + gamma * Phi^-1(1 - 1/(N e)))`, V the variance of their (a day's) ratios; 0 for
+    a single trial.
     """
     if trials < 2:
         return 0.0
-    best = (1 - EULER_GAMMA) * float(ndtri(1 - 1 / trials)) + EULER_GAMMA * float(ndtri(1 - 1 / (trials * math.e)))
+    best = (1 - EULER_GAMMA) * normal_quantile(1 - 1 / trials)
+    best += EULER_GAMMA * normal_quantile(1 - 1 / (trials * math.e))
     return math.sqrt(sharpe_variance) * best
 
 
 def deflated_sharpe_ratio(
-    returns: Series, trial_sharpes: Sequence[float], trials: int | None = None, resolution: float = NO_VARIANCE
+    returns: Series,
+    trial_sharpes: Sequence[float],
+    trials: int | None = None,
+    resolution: float = NO_VARIANCE,
 ) -> MetricValue:
-    """Deflated Sharpe ratio of [n] daily returns among trials with these (a day's) ratios, its own included; `trials`: how many,
-    when more than are known. `detail` holds `trials`, `sharpe_variance` and the bar `expected_best`. Undefined where the returns
-    vary by less than their `resolution`.
+    """Return the deflated Sharpe ratio of [n] daily returns among several trials.
+
+    `trial_sharpes`: daily Sharpe ratios of the trials, also of this one. `trials`: their number, if
+    some of the ratios are unknown. `detail` has `trials`, `sharpe_variance` and `expected_best`,
+    the ratio to beat. Undefined if the returns vary by less than their `resolution`.
     """
     n = len(returns)
-    if problem := _series_problem(returns, resolution):
+    problem = _series_problem(returns, resolution)
+    if problem:
         return undefined(problem, n)
+
     count = max(len(trial_sharpes), trials or 0, 1)
     if count > 1 and len(trial_sharpes) < 2:
         return undefined("the Sharpe ratios of the other trials are not known", n)
+
     variance = standard_deviation(trial_sharpes) ** 2 if count > 1 else 0.0
     best = expected_best_sharpe(count, variance)
     detail = {"trials": count, "sharpe_variance": variance, "expected_best": best}
+
     return MetricValue(probabilistic_sharpe(shape_of(returns), best), n, None, detail)
 
 
 def sharpe_shape(ledger: Ledger) -> Shape | None:
-    """Sharpe ratio and moments of an episode's daily returns; None where they are not defined."""
-    return None if _ledger_problem(ledger) else shape_of(ledger.returns)
+    """Return Sharpe ratio and moments of an episode's daily returns; None if they are undefined."""
+    if _ledger_problem(ledger):
+        return None
+    return shape_of(ledger.returns)
 
 
 @built_in
 def psr(ledger: Ledger) -> MetricValue | str:
-    """Probability that the true Sharpe ratio of an episode's NAV is positive; `detail` holds what it rests on."""
-    if problem := _ledger_problem(ledger):
+    """Probability that the true Sharpe ratio of an episode's NAV is positive; `detail` holds what
+    it rests on.
+    """
+    problem = _ledger_problem(ledger)
+    if problem:
         return problem
+
     shape = shape_of(ledger.returns)
     detail = {"sharpe_per_day": shape.sharpe, "skew": shape.skew, "kurtosis": shape.kurtosis}
     return MetricValue(probabilistic_sharpe(shape), len(ledger.steps), None, detail)
@@ -118,11 +148,17 @@ def psr(ledger: Ledger) -> MetricValue | str:
 
 @built_in
 def min_track_record(ledger: Ledger) -> float | str:
-    """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence; never if it is not positive."""
-    if problem := _ledger_problem(ledger):
+    """Years after which a Sharpe ratio like this episode's would be positive with 95 % confidence;
+    never if it is not positive.
+    """
+    problem = _ledger_problem(ledger)
+    if problem:
         return problem
+
     days = minimum_track_record(shape_of(ledger.returns))
-    return f"{NEVER}the Sharpe ratio is not positive" if days is None else days / ledger.days_a_year
+    if days is None:
+        return f"{NEVER}the Sharpe ratio is not positive"
+    return days / ledger.days_a_year
 
 
 def _ledger_problem(ledger: Ledger) -> str | None:
@@ -139,4 +175,5 @@ def _series_problem(returns: Series, resolution: float = NO_VARIANCE) -> str | N
         return "a daily return is missing"
     if has_no_variance(standard_deviation(returns), resolution):
         return "returns have no variance"
+
     return None

@@ -11,20 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ktdeval.errors import PluginError
-from ktdeval.fields import RANGE, is_range
-from ktdeval.jsonio import JsonValue, csv_rows
+from ktdeval.values.jsonio import JsonValue, csv_rows
+from ktdeval.values.rules import RANGE, FilledText, Range as Range, is_range
+from ktdeval.values.typed import joined_lines
 
 if TYPE_CHECKING:
     from ktdeval.market.snapshot import MarketSnapshot
     from ktdeval.trading.ledger import Ledger
 
-RuleSet = Literal["strict", "paper"]  #: Where a paper's rule and the right rule differ, both exist; a card says which it used
-Range = tuple[float | None, float | None]  #: Smallest and largest value that a metric can have; None where there is no bound
-Better = Literal["higher", "lower", "neither"]  #: Direction in which a metric is better; `neither` for descriptions
+#: Where a paper's rule and the right rule differ, both exist; a card says which it used
+RuleSet = Literal["strict", "paper"]
+#: Direction in which a metric is better; `neither` for descriptions
+Better = Literal["higher", "lower", "neither"]
 
 
 NEVER = "never: "
-"""Begin of the reason of a figure that is never reached: not missing, but later than any number, in orders and in medians."""
+"""Begin of the reason of a figure that is never reached: not missing, but later than any number, in
+orders and in medians.
+"""
 
 
 def never_in(times: int, of: int) -> str:
@@ -33,7 +37,9 @@ def never_in(times: int, of: int) -> str:
 
 
 def is_never(reason: str | None) -> bool:
-    """Whether a figure is undefined because it is never reached: of one episode, or in the median of several."""
+    """Whether a figure is undefined because it is never reached: of one episode, or in the median
+    of several.
+    """
     return reason is not None and reason.startswith((NEVER, "never in "))
 
 
@@ -41,7 +47,8 @@ def is_never(reason: str | None) -> bool:
 class MetricValue:
     """A number, or the reason why there is none."""
 
-    value: float | None  #: finite, or None when the metric is not defined on this ledger, or is `NEVER` reached
+    #: finite, or None when the metric is not defined on this ledger, or is `NEVER` reached
+    value: float | None
     n: int  #: how many observations (days, steps, orders) it rests on
     reason: str | None = None  #: why it is None; None when there is a value
     detail: JsonValue = None  #: a JSON value with the metric's table, such as calibration bins
@@ -56,12 +63,14 @@ class MetricValue:
 class Metric(Protocol):
     """A metric plugin's object."""
 
-    name: str  #: its name on the card
-    formula: str  #: identifier and formula, such as `sharpe/1: mean(r)/std(r, ddof=1)*sqrt(252)`
-    unit: str  #: `fraction`, `per year`, `probability`, `count`, …
+    name: FilledText  #: its name on the card
+    formula: (
+        FilledText  #: identifier and formula, such as `sharpe/1: mean(r)/std(r, ddof=1)*sqrt(252)`
+    )
+    unit: FilledText  #: `fraction`, `per year`, `probability`, `count`, …
     range: Range  #: the values it can have, such as `(0.0, 1.0)`
     better: Better  #: which direction is better; `neither` for descriptions
-    source: str  #: where the definition comes from
+    source: FilledText  #: where the definition comes from
     headline: bool  #: True for the ten-metric panel
 
     def compute(self, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue:
@@ -69,10 +78,19 @@ class Metric(Protocol):
 
 
 def range_problem(value: float | None, ends: Sequence[float | None]) -> str:
-    """Return how a value lies outside the range of its metric, or "". Rounding (1e-9 of a bound, or 1e-12) takes none outside."""
-    low, high = (bound if end is None else end for end, bound in zip(ends, (-math.inf, math.inf), strict=True))
-    if value is None or low <= value <= high or any(math.isclose(value, end, rel_tol=1e-9, abs_tol=1e-12) for end in (low, high)):
+    """Return how a value lies outside the range of its metric, or "". Rounding (1e-9 of a bound, or
+    1e-12) takes none outside.
+    """
+    low, high = ends
+    low = -math.inf if low is None else low
+    high = math.inf if high is None else high
+    if value is None or low <= value <= high:
         return ""
+
+    for end in (low, high):
+        if math.isclose(value, end, rel_tol=1e-9, abs_tol=1e-12):
+            return ""
+
     return f"{value} lies outside its range {low} … {high}"
 
 
@@ -81,7 +99,9 @@ _ARGUMENTS = ("ledger", "market", "rules")
 
 @dataclass(slots=True)
 class FunctionMetric:
-    """A metric made of a function; see `Metric` for the fields. `summary` is the first line of the function's docstring."""
+    """A metric made of a function; see `Metric` for the fields. `summary` is the first line of the
+    function's docstring.
+    """
 
     name: str
     formula: str
@@ -100,52 +120,71 @@ class FunctionMetric:
         result = self.function(**{name: arguments[name] for name in self.asks_for})
         if isinstance(result, MetricValue):
             return result
+
         n = len(ledger.steps)
         if isinstance(result, str):
             return MetricValue(None, n, result)
         if not hasattr(result, "__float__"):
-            raise TypeError(f"it gave {type(result).__name__}; return a number, a text that says why there is none, or MetricValue")
+            raise TypeError(
+                f"it gave {type(result).__name__}; return a number, a text that says why there is"
+                " none, or MetricValue"
+            )
+
         return MetricValue(float(result) + 0.0, n)
 
 
 def metric(
     name: str, *, formula: str, unit: str, better: Better, source: str, range: Range = (None, None)
 ) -> Callable[[Callable[..., Any]], FunctionMetric]:
-    """Make a metric of a function that asks for any of `ledger`, `market` and `rules`, by these names, and returns a number, a text
-    that says why there is none, or a `MetricValue`. A plugin offers it by `return [function]` in its hook `ktdeval_metrics`. Raises
-    PluginError if a field is empty or not of its kind, or the function asks for something else.
+    """Make a metric of a function that asks for any of `ledger`, `market` and `rules`, by these
+    names, and returns a number, a text that says why there is none, or a `MetricValue`. A plugin
+    offers it by `return [function]` in its hook `ktdeval_metrics`. Raises PluginError if a field is
+    empty or not of its kind, or the function asks for something else.
     """
 
     def of(function: Callable[..., Any]) -> FunctionMetric:
         where = f"metric {name or function.__name__}"
-        for field, text in {"name": name, "formula": formula, "unit": unit, "source": source}.items():
+        texts = {"name": name, "formula": formula, "unit": unit, "source": source}
+        for field, text in texts.items():
             if not isinstance(text, str) or not text.strip():
                 raise PluginError(f"{where}: {field} is empty")
+
         if better not in ("higher", "lower", "neither"):
             raise PluginError(f"{where}: better is 'higher', 'lower' or 'neither', was {better!r}")
         if not is_range(range):
             raise PluginError(f"{where}: range is {RANGE}")
+
         asks_for = tuple(inspect.signature(function).parameters)
-        if unknown := [argument for argument in asks_for if argument not in _ARGUMENTS]:
-            raise PluginError(f"{where}: the function asks for {unknown[0]!r}; it may ask for {', '.join(_ARGUMENTS)}")
-        summary = (inspect.getdoc(function) or name).splitlines()[0]
-        return FunctionMetric(name, formula, unit, range, better, source, function, summary, asks_for)
+        unknown = [argument for argument in asks_for if argument not in _ARGUMENTS]
+        if unknown:
+            raise PluginError(
+                f"{where}: the function asks for {unknown[0]!r}; it may ask for"
+                f" {', '.join(_ARGUMENTS)}"
+            )
+
+        summary = joined_lines(function.__doc__ or name).splitlines()[0]
+        return FunctionMetric(
+            name, formula, unit, range, better, source, function, summary, asks_for
+        )
 
     return of
 
 
 def built_in(function: Callable[..., Any]) -> FunctionMetric:
     """Make one of ktdeval's own metrics of a function, with its row of `metrics.csv`."""
-    return described(_descriptions()[function.__name__], function)
+    return described(metric_rows()[function.__name__], function)
 
 
 def described(row: Mapping[str, str], function: Callable[..., Any]) -> FunctionMetric:
-    """Make a metric of a function, with its row of a table: name, formula, unit, better, low, high, source, summary."""
+    """Make a metric of a function, with its row of a table: name, formula, unit, better, low, high,
+    source, summary.
+    """
     bounds = tuple(float(row[end]) if row[end] else None for end in ("low", "high"))
     texts = {field: row[field] for field in ("formula", "unit", "better", "source")}
     return replace(metric(row["name"], **texts, range=bounds)(function), summary=row["summary"])  # type: ignore[arg-type]
 
 
 @cache
-def _descriptions() -> dict[str, dict[str, str]]:
+def metric_rows() -> dict[str, dict[str, str]]:
+    """Return the rows of `metrics.csv`, which describe the built-in metrics, by name."""
     return {row["name"]: row for row in csv_rows(Path(__file__).with_name("metrics.csv"))}

@@ -1,7 +1,9 @@
-"""Tests and estimates for paired differences: Wilcoxon signed-rank, Hodges-Lehmann shift, sign-flip permutation.
+"""Tests and estimates for paired differences: Wilcoxon signed-rank, Hodges-Lehmann shift, sign-flip
+permutation.
 
-Sources: Wilcoxon (1945), Hodges and Lehmann (1963), Kerby (2014) for the matched-pairs rank-biserial
-correlation. The null distribution of the signed-rank statistic is exact, also with zeros and ties, up to `EXACT_UP_TO` pairs.
+Sources: Wilcoxon (1945), Hodges and Lehmann (1963), Kerby (2014) for the matched-pairs
+rank-biserial correlation. The null distribution of the signed-rank statistic is exact, also with
+zeros and ties, up to `EXACT_UP_TO` pairs.
 """
 
 from __future__ import annotations
@@ -12,13 +14,17 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
+
+from ktdeval.stats.distributions import normal_probability, normal_quantile
 
 Vector = npt.NDArray[np.float64]
 EXACT_UP_TO = 300
-"""Non-zero pairs up to which the signed-rank distribution is enumerated; beyond, its normal approximation is good to 1e-4."""
+"""Non-zero pairs up to which the signed-rank distribution is enumerated; beyond, its normal
+approximation is good to 1e-4.
+"""
 
-ENUMERATE_UP_TO = 16  #: Blocks up to which a sign-flip test looks at every one of the 2**blocks sign patterns
+#: Blocks up to which a sign-flip test looks at every one of the 2**blocks sign patterns
+ENUMERATE_UP_TO = 16
 _SIMULATION_CHUNK = 20_000
 _ROUNDING = 1e-10  # of the largest difference of a sample
 
@@ -37,7 +43,9 @@ class RankNull:
         return np.asarray(np.minimum(np.cumsum(self.probabilities), 1.0))
 
     def two_sided(self, statistic: float) -> float:
-        """Probability of a sum of ranks at least as far from the middle as `statistic`; the distribution is symmetric."""
+        """Probability of a sum of ranks at least as far from the middle as `statistic`; the
+        distribution is symmetric.
+        """
         middle = float(self.support[0] + self.support[-1]) / 2
         # Sums of halves are exact in floating point; the slack is for simulated support only.
         far = np.abs(self.support - middle) >= abs(statistic - middle) - 1e-9
@@ -52,7 +60,8 @@ class SignedRank:
     n_nonzero: int  #: pairs that differ
     positive_ranks: float  #: sum of the ranks of positive differences
     negative_ranks: float  #: sum of the ranks of negative differences
-    rank_biserial: float | None  #: `(positive - negative) / (positive + negative)`, -1 … 1; None when no pair differs
+    #: `(positive - negative) / (positive + negative)`, -1 … 1; None when no pair differs
+    rank_biserial: float | None
     p: float | None  #: two-sided; None without pairs. With no pair that differs it is 1.
     smallest_p: float | None  #: what as many differing pairs could give at best, all of one sign
     method: Literal["exact", "normal", "simulated"]  #: how `p` was found
@@ -61,33 +70,41 @@ class SignedRank:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A Hodges-Lehmann estimate of the shift; the ends are None where no interval of the level exists."""
+    """A Hodges-Lehmann estimate of the shift; the ends are None where no interval of the level
+    exists.
+    """
 
     value: float | None  #: median of the Walsh averages; None without pairs
     low: float | None
     high: float | None
-    confidence: float | None  #: the interval's coverage under symmetry: at least what was asked for, as it moves in steps
+    #: the interval's coverage under symmetry: at least what was asked for, as it moves in steps
+    confidence: float | None
     reason: str | None = None  #: why something is None
 
 
 def rank_null(ranks: Vector) -> RankNull:
-    """Exact distribution of a sum in which each rank (a multiple of 1/2) counts with probability 1/2, independently."""
+    """Exact distribution of a sum in which each rank (a multiple of 1/2) counts with probability
+    1/2, independently.
+    """
     doubled = np.rint(2.0 * ranks).astype(np.int64)
     step = 2 if bool(np.all(doubled % 2 == 0)) else 1
     units = doubled // step
     counts: Vector = np.zeros(int(units.sum()) + 1)
     counts[0] = 1.0
+
     for unit in units:
         shifted = np.zeros_like(counts)
         shifted[unit:] = counts[: len(counts) - unit]
         counts = 0.5 * (counts + shifted)
+
     support: Vector = np.arange(len(counts), dtype=np.float64) * (step / 2.0)
     return RankNull(support, counts, "exact")
 
 
 def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
-    """Distribution of the signed-rank statistic of normal differences with this [n, n] correlation (such as `overlap_correlation`),
-    by simulation made symmetric, so that each of `draws` counts twice.
+    """Distribution of the signed-rank statistic of normal differences with this [n, n] correlation
+    (such as `overlap_correlation`), by simulation made symmetric, so that each of `draws` counts
+    twice.
     """
     n = len(correlation)
     values, vectors = np.linalg.eigh(correlation)
@@ -95,24 +112,30 @@ def correlated_null(correlation: Vector, draws: int, seed: int) -> RankNull:
     generator = np.random.default_rng(seed)
     top = n * (n + 1) // 2
     counts = np.zeros(top + 1)
+
     for start in range(0, draws, _SIMULATION_CHUNK):
         sample = generator.standard_normal((min(_SIMULATION_CHUNK, draws - start), n)) @ root.T
         counts += np.bincount(positive_rank_sums(sample), minlength=top + 1)
+
     return RankNull(np.arange(top + 1.0), (counts + counts[::-1]) / (2.0 * draws), "simulated")
 
 
 def positive_rank_sums(samples: Vector) -> npt.NDArray[np.int64]:
-    """[draws] sums of the ranks of positive differences of [draws, n] samples without zeros or ties."""
-    # The bits of a positive number rise with it, so that sizes sort as whole numbers, and carry their signs along as last bits.
+    """[draws] sums of the ranks of positive differences of [draws, n] samples without zeros or
+    ties.
+    """
+    # The bits of a positive number rise with it, so that sizes sort as whole numbers, and carry
+    # their signs along as last bits.
     bits = samples.view(np.uint64)
     keys = np.sort((bits << np.uint64(1)) | (bits >> np.uint64(63)), axis=1)
     positive = (keys & np.uint64(1)) == 0
+
     return np.asarray((positive @ np.arange(1.0, samples.shape[1] + 1.0)).astype(np.int64))
 
 
 def levelled(differences: Vector) -> Vector:
-    """[..., n] differences whose sizes are made equal where only rounding differs, 0 included; NaN stays. The last bits of 5/43 -
-    3/43 and of 12/43 - 10/43 differ: their ranks would, too.
+    """[..., n] differences whose sizes are made equal where only rounding differs, 0 included; NaN
+    stays. The last bits of 5/43 - 3/43 and of 12/43 - 10/43 differ: their ranks would, too.
     """
     sizes = np.abs(differences)
     order = np.argsort(sizes, axis=-1)  # NaN last
@@ -121,30 +144,46 @@ def levelled(differences: Vector) -> Vector:
     begins = np.diff(ordered, axis=-1, prepend=0.0) > _ROUNDING * largest
     begin = np.maximum.accumulate(np.where(begins, np.arange(sizes.shape[-1]), -1), axis=-1)
     equal = np.empty_like(sizes)
-    np.put_along_axis(equal, order, np.where(begin < 0, 0.0, np.take_along_axis(ordered, np.maximum(begin, 0), axis=-1)), axis=-1)
+    np.put_along_axis(
+        equal,
+        order,
+        np.where(begin < 0, 0.0, np.take_along_axis(ordered, np.maximum(begin, 0), axis=-1)),
+        axis=-1,
+    )
+
     return np.where(np.isnan(differences), np.nan, np.copysign(equal, differences) + 0.0)
 
 
 def signed_rank(differences: Vector, null: RankNull | None = None) -> SignedRank:
-    """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. Zeros are dropped before ranking; exact
-    given zeros and ties, which are those of `levelled`. `null`: another distribution, such as `correlated_null`.
+    """Two-sided Wilcoxon signed-rank test that finite differences are symmetric about zero. Zeros
+    are dropped before ranking; exact given zeros and ties, which are those of `levelled`. `null`:
+    another distribution, such as `correlated_null`.
     """
     differences = levelled(differences)
     differing = differences[differences != 0]
-    n, n_nonzero = len(differences), len(differing)
+    n = len(differences)
+    n_nonzero = len(differing)
     if n == 0:
         return SignedRank(0, 0, 0.0, 0.0, None, None, None, "exact", "no pair")
     if n_nonzero == 0:
         return SignedRank(n, 0, 0.0, 0.0, None, 1.0, 1.0, "exact")
+
     ranks = _mean_ranks(np.abs(differing))
     positive = math.fsum(ranks[differing > 0])
     negative = math.fsum(ranks[differing < 0])
+
     if null is None and n_nonzero <= EXACT_UP_TO:
         null = rank_null(ranks)
+
     if null is None:
-        p, smallest, method = _normal_p(ranks, positive), _normal_p(ranks, positive + negative), "normal"
+        p = _normal_p(ranks, positive)
+        smallest = _normal_p(ranks, positive + negative)
+        method = "normal"
     else:
-        p, smallest, method = null.two_sided(positive), null.two_sided(positive + negative), null.kind
+        p = null.two_sided(positive)
+        smallest = null.two_sided(positive + negative)
+        method = null.kind
+
     effect = (positive - negative) / (positive + negative)
     return SignedRank(n, n_nonzero, positive, negative, effect, p, smallest, method)  # type: ignore[arg-type]
 
@@ -156,33 +195,46 @@ def _mean_ranks(sizes: Vector) -> Vector:
 
 
 def _normal_p(ranks: Vector, positive: float) -> float:
-    # Given the ranks each sign is a fair coin: this is the variance with ties and zeros already accounted for.
+    # Given the ranks each sign is a fair coin: this is the variance with ties and zeros already
+    # accounted for.
     deviation = math.sqrt(float(ranks @ ranks) / 4.0)
-    return float(2.0 * ndtr(-abs(positive - float(ranks.sum()) / 2.0) / deviation))
+    return 2.0 * normal_probability(-abs(positive - float(ranks.sum()) / 2.0) / deviation)
 
 
-def hodges_lehmann(differences: Vector, confidence: float = 0.95, null: RankNull | None = None) -> Shift:
-    """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the signed-rank test. Few pairs can't
-    reach the confidence (five reach 93.75 % at most): then there is no interval.
+def hodges_lehmann(
+    differences: Vector, confidence: float = 0.95, null: RankNull | None = None
+) -> Shift:
+    """Median of the Walsh averages `(d_i + d_j) / 2, i <= j`, with the interval that inverts the
+    signed-rank test. Few pairs can't reach the confidence (five reach 93.75 % at most): then there
+    is no interval.
     """
     n = len(differences)
     if n == 0:
         return Shift(None, None, None, None, "no pair")
+
     rows, columns = np.triu_indices(n)
     walsh = np.sort((differences[rows] + differences[columns]) / 2.0)
     value = float(np.median(walsh)) + 0.0
+
     if null is None and n <= EXACT_UP_TO:
         null = rank_null(np.arange(1.0, n + 1.0))
+
     if null is None:
         spread = math.sqrt(n * (n + 1) * (2 * n + 1) / 24.0)
-        cut = max(0, math.floor(len(walsh) / 2.0 + float(ndtri((1 - confidence) / 2)) * spread))
+        cut = max(0, math.floor(len(walsh) / 2.0 + normal_quantile((1 - confidence) / 2) * spread))
         return Shift(value, float(walsh[cut]) + 0.0, float(walsh[-1 - cut]) + 0.0, confidence)
+
     tail = null.at_or_below
     cut = int(np.searchsorted(tail, (1 - confidence) / 2 + 1e-12, side="right")) - 1
     if cut < 0:
         best = max(0.0, 1.0 - 2.0 * float(tail[0]))
-        return Shift(value, None, None, None, f"{n} pairs give an interval of at most {100 * best:.4g} %")
-    return Shift(value, float(walsh[cut]) + 0.0, float(walsh[-1 - cut]) + 0.0, 1.0 - 2.0 * float(tail[cut]))
+        return Shift(
+            value, None, None, None, f"{n} pairs give an interval of at most {100 * best:.4g} %"
+        )
+
+    return Shift(
+        value, float(walsh[cut]) + 0.0, float(walsh[-1 - cut]) + 0.0, 1.0 - 2.0 * float(tail[cut])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,29 +248,45 @@ class SignFlip:
     reason: str | None = None  #: why `p` is None
 
 
-def sign_flip(differences: Vector, blocks: npt.NDArray[np.int64] | None = None, draws: int = 20_000, seed: int = 0) -> SignFlip:
-    """Two-sided test that the mean difference is zero, by changing signs, those of one block together; of more than `2 **
-    ENUMERATE_UP_TO` patterns `draws` are sampled.
+def sign_flip(
+    differences: Vector,
+    blocks: npt.NDArray[np.int64] | None = None,
+    draws: int = 20_000,
+    seed: int = 0,
+) -> SignFlip:
+    """Two-sided test that the mean difference is zero, by changing signs, those of one block
+    together; of more than `2 ** ENUMERATE_UP_TO` patterns `draws` are sampled.
     """
     if len(differences) == 0:
         return SignFlip(0, None, None, "exact", "no pair")
-    labels = np.arange(len(differences)) if blocks is None else np.unique(blocks, return_inverse=True)[1]
+
+    labels = (
+        np.arange(len(differences)) if blocks is None else np.unique(blocks, return_inverse=True)[1]
+    )
     sums = np.bincount(labels, weights=differences)
     count = len(sums)
     moving = sums[sums != 0]
     if len(moving) == 0:
         return SignFlip(count, 1.0, min(1.0, 2.0 ** (1 - count)), "exact")
+
     observed = abs(math.fsum(moving))
-    slack = 1e-12 * float(np.abs(moving).sum())  # sums of the same numbers in another order differ by rounding
+    # sums of the same numbers in another order differ by rounding
+    slack = 1e-12 * float(np.abs(moving).sum())
     if len(moving) <= ENUMERATE_UP_TO:
         reached = np.abs(_all_sign_sums(moving)) >= observed - slack
         return SignFlip(count, float(reached.mean()), min(1.0, 2.0 ** (1 - count)), "exact")
+
     generator = np.random.default_rng(seed)
     hits = 0
     for start in range(0, draws, _SIMULATION_CHUNK):
-        signs = generator.integers(0, 2, (min(_SIMULATION_CHUNK, draws - start), len(moving))) * 2.0 - 1.0
+        signs = (
+            generator.integers(0, 2, (min(_SIMULATION_CHUNK, draws - start), len(moving))) * 2.0
+            - 1.0
+        )
         hits += int((np.abs(signs @ moving) >= observed - slack).sum())
-    # The observed pattern counts itself: a sampled p is then never zero, and valid (Phipson and Smyth 2010).
+
+    # The observed pattern counts itself: a sampled p is then never zero, and valid (Phipson and
+    # Smyth 2010).
     return SignFlip(count, (hits + 1) / (draws + 1), 1 / (draws + 1), "sampled")
 
 

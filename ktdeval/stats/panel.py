@@ -1,4 +1,6 @@
-"""Ten-metric panel of KTD-Fin (§3.6, Appendix G) and its diagnostics, each a pure function of a ledger and its market."""
+"""Ten-metric panel of KTD-Fin (§3.6, Appendix G) and its diagnostics, each a pure function of a
+ledger and its market.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,27 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from ktdeval.errors import UsageError
-from ktdeval.fields import near_matches
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.masking.lens import Lens, MaskConfig
+from ktdeval.masking.lens import Lens, MaskConfig, MaskKind
 from ktdeval.masking.prose import TextMask
 from ktdeval.stats import calibration, luck, series
 from ktdeval.stats.metric import FunctionMetric, Metric, MetricValue, RuleSet, built_in
-from ktdeval.stats.series import TRADING_DAYS, Series, day_rows, defined, level_problem, mean, undefined
+from ktdeval.stats.series import (
+    TRADING_DAYS,
+    Series,
+    day_rows,
+    defined,
+    level_problem,
+    mean,
+    undefined,
+)
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.types import DECIDED
+from ktdeval.values.fields import near_matches
+from ktdeval.values.typed import converted
 
 PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
     "returns and risk": ("total_return", "sharpe", "max_drawdown", "information_ratio"),
@@ -28,10 +40,19 @@ PANEL_FAMILIES: Mapping[str, tuple[str, ...]] = {
 }  #: The headline panel by family, in the order of the paper
 
 DIAGNOSTICS: tuple[str, ...] = (
-    "tool_validity_rate", "brier", "unmask_attempts", "decision_coverage",
-    "brier_reliability", "brier_resolution", "brier_uncertainty", "ece_debiased", "reliability_debiased",
-    "psr", "min_track_record", "documents_withheld",
-)  # fmt: skip
+    "tool_validity_rate",
+    "brier",
+    "unmask_attempts",
+    "decision_coverage",
+    "brier_reliability",
+    "brier_resolution",
+    "brier_uncertainty",
+    "ece_debiased",
+    "reliability_debiased",
+    "psr",
+    "min_track_record",
+    "documents_withheld",
+)
 """Metrics recorded in addition to the panel."""
 
 ANNUALISED = ("sharpe", "information_ratio", "turnover", "min_track_record")
@@ -52,48 +73,66 @@ def total_return(ledger: Ledger) -> MetricValue:
 @built_in
 def sharpe(ledger: Ledger) -> MetricValue | str:
     """Annualised Sharpe ratio of the NAV's daily returns, risk-free rate 0."""
-    if problem := level_problem(ledger.nav):
+    problem = level_problem(ledger.nav)
+    if problem:
         return problem
     return series.sharpe(ledger.returns, ledger.days_a_year, ledger.return_resolution)
 
 
 @built_in
 def max_drawdown(ledger: Ledger) -> MetricValue:
-    """Largest peak-to-trough fall of the NAV, as a positive fraction of the peak; the initial cash is the first peak."""
+    """Largest peak-to-trough fall of the NAV, as a positive fraction of the peak; the initial cash
+    is the first peak.
+    """
     return series.max_drawdown(ledger.nav)
 
 
 @built_in
 def information_ratio(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Annualised mean of the daily return in excess of the benchmark, over its annualised standard deviation."""
-    if problem := level_problem(ledger.nav):
+    """Annualised mean of the daily return in excess of the benchmark, over its annualised standard
+    deviation.
+    """
+    problem = level_problem(ledger.nav)
+    if problem:
         return problem
+
     levels = benchmark_levels(ledger, market)
-    if problem := benchmark_problem(market, levels):
+    problem = benchmark_problem(market, levels)
+    if problem:
         return f"benchmark: {problem}"
+
     benchmark_returns = series.simple_returns(levels)
-    ratio = series.information_ratio(ledger.returns, benchmark_returns, ledger.days_a_year, ledger.return_resolution)
+    ratio = series.information_ratio(
+        ledger.returns, benchmark_returns, ledger.days_a_year, ledger.return_resolution
+    )
     if market.meta.synthetic or not market.meta.has_factor:
         return ratio
+
     growth = dividend_growth(market, day_rows(market, ledger.days))
-    detail = {"dividend_growth": growth} if growth is not None else {"dividend_growth": None, "reason": NO_DIVIDENDS}
-    return replace(ratio, detail=detail)
+    if growth is None:
+        return replace(ratio, detail={"dividend_growth": None, "reason": NO_DIVIDENDS})
+    return replace(ratio, detail={"dividend_growth": growth})
 
 
 def dividend_growth(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> float | None:
-    """Dividend-like growth a year of the members' adjustment factors over the days `rows`, which a price index lacks: mean over
-    members of each day's rise, equal weights; a rise of more than 10 % is a split or bonus issue and counts as none. None where the
-    market has no adjustment factors, or none of them has such a rise on any day: they hold splits alone, and that nothing was paid
-    is not known.
+    """Return the yearly growth by dividends over the days `rows`, which a price index lacks.
+
+    It is estimated from the rises of the members' adjustment factors: the mean over members with
+    equal weights. A rise of more than 10 % is a split or bonus issue and counts as 0. None if the
+    market has no adjustment factors, or none of them ever rises as a dividend does: then they have
+    splits only, which does not prove that no dividend was paid.
     """
     if not market.meta.has_factor:
         return None
+
     rise = _rises(market, rows)
     counted = market.member[rows - 1] & np.isfinite(rise)
     paid = np.where(counted & _is_dividend(rise), rise, 0.0)
     if not paid.any() and not _is_dividend(_rises(market, np.arange(1, len(market.days)))).any():
         return None
-    return float((paid.sum(axis=1) / np.maximum(counted.sum(axis=1), 1)).mean()) * TRADING_DAYS
+
+    daily = paid.sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
+    return float(daily.mean()) * TRADING_DAYS
 
 
 def _rises(market: MarketSnapshot, rows: npt.NDArray[np.int64]) -> Series:
@@ -106,8 +145,8 @@ def _is_dividend(rise: Series) -> npt.NDArray[np.bool_]:
 
 
 def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
-    """[steps + 1] benchmark closes from the day of the first decision on, NaN without an index. Raises DataError on days unknown to
-    `market`.
+    """[steps + 1] benchmark closes from the day of the first decision on, NaN without an index.
+    Raises DataError on days unknown to `market`.
     """
     if not ledger.steps:
         return np.empty(0, dtype=np.float64)
@@ -116,21 +155,28 @@ def benchmark_levels(ledger: Ledger, market: MarketSnapshot) -> Series:
 
 
 def benchmark_problem(market: MarketSnapshot, levels: Series) -> str | None:
-    """Return why there is no return of the benchmark over `levels`, or None."""
-    return level_problem(levels) if market.meta.benchmark else "the market has no index"
+    """Return why the benchmark has no return over `levels`, or None."""
+    if not market.meta.benchmark:
+        return "the market has no index"
+    return level_problem(levels)
 
 
 @built_in
 def turnover(ledger: Ledger, rules: RuleSet) -> float | str:
-    """Annualised two-way turnover: `strict` of what was traded, by margin calls too, over the NAV at the opens, before any fill;
-    `paper` of `sum |Δw|` of end-of-day weights (all cash before the first step), so it also counts drift of prices as trading.
+    """Annualised two-way turnover: `strict` of what was traded, by margin calls too, over the NAV
+    at the opens, before any fill; `paper` of `sum |Δw|` of end-of-day weights (all cash before the
+    first step), so it also counts drift of prices as trading.
     """
     if not ledger.steps:
         return _NO_STEPS
     if any(step.nav_minor <= 0 or step.open_nav_minor <= 0 for step in ledger.steps):
         return _NO_NAV
-    strict = (step.traded_minor / step.open_nav_minor for step in ledger.steps)
-    traded = _weight_changes(ledger) if rules == "paper" else strict
+
+    if rules == "paper":
+        traded = _weight_changes(ledger)
+    else:
+        traded = [step.traded_minor / step.open_nav_minor for step in ledger.steps]
+
     return math.fsum(traded) * ledger.days_a_year / len(ledger.steps)
 
 
@@ -138,29 +184,43 @@ def _weight_changes(ledger: Ledger) -> list[float]:
     changes: list[float] = []
     before: dict[str, float] = {}
     for step in ledger.steps:
-        after = {position.code: position.value_minor / step.nav_minor for position in step.positions}
-        changes.extend(abs(after.get(code, 0.0) - before.get(code, 0.0)) for code in sorted({*before, *after}))
+        nav = step.nav_minor
+        after = {position.code: position.value_minor / nav for position in step.positions}
+        for code in sorted({*before, *after}):
+            changes.append(abs(after.get(code, 0.0) - before.get(code, 0.0)))
+
         before = after
+
     return changes
 
 
 @built_in
 def hhi(ledger: Ledger, rules: RuleSet) -> MetricValue:
-    """Herfindahl-Hirschman index of the holdings. `paper`: weights of NAV over all steps, so cash looks like diversification.
-    `strict`: weights within the holdings over the steps that hold something, 1 / names for equal weights. Shorts count
-    by their size: holdings are gross, and so is the base of `paper` where they exceed the NAV.
+    """Herfindahl-Hirschman index of the holdings. `paper`: weights of NAV over all steps, so cash
+    looks like diversification. `strict`: weights within the holdings over the steps that hold
+    something, 1 / names for equal weights. Shorts count by their size: holdings are gross, and so
+    is the base of `paper` where they exceed the NAV.
     """
     n = len(ledger.steps)
     if n == 0:
         return undefined(_NO_STEPS, 0)
+
     if rules == "paper":
         if any(step.nav_minor <= 0 for step in ledger.steps):
             return undefined(_NO_NAV, n)
-        return defined(mean(_sum_of_squares(step) / max(step.nav_minor, _gross(step)) ** 2 for step in ledger.steps), n)
+
+        bases = (max(step.nav_minor, _gross(step)) for step in ledger.steps)
+        of_nav = [
+            _sum_of_squares(step) / base**2 for step, base in zip(ledger.steps, bases, strict=True)
+        ]
+        return defined(mean(of_nav), n)
+
     invested = [step for step in ledger.steps if _gross(step) > 0]
     if not invested:
         return undefined("nothing was ever held", 0)
-    return defined(mean(_sum_of_squares(step) / _gross(step) ** 2 for step in invested), len(invested))
+
+    of_holdings = [_sum_of_squares(step) / _gross(step) ** 2 for step in invested]
+    return defined(mean(of_holdings), len(invested))
 
 
 def _gross(step: StepRecord) -> int:
@@ -169,7 +229,7 @@ def _gross(step: StepRecord) -> int:
 
 
 def _sum_of_squares(step: StepRecord) -> int:
-    # In integers up to the one division: weights of equal holdings then give exactly 1 / names.
+    # In integers up to the only division, so that equal holdings give exactly 1 / names.
     values = list(map(_VALUE, step.positions))
     squares: int = sum(map(operator.mul, values, values))
     return squares
@@ -177,7 +237,9 @@ def _sum_of_squares(step: StepRecord) -> int:
 
 @built_in
 def cash_ratio(ledger: Ledger) -> float | str:
-    """NAV less gross holdings, which is the cash where there are no shorts, as a share of the NAV, not below 0; mean over steps."""
+    """NAV less gross holdings, which is the cash where there are no shorts, as a share of the NAV,
+    not below 0; mean over steps.
+    """
     if not ledger.steps:
         return _NO_STEPS
     if any(step.nav_minor <= 0 for step in ledger.steps):
@@ -186,37 +248,53 @@ def cash_ratio(ledger: Ledger) -> float | str:
 
 
 def _share(ledger: Ledger, count: int, of: int, none: str) -> MetricValue:
-    return defined(count / of, of) if of else undefined(none if ledger.steps else _NO_STEPS, 0)
+    """Return `count / of`; undefined for the reason `none` if `of` is 0."""
+    if of:
+        return defined(count / of, of)
+    if not ledger.steps:
+        return undefined(_NO_STEPS, 0)
+    return undefined(none, 0)
 
 
 @built_in
 def abstention_rate(ledger: Ledger, rules: RuleSet) -> MetricValue:
-    """Share of steps without an order: `paper` of all, failed ones too; `strict` of those that the model decided."""
+    """Share of steps without an order: `paper` of all, failed ones too; `strict` of those that the
+    model decided.
+    """
     steps = [step for step in ledger.steps if rules == "paper" or step.provenance in DECIDED]
-    return _share(ledger, sum(not step.orders for step in steps), len(steps), "the model decided no step")
+    abstained = sum(not step.orders for step in steps)
+    return _share(ledger, abstained, len(steps), "the model decided no step")
 
 
 @built_in
 def parse_failure_rate(ledger: Ledger) -> MetricValue:
-    """Share of steps without a submission in the form asked for after every retry, among those whose model calls worked (others:
-    `decision_coverage`). A step with one that broke a rule of trading instead (`constraint`) is none.
+    """Share of steps without a submission in the form asked for after every retry, among those
+    whose model calls worked (others: `decision_coverage`). A step with one that broke a rule of
+    trading instead (`constraint`) is none.
     """
     answered = [step for step in ledger.steps if step.provenance != "error"]
-    invalid = sum(step.provenance == "fallback" and "constraint" not in step.failures for step in answered)
+    invalid = sum(
+        step.provenance == "fallback" and "constraint" not in step.failures for step in answered
+    )
     return _share(ledger, invalid, len(answered), "every model call failed")
 
 
 @built_in
 def decision_coverage(ledger: Ledger) -> MetricValue:
     """Share of steps that the model decided, at once or after retries."""
-    return _share(ledger, sum(step.provenance in DECIDED for step in ledger.steps), len(ledger.steps), _NO_STEPS)
+    decided = sum(step.provenance in DECIDED for step in ledger.steps)
+    return _share(ledger, decided, len(ledger.steps), _NO_STEPS)
 
 
 @built_in
 def tool_validity_rate(ledger: Ledger) -> MetricValue:
     """Share of research tool calls whose arguments parsed and dispatched."""
     calls = sum(step.tool_calls for step in ledger.steps)
-    return defined(sum(step.tool_calls_valid for step in ledger.steps) / calls, calls) if calls else undefined("no tool calls", 0)
+    if not calls:
+        return undefined("no tool calls", 0)
+
+    valid = sum(step.tool_calls_valid for step in ledger.steps)
+    return defined(valid / calls, calls)
 
 
 @built_in
@@ -225,44 +303,68 @@ def unmask_attempts(ledger: Ledger) -> float:
     return sum(step.unmask_attempts for step in ledger.steps)
 
 
+class _Masked(Struct):
+    """Part of an episode's spec that names its kind of mask."""
+
+    mask: MaskKind
+
+
 @built_in
 def documents_withheld(ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Share of the documents that became known at the closes of the decisions which the mask can't show safely; the detail counts
-    them. Whether a text can be shown depends on the market, the kind of mask and the day alone, never on seed, key or model.
+    """Share of the documents that became known at the closes of the decisions which the mask can't
+    show safely; the detail counts them. Whether a text can be shown depends on the market, the kind
+    of mask and the day alone, never on seed, key or model.
     """
     if not len(market.documents):
         return "the market has no documents"
+
     days = [market.day_index(step.decided_on) for step in ledger.steps]
     if not days:
         return "no steps"
-    texts = TextMask(Lens(MaskConfig(ledger.spec["mask"]), 0, market, days[0]), market)
-    known = withheld = 0
+
+    mask = MaskConfig(converted(ledger.spec, _Masked).mask)
+    texts = TextMask(Lens(mask, 0, market, days[0]), market)
+    known = 0
+    withheld = 0
     for day in days:
         documents = market.as_of(day).documents
         rows = documents.rows(1).tolist()
         known += len(rows)
         withheld += sum(texts.show(documents[row], day) is None for row in rows)
+
     if not known:
         return "no document became known at the closes of the decisions"
+
     return replace(defined(withheld / known, known), detail={"known": known, "withheld": withheld})
 
 
-_METRICS: Mapping[str, FunctionMetric] = {
-    metric.name: metric
-    for namespace in (globals(), vars(calibration), vars(luck))
-    for metric in tuple(namespace.values())
-    if isinstance(metric, FunctionMetric)
-}
+def _built_in_metrics() -> Mapping[str, FunctionMetric]:
+    """Return the metrics of this module, `calibration` and `luck`, by name."""
+    metrics: dict[str, FunctionMetric] = {}
+    for namespace in (globals(), vars(calibration), vars(luck)):
+        for value in tuple(namespace.values()):
+            if isinstance(value, FunctionMetric):
+                metrics[value.name] = value
+
+    return metrics
+
+
+_METRICS = _built_in_metrics()
 
 
 def panel_metrics() -> list[Metric]:
     """Return the ten headline metrics by family, then the diagnostics; new objects on each call."""
-    headline = [name for names in PANEL_FAMILIES.values() for name in names]
-    return [replace(_METRICS[name], headline=name in headline) for name in (*headline, *DIAGNOSTICS)]
+    headline: list[str] = []
+    for names in PANEL_FAMILIES.values():
+        headline += names
+
+    metrics: list[Metric] = [replace(_METRICS[name], headline=True) for name in headline]
+    metrics += [replace(_METRICS[name], headline=False) for name in DIAGNOSTICS]
+    return metrics
 
 
 def panel_metric(name: str) -> Metric:
-    """One metric of the panel or its diagnostics. Raises UsageError: there is none of that name."""
+    """Return a metric of the panel or its diagnostics. Raises UsageError on an unknown name."""
     for metric in panel_metrics():
         if metric.name == name:
             return metric

@@ -1,6 +1,8 @@
-"""Return and risk figures of one NAV series: the formulas, independent of where the series comes from.
+"""Return and risk figures of one NAV series: the formulas, independent of where the series comes
+from.
 
-Sums are `math.fsum`: exactly rounded, so a figure depends neither on the order of its terms nor on the machine.
+Sums are `math.fsum`: exactly rounded, so a figure depends neither on the order of its terms nor on
+the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ T = TypeVar("T")
 
 
 class Same(Generic[T]):
-    """A value as a key of a cache: equal only to itself. Ledgers and snapshots are too large to hash or compare."""
+    """A value as a key of a cache: equal only to itself. Ledgers and snapshots are too large to
+    hash or compare.
+    """
 
     __slots__ = ("value",)
 
@@ -34,7 +38,9 @@ class Same(Generic[T]):
 
 
 def day_rows(market: MarketSnapshot, days: npt.NDArray[np.datetime64]) -> npt.NDArray[np.int64]:
-    """Rows of several trading days. Raises DataError if one of them is not a trading day of the snapshot."""
+    """Rows of several trading days. Raises DataError if one of them is not a trading day of the
+    snapshot.
+    """
     rows: npt.NDArray[np.int64] = np.searchsorted(market.days, days)
     is_day = market.days[np.minimum(rows, len(market.days) - 1)] == days
     if not is_day.all():
@@ -50,14 +56,17 @@ class HacMean(NamedTuple):
 
 
 def automatic_lags(n: int) -> int:
-    """Lags of the Bartlett kernel for n observations: `floor(4 * (n / 100)**(2/9))`, at most n - 1 (Newey and West 1994)."""
+    """Lags of the Bartlett kernel for n observations: `floor(4 * (n / 100)**(2/9))`, at most n - 1
+    (Newey and West 1994).
+    """
     return min(int(4 * (n / 100) ** (2 / 9)), max(n - 1, 0))
 
 
 def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
-    """Mean of a series in order of time and its Newey-West standard error, `sqrt(S) / n * sqrt(n / (n - 1))` with `S = g(0) + 2 *
-    sum over l of (1 - l/(lags+1)) * g(l)`, `g(l) = sum of e[t]*e[t-l]`; equal to statsmodels' HAC with `use_correction=True` except
-    for the last bits, which cards hold. Raises ValueError unless there are two finite values and lags within 0…n-1.
+    """Mean of a series in order of time and its Newey-West standard error, `sqrt(S) / n * sqrt(n /
+    (n - 1))` with `S = g(0) + 2 * sum over l of (1 - l/(lags+1)) * g(l)`, `g(l) = sum of
+    e[t]*e[t-l]`; equal to statsmodels' HAC with `use_correction=True` except for the last bits,
+    which cards hold. Raises ValueError unless there are two finite values and lags within 0…n-1.
     """
     series = np.asarray(values, dtype=np.float64)
     n = series.size
@@ -66,19 +75,24 @@ def newey_west_mean(values: npt.ArrayLike, lags: int | None = None) -> HacMean:
         raise ValueError("a Newey-West standard error needs a series of at least two finite values")
     if not 0 <= used < n:
         raise ValueError(f"{used} lags for {n} values: give 0 to {n - 1}")
+
     mean = math.fsum(series) / n
     errors = series - mean
     total = float(errors @ errors)
+
     for lag in range(1, used + 1):
         total += 2.0 * (1.0 - lag / (used + 1)) * float(errors[lag:] @ errors[:-lag])
+
     # The Bartlett kernel can't give a negative variance except by rounding.
     return HacMean(mean, math.sqrt(max(total, 0.0) / (n * (n - 1))))
 
 
 Series = npt.NDArray[np.float64]
-TRADING_DAYS = 252  #: Trading days in a year of A-shares, the convention of KTD-Fin Appendix G; other venues have their own
-#: A standard deviation below this is rounding of floating-point numbers. Returns of a NAV have a coarser resolution,
-#: `Ledger.return_resolution`: one cent of a NAV of 1,000,000 is 1e-8 of it
+#: Trading days in a year of A-shares, the convention of KTD-Fin Appendix G; other venues have their
+#: own
+TRADING_DAYS = 252
+#: A standard deviation below this is rounding of floating-point numbers. Returns of a NAV have a
+#: coarser resolution, `Ledger.return_resolution`: one cent of a NAV of 1,000,000 is 1e-8 of it
 NO_VARIANCE = 1e-12
 
 
@@ -92,12 +106,16 @@ def standard_deviation(values: Iterable[float]) -> float:
     """Sample standard deviation (ddof 1) of at least two numbers."""
     terms = _floats(values)
     centre = math.fsum(terms) / len(terms)
-    return math.sqrt(math.fsum([(term - centre) * (term - centre) for term in terms]) / (len(terms) - 1))
+    return math.sqrt(
+        math.fsum([(term - centre) * (term - centre) for term in terms]) / (len(terms) - 1)
+    )
 
 
 def _floats(values: Iterable[float]) -> list[float]:
     # Elements of an array are slow one by one.
-    terms: list[float] = values.tolist() if isinstance(values, np.ndarray) else [float(value) for value in values]
+    terms: list[float] = (
+        values.tolist() if isinstance(values, np.ndarray) else [float(value) for value in values]
+    )
     return terms
 
 
@@ -117,13 +135,21 @@ def simple_returns(levels: Series) -> Series:
 
 
 def total_return(nav: Series) -> MetricValue:
-    """Geometric return `nav[-1] / nav[0] - 1` of [n + 1] levels; undefined where `level_problem` says why."""
+    """Geometric return `nav[-1] / nav[0] - 1` of [n + 1] levels; undefined where `level_problem`
+    says why.
+    """
     problem = level_problem(nav)
-    return undefined(problem, len(nav) - 1) if problem else defined(nav[-1] / nav[0] - 1.0, len(nav) - 1)
+    return (
+        undefined(problem, len(nav) - 1)
+        if problem
+        else defined(nav[-1] / nav[0] - 1.0, len(nav) - 1)
+    )
 
 
 def max_drawdown(nav: Series) -> MetricValue:
-    """Largest fall from a running peak, a positive share of it: `max(1 - nav / cummax(nav))`; the base counts as a peak."""
+    """Largest fall from a running peak, a positive share of it: `max(1 - nav / cummax(nav))`; the
+    base counts as a peak.
+    """
     problem = level_problem(nav)
     if problem:
         return undefined(problem, len(nav) - 1)
@@ -131,22 +157,32 @@ def max_drawdown(nav: Series) -> MetricValue:
 
 
 def has_no_variance(spread: float, resolution: float = NO_VARIANCE) -> bool:
-    """Whether a standard deviation is only rounding: it is below the resolution of the numbers that it was computed from."""
+    """Whether a standard deviation is only rounding: it is below the resolution of the numbers that
+    it was computed from.
+    """
     return spread < max(resolution, NO_VARIANCE)
 
 
-def sharpe(returns: Series, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE) -> MetricValue:
-    """Annualised Sharpe ratio of [n] simple daily returns, risk-free rate 0: `mean(r) / std(r, ddof=1) * sqrt(days a year)`.
+def sharpe(
+    returns: Series, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE
+) -> MetricValue:
+    """Annualised Sharpe ratio of [n] simple daily returns, risk-free rate 0: `mean(r) / std(r,
+    ddof=1) * sqrt(days a year)`.
 
-    Undefined where the standard deviation is below `resolution`, that of the returns (`Ledger.return_resolution`).
+    Undefined where the standard deviation is below `resolution`, that of the returns
+    (`Ledger.return_resolution`).
     """
     return _annualised_ratio(returns, "returns have no variance", days_a_year, resolution)
 
 
 def information_ratio(
-    returns: Series, benchmark_returns: Series, days_a_year: int = TRADING_DAYS, resolution: float = NO_VARIANCE
+    returns: Series,
+    benchmark_returns: Series,
+    days_a_year: int = TRADING_DAYS,
+    resolution: float = NO_VARIANCE,
 ) -> MetricValue:
-    """Annualised information ratio, `mean(e) / std(e, ddof=1) * sqrt(days a year)` of the daily excess returns `e = r - b`.
+    """Annualised information ratio, `mean(e) / std(e, ddof=1) * sqrt(days a year)` of the daily
+    excess returns `e = r - b`.
 
     Undefined where the standard deviation is below `resolution`, that of the returns.
     """
@@ -154,29 +190,38 @@ def information_ratio(
     return _annualised_ratio(excess, "excess returns have no variance", days_a_year, resolution)
 
 
-def _annualised_ratio(returns: Series, reason: str, days_a_year: int, resolution: float) -> MetricValue:
+def _annualised_ratio(
+    returns: Series, reason: str, days_a_year: int, resolution: float
+) -> MetricValue:
     n = len(returns)
     if n < 2:
         return undefined("fewer than two days", n)
+
     spread = standard_deviation(returns)
     if has_no_variance(spread, resolution):
         return undefined(reason, n)
+
     return defined(mean(returns) / spread * math.sqrt(days_a_year), n)
 
 
 def level_problem(levels: Series) -> str | None:
-    """Return why a series of levels has no returns (no day, a missing or a non-positive level), or None."""
+    """Return why a series of levels has no returns (no day, a missing or a non-positive level), or
+    None.
+    """
     if len(levels) < 2:
         return "no steps"
     if not np.isfinite(levels).all():
         return "a level is missing"
     if (levels <= 0).any():
         return "a level is not positive"
+
     return None
 
 
 def beta_to(market: Series, returns: Series) -> float | None:
-    """Slope of [n] returns by those of a market, by least squares with an intercept; None where the market does not vary."""
+    """Slope of [n] returns by those of a market, by least squares with an intercept; None where the
+    market does not vary.
+    """
     deviations = market - mean(market)
     variance = math.fsum(deviations * deviations)
     if len(market) < 2 or math.sqrt(variance / (len(market) - 1)) < NO_VARIANCE:
@@ -184,10 +229,12 @@ def beta_to(market: Series, returns: Series) -> float | None:
     return math.fsum((returns - mean(returns)) * deviations) / variance
 
 
-def least_squares(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], ridge: float = 0.0) -> npt.NDArray[np.float64]:
-    """[K] coefficients `argmin |y - x b|^2 + ridge n |b|^2` of [n, K] observations, without an intercept: ordinary least squares,
-    or ridge regression (Hoerl and Kennard 1970) with its penalty as a share of the observations. Columns that depend on others
-    share what is theirs (least norm).
+def least_squares(
+    x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], ridge: float = 0.0
+) -> npt.NDArray[np.float64]:
+    """[K] coefficients `argmin |y - x b|^2 + ridge n |b|^2` of [n, K] observations, without an
+    intercept: ordinary least squares, or ridge regression (Hoerl and Kennard 1970) with its penalty
+    as a share of the observations. Columns that depend on others share what is theirs (least norm).
     """
     if not ridge:
         return np.asarray(np.linalg.lstsq(x, y, rcond=None)[0], dtype=np.float64)

@@ -15,4 +15,7 @@ from ktdeval.testing.conformance import (
     check_task as check_task,
 )
 from ktdeval.testing.ledgers import ledger_of as ledger_of, step_record as step_record
-from ktdeval.testing.markets import random_snapshot as random_snapshot, tiny_snapshot as tiny_snapshot
+from ktdeval.testing.markets import (
+    random_snapshot as random_snapshot,
+    tiny_snapshot as tiny_snapshot,
+)

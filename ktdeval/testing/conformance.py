@@ -1,4 +1,6 @@
-"""Checks of the plugin contract. Each raises `ConformanceError`, an AssertionError, that says what to change."""
+"""Checks of the plugin contract. Each raises `ConformanceError`, an AssertionError, that says what
+to change.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +16,32 @@ import numpy as np
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
-from ktdeval.contracts.scoring import Sample, Score, ScoringTask, TargetTask, needs_market
-from ktdeval.contracts.spec import EpisodeSpec, Window
-from ktdeval.contracts.task import Task
 from ktdeval.errors import ModelError, PluginError
-from ktdeval.harness.messages import CallParams, Message, Model, ModelRequest, Reply, ToolSpec, sound
+from ktdeval.harness.messages import (
+    CallParams,
+    Message,
+    Model,
+    ModelRequest,
+    Reply,
+    ToolSpec,
+    sound,
+)
 from ktdeval.hookspecs import Spec
-from ktdeval.jsonio import dumps_canonical
 from ktdeval.market.snapshot import BAR_FIELDS, NO_MARKET, MarketSnapshot
 from ktdeval.masking.identities import LeakGuard
-from ktdeval.plugin_import import check_made
-from ktdeval.registry import KINDS, Plugins, load_plugins
+from ktdeval.plugins.plugin_import import check_made
+from ktdeval.plugins.registry import KINDS, Plugins, load_plugins
 from ktdeval.stats.metric import Metric, MetricValue, range_problem
+from ktdeval.tasks.scoring import Sample, Score, ScoringTask, TargetTask, needs_market
+from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.tasks.task import Task
 from ktdeval.testing.ledgers import sample_ledgers
 from ktdeval.testing.markets import random_snapshot
 from ktdeval.trading.account import open_account
 from ktdeval.trading.market_tape import MarketRules
-from ktdeval.typed import encode_canonical
+from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.kinds import Schema
+from ktdeval.values.typed import encode_canonical
 
 HEAVY = ("pandas", "scipy", "statsmodels", "datasets", "numpy", "pyarrow", "jsonschema", "rich")
 """Packages that a manifest must not import: a listing of names has to be quick."""
@@ -53,75 +64,123 @@ def expect(holds: object, message: str) -> None:
 
 
 def check_plugin(module: str) -> Plugins:
-    """Check what a plugin offers: hooks, names, summaries, documented parameters, and that listing it imports nothing heavy.
-    `module` is the manifest's, as an entry point names it. Installed or not, it is loaded with all installed plugins, so that
-    clashes of names show. Returns the registry with the plugin in it, to make and check its parts.
+    """Check what a plugin offers: hooks, names, summaries, documented parameters, and that listing
+    it imports nothing heavy. `module` is the manifest's, as an entry point names it. Installed or
+    not, it is loaded with all installed plugins, so that clashes of names show. Returns the
+    registry with the plugin in it, to make and check its parts.
     """
     plugins = load_plugins([module])
-    expect(module in plugins.info, f"{module}: not loaded{': ' + plugins.broken[module] if module in plugins.broken else ''}")
+    expect(
+        module in plugins.info,
+        f"{module}: not loaded{': ' + plugins.broken[module] if module in plugins.broken else ''}",
+    )
     expect(plugins.info[module].hooks, f"{module}: implements no hook")
-    offered = [(kind, spec) for kind in KINDS for spec in plugins.specs(kind).values() if plugins.owner(kind, spec.name) == module]
+    offered = [
+        (kind, spec)
+        for kind in KINDS
+        for spec in plugins.specs(kind).values()
+        if plugins.owner(kind, spec.name) == module
+    ]
+
     for kind, spec in offered:
         _check_spec(f"{module}: {kind}: {spec.name}", spec)
+
     expect(module not in plugins.broken, f"{module}: {plugins.broken.get(module)}")
     expect(offered or "ktdeval_event" in plugins.info[module].hooks, f"{module}: offers nothing")
     _check_light(module)
+
     return plugins
 
 
 def _check_spec(where: str, spec: Spec) -> None:
-    expect(_NAME.fullmatch(spec.name), f"{where}: a name is lower case letters, digits, _ . - and, for models, slashes")
-    expect(spec.summary.strip() and "\n" not in spec.summary, f"{where}: the summary is one line that is not empty")
+    expect(
+        _NAME.fullmatch(spec.name),
+        f"{where}: a name is lower case letters, digits, _ . - and, for models, slashes",
+    )
+    expect(
+        spec.summary.strip() and "\n" not in spec.summary,
+        f"{where}: the summary is one line that is not empty",
+    )
     for field in dataclasses.fields(spec.params) if spec.params is not None else ():
-        expect(field.metadata.get("help"), f"{where}: parameter {field.name} has no help; declare it with ktdeval.api.option")
+        expect(
+            field.metadata.get("help"),
+            f"{where}: parameter {field.name} has no help; declare it with ktdeval.api.option",
+        )
 
 
 def _check_light(module: str) -> None:
-    # In a process of its own, since a test here may have imported pandas; without other plugins, which may import heavy packages.
+    # In a process of its own, since a test here may have imported pandas; without other plugins,
+    # which may import heavy packages.
     script = (
-        "import sys\nfrom ktdeval.registry import EntryPoint, KINDS, Plugins\nplugins = Plugins()\n"
-        f"plugins.add_entry_point(EntryPoint('', {module!r}, '', 'checked', ''))\n[plugins.specs(kind) for kind in KINDS]\n"
-        f"print(*sorted(set({HEAVY!r}) & set(sys.modules)))"
+        "import sys\nfrom ktdeval.plugins.registry import EntryPoint, KINDS, Plugins\nplugins ="
+        f" Plugins()\nplugins.add_entry_point(EntryPoint('', {module!r}, '', 'checked',"
+        f" ''))\n[plugins.specs(kind) for kind in KINDS]\nprint(*sorted(set({HEAVY!r}) &"
+        " set(sys.modules)))"
     )
     path = f"import sys\nsys.path[:0] = {[entry for entry in sys.path if entry]!r}\n"
-    done = subprocess.run([sys.executable, "-c", path + script], capture_output=True, text=True, check=False)  # noqa: S603
-    expect(done.returncode == 0, f"{module}: listing fails in a fresh process: {done.stderr.strip().splitlines()[-1:]}")
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", path + script], capture_output=True, text=True, check=False
+    )
+    expect(
+        done.returncode == 0,
+        f"{module}: listing fails in a fresh process: {done.stderr.strip().splitlines()[-1:]}",
+    )
     heavy = done.stdout.strip()
-    expect(not heavy, f"{module}: listing imports {heavy}; import it inside the maker, or under TYPE_CHECKING")
+    expect(
+        not heavy,
+        f"{module}: listing imports {heavy}; import it inside the maker, or under TYPE_CHECKING",
+    )
 
 
 def check_model(model: Model, *, deterministic: bool = True) -> None:
-    """Check that a model (anything with `reply(request)`) follows the protocol: free turns, tool turns and forced submissions.
-    Equal requests must give equal replies, unless `deterministic` is False; keyless models are deterministic.
+    """Check that a model (anything with `reply(request)`) follows the protocol: free turns, tool
+    turns and forced submissions. Equal requests must give equal replies, unless `deterministic` is
+    False; keyless models are deterministic.
     """
     for where, request in _requests():
         outcome = _reply(model, request, where)
         if deterministic:
             same = _reply(model, request, where) == outcome
-            expect(same, f"{where}: equal requests gave different replies; keep no state, draw from request.chance_seed")
+            expect(
+                same,
+                f"{where}: equal requests gave different replies; keep no state, draw from"
+                " request.chance_seed",
+            )
 
 
 def _requests() -> Iterable[tuple[str, ModelRequest]]:
-    nothing = {"type": "object", "properties": {}, "additionalProperties": False}
+    nothing: Schema = {"type": "object", "properties": {}, "additionalProperties": False}
     tool = ToolSpec("get_market_context", "Indices and sector tone.", nothing)
-    orders = {"type": "object", "properties": {"orders": {"type": "array"}}}
+    orders: Schema = {"type": "object", "properties": {"orders": {"type": "array"}}}
     submit = ToolSpec("submit_action", "Submit the orders of this step.", orders)
-    user = Message("user", 'Decide.\n```json\n{"account": {"cash_cny": 1000000, "positions": []}}\n```')
-    messages, params = (Message("system", "You manage a portfolio."), user), CallParams(seed=7)
+    user = Message(
+        "user", 'Decide.\n```json\n{"account": {"cash_cny": 1000000, "positions": []}}\n```'
+    )
+    messages = (Message("system", "You manage a portfolio."), user)
+    params = CallParams(seed=7)
     yield "a conversation without tools", ModelRequest(messages, params=params)
     yield "tools on offer", ModelRequest(messages, (tool,), None, params)
     yield "submission forced", ModelRequest(messages, (submit,), "submit_action", params)
-    yield "another seed", ModelRequest(messages, (tool, submit), "submit_action", replace(params, seed=8))
+    yield (
+        "another seed",
+        ModelRequest(messages, (tool, submit), "submit_action", replace(params, seed=8)),
+    )
 
 
 def _reply(model: Model, request: ModelRequest, where: str) -> Reply | str:
     try:
         reply = model.reply(request)
     except ModelError as error:
-        expect(_KIND_OF_FAILURE.fullmatch(error.kind), f"{where}: ModelError.kind {error.kind!r} is not of [a-z_]+")
+        expect(
+            _KIND_OF_FAILURE.fullmatch(error.kind),
+            f"{where}: ModelError.kind {error.kind!r} is not of [a-z_]+",
+        )
         return error.kind
+
     ids = [call.id for call in _accepted(f"{where}: ", sound, reply).tool_calls]
-    expect(all(ids) and len(set(ids)) == len(ids), f"{where}: ids of tool calls are empty or repeat")
+    expect(
+        all(ids) and len(set(ids)) == len(ids), f"{where}: ids of tool calls are empty or repeat"
+    )
     return reply
 
 
@@ -134,21 +193,34 @@ def _accepted(where: str, check: Callable[..., T], *args: Any) -> T:
 
 
 def check_metric(metric: Metric, snapshot: MarketSnapshot | None = None) -> None:
-    """Check that a metric is documented, and a pure function that gives no NaN on any legal ledger."""
+    """Check that a metric is documented, and a pure function that gives no NaN on any legal
+    ledger.
+    """
     name = getattr(metric, "name", "")
     _accepted("", check_made, "metrics", name, metric, f"metric {name}")
     market = snapshot or random_snapshot()
+
     for label, ledger in sample_ledgers(market).items():
         before = encode_canonical(ledger.steps)
         for rules in ("strict", "paper"):
             value = metric.compute(ledger, market, rules)
             where = f"metric {name} on {label!r} by {rules} rules"
-            expect(isinstance(value, MetricValue), f"{where}: gave {type(value).__name__}, expected ktdeval.api.MetricValue")
+            expect(
+                isinstance(value, MetricValue),
+                f"{where}: gave {type(value).__name__}, expected ktdeval.api.MetricValue",
+            )
             expect(value.n >= 0, f"{where}: n is below 0")
             expect(not (problem := range_problem(value.value, metric.range)), f"{where}: {problem}")
             _strict(value.detail, f"{where}: detail")
-            expect(metric.compute(ledger, market, rules) == value, f"{where}: a second call gave another value")
-        expect(encode_canonical(ledger.steps) == before, f"metric {name} on {label!r}: changed the ledger")
+            expect(
+                metric.compute(ledger, market, rules) == value,
+                f"{where}: a second call gave another value",
+            )
+
+        expect(
+            encode_canonical(ledger.steps) == before,
+            f"metric {name} on {label!r}: changed the ledger",
+        )
 
 
 def _strict(value: Any, where: str) -> str:
@@ -161,24 +233,39 @@ def _strict(value: Any, where: str) -> str:
 def _window(market: MarketSnapshot | None, task: Task | ScoringTask) -> EpisodeSpec:
     """Spec of an episode over the last five days of a market, or of none."""
     window = None if market is None else Window("check", str(market.days[-5]), str(market.days[-1]))
-    kind = (task.name, task.version, "", None if market is None else market.id, task.mask, task.mode, window)
+    kind = (
+        task.name,
+        task.version,
+        "",
+        None if market is None else market.id,
+        task.mask,
+        task.mode,
+        window,
+    )
     return EpisodeSpec(*kind, model="check/model", model_args={}, agent="react", agent_args={})
 
 
 def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
-    """Check a task's declaration and the first observations of an episode: pure, masked, and blind to the future. The last five
-    days of the market (by default `random_snapshot()`) serve as the window.
+    """Check a task's declaration and the first observations of an episode: pure, masked, and blind
+    to the future. The last five days of the market (by default `random_snapshot()`) serve as the
+    window.
     """
     market = snapshot or random_snapshot()
     _check_declaration(task)
     spec = _window(market, task)
+
     for step in range(3):
-        row, where = len(market.days) - 6 + step, f"task {task.name}: step {step}"
+        row = len(market.days) - 6 + step
+        where = f"task {task.name}: step {step}"
         texts = _observe(task, spec, market, row, step)
-        expect(texts == _observe(task, spec, market, row, step), f"{where}: two observations of one state differ")
+        expect(
+            texts == _observe(task, spec, market, row, step),
+            f"{where}: two observations of one state differ",
+        )
         poisoned = _observe(task, spec, _poisoned(market, row), row, step)
         expect(texts == poisoned, f"{where}: the observation changes when later days do")
         guard = LeakGuard(task.scene(spec, market).lens, market)
+
         for text in texts:
             guard.check(text)
 
@@ -186,23 +273,43 @@ def check_task(task: Task, snapshot: MarketSnapshot | None = None) -> None:
 def _check_declaration(task: Task) -> None:
     name = task.name
     description = _strict(dict(task.describe()), f"task {name}: describe()")
-    expect(_strict(dict(task.describe()), name) == description, f"task {name}: describe() gave two different values")
+    expect(
+        _strict(dict(task.describe()), name) == description,
+        f"task {name}: describe() gave two different values",
+    )
+
     for key in ("data_card", "sources"):
         expect(key in task.describe(), f"task {name}: describe() has no {key}")
+
     expect(task.version, f"task {name}: version is empty")
     names = set(task.windows)
-    expect(names and set(task.default_windows) <= names, f"task {name}: default_windows are not among its windows")
+    expect(
+        names and set(task.default_windows) <= names,
+        f"task {name}: default_windows are not among its windows",
+    )
+
     for window in task.windows.values():
         np.datetime64(window.first, "D"), np.datetime64(window.last, "D")
-        expect(window.first <= window.last, f"task {name}: window {window.name} ends before it begins")
+        expect(
+            window.first <= window.last, f"task {name}: window {window.name} ends before it begins"
+        )
+
     expect(len(set(task.tools)) == len(task.tools), f"task {name}: names a tool twice")
-    expect("submit_action" not in task.tools, f"task {name}: submit_action is the harness's own tool")
+    expect(
+        "submit_action" not in task.tools, f"task {name}: submit_action is the harness's own tool"
+    )
 
 
-def _observe(task: Task, spec: EpisodeSpec, market: MarketSnapshot, row: int, step: int) -> tuple[str, str]:
+def _observe(
+    task: Task, spec: EpisodeSpec, market: MarketSnapshot, row: int, step: int
+) -> tuple[str, str]:
     account = open_account(task.trading, MarketRules.of(market, task.trading).minor_per_unit)
     observation = task.scene(spec, market).observe(step, market.as_of(row), account, None)
-    expect(observation.step == step, f"task {task.name}: observation.step is {observation.step}, expected {step}")
+    expect(
+        observation.step == step,
+        f"task {task.name}: observation.step is {observation.step}, expected {step}",
+    )
+
     return observation.system, observation.user
 
 
@@ -215,47 +322,77 @@ def _poisoned(market: MarketSnapshot, row: int) -> MarketSnapshot:
         return changed
 
     arrays = {name: garbage(getattr(market, name)) for name in (*BAR_FIELDS, "member")}
-    return replace(market, indices={code: garbage(levels) for code, levels in market.indices.items()}, **arrays)
+    return replace(
+        market, indices={code: garbage(levels) for code, levels in market.indices.items()}, **arrays
+    )
 
 
-def check_scoring_task(task: ScoringTask, target_task: TargetTask | None = None, snapshot: MarketSnapshot | None = None) -> None:
-    """Check a scoring task's declaration and its first samples: pure, masked, with a form that can be answered. Raises
-    ConformanceError: says what is broken; LeakError: a sample shows what its mask hides.
+def check_scoring_task(
+    task: ScoringTask, target_task: TargetTask | None = None, snapshot: MarketSnapshot | None = None
+) -> None:
+    """Check a scoring task's declaration and its first samples: pure, masked, with a form that can
+    be answered. Raises ConformanceError: says what is broken; LeakError: a sample shows what its
+    mask hides.
     """
     name = task.name
     is_given = (task.target_task is None) == (target_task is None)
     expect(is_given, f"task {name}: give check_scoring_task the target task that the task names")
     expect(task.version and task.scores, f"task {name}: has no version, or no scores")
-    expect(set(task.default_windows) <= set(task.windows), f"task {name}: default_windows names a window that it does not have")
+    expect(
+        set(task.default_windows) <= set(task.windows),
+        f"task {name}: default_windows names a window that it does not have",
+    )
     _strict(dict(task.describe()), f"task {name}: describe()")
     empty = task.summarise([])
-    expect(set(empty) == set(task.scores), f"task {name}: summarise gives other scores than those it defines")
+    expect(
+        set(empty) == set(task.scores),
+        f"task {name}: summarise gives other scores than those it defines",
+    )
+
     for score in empty.values():
         has_reason = isinstance(score, Score) and (score.value is not None or score.reason)
         expect(has_reason, f"task {name}: a null score has no reason")
+
     market = (snapshot or random_snapshot()) if needs_market(task) else None
     spec = _window(market, task)
-    first, again = task.samples(spec, market, target_task), task.samples(spec, market, target_task)
+    first = task.samples(spec, market, target_task)
+    again = task.samples(spec, market, target_task)
     expect(len(first) > 0, f"task {name}: its sample set is empty")
+
     for number in range(min(_SAMPLES, len(first))):
-        where, sample, other = f"task {name}: sample {number}", first.sample(number), first.sample(number)
-        expect(_texts(sample) == _texts(again.sample(number)), f"{where}: two sample sets of one spec differ")
+        where = f"task {name}: sample {number}"
+        sample = first.sample(number)
+        other = first.sample(number)
+        expect(
+            _texts(sample) == _texts(again.sample(number)),
+            f"{where}: two sample sets of one spec differ",
+        )
         guard = LeakGuard(sample.lens, market or NO_MARKET)
+
         for text in _texts(sample):
             guard.check(text)
+
         expect(
             sample.environment is None or other.environment is not sample.environment,
-            f"{where}: its environment is that of another sample; make one for each, for it remembers what was done",
+            f"{where}: its environment is that of another sample; make one for each, for it"
+            " remembers what was done",
         )
         _strict(dict(sample.facts), f"{where}: facts")
         try:
             Draft202012Validator.check_schema(dict(sample.form.parameters))
         except SchemaError as error:
-            raise ConformanceError(f"{where}: its form is no JSON Schema: {error.message}") from error
+            raise ConformanceError(
+                f"{where}: its form is no JSON Schema: {error.message}"
+            ) from error
 
 
 def _texts(sample: Sample) -> tuple[str, ...]:
     """Return all texts of a sample that are sent to a model."""
-    tools = () if sample.environment is None else tuple(tool.spec for tool in sample.environment.tools)
-    descriptions = (dumps_canonical([spec.name, spec.description, spec.parameters]) for spec in (sample.form, *tools))
+    tools = (
+        () if sample.environment is None else tuple(tool.spec for tool in sample.environment.tools)
+    )
+    descriptions = (
+        dumps_canonical([spec.name, spec.description, spec.parameters])
+        for spec in (sample.form, *tools)
+    )
     return sample.system, sample.user, *descriptions

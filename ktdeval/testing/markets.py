@@ -1,4 +1,6 @@
-"""Small markets for tests, written by hand or drawn from a seed. No real security has their codes."""
+"""Small markets for tests, written by hand or drawn from a seed. No real security has their
+codes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from ktdeval.market.snapshot import DayArray, FloatArray, MarketSnapshot, Snapsh
 INDEX = "609300.IDX"
 _CODES = ("609{:03d}.SH", "009{:03d}.SZ", "309{:03d}.SZ", "6889{:02d}.SH")
 
-Rows = Mapping[str, Sequence[float | None]]  #: Code -> one value a day; None where the asset has no bar that day
+#: Code -> one value a day; None where the asset has no bar that day
+Rows = Mapping[str, Sequence[float | None]]
 
 
 @dataclass(frozen=True)
@@ -20,17 +23,23 @@ class Details:
     """Details of a `tiny_snapshot` besides closes, each with a default."""
 
     opens: Rows = field(default_factory=dict)  #: opening prices; default: the day's close
-    volumes: Rows = field(default_factory=dict)  #: shares traded; default: 1,000,000 where there is a bar, 0 (suspended) elsewhere
+    #: shares traded; default: 1,000,000 where there is a bar, 0 (suspended) elsewhere
+    volumes: Rows = field(default_factory=dict)
     factors: Rows = field(default_factory=dict)  #: cumulative adjustment factors; default: 1
-    members: Mapping[str, Sequence[bool]] = field(default_factory=dict)  #: whether a code is in the index each day; default: always
-    industries: Mapping[str, str] = field(default_factory=dict)  #: industry of a code; default: `industry A`
-    benchmark: Sequence[float] | None = None  #: closing levels of the index; default: 1000 throughout
+    #: whether a code is in the index each day; default: always
+    members: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    #: industry of a code; default: `industry A`
+    industries: Mapping[str, str] = field(default_factory=dict)
+    #: closing levels of the index; default: 1000 throughout
+    benchmark: Sequence[float] | None = None
 
 
-def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str = "2024-01-02") -> MarketSnapshot:
-    """Return a market from closes: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three days and one asset. Days are
-    consecutive weekdays from `first_day`, not sessions of an exchange; highs and lows span open and close, and the amount is close
-    times volume.
+def tiny_snapshot(
+    closes: Rows, details: Details | None = None, first_day: str = "2024-01-02"
+) -> MarketSnapshot:
+    """Return a market from closes: `tiny_snapshot({"609001.SH": [10.0, 10.5, None]})` has three
+    days and one asset. Days are consecutive weekdays from `first_day`, not sessions of an exchange;
+    highs and lows span open and close, and the amount is close times volume.
     """
     details = details or Details()
     codes = sorted(closes)
@@ -39,10 +48,18 @@ def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str =
     open_ = _grid(details.opens, codes, close.copy())
     volume = _grid(details.volumes, codes, np.where(np.isnan(close), 0.0, 1e6))
     member = np.ones((n_days, len(codes)), dtype=bool)
+
     for code, flags in details.members.items():
         member[:, codes.index(code)] = flags
+
     return MarketSnapshot(
-        meta=SnapshotMeta(name="tiny", source="written by hand for a test", synthetic=True, has_factor=True, benchmark=INDEX),
+        meta=SnapshotMeta(
+            name="tiny",
+            source="written by hand for a test",
+            synthetic=True,
+            has_factor=True,
+            benchmark=INDEX,
+        ),
         days=_weekdays(first_day, n_days),
         codes=tuple(codes),
         names=tuple(f"Testcorp {code[:6]}" for code in codes),
@@ -61,23 +78,33 @@ def tiny_snapshot(closes: Rows, details: Details | None = None, first_day: str =
     )
 
 
-def random_snapshot(seed: int = 0, n_assets: int = 40, n_days: int = 320, first_day: str = "2023-01-02") -> MarketSnapshot:
-    """Return a market of random walks on all boards, with a few suspensions and a benchmark: enough history for every factor. Equal
-    seeds give equal markets; there are at most 300 assets, and the year-long factors need 252 days before the first decision.
+def random_snapshot(
+    seed: int = 0, n_assets: int = 40, n_days: int = 320, first_day: str = "2023-01-02"
+) -> MarketSnapshot:
+    """Return a market of random walks on all boards, with a few suspensions and a benchmark: enough
+    history for every factor. Equal seeds give equal markets; there are at most 300 assets, and the
+    year-long factors need 252 days before the first decision.
     """
     rng = np.random.default_rng(seed)
     codes = sorted(_CODES[number % 4].format(number // 4) for number in range(n_assets))
     returns = rng.normal(0.0003, 0.02, (n_days, n_assets)) + rng.normal(0, 0.008, (n_days, 1))
-    levels: FloatArray = np.exp(rng.uniform(1.5, 4.0, n_assets) + np.cumsum(np.clip(returns, -0.09, 0.09), axis=0))
+    levels: FloatArray = np.exp(
+        rng.uniform(1.5, 4.0, n_assets) + np.cumsum(np.clip(returns, -0.09, 0.09), axis=0)
+    )
     close: FloatArray = np.round(levels, 2)
     open_: FloatArray = np.round(close * np.exp(rng.normal(0, 0.006, close.shape)), 2)
     suspended = rng.random(close.shape) < 0.003
     close[suspended], open_[suspended] = np.nan, np.nan
     volume = np.where(suspended, 0.0, np.round(np.exp(rng.normal(14, 0.5, close.shape)), -2))
     benchmark = 4000 * np.exp(np.cumsum(returns.mean(axis=1)))
+
     return MarketSnapshot(
         meta=SnapshotMeta(
-            name=f"random-{seed}", source="random walks for a test", synthetic=True, has_factor=True, benchmark=INDEX
+            name=f"random-{seed}",
+            source="random walks for a test",
+            synthetic=True,
+            has_factor=True,
+            benchmark=INDEX,
         ),
         days=_weekdays(first_day, n_days),
         codes=tuple(codes),
@@ -97,11 +124,15 @@ def random_snapshot(seed: int = 0, n_assets: int = 40, n_days: int = 320, first_
     )
 
 
-def _grid(rows: Mapping[str, Sequence[float | None]], codes: Sequence[str], default: FloatArray) -> FloatArray:
+def _grid(
+    rows: Mapping[str, Sequence[float | None]], codes: Sequence[str], default: FloatArray
+) -> FloatArray:
     for code, values in rows.items():
         default[:, codes.index(code)] = [np.nan if value is None else value for value in values]
     return default
 
 
 def _weekdays(first_day: str, count: int) -> DayArray:
-    return np.asarray(np.busday_offset(np.datetime64(first_day, "D"), np.arange(count), roll="forward"))
+    return np.asarray(
+        np.busday_offset(np.datetime64(first_day, "D"), np.arange(count), roll="forward")
+    )

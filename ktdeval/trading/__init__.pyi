@@ -23,6 +23,7 @@ from ktdeval.trading.types import (
     Account as Account,
     AccountConfig as AccountConfig,
     Action as Action,
+    BoardRuleSet as BoardRuleSet,
     Charge as Charge,
     Order as Order,
     Outcome as Outcome,

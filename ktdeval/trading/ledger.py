@@ -1,6 +1,8 @@
-"""Ledger of one episode: orders as decided, fills as booked, NAV after each day. Values only; files are elsewhere.
+"""Ledger of one episode: orders as decided, fills as booked, NAV after each day. Values only; files
+are elsewhere.
 
-Attributes that end in `_minor` are integers in the minor unit of the ledger's currency (fen, 1/100 CNY, in A-shares).
+Attributes that end in `_minor` are integers in the minor unit of the ledger's currency (fen, 1/100
+CNY, in A-shares).
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
-from ktdeval.jsonio import JsonObject
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.venue import FillRule
 from ktdeval.trading.market_tape import MarketRules
 from ktdeval.trading.types import Provenance, Scale, Status
-from ktdeval.typed import Value
+from ktdeval.values.jsonio import JsonObject
+from ktdeval.values.typed import Value
 
-Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]  #: Integer as a column of a ledger file holds it
+#: Integer as a column of a ledger file holds it
+Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class CountsRecord(Value):
@@ -41,12 +44,13 @@ class CountsRecord(Value):
 
 
 class OrderRecord(Value):
-    """One order as decided, by a target weight, shares, or (under masks that round prices) both, and from `status` on how it ended
-    (`ktdeval.trading.Outcome`).
+    """One order as decided, by a target weight, shares, or (under masks that round prices) both,
+    and from `status` on how it ended (`ktdeval.trading.Outcome`).
     """
 
     code: str | None  #: None if the stock_id is no asset
-    stock_id: str | None  #: as submitted when `code` is None, with hidden identities withheld; else None
+    #: as submitted when `code` is None, with hidden identities withheld; else None
+    stock_id: str | None
     side: str
     confidence: float
     reason: str
@@ -82,7 +86,9 @@ class PositionRecord(Value):
 
 
 class ChargeRecord(Value):
-    """What the venue did before the day's orders (`ktdeval.trading.Charge`): `cash_minor` is the change in cash, costs included."""
+    """What the venue did before the day's orders (`ktdeval.trading.Charge`): `cash_minor` is the
+    change in cash, costs included.
+    """
 
     kind: Literal["borrow", "margin_call"]
     code: str
@@ -94,16 +100,22 @@ class ChargeRecord(Value):
     @property
     def notional_minor(self) -> int:
         """Notional of a margin call, without its costs; 0 of interest."""
-        return abs(self.cash_minor + self.fee_minor) if self.kind == "margin_call" else 0
+        if self.kind != "margin_call":
+            return 0
+        return abs(self.cash_minor + self.fee_minor)
 
     @property
     def costs_minor(self) -> int:
         """Costs of a margin call, or the interest."""
-        return self.fee_minor if self.kind == "margin_call" else -self.cash_minor
+        if self.kind == "margin_call":
+            return self.fee_minor
+        return -self.cash_minor
 
 
 class StepRecord(CountsRecord):
-    """One step of an episode, in true (unmasked) identities. Positions and money are those at the close of `filled_on`."""
+    """One step of an episode, in true (unmasked) identities. Positions and money are those at the
+    close of `filled_on`.
+    """
 
     step: Int64  #: 0, 1, 2 …
     decided_on: str  #: ISO day of the decision; its close was the last thing known
@@ -117,17 +129,21 @@ class StepRecord(CountsRecord):
     holdings_minor: Int64
     nav_minor: Int64
     open_nav_minor: Int64  #: NAV marked at the fills' opens before any fill of the step
-    charges: tuple[ChargeRecord, ...] | UnsetType = UNSET  #: interest and margin calls; unset where all is in A-shares
+    charges: tuple[ChargeRecord, ...]  #: interest and margin calls before the day's orders
 
     @property
     def traded_minor(self) -> int:
         """Notional of the step's fills, those of margin calls too."""
-        return sum(order.notional_minor for order in self.orders) + sum(charge.notional_minor for charge in self.charges or ())
+        by_orders = sum(order.notional_minor for order in self.orders)
+        by_charges = sum(charge.notional_minor for charge in self.charges)
+        return by_orders + by_charges
 
     @property
     def costs_minor(self) -> int:
         """Costs of the step's fills, those of margin calls too, and interest on shorts."""
-        return sum(order.fee_minor for order in self.orders) + sum(charge.costs_minor for charge in self.charges or ())
+        of_orders = sum(order.fee_minor for order in self.orders)
+        of_charges = sum(charge.costs_minor for charge in self.charges)
+        return of_orders + of_charges
 
 
 A_SHARE_SCALE = Scale()
@@ -143,32 +159,51 @@ class Ledger:
     currency: str = "CNY"  #: of all money
     minor_per_unit: int = 100  #: minor units in one unit of the currency
     days_a_year: int = 252  #: trading days that annualised figures count with
-    scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)  #: of the codes that are no A-shares
+    #: of the codes that are no A-shares
+    scales: Mapping[str, Scale] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))  # all metrics share them
 
-    @property
-    def version(self) -> Literal[1, 2]:
-        """Version of the ledger's file: 1 where all is in A-shares."""
-        return 1 if all(step.charges is UNSET for step in self.steps) else 2
-
     def scale(self, code: str | None) -> Scale:
-        """Units of the prices and quantities of a code; those of A-shares for a code without units of its own."""
+        """Return the units of a code's prices and quantities: those of A-shares, unless the code
+        has its own.
+        """
         return self.scales.get(code or "", A_SHARE_SCALE)
 
     def fill(self, code: str) -> FillRule | None:
-        """Price that fills of a code are at; None in A-shares, where it is the next open."""
-        return self.scale(code).fill if self.scales else None
+        """Return the rule for the price of a code's fills; None in A-shares, which fill at the next
+        open.
+        """
+        if not self.scales:
+            return None
+        return self.scale(code).fill
 
     def in_units_of(self, market: MarketSnapshot, rules: MarketRules) -> Ledger:
-        """Return the ledger in the units of its integers on a market under these rules."""
+        """Return the ledger with the currency and the scales of a market under these rules."""
         if rules.has_boards:
             return self
-        traded = {order.code for step in self.steps for order in step.orders}
-        scales = {code: scale for code, scale in zip(market.codes, rules.scales, strict=True) if code in traded}
+
+        traded: set[str | None] = set()
+        for step in self.steps:
+            traded.update(order.code for order in step.orders)
+
+        scales = {}
+        for code, scale in zip(market.codes, rules.scales, strict=True):
+            if code in traded:
+                scales[code] = scale
+
         years = market.days_a_year_of(self.days)
-        return Ledger(self.spec, self.initial_cash_minor, self.steps, rules.currency, rules.minor_per_unit, years, scales)
+
+        return Ledger(
+            self.spec,
+            self.initial_cash_minor,
+            self.steps,
+            rules.currency,
+            rules.minor_per_unit,
+            years,
+            scales,
+        )
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """[steps] int64 values of one integer attribute of the step records."""
@@ -176,8 +211,11 @@ class Ledger:
 
     @cached_property
     def nav(self) -> npt.NDArray[np.float64]:
-        """[steps + 1] units of currency: the initial cash, then the NAV at the close of each fill day."""
-        nav = np.concatenate([[self.initial_cash_minor], self.column("nav_minor")]) / float(self.minor_per_unit)
+        """[steps + 1] units of currency: the initial cash, then the NAV at the close of each fill
+        day.
+        """
+        in_minor = np.concatenate([[self.initial_cash_minor], self.column("nav_minor")])
+        nav = in_minor / float(self.minor_per_unit)
         nav.setflags(write=False)  # all metrics share these arrays
         return nav
 
@@ -192,8 +230,8 @@ class Ledger:
     def return_resolution(self) -> float:
         """Smallest daily return that money can show: one minor unit over the lowest positive NAV.
 
-        A NAV is rounded to minor units, so each return is known to within this much, and a spread of returns
-        below it is rounding. 0 where no NAV is positive.
+        A NAV is rounded to minor units, so each return is known to within this much, and a spread
+        of returns below it is rounding. 0 where no NAV is positive.
         """
         positive = self.nav[self.nav > 0.0]
         if not len(positive):

@@ -1,18 +1,25 @@
-"""Market as the executor reads it: integer prices, limits already judged, one cheap record a day.
+"""Market as the executor reads it: integer prices, price limits as flags, one cheap record a day.
 
-Edge semantics, shared by everything that trades:
+The rules, shared by everything that trades:
 
-* **Prices** are integer ticks of the venue's (1/10,000 CNY in A-shares), rounded half up from the snapshot's unadjusted prices.
-* **Fills** are at the day's open, at its close (`next_close`), or at the very close that was decided on (`same_close`): that is the
-  previous mark, in today's terms, of an asset that traded on the day of the decision. What a day calls its opens are these prices.
-* **Factor changes.** A day's factor differs from the day before when their ratio leaves 1 by more than `FACTOR_JITTER`; smaller
-  wobble (rounding in the source) is ignored until it has added up to more than that. The ratio is kept in parts per billion.
-  The *reference price* of a day is the previous mark divided by that ratio, rounded down to a tick.
-* **Suspended names** (no price to fill at, or no volume) don't trade, nor do names of a closed exchange. Their mark is the
-  reference price: the last close, in today's terms. A name whose bars have ended for good (delisted, merged) is such a name for
-  ever: it keeps its last mark and can't be sold. Outside A-shares a volume that is not known stops nothing.
-* **Limits** are those of the A-share boards. They compare the fill day's open with the reference price, exactly, in integers.
-  Without a previous close there is no limit.
+* **Prices** are integers in the venue's ticks (1/10,000 CNY in A-shares), rounded half up from the
+  snapshot's unadjusted prices.
+* **Fills** are at the day's open, at its close (`next_close`), or at the close of the decision
+  (`same_close`). The last is the previous mark, in today's terms, of an asset that traded on the
+  day of the decision. `open_ticks` of a day are the prices of its fills, whichever they are.
+* **Factor changes.** A factor has changed if its ratio to the last one differs from 1 by more than
+  `FACTOR_JITTER`. Smaller changes, from rounding in the source, are ignored until they add up to
+  more than that. The ratio is stored in parts per billion. The *reference price* of a day is the
+  previous mark divided by that ratio, rounded down to a tick.
+* **Suspended names** (no price to fill at, or no volume) don't trade, nor do names of a closed
+  exchange. Their mark is the reference price: the last close, in today's terms. A name whose bars
+  have ended (delisted, merged) is suspended for ever: its mark stays, and it can't be sold. Outside
+  A-shares an unknown volume does not suspend a name.
+* **Limits** are those of the A-share boards. They compare the fill day's open with the reference
+  price, exactly, in integers. Without a previous close there is no limit. Under `board_rules:
+  paper` trading stops `limit_buffer_pct` before a constant limit of the board. Under `exchange` it
+  stops at the limit price: that of the data if they have it, else by the board's rules of the day
+  (`ktdeval.market.board_rules`).
 """
 
 from __future__ import annotations
@@ -28,7 +35,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ktdeval.errors import DataError
-from ktdeval.market.snapshot import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, board_of
+from ktdeval.market.board_rules import daily_limits, limit_prices, order_sizes, rounds_inward
+from ktdeval.market.snapshot import (
+    DAILY_LIMIT_PCT,
+    Board,
+    BoolArray,
+    FloatArray,
+    MarketSnapshot,
+    board_of,
+)
 from ktdeval.market.venue import MAX_PRICE, Venue
 from ktdeval.trading.terms import PPB, Limits, Terms, limits_of, scaled_int, terms_of
 from ktdeval.trading.types import Scale, TradingConfig
@@ -37,7 +52,11 @@ IntArray = npt.NDArray[np.int64]
 PPM = 1_000_000
 FACTOR_JITTER = 1e-5
 MAX_FACTOR_RATIO = 1e5
-_DAYS_AT_ONCE = 256  # so that what is computed on the way stays small
+# A price that is further from a whole fen than 1/50 of one is an adjusted price. Its limit price
+# can't be computed to the fen, so trading stops 5 parts in 1,000 before the limit.
+_FEN_PARTS = 50
+_ADJUSTED_BUFFER = 5
+_DAYS_AT_ONCE = 256  # limits the memory of intermediate arrays
 
 
 class FactorEvent(Struct, frozen=True):
@@ -45,24 +64,29 @@ class FactorEvent(Struct, frozen=True):
 
     ratio_ppb: int  #: today's factor over the previous day's, in parts per billion
     previous_ticks: int  #: the mark at the previous close, in that day's terms
-    #: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick. It is the reference price of the
-    #: day's limits, and the mark where nothing trades.
+    #: the same value per share in today's terms: `previous_ticks / ratio`, rounded down to a tick.
+    #: It is the reference price of the day's limits, and the mark where nothing trades.
     ex_ticks: int
 
 
 class TradingDay(Struct, frozen=True):
-    """One fill day, indexed by asset column. Treat as immutable. Flags are bytes of 0 and 1, the cheapest to read one by one."""
+    """One fill day, indexed by asset column. Treat as immutable. Flags are bytes of 0 and 1, the
+    cheapest to read one by one.
+    """
 
     row: int  #: row of the day in the snapshot
-    open_ticks: Sequence[int]  #: price of fills; where nothing trades the reference price, so that a NAV can be marked with it
+    #: price of fills; where nothing trades the reference price, so that a NAV can be marked with it
+    open_ticks: Sequence[int]
     close_ticks: Sequence[int]  #: the mark at the close; 0 before an asset's first bar
     tradable: bytes  #: 1 where the asset has a price to fill at, and volume
     member: bytes  #: 1 where the asset is in the universe
     limit_up: bytes  #: 1 where the open is too near the upper limit to buy
     limit_down: bytes  #: 1 where the open is too near the lower limit to sell
-    events: dict[int, FactorEvent]  #: factor changes of this day by asset; assets without a previous price are absent
+    #: factor changes of this day by asset; assets without a previous price are absent
+    events: dict[int, FactorEvent]
     rules: MarketRules
-    previous_ticks: Sequence[int] = ()  #: the mark at the close before, in that day's terms; empty without shorts
+    #: the mark at the close before, in that day's terms; empty without shorts
+    previous_ticks: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -71,35 +95,58 @@ class MarketRules:
 
     venues: tuple[Venue, ...]  #: [assets] that of the config, or else each one's own
     terms: tuple[Terms, ...]  #: [assets]
-    scales: tuple[Scale, ...]  #: [assets] ticks of a unit of currency, steps of a share or coin, price of fills
+    #: [assets] ticks of a unit of currency, steps of a share or coin, price of fills
+    scales: tuple[Scale, ...]
     limits: Limits
-    days_a_year: int = 252  #: days that the market has in a year, over which a year's interest is spread
+    #: days that the market has in a year, over which a year's interest is spread
+    days_a_year: int = 252
 
     @classmethod
     def of(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketRules:
-        """Rules of a snapshot under a config. Raises DataError: a venue is of another currency than the prices."""
+        """Return the rules of a snapshot under a config. Raises DataError if a venue has another
+        currency than the prices.
+        """
         venues = _venues(snapshot, config)
-        usual = {name: terms_of(venue, config) for name, venue in venues.items()}
-        least = max(config.star_min_shares, config.lot_shares)
-        star = {name: replace(terms, min_buy=least) for name, terms in usual.items() if venues[name].has_boards}
-        terms = tuple(
-            star[name] if name in star and board_of(code) is Board.STAR else usual[name]
-            for name, code in zip(snapshot.venues, snapshot.codes, strict=True)
+        usual: dict[str, Terms] = {}
+        of_board: dict[tuple[str, Board], Terms] = {}
+        scale_of: dict[str, Scale] = {}
+
+        # Once a venue and board, since a snapshot has thousands of assets.
+        for name, venue in venues.items():
+            usual[name] = terms_of(venue, config)
+            scale_of[name] = Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill)
+            if venue.has_boards:
+                for board in Board:
+                    of_board[name, board] = _board_terms(usual[name], board, config)
+
+        terms = []
+        for name, code in zip(snapshot.venues, snapshot.codes, strict=True):
+            if venues[name].has_boards:
+                terms.append(of_board[name, board_of(code)])
+            else:
+                terms.append(usual[name])
+
+        return cls(
+            venues=tuple(venues[name] for name in snapshot.venues),
+            terms=tuple(terms),
+            scales=tuple(scale_of[name] for name in snapshot.venues),
+            limits=limits_of(config),
+            days_a_year=snapshot.days_a_year,
         )
-        scales = {name: Scale(venue.ticks_per_unit, venue.steps_per_unit, venue.fill) for name, venue in venues.items()}
-        names = snapshot.venues
-        own = tuple(map(venues.__getitem__, names))
-        return cls(own, terms, tuple(map(scales.__getitem__, names)), limits_of(config), snapshot.days_a_year)
 
     @property
     def currency(self) -> str:
         """Currency of the account."""
-        return self.venues[0].currency if self.venues else "CNY"
+        if not self.venues:
+            return "CNY"
+        return self.venues[0].currency
 
     @property
     def minor_per_unit(self) -> int:
         """Minor units in a unit of the currency."""
-        return self.venues[0].minor_per_unit if self.venues else 100
+        if not self.venues:
+            return 100
+        return self.venues[0].minor_per_unit
 
     @cached_property
     def has_boards(self) -> bool:
@@ -119,7 +166,9 @@ class MarketRules:
 
 @dataclass(frozen=True)
 class MarketTape:
-    """All days of a snapshot under one set of trading rules, [days, assets] arrays as in `TradingDay`."""
+    """All days of a snapshot under one set of trading rules, [days, assets] arrays as in
+    `TradingDay`.
+    """
 
     rules: MarketRules
     open_ticks: IntArray
@@ -132,17 +181,27 @@ class MarketTape:
 
     @classmethod
     def from_snapshot(cls, snapshot: MarketSnapshot, config: TradingConfig) -> MarketTape:
-        """Read a snapshot once. Raises DataError on a price or a factor (ratio) out of bounds, or a venue of another currency."""
+        """Convert a snapshot. Raises DataError on a price or a factor (ratio) out of bounds, or a
+        venue of another currency.
+        """
         _check_factor(snapshot)
         rules = MarketRules.of(snapshot, config)
         ticks = np.array([scale.ticks_per_unit for scale in rules.scales], dtype=np.int64)
-        opens, closes = price_ticks(snapshot, "open", ticks), price_ticks(snapshot, "close", ticks)
+        opens = price_ticks(snapshot, "open", ticks)
+        closes = price_ticks(snapshot, "close", ticks)
         marks, references, events = _marks(closes, _settled_factor(snapshot.factor))
         tradable = _fills(rules.venues, opens, closes, references, snapshot.volume)
-        up, down = _at_limits(snapshot, rules.venues, config, np.where(tradable, opens, 0), references)
+        fills = np.where(tradable, opens, 0)
+
+        if config.board_rules == "paper":
+            up, down = _at_limits(snapshot, rules.venues, config, fills, references)
+        else:
+            up, down = _at_limit_prices(snapshot, rules.venues, fills, references)
+
         np.copyto(opens, references, where=~tradable)
         for prices in (opens, marks):  # days are views of them
             prices.flags.writeable = False
+
         return cls(
             rules=rules,
             open_ticks=opens,
@@ -155,12 +214,21 @@ class MarketTape:
         )
 
     def day(self, row: int) -> TradingDay:
-        """Return the fill day at `row`. Raises DataError: the row lies outside the snapshot."""
+        """Return the fill day at `row`. Raises DataError if the row is outside the snapshot."""
         if not 0 <= row < len(self.open_ticks):
-            raise DataError(f"fill day {row} is outside the snapshot's {len(self.open_ticks)} trading days; end the window earlier")
+            raise DataError(
+                f"fill day {row} is outside the snapshot's {len(self.open_ticks)} trading days; end"
+                " the window earlier"
+            )
+
+        # interest on shorts is on the value at the close before
+        previous: Sequence[int] = ()
+        if self.rules.shorts and row:
+            previous = self.close_ticks[row - 1].data
+
         return TradingDay(
             row,
-            self.open_ticks[row].data,  # a view: of all assets a day reads few
+            self.open_ticks[row].data,  # a view: a day reads the prices of few assets
             self.close_ticks[row].data,
             self.tradable[row].tobytes(),
             self.member[row].tobytes(),
@@ -168,74 +236,184 @@ class MarketTape:
             self.limit_down[row].tobytes(),
             self.events.get(row, {}),
             self.rules,
-            self.close_ticks[row - 1].data if self.rules.shorts and row else (),
+            previous,
         )
 
 
 def _venues(snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, Venue]:
-    """Venue by the name of assets' own: that of the config, or else this. Raises DataError: one is of another currency than the
-    prices, or two count money in two ways.
+    """Return the venue to trade at, by the name of each venue in the snapshot: that of the config
+    if it has one, else the snapshot's. Raises DataError if a venue has another currency than the
+    prices, or two venues have different minor units.
     """
     venues = {name: config.venue or snapshot.rules[name] for name in dict.fromkeys(snapshot.venues)}
+    if not venues:
+        return venues
+
+    first = next(iter(venues.values()))
+    expected = (snapshot.currency, first.minor_per_unit)
     for venue in venues.values():
-        if (venue.currency, venue.minor_per_unit) != (snapshot.currency, next(iter(venues.values())).minor_per_unit):
+        if (venue.currency, venue.minor_per_unit) != expected:
             raise DataError(
-                f"snapshot {snapshot.meta.name}: prices are in {snapshot.currency}, and venue {venue.name} counts in "
-                f"1/{venue.minor_per_unit} {venue.currency}; an account has one currency: choose a venue of {snapshot.currency}"
+                f"snapshot {snapshot.meta.name}: prices are in {snapshot.currency}, and venue"
+                f" {venue.name} counts in 1/{venue.minor_per_unit} {venue.currency}; an account has"
+                f" one currency: choose a venue of {snapshot.currency}"
             )
     return venues
 
 
-def _fills(venues: Sequence[Venue], opens: IntArray, closes: IntArray, references: IntArray, volume: FloatArray) -> BoolArray:
-    """[T, N] whether the asset trades; makes `opens` the price of its fills in ticks, in place."""
-    boards = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
-    has_volume = (volume > 0) | (np.isnan(volume) & ~boards)
+def _fills(
+    venues: Sequence[Venue],
+    opens: IntArray,
+    closes: IntArray,
+    references: IntArray,
+    volume: FloatArray,
+) -> BoolArray:
+    """[T, N] whether the asset trades. Overwrites `opens` by the prices of fills in ticks."""
+    has_boards = np.array([venue.has_boards for venue in venues], dtype=np.bool_)
+    has_volume = (volume > 0) | (np.isnan(volume) & ~has_boards)
+
+    # `same_close` fills at the close of the decision: the asset must have traded on that day.
+    traded_before = np.zeros_like(closes, dtype=np.bool_)
+    traded_before[1:] = (closes > 0)[:-1] & has_volume[:-1]
+
     rules = np.array([venue.fill for venue in venues])
-    decided = np.zeros_like(closes, dtype=np.bool_)
-    decided[1:] = (closes > 0)[:-1] & has_volume[:-1]
-    for rule, prices in (("next_close", closes), ("same_close", references)):
-        opens[:, rules == rule] = prices[:, rules == rule]
-    return np.asarray(np.where(rules == "same_close", decided, has_volume) & (opens > 0))
+    at_close = rules == "next_close"
+    at_decision = rules == "same_close"
+    opens[:, at_close] = closes[:, at_close]
+    opens[:, at_decision] = references[:, at_decision]
+
+    has_traded = np.where(at_decision, traded_before, has_volume)
+    return np.asarray(has_traded & (opens > 0))
 
 
 def _at_limits(
-    snapshot: MarketSnapshot, venues: Sequence[Venue], config: TradingConfig, fills: IntArray, references: IntArray
+    snapshot: MarketSnapshot,
+    venues: Sequence[Venue],
+    config: TradingConfig,
+    fills: IntArray,
+    references: IntArray,
 ) -> tuple[BoolArray, BoolArray]:
-    """[T, N] whether a fill is too near the upper limit to buy, and the lower one to sell; only A-share boards have limits."""
-    up, down = np.zeros(fills.shape, dtype=np.bool_), np.zeros(fills.shape, dtype=np.bool_)
+    """[T, N] whether a fill is too near the upper limit to buy, and the lower one to sell; only
+    A-share boards have limits.
+    """
+    up = np.zeros(fills.shape, dtype=np.bool_)
+    down = np.zeros(fills.shape, dtype=np.bool_)
     columns = [column for column, venue in enumerate(venues) if venue.has_boards]
-    limits = np.array([limit_ppm(board_of(snapshot.codes[column]), config) for column in columns], dtype=np.int64)
+    boards = [board_of(snapshot.codes[column]) for column in columns]
+    limits = np.array([limit_ppm(board, config) for board in boards], dtype=np.int64)
     chosen = slice(None) if len(columns) == len(venues) else columns  # a slice copies nothing
+
     for start in range(0, len(fills), _DAYS_AT_ONCE):
         days = slice(start, start + _DAYS_AT_ONCE), chosen
-        price, reference = fills[days], references[days]
+        price = fills[days]
+        reference = references[days]
         has_limit = (price > 0) & (reference > 0)
         up[days] = has_limit & (price * PPM >= reference * (PPM + limits))
         down[days] = has_limit & (price * PPM <= reference * (PPM - limits))
+
     return up, down
 
 
+def _at_limit_prices(
+    snapshot: MarketSnapshot, venues: Sequence[Venue], fills: IntArray, references: IntArray
+) -> tuple[BoolArray, BoolArray]:
+    """[T, N] whether a fill is at the upper limit price or above it, and at the lower one or below
+    it.
+    """
+    up = np.zeros(fills.shape, dtype=np.bool_)
+    down = np.zeros(fills.shape, dtype=np.bool_)
+    columns = [column for column, venue in enumerate(venues) if venue.has_boards]
+    limits = daily_limits(snapshot, columns)
+    inward = rounds_inward([snapshot.codes[column] for column in columns])
+    fen = np.array([venues[column].ticks_per_unit // 100 for column in columns], dtype=np.int64)
+    given_upper = _or_unknown(snapshot.price_limits.upper, fills.shape)
+    given_lower = _or_unknown(snapshot.price_limits.lower, fills.shape)
+
+    for start in range(0, len(fills), _DAYS_AT_ONCE):
+        days = slice(start, start + _DAYS_AT_ONCE)
+        price = fills[days][:, columns]
+        reference = references[days][:, columns]
+        quote = (price + fen // 2) // fen * fen
+
+        lower, upper = limit_prices(reference, limits[days], fen, inward)
+        near = limits[days] - _ADJUSTED_BUFFER
+        is_adjusted = np.abs(price - quote) * _FEN_PARTS > fen
+        is_up = np.where(is_adjusted, price * 1000 >= reference * (1000 + near), quote >= upper)
+        is_down = np.where(is_adjusted, price * 1000 <= reference * (1000 - near), quote <= lower)
+        has_limit = (reference > 0) & (limits[days] >= 0)
+
+        highest = given_upper[days][:, columns]
+        lowest = given_lower[days][:, columns]
+        # On days without a limit vendors write 99,999 and 0: beside an upper one 0 is no gap.
+        has_highest = highest > 0
+        has_lowest = (lowest > 0) | ((lowest == 0) & has_highest)
+
+        is_up = np.where(has_highest, quote >= _in_ticks(highest, fen), has_limit & is_up)
+        is_down = np.where(has_lowest, quote <= _in_ticks(lowest, fen), has_limit & is_down)
+        up[days, columns] = is_up & (price > 0)
+        down[days, columns] = is_down & (price > 0)
+
+    return up, down
+
+
+def _or_unknown(prices: FloatArray | None, shape: tuple[int, ...]) -> FloatArray:
+    """Return limit prices of the data, NaN where they have none."""
+    if prices is None:
+        return np.broadcast_to(np.float64(np.nan), shape)
+
+    return prices
+
+
+def _in_ticks(prices: FloatArray, fen: IntArray) -> IntArray:
+    """Return limit prices in ticks, to the fen; 0 where not known."""
+    hundredths = np.floor(np.nan_to_num(prices) * 100 + 0.5)
+    return hundredths.astype(np.int64) * fen
+
+
+def _board_terms(terms: Terms, board: Board, config: TradingConfig) -> Terms:
+    """Return a venue's terms with the order sizes of a board."""
+    if config.board_rules == "exchange":
+        sizes = order_sizes(board)
+        min_sell = sizes.smallest if sizes.step < sizes.smallest else 0
+        return replace(terms, lot=sizes.step, min_buy=sizes.smallest, min_sell=min_sell)
+
+    if board is Board.STAR:
+        return replace(terms, min_buy=max(config.star_min_shares, config.lot_shares))
+
+    return terms
+
+
 def limit_ppm(board: Board, config: TradingConfig) -> int:
-    """Return how far from the reference price trading stops on a board, in parts per million (main board: 95,000 by default)."""
+    """Return the distance from the reference price at which trading stops on a board, in parts per
+    million (main board: 95,000 by default).
+    """
     return scaled_int(DAILY_LIMIT_PCT[board], 10_000) - scaled_int(config.limit_buffer_pct, 10_000)
 
 
-def price_ticks(snapshot: MarketSnapshot, field: Literal["open", "close"], scales: IntArray) -> IntArray:
-    """[T, N] prices in integer ticks, of which a unit of currency has `scales` ([N]), halves up; 0 where the price is NaN. Raises
-    DataError: a price is not below `MAX_PRICE`.
+def price_ticks(
+    snapshot: MarketSnapshot, field: Literal["open", "close"], scales: IntArray
+) -> IntArray:
+    """[T, N] prices in integer ticks, halves up; 0 for NaN. `scales`: [N] ticks in a unit of
+    currency. Raises DataError if a price is not below `MAX_PRICE`.
     """
     finite = np.nan_to_num(getattr(snapshot, field), posinf=np.inf)
     if finite.size and not finite.max() < MAX_PRICE:
         row, asset = np.unravel_index(finite.argmax(), finite.shape)
-        where, price = f"{snapshot.codes[asset]} {snapshot.days[row]}", finite[row, asset]
+        where = f"{snapshot.codes[asset]} {snapshot.days[row]}"
+        price = finite[row, asset]
         fix = "check the source's price columns and units, or leave it out"
-        raise DataError(f"{where}: {field} {price:g} can't be traded, as prices from {MAX_PRICE:g} on; {fix}")
+        raise DataError(
+            f"{where}: {field} {price:g} can't be traded, as prices from {MAX_PRICE:g} on; {fix}"
+        )
+
     ticks: IntArray = np.floor(finite * scales + 0.5).astype(np.int64)
     return ticks
 
 
 def ex_price_ticks(previous_ticks: int, ratio_ppb: int) -> int:
-    """Previous price in today's terms, rounded down to a tick, so that the cash in lieu is never negative."""
+    """Return the previous price in today's terms, rounded down to a tick, so that the cash in lieu
+    is never negative.
+    """
     return previous_ticks * PPB // ratio_ppb
 
 
@@ -245,44 +423,66 @@ def _check_factor(snapshot: MarketSnapshot) -> None:
     if not bad.any() and len(factor) > 1:
         ratio = factor[1:] / factor[:-1]
         bad[1:] = (ratio > MAX_FACTOR_RATIO) | (ratio < 1 / MAX_FACTOR_RATIO)
+
     if bad.any():
         row, asset = (int(indices[0]) for indices in np.nonzero(bad))
         raise DataError(
-            f"adjustment factor of {snapshot.codes[asset]} on {snapshot.days[row]} is {factor[row, asset]:g}: not positive, or far "
-            "from the day before; check the source's factor column"
+            f"adjustment factor of {snapshot.codes[asset]} on {snapshot.days[row]} is"
+            f" {factor[row, asset]:g}: not positive, or far from the day before; check the source's"
+            " factor column"
         )
 
 
 def _settled_factor(factor: FloatArray) -> FloatArray:
-    """[T, N] factors without jitter: each follows the source only when it has left the last settled value."""
+    """[T, N] factors without jitter: a factor changes only once it differs from the last one
+    returned by more than `FACTOR_JITTER`.
+    """
     settled = factor.copy()
     rows = np.flatnonzero((factor[1:] != factor[:-1]).any(axis=1)) + 1
     for row, end in zip(rows.tolist(), [*rows[1:].tolist(), len(factor)], strict=False):
         previous = settled[row - 1]
         still = np.abs(factor[row] - previous) <= FACTOR_JITTER * previous
         settled[row:end] = np.where(still, previous, factor[row])
+
     return settled
 
 
-def _marks(closes: IntArray, factor: FloatArray) -> tuple[IntArray, IntArray, dict[int, dict[int, FactorEvent]]]:
-    """Marks and reference prices, both [T, N] ticks, and the factor events by row."""
-    last = np.maximum.accumulate(np.where(closes == 0, 0, np.arange(len(closes))[:, None]), axis=0)
+def _marks(
+    closes: IntArray, factor: FloatArray
+) -> tuple[IntArray, IntArray, dict[int, dict[int, FactorEvent]]]:
+    """Return marks and reference prices, both [T, N] ticks, and the factor events by row."""
+    # The mark is the last close: `last` is the row that it is taken from.
+    rows_with_close = np.where(closes == 0, 0, np.arange(len(closes))[:, None])
+    last = np.maximum.accumulate(rows_with_close, axis=0)
     marks = np.take_along_axis(closes, last, axis=0)
-    events: dict[int, dict[int, FactorEvent]] = {}
+
     before, assets = np.nonzero(factor[1:] != factor[:-1])
-    ratios = np.rint(factor[before + 1, assets] / factor[before, assets] * PPB).astype(np.int64)
-    quiet = closes[before + 1, assets] == 0
-    for row, asset, ratio_ppb, is_quiet in zip(*map(np.ndarray.tolist, (before + 1, assets, ratios, quiet)), strict=True):
+    rows = before + 1
+    ratios = np.rint(factor[rows, assets] / factor[before, assets] * PPB).astype(np.int64)
+    lacks_close = closes[rows, assets] == 0
+    changes = zip(
+        rows.tolist(), assets.tolist(), ratios.tolist(), lacks_close.tolist(), strict=True
+    )
+
+    # In the order of days, since an asset without a close may change again from a changed mark.
+    events: dict[int, dict[int, FactorEvent]] = {}
+    for row, asset, ratio_ppb, is_without_close in changes:
         previous = int(marks[row - 1, asset])
-        if previous > 0:
-            # Rare enough for Python integers, which can't overflow on high adjusted prices.
-            event = FactorEvent(ratio_ppb, previous, ex_price_ticks(previous, ratio_ppb))
-            events.setdefault(row, {})[asset] = event
-            if is_quiet:  # until the next close
-                marks[row:, asset][last[row:, asset] == last[row, asset]] = event.ex_ticks
+        if previous <= 0:
+            continue
+
+        # Rare enough for Python integers, which can't overflow on high adjusted prices.
+        event = FactorEvent(ratio_ppb, previous, ex_price_ticks(previous, ratio_ppb))
+        events.setdefault(row, {})[asset] = event
+
+        if is_without_close:  # it is the mark until the next close
+            is_until_next = last[row:, asset] == last[row, asset]
+            marks[row:, asset][is_until_next] = event.ex_ticks
+
     references = np.zeros_like(closes)
     references[1:] = marks[:-1]
     for row, changed in events.items():
         for asset, event in changed.items():
             references[row, asset] = event.ex_ticks
+
     return marks, references, events

@@ -1,7 +1,9 @@
-"""Rules of a venue in the executor's integers: rates are parts of 10**10, money is in minor units, quantities are in steps.
+"""Convert a venue's rules to the executor's integers: rates in parts of 10**10, money in minor
+units, quantities in steps.
 
-A-shares trade in whole lots, and what their fills come to is rounded half up. Where a share can be cut into steps, what an account
-pays is rounded up and what it gets is rounded down: no order, however small, is for nothing.
+A-shares trade in whole lots; notional and fee of a fill are rounded half up. Where a share can be
+cut into steps, payments of an account are rounded up and its receipts are rounded down, so that no
+order is free, however small.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from ktdeval.trading.types import TradingConfig
 RATE_SCALE = 10**10
 HALF_RATE = RATE_SCALE // 2
 PPB = 1_000_000_000
-_BPS, _PER_CENT = RATE_SCALE // 10_000, RATE_SCALE // 100
+_BPS = RATE_SCALE // 10_000
+_PER_CENT = RATE_SCALE // 100
 
 
 class Levies(NamedTuple):
@@ -28,12 +31,12 @@ class Levies(NamedTuple):
     most_rate: int | None  #: largest cost, of the notional
     levy_rate: int  #: on sells, of the notional
     levy_unit_rate: int  #: on sells, for each share or coin
-    levy_most: int | None  #: largest sum that `levy_unit_rate` comes to
+    levy_most: int | None  #: upper bound of the levy by `levy_unit_rate`
     steps: int  #: steps in a share or coin
 
 
 class Margin(NamedTuple):
-    """Cash that short sales ask for on top of the shorts' own value, as parts of it, and what is paid to borrow."""
+    """Margin of short sales, as a part of the shorts' value and on top of it, and the borrow fee."""
 
     initial: int
     maintenance: int
@@ -43,7 +46,8 @@ class Margin(NamedTuple):
 class Terms(Struct, frozen=True):
     """Rules under which one instrument trades."""
 
-    unit: int  #: ticks of one step's price in a minor unit: `notional = (steps * ticks + unit // 2) // unit`
+    #: ticks of one step's price in a minor unit: `notional = (steps * ticks + unit // 2) // unit`
+    unit: int
     lot: int  #: steps in a lot; buys and targets are whole lots
     min_buy: int  #: smallest buy in steps (larger than a lot on the STAR board)
     buy_rate: int
@@ -51,12 +55,15 @@ class Terms(Struct, frozen=True):
     minimum_fee: int
     levies: Levies | None  #: None in A-shares, where rates and the minimum are all
     minimum_notional: int
-    locks: bool  #: what was bought on a day can't be sold on it
+    locks: bool  #: shares can't be sold on the day on which they were bought
     margin: Margin | None  #: None where nothing can be sold short
+    #: smallest sell in steps, unless the whole holding is sold; 0 where a lot is the smallest sell
+    #: (all but STAR and Beijing)
+    min_sell: int = 0
 
 
 class Limits(NamedTuple):
-    """What an account may hold."""
+    """Limits on an account's number of positions and on the weight of each."""
 
     max_positions: int
     max_weight_ppb: int
@@ -64,7 +71,10 @@ class Limits(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def scaled_int(value: float, scale: int) -> int:
-    """`value * scale` to the nearest integer, halves up, from the decimal form that a person wrote (0.1 is one tenth)."""
+    """Return `value * scale` to the nearest integer, halves up.
+
+    The product is taken of the shortest decimal form, as a person wrote it: 0.1 is one tenth.
+    """
     return int((Decimal(str(value)) * scale).to_integral_value(ROUND_HALF_UP))
 
 
@@ -75,13 +85,18 @@ def limits_of(config: TradingConfig) -> Limits:
 
 def terms_of(venue: Venue, config: TradingConfig) -> Terms:
     """Return the terms of a venue; those of A-shares with the costs and lots of the config."""
-    fees, minor = venue.fees, venue.minor_per_unit
+    fees = venue.fees
+    minor = venue.minor_per_unit
     costs = (fees.buy_bps, fees.sell_bps, fees.minimum, venue.lot_steps)
+    levies = None
+
+    # Costs and lots of A-shares are options of a task; elsewhere the venue states them.
     if venue.has_boards:
         costs = (config.buy_fee_bps, config.sell_fee_bps, config.min_fee_cny, config.lot_shares)
+    else:
+        levies = _levies(venue)
+
     buy_bps, sell_bps, minimum, lot = costs
-    short = venue.short
-    percents = None if short is None else (short.initial_margin_pct, short.maintenance_margin_pct, short.borrow_pct_a_year)
     return Terms(
         unit=venue.ticks_per_minor,
         lot=lot,
@@ -89,59 +104,105 @@ def terms_of(venue: Venue, config: TradingConfig) -> Terms:
         buy_rate=scaled_int(buy_bps, _BPS),
         sell_rate=scaled_int(sell_bps, _BPS),
         minimum_fee=scaled_int(minimum, minor),
-        levies=None if venue.has_boards else _levies(venue),
+        levies=levies,
         minimum_notional=scaled_int(venue.minimum_notional, minor),
         locks=venue.settlement_lock,
-        margin=None if percents is None else Margin(*(scaled_int(per_cent, _PER_CENT) for per_cent in percents)),
+        margin=_margin(venue),
+    )
+
+
+def _margin(venue: Venue) -> Margin | None:
+    short = venue.short
+    if short is None:
+        return None
+
+    return Margin(
+        initial=scaled_int(short.initial_margin_pct, _PER_CENT),
+        maintenance=scaled_int(short.maintenance_margin_pct, _PER_CENT),
+        borrow=scaled_int(short.borrow_pct_a_year, _PER_CENT),
     )
 
 
 def _levies(venue: Venue) -> Levies:
-    fees, minor = venue.fees, venue.minor_per_unit
+    fees = venue.fees
+    minor = venue.minor_per_unit
+
+    most_rate = None
+    if fees.maximum_bps is not None:
+        most_rate = scaled_int(fees.maximum_bps, _BPS)
+
+    levy_most = None
+    if fees.sell_levy_most is not None:
+        levy_most = scaled_int(fees.sell_levy_most, minor)
+
     return Levies(
         unit_rate=scaled_int(fees.per_unit, minor * RATE_SCALE),
-        most_rate=None if fees.maximum_bps is None else scaled_int(fees.maximum_bps, _BPS),
+        most_rate=most_rate,
         levy_rate=scaled_int(fees.sell_levy_bps, _BPS),
         levy_unit_rate=scaled_int(fees.sell_levy_per_unit, minor * RATE_SCALE),
-        levy_most=None if fees.sell_levy_most is None else scaled_int(fees.sell_levy_most, minor),
+        levy_most=levy_most,
         steps=venue.steps_per_unit,
     )
 
 
 def in_lots(steps: int, lot: int) -> int:
-    """Steps rounded towards zero to whole lots."""
-    return steps // lot * lot if steps >= 0 else -(-steps // lot * lot)
+    """Round steps towards zero to whole lots."""
+    if steps >= 0:
+        return steps // lot * lot
+    return -(-steps // lot * lot)
 
 
 def worth_steps(weight: float, nav_minor: int, price: int, unit: int) -> int:
-    """Steps worth `weight` of the NAV at `price` (ticks), rounded towards zero; `unit` as of `Terms`."""
+    """Return the steps worth `weight` of the NAV at `price` (ticks), rounded towards zero.
+
+    `unit` is that of `Terms`.
+    """
     worth = round(weight * PPB) * nav_minor * unit
-    return worth // (PPB * price) if worth >= 0 else -(-worth // (PPB * price))
+    if worth >= 0:
+        return worth // (PPB * price)
+    return -(-worth // (PPB * price))
 
 
 def target_steps(weight: float, nav_minor: int, price: int, terms: Terms) -> int:
-    """Steps that an order to a target weight leads to where no rule stops it: whole lots, below 0 for a short."""
+    """Return the steps held after an order to a target weight, if no rule stops it: whole lots,
+    below 0 for a short.
+    """
     return in_lots(worth_steps(weight, nav_minor, price, terms.unit), terms.lot)
 
 
 def cost(steps: int, price: int, terms: Terms, selling: bool) -> tuple[int, int]:
-    """Notional and fee of a fill of so many steps at a price in ticks, both in minor units."""
-    unit, rate = terms.unit, terms.sell_rate if selling else terms.buy_rate
+    """Return notional and fee of a fill of `steps` at `price` (ticks), both in minor units."""
+    unit = terms.unit
+    rate = terms.sell_rate if selling else terms.buy_rate
+
+    # A-shares, by far the most frequent call: rounded half up.
     if terms.levies is None:
         notional = (steps * price + (unit >> 1)) // unit
         fee = (notional * rate + HALF_RATE) // RATE_SCALE
-        return notional, fee if fee > terms.minimum_fee else terms.minimum_fee
+        if fee < terms.minimum_fee:
+            fee = terms.minimum_fee
+        return notional, fee
+
+    # Elsewhere the account pays the rounding: receipts down, payments and fees up.
     unit_rate, most_rate, levy_rate, levy_unit_rate, levy_most, steps_per_unit = terms.levies
     scale = RATE_SCALE * steps_per_unit
     notional = steps * price // unit if selling else -(-steps * price // unit)
     fee = max(_up(notional * rate * steps_per_unit + steps * unit_rate, scale), terms.minimum_fee)
+
     if most_rate is not None:
         fee = min(fee, _up(notional * most_rate, RATE_SCALE))
+
+    # Levies come after the bounds: minimum and maximum are those of the broker's commission.
     if selling:
         by_unit = _up(steps * levy_unit_rate, scale)
-        fee += _up(notional * levy_rate, RATE_SCALE) + (by_unit if levy_most is None else min(by_unit, levy_most))
+        if levy_most is not None:
+            by_unit = min(by_unit, levy_most)
+
+        fee += _up(notional * levy_rate, RATE_SCALE) + by_unit
+
     return notional, fee
 
 
 def _up(amount: int, scale: int) -> int:
+    """Divide, rounded up."""
     return -(-amount // scale)

@@ -1,9 +1,9 @@
 """Orders, outcomes and positions: the values of the executor and the ledger.
 
-Money is in integer minor units of the account's currency (fen, 1/100 CNY, in A-shares), prices are integer ticks (1/10,000 CNY, so
-that adjusted prices without a factor trade without a second path), quantities are integer steps of the instrument's venue (whole
-A-shares, 1/10,000 of a US share, 1e-8 of a coin): `ktdeval.market.venue` says how they go together. What is called shares is in
-steps.
+Money is in integer minor units of the account's currency (fen, 1/100 CNY, in A-shares), prices are
+integer ticks (1/10,000 CNY, so that adjusted prices without a factor trade without a second path),
+quantities are integer steps of the instrument's venue (whole A-shares, 1/10,000 of a US share, 1e-8
+of a coin): `ktdeval.market.venue` says how they go together. What is called shares is in steps.
 """
 
 from __future__ import annotations
@@ -16,78 +16,157 @@ from typing import Any, Literal, NamedTuple, get_args
 from msgspec import Struct
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import build, option, written_as
 from ktdeval.market.venue import Fees, FillRule, Venue, find_venue
+from ktdeval.values.fields import build, option
+
+Side = Literal["BUY", "SELL"]
+BoardRuleSet = Literal["paper", "exchange"]
+"""Rules of the A-share boards. `paper` (KTD-Fin, Appendix H): a constant limit by board, from which
+trading stops `limit_buffer_pct` short, and one size of lots. `exchange`: the limits, listings and
+sizes of orders in force on each day (`ktdeval.market.board_rules`).
+"""
 
 
 @dataclass(frozen=True)
 class TradingConfig:
-    """Costs, lots and limits. Part of every task config, and so of the card. Costs, lots and the limit buffer are those of
-    A-shares; other venues bring their own.
+    """Costs, lots and limits. Part of every task config, and so of the card. Costs, lots and the
+    limit buffer are those of A-shares; other venues bring their own.
     """
 
-    #: in the configs of A-share tasks, which are part of their hash, under the name that it always had
-    initial_cash: int = written_as(
-        "initial_cash_cny", option(1_000_000, help="starting cash in units of the account's currency", minimum=1)
+    initial_cash: int = option(
+        1_000_000, help="starting cash in units of the account's currency", minimum=1
     )
-    buy_fee_bps: float = option(5.0, help="cost of a buy in basis points of its notional", minimum=0, maximum=1000)
-    sell_fee_bps: float = option(15.0, help="cost of a sell in basis points of its notional", minimum=0, maximum=1000)
+    buy_fee_bps: float = option(
+        5.0, help="cost of a buy in basis points of its notional", minimum=0, maximum=1000
+    )
+    sell_fee_bps: float = option(
+        15.0, help="cost of a sell in basis points of its notional", minimum=0, maximum=1000
+    )
     min_fee_cny: float = option(5.0, help="smallest cost of a filled order in CNY", minimum=0)
     lot_shares: int = option(100, help="shares in a lot; buys are whole lots", minimum=1)
     star_min_shares: int = option(200, help="smallest buy on the STAR board in shares", minimum=1)
     limit_buffer_pct: float = option(
-        0.5, help="percentage points short of the board's daily limit at which trading stops", minimum=0, maximum=5
+        0.5,
+        help="percentage points short of the board's daily limit at which trading stops",
+        minimum=0,
+        maximum=5,
     )
     max_positions: int = option(20, help="names held at once", minimum=1)
     max_weight: float = option(
-        0.10, help="largest weight of one name that a buy may reach, as a share of NAV", minimum=0.001, maximum=1
+        0.10,
+        help="largest weight of one name that a buy may reach, as a share of NAV",
+        minimum=0.001,
+        maximum=1,
     )
     constraint_feedback: bool = option(
-        False, help="give feedback and a retry for a submission with an order that is known to break a rule when it is decided"
+        False,
+        help=(
+            "give feedback and a retry for a submission with an order that is known to break a rule"
+            " when it is decided"
+        ),
     )
-    venue: Venue | None = option(None, help="venue of all assets; null: each one's own", leave_out_null=True)
+    venue: Venue | None = option(None, help="venue of all assets; null: each one's own")
+    board_rules: BoardRuleSet = option(
+        "paper",
+        help=(
+            "rules of A-share boards: paper (constant limits, lots of lot_shares) or exchange"
+            " (those in force on each day)"
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if self.board_rules == "paper":
+            return
+
+        own = {
+            "lot_shares": self.lot_shares,
+            "star_min_shares": self.star_min_shares,
+            "limit_buffer_pct": self.limit_buffer_pct,
+        }
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        for name, value in own.items():
+            if value != usual[name]:
+                raise ConfigError(
+                    f"trading: {name} is of board_rules paper; with exchange the boards have their"
+                    " own: leave it out"
+                )
 
 
 @dataclass(frozen=True)
 class AccountConfig:
-    """Account of a task on any market. Part of the task's config, and so of the card, with the rules of the venue that it names."""
+    """Account of a task on any market. Part of the task's config, and so of the card, with the
+    rules of the venue that it names.
+    """
 
-    initial_cash: int = option(100_000, help="starting cash in units of the market's currency", minimum=1)
-    venue: str | None = option(None, help="venue whose rules all assets trade under; null: each asset under its own")
+    initial_cash: int = option(
+        100_000, help="starting cash in units of the market's currency", minimum=1
+    )
+    venue: str | None = option(
+        None, help="venue whose rules all assets trade under; null: each asset under its own"
+    )
     fees: Fees | None = option(None, help="costs instead of the venue's; null: the venue's own")
-    fill: FillRule | None = option(None, help="price of fills instead of the venue's; null: the venue's own")
+    fill: FillRule | None = option(
+        None, help="price of fills instead of the venue's; null: the venue's own"
+    )
     max_positions: int = option(20, help="names held at once", minimum=1)
-    max_weight: float = option(0.25, help="largest weight of one name that an order may reach", minimum=0.001, maximum=1)
+    max_weight: float = option(
+        0.25, help="largest weight of one name that an order may reach", minimum=0.001, maximum=1
+    )
     constraint_feedback: bool = option(
-        False, help="give feedback and a retry for a submission with an order that is known to break a rule when it is decided"
+        False,
+        help=(
+            "give feedback and a retry for a submission with an order that is known to break a rule"
+            " when it is decided"
+        ),
+    )
+    board_rules: BoardRuleSet = option(
+        "exchange",
+        help=(
+            "rules of A-share boards: exchange (those in force on each day) or paper (constant"
+            " limits, lots of 100)"
+        ),
     )
 
     def rules(self, where: str) -> TradingConfig:
-        """Return what the executor reads. Raises ConfigError: costs or a fill rule without a venue that they belong to."""
-        own = {name: value for name in ("fees", "fill") if (value := getattr(self, name)) is not None}
+        """Return what the executor reads. Raises ConfigError: costs or a fill rule without a venue
+        that they belong to.
+        """
+        own = {
+            name: value for name in ("fees", "fill") if (value := getattr(self, name)) is not None
+        }
         if own and self.venue is None:
-            raise ConfigError(f"{where}: {' and '.join(own)}: name the venue whose rules they replace")
+            raise ConfigError(
+                f"{where}: {' and '.join(own)}: name the venue whose rules they replace"
+            )
+
         venue = None if self.venue is None else dataclasses.replace(find_venue(self.venue), **own)
-        shared = ("initial_cash", "max_positions", "max_weight", "constraint_feedback")
+        shared = (
+            "initial_cash",
+            "max_positions",
+            "max_weight",
+            "constraint_feedback",
+            "board_rules",
+        )
         return TradingConfig(**{name: getattr(self, name) for name in shared}, venue=venue)
 
 
 def trading_rules(mapping: Mapping[str, Any], where: str) -> TradingConfig:
-    """Return the rules that a task's `trading` options on a card come to: those of A-shares, or of an account on any market. Raises
-    ConfigError, which `where` starts.
+    """Return the rules that a task's `trading` options on a card come to: those of A-shares, or of
+    an account on any market. Raises ConfigError, which `where` starts.
     """
-    if "initial_cash" in mapping:
-        return build(AccountConfig, mapping, where).rules(where)
-    return build(TradingConfig, mapping, where)
+    # Costs of A-shares are options of the task; on any other market they come with the venue.
+    if "buy_fee_bps" in mapping:
+        return build(TradingConfig, mapping, where)
+    return build(AccountConfig, mapping, where).rules(where)
 
 
-Side = Literal["BUY", "SELL"]
 Status = Literal["filled", "partially_filled", "rejected"]
 
 
 class Order(Struct, frozen=True, gc=False):
-    """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares; `asset` is None for an unknown
-    stock_id. With both it was sized when it was decided: the shares are what the weight came to, none if it was reached already.
+    """One order as decided, with a target weight (share of NAV, 0..1; below 0 a short) or shares;
+    `asset` is None for an unknown stock_id. With both it was sized when it was decided: the shares
+    are what the weight came to, none if it was reached already.
     """
 
     asset: int | None
@@ -99,7 +178,9 @@ class Order(Struct, frozen=True, gc=False):
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """How one order ended. `rule` is None when filled whole; `shares`, `notional_minor`, `fee_minor` are 0 when rejected."""
+    """How one order ended. `rule` is None when filled whole; `shares`, `notional_minor`,
+    `fee_minor` are 0 when rejected.
+    """
 
     status: Status
     rule: str | None
@@ -111,8 +192,8 @@ class Outcome(Struct, frozen=True, gc=False):
 
 
 class Position(Struct, frozen=True, gc=False):
-    """Shares held of one asset, below 0 when sold short, and how many of them were bought on the account's current day where that
-    locks them (T+1: not yet sellable).
+    """Shares held of one asset, below 0 when sold short, and how many of them were bought on the
+    account's current day where that locks them (T+1: not yet sellable).
     """
 
     shares: int
@@ -120,8 +201,8 @@ class Position(Struct, frozen=True, gc=False):
 
 
 class CorporateAction(Struct, frozen=True):
-    """A factor change applied to a holding: the value before equals shares_after at the ex-price plus cash, to the minor unit. Of a
-    short it takes what it gives of a holding as large.
+    """A factor change applied to a holding: the value before equals shares_after at the ex-price
+    plus cash, to the minor unit. Of a short it takes what it gives of a holding as large.
     """
 
     asset: int
@@ -153,7 +234,9 @@ def bar_of_fill(scale: Scale, row: int) -> tuple[int, Literal["open", "close"]]:
 
 
 class Charge(Struct, frozen=True):
-    """What the venue did to an account before the day's orders: interest on a short, or a position closed for want of cash."""
+    """What the venue did to an account before the day's orders: interest on a short, or a position
+    closed for want of cash.
+    """
 
     kind: Literal["borrow", "margin_call"]
     asset: int
@@ -164,16 +247,20 @@ class Charge(Struct, frozen=True):
 
 
 class Account(Struct, frozen=True):
-    """Cash and positions (by asset column, none of zero) at one moment. Treat as immutable: the executor returns a new one."""
+    """Cash and positions (by asset column, none of zero) at one moment. Treat as immutable: the
+    executor returns a new one.
+    """
 
     cash_minor: int
     positions: Mapping[int, Position]
 
 
 Action = tuple[Order, ...]
-Provenance = Literal["model", "model_after_retry", "fallback", "error"]
+Provenance = Literal["model", "model_after_retry", "elected", "fallback", "error"]
 PROVENANCES: tuple[Provenance, ...] = get_args(Provenance)
-"""Who decided a step: the model at its first submission, the model after retries with feedback, the engine because every
-submission was invalid (hold), the engine because the model call failed (hold)."""
-DECIDED: tuple[Provenance, ...] = ("model", "model_after_retry")
-"""Of these, those of steps that the model decided."""
+"""Who decided a step: the model at its first submission, the model after retries with feedback, the
+majority of several voters, the engine because every submission was invalid (hold), the engine
+because the model call failed (hold).
+"""
+DECIDED: tuple[Provenance, ...] = ("model", "model_after_retry", "elected")
+"""Of these, those of steps that the model decided, or a majority of voters."""

@@ -1,11 +1,13 @@
-"""Attempts that a board knows of, whatever their submitters declare; and drawn keys that nobody used."""
+"""Attempts that a board knows of, besides those that submitters declare; and drawn keys that were not
+used.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from ktdeval.contracts import Registrant
+from ktdeval.runner import Registrant
 from ktdeval_board.entries import Board, Card, Entry
 from ktdeval_board.registrations import Filed, Registrations, State, family_of
 from ktdeval_board.rules import Division, Rules
@@ -14,66 +16,94 @@ OF_ONE = "of this submitter or this system"  #: What is counted together, in fin
 
 
 def known_attempts(
-    registrations: Registrations, own_keys: Counter[tuple[str, ...]], registrant: Registrant, family: tuple[str, ...]
+    registrations: Registrations,
+    own_keys: Counter[tuple[str, ...]],
+    registrant: Registrant,
+    family: tuple[str, ...],
 ) -> int:
-    """Return how many attempts of a submitter and of a system a board knows of in a division whose keys it draws.
+    """Return the number of attempts of a submitter and of a system that a board knows of, in a
+    division whose keys it draws.
 
-    These are the registrations of the submitter, of whatever model, and of the system, by whomever; and cards of the system under
-    keys of their own. Used or not, withdrawn or excused: each registration was a draw. `own_keys`: as of `count_own_keys`.
+    These are the registrations of the submitter, of any model, those of the system, by anybody, and
+    cards of the system under own keys. Unused, withdrawn and excused ones count: each registration
+    was a draw. `own_keys`: as of `count_own_keys`.
     """
     return registrations.attempts(registrant, family) + own_keys[family]
 
 
 def is_counted(card: Card, division: Division, rules: Rules) -> bool:
-    """Return whether a board counts the attempts of a card itself: one that can be ranked under a key that the board drew."""
-    return division.is_governed and bool(card.registration) and rules.baseline_of(card.model.name) is None
+    """Return whether a board counts the attempts of a card itself: an entrant's card under a key
+    that the board drew.
+    """
+    if not division.is_governed or not card.registration:
+        return False
+
+    return rules.baseline_of(card.model.name) is None
 
 
 def attempts_of(board: Board, entry: Entry) -> int:
-    """Return the attempts of a card: those declared, or those that the board knows of where these are more."""
-    declared, division = entry.submission.attempts.runs, entry.division
+    """Return the attempts of a card: those declared, or those that the board knows of if these are
+    more.
+    """
+    declared = entry.submission.attempts.runs
+    division = entry.division
     if division is None or not is_counted(entry.card, division, board.rules):
         return declared
-    who = (registrant_of(entry), family_of(division.id, entry.model, entry.agent))
-    return max(declared, known_attempts(board.registrations, board.own_key_families, *who))
+
+    registrant = registrant_of(entry)
+    family = family_of(division.id, entry.model, entry.agent)
+    known = known_attempts(board.registrations, board.own_key_families, registrant, family)
+    return max(declared, known)
 
 
 def registrant_of(entry: Entry) -> Registrant:
-    """Return who submitted a card, as registrations know submitters."""
+    """Return the submitter of a card in the form of a registrant."""
     submitter = entry.submission.submitter
     return Registrant(name=submitter.name, contact=submitter.contact)
 
 
 def state_of(board: Board, filed: Filed) -> State:
-    """Return what became of a registration."""
+    """Return the state of a registration."""
     if filed.drawn is None:
         return "open"
+
     return "used" if filed.id in board.used_registrations else "drawn"
 
 
 def unused_keys(board: Board, entry: Entry, division: Division) -> Sequence[Filed]:
-    """Return the registrations of a card's submitter in its division whose keys were drawn and have no checked card.
+    """Return the registrations of a card's submitter in its division that have a key and no checked
+    card.
 
-    Anybody can compute what a published key is worth, so that one that is passed over was a choice.
+    Anybody can compute the worth of a published key, so that passing one over is a choice.
     """
-    own = board.registrations.of_party(division.id, registrant_of(entry))
-    return [each for each in own if state_of(board, each) == "drawn" and each.excuse is None]
+    unused = []
+    for filed in board.registrations.of_party(division.id, registrant_of(entry)):
+        if state_of(board, filed) == "drawn" and filed.excuse is None:
+            unused.append(filed)
+
+    return unused
 
 
 def key_reasons(board: Board, entry: Entry, division: Division) -> list[str]:
-    """Return why the keys of a card and of its submitter keep it from being ranked; empty where they do not."""
+    """Return why a card can't be ranked because of its key, or of unused keys of its submitter."""
     if not division.is_governed or entry.baseline is not None:
         return []
     if not entry.card.registration:
-        return ["own key: its mask key was not drawn by the board, which ranks drawn keys alone in this division"]
+        return [
+            "own key: its mask key was not drawn by the board, which ranks drawn keys alone in this"
+            " division"
+        ]
+
     filed = board.registrations.by_id.get(entry.card.registration)
     if filed is None or filed.drawn is None:
         return ["its registration is not on the board, or has no key"]
-    return [
-        f"registration {each.words} of the same submitter has a key since {_drawn_on(each)} that was never used"
-        for each in unused_keys(board, entry, division)
-    ]
 
+    reasons = []
+    for each in unused_keys(board, entry, division):
+        if each.drawn is not None:
+            reasons.append(
+                f"registration {each.words} of the same submitter has a key since"
+                f" {each.drawn.drawn_on} that was never used"
+            )
 
-def _drawn_on(filed: Filed) -> str:
-    return filed.drawn.drawn_on if filed.drawn is not None else ""
+    return reasons

@@ -1,9 +1,11 @@
-"""Baselines: models that every division shows next to its entrants. They need no key and give the same figures wherever they run.
+"""Baselines: models that every division shows next to its entrants. They need no key and give the
+same figures wherever they run.
 
-The supervised one is a linear model of the nine style factors, trained on the market's days before a division begins. KTD-Fin sets
-its agents next to eighteen trained factor models of Qlib (Tables 4 and 9); this is the plainest of their kind: ridge regression of
-the next days' returns on standardised factor values, pooled over days. What it learnt is given to `builtin/linear_factor` as
-coefficients, so that the card names them and anybody can train them again.
+The supervised one is a linear model of the nine style factors, trained on the market's days before
+a division begins. KTD-Fin compares its agents with eighteen trained factor models of Qlib (Tables 4
+and 9); this is the plainest of that kind: ridge regression of the next days' returns on
+standardised factor values, pooled over days. Its coefficients are arguments of
+`builtin/linear_factor`, so that the card names them and anybody can train them again.
 """
 
 from __future__ import annotations
@@ -16,36 +18,50 @@ import numpy as np
 
 from ktdeval.attribution import FACTORS, factor_values, standardise
 from ktdeval.cards import load_evaluation
-from ktdeval.config import RunConfig
 from ktdeval.errors import ConfigError, EpisodeFailure
-from ktdeval.jsonio import JsonValue
 from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
-from ktdeval.registry import Plugins
-from ktdeval.runner import evaluate, open_snapshot
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import RunConfig, evaluate, open_snapshot
 from ktdeval.stats import least_squares
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_board.entries import facets, seeds_of
 from ktdeval_board.rules import Baseline, Division, Rules
 
 _DATE_RANGE = re.compile(r"\d{4}-\d{2}-\d{2}:\d{4}-\d{2}-\d{2}")
 
 
-def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path, plugins: Plugins, **options: Any) -> Path:
+def run_baseline(
+    rules: Rules,
+    division: Division,
+    baseline: Baseline,
+    out: Path,
+    plugins: Plugins,
+    **options: Any,
+) -> Path:
     """Run a baseline on a division, on the market that the board's rules name.
 
-    `options` are further ones of the run: `concurrency`, and `mask_key` or `registration`. Returns the path of the card, in the run
-    folder. Two runs of one baseline with one mask key give the same card but for `provenance`. Raises ConfigError: the division
-    can't be run as it is written: the board has no data for it, its task, windows or market are other ones here, or its seeds do
-    not follow each other; EpisodeFailure: an episode did not end; KtdevalError: the market or the model can't be had.
+    `options` are further ones of the run: `concurrency`, and `mask_key` or `registration`. Returns
+    the path of the card, in the run folder. Two runs of one baseline with one mask key give the
+    same card but for `provenance`. Raises ConfigError: the division can't be run as it is written:
+    the board has no data for it, its task, windows or market are other ones here, or its seeds do
+    not follow each other; EpisodeFailure: an episode did not end; KtdevalError: the market or the
+    model can't be had.
     """
     where = f"baseline {baseline.model} of division {division.id}"
     seeds = list(seeds_of(rules, division, baseline.model))
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
-        raise ConfigError(f"{where}: seeds {', '.join(map(str, seeds))} do not follow each other, as those of a run do")
+        raise ConfigError(
+            f"{where}: seeds {', '.join(map(str, seeds))} do not follow each other, as those of a"
+            " run do"
+        )
+
     snapshot = rules.snapshot_of(division)
     if snapshot is None or not snapshot.data:
         raise ConfigError(
-            f"{where}: board.yaml does not say where snapshot {division.snapshot} is (snapshots: data); name it with --data"
+            f"{where}: board.yaml does not say where snapshot {division.snapshot} is (snapshots:"
+            " data); name it with --data"
         )
+
     _check_windows(division, plugins, where)
     config = RunConfig(
         model=baseline.model,
@@ -62,89 +78,132 @@ def run_baseline(rules: Rules, division: Division, baseline: Baseline, out: Path
         **options,
     )
     result = evaluate(config, plugins)
+
     for outcome in result.failed:
         raise EpisodeFailure(f"{where}: an episode did not end: {outcome.error}")
+
     card = load_evaluation(result.cards[0])
     for reason in facets(rules, division, card).values():
-        raise ConfigError(f"{where}: what is installed here is not what the division asks for: {reason}")
+        raise ConfigError(
+            f"{where}: what is installed here is not what the division asks for: {reason}"
+        )
+
     return result.cards[0]
 
 
-def baseline_args(rules: Rules, division: Division, baseline: Baseline, plugins: Plugins) -> dict[str, JsonValue]:
+def baseline_args(
+    rules: Rules, division: Division, baseline: Baseline, plugins: Plugins
+) -> dict[str, JsonValue]:
     """Return the parameters of a baseline in a division; errors as of `run_baseline`."""
     if baseline.kind != "supervised":
         return {}
+
     snapshot = rules.snapshot_of(division)
     if snapshot is None or not snapshot.data:
-        raise ConfigError(f"baseline {baseline.model}: board.yaml does not say where its market is; name it with --data")
+        raise ConfigError(
+            f"baseline {baseline.model}: board.yaml does not say where its market is; name it with"
+            " --data"
+        )
+
     market = open_snapshot(plugins, snapshot.data, snapshot.data_args)
     return {"coefficients": train_coefficients(market, first_day(division))}
 
 
 def first_day(division: Division) -> str:
-    """Return the first day of all windows, YYYY-MM-DD: a supervised baseline is trained on days before it alone."""
+    """Return the first day of all windows, YYYY-MM-DD: a supervised baseline is trained on days
+    before it alone.
+    """
     return min(window.first for window in division.windows)
 
 
 def _check_windows(division: Division, plugins: Plugins, where: str) -> None:
-    """Windows are asked for by their names, so these must mean the same days here."""
+    """Raise ConfigError where a window of the board has other days in the task that is installed:
+    a run names its windows.
+    """
     known = plugins.make_task(division.task).windows
     for window in division.windows:
         if _DATE_RANGE.fullmatch(window.name):
             first, last = window.name.split(":")
         elif window.name in known:
-            first, last = known[window.name].first, known[window.name].last
+            first = known[window.name].first
+            last = known[window.name].last
         else:
-            raise ConfigError(f"{where}: task {division.task} has no window {window.name!r} here (it has {', '.join(known)})")
+            raise ConfigError(
+                f"{where}: task {division.task} has no window {window.name!r} here (it has"
+                f" {', '.join(known)})"
+            )
+
         if (first, last) != (window.first, window.last):
-            raise ConfigError(f"{where}: window {window.name} is {first}…{last} here, {window.first}…{window.last} on the board")
+            raise ConfigError(
+                f"{where}: window {window.name} is {first}…{last} here,"
+                f" {window.first}…{window.last} on the board"
+            )
 
 
-HORIZON_DAYS = 10  #: Trading days of the return that is predicted; it begins at the close after the day of the factors
+#: Trading days of the predicted return, which begins at the close after the day of the factors
+HORIZON_DAYS = 10
 EVERY_DAYS = 5
-"""Distance of the training days: overlapping targets say little that is new."""
+"""Distance of training days: targets that overlap add little information."""
 RIDGE = 0.1  #: Penalty as a share of the observations; exposures have unit variance
-LEAST_DAYS = 20  #: Training days below which nothing is learnt that is worth showing
+LEAST_DAYS = 20  #: Fewest training days
 MOST_FACTORS = 6
-"""Factors that the model takes, because one screen of the market takes no more; the strongest are kept and fitted again."""
+"""Most factors of the model, as one screen of the market takes no more. The strongest are fitted
+again.
+"""
 _HISTORY_DAYS = 252
 _DIGITS = 4
 
 
 def train_coefficients(snapshot: MarketSnapshot, before: str) -> str:
-    """Coefficients for `builtin/linear_factor`, from days of a snapshot before a date alone.
+    """Train coefficients for `builtin/linear_factor` on the days of a snapshot before a date.
 
-    Returns `NAME:NUMBER` for each of the strongest factors, in natural units, in the order of `FACTORS`.
+    Returns `NAME:NUMBER` for each of the strongest factors, in natural units, in the order of
+    `FACTORS`.
     """
     end = int(np.searchsorted(snapshot.days, np.datetime64(before, "D")))
     rows = range(_HISTORY_DAYS, end - 1 - HORIZON_DAYS, EVERY_DAYS)
     if len(rows) < LEAST_DAYS:
         raise ConfigError(
-            f"snapshot {snapshot.meta.name} has {len(rows)} training days before {before}, {LEAST_DAYS} are needed: "
-            "the supervised baseline can't be trained on it; leave it out of the board's baselines"
+            f"snapshot {snapshot.meta.name} has {len(rows)} training days before {before},"
+            f" {LEAST_DAYS} are needed: the supervised baseline can't be trained on it; leave it"
+            " out of the board's baselines"
         )
-    values, targets, members = zip(*(_observations(snapshot, row) for row in rows), strict=True)
-    raw, target, member = np.array(values), np.array(targets), np.array(members)
-    exposures, returns = standardise(raw, member[:, None, :]), np.where(member, target, np.nan)
+
+    observations = [_observations(snapshot, row) for row in rows]
+    values, targets, members = zip(*observations, strict=True)
+    raw = np.array(values)
+    target = np.array(targets)
+    member = np.array(members)
+    exposures = standardise(raw, member[:, None, :])
+    returns = np.where(member, target, np.nan)
+    # All factors are fitted first; then the strongest alone, as the others' part falls to them.
     strength = np.abs(ridge_coefficients(exposures, returns))
-    kept = np.sort(np.argsort(-strength, kind="stable")[:MOST_FACTORS])
-    natural = ridge_coefficients(exposures[:, kept], returns) / _mean_spread(raw[:, kept], member)
-    return " ".join(f"{FACTORS[index].name}:{_rounded(value)}" for index, value in zip(kept, natural, strict=True))
+    strongest = np.sort(np.argsort(-strength, kind="stable")[:MOST_FACTORS])
+    coefficients = ridge_coefficients(exposures[:, strongest], returns)
+    natural = coefficients / _mean_spread(raw[:, strongest], member)
+
+    return " ".join(
+        f"{FACTORS[index].name}:{_rounded(value)}"
+        for index, value in zip(strongest, natural, strict=True)
+    )
 
 
 def ridge_coefficients(exposures: FloatArray, targets: FloatArray) -> FloatArray:
-    """[K] coefficients of a pooled ridge regression of returns, less their mean over the day, on exposures, over all days and names
-    where everything is defined.
+    """Return the [K] coefficients of a pooled ridge regression of returns, less their mean over the
+    day, on exposures, over all days and names where everything is defined.
     """
     usable = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
     counts = usable.sum(axis=1, keepdims=True)
     mean = np.where(usable, targets, 0.0).sum(axis=1, keepdims=True) / np.maximum(counts, 1)
     y = (targets - mean)[usable]
+
     return least_squares(np.moveaxis(exposures, 1, 2)[usable], y, RIDGE)
 
 
 def _observations(snapshot: MarketSnapshot, row: int) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """[K, N] factor values at the close of a row, [N] the return that followed, [N] who was in the index."""
+    """Return [K, N] factor values at the close of a row, the [N] returns that followed, and [N]
+    whether each name was in the index.
+    """
     values = factor_values(snapshot.as_of(row)).matrix()
     close = snapshot.close * snapshot.factor
     with np.errstate(all="ignore"):
@@ -153,13 +212,16 @@ def _observations(snapshot: MarketSnapshot, row: int) -> tuple[FloatArray, Float
 
 
 def _mean_spread(raw: FloatArray, member: BoolArray) -> FloatArray:
-    """[K] standard deviation over the names of a day, averaged over days: what one unit of exposure is in natural units."""
+    """Return the [K] standard deviations over the names of a day, averaged over days: one unit of
+    exposure in natural units.
+    """
     inside = np.where(member[:, None, :], raw, np.nan)
     low, high = np.nanquantile(inside, [0.01, 0.99], axis=2, keepdims=True)
     spread: FloatArray = np.nanmean(np.nanstd(np.clip(inside, low, high), axis=2), axis=0)
+
     return spread
 
 
 def _rounded(value: float) -> str:
-    """Few enough digits that the last bits of a linear solver don't show."""
+    """Write a number without the digits in which linear solvers differ."""
     return f"{value:.{_DIGITS}g}"

@@ -1,14 +1,13 @@
-"""Records of one card as they go to a board: a copy of its run folder with nothing in it that is no record, and no secret.
+"""Records of one card for a board: a copy of its run folder with only records in it, and no secret.
 
-Secrets are values of secret variables, keys of known forms, and folders of somebody's home; nothing here ever repeats one,
-only what kind of thing it was and where it stood. One that a transcript repeats is replaced wherever it stands. The replies say
-then what the prompts, the ledger and the card say, so the copy still verifies from the replies alone; where it does not, the bundle
-has problems and must not be submitted.
+Secrets are values of secret variables, keys of known forms, and home folders. Messages never quote
+one, they name only its kind and file. A secret in a transcript is replaced everywhere, so that
+replies, prompts, ledger and card still agree and the copy verifies from the replies alone; if it
+does not, the bundle has problems and must not be submitted.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,14 +19,22 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.cards import validate_card
-from ktdeval.contracts import EpisodeSpec
-from ktdeval.errors import KtdevalError, StoreError, secrets_of
-from ktdeval.jsonio import JsonValue, dumps_pretty, file_sha256, loads_strict, read_plain, write_atomic
-from ktdeval.registry import Plugins
+from ktdeval.cards import card_difference, validate_card
+from ktdeval.errors import KtdevalError, StoreError, explained
+from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunFolder, load_table, pack_lines, rescore, verify_card
-from ktdeval.typed import Value, to_plain
-from ktdeval.yamlio import load_yaml
+from ktdeval.secrets.redaction import Hider, hider_of, secrets_of
+from ktdeval.tasks import EpisodeSpec
+from ktdeval.values.jsonio import (
+    JsonValue,
+    dumps_pretty,
+    file_sha256,
+    loads_strict,
+    read_plain,
+    write_atomic,
+)
+from ktdeval.values.typed import Value, to_plain
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.documents import RecordFile
 from ktdeval_board.entries import Card
 from ktdeval_board.layout import ANSWERS, CANARY, CERTIFICATE, LEDGER, MANIFEST, MARK, TRANSCRIPT
@@ -43,7 +50,8 @@ class Source:
     run: RunFolder
     card_path: Path  #: the card, in its folder `cards`
     card: Card
-    changes: Mapping[str, Any]  #: `data` and `data_args` where the market is now (as `verify_card` takes them)
+    #: `data` and `data_args` where the market is now (as `verify_card` takes them)
+    changes: Mapping[str, Any]
     market: SnapshotRule | None  #: how the board names that market; None where there is none
 
     @property
@@ -57,49 +65,79 @@ class Bundle:
     """A run folder of one card that may be published."""
 
     folder: Path
-    card_path: Path  #: the card, in its folder `cards`; that of the run, or made again where something was redacted
-    redacted: tuple[Leak, ...] = ()  #: what was replaced, by the file it stood in
-    problems: tuple[str, ...] = ()  #: why it must not be published, a line each; empty when it may
+    #: the card, in its folder `cards`: the run's, or made again if a secret was replaced
+    card_path: Path
+    redacted: tuple[Leak, ...] = ()  #: secrets that were replaced, by file
+    problems: tuple[str, ...] = ()  #: why it must not be published, a line each; empty if it may be
+
+    @property
+    def card_id(self) -> str:
+        """Id that the card has on a board."""
+        return file_sha256(self.card_path)
 
     def files(self) -> list[RecordFile]:
         """Return the records in the order of their paths; the card is none."""
-        paths = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.parent.name != "cards")
-        return [RecordFile(path.relative_to(self.folder).as_posix(), file_sha256(path), path.stat().st_size) for path in paths]
+        files = []
+        for path in sorted(self.folder.rglob("*")):
+            if path.is_file() and path.parent.name != "cards":
+                name = path.relative_to(self.folder).as_posix()
+                files.append(RecordFile(name, file_sha256(path), path.stat().st_size))
+
+        return files
 
 
 def make_bundle(source: Source, folder: Path, redactor: Redactor, plugins: Plugins) -> Bundle:
-    """Copy the records of a card into a new folder, without what must not be published.
+    """Copy the records of a card into a new folder, without secrets.
 
-    The manifest keeps the card's own episodes only, and names the market as the board does: paths of the submitter's machine do
-    not leave it. Where a transcript, the answers or the fixed questions hold a secret, it is replaced in all records, these get new
-    hashes, and the card is made from them again and verified.
+    The manifest has only the card's own episodes, and names the market as the board does. If a
+    transcript, the answers or the fixed questions have a secret, it is replaced in all records,
+    these get new hashes, and the card is made from them again and verified.
     """
-    try:
+    with explained(f"{source.run.path}: its records can't be copied to {folder}"):
         bundle = _copy(source, folder)
-        redacted = tuple(dict.fromkeys(_redact(bundle, source, redactor)))
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError(f"{source.run.path}: its records can't be copied to {folder}: {error}") from error
-    problems = _remade_problems(bundle, source, redacted, redactor, plugins) if redacted else []
-    left = dict.fromkeys(_left(bundle, redactor))
-    problems += [f"{leak.place}: holds {leak.kind}, which can't be taken out; {_ADVICE}" for leak in left]
+        try:
+            redacted = tuple(dict.fromkeys(_redact(bundle, source, redactor)))
+            problems = []
+            if redacted:
+                problems = _remade_problems(bundle, source, redacted, redactor, plugins)
+
+            left = list(dict.fromkeys(_left(bundle, redactor)))
+        except (KtdevalError, pa.ArrowException) as error:
+            # Nobody can tell what is in such a file, so nothing of the run is published.
+            reason = redactor.redact(str(error).replace(f"{folder}/", ""))[0]
+            return replace(bundle, problems=(f"does not verify: can't be read: {reason}",))
+
+    for leak in left:
+        problems.append(f"{leak.place}: holds {leak.kind}, which can't be taken out; {_ADVICE}")
+
     return replace(bundle, redacted=redacted, problems=tuple(problems))
 
 
 def _copy(source: Source, folder: Path) -> Bundle:
     for spec in source.specs:
-        (folder / "episodes" / spec.id).mkdir(parents=True)
+        target = folder / "episodes" / spec.id
+        target.mkdir(parents=True)
         for name in (LEDGER, ANSWERS, TRANSCRIPT, MARK):
-            if (path := source.run.episode_path(spec) / name).is_file():
-                shutil.copyfile(path, folder / "episodes" / spec.id / name)
+            path = source.run.episode_path(spec) / name
+            if path.is_file():
+                shutil.copyfile(path, target / name)
+
     for name in (CANARY, CERTIFICATE):
         if (source.run.path / name).is_file():
             shutil.copyfile(source.run.path / name, folder / name)
-    data = None if source.market is None else {"data": source.market.data, "data_args": dict(source.market.data_args)}
-    # The record of calls holds every prompt's hash and every reply that nobody used, and stays with the submitter.
+
+    # No path of the submitter's machine is published.
+    data: dict[str, JsonValue] | None = None
+    if source.market is not None:
+        data = {"data": source.market.data, "data_args": dict(source.market.data_args)}
+
+    # The log of calls has hashes of all prompts and replies that were not used, and stays with the
+    # submitter.
     manifest = replace(source.run.manifest, data=data, specs=tuple(source.specs), call_log=None)
     write_atomic(folder / MANIFEST, dumps_pretty(manifest.to_json()))
     (folder / "cards").mkdir()
     shutil.copyfile(source.card_path, folder / "cards" / source.card_path.name)
+
     return Bundle(folder, folder / "cards" / source.card_path.name)
 
 
@@ -107,27 +145,54 @@ def _copy(source: Source, folder: Path) -> Bundle:
 
 
 def _redact(bundle: Bundle, source: Source, redactor: Redactor) -> Iterator[Leak]:
-    """Replace what can be replaced; yield what was, by file. A ledger follows its transcript, and a mark its files."""
+    """Replace secrets in transcripts, ledgers, answers and fixed questions; yield them by file."""
     run = RunFolder.load(bundle.folder)
     for spec in source.specs:
-        folder, base = run.episode_path(spec), f"episodes/{spec.id}"
-        leaks = _rewritten(folder / TRANSCRIPT, to_plain(run.load_transcript(spec)), pack_lines, redactor)
+        folder = run.episode_path(spec)
+        base = f"episodes/{spec.id}"
+        leaks = _rewritten(
+            folder / TRANSCRIPT, to_plain(run.load_transcript(spec)), pack_lines, redactor
+        )
+
         if (folder / ANSWERS).is_file():
-            leaks += _rewritten(folder / ANSWERS, to_plain(run.load_answers(spec)), pack_lines, redactor)
+            leaks += _rewritten(
+                folder / ANSWERS, to_plain(run.load_answers(spec)), pack_lines, redactor
+            )
         else:
             table = load_table(folder / LEDGER)
-            leaks += _rewritten(folder / LEDGER, table.to_pylist(), partial(_packed_table, schema=table.schema), redactor)
-        if leaks:  # the mark of completeness names the files as they are now
-            mark = _read_json(folder / MARK)
-            mark["sha256"] = {name: file_sha256(folder / name) for name in mark["sha256"]}
-            write_atomic(folder / MARK, dumps_pretty(mark))
-        yield from (Leak(f"{base}/{leak.place}", leak.kind) for leak in leaks)
-    if (path := bundle.folder / CANARY).is_file():
+            leaks += _rewritten(
+                folder / LEDGER,
+                table.to_pylist(),
+                partial(_packed_table, schema=table.schema),
+                redactor,
+            )
+
+        if leaks:
+            _update_mark(folder)
+
+        for leak in leaks:
+            yield Leak(f"{base}/{leak.place}", leak.kind)
+
+    path = bundle.folder / CANARY
+    if path.is_file():
         yield from _rewritten(path, _read_json(path), dumps_pretty, redactor)
 
 
-def _rewritten(path: Path, value: JsonValue, pack: Callable[[JsonValue], bytes | str], redactor: Redactor) -> list[Leak]:
-    """Write a file without what must not be published; return what that was."""
+def _update_mark(folder: Path) -> None:
+    """Write the hashes of an episode's files into its mark of completeness."""
+    mark = _read_object(folder / MARK)
+    names = mark.get("sha256")
+    if not isinstance(names, Mapping):
+        raise StoreError(f"{folder / MARK}: has no hashes")
+
+    hashes = {name: file_sha256(folder / name) for name in names}
+    write_atomic(folder / MARK, dumps_pretty({**mark, "sha256": hashes}))
+
+
+def _rewritten(
+    path: Path, value: JsonValue, pack: Callable[[Any], bytes | str], redactor: Redactor
+) -> list[Leak]:
+    """Write a file without its secrets; return what was replaced."""
     kinds: dict[str, None] = {}
     redacted = redactor.redact_value(value, lambda kind: kinds.update({kind: None}))
     if kinds:
@@ -135,10 +200,11 @@ def _rewritten(path: Path, value: JsonValue, pack: Callable[[JsonValue], bytes |
     return [Leak(path.name, kind) for kind in kinds]
 
 
-def _packed_table(rows: JsonValue, schema: pa.Schema) -> bytes:
+def _packed_table(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
     packed: bytes = sink.getvalue().to_pybytes()
+
     return packed
 
 
@@ -149,43 +215,73 @@ def _read_json(path: Path) -> JsonValue:
         raise StoreError(f"{path}: is not readable: {error}") from error
 
 
+def _read_object(path: Path) -> dict[str, JsonValue]:
+    value = _read_json(path)
+    if not isinstance(value, dict):
+        raise StoreError(f"{path}: is no JSON object")
+
+    return value
+
+
 # ---- the card of redacted records
 
 
-def _remade_problems(bundle: Bundle, source: Source, redacted: Sequence[Leak], redactor: Redactor, plugins: Plugins) -> list[str]:
+def _remade_problems(
+    bundle: Bundle, source: Source, redacted: Sequence[Leak], redactor: Redactor, plugins: Plugins
+) -> list[str]:
     """Make the card from the redacted records, and say why it does not verify, if it does not."""
     findings: Sequence[str]
     try:
         bundle.card_path.unlink(missing_ok=True)
         rescore(bundle.folder, plugins, source.changes)
-        card = _read_json(bundle.card_path)
-        # When and where the run was made, and what it paid, is as it was: the book of calls is no record that goes to a board.
-        card["provenance"] = redactor.redact_value(to_plain(source.card.provenance), list[str]().append)
+        card = _read_object(bundle.card_path)
+        # The log of calls is not published, so that time, place and cost of the run can't be made
+        # from the copy: they stay as they were.
+        provenance = to_plain(source.card.provenance)
+        card["provenance"] = redactor.redact_value(provenance, list[str]().append)
         validate_card(card, str(bundle.card_path))
         write_atomic(bundle.card_path, dumps_pretty(card))
         findings = verify_card(bundle.card_path, plugins, source.changes).findings
+        if not findings:
+            findings = _card_differences(_read_object(source.card_path), card)
     except KtdevalError as error:
         findings = (str(error),)
+
     kinds = ", ".join(sorted({leak.kind for leak in redacted}))
     return [
-        f"transcripts hold {kinds}, which can't be replaced so that the records still agree ({redactor.redact(finding)[0]}); "
-        f"{_ADVICE}"
+        f"transcripts hold {kinds}, which can't be replaced so that the records still agree"
+        f" ({redactor.redact(finding)[0]}); {_ADVICE}"
         for finding in findings[:1]
     ]
+
+
+def _card_differences(
+    submitted: Mapping[str, JsonValue], remade: Mapping[str, JsonValue]
+) -> list[str]:
+    """Return how a card that was made again differs from the run's, but for hashes of records.
+
+    Scoring again would otherwise turn a forged card into an honest one, without a word.
+    """
+    difference = card_difference({**submitted, "artefacts": {}}, {**remade, "artefacts": {}})
+    return [] if difference is None else [f"the card differs: {difference}"]
 
 
 # ---- what is left
 
 
 def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
-    """Yield what still must not be published: in a field that hashes are made of, in a name, in the certificate."""
+    """Yield secrets that are left: in a field that hashes are made of, in a name, in the
+    certificate.
+    """
     for path in sorted(bundle.folder.rglob("*")):
         name = path.relative_to(bundle.folder).as_posix()
         if path.suffix == ".json":
             value = _read_json(path)
-            if name == MANIFEST:
-                del value["data"]  # these are the board's own words
+            if name == MANIFEST and isinstance(value, dict):
+                del value["data"]  # the board's own words, not the submitter's
+
             yield from redactor.find(value, name)
+
     run = RunFolder.load(bundle.folder)
     for spec in run.manifest.specs:
         records, transcript = run.load_recorded(spec)
@@ -196,12 +292,12 @@ def _left(bundle: Bundle, redactor: Redactor) -> Iterator[Leak]:
 REDACTED = "[redacted]"  #: Replacement of a secret
 HOME = "/home/[user]"  #: Replacement of a home folder
 
-_LONGEST_KEPT = 1_000_000
-_CACHED = 50_000
+_LONGEST_CACHED = 1_000_000  #: characters of a text whose result is cached
+_MOST_CACHED = 50_000
 
 
 class _Form(NamedTuple):
-    """Something that is recognised by its form."""
+    """Known form of a secret."""
 
     kind: str
     pattern: re.Pattern[str]
@@ -215,52 +311,64 @@ _FORMS = tuple(
 
 
 class Leak(Value, frozen=True, kw_only=False):
-    """Something that must not be published: where it stands, and what kind of thing it is."""
+    """A secret: its file, and its kind."""
 
     place: str
     kind: str
 
 
 class Redactor:
-    """Finds and replaces what must not be published. Equal texts give equal texts, so that a record and its copies stay equal.
+    """Finds and replaces secrets. Equal texts give equal texts, so that a record and its copies stay
+    equal.
 
-    `environment`: its secret-looking variables are looked for by their values (`secrets_of` says which these are). `home`: home
-    folder of the user; looked for where it is none of the usual ones.
+    `environment`: the values of its secret variables (as of `secrets_of`) are secrets. `home`: home
+    folder of the user, a secret even if its form is unusual.
     """
 
     def __init__(self, environment: Mapping[str, str], home: str = "") -> None:
+        self._hiders: list[tuple[Hider, str]] = []
         self._values: list[tuple[str, str, str]] = []
         for name, value in secrets_of(environment).items():
-            forms = dict.fromkeys((value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]))
-            self._values += [(form, f"the value of ${name}", REDACTED) for form in forms]
-        if home.count("/") > 1 or "\\" in home:  # `/root` and `/` say nothing of anybody
+            self._hiders.append((hider_of(((REDACTED, value),)), f"the value of ${name}"))
+
+        if home.count("/") > 1 or "\\" in home:  # `/root` and `/` identify nobody
             self._values.append((home, "a home folder", HOME))
+
         self._seen: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def redact(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """A text without what must not be published, and the kinds of what was replaced."""
+        """Return a text without secrets, and the kinds of those that were replaced."""
         redacted = self._seen.get(text)
         if redacted is None:
             redacted = self._look(text)
-            if len(self._seen) < _CACHED and len(text) < _LONGEST_KEPT:  # prompts come again at every step
+            # A prompt is repeated at every step.
+            if len(self._seen) < _MOST_CACHED and len(text) < _LONGEST_CACHED:
                 self._seen[text] = redacted
+
         return redacted
 
     def redact_value(self, value: JsonValue, report: Callable[[str], None]) -> JsonValue:
-        """A JSON value with every text in it redacted, except keys; `report` is called with the kind of each leak."""
+        """Return a JSON value with every text in it redacted, except keys; `report` is called with
+        the kind of each secret.
+        """
         if isinstance(value, str):
             text, kinds = self.redact(value)
             for kind in kinds:
                 report(kind)
+
             return text
+
         if isinstance(value, dict):
             return {key: self.redact_value(item, report) for key, item in value.items()}
         if isinstance(value, list):
             return [self.redact_value(item, report) for item in value]
+
         return value
 
     def find(self, value: JsonValue, where: str) -> Iterator[Leak]:
-        """Yield what must not be published in a JSON value, keys among it; each kind once. `where`: what the value is of."""
+        """Yield the secrets in a JSON value, keys included, each kind once. `where`: file of the
+        value.
+        """
         kinds: dict[str, None] = {}
         for text in _texts(value):
             kinds |= dict.fromkeys(self.redact(text)[1])
@@ -268,19 +376,27 @@ class Redactor:
 
     def _look(self, text: str) -> tuple[str, tuple[str, ...]]:
         kinds: dict[str, None] = {}
+        for hider, kind in self._hiders:
+            hidden = hider.hide(text)
+            if hidden != text:
+                text = hidden
+                kinds[kind] = None
+
         for secret, kind, replacement in self._values:
             if secret in text:
                 text = text.replace(secret, replacement)
                 kinds[kind] = None
+
         for form in _FORMS:
             text, count = form.pattern.subn(form.replacement, text)
             if count:
                 kinds[form.kind] = None
+
         return text, tuple(kinds)
 
 
 def _texts(value: JsonValue) -> Iterator[str]:
-    """Every text of a JSON value, keys among them."""
+    """Yield every text of a JSON value, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

@@ -1,29 +1,22 @@
-"""Claims of a submitter on a card: the submission document, and what of it is missing or can't be true."""
+"""Claims of a submitter on a card: the submission document, and problems that only the submitter's
+machine shows. What a claim may say is a rule of the check.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-import msgspec
+from msgspec.structs import replace
 
-from ktdeval.contracts import Registrant
-from ktdeval.errors import CardError, KtdevalError
-from ktdeval.jsonio import JsonValue, read_plain, sha256_hex
+from ktdeval.errors import KtdevalError
 from ktdeval.runner import RunFolder
-from ktdeval.typed import Value, from_plain
-from ktdeval_board.attempts import OF_ONE, is_counted, known_attempts
-from ktdeval_board.checking.cards import SubmissionInputs
-from ktdeval_board.checking.rules import Stage, findings_of
-from ktdeval_board.documents import Submission, in_words
-from ktdeval_board.entries import Board, Card, names_of
-from ktdeval_board.registrations import family_of
+from ktdeval.tasks import EpisodeSpec
+from ktdeval.values.jsonio import JsonValue, read_plain, sha256_hex
+from ktdeval.values.typed import Value
+from ktdeval_board.entries import Card, names_of
 from ktdeval_board.rules import Division
 
 NO_CUTOFF = "none"  #: Given as the cut-off date: nothing was trained
-
-_NO_CARD = "0" * 64
-_STAND_INS = {"submitter": "x", "contact": "https://example.org", "cutoff": NO_CUTOFF, "cutoff_source": "x", "attempts": 1}
 
 
 class Claims(Value, frozen=True, kw_only=True):
@@ -45,89 +38,122 @@ class Claims(Value, frozen=True, kw_only=True):
     note: str = ""
 
 
-def make_submission(card: Card, card_id: str, claims: Claims, today: str) -> Submission:
-    """Make the submission document; what was not claimed is left out."""
-    model: dict[str, JsonValue] = {"name": card.model.name, "cutoff_source": claims.cutoff_source, "url": claims.model_url}
-    model |= {"released_on": claims.released_on, "open_weights": claims.open_weights}
-    submitter = {"name": claims.submitter, "contact": claims.contact, "organisation": claims.organisation, "url": claims.url}
-    document: dict[str, JsonValue] = {
+def submission_document(card: Card, card_id: str, claims: Claims, today: str) -> JsonValue:
+    """Make the submission document as JSON, without what was not claimed.
+
+    It may break the schema: the claims are the submitter's own words, and the check reads them.
+    """
+    submitter = {
+        "name": claims.submitter,
+        "contact": claims.contact,
+        "organisation": claims.organisation,
+        "url": claims.url,
+    }
+    model = {
+        "name": card.model.name,
+        "cutoff_date": claims.cutoff,
+        "cutoff_source": claims.cutoff_source,
+        "released_on": claims.released_on,
+        "open_weights": claims.open_weights,
+        "url": claims.model_url,
+    }
+    agent = {"name": card.agent.name, "strategy": claims.strategy, "url": claims.agent_url}
+    attempts = {"runs": claims.attempts, "note": claims.attempts_note}
+
+    return {
         "schema_version": 1,
         "card": card_id,
         "submitter": _without_empty(submitter),
-        "model": {**_without_empty(model), "cutoff_date": claims.cutoff},
-        "agent": _without_empty({"name": card.agent.name, "strategy": claims.strategy, "url": claims.agent_url}),
-        "attempts": _without_empty({"runs": claims.attempts, "note": claims.attempts_note}),
+        "model": _without_empty(model),
+        "agent": _without_empty(agent),
+        "attempts": _without_empty(attempts),
         "submitted_on": today,
         "statement": True,
         **_without_empty({"note": claims.note}),
     }
-    return from_plain(document, Submission, "submission", CardError)
 
 
-def _without_empty(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _without_empty(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: value for name, value in values.items() if value not in ("", None)}
 
 
-def claim_problems(board: Board, card: Card, claims: Claims, today: str) -> Iterator[str]:
-    """Yield what is missing of the claims on a card, or can't be true."""
+_MOST_ATTEMPTS = 1_000_000
+_STAND_INS: Mapping[str, str | int] = {
+    "submitter": "x",
+    "contact": "https://example.org",
+    "cutoff": NO_CUTOFF,
+    "cutoff_source": "x",
+    "attempts": _MOST_ATTEMPTS,
+}
+"""Values that no rule refuses."""
+
+
+def with_stand_ins(claims: Claims) -> Claims:
+    """Fill in claims that are missing, so that a check reports what is wrong with the others.
+
+    Such a submission is never accepted: `missing_claims` names what was filled in.
+    """
+    lacking = {
+        name: value for name, value in _STAND_INS.items() if getattr(claims, name) in ("", None)
+    }
+    return replace(claims, **lacking)
+
+
+def missing_claims(claims: Claims) -> Iterator[str]:
+    """Yield the claims that every submission needs and that were not made, but for attempts."""
     if not claims.submitter:
         yield "submitter: say who submits with --submitter"
+
     if not claims.contact:
-        yield "contact: give an e-mail address or an https address with --contact, at which questions are answered"
+        yield (
+            "contact: give an e-mail address or an https address with --contact, at which questions"
+            " are answered"
+        )
+
     if not claims.cutoff:
         yield (
-            "cut-off date: say with --cutoff YYYY-MM-DD how far the model's training data reach, --cutoff none where nothing was "
-            "trained, or --cutoff unknown; with a --cutoff-source that says where this is from"
+            "cut-off date: say with --cutoff YYYY-MM-DD how far the model's training data reach,"
+            " --cutoff none where nothing was trained, or --cutoff unknown; with a --cutoff-source"
+            " that says where this is from"
         )
     elif not claims.cutoff_source:
-        yield "cut-off date: say with --cutoff-source where it is from, what shows that nothing was trained, or why it is not known"
-    # What is missing is reported by now, so that what was claimed can be judged.
-    lacking: dict[str, Any] = {name: value for name, value in _STAND_INS.items() if not getattr(claims, name)}
-    try:
-        submission = make_submission(card, _NO_CARD, msgspec.structs.replace(claims, **lacking), today)
-    except CardError as error:
-        yield in_words(str(error))
-        return
-    inputs = SubmissionInputs("submission", board.rules, _NO_CARD, card, submission, today, board.registrations)
-    yield from (f"{finding.rule}: {finding.message}" for finding in findings_of(Stage.SUBMISSION, inputs))
+        yield (
+            "cut-off date: say with --cutoff-source where it is from, what shows that nothing was"
+            " trained, or why it is not known"
+        )
 
 
-def attempt_problems(board: Board, division: Division, run: RunFolder, card: Card, claims: Claims) -> Iterator[str]:
-    """Yield declared attempts that are missing, or fewer than can be seen.
+# ---- attempts
 
-    The runs in its folder are seen, and the cards on the board, this one included: those of other reasoning settings count, as
-    their runs do, and so do withdrawn ones. Where the board draws the keys, its registrations are seen, too.
+
+def attempt_problems(
+    run: RunFolder, card: Card, division: Division, declared: int | None
+) -> Iterator[str]:
+    """Yield that attempts were not declared, or fewer than there are runs next to the submitted
+    one. Those on the board are counted by the check.
     """
-    runs, declared = count_runs(run, card, division), claims.attempts
-    drawn = _drawn_attempts(board, division, card, claims)
-    wanted = (division, card.model.name, card.agent.name)
-    cards = sum((entry.division, entry.model, entry.agent) == wanted for entry in board.entries)
-    there = [f"{runs} beside each other in {run.path.resolve().parent}"] if runs > 1 else []
-    there += [f"{cards} on the board, withdrawn ones included"] if cards else []
-    there += [f"{drawn} registrations and cards {OF_ONE} on the board"] if drawn > 1 else []
-    seen = ", and ".join(there)
+    runs = count_runs(run, card, division)
+    beside = f"{runs} beside each other in {run.path.resolve().parent}"
+    seen = f" (seen: {beside})" if runs > 1 else ""
+
     if declared is None:
         yield (
-            "attempts: say with --attempts how many runs were made of this model and agent on this task's windows, this one, "
-            f"limited and aborted ones included{f' (seen: {seen})' if seen else ''}"
+            "attempts: say with --attempts how many runs were made of this model and agent on this"
+            f" task's windows, this one, limited and aborted ones included{seen}"
         )
-    elif declared < max(runs, cards + 1, drawn):
-        yield f"attempts: {declared} declared, but there are more: {seen}; say how many with --attempts"
-
-
-def _drawn_attempts(board: Board, division: Division, card: Card, claims: Claims) -> int:
-    """Return the attempts that a board knows of, this card included; 0 where it counts none itself."""
-    if not is_counted(card, division, board.rules) or not (claims.submitter and claims.contact):
-        return 0
-    registrant = Registrant(name=claims.submitter, contact=claims.contact)
-    family = family_of(division.id, card.model.name, card.agent.name)
-    return known_attempts(board.registrations, board.own_key_families, registrant, family)
+    elif declared < runs and runs > 1:
+        yield (
+            f"attempts: {declared} declared, but there are more: {beside}; say how many with"
+            " --attempts"
+        )
 
 
 def count_runs(run: RunFolder, card: Card, division: Division) -> int:
-    """Count the runs of a card's model, agent and task on the division's market and days, in the folder that its run lies in.
+    """Count the runs of a card's model, agent and task on the division's market and days, in the
+    folder that its run lies in.
 
-    Limited and unfinished ones count; a copy of a run does not, for its episodes took the very same time.
+    Limited and unfinished ones count. A copy of a run does not: its episodes took the very same
+    time.
     """
     seen: set[str] = set()
     for manifest in sorted(run.path.resolve().parent.glob("*/manifest.json")):
@@ -135,16 +161,28 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
             other = RunFolder.load(manifest.parent)
         except KtdevalError:
             continue  # another kind of manifest, or a damaged one: it shows no attempt
-        if _is_attempt(other, card, division):
-            marks = [read_plain(path) for path in sorted(other.path.glob("episodes/*/episode.json"))]
-            seen.add(sha256_hex(b"".join(marks)) if marks else str(other.path))
+
+        if any(_is_attempt(spec, card, division) for spec in other.manifest.specs):
+            seen.add(_fingerprint(other))
+
     return max(len(seen), 1)
 
 
-def _is_attempt(run: RunFolder, card: Card, division: Division) -> bool:
-    wanted = (*names_of(card), card.snapshot and card.snapshot.id)
-    return any(
-        (spec.task, spec.model, spec.agent, spec.snapshot) == wanted
-        and (not spec.window or any(spec.window.first <= each.last and each.first <= spec.window.last for each in division.windows))
-        for spec in run.manifest.specs
-    )
+def _fingerprint(run: RunFolder) -> str:
+    """Return what copies of a run share: its marks of complete episodes, which hold their times."""
+    marks = [read_plain(path) for path in sorted(run.path.glob("episodes/*/episode.json"))]
+    if not marks:
+        return str(run.path)
+
+    return sha256_hex(b"".join(marks))
+
+
+def _is_attempt(spec: EpisodeSpec, card: Card, division: Division) -> bool:
+    snapshot = card.snapshot.id if card.snapshot else None
+    if (spec.task, spec.model, spec.agent, spec.snapshot) != (*names_of(card), snapshot):
+        return False
+    if not spec.window:
+        return True
+
+    days = spec.window
+    return any(days.first <= each.last and each.first <= days.last for each in division.windows)

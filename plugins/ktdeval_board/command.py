@@ -11,20 +11,49 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 
 COMMANDS = {
     "init": _in("begin", "init", "Begin a board: its rules, README, schemas and CI workflow."),
-    "baselines": _in("begin", "baselines", "Run the baselines that a board always shows, and submit them."),
-    "register": _in("register", "register", "Register a system with a board, before its mask key is drawn."),
-    "draw": _in("register", "draw", "Draw the mask keys of registrations, for a board's maintainers and its workflow."),
-    "submit": _in("submit", "submit", "Check a run against a board's rules and write its submission."),
-    "check": _in("check", "check", "Check submissions as the board's CI does, and record what was found."),
-    "selftest": _in("selftest", "selftest", "Forge submissions of every known kind, and see that the check refuses each."),
-    "certify": _in("check", "certify", "Verify the certificate of a mask with the runs of its attacks, and keep both."),
+    "baselines": _in(
+        "begin", "baselines", "Run the baselines that a board always shows, and submit them."
+    ),
+    "register": _in(
+        "register", "register", "Register a system with a board, before its mask key is drawn."
+    ),
+    "draw": _in(
+        "register",
+        "draw",
+        "Draw the mask keys of registrations, for a board's maintainers and its workflow.",
+    ),
+    "submit": _in(
+        "submit", "submit", "Check a run as a board's CI does, and write its submission."
+    ),
+    "check": _in(
+        "check", "check", "Check submissions as the board's CI does, and record what was found."
+    ),
+    "selftest": _in(
+        "selftest",
+        "selftest",
+        "Forge submissions of every known kind; the check must refuse each.",
+    ),
+    "certify": _in(
+        "check",
+        "certify",
+        "Verify the certificate of a mask with the runs of its attacks, and add both.",
+    ),
     "build": _in("site", "build", "Write the static site of a board."),
     "serve": _in("site", "serve", "Build the site and serve it on this machine."),
-    "export": _in("exchange", "export", "Write a board's rows as Parquet, a dataset, .eval_results or every_eval_ever."),
-    "import": _in("exchange", "import_results", "Take over results of scoring tasks from lm-eval's JSON."),
+    "export": _in(
+        "exchange",
+        "export",
+        "Write a board's rows as Parquet, a dataset, .eval_results or every_eval_ever.",
+    ),
+    "import": _in(
+        "exchange", "import_results", "Import results of scoring tasks from lm-eval's JSON."
+    ),
 }
 leaderboard = LazyGroup(
     "ktdeval leaderboard",
     COMMANDS,
-    help="Keep a leaderboard in a git repository: submissions are checked and re-executed, ranked, and shown on a static site.",
+    help=(
+        "Keep a leaderboard in a git repository: submissions are checked and re-executed, ranked,"
+        " and shown on a static site."
+    ),
 )

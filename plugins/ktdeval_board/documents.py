@@ -1,4 +1,6 @@
-"""Documents of a board as typed values, of submitters and of its own check; their JSON Schemas are made of them."""
+"""Documents of a board as typed values, of submitters and of its own check; their JSON Schemas are
+made of them.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ktdeval.jsonio import JsonValue
-from ktdeval.typed import Value
+from ktdeval.trading import Provenance
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import Value, to_plain
 
 _PATTERNS = {
     "[a-z0-9-]": "lower-case letters, digits and dashes",
@@ -23,7 +26,9 @@ _PATTERNS = {
 
 
 def in_words(message: str) -> str:
-    """Return what is wrong with a document, with what a text must be in words instead of as a pattern."""
+    """Return what is wrong with a document, with what a text must be in words instead of as a
+    pattern.
+    """
     head, regex, pattern = message.partition(" matching regex ")
     words = (words for part, words in _PATTERNS.items() if part in pattern)
     return f"{head} of {next(words, pattern)}" if regex else message
@@ -33,7 +38,11 @@ def in_words(message: str) -> str:
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 EpisodeId = Annotated[str, Meta(pattern=r"^[0-9a-f]{20}$(?!\n)")]
 Day = Annotated[
-    str, Meta(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$(?!\n)", extra_json_schema={"format": "date"})
+    str,
+    Meta(
+        pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$(?!\n)",
+        extra_json_schema={"format": "date"},
+    ),
 ]
 Line = Annotated[
     str,
@@ -44,7 +53,7 @@ Line = Annotated[
         pattern="^[^<>\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\\u200b-\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ufeff\\ud800-\\udfff]*$(?!\n)",
     ),
 ]
-Address = Annotated[str, Meta(pattern=r"^https://[^\s<>\"']+$(?!\n)", max_length=300)]
+Address = Annotated[str, Meta(pattern=r"""^https://[^\s<>"']+$(?!\n)""", max_length=300)]
 Count = Annotated[int, Meta(ge=0)]
 Version1 = Literal[1]
 RECORD_FORM = (
@@ -52,7 +61,9 @@ RECORD_FORM = (
     r"|episodes/[0-9a-f]{20}/(ledger\.parquet|answers\.jsonl\.zst|transcript\.jsonl\.zst|episode\.json)"
 )
 """Files that records are made of, relative to their folder."""
-RecordPath = Annotated[str, Meta(description="Relative to the run folder.", pattern=rf"^({RECORD_FORM})$(?!\n)")]
+RecordPath = Annotated[
+    str, Meta(description="Relative to the run folder.", pattern=rf"^({RECORD_FORM})$(?!\n)")
+]
 
 Tier = Literal["unchecked", "self-reported", "re-executed", "re-run"]
 """How far the board has confirmed a card's figures:
@@ -62,32 +73,47 @@ Tier = Literal["unchecked", "self-reported", "re-executed", "re-run"]
     re-executed     every figure follows from the recorded replies, on the board's own market
     re-run          the board's maintainers ran the plan themselves, too
 """
+TRUST: tuple[Tier, ...] = ("re-run", "re-executed", "self-reported", "unchecked")
+"""Tiers, the best confirmed first."""
 
 
-class Said(Value, frozen=True, omit_defaults=True, kw_only=True):
-    """Base of documents in which a field that was not said is left out."""
+Stored = Literal["repository", "elsewhere"]
+"""Storage of a card's records: under records/<card id>/, or not in the repository."""
 
 
-class Submitter(Said, frozen=True, kw_only=True):
+class OmitDefaults(Value, frozen=True, omit_defaults=True, kw_only=True):
+    """Base of documents that omit fields with their default values."""
+
+
+class Submitter(OmitDefaults, frozen=True, kw_only=True):
     """Person or team that submits."""
 
     name: Line  #: Who submits: a person or a team
     #: E-mail address, or https address of a profile, at which questions are answered.
-    contact: Annotated[str, Meta(pattern=r"^([^\s<>@\"']+@[^\s<>@\"']+\.[^\s<>@\"']+|https://[^\s<>\"']+)$(?!\n)", max_length=200)]
+    contact: Annotated[
+        str,
+        Meta(
+            pattern=r"""^([^\s<>@"']+@[^\s<>@"']+\.[^\s<>@"']+|https://[^\s<>"']+)$(?!\n)""",
+            max_length=200,
+        ),
+    ]
     organisation: Line = ""
     url: Address = ""
 
 
-Cutoff = Annotated[str, Meta(pattern=r"^([0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|none|unknown)$(?!\n)")]
+Cutoff = Annotated[
+    str, Meta(pattern=r"^([0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|none|unknown)$(?!\n)")
+]
 
 
-class SubmittedModel(Said, frozen=True, kw_only=True):
+class SubmittedModel(OmitDefaults, frozen=True, kw_only=True):
     """Model, with what only its submitter can say of it."""
 
     name: Line  #: Full name of the model, as on the card
     #: Last day of the training data; none: nothing was trained (a rule); unknown: it is not known.
     cutoff_date: Cutoff
-    cutoff_source: Line  #: Where the date is from, what shows that nothing was trained, or why it is not known
+    #: Where the date is from, what shows that nothing was trained, or why it is not known
+    cutoff_source: Line
     released_on: Day = ""
     open_weights: bool | None = None
     url: Address = ""
@@ -101,23 +127,25 @@ class SubmittedModel(Said, frozen=True, kw_only=True):
         return self.cutoff_date if self.cutoff_date[0].isdigit() else None
 
 
-class SubmittedAgent(Said, frozen=True, kw_only=True):
+class SubmittedAgent(OmitDefaults, frozen=True, kw_only=True):
     """Agent scaffold."""
 
     name: Line  #: Name of the agent scaffold, as on the card
-    strategy: Line = ""  #: A word for what the agent is told to do, such as baseline; the site filters by it
+    #: A word for what the agent is told to do, such as baseline; the site filters by it
+    strategy: Line = ""
     url: Address = ""
 
 
-class Attempts(Said, frozen=True, kw_only=True):
+class Attempts(OmitDefaults, frozen=True, kw_only=True):
     """Runs that were made."""
 
-    #: Runs that were made of this model and agent on this task's windows: the submitted one, limited and aborted ones included.
+    #: Runs that were made of this model and agent on this task's windows: the submitted one,
+    #: limited and aborted ones included.
     runs: Annotated[int, Meta(ge=1, le=1_000_000)]
     note: Line = ""
 
 
-class Submission(Said, frozen=True, kw_only=True):
+class Submission(OmitDefaults, frozen=True, kw_only=True):
     """Submission of a ktdeval result card to a leaderboard, version 1."""
 
     schema_version: Version1
@@ -127,7 +155,8 @@ class Submission(Said, frozen=True, kw_only=True):
     agent: SubmittedAgent
     attempts: Attempts
     submitted_on: Day
-    #: Statement that the records are those of one run as it was made, chosen before its result was known.
+    #: Statement that the records are those of one run as it was made, chosen before its result was
+    #: known.
     statement: Annotated[bool, Meta(extra_json_schema={"const": True})]
     note: Line = ""
 
@@ -145,14 +174,16 @@ class RecordFile(Value, frozen=True, kw_only=False):
     bytes: Count
 
 
-class Records(Said, frozen=True, kw_only=True):
+class Records(OmitDefaults, frozen=True, kw_only=True):
     """Records of a submitted ktdeval result card, version 1."""
 
     schema_version: Version1
     card: Sha256
-    stored: Literal["repository", "elsewhere"]  #: `repository`: under records/<card id>/. `elsewhere`: not in the repository
+    #: `repository`: under records/<card id>/. `elsewhere`: not in the repository
+    stored: Stored
     files: Annotated[tuple[RecordFile, ...], Meta(max_length=100_000)]
-    url: Address = ""  #: Where records that are stored elsewhere can be had; the board's check never opens it
+    #: Where records that are stored elsewhere can be had; the board's check never opens it
+    url: Address = ""
 
 
 class ImportSource(Value, frozen=True):
@@ -177,7 +208,7 @@ class ImportedModel(Value, frozen=True, kw_only=True):
     backend: Line | None  #: What the harness ran the model with, such as hf or vllm
 
 
-class ImportedResult(Said, frozen=True, kw_only=True):
+class ImportedResult(OmitDefaults, frozen=True, kw_only=True):
     """One figure."""
 
     task: Line
@@ -198,20 +229,23 @@ class ImportedResult(Said, frozen=True, kw_only=True):
 
 
 class Imported(Value, frozen=True, kw_only=True):
-    """Results of another harness, imported into a ktdeval leaderboard, version 1: shown as imported, never ranked."""
+    """Results of another harness, imported into a ktdeval leaderboard, version 1: shown as
+    imported, never ranked.
+    """
 
     schema_version: Version1
     source: ImportSource
     harness: Harness
     model: ImportedModel
     date: Day | None  #: Day of the evaluation (UTC); null where the file does not say
-    limit: float | None  #: Samples, or their share if below 1, that each task was cut to; null: not cut
+    #: Samples, or their share if below 1, that each task was cut to; null: not cut
+    limit: float | None
     results: Annotated[tuple[ImportedResult, ...], Meta(min_length=1, max_length=20_000)]
     notes: Annotated[tuple[Line, ...], Meta(max_length=1000)]  #: What was left out, and why
 
 
 def _check_days(**days: str | None) -> None:
-    """Refuse a day that is written as one and is in no calendar."""
+    """Raise ValueError for a day that does not exist, such as 2023-02-30."""
     for field, day in days.items():
         if day:
             try:
@@ -223,7 +257,12 @@ def _check_days(**days: str | None) -> None:
 Reason = Annotated[str | None, Meta(description="Why there is no value; null where there is one.")]
 Line4 = Annotated[
     list[float] | None,
-    Meta(description="[n] linked contribution since the base day; all parts add up to the return. Old series have no industry."),
+    Meta(
+        description=(
+            "[n] linked contribution since the base day; all parts add up to the return. Old series"
+            " have no industry."
+        )
+    ),
 ]
 
 
@@ -278,7 +317,8 @@ class Envelope(Value, frozen=True, kw_only=True):
 
     levels: list[float]  #: Quantile levels of the bands
     bands: list[list[float]]  #: For each level [n + 1] NAV over the initial cash
-    rank: Annotated[float, Meta(ge=0, le=1)]  #: Share of the random traders that the episode beats, ties half
+    #: Share of the random traders that the episode beats, ties half
+    rank: Annotated[float, Meta(ge=0, le=1)]
     p_value: Annotated[float, Meta(ge=0, le=1)]
     paths: Annotated[int, Meta(ge=1)]
 
@@ -290,7 +330,8 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
     window: str
     seed: int
     base_day: Day  #: Day of the first decision, whose close is the base of all levels
-    days: Annotated[list[Day], Meta(min_length=1)]  #: [n] days of fills, at whose closes all other figures are
+    #: [n] days of fills, at whose closes all other figures are
+    days: Annotated[list[Day], Meta(min_length=1)]
     nav: list[float]  #: [n + 1] NAV over the initial cash; the first is 1
     gross_nav: list[float]  #: [n + 1] the daily returns before fees, compounded
     benchmark: list[float] | None  #: [n + 1] level of the benchmark over that of the base day
@@ -304,25 +345,39 @@ class EpisodeSeries(Value, frozen=True, kw_only=True):
     selection: Line4
     trading: Line4
     selection_daily: list[float] | None  #: [n] selection of each day, not linked
-    #: Factor to mean exposure over the days on which something was held; null where nothing ever was.
+    #: Factor to mean exposure over the days on which something was held; null where nothing ever
+    #: was.
     exposures: dict[str, float | None] | None
     attribution_reason: Reason
     envelope: Envelope | None
     envelope_reason: Reason
-    #: [n + 1] price of a task's only asset over that of the base day; there where figures compare with its Buy & Hold.
+    #: [n + 1] price of a task's only asset over that of the base day; there where figures compare
+    #: with its Buy & Hold.
     asset: list[float] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         n = len(self.days)
-        per_day = (self.invested, self.names, self.turnover, self.common, self.industry, self.style, self.selection, self.trading)
+        per_day = (
+            self.invested,
+            self.names,
+            self.turnover,
+            self.common,
+            self.industry,
+            self.style,
+            self.selection,
+            self.trading,
+        )
         if any(
-            levels is not None and len(levels) != n + 1 for levels in (self.nav, self.gross_nav, self.benchmark, self.asset or None)
+            levels is not None and len(levels) != n + 1
+            for levels in (self.nav, self.gross_nav, self.benchmark, self.asset or None)
         ) or any(line is not None and len(line) != n for line in (*per_day, self.selection_daily)):
             raise ValueError("its lists do not fit its days")
 
 
 class Series(Value, frozen=True, kw_only=True):
-    """Daily series of a checked ktdeval result card, version 1: derived from the records; six significant digits."""
+    """Daily series of a checked ktdeval result card, version 1: derived from the records; six
+    significant digits.
+    """
 
     schema_version: Version1
     card: Sha256
@@ -332,7 +387,8 @@ class Series(Value, frozen=True, kw_only=True):
 class Order(Value, frozen=True, kw_only=True):
     """Order of a day."""
 
-    code: Annotated[str, Meta(max_length=40)]  #: The stock; where there is none of that name, what the model wrote
+    #: The stock; where there is none of that name, what the model wrote
+    code: Annotated[str, Meta(max_length=40)]
     side: Literal["BUY", "SELL"]
     asked: Annotated[str, Meta(max_length=40)]  #: The target weight, such as `8 %`, or `300 shares`
     filled: Count | Annotated[float, Meta(ge=0)]  #: Shares or coins; in A-shares whole ones
@@ -348,12 +404,13 @@ class DecisionStep(Value, frozen=True, kw_only=True):
 
     day: Day  #: Day of the fills
     decided_on: Day  #: Day of the decision; its close was the last thing known
-    by: Literal["model", "model_after_retry", "fallback", "error"]  #: Who decided: the model, or the engine, which then holds
+    #: Who decided: the model, or the engine, which then holds
+    by: Provenance
     why: Annotated[str, Meta(max_length=300)]  #: The model's overall reason, cut to 300 characters
     orders: tuple[Order, ...]
-    holdings: tuple[
-        tuple[str, float], ...
-    ]  #: [code, weight] at the close, largest first, shorts below 0 and last; a weight is a fraction of the NAV
+    #: [code, weight] at the close, largest first, shorts below 0 and last; a weight is a fraction of
+    #: the NAV
+    holdings: tuple[tuple[str, float], ...]
 
 
 class SignalCounts(Value, frozen=True, kw_only=True):
@@ -372,12 +429,15 @@ class EpisodeDecisions(Value, frozen=True, kw_only=True):
     window: str
     seed: int
     steps: tuple[DecisionStep, ...]
-    #: Signals of each analyst of a team over all days and assets; there where a fund's team gave any.
+    #: Signals of each analyst of a team over all days and assets; there where a fund's team gave
+    #: any.
     signals: Annotated[dict[str, SignalCounts], Meta(max_length=40)] | UnsetType = UNSET
 
 
 class Decisions(Value, frozen=True, kw_only=True):
-    """Orders and holdings by day of a checked ktdeval result card, version 1. Reasons are the model's words, never markup."""
+    """Orders and holdings by day of a checked ktdeval result card, version 1. Reasons are the
+    model's words, never markup.
+    """
 
     schema_version: Version1
     card: Sha256
@@ -385,15 +445,36 @@ class Decisions(Value, frozen=True, kw_only=True):
 
 
 DIGITS = 6
-"""Significant digits of all derived figures: a NAV to the hundredth of a basis point, and files of a third of the size."""
+"""Significant digits of all derived figures: a NAV to the hundredth of a basis point, and files of
+a third of the size.
+"""
 
 
 def rounded(value: JsonValue) -> JsonValue:
-    """A JSON value with each float to `DIGITS` significant digits; one that is not finite becomes null."""
+    """Return a JSON value with each float to `DIGITS` significant digits; one that is not finite
+    becomes null.
+    """
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") + 0.0 if math.isfinite(value) else None
+        return rounded_or_none(value)
     if isinstance(value, Mapping):
         return {name: rounded(member) for name, member in value.items()}
     if isinstance(value, (list, tuple)):
         return [rounded(member) for member in value]
+
     return value
+
+
+def rounded_or_none(value: float | None) -> float | None:
+    """Return a number to `DIGITS` significant digits; None for None and what is not finite."""
+    if value is None or not math.isfinite(value):
+        return None
+
+    # `+ 0.0` makes a zero of minus zero.
+    return float(f"{value:.{DIGITS}g}") + 0.0
+
+
+def to_object(value: object) -> dict[str, JsonValue]:
+    """Return a typed value as a JSON object."""
+    plain = to_plain(value)
+    assert isinstance(plain, dict)
+    return plain

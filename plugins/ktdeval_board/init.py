@@ -1,25 +1,27 @@
-"""A new board: its rules from a snapshot and installed tasks, and the files around them from the template."""
+"""Begin a board: make its rules from a snapshot and installed tasks, and its other files from the
+template.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ktdeval.contracts import is_scoring, needs_market
-from ktdeval.errors import ConfigError, StoreError, UsageError
-from ktdeval.fields import stored_market
-from ktdeval.jsonio import JsonValue, content_hash, write_atomic
+from ktdeval.errors import ConfigError, UsageError, explained
 from ktdeval.market import MarketSnapshot, window_rows
-from ktdeval.registry import Plugins
+from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import choose_windows, describe_any, open_snapshot, refuse_market
-from ktdeval_board.baselines import train_coefficients
+from ktdeval.tasks import is_scoring, needs_market
+from ktdeval.values.fields import stored_market
+from ktdeval.values.jsonio import JsonValue, content_hash, write_atomic
+from ktdeval.values.temporary import temporary_folder
+from ktdeval_board.baselines import first_day, train_coefficients
 from ktdeval_board.checking.rules import rules_table
 from ktdeval_board.layout import SCHEMAS, path_segment
 from ktdeval_board.placement import Placement
@@ -49,8 +51,11 @@ DEFAULT_BASELINES = (
 """Baselines of a board that names none."""
 RANDOM_SEEDS = tuple(range(10))  #: Seeds of a random baseline: enough for a band of random traders
 
-_KINDS: Mapping[str, BaselineKind] = {"builtin/random": "random", "builtin/linear_factor": "supervised"}
-"""Models that are no fixed rule."""
+_KINDS: Mapping[str, BaselineKind] = {
+    "builtin/random": "random",
+    "builtin/linear_factor": "supervised",
+}
+"""Models that are not a fixed rule."""
 _TEMPLATE: Mapping[str, str] = {
     "board.yaml": RULES_FILE,
     "errata.yaml": ERRATA_FILE,
@@ -74,13 +79,17 @@ class NewBoard:
     data: str = "synthetic"
     data_args: Mapping[str, JsonValue] = field(default_factory=dict)
     windows: tuple[str, ...] = ()  #: names, globs or FIRST:LAST days; the tasks' own by default
-    seeds: tuple[int, ...] = (0,)  #: seeds of every division; they follow each other, as those of a run do
+    #: seeds of every division; they follow each other, as those of a run do
+    seeds: tuple[int, ...] = (0,)
     market: MarketKind | None = None  #: None takes what the snapshot is
     certificate: Literal["required", "optional"] = "optional"
     attackers: tuple[str, ...] = ()  #: models whose attack counts in a required certificate
-    keys: Literal["registered", "own"] = "registered"  #: who draws mask keys; divisions without a market have none
-    most_registrations: int | None = 10  #: of one submitter in a division, where the board draws the keys; None: any number
-    baselines: tuple[str, ...] = ()  #: models; `DEFAULT_BASELINES` by default. For trading tasks only
+    #: who draws mask keys; divisions without a market have none
+    keys: Literal["registered", "own"] = "registered"
+    #: of one submitter in a division, where the board draws the keys; None: any number
+    most_registrations: int | None = 10
+    #: models; `DEFAULT_BASELINES` by default. For trading tasks only
+    baselines: tuple[str, ...] = ()
     contact: str = ""
     url: str = ""
     summary: str = ""
@@ -95,81 +104,127 @@ class Begun:
 
 
 def init_board(folder: Path, new: NewBoard, plugins: Plugins) -> Begun:
-    """Begin a board in a folder that is new, empty or a fresh git repository. All or nothing is written.
+    """Begin a board in a folder that is new, empty or a fresh git repository. All or nothing is
+    written.
 
-    Raises UsageError: the folder holds something; an unknown task, window or model; seeds that do not follow each other; or
-    `market` is not what the snapshot is; DataError: the snapshot can't be opened, or does not cover a window; ConfigError: a name
-    or address is not usable; StoreError: the folder can't be written.
+    Raises UsageError: the folder holds something; an unknown task, window or model; seeds that do
+    not follow each other; or `market` is not what the snapshot is; DataError: the snapshot can't be
+    opened, or does not cover a window; ConfigError: a name or address is not usable; StoreError:
+    the folder can't be written.
     """
     _check_folder(folder)
     _check_texts(new)
     tasks = {name: plugins.make_task(name) for name in plugins.resolve_tasks(new.tasks)}
     refuse_market(tasks.values(), new, NewBoard(new.name, new.title, new.tasks, new.opened_on))
-    snapshot = open_snapshot(plugins, new.data, new.data_args) if any(map(needs_market, tasks.values())) else None
-    market: MarketKind | None = None if snapshot is None else "synthetic" if snapshot.meta.synthetic else "real"
-    if snapshot is not None and new.market not in (None, market):
-        raise UsageError(f"--market {new.market}: snapshot {snapshot.meta.name} is {market}; a board never mixes the two")
+    snapshot = None
+    market: MarketKind | None = None
+    snapshots: tuple[SnapshotRule, ...] = ()
+    if any(map(needs_market, tasks.values())):
+        snapshot = open_snapshot(plugins, new.data, new.data_args)
+        market = "synthetic" if snapshot.meta.synthetic else "real"
+        if new.market not in (None, market):
+            raise UsageError(
+                f"--market {new.market}: snapshot {snapshot.meta.name} is {market}; a board never"
+                " mixes the two"
+            )
+
+        name = path_segment(snapshot.meta.name)
+        snapshots = (SnapshotRule(name, snapshot.id, new.data, dict(new.data_args)),)
+
     divisions = tuple(_division(task, new, snapshot, plugins) for task in tasks.values())
     trading = [division for division in divisions if not is_scoring(tasks[division.task])]
     baselines, notes = _baselines(new, trading, snapshot, plugins)
-    args = dict(new.data_args)
-    snapshots = () if snapshot is None else (SnapshotRule(path_segment(snapshot.meta.name), snapshot.id, new.data, args),)
     rules = Rules(
-        new.name, new.title, market, snapshots, divisions,
-        summary=new.summary, contact=new.contact, url=new.url, opened_on=new.opened_on, baselines=baselines,
-    )  # fmt: skip
+        new.name,
+        new.title,
+        market,
+        snapshots,
+        divisions,
+        summary=new.summary,
+        contact=new.contact,
+        url=new.url,
+        opened_on=new.opened_on,
+        baselines=baselines,
+    )
+
     if stored_market(new.data) is not None:
         notes.append(
-            f"{RULES_FILE}: snapshots: data names a folder of this machine; where the check can't open it, cards stay self-reported"
+            f"{RULES_FILE}: snapshots: data names a folder of this machine; where the check can't"
+            " open it, cards stay self-reported"
         )
+
     return Begun(_write(folder, rules), tuple(notes))
 
 
-# ---- what it is to be
+# ---- rules
 
 
 def _check_folder(folder: Path) -> None:
-    try:
-        held = sorted(entry.name for entry in folder.iterdir() if entry.name != ".git") if folder.exists() else []
-    except OSError as error:
-        raise StoreError(f"{folder}: can't be read as a folder: {error.strerror or error}") from error
-    if held:
-        raise UsageError(f"{folder}: holds {held[0]} already; a board begins in a folder that is new or empty")
+    present = []
+    with explained(f"{folder}: can't be read as a folder"):
+        if folder.exists():
+            present = sorted(entry.name for entry in folder.iterdir() if entry.name != ".git")
+
+    if present:
+        raise UsageError(
+            f"{folder}: holds {present[0]} already; a board begins in a folder that is new or empty"
+        )
 
 
 def _check_texts(new: NewBoard) -> None:
     for name in ("title", "summary", "contact", "url"):
         if not str(getattr(new, name)).isprintable():
             raise ConfigError(f"--{name}: expected one line of printable text")
+
     if new.certificate == "required" and not new.attackers:
-        raise UsageError("--certificate required: say which attackers count, with --attacker MODEL, such as openai/gpt-4.1")
+        raise UsageError(
+            "--certificate required: say which attackers count, with --attacker MODEL, such as"
+            " openai/gpt-4.1"
+        )
     if new.attackers and new.certificate != "required":
-        raise UsageError("--attacker: names the attackers of required certificates; add --certificate required")
-    if not new.seeds or list(new.seeds) != list(range(new.seeds[0], new.seeds[0] + len(new.seeds))) or new.seeds[0] < 0:
+        raise UsageError(
+            "--attacker: names the attackers of required certificates; add --certificate required"
+        )
+
+    first = new.seeds[0] if new.seeds else -1
+    if first < 0 or list(new.seeds) != list(range(first, first + len(new.seeds))):
         seeds = ", ".join(map(str, new.seeds)) or "none"
-        raise UsageError(f"--seeds: expected seeds that follow each other, as those of a run do, such as 0,1,2; were {seeds}")
+        raise UsageError(
+            "--seeds: expected seeds that follow each other, as those of a run do, such as 0,1,2;"
+            f" were {seeds}"
+        )
 
 
-def _division(task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins: Plugins) -> Division:
+def _division(
+    task: Any, new: NewBoard, snapshot: MarketSnapshot | None, plugins: Plugins
+) -> Division:
     try:
         windows = [window for window in choose_windows(task, new.windows) if window is not None]
     except UsageError as error:
         raise UsageError(f"--windows: {error}") from error
+
     if snapshot is not None:
         for window in windows:
             window_rows(snapshot.days, window.first, window.last)
+
     scoring = is_scoring(task)
-    is_governed = snapshot is not None and bool(windows) and new.keys == "registered"
-    scores = sorted(task.scores, key=lambda name: not task.scores[name].headline) if scoring else ["total_return"]
+    spans = [WindowRule(window.name, window.first, window.last) for window in windows]
+    rank_by = "total_return"
+    if scoring:
+        headlines = [name for name, score in task.scores.items() if score.headline]
+        rank_by = next(iter([*headlines, *task.scores]))
+
+    market = path_segment(snapshot.meta.name) if snapshot and windows else None
+    is_governed = market is not None and new.keys == "registered"
     return Division(
         id=re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-")[:63],
         task=task.name,
         version=task.version,
         hash=content_hash(describe_any(task, plugins)),
-        snapshot=path_segment(snapshot.meta.name) if snapshot and windows else None,
-        windows=tuple(WindowRule(window.name, window.first, window.last) for window in windows),
+        snapshot=market,
+        windows=tuple(spans),
         seeds=new.seeds,
-        rank_by=scores[0],
+        rank_by=rank_by,
         certificate="optional" if scoring else new.certificate,
         attackers=() if scoring else new.attackers,
         keys="registered" if is_governed else "own",
@@ -185,51 +240,59 @@ def _baselines(
     if not divisions or snapshot is None:
         if new.baselines:
             raise UsageError("--baseline: baselines are for trading tasks, and this board has none")
+
         return (), []
-    baselines, notes = [], list[str]()
+
+    baselines = []
+    notes = list[str]()
     for model in dict.fromkeys(new.baselines or DEFAULT_BASELINES):
         kind = _KINDS.get(model, "rule")
         try:
             args = {}
             if kind == "supervised":
-                first = min(window.first for division in divisions for window in division.windows)
+                first = min(map(first_day, divisions))
                 args = {"coefficients": train_coefficients(snapshot, first)}
+
             plugins.make_model(model, args)
         except ConfigError as error:
             if new.baselines:
                 raise
+
             notes.append(str(error))
             continue
-        baselines.append(Baseline(model, kind, RANDOM_SEEDS if kind == "random" else ()))
+
+        seeds = RANDOM_SEEDS if kind == "random" else ()
+        baselines.append(Baseline(model, kind, seeds))
+
     return tuple(baselines), notes
 
 
-# ---- what is written
+# ---- files
 
 
 def _write(folder: Path, rules: Rules) -> Rules:
-    """Write the files of a board next to the folder, check its rules, and move all of them into it."""
-    placement = Placement()
+    """Write the files of a board next to the folder, check its rules, and move all of them into
+    it.
+    """
     above = next(parent for parent in folder.absolute().parents if parent.is_dir())
-    try:
-        staging = Path(tempfile.mkdtemp(prefix=".board-", dir=above))
-    except OSError as error:
-        raise StoreError(f"{folder}: can't be made: {error.strerror or error}") from error
-    try:
+    with ExitStack() as stack:
+        with explained(f"{folder}: can't be made"):
+            staging = stack.enter_context(temporary_folder(".board-", above))
+
         for name, text in _files(rules):
             (staging / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomic(staging / name, text)
-        checked = load_rules(staging)
-        for entry in sorted(staging.iterdir()):
-            placement.put(entry, folder / entry.name)
-    except ConfigError as error:  # nothing was moved yet
-        raise ConfigError(str(error).replace(str(staging), str(folder))) from error
-    except BaseException:
-        placement.undo()
-        raise
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    return checked
+
+        try:
+            checked = load_rules(staging)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace(str(staging), str(folder))) from error
+
+        with Placement() as placement:
+            for entry in sorted(staging.iterdir()):
+                placement.put(entry, folder / entry.name)
+
+        return checked
 
 
 def _files(rules: Rules) -> Iterator[tuple[str, str]]:
@@ -247,6 +310,7 @@ def _files(rules: Rules) -> Iterator[tuple[str, str]]:
     }
     for name, path in _TEMPLATE.items():
         yield path, render(f"board/{name}", **values)
+
     for name, text in schema_texts().items():
         yield f"{SCHEMAS}/{name}", text
 
@@ -255,8 +319,14 @@ def _run_command(rules: Rules, division: Division) -> str:
     words = ["ktdeval", "--model PROVIDER/MODEL", f"--tasks {division.task}"]
     if division.windows:
         words.append(f"--windows {','.join(division.window_names())}")
-    if len(division.seeds) > 1 or division.seeds[0]:
-        words.append(f"--seeds {len(division.seeds)}" + (f" --seed {division.seeds[0]}" if division.seeds[0] else ""))
+
+    first = division.seeds[0]
+    if len(division.seeds) > 1 or first:
+        words.append(f"--seeds {len(division.seeds)}")
+
+    if first:
+        words.append(f"--seed {first}")
+
     return f"{' '.join(words)}{_data_words(rules, division)} --out run"
 
 
@@ -265,7 +335,16 @@ def _data_words(rules: Rules, division: Division) -> str:
     snapshot = rules.snapshot_of(division)
     if snapshot is None or (snapshot.data == "synthetic" and not snapshot.data_args):
         return ""
-    texts = (f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in snapshot.data_args.items())
-    args = ",".join(texts)
-    data = "SNAPSHOT" if stored_market(snapshot.data) else snapshot.data
-    return f" --data {data}" + (f" --data-args {args}" if args else "")
+
+    # A folder is another one on each machine.
+    words = f" --data {'SNAPSHOT' if stored_market(snapshot.data) else snapshot.data}"
+    if snapshot.data_args:
+        args = [_assignment(name, value) for name, value in snapshot.data_args.items()]
+        words += f" --data-args {','.join(args)}"
+
+    return words
+
+
+def _assignment(name: str, value: JsonValue) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"{name}={text}"

@@ -1,4 +1,4 @@
-"""Where things lie in a board's repository.
+"""Paths in a board's repository.
 
 board.yaml                                      the rules
 errata.yaml                                     withdrawn and corrected cards
@@ -6,12 +6,12 @@ cards/<task>/<model>/<agent>/<card id>.json     a card; its id is the SHA-256 of
 cards/…/<card id>.submission.json               who submitted it
 cards/…/<card id>.records.json                  its records: path, SHA-256 and size of each file
 records/<card id>/…                             the records themselves, laid out as a run folder
-verdicts/<card id>.json                         results of the board's check; written by the board, never by a submitter
-series/<card id>.json, decisions/<card id>.json what the check derived from the records: for the site and the ranking
+verdicts/<card id>.json                         results of the board's check, written by the board alone
+series/<card id>.json, decisions/<card id>.json derived from the records by the check
 imported/<name>.json                            results of other harnesses
-registrations/<id>.json                         a system that is registered before its mask key is drawn
-keys/<id>.json                                  the key that the board drew for a registration; never written by a submitter
-certificates/<SHA-256>/…                        a certificate of a mask with the runs of its attacks, and the verdict on them
+registrations/<id>.json                         a system, registered before its key is drawn
+keys/<id>.json                                  the key that the board drew for it
+certificates/<SHA-256>/…                        a mask's certificate, runs of attacks, verdict
 schemas/…                                       JSON Schemas of all of them
 """
 
@@ -22,25 +22,41 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-CARDS, RECORDS, IMPORTED = "cards", "records", "imported"
-VERDICTS, SERIES, DECISIONS, SCHEMAS = "verdicts", "series", "decisions", "schemas"
+CARDS = "cards"
+RECORDS = "records"
+IMPORTED = "imported"
+VERDICTS = "verdicts"
+SERIES = "series"
+DECISIONS = "decisions"
+SCHEMAS = "schemas"
 MARKETS = "markets"
 CERTIFICATES = "certificates"
-REGISTRATIONS, KEYS = "registrations", "keys"
-LEDGER, ANSWERS, TRANSCRIPT, MARK = "ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json"
-MANIFEST, CANARY, CERTIFICATE = "manifest.json", "canary.json", "certificate.json"
+REGISTRATIONS = "registrations"
+KEYS = "keys"
+LEDGER = "ledger.parquet"
+ANSWERS = "answers.jsonl.zst"
+TRANSCRIPT = "transcript.jsonl.zst"
+MARK = "episode.json"
+MANIFEST = "manifest.json"
+CANARY = "canary.json"
+CERTIFICATE = "certificate.json"
 CARD_ID = re.compile(r"[0-9a-f]{64}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_SEGMENT = 100
 
 
 def path_segment(name: str) -> str:
-    """A task's, model's or agent's name as one folder name: `openai/gpt-4.1` is `openai--gpt-4.1`.
+    """Return a task's, model's or agent's name as one folder name: `openai--gpt-4.1` for
+    `openai/gpt-4.1`.
 
-    Whatever is not a letter, a digit, `.`, `_` or `-` becomes a dash; a name can't become `.`, `..`, hidden or empty.
+    Other signs than letters, digits, `.`, `_` and `-` become dashes; a name never becomes `.`,
+    `..`, hidden or empty.
     """
     safe = _UNSAFE.sub("-", name.replace("/", "--"))[:_LONGEST_SEGMENT].rstrip(".")
-    return f"x{safe}" if not safe or safe.startswith((".", "-")) else safe
+    if not safe or safe.startswith((".", "-")):
+        return f"x{safe}"
+
+    return safe
 
 
 @dataclass(frozen=True)
@@ -52,7 +68,7 @@ class CardFiles:
 
     @property
     def submission(self) -> Path:
-        """Who submitted it."""
+        """Its submission document."""
         return self.card.with_name(f"{self.card_id}.submission.json")
 
     @property
@@ -63,14 +79,14 @@ class CardFiles:
 
 @dataclass(frozen=True)
 class BoardFolder:
-    """Paths of one board's repository. Nothing is read or made by asking for a path."""
+    """Paths of one board's repository. Its methods neither read nor make files."""
 
     path: Path
 
     def card_files(self, task: str, model: str, agent: str, card_id: str) -> CardFiles:
-        """Return where the card and what goes with it belong."""
-        parts = map(path_segment, (task, model, agent))
-        return CardFiles(card_id, self.path.joinpath(CARDS, *parts, f"{card_id}.json"))
+        """Return the files of a card, in the folder of its names."""
+        folder = self.path / CARDS / path_segment(task) / path_segment(model) / path_segment(agent)
+        return CardFiles(card_id, folder / f"{card_id}.json")
 
     def records(self, card_id: str) -> Path:
         """Return the folder of a card's records, laid out as a run folder."""
@@ -105,7 +121,7 @@ class BoardFolder:
         return self.path / KEYS / f"{registration_id}.json"
 
     def registered(self) -> list[Path]:
-        """Return the files of registrations, in the order of their names; what is no registration's name is passed over."""
+        """Return the files of registrations, in the order of their names; other files are ignored."""
         paths = sorted((self.path / REGISTRATIONS).glob("*.json"))
         return [path for path in paths if CARD_ID.fullmatch(path.stem) and not path.is_symlink()]
 
@@ -114,11 +130,13 @@ class BoardFolder:
         return sorted((self.path / IMPORTED).glob("*.json"))
 
     def relative(self, path: Path) -> str:
-        """Return a path below the board as findings and pages say it."""
+        """Return a path relative to the board, as in findings and on pages."""
         return path.relative_to(self.path).as_posix()
 
     def submitted(self) -> Iterator[CardFiles]:
-        """Yield the files of each card, in the order of their paths; what is no card's name is passed over (`check` finds it)."""
+        """Yield the files of each card, in the order of their paths; other files are ignored here
+        and found by `check`.
+        """
         for path in sorted((self.path / CARDS).glob("*/*/*/*.json")):
             if CARD_ID.fullmatch(path.stem):
                 yield CardFiles(path.stem, path)

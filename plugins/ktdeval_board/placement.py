@@ -1,38 +1,52 @@
-"""Files and folders that are moved to their paths as a whole, or not at all."""
+"""Move files and folders to their paths as a whole, or not at all."""
 
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 from ktdeval.errors import StoreError, UsageError
+from ktdeval.values.temporary import temporary_folder
 
 _FOLDER_MODE = 0o755
 
 
 class Placement:
-    """Files and folders that are moved to their paths together, or not at all."""
+    """Files and folders that are moved to their paths together, or not at all: in a `with` block
+    that ends with an error, all of them are taken away again.
+    """
 
     def __init__(self) -> None:
         self._moved: list[Path] = []
         self._created: list[Path] = []
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.undo()
+
     def put(self, source: Path, target: Path) -> None:
         """Move a file or folder; folders above its new path are made."""
         if target.exists() or target.is_symlink():
             raise StoreError(f"{target}: is there already; nothing was written")
+
         try:
             missing = [folder for folder in target.parents if not folder.exists()]
             for folder in reversed(missing):
                 folder.mkdir()
                 self._created.append(folder)
+
             self._moved.append(target)
             shutil.move(source, target)
         except OSError as error:
-            raise StoreError(f"{target}: can't write: {error.strerror or error}; nothing was written") from error
+            raise StoreError(
+                f"{target}: can't write: {error.strerror or error}; nothing was written"
+            ) from error
 
     def undo(self) -> None:
         """Take everything away again, and the folders that were made for it."""
@@ -41,55 +55,70 @@ class Placement:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
         for folder in reversed(self._created):
             with suppress(OSError):
                 folder.rmdir()
-        self._moved, self._created = [], []
+
+        self._moved.clear()
+        self._created.clear()
 
 
 @contextmanager
 def replacing(out: Path, marker: str = "") -> Iterator[Path]:
-    """Give a new folder that replaces `out` when the block ends well, and is gone when it does not.
+    """Give a new folder that replaces `out` when the block ends without an error, else is removed.
 
     Raises UsageError: `out` is there and may not be replaced; StoreError: it can't be written.
     """
     _check_replaceable(out, marker)
+    stack = ExitStack()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-        fresh.chmod(_FOLDER_MODE)  # temporary folders are private; what is made is for others to read
+        above = stack.enter_context(temporary_folder(f".{out.name}.new-", out.parent))
+        fresh = above / "content"
+        # temporary folders are private; what is made is for others to read
+        fresh.mkdir(mode=_FOLDER_MODE)
     except OSError as error:
-        raise StoreError(f"{out}: can't write: {error.strerror or error}; choose another --out") from error
-    try:
+        raise StoreError(
+            f"{out}: can't write: {error.strerror or error}; choose another --out"
+        ) from error
+
+    with stack:
         yield fresh
         _swap(fresh, out)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _check_replaceable(out: Path, marker: str) -> None:
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise UsageError(f"{out}: is no folder; choose another --out")
+
     if out.is_dir() and any(out.iterdir()) and not (marker and (out / marker).is_file()):
         if marker:
-            raise UsageError(f"{out}: holds something that was not built before ({marker} is missing); choose another --out")
-        raise UsageError(f"{out}: holds something already; choose a new folder with --out, or empty it")
+            raise UsageError(
+                f"{out}: holds something that was not built before ({marker} is missing); choose"
+                " another --out"
+            )
+
+        raise UsageError(
+            f"{out}: holds something already; choose a new folder with --out, or empty it"
+        )
 
 
 def _swap(fresh: Path, out: Path) -> None:
-    """Replace the old folder by the new one; the old is gone only after that."""
-    old = fresh.with_name(f"{fresh.name}.old")
+    """Replace the old folder by the new one, which is put back if this fails."""
+    old = fresh.with_name("old")
     try:
         if out.exists():
             out.rename(old)
+
         try:
             fresh.rename(out)
         except OSError:
             if old.exists():
                 old.rename(out)
+
             raise
     except OSError as error:
-        raise StoreError(f"{out}: can't be put in its place: {error.strerror or error}; choose another --out") from error
-    finally:
-        if out.exists():
-            shutil.rmtree(old, ignore_errors=True)
+        raise StoreError(
+            f"{out}: can't be put in its place: {error.strerror or error}; choose another --out"
+        ) from error

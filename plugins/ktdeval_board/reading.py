@@ -1,6 +1,7 @@
-"""Reading of a board's documents, which is decoding them; and their JSON Schemas, made from the classes.
+"""Read the documents of a board, and make their JSON Schemas from the classes.
 
-Whatever a stranger wrote may be hostile: it is read within a limit, strictly, and its errors name the field, on one line.
+A document from outside may be hostile: it is read within a limit, strictly, and its errors name the
+field, on one line.
 """
 
 from __future__ import annotations
@@ -8,15 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from ktdeval.cards import card_kinds, field_docs, struct_types
-from ktdeval.contracts import DrawnKey, Registration
 from ktdeval.errors import CardError
-from ktdeval.jsonio import JsonValue, dumps_pretty, loads_untrusted, open_plain, read_plain
-from ktdeval.typed import Value, from_plain, json_schema
+from ktdeval.runner import DrawnKey, Registration
+from ktdeval.values.jsonio import JsonValue, dumps_pretty, loads_untrusted, open_plain, read_plain
+from ktdeval.values.typed import Value, from_plain, json_schema
 from ktdeval_board.documents import Decisions, Imported, Records, Series, Submission, Verdict
 from ktdeval_board.market_document import Market
 from ktdeval_board.rules import Errata, Rules
@@ -40,19 +41,28 @@ DOCUMENTS: Mapping[str, type[Value]] = {
 
 
 def schema_of(name: str) -> dict[str, JsonValue]:
-    """JSON Schema (draft 2020-12) of a document."""
+    """Return the JSON Schema (draft 2020-12) of a document."""
     type_ = DOCUMENTS[name]
-    schema = json_schema(type_, f"urn:ktdeval:board:{name}:1", " ".join((type_.__doc__ or "").split()))
+    title = " ".join((type_.__doc__ or "").split())
+    # Any: a JSON Schema is nested freely.
+    schema: dict[str, Any] = json_schema(type_, f"urn:ktdeval:board:{name}:1", title)
     for key, part in struct_types(type_).items():
+        properties = schema["$defs"][key]["properties"]
         for field, sentence in field_docs(part).items():
-            schema["$defs"][key]["properties"][field]["description"] = sentence
+            properties[field]["description"] = sentence
+
     return schema
 
 
 def schema_texts() -> dict[str, str]:
-    """Return the schemas that a board has by the names of their files: those of this package, then those of cards."""
-    own = {f"{name}-v1.json": dumps_pretty(schema_of(name)) for name in sorted(DOCUMENTS)}
-    return own | {kind.schema.name: kind.schema.read_text(encoding="utf-8") for kind in card_kinds().values()}
+    """Return the schemas that a board has by the names of their files: those of this package, then
+    those of cards.
+    """
+    texts = {f"{name}-v1.json": dumps_pretty(schema_of(name)) for name in sorted(DOCUMENTS)}
+    for kind in card_kinds().values():
+        texts[kind.schema.name] = kind.schema.read_text(encoding="utf-8")
+
+    return texts
 
 
 def write_schemas(folder: Path) -> None:
@@ -62,19 +72,22 @@ def write_schemas(folder: Path) -> None:
 
 
 def read_bytes(path: Path, max_bytes: int) -> bytes:
-    """Bytes of a file, which is refused unread when it is too large, a link, or no regular file."""
+    """Return the bytes of a file. Raises CardError, without reading it: it is too large, a link, or
+    no regular file.
+    """
     try:
         with open_plain(path, follow=False) as stream:
             size = os.fstat(stream.fileno()).st_size
             if size > max_bytes:
                 raise CardError(f"{path}: has {size:,} bytes; at most {max_bytes:,} are taken")
+
             return stream.read(max_bytes)
     except OSError as error:
         raise CardError(f"{path}: can't read: {error.strerror or error}") from error
 
 
 def read_text(path: Path, max_bytes: int) -> str:
-    """Text of a file; errors as of `read_bytes`."""
+    """Return the text of a file; errors as of `read_bytes`."""
     try:
         return read_bytes(path, max_bytes).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -82,7 +95,7 @@ def read_text(path: Path, max_bytes: int) -> str:
 
 
 def parse_untrusted(text: str, where: str) -> JsonValue:
-    """Strict JSON that a stranger wrote."""
+    """Parse strict JSON from outside. Raises CardError; `where`: the file, for its message."""
     try:
         return loads_untrusted(text)
     except ValueError as error:
@@ -90,12 +103,17 @@ def parse_untrusted(text: str, where: str) -> JsonValue:
 
 
 def read_untrusted(path: Path, type_: type[T], max_bytes: int) -> T:
-    """Document that a stranger wrote. Raises CardError: it can't be read or decoded; names the file and the field."""
-    return from_plain(parse_untrusted(read_text(path, max_bytes), str(path)), type_, str(path), CardError)
+    """Read a document from outside. Raises CardError: it can't be read or decoded; names the file
+    and the field.
+    """
+    value = parse_untrusted(read_text(path, max_bytes), str(path))
+    return from_plain(value, type_, str(path), CardError)
 
 
 def read_own(path: Path, type_: type[T]) -> T:
-    """Document that the board's own check wrote. Raises CardError: it can't be read or decoded."""
+    """Read a document that the board's check wrote. Raises CardError: it can't be read or
+    decoded.
+    """
     try:
         return decode_own(read_plain(path), type_, path)
     except OSError as error:
@@ -103,10 +121,15 @@ def read_own(path: Path, type_: type[T]) -> T:
 
 
 def decode_own(
-    data: bytes, type_: type[T], path: Path, advice: str = "run `ktdeval leaderboard check --all` to write it again"
+    data: bytes,
+    type_: type[T],
+    path: Path,
+    advice: str = "run `ktdeval leaderboard check --all` to write it again",
 ) -> T:
-    """Decode what was read from a path already; errors as of `read_own`."""
+    """Decode the bytes of a document that the board's check wrote; errors as of `read_own`."""
     try:
         return msgspec.json.decode(data, type=type_)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise CardError(f"{path}: is not JSON as the check leaves it ({error}); {advice}") from error
+        raise CardError(
+            f"{path}: is not JSON as the check leaves it ({error}); {advice}"
+        ) from error

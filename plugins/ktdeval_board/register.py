@@ -1,4 +1,6 @@
-"""A system registered with a board, and keys drawn for registrations: the first by a submitter, the second by the board alone."""
+"""Register a system with a board, as a submitter does, and draw the keys of registrations, as only
+the board does.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,20 @@ from typing import Any
 
 import msgspec
 
-from ktdeval.config import RunConfig, load_config
-from ktdeval.contracts import DrawnKey, RegisteredTask, RegisteredWindow, Registrant, Registration
-from ktdeval.errors import ConfigError, StoreError, UsageError
-from ktdeval.jsonio import dumps_pretty, write_atomic
-from ktdeval.registry import Plugins
-from ktdeval.runner import registered_system
-from ktdeval.typed import to_plain
+from ktdeval.errors import ConfigError, StoreError, UsageError, explained
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import (
+    DrawnKey,
+    RegisteredTask,
+    RegisteredWindow,
+    Registrant,
+    Registration,
+    RunConfig,
+    load_config,
+    registered_system,
+)
+from ktdeval.values.jsonio import dumps_pretty, write_atomic
+from ktdeval.values.typed import to_plain
 from ktdeval_board.baselines import baseline_args
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.checking.content import registrations_of
@@ -33,7 +42,7 @@ _KEY_BYTES = 16
 
 @dataclass(frozen=True)
 class Registered:
-    """A registration as it was written: or what keeps a board from taking it, a line each."""
+    """A registration that was written, or why a board refuses it, a line each."""
 
     filed: Filed | None = None
     problems: tuple[str, ...] = ()
@@ -44,20 +53,27 @@ class RegisterRequest:
     """Request to register a system."""
 
     division: str  #: id of the division
-    options: Mapping[str, Any]  #: of the run, by the names of `RunConfig`: model, agent, their parameters, those of calls
+    #: of the run, by the names of `RunConfig`: model, agent, their parameters, those of calls
+    options: Mapping[str, Any]
     submitter: Registrant
     today: str  #: day of the registration, YYYY-MM-DD
 
 
-def register(folder: Path, request: RegisterRequest, plugins: Plugins, redactor: Redactor) -> Registered:
+def register(
+    folder: Path, request: RegisterRequest, plugins: Plugins, redactor: Redactor
+) -> Registered:
     """Write the registration of a system with a division of a board.
 
-    Raises ConfigError: there is no board, no such division or no such model; UsageError: an option leaves open what a registration
-    fixes, or the division's keys are not drawn; StoreError: it can't be written.
+    Raises ConfigError: there is no board, no such division or no such model; UsageError: an option
+    leaves open what a registration fixes, or the division's keys are not drawn; StoreError: it
+    can't be written.
     """
     rules = load_rules(folder)
     if not rules.division(request.division).is_governed:
-        raise UsageError(f"--division {request.division}: its keys are the submitters' own; run and submit without a registration")
+        raise UsageError(
+            f"--division {request.division}: its keys are the submitters' own; run and submit"
+            " without a registration"
+        )
     registration = make_registration(rules, request, plugins)
     return file_registration(folder, rules, registration, redactor)
 
@@ -67,14 +83,20 @@ def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) 
     division = rules.division(request.division)
     snapshot = rules.snapshot_of(division)
     if snapshot is None:
-        raise ConfigError(f"division {division.id}: has no market, and so no mask that a key is drawn for")
+        raise ConfigError(
+            f"division {division.id}: has no market, and so no mask that a key is drawn for"
+        )
+
     config = run_config(division, request.options)
     return Registration(
         board=rules.name,
         division=division.id,
         task=RegisteredTask(name=division.task, version=division.version, hash=division.hash),
         snapshot=snapshot.id,
-        windows=tuple(RegisteredWindow(name=each.name, first=each.first, last=each.last) for each in division.windows),
+        windows=tuple(
+            RegisteredWindow(name=each.name, first=each.first, last=each.last)
+            for each in division.windows
+        ),
         seeds=seeds_of(rules, division, config.model),
         rules=division.rules,
         system=registered_system(config, plugins),
@@ -85,25 +107,37 @@ def make_registration(rules: Rules, request: RegisterRequest, plugins: Plugins) 
 
 def run_config(division: Division, options: Mapping[str, Any]) -> RunConfig:
     """Return the config of a run of a division with these options of a system."""
-    given = {name: value for name, value in options.items() if value is not None}
-    return load_config(None, {**given, "tasks": (division.task,), "windows": tuple(division.window_names())})
+    values = {name: value for name, value in options.items() if value is not None}
+    values["tasks"] = (division.task,)
+    values["windows"] = tuple(division.window_names())
+
+    return load_config(None, values)
 
 
-def file_registration(folder: Path, rules: Rules, registration: Registration, redactor: Redactor) -> Registered:
+def file_registration(
+    folder: Path, rules: Rules, registration: Registration, redactor: Redactor
+) -> Registered:
     """Write a registration, unless the board would refuse it."""
     board = BoardFolder(folder)
-    path, today = board.registration(registration.id), registration.registered_on
+    path = board.registration(registration.id)
+    today = registration.registered_on
     filed = Filed(board.relative(path), registration)
     _, there = registrations_of(folder, rules, today)
-    everyone = Registrations((*there.filed, filed), there.baselines)
-    problems = [f"secret: {leak.kind} stands in it; run without it" for leak in redactor.find(to_plain(registration), filed.where)]
+    problems = [
+        f"secret: {leak.kind} stands in it; run without it"
+        for leak in redactor.find(to_plain(registration), filed.where)
+    ]
+
     if registration.id in there.by_id:
         problems.append(f"{filed.where}: is there already; equal content is one registration")
     else:
+        everyone = Registrations((*there.filed, filed), there.baselines)
         inputs = RegistrationInputs(filed.where, rules, filed, everyone, today)
         problems += [finding.message for finding in findings_of(Stage.REGISTRATION, inputs)]
+
     if problems:
         return Registered(problems=tuple(problems))
+
     _write(path, registration)
     return Registered(filed)
 
@@ -120,65 +154,89 @@ class Draw:
 
 
 def draw_keys(folder: Path, today: str) -> Draw:
-    """Draw a key for each open registration that is in order, from the randomness of this machine; none is ever drawn again.
+    """Draw a key for each open registration that is in order, from the randomness of this machine;
+    none is ever drawn again.
 
     One that maintainers excused before its key was drawn gets none.
 
-    Raises ConfigError: there is no board; StoreError: a key can't be written, or one is there that is not in order.
+    Raises ConfigError: there is no board; StoreError: a key can't be written, or one is there that
+    is not in order.
     """
     rules = load_rules(folder)
     findings, registrations = registrations_of(folder, rules, today)
     waiting = [each for each in registrations.filed if each.drawn is None and each.excuse is None]
     drawn = tuple(_draw(BoardFolder(folder), each, today) for each in waiting)
+
     return Draw(drawn, tuple(findings))
 
 
 def _draw(board: BoardFolder, filed: Filed, today: str) -> Filed:
     path = board.key(filed.id)
     if path.exists() or path.is_symlink():
-        raise StoreError(f"{path}: is there already, and not in order; see `ktdeval leaderboard check`")
-    key = DrawnKey(id=filed.id, registration=filed.registration, mask_key=secrets.token_hex(_KEY_BYTES), drawn_on=today)
+        raise StoreError(
+            f"{path}: is there already, and not in order; see `ktdeval leaderboard check`"
+        )
+
+    key = DrawnKey(
+        id=filed.id,
+        registration=filed.registration,
+        mask_key=secrets.token_hex(_KEY_BYTES),
+        drawn_on=today,
+    )
     _write(path, key)
     return replace(filed, drawn=key)
 
 
 def _write(path: Path, document: msgspec.Struct) -> None:
-    try:
+    with explained(f"{path}: can't write"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, dumps_pretty(to_plain(document)))
-    except OSError as error:
-        raise StoreError(f"{path}: can't write: {error.strerror or error}") from error
 
 
 # ---- baselines
 
 
-def baseline_key(folder: Path, rules: Rules, baseline: Baseline, request: RegisterRequest, plugins: Plugins) -> Path:
+def baseline_key(
+    folder: Path, rules: Rules, baseline: Baseline, request: RegisterRequest, plugins: Plugins
+) -> Path:
     """Register a baseline in the board's name, draw its key, and return the key's file.
 
-    A system has one key in a division: the one that was drawn is taken again where its run is missing or its card was withdrawn.
-
-    `rules`: with the market where it is on this machine. Raises ConfigError: the board does not take the registration; other errors
-    as of `make_registration` and `draw_keys`.
+    A system has one key in a division: it is used again if the baseline's run is missing or its
+    card was withdrawn. `rules`: with the market where it is on this machine. Raises ConfigError: the board does not
+    take the registration; other errors as of `make_registration` and `draw_keys`.
     """
-    division, board = rules.division(request.division), BoardFolder(folder)
-    options = {"model": baseline.model, "model_args": baseline_args(rules, division, baseline, plugins)}
+    division = rules.division(request.division)
+    board = BoardFolder(folder)
+    options = {
+        "model": baseline.model,
+        "model_args": baseline_args(rules, division, baseline, plugins),
+    }
     registration = make_registration(rules, replace(request, options=options), plugins)
     _, there = registrations_of(folder, rules, request.today)
+
     for each in _of_baseline(there, registration):
         if each.excuse is None:
             return board.key(each.id)
+
     registered = file_registration(folder, rules, registration, Redactor({}))
     if registered.filed is None:
-        raise ConfigError(f"baseline {baseline.model} of division {division.id}: can't be registered: {registered.problems[0]}")
+        raise ConfigError(
+            f"baseline {baseline.model} of division {division.id}: can't be registered:"
+            f" {registered.problems[0]}"
+        )
+
     _draw(board, registered.filed, request.today)
     return board.key(registration.id)
 
 
 def _of_baseline(there: Registrations, registration: Registration) -> Iterator[Filed]:
-    """Yield the answered registrations of the same plan and system in the board's name."""
-    wanted = msgspec.structs.replace(registration, registered_on="", submitter=Registrant(name="x", contact="x"))
+    """Yield the registrations of the same plan and system that have a key, whoever registered."""
+    wanted = _without_submitter(registration)
     for each in there.filed:
-        own = msgspec.structs.replace(each.registration, registered_on="", submitter=wanted.submitter)
-        if own == wanted and each.drawn is not None:
+        if each.drawn is not None and _without_submitter(each.registration) == wanted:
             yield each
+
+
+def _without_submitter(registration: Registration) -> Registration:
+    nobody = Registrant(name="x", contact="x")
+    return msgspec.structs.replace(registration, registered_on="", submitter=nobody)

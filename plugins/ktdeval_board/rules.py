@@ -1,8 +1,9 @@
-"""Files that maintainers write: `board.yaml`, what a board asks for and compares, and `errata.yaml`, on cards since."""
+"""Files of maintainers: `board.yaml`, the rules of a board, and `errata.yaml`, later statements on its
+cards.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -11,22 +12,28 @@ import msgspec
 from msgspec import Meta
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import near_matches
 from ktdeval.stats import left_out_windows
-from ktdeval.typed import Value, from_plain
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.fields import near_matches
+from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.documents import Day, Sha256, in_words
 from ktdeval_board.layout import path_segment
 
-RULES_FILE, ERRATA_FILE = "board.yaml", "errata.yaml"
+RULES_FILE = "board.yaml"
+ERRATA_FILE = "errata.yaml"
 
 MarketKind = Literal["real", "synthetic"]
 BaselineKind = Literal["rule", "random", "supervised"]
-Slug = Annotated[str, Meta(description="Lower-case letters, digits and dashes.", pattern=r"^[a-z0-9][a-z0-9-]{0,62}$(?!\n)")]
+Slug = Annotated[
+    str,
+    Meta(
+        description="Lower-case letters, digits and dashes.",
+        pattern=r"^[a-z0-9][a-z0-9-]{0,62}$(?!\n)",
+    ),
+]
 T = TypeVar("T")
 
 _MEGABYTE = 1_000_000
-_UNKNOWN = re.compile(r"unknown field `(.+?)`")
 
 
 class WindowRule(Value, frozen=True, kw_only=False):
@@ -53,18 +60,24 @@ class Division(Value, frozen=True, kw_only=True):
     task: str  #: Name of the task
     version: str  #: Version of the task
     hash: Sha256  #: SHA-256 of the task's config, as on cards (task.hash)
-    #: Name of one of the board's snapshots; it and windows are left out where the task asks about no market
+    #: Name of one of the board's snapshots; it and windows are left out where the task asks about
+    #: no market
     snapshot: str | None = None
     windows: tuple[WindowRule, ...] = ()  #: Windows that a card must cover, no more and no less
-    seeds: Annotated[tuple[int, ...], Meta(min_length=1)]  #: Seeds that a card must have, no more and no less
+    #: Seeds that a card must have, no more and no less
+    seeds: Annotated[tuple[int, ...], Meta(min_length=1)]
     rules: Literal["strict", "paper"] = "strict"  #: Rule set of the metrics; for trading tasks
     rank_by: str = "total_return"  #: Metric, or score of a scoring task, that the rank goes by
-    certificate: Literal["required", "optional"] = "optional"  #: Whether a card needs a certificate of its mask
-    attackers: tuple[str, ...] = ()  #: Models whose attack counts in a required certificate, by their full names
-    #: registered: the board draws mask keys, each after its system was registered, and cards under other keys are not ranked; own:
-    #: submitters choose their keys. A division without a market has no mask and no keys
+    #: Whether a card needs a certificate of its mask
+    certificate: Literal["required", "optional"] = "optional"
+    #: Models whose attack counts in a required certificate, by their full names
+    attackers: tuple[str, ...] = ()
+    #: registered: the board draws mask keys, each after its system was registered, and cards under
+    #: other keys are not ranked; own: submitters choose their keys. A division without a market has
+    #: no mask and no keys
     keys: Literal["registered", "own"] = "own"
-    #: Most registrations of one submitter, where the board draws the keys; null: any number. Each is a draw, and an attempt
+    #: Most registrations of one submitter, where the board draws the keys; null: any number. Each
+    #: is a draw, and an attempt
     most_registrations: Annotated[int, Meta(ge=1)] | None = None
     summary: str = ""  #: One line for readers
 
@@ -78,31 +91,46 @@ class Division(Value, frozen=True, kw_only=True):
         return [window.name for window in self.windows]
 
     def attacker_problem(self, certificate: Mapping[str, Any]) -> str | None:
-        """Return why a card's certificate does not count here: none of the named attackers bounds one of its scores.
+        """Return why a card's certificate does not count here: no named attacker bounds one of its
+        scores; None if it counts.
 
-        An attacker bounds a score only where it passed its positive control, that is where it read unmasked probes.
+        An attacker bounds a score only if it passed its positive control, that is if it could read
+        unmasked probes.
         """
-        attackers = certificate.get("attackers")
         counted: set[str] = set()
-        for attacker in attackers if isinstance(attackers, list) else ():  # a card's claim, of any form
-            if isinstance(attacker, dict) and attacker.get("kind") == "model" and attacker.get("model") in self.attackers:
-                counted.update(map(str, attacker.get("counts_for") or ()))
+        # The certificate is a card's claim and may have any form.
+        attackers = certificate.get("attackers")
+        if isinstance(attackers, list):
+            for attacker in attackers:
+                if self._is_named(attacker):
+                    counted.update(map(str, attacker.get("counts_for") or ()))
+
         bound = certificate.get("bound")
-        bounded = set(bound) if isinstance(bound, dict) else set()
-        if unbounded := sorted(bounded - counted) or ([] if counted else ["anything"]):
-            return (
-                f"no attacker that division {self.id} names ({', '.join(self.attackers)}) passed its control and bounds "
-                f"{', '.join(unbounded)}"
-            )
-        return None
+        unbounded = sorted(set(bound) - counted) if isinstance(bound, dict) else []
+        if not unbounded and counted:
+            return None
+
+        return (
+            f"no attacker that division {self.id} names ({', '.join(self.attackers)}) passed its"
+            f" control and bounds {', '.join(unbounded or ['anything'])}"
+        )
+
+    def _is_named(self, attacker: object) -> bool:
+        return (
+            isinstance(attacker, dict)
+            and attacker.get("kind") == "model"
+            and attacker.get("model") in self.attackers
+        )
 
 
 class Baseline(Value, frozen=True, kw_only=False):
     """Model that every division of trading tasks shows."""
 
     model: str  #: Full name of the model, such as builtin/equal_weight
-    kind: BaselineKind = "rule"  #: rule: a fixed rule; random: random trading; supervised: a trained factor model
-    seeds: tuple[int, ...] = ()  #: Seeds instead of the division's, such as more for a random trader
+    #: rule: a fixed rule; random: random trading; supervised: a trained factor model
+    kind: BaselineKind = "rule"
+    #: Seeds instead of the division's, such as more for a random trader
+    seeds: tuple[int, ...] = ()
 
 
 class Limits(Value, frozen=True):
@@ -111,7 +139,8 @@ class Limits(Value, frozen=True):
     card_mb: Annotated[int, Meta(ge=1, le=100)] = 8  #: A card, a submission or another JSON file
     file_mb: Annotated[int, Meta(ge=1, le=2000)] = 64  #: A ledger or transcript as stored
     unpacked_mb: Annotated[int, Meta(ge=1, le=8000)] = 512  #: A ledger or transcript unpacked
-    records_mb: Annotated[int, Meta(ge=1, le=20_000)] = 256  #: All records of a submission as stored
+    #: All records of a submission as stored
+    records_mb: Annotated[int, Meta(ge=1, le=20_000)] = 256
     episodes: Annotated[int, Meta(ge=1, le=100_000)] = 500  #: Episodes of a submission
 
     def bytes_of(self, name: str) -> int:
@@ -120,11 +149,14 @@ class Limits(Value, frozen=True):
 
 
 class Rules(Value, frozen=True, kw_only=False):
-    """Rules of a ktdeval leaderboard, version 1. A board is of real or of synthetic markets, never of both."""
+    """Rules of a ktdeval leaderboard, version 1. A board is of real or of synthetic markets, never
+    of both.
+    """
 
     name: Slug  #: Short name
     title: str  #: Heading of the site
-    market: MarketKind | None  #: Real or synthetic; a board never mixes them; null on a board of tasks about no market
+    #: Real or synthetic; a board never mixes them; null on a board of tasks about no market
+    market: MarketKind | None
     snapshots: tuple[SnapshotRule, ...]  #: Markets
     divisions: tuple[Division, ...]  #: Divisions, each ranked by itself
     schema_version: Literal[1] = 1
@@ -134,7 +166,8 @@ class Rules(Value, frozen=True, kw_only=False):
     opened_on: str = ""  #: Day the board began, YYYY-MM-DD
     baselines: tuple[Baseline, ...] = ()  #: Models that are always shown beside the benchmark
     limits: Limits = Limits()  #: Largest sizes
-    tie_level: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.05  #: Level of the model confidence sets that form tie groups
+    #: Level of the model confidence sets that form tie groups
+    tie_level: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.05
 
     @property
     def draws_keys(self) -> bool:
@@ -146,18 +179,27 @@ class Rules(Value, frozen=True, kw_only=False):
         known = {division.id: division for division in self.divisions}
         if division_id not in known:
             raise ConfigError(f"no division {division_id!r}{near_matches(division_id, known)}")
+
         return known[division_id]
 
     def snapshot_of(self, division: Division) -> SnapshotRule | None:
-        """Return the market of a division; None where it asks about none."""
-        return next((snapshot for snapshot in self.snapshots if snapshot.name == division.snapshot), None)
+        """Return the market of a division; None if it has none."""
+        for snapshot in self.snapshots:
+            if snapshot.name == division.snapshot:
+                return snapshot
+
+        return None
 
     def baseline_of(self, model: str) -> Baseline | None:
-        """Return the baseline that a model is, by its full name; None for an entrant."""
-        return next((baseline for baseline in self.baselines if baseline.model == model), None)
+        """Return the baseline with the full name of a model; None for an entrant."""
+        for baseline in self.baselines:
+            if baseline.model == model:
+                return baseline
+
+        return None
 
     def with_market(self, moved: SnapshotRule) -> Rules:
-        """Return the rules with one market elsewhere."""
+        """Return the rules with another place of one market."""
         snapshots = tuple(moved if each.name == moved.name else each for each in self.snapshots)
         return msgspec.structs.replace(self, snapshots=snapshots)
 
@@ -165,8 +207,8 @@ class Rules(Value, frozen=True, kw_only=False):
 class Erratum(Value, frozen=True, kw_only=False):
     """Entry of the errata.
 
-    `withdrawn` takes a card out of tables (it stays in the history, and its model may submit again); `unranked` keeps its row
-    without a rank; `note` only says something.
+    `withdrawn` takes a card out of tables (it stays in the history, and its model may submit
+    again); `unranked` keeps its row without a rank; `note` only says something.
     """
 
     card: Sha256  #: Id of the card
@@ -177,10 +219,11 @@ class Erratum(Value, frozen=True, kw_only=False):
 
 
 class Excuse(Value, frozen=True, kw_only=False):
-    """Statement of maintainers that a registration's key may stay unused, for a reason that has nothing to do with the key.
+    """Statement of maintainers that a registration's key may stay unused, for a reason that has
+    nothing to do with the key.
 
-    It no longer keeps its submitter from being ranked, and its system may be registered again; it stays public and counts as an
-    attempt for ever.
+    It no longer keeps its submitter from being ranked, and its system may be registered again; it
+    stays public and counts as an attempt for ever.
     """
 
     registration: Sha256  #: Id of the registration
@@ -203,15 +246,20 @@ def load_rules(folder: Path) -> Rules:
     """
     path = folder / RULES_FILE
     if not path.is_file():
-        raise ConfigError(f"{folder}: no board here ({RULES_FILE} is missing); begin one with `ktdeval leaderboard init {folder}`")
+        raise ConfigError(
+            f"{folder}: no board here ({RULES_FILE} is missing); begin one with `ktdeval"
+            f" leaderboard init {folder}`"
+        )
+
     rules = _read(path, Rules)
     for problem in _problems(rules):
         raise ConfigError(f"{path}: {problem}")
+
     return rules
 
 
 def load_errata(folder: Path) -> tuple[Erratum, ...]:
-    """Read the errata of the board in a folder; none where it has no file of them.
+    """Read the errata of the board in a folder; none if it has no such file.
 
     Raises ConfigError: the file is not valid; names the entry.
     """
@@ -219,7 +267,9 @@ def load_errata(folder: Path) -> tuple[Erratum, ...]:
 
 
 def load_excuses(folder: Path) -> tuple[Excuse, ...]:
-    """Read what maintainers say of registrations in the errata of the board in a folder; errors as of `load_errata`."""
+    """Read the excuses of registrations in the errata of the board in a folder; errors as of
+    `load_errata`.
+    """
     return _load_errata(folder).registrations
 
 
@@ -232,70 +282,111 @@ def _read(path: Path, type_: type[T]) -> T:
     try:
         return from_plain(load_yaml(path), type_, str(path), ConfigError)
     except ConfigError as error:
-        unknown = _UNKNOWN.search(str(error))
-        if unknown is None:
-            raise ConfigError(in_words(str(error))) from error
-        known = {
-            name for each in (Rules, Division, SnapshotRule, Baseline, Limits, Erratum, Excuse) for name in each.__struct_fields__
-        }
-        raise ConfigError(f"{error}{near_matches(unknown[1], known)}") from error
+        raise ConfigError(in_words(str(error))) from error
 
 
 def _window_problems(where: str, division: Division) -> Iterator[str]:
-    """Windows that end before they begin, or may not share a figure with the others of a division."""
+    """Yield windows that end before they begin, or must not be pooled with the others of their
+    division.
+    """
     for window in division.windows:
         if window.first > window.last:
             yield f"{where}: window {window.name}: expected first and last in order"
+
+    days = {window.name: (window.first, window.last) for window in division.windows}
     try:
-        left_out = left_out_windows({window.name: (window.first, window.last) for window in division.windows})
+        excluded = left_out_windows(days)
     except ValueError as error:
         yield f"{where}: windows: {error}"
         return
-    for name, reason in left_out.items():
+
+    for name, reason in excluded.items():
         yield f"{where}: window {name} {reason}; give it a division of its own"
 
 
 def _address_problems(rules: Rules) -> Iterator[str]:
-    """Names that can't be part of an address, or give equal ones on disks that ignore case; `all` is the scope of all windows."""
+    """Yield names that can't be part of an address, or have equal addresses on disks that ignore
+    case.
+    """
     markets = [snapshot.name for snapshot in rules.snapshots]
     for name in markets:
         if path_segment(name) != name:
-            yield f"snapshots: {name!r} can't be part of an address; use letters, digits, `.`, `_` and `-`"
-    windows = {f"divisions: {each.id}: windows": ["all", *each.window_names()] for each in rules.divisions}
-    for where, names in {"snapshots": markets, **windows}.items():
-        addresses = [path_segment(name).lower() for name in names]
-        for index, address in enumerate(addresses):
-            if (first := addresses.index(address)) < index:
-                yield f"{where}: {names[first]!r} and {names[index]!r} would have one address; rename one of them"
+            yield (
+                f"snapshots: {name!r} can't be part of an address; use letters, digits, `.`, `_`"
+                " and `-`"
+            )
+
+    yield from _equal_addresses("snapshots", markets)
+    for each in rules.divisions:
+        # `all` is the scope of all windows
+        yield from _equal_addresses(f"divisions: {each.id}: windows", ["all", *each.window_names()])
+
+
+def _equal_addresses(where: str, names: Sequence[str]) -> Iterator[str]:
+    named: dict[str, str] = {}
+    for name in names:
+        address = path_segment(name).lower()
+        if address in named:
+            first = named[address]
+            yield f"{where}: {first!r} and {name!r} would have one address; rename one of them"
+        else:
+            named[address] = name
 
 
 def _twin_problems(rules: Rules) -> Iterator[str]:
-    """Divisions that ask for the same cards, which the first would have all."""
+    """Yield divisions that ask for the same cards as an earlier one, which would have all of
+    them.
+    """
     seen: dict[tuple[object, ...], str] = {}
     for each in rules.divisions:
-        asked = (each.task, each.version, each.hash, each.snapshot, frozenset(each.windows), frozenset(each.seeds), each.rules)
-        if (first := seen.setdefault(asked, each.id)) != each.id:
-            yield f"divisions: {each.id} asks for the same cards as {first}, which would have all of them; keep one of the two"
+        asked = (
+            each.task,
+            each.version,
+            each.hash,
+            each.snapshot,
+            frozenset(each.windows),
+            frozenset(each.seeds),
+            each.rules,
+        )
+        first = seen.setdefault(asked, each.id)
+        if first != each.id:
+            yield (
+                f"divisions: {each.id} asks for the same cards as {first}, which would have all of"
+                " them; keep one of the two"
+            )
 
 
 def _division_problems(division: Division, known: Sequence[str]) -> Iterator[str]:
-    """Problems of one division; `known`: names of the board's snapshots."""
-    where, names = f"divisions: {division.id}", division.window_names()
-    if (division.snapshot is None) == bool(names):
-        yield f"{where}: {'windows without a' if names else 'no windows on its'} snapshot; give both, or neither"
+    """Yield problems of one division; `known`: names of the board's snapshots."""
+    where = f"divisions: {division.id}"
+    names = division.window_names()
+    if division.snapshot is None and names:
+        yield f"{where}: windows without a snapshot; give both, or neither"
+    elif division.snapshot is not None and not names:
+        yield f"{where}: no windows on its snapshot; give both, or neither"
     elif division.snapshot is not None and division.snapshot not in known:
         yield f"{where}: no snapshot {division.snapshot!r}{near_matches(division.snapshot, known)}"
+
     if division.is_governed and not names:
-        yield f"{where}: keys: registered, but a division without a market has no mask that a key is drawn for; say own"
+        yield (
+            f"{where}: keys: registered, but a division without a market has no mask that a key is"
+            " drawn for; say own"
+        )
+
     if len(set(names)) != len(names) or len(set(division.seeds)) != len(division.seeds):
         yield f"{where}: a window or seed stands there twice"
+
     if division.certificate == "required" and not division.attackers:
-        yield f"{where}: attackers: a required certificate counts only by named attackers; name at least one model"
+        yield (
+            f"{where}: attackers: a required certificate counts only by named attackers; name at"
+            " least one model"
+        )
+
     yield from _window_problems(where, division)
 
 
 def _problems(rules: Rules) -> Iterator[str]:
-    """Yield what single fields can't say."""
+    """Yield problems that a schema of single fields can't express."""
     for where, names in (
         ("snapshots", [snapshot.id for snapshot in rules.snapshots]),
         ("divisions", [division.id for division in rules.divisions]),
@@ -303,12 +394,15 @@ def _problems(rules: Rules) -> Iterator[str]:
     ):
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield f"{where}: {name!r} stands there twice"
+
     known = [snapshot.name for snapshot in rules.snapshots]
     for division in rules.divisions:
         yield from _division_problems(division, known)
+
     yield from _address_problems(rules)
     yield from _twin_problems(rules)
     if not rules.title.strip():
         yield "title: expected one line of text"
+
     if rules.url and not rules.url.startswith(("https://", "http://")):
         yield "url: expected an address that begins with https://"

@@ -1,4 +1,6 @@
-"""What the check derives: daily series of episodes, orders and holdings by day, and the markets of a board over its windows."""
+"""Documents that the check derives: daily series of episodes, orders and holdings by day, and the
+markets of a board over its windows.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,8 @@ import numpy.typing as npt
 
 from ktdeval.attribution import attribute, attribution_problem
 from ktdeval.cards import TradingCard
-from ktdeval.contracts import EpisodeSpec
 from ktdeval.errors import StoreError
 from ktdeval.harness import TranscriptEntry, step_signals
-from ktdeval.jsonio import JsonValue
 from ktdeval.market import FloatArray, MarketSnapshot, window_rows
 from ktdeval.runner import RunFolder
 from ktdeval.stats import (
@@ -29,43 +29,64 @@ from ktdeval.stats import (
     simple_returns,
     standard_deviation,
 )
+from ktdeval.tasks import EpisodeSpec
 from ktdeval.trading import Ledger, OrderRecord, StepRecord, TradingConfig, trading_rules
-from ktdeval.typed import from_plain
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import from_plain
 from ktdeval_board.documents import Decisions, Series, rounded
 from ktdeval_board.market_document import Market, Regime
 from ktdeval_board.rules import Rules, SnapshotRule, WindowRule
 
 ENVELOPE = EnvelopeSettings()
-"""Random traders of each episode: the suite's own number and seed, so that anyone gets the same bands."""
+"""Random traders of each episode: the suite's own number and seed, so that bands can be
+reproduced.
+"""
 
-_AGAINST_BUY_AND_HOLD = "ama_gap_to_buy_and_hold"  #: A figure of tasks whose series have the price of their only asset
+#: A figure of tasks whose series have the price of their only asset
+_AGAINST_BUY_AND_HOLD = "ama_gap_to_buy_and_hold"
 
 _PARTS = ("common", "industry", "style", "selection", "trading", "selection_daily", "exposures")
 _NO_PART: Mapping[str, JsonValue] = dict.fromkeys(_PARTS)
 
 
-def make_series(run: RunFolder, card_id: str, card: TradingCard, snapshot: MarketSnapshot) -> Series:
+def make_series(
+    run: RunFolder, card_id: str, card: TradingCard, snapshot: MarketSnapshot
+) -> Series:
     """Make the series of a trading card; equal records give equal values."""
     config = trading_rules(card.task.config.get("trading") or {}, "trading rules on the card")
     episodes: list[JsonValue] = []
     for entry in card.episodes:
         ledger = run.load_ledger(episode_spec(run, entry.id))
-        facts: dict[str, JsonValue] = {"id": entry.id, "window": entry.window, "seed": entry.seed}
-        episodes.append(facts | _episode(ledger, snapshot, config) | _asset(ledger, snapshot, card))
-    return from_plain(rounded({"schema_version": 1, "card": card_id, "episodes": episodes}), Series, "series")
+        episode = _episode(ledger, snapshot, config)
+        episode["id"] = entry.id
+        episode["window"] = entry.window
+        episode["seed"] = entry.seed
+        asset = _asset(ledger, snapshot, card)
+        if asset is not None:
+            episode["asset"] = asset
+
+        episodes.append(episode)
+
+    document: dict[str, JsonValue] = {"schema_version": 1, "card": card_id, "episodes": episodes}
+    return from_plain(rounded(document), Series, "series")
 
 
 def episode_spec(run: RunFolder, episode_id: str) -> EpisodeSpec:
-    """Return the plan's episode of an id."""
+    """Return the plan's episode of an id. Raises StoreError: there is none."""
     for spec in run.manifest.specs:
         if spec.id == episode_id:
             return spec
+
     raise StoreError(f"{run.path}: the run has no episode {episode_id}; its card is of another run")
 
 
-def _episode(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:
-    nav, opens = ledger.column("nav_minor"), ledger.column("open_nav_minor")
+def _episode(
+    ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig
+) -> dict[str, JsonValue]:
+    nav = ledger.column("nav_minor")
+    opens = ledger.column("open_nav_minor")
     traded = np.array([step.traded_minor for step in ledger.steps])
+
     return {
         "base_day": str(ledger.base_day),
         "days": [str(day) for day in ledger.days],
@@ -81,16 +102,21 @@ def _episode(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) ->
 
 
 def _ratio(part: npt.NDArray[np.int64], whole: npt.NDArray[np.int64]) -> FloatArray:
-    """`part / whole`, 0 where the whole is nothing."""
+    """Return `part / whole`, 0 where the whole is not positive."""
     return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0)
 
 
 def _gross_nav(ledger: Ledger) -> list[float]:
-    """[steps + 1] the daily returns before fees, compounded: what was paid in fees is not there to be earned on either way."""
+    """Return the [steps + 1] NAV of the daily returns before fees, compounded: unpaid fees stay
+    invested.
+    """
     fees = np.array([step.costs_minor for step in ledger.steps], dtype=np.float64)
     minor = float(ledger.minor_per_unit)
     before = ledger.nav[:-1] * minor
-    growth = np.divide(ledger.nav[1:] * minor + fees, before, out=np.ones(len(fees)), where=before > 0.0)
+    growth = np.divide(
+        ledger.nav[1:] * minor + fees, before, out=np.ones(len(fees)), where=before > 0.0
+    )
+
     return [1.0, *np.cumprod(growth).tolist()]
 
 
@@ -98,53 +124,88 @@ def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]
     levels = benchmark_levels(ledger, snapshot)
     if level_problem(levels):
         return {"benchmark": None, "benchmark_reason": "the market lacks a level of the benchmark"}
+
     return {"benchmark": (levels / levels[0]).tolist(), "benchmark_reason": None}
 
 
-def _asset(ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard) -> dict[str, JsonValue]:
-    """Price of the only asset of a task with figures against Buy & Hold; days without a price have the last one, the first ones the
-    first.
+def _asset(ledger: Ledger, snapshot: MarketSnapshot, card: TradingCard) -> list[float] | None:
+    """Return the price of the only asset of a task with figures against Buy & Hold; None for other
+    tasks. Days without a price have the last one, the first days the first one.
     """
     assets = card.task.config.get("assets")
-    if _AGAINST_BUY_AND_HOLD not in card.metrics or not isinstance(assets, list) or len(assets) != 1:
-        return {}
+    if _AGAINST_BUY_AND_HOLD not in card.metrics:
+        return None
+    if not isinstance(assets, list) or len(assets) != 1:
+        return None
+
     column = snapshot.asset_index[assets[0]]
     rows = [snapshot.day_index(day) for day in (ledger.base_day, *ledger.days)]
     prices = snapshot.adjusted_close[rows, column]
     known = np.isfinite(prices)
     if not known.any():
-        return {}
-    prices = prices[np.maximum.accumulate(np.where(known, np.arange(len(rows)), int(np.argmax(known))))]
-    return {"asset": (prices / prices[0]).tolist()}
+        return None
+
+    latest = np.maximum.accumulate(np.where(known, np.arange(len(rows)), int(np.argmax(known))))
+    filled = prices[latest]
+    relative: list[float] = (filled / filled[0]).tolist()
+    return relative
 
 
 def _attribution(ledger: Ledger, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     problem = attribution_problem(ledger, snapshot)
     if problem is not None:
         return {**_NO_PART, "attribution_reason": problem}
+
     parts = attribute(ledger, snapshot)
     exposures = dict(zip(parts.factor_names, parts.mean_exposures().tolist(), strict=True))
-    lines: dict[str, JsonValue] = {**_NO_PART, "selection_daily": parts.selection.tolist(), "exposures": exposures}
+    lines: dict[str, JsonValue] = {
+        **_NO_PART,
+        "selection_daily": parts.selection.tolist(),
+        "exposures": exposures,
+    }
+
     if parts.linked.reason is None:
-        lines |= {name: line.tolist() for name, line in parts.parts(np.cumsum(parts.linked_lines, axis=0)).items()}
+        linked = np.cumsum(parts.linked_lines, axis=0)
+        for name, line in parts.parts(linked).items():
+            lines[name] = line.tolist()
+
     return {**lines, "attribution_reason": parts.linked.reason}
 
 
-def _envelope(ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig) -> dict[str, JsonValue]:
-    if problem := envelope_problem(ledger):
+def _envelope(
+    ledger: Ledger, snapshot: MarketSnapshot, config: TradingConfig
+) -> dict[str, JsonValue]:
+    problem = envelope_problem(ledger)
+    if problem:
         return {"envelope": None, "envelope_reason": problem}
+
     envelope = random_envelope(ledger, snapshot, config, ENVELOPE)
-    if envelope.rank is None:  # without a fill the random traders do nothing either, so that bands say nothing
+    # Without a fill the random traders do nothing either, and bands have no meaning.
+    if envelope.rank is None:
         return {"envelope": None, "envelope_reason": envelope.reason}
-    bands = (envelope.bands / ledger.nav[0]).tolist()
-    tested = {"rank": envelope.rank, "p_value": envelope.p_value, "paths": len(envelope.returns)}
-    return {"envelope": {"levels": list(envelope.levels), "bands": bands, **tested}, "envelope_reason": None}
+
+    return {
+        "envelope": {
+            "levels": list(envelope.levels),
+            "bands": (envelope.bands / ledger.nav[0]).tolist(),
+            "rank": envelope.rank,
+            "p_value": envelope.p_value,
+            "paths": len(envelope.returns),
+        },
+        "envelope_reason": None,
+    }
 
 
-WHY_LENGTH, REASON_LENGTH, _CODE_LENGTH = 300, 160, 40
-_OF_A_FUND, _MOST_ANALYSTS = "df_effectiveness", 40  #: A figure of tasks whose teams' signals are counted
+WHY_LENGTH = 300
+REASON_LENGTH = 160
+_CODE_LENGTH = 40
+#: A figure of tasks whose teams' signals are counted
+_OF_A_FUND = "df_effectiveness"
+_MOST_ANALYSTS = 40
 _UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
-"""Categories of characters that show nothing, end lines or turn text round: a page could seem to say something else."""
+"""Categories of characters that are invisible, end lines or reverse text: a page could seem to show
+another text.
+"""
 
 
 def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions:
@@ -153,40 +214,66 @@ def make_decisions(run: RunFolder, card_id: str, card: TradingCard) -> Decisions
     for entry in card.episodes:
         spec = episode_spec(run, entry.id)
         ledger = run.load_ledger(spec)
-        steps = [_step(step, ledger) for step in ledger.steps]
-        signals = signal_counts(run.load_transcript(spec)) if _OF_A_FUND in card.metrics else {}
-        facts: dict[str, JsonValue] = {"id": entry.id, "window": entry.window, "seed": entry.seed, "steps": steps}
-        episodes.append(facts | ({"signals": signals} if signals else {}))
-    return from_plain(rounded({"schema_version": 1, "card": card_id, "episodes": episodes}), Decisions, "decisions")
+        episode: dict[str, JsonValue] = {
+            "id": entry.id,
+            "window": entry.window,
+            "seed": entry.seed,
+            "steps": [_step(step, ledger) for step in ledger.steps],
+        }
+        if _OF_A_FUND in card.metrics:
+            signals = signal_counts(run.load_transcript(spec))
+            if signals:
+                episode["signals"] = signals
+
+        episodes.append(episode)
+
+    document: dict[str, JsonValue] = {"schema_version": 1, "card": card_id, "episodes": episodes}
+    return from_plain(rounded(document), Decisions, "decisions")
 
 
 def signal_counts(talks: Iterable[TranscriptEntry]) -> dict[str, dict[str, int]]:
-    """Return how often each analyst of a team gave each signal in an episode; the first `_MOST_ANALYSTS` by name."""
+    """Return how often each analyst of a team gave each signal in an episode; the first
+    `_MOST_ANALYSTS` by name.
+    """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for talk in talks:
         signals = step_signals(talk)
         for role, answer in signals.answers.items():
-            counts[plain_line(role, _CODE_LENGTH)].update(answer.get(asset, "no_signal") for asset in signals.assets)
+            given = [answer.get(asset, "no_signal") for asset in signals.assets]
+            counts[plain_line(role, _CODE_LENGTH)].update(given)
+
     return {role: dict(sorted(counts[role].items())) for role in sorted(counts)[:_MOST_ANALYSTS]}
 
 
 def plain_line(text: str, length: int) -> str:
-    """A model's words on one line without characters that are not seen, cut to a length with an ellipsis."""
-    seen = "".join(" " if unicodedata.category(character) in _UNSEEN else character for character in text)
-    line = " ".join(seen.split())
-    return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
+    """Return a model's words on one line without invisible characters, cut to a length with an
+    ellipsis.
+    """
+    visible = []
+    for character in text:
+        visible.append(" " if unicodedata.category(character) in _UNSEEN else character)
+
+    line = " ".join("".join(visible).split())
+    if len(line) <= length:
+        return line
+
+    return f"{line[: length - 1].rstrip()}…"
 
 
 def _step(step: StepRecord, ledger: Ledger) -> JsonValue:
     nav = step.nav_minor
-    held = sorted(step.positions, key=lambda position: (-position.value_minor, position.code))
+    holdings: list[JsonValue] = []
+    for each in sorted(step.positions, key=lambda position: (-position.value_minor, position.code)):
+        weight = each.value_minor / nav if nav > 0 else 0.0
+        holdings.append([each.code, weight])
+
     return {
         "day": step.filled_on,
         "decided_on": step.decided_on,
         "by": step.provenance,
         "why": plain_line(step.overall_reason, WHY_LENGTH),
         "orders": [_order(order, ledger) for order in step.orders],
-        "holdings": [[position.code, position.value_minor / nav if nav > 0 else 0.0] for position in held],
+        "holdings": holdings,
     }
 
 
@@ -205,25 +292,35 @@ def _order(order: OrderRecord, ledger: Ledger) -> JsonValue:
 
 
 def asked(order: OrderRecord, steps: int = 1) -> str:
-    """Return what an order of a step record asked for, in words: the target weight, or shares, of so many steps each."""
-    weight, shares = order.target_weight, order.shares
+    """Return the target weight or the shares of an order, in words; `steps`: quantity steps of a
+    share.
+    """
+    weight = order.target_weight
+    shares = order.shares
     if weight is not None:
         return f"{100.0 * weight:.4g} %"
     if steps > 1 and shares is not None:
         return f"{shares / steps:.10g} shares"
+
     return "1 share" if shares == 1 else f"{shares} shares"
 
 
-_MOVE, _FALL = 0.05, 0.10
+_MOVE = 0.05
+_FALL = 0.10
 REGIME_RULE = (
-    f"bull: the benchmark rose by {_MOVE:.0%} or more from the close before the window to its last close; "
-    f"bear: it fell by as much; of the others volatile: it fell by {_FALL:.0%} or more from a peak within; flat: the rest"
+    f"bull: the benchmark rose by {_MOVE:.0%} or more from the close before the window to its last"
+    f" close; bear: it fell by as much; of the others volatile: it fell by {_FALL:.0%} or more from"
+    " a peak within; flat: the rest"
 )
 
 
 def windows_of(rules: Rules, snapshot: SnapshotRule) -> list[WindowRule]:
     """Return the windows of all divisions on a snapshot, each once, by first day."""
-    windows = {window for division in rules.divisions if division.snapshot == snapshot.name for window in division.windows}
+    windows = set[WindowRule]()
+    for division in rules.divisions:
+        if division.snapshot == snapshot.name:
+            windows.update(division.windows)
+
     return sorted(windows, key=lambda window: (window.first, window.last, window.name))
 
 
@@ -231,51 +328,85 @@ def make_market(rules: Rules, rule: SnapshotRule, snapshot: MarketSnapshot) -> M
     """Make the market of a snapshot; equal rules and snapshots give equal values."""
     windows = windows_of(rules, rule)
     spans = [window_rows(snapshot.days, window.first, window.last) for window in windows]
-    # The close before the first day is the base of a window's figures.
-    whole = slice(min(first for first, _ in spans) - 1, max(stop for _, stop in spans)) if spans else slice(0, 0)
-    value = {
+    whole = slice(0, 0)
+    if spans:
+        # The close before the first day is the base of a window's figures.
+        whole = slice(min(first for first, _ in spans) - 1, max(stop for _, stop in spans))
+
+    figures: list[JsonValue] = []
+    for window, (first, stop) in zip(windows, spans, strict=True):
+        days_a_year = snapshot.days_a_year_of(snapshot.days[first:stop])
+        own = _figures(snapshot.benchmark[first - 1 : stop], days_a_year)
+        own["name"] = window.name
+        own["first"] = window.first
+        own["last"] = window.last
+        own["days"] = stop - first
+        figures.append(own)
+
+    value: dict[str, JsonValue] = {
         "schema_version": 1,
         "snapshot": _facts(rule, snapshot),
         "days": [str(day) for day in snapshot.days[whole]],
         "benchmark": snapshot.benchmark[whole].tolist(),
         "regime_rule": REGIME_RULE,
-        "windows": [
-            {"name": window.name, "first": window.first, "last": window.last, "days": stop - first}
-            | _figures(snapshot.benchmark[first - 1 : stop], snapshot.days_a_year_of(snapshot.days[first:stop]))
-            for window, (first, stop) in zip(windows, spans, strict=True)
-        ],
+        "windows": figures,
     }
+
     return from_plain(rounded(value), Market, "market")
 
 
 def _facts(rule: SnapshotRule, snapshot: MarketSnapshot) -> dict[str, JsonValue]:
     meta = snapshot.meta
-    name = snapshot.index_names.get(meta.benchmark) or meta.benchmark
-    benchmark = {"benchmark": meta.benchmark, "benchmark_name": name, "synthetic": meta.synthetic, "source": meta.source}
-    days = {"first_day": str(snapshot.days[0]), "last_day": str(snapshot.days[-1])}
-    return {"name": rule.name, "id": rule.id, **benchmark, "assets": len(snapshot.codes), **days}
+    return {
+        "name": rule.name,
+        "id": rule.id,
+        "benchmark": meta.benchmark,
+        "benchmark_name": snapshot.index_names.get(meta.benchmark) or meta.benchmark,
+        "synthetic": meta.synthetic,
+        "source": meta.source,
+        "assets": len(snapshot.codes),
+        "first_day": str(snapshot.days[0]),
+        "last_day": str(snapshot.days[-1]),
+    }
 
 
 def _figures(levels: FloatArray, days_a_year: int) -> dict[str, JsonValue]:
-    """Figures of [days + 1] levels of the benchmark, the base first."""
+    """Return the figures of [days + 1] levels of the benchmark, the base first."""
     if level_problem(levels):
-        return {"total_return": None, "volatility": None, "sharpe": None, "max_drawdown": None, "regime": "unknown"}
-    returns, year = simple_returns(levels), math.sqrt(days_a_year)
-    total, fall = float(levels[-1] / levels[0] - 1.0), float(np.max(1.0 - levels / np.maximum.accumulate(levels)))
-    deviation = standard_deviation(returns) if len(returns) > 1 else 0.0
+        return {
+            "total_return": None,
+            "volatility": None,
+            "sharpe": None,
+            "max_drawdown": None,
+            "regime": "unknown",
+        }
+
+    returns = simple_returns(levels)
+    year = math.sqrt(days_a_year)
+    total = float(levels[-1] / levels[0] - 1.0)
+    fall = float(np.max(1.0 - levels / np.maximum.accumulate(levels)))
+    volatility = None
+    sharpe = None
+    if len(returns) > 1:
+        deviation = standard_deviation(returns)
+        volatility = deviation * year
+        if deviation >= NO_VARIANCE:
+            sharpe = mean(returns) / deviation * year
+
     return {
         "total_return": total,
-        "volatility": deviation * year if len(returns) > 1 else None,
-        "sharpe": mean(returns) / deviation * year if deviation >= NO_VARIANCE else None,
+        "volatility": volatility,
+        "sharpe": sharpe,
         "max_drawdown": fall,
         "regime": regime(total, fall),
     }
 
 
 def regime(total_return: float, max_drawdown: float) -> Regime:
-    """Return what sort of market a window was, by `REGIME_RULE`; both figures are fractions."""
+    """Return the regime of a window by `REGIME_RULE`; both figures are fractions."""
     if total_return >= _MOVE:
         return "bull"
     if total_return <= -_MOVE:
         return "bear"
+
     return "volatile" if max_drawdown >= _FALL else "flat"

@@ -1,4 +1,6 @@
-"""Site of a board on this machine: built into a private folder, built again when the board's files have changed."""
+"""Serve the site of a board on this machine: built into a private folder, and built again when the
+board's files have changed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from ktdeval.errors import KtdevalError, UsageError
 from ktdeval_board.layout import CARDS, CERTIFICATES, DECISIONS, IMPORTED, MARKETS, SERIES, VERDICTS
 from ktdeval_board.rules import ERRATA_FILE, RULES_FILE
 from ktdeval_board.site.build import BuildReport, Progress, build_site
-from ktdeval_board.site.files import RESPONSE_HEADERS
+from ktdeval_board.site.files import NO_SOURCES_POLICY, RESPONSE_HEADERS
 from ktdeval_board.templates import render
 
 _TYPES = {
@@ -31,59 +33,88 @@ _TYPES = {
     ".txt": "text/plain",
     ".md": "text/plain",
 }
-"""Types of the files of a site, all of them text; what this machine's own table says is no matter."""
+"""Types of the files of a site, all of them text, independent of this machine's own table."""
 
+_PAGE = "text/html; charset=utf-8"
 _LEAST_PACKED = 1000  #: Bytes from which packing is worth its header
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Names of this machine; a server that listens to others answers to whatever name it is reached by."""
+"""Names of this machine. A server that listens on other addresses answers to any name."""
 
-Fingerprint = tuple[tuple[str, int, int], ...]  #: Path, size and time of change of each file that a site is made of
+_BUILT_FROM = (
+    RULES_FILE,
+    ERRATA_FILE,
+    CARDS,
+    CERTIFICATES,
+    VERDICTS,
+    SERIES,
+    DECISIONS,
+    IMPORTED,
+    MARKETS,
+)
+"""Files and folders of a board that its site is built from."""
+
+#: Path, size and time of change of each file that a site is built from
+Fingerprint = tuple[tuple[str, int, int], ...]
 
 
 class LiveSite:
     """A built site that follows its board."""
 
     def __init__(self, board: Path, folder: Path, progress: Progress | None = None) -> None:
-        """Nothing is built yet."""
-        self.board, self._progress = board, progress
-        self.site, self._spare = folder / "second", folder / "site"  # a build is in the spare one
+        """Begin without a built site; sites go into `folder`."""
+        self.board = board
+        self._progress = progress
+        # The spare folder is built into, then the two are exchanged.
+        self.site = folder / "second"
+        self._spare = folder / "site"
         self.problem: str | None = None
         self._built: Fingerprint | None = None
         self._lock = threading.Lock()
 
     def build(self, workers: int | None = None) -> BuildReport:
-        """Build the site as the board is now, where nothing is read; answers that are being read stay whole."""
+        """Build the site as the board is now, in a folder from which no answer is being read."""
         seen = fingerprint(self.board)
         report = build_site(self.board, self._spare, self._progress, workers)
         self.site, self._spare = self._spare, self.site
-        self._built, self.problem = seen, None
+        self._built = seen
+        self.problem = None
+
         return report
 
     def refresh(self) -> None:
-        """Build again if the board has changed; one request does it, others wait. A failure is kept as `problem`.
+        """Build again if the board has changed; one request does it, others wait. If a build fails,
+        `problem` says why.
 
-        One process does all: to start others is not safe while requests are answered by threads.
+        It builds in this process only: starting others is not safe while threads answer requests.
         """
         with self._lock:
             seen = fingerprint(self.board)
             if seen == self._built:
                 return
+
             try:
                 self.build(workers=1)
             except KtdevalError as error:
-                self._built, self.problem = seen, str(error)
+                self._built = seen
+                self.problem = str(error)
 
 
 def fingerprint(board: Path) -> Fingerprint:
-    """Return what differs between two states of a board, without reading its files."""
+    """Return the state of a board's files, without reading them."""
     states = []
-    for name in (RULES_FILE, ERRATA_FILE, CARDS, CERTIFICATES, VERDICTS, SERIES, DECISIONS, IMPORTED, MARKETS):
+    for name in _BUILT_FROM:
         root = board / name
-        for path in [root, *root.rglob("*")] if root.is_dir() else [root]:
-            with suppress(OSError):  # gone meanwhile, which the next look finds as well
+        paths = [root]
+        if root.is_dir():
+            paths += root.rglob("*")
+
+        for path in paths:
+            with suppress(OSError):  # a file that was just deleted
                 state = path.lstat()
-                states.append((path.relative_to(board).as_posix(), state.st_size, state.st_mtime_ns))
+                where = path.relative_to(board).as_posix()
+                states.append((where, state.st_size, state.st_mtime_ns))
+
     return tuple(sorted(states))
 
 
@@ -93,35 +124,48 @@ class SiteServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, address: tuple[str, int], live: LiveSite, log: Callable[[str], None] | None = None) -> None:
-        """Listen; raises UsageError where that is not possible.
+    def __init__(
+        self, address: tuple[str, int], live: LiveSite, log: Callable[[str], None] | None = None
+    ) -> None:
+        """Listen. Raises UsageError: that is not possible.
 
-        Where only this machine is listened to, only names of this machine are answered: a page on the web that has its own name
-        lead here (DNS rebinding) reads nothing.
+        On an address of this machine, only names of this machine are answered, so that a page on
+        the web whose own name leads here (DNS rebinding) can't read anything.
         """
-        self.live, self.log = live, log
-        self.hosts = {*_LOOPBACK, address[0]} if address[0] in _LOOPBACK else None
+        self.live = live
+        self.log = log
+        self.hosts: set[str] | None = None
+        if address[0] in _LOOPBACK:
+            self.hosts = {*_LOOPBACK, address[0]}
+
         try:
             super().__init__(address, partial(_Handler, directory=str(live.site)))
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise UsageError(f"can't listen on {address[0]} port {address[1]}: {reason}; choose another --port") from error
+            raise UsageError(
+                f"can't listen on {address[0]} port {address[1]}: {reason}; choose another --port"
+            ) from error
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Pass over a browser that left before its answer, as when a tab is closed."""
+        """Ignore a browser that left before its answer, as when a tab is closed."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
-        """Where the site is."""
+        """Address of the site."""
         host, port = self.server_address[:2]
         name = host.decode() if isinstance(host, (bytes, bytearray)) else str(host)
-        return f"http://{f'[{name}]' if ':' in name else name}:{port}/"
+        if ":" in name:  # IPv6
+            name = f"[{name}]"
+
+        return f"http://{name}:{port}/"
 
 
 def _parsed(address: str) -> SplitResult:
-    """Return the parts of an address; those of one that names neither a host nor a page where it is malformed."""
+    """Return the parts of an address; of a malformed one, those of an address without host and
+    page.
+    """
     try:
         return urlsplit(address)
     except ValueError:
@@ -129,7 +173,7 @@ def _parsed(address: str) -> SplitResult:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Files of the site, packed where the browser takes that."""
+    """Answers with files of the site, packed if the browser accepts that."""
 
     server: SiteServer
     server_version = "ktdeval"
@@ -138,55 +182,80 @@ class _Handler(SimpleHTTPRequestHandler):
     timeout = 30  #: Seconds for which a connection may be silent; each takes a thread
 
     def send_head(self) -> BytesIO | IO[bytes] | None:  # type: ignore[override]
-        """Return the answer but for its body; the body is what is returned."""
+        """Send the head of the answer, and return its body."""
         path = unquote(_parsed(self.path).path)
-        live, hosts = self.server.live, self.server.hosts
+        live = self.server.live
+        hosts = self.server.hosts
         if hosts is not None and _parsed(f"//{self.headers.get('Host', '')}").hostname not in hosts:
-            return self._problem(HTTPStatus.MISDIRECTED_REQUEST, f"this server answers to {', '.join(sorted(hosts))} only")
+            return self._problem(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                f"this server answers to {', '.join(sorted(hosts))} only",
+            )
+
         if path.endswith(("/", ".html")):
             live.refresh()
+
         if live.problem is not None:
             return self._problem(HTTPStatus.INTERNAL_SERVER_ERROR, live.problem)
+
         file = self._file(path)
         if file is None:
-            return self._answer(HTTPStatus.NOT_FOUND, (live.site / "404.html").read_bytes(), "text/html; charset=utf-8")
-        kind = _TYPES.get(file.suffix)
-        return self._answer(HTTPStatus.OK, file.read_bytes(), f"{kind}; charset=utf-8" if kind else "application/octet-stream")
+            page = (live.site / "404.html").read_bytes()
+            return self._answer(HTTPStatus.NOT_FOUND, page, _PAGE)
+
+        kind = "application/octet-stream"
+        if file.suffix in _TYPES:
+            kind = f"{_TYPES[file.suffix]}; charset=utf-8"
+
+        return self._answer(HTTPStatus.OK, file.read_bytes(), kind)
 
     def _problem(self, status: HTTPStatus, message: str) -> BytesIO:
-        return self._answer(status, render("site/problem.html", message=message).encode(), "text/html; charset=utf-8")
+        page = render("site/problem.html", message=message, policy=NO_SOURCES_POLICY)
+        return self._answer(status, page.encode(), _PAGE)
 
     def _file(self, path: str) -> Path | None:
-        """Return the file of an address; None where there is none, or where it would lie outside or be hidden."""
+        """Return the file of an address; None if there is none, or it would be hidden or outside of
+        the site.
+        """
         site = self.server.live.site.resolve()
         parts = [part for part in path.split("/") if part]
         if any(part.startswith(".") or "\\" in part or "\0" in part for part in parts):
             return None
+
         file = site.joinpath(*parts)
         try:
-            resolved = (file / "index.html" if file.is_dir() else file).resolve()
-            return resolved if resolved.is_relative_to(site) and resolved.is_file() else None
-        except OSError:  # a name longer than any
+            if file.is_dir():
+                file = file / "index.html"
+
+            resolved = file.resolve()
+            is_there = resolved.is_relative_to(site) and resolved.is_file()
+        except OSError:  # a name that is too long
             return None
+
+        return resolved if is_there else None
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str) -> BytesIO:
         takes_gzip = "gzip" in self.headers.get("Accept-Encoding", "")
         is_packed = takes_gzip and "charset" in kind and len(body) >= _LEAST_PACKED
         if is_packed:
             body = gzip.compress(body, compresslevel=5, mtime=0)
+
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Vary", "Accept-Encoding")
+
         if is_packed:
             self.send_header("Content-Encoding", "gzip")
+
         for name, value in RESPONSE_HEADERS.items():
             self.send_header(name, value)
+
         self.send_header("Cache-Control", "no-cache")
         self.end_headers()
         return BytesIO(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say a request, where somebody wants to know."""
+        """Log a request if the server has a log."""
         if self.server.log is not None:
             self.server.log(f"{self.address_string()} {format % args}")

@@ -1,46 +1,38 @@
-"""A finished run into a board: everything that is missing reported at once, or a whole submission written, or nothing."""
+"""Submission of a finished run to a board: staged on a copy of the board, checked there as the
+board is, and moved into the board if nothing is refused.
+"""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import msgspec
 
 from ktdeval.cards import card_files, count, load_evaluation
-from ktdeval.errors import KtdevalError, StoreError, UsageError
-from ktdeval.fields import near_matches
-from ktdeval.jsonio import dumps_pretty, file_sha256, write_atomic
-from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder, verify_card
-from ktdeval.typed import Value, to_plain
-from ktdeval_board.bundle import Bundle, Leak, Redactor, Source, make_bundle
-from ktdeval_board.checking.cards import CardInputs, size_problems
-from ktdeval_board.checking.check import CheckOptions, check_board
-from ktdeval_board.checking.rules import Stage, findings_of
-from ktdeval_board.claims import Claims, attempt_problems, claim_problems, make_submission
-from ktdeval_board.documents import RecordFile, Records
-from ktdeval_board.entries import (
-    Board,
-    Card,
-    identity,
-    identity_words,
-    is_certified,
-    load_board,
-    names_of,
-    nearest_division,
+from ktdeval.errors import ConfigError, KtdevalError, StoreError, UsageError
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import RunFolder, check_call_log, verify_card
+from ktdeval.values.fields import near_matches
+from ktdeval.values.typed import Value
+from ktdeval_board.bundle import Leak, Redactor
+from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
+from ktdeval_board.checking.findings import Finding
+from ktdeval_board.claims import (
+    Claims,
+    attempt_problems,
+    missing_claims,
+    submission_document,
+    with_stand_ins,
 )
-from ktdeval_board.layout import CardFiles
-from ktdeval_board.placement import Placement
-from ktdeval_board.rules import Division, Rules
-
-_RUN = "run"  #: Folder of a bundle in its staging folder
-
-Stored = Literal["repository", "elsewhere"]
+from ktdeval_board.documents import Stored
+from ktdeval_board.entries import nearest_division
+from ktdeval_board.layout import BoardFolder
+from ktdeval_board.rules import Rules, load_rules
+from ktdeval_board.staging import ChosenCard, StagedBoard, StagedCard, Storage, staged_board
 
 
 @dataclass(frozen=True)
@@ -49,16 +41,25 @@ class Request:
 
     run: Path
     today: str  #: day of the submission, YYYY-MM-DD
-    card: str | None = None  #: name of the task whose card is meant; None for those of all tasks that the board has
-    stored: Stored = "repository"  #: where the records are kept
+    #: name of the task whose card is meant; None for those of all tasks that the board has
+    card: str | None = None
+    stored: Stored = "repository"
     records_url: str = ""  #: where records that are stored elsewhere can be had
-    records_out: Path | None = None  #: folder to write these to, a run folder for each task, so that they can be put there
-    changes: Mapping[str, Any] = field(default_factory=dict)  #: `data` and `data_args` where the market has moved since the run
-    plugins: tuple[str, ...] = ()  #: further plugins, as given with --plugin, for the board's own check
+    #: folder to write these to, a run folder for each task, so that they can be put there
+    records_out: Path | None = None
+    #: `data` and `data_args` where the market has moved since the run
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    #: further plugins, as given with --plugin, for the board's check
+    plugins: tuple[str, ...] = ()
     is_dry: bool = False
-    #: whether the run is verified and the board's own check made at once; without it, both are left to the next check, as for a
-    #: baseline that was run a moment ago.
-    is_checked: bool = True
+    #: whether the records are executed at once; without it, that is left to the next check, as for
+    #: a baseline that was run a moment ago
+    is_executed: bool = True
+
+    @property
+    def storage(self) -> Storage:
+        """Storage of the records."""
+        return Storage(self.stored, self.records_url, self.records_out)
 
 
 class Submitted(Value, frozen=True, kw_only=True):
@@ -74,221 +75,280 @@ class Submitted(Value, frozen=True, kw_only=True):
 
 
 class Outcome(Value, frozen=True, kw_only=False):
-    """Outcome of a submission: cards, or what is missing, a line each; and what the submitter should know besides."""
+    """Outcome of a submission: cards, or what is missing, a line each; and what the submitter
+    should know besides.
+    """
 
     submitted: tuple[Submitted, ...] = ()
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def submit_run(board_path: Path, request: Request, claims: Claims, plugins: Plugins, redactor: Redactor) -> Outcome:
+def submit_run(
+    board_path: Path, request: Request, claims: Claims, plugins: Plugins, redactor: Redactor
+) -> Outcome:
     """Submit the cards of a run to a board.
 
-    Raises ConfigError: there is no board, or its rules are not valid; CardError: a card of the run or of the board is not valid;
-    StoreError: there is no run, its records are not readable, or the board can't be written; UsageError: `request` names a card or
-    a folder that is not there, or one that is there already.
+    Raises ConfigError: there is no board, or its rules are not valid; CardError: a card of the run
+    is not valid; StoreError: there is no run, its records are not readable, or the board can't be
+    written; DataError: the market of `changes` is not one of the board's; UsageError: `request`
+    names a card or a folder that is not there, or one that is there already.
     """
-    board = load_board(board_path)
-    candidates, missing, notes = _candidates(board.rules, request)
-    for each in candidates:
-        notes += _key_notes(board.rules, each)
-        missing += [f"{each.path.name}: {problem}" for problem in _candidate_problems(board, each, request, claims, plugins)]
-    if missing:
-        return Outcome(missing=tuple(missing), notes=tuple(notes))
-    try:
-        # Inside the board, so that what is finished can be renamed to its path.
-        staging = Path(tempfile.mkdtemp(prefix=".submission-", dir=board_path))
-    except OSError as error:
-        raise StoreError(f"{board_path}: can't write here: {error.strerror or error}") from error
-    try:
-        return _submit(_Work(board, request, claims, plugins, redactor, staging), candidates, notes)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-# ---- what is missing
-
-
-class _Candidate(NamedTuple):
-    """A card that is to be submitted: its file in the run, its content, and the division that it is nearest to."""
-
-    path: Path
-    card: Card
-    division: Division
-
-
-def _candidates(rules: Rules, request: Request) -> tuple[list[_Candidate], list[str], list[str]]:
-    """Return the cards meant, what is missing where there is none, and notes on those passed over."""
+    rules = load_rules(board_path)
     run = RunFolder.load(request.run)
+    chosen, passed_over = _choose_cards(rules, run, request.card)
+    if not chosen:
+        return Outcome(missing=tuple(passed_over))
+
+    notes = [f"passed over: {line}" for line in passed_over]
+    for card in chosen:
+        notes += _key_notes(rules, card)
+
+    with staged_board(BoardFolder(board_path), rules) as board:
+        work = _Submission(run, rules, board, request, claims, plugins, redactor)
+        staged = list(work.stage(chosen))
+        work.check(staged)
+        if not work.missing and not request.is_dry:
+            board.place(request.storage)
+
+    submitted = [_describe(board, card, request.storage) for card in staged]
+    if work.missing:
+        submitted = []
+
+    # one problem may break a rule in two stages of the check
+    missing = tuple(dict.fromkeys(work.missing))
+    return Outcome(tuple(submitted), missing, tuple(notes + work.notes))
+
+
+# ---- cards of the run
+
+
+def _choose_cards(
+    rules: Rules, run: RunFolder, task: str | None
+) -> tuple[list[ChosenCard], list[str]]:
+    """Return the cards of a run that the board has a division for; and, a line each, why others
+    are passed over. `task`: name of the task whose card alone is meant.
+    """
     paths = {path.stem: path for path in card_files([run.path])}
-    if request.card is not None:
-        if request.card not in paths:
-            raise UsageError(f"--card: {run.path} has no card of {request.card!r}{near_matches(request.card, paths)}")
-        paths = {request.card: paths[request.card]}
-    candidates, missing = [], []
+    if task is not None:
+        if task not in paths:
+            raise UsageError(
+                f"--card: {run.path} has no card of {task!r}{near_matches(task, paths)}"
+            )
+
+        paths = {task: paths[task]}
+
+    chosen = []
+    passed_over = []
     tasks = sorted({division.task for division in rules.divisions})
+
     for path in paths.values():
         card = load_evaluation(path)
-        division, task = nearest_division(rules, card), card.task.name
-        if division is None or division.task != task:
-            has = f"it has {', '.join(tasks)}"
-            missing.append(f"{path.name}: task: the board has no division of {task}{near_matches(task, tasks)} ({has})")
+        name = card.task.name
+        division = nearest_division(rules, card)
+
+        if division is not None and division.task == name:
+            chosen.append(ChosenCard(path, card, division))
         else:
-            candidates.append(_Candidate(path, card, division))
-    return (candidates, [], [f"passed over: {line}" for line in missing]) if candidates else ([], missing, [])
+            passed_over.append(
+                f"{path.name}: task: the board has no division of {name}{near_matches(name, tasks)}"
+                f" (it has {', '.join(tasks)})"
+            )
+
+    return chosen, passed_over
 
 
-def _key_notes(rules: Rules, candidate: _Candidate) -> Iterator[str]:
-    """Say that a card is taken and will have no rank, because its key is not one that the board drew."""
-    path, card, division = candidate
-    if division.is_governed and not card.registration and rules.baseline_of(card.model.name) is None:
-        unranked = f"the board draws the mask keys of division {division.id}, so that this card will have no rank"
-        yield f"{path.name}: own key: {unranked}; `ktdeval leaderboard register` comes before a run that is ranked"
+def _key_notes(rules: Rules, chosen: ChosenCard) -> Iterator[str]:
+    """Say that a card will be accepted without a rank, because the board did not draw its key."""
+    division = chosen.division
+    is_baseline = rules.baseline_of(chosen.card.model.name) is not None
+    if division.is_governed and not chosen.card.registration and not is_baseline:
+        yield (
+            f"{chosen.path.name}: own key: the board draws the mask keys of division {division.id},"
+            " so that this card will have no rank; `ktdeval leaderboard register` comes before a"
+            " run that is ranked"
+        )
 
 
-def _candidate_problems(board: Board, candidate: _Candidate, request: Request, claims: Claims, plugins: Plugins) -> Iterator[str]:
-    """Yield what the check would say of the card, and what else is missing."""
-    path, card, division = candidate
-    size, most, system = path.stat().st_size, board.rules.limits.bytes_of("card_mb"), identity(card, division)
-    if size > most:
-        yield f"size: the card has {size:,} bytes; at most {most:,} are taken"
-    facts = (board.rules, card, is_certified(board.folder, card), board.registrations)
-    refusals = findings_of(Stage.CARD, CardInputs(path.name, *facts))
-    yield from (f"{finding.rule}: {finding.message}" for finding in refusals)
-    for entry in board.entries:
-        if entry.division is not None and not entry.is_withdrawn and identity(entry.card, entry.division) == system:
-            there = f"has a card in division {division.id} ({board.folder.relative(entry.files.card)})"
-            yield f"duplicate: {identity_words(card)} {there}; a system has one, unless errata.yaml withdraws it"
-    yield from claim_problems(board, card, claims, request.today)
-    yield from attempt_problems(board, division, RunFolder.load(request.run), card, claims)
-    yield from _storage_problems(board.rules, card, request)
-    if request.is_checked:
-        manifest = RunFolder.load(request.run).manifest
-        if manifest.request_settings is not None and manifest.call_log is None:
-            yield "records: the run does not say with which record of calls (calls.sqlite) it was begun; submit the run itself"
-        try:
-            findings = verify_card(path, plugins, request.changes).findings
-        except KtdevalError as error:
-            findings = (str(error),)
-        yield from (f"does not verify: {finding}" for finding in findings)
+# ---- staged and checked
 
 
-def _storage_problems(rules: Rules, card: Card, request: Request) -> Iterator[str]:
-    if request.stored == "repository":
-        if request.records_url or request.records_out:
-            yield "records: --records-url and --records-out are for records that are stored elsewhere; say --records elsewhere"
-        return
-    if rules.baseline_of(card.model.name) is not None:
-        return  # anyone can make them again
-    if not request.records_url:
-        yield "records: say with --records-url https://… where they can be had, or store them in the repository"
-    if request.records_out is None:
-        yield "records: say with --records-out in which folder to write them, without secrets, so that you can put them there"
+@dataclass
+class _Submission:
+    """A submission on its way: what it is made of, and what was found so far."""
 
-
-# ---- what is written
-
-
-@dataclass(frozen=True)
-class _Work:
-    """Things that all cards of one submission share."""
-
-    board: Board
+    run: RunFolder
+    rules: Rules
+    board: StagedBoard
     request: Request
     claims: Claims
     plugins: Plugins
     redactor: Redactor
-    staging: Path
+    missing: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def stage(self, cards: Iterable[ChosenCard]) -> Iterator[StagedCard]:
+        """Add cards with their records to the copy of the board, and note what the check can't see
+        there.
+        """
+        request = self.request
+        claims = with_stand_ins(self.claims)
+        for chosen in cards:
+            bundle = self.board.bundle(
+                chosen, self.run, request.changes, self.redactor, self.plugins
+            )
+            self._note(chosen, self._problems(chosen))
+            self._note(chosen, bundle.problems)
+            there = self.board.files_of(chosen, bundle).card
+            if there.exists():
+                where = self.board.folder.relative(there)
+                self._note(chosen, [f"duplicate: this very card is on the board already: {where}"])
+                continue
+
+            submission = submission_document(chosen.card, bundle.card_id, claims, request.today)
+            yield self.board.add(chosen, bundle, submission, request.storage)
+
+    def _problems(self, chosen: ChosenCard) -> Iterator[str]:
+        """Yield what is missing of the claims and of the run."""
+        yield from missing_claims(self.claims)
+        yield from attempt_problems(self.run, chosen.card, chosen.division, self.claims.attempts)
+        if self.rules.baseline_of(chosen.card.model.name) is None:  # anyone can make its records
+            yield from _storage_problems(self.request.storage)
+
+        yield from _call_problems(self.run)
+
+    def check(self, staged: Sequence[StagedCard]) -> None:
+        """Check the copy of the board as `ktdeval leaderboard check` does, and note the findings.
+
+        Records are executed if nothing is missing yet.
+        """
+        request = self.request
+        ids = tuple(card.card_id for card in staged)
+        options = CheckOptions(
+            today=request.today,
+            record=False,
+            execute=request.is_executed and not self.missing,
+            only=ids,
+            submitted=ids,
+            data=request.changes.get("data"),
+            plugins=request.plugins,
+        )
+        try:
+            report = check_board(self.board.folder.path, self.plugins, options)
+        except (ConfigError, StoreError) as error:
+            raise type(error)(self.board.named_as_board(str(error))) from error
+
+        of_others = self._note_findings(staged, report.findings)
+        if of_others:
+            self.notes.append(
+                f"the board has {count(of_others, 'finding')} besides; see `ktdeval leaderboard"
+                " check`"
+            )
+
+        if options.execute and not self.missing:
+            for card in _unexecuted(staged, report):
+                self._note(card.chosen, self._verify(card))
+
+    def _note_findings(self, staged: Sequence[StagedCard], findings: Iterable[Finding]) -> int:
+        """Note the findings on the submitted cards; return how many others there are."""
+        others = 0
+        found = defaultdict[str, list[str]](list)
+        for finding in findings:
+            card = next((card for card in staged if card.card_id in finding.path), None)
+            if card is None:
+                others += 1
+            else:
+                found[card.card_id].append(_in_words(finding, card))
+
+        for card in staged:
+            self._note(card.chosen, found[card.card_id])
+
+        return others
+
+    def _verify(self, card: StagedCard) -> Iterator[str]:
+        """Yield why the run does not give its card, by its own market and whole records."""
+        try:
+            verified = verify_card(card.chosen.path, self.plugins, self.request.changes)
+        except KtdevalError as error:
+            yield f"does not verify: {error}"
+            return
+
+        yield from (f"does not verify: {finding}" for finding in verified.findings)
+
+    def _note(self, chosen: ChosenCard, problems: Iterable[str]) -> None:
+        self.missing += [f"{chosen.path.name}: {problem}" for problem in problems]
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """A submission that only has to be moved into the board."""
+def _storage_problems(storage: Storage) -> Iterator[str]:
+    """Yield options that do not go together."""
+    if storage.stored == "repository":
+        if storage.url or storage.out is not None:
+            yield (
+                "records: --records-url and --records-out are for records that are stored"
+                " elsewhere; say --records elsewhere"
+            )
 
-    candidate: _Candidate
-    bundle: Bundle
-    files: CardFiles
-    records: tuple[RecordFile, ...]
+        return
 
+    if not storage.url:
+        yield (
+            "records: say with --records-url https://… where they can be had, or store them in the"
+            " repository"
+        )
 
-def _submit(work: _Work, candidates: Sequence[_Candidate], notes: list[str]) -> Outcome:
-    prepared, missing = list[_Prepared](), list[str]()
-    for candidate in candidates:
-        ready = _prepare(work, candidate, work.staging / str(len(prepared)))
-        problems = [*ready.bundle.problems]
-        if work.request.stored == "repository":
-            problems += [f"size: {problem}" for problem in size_problems(work.board.rules, ready.records)]
-        missing += [f"{candidate.path.name}: {problem}" for problem in problems]
-        prepared.append(ready)
-    submitted = tuple(_submitted(work, ready) for ready in prepared)
-    if missing:
-        return Outcome((), tuple(missing), tuple(notes))
-    placement = Placement()
-    try:
-        for ready in prepared:
-            _put(work, ready, placement)
-        shutil.rmtree(work.staging)
-        if work.request.is_checked:
-            missing, others = _own_findings(work, prepared)
-            notes = [*notes, *others]
-    except BaseException:
-        placement.undo()
-        raise
-    if missing or work.request.is_dry:  # a dry run is the same, taken back at its end
-        placement.undo()
-    return Outcome(() if missing else submitted, tuple(missing), tuple(notes))
+    if storage.out is None:
+        yield (
+            "records: say with --records-out in which folder to write them, without secrets, so"
+            " that you can put them there"
+        )
 
 
-def _prepare(work: _Work, candidate: _Candidate, folder: Path) -> _Prepared:
-    path, card, division = candidate
-    run, changes = RunFolder.load(work.request.run), work.request.changes
-    # Where the market is: as the submitter says, or as the run recorded it.
-    where = dict(changes) if "data" in changes else dict(run.manifest.data or {})
-    source = Source(run, path, card, where, work.board.rules.snapshot_of(division))
-    bundle = make_bundle(source, folder / _RUN, work.redactor, work.plugins)
-    files = work.board.folder.card_files(*names_of(card), file_sha256(bundle.card_path))
-    return _Prepared(candidate, bundle, files, tuple(bundle.files()))
+def _call_problems(run: RunFolder) -> Iterator[str]:
+    """Yield how the run's record of calls, which is not published, contradicts its episodes."""
+    manifest = run.manifest
+    if manifest.call_log is not None:
+        try:
+            check_call_log(run)
+        except KtdevalError as error:
+            yield f"records: {error}"
+    elif manifest.request_settings is not None:
+        yield (
+            "records: the run does not say with which record of calls (calls.sqlite) it was begun;"
+            " submit the run itself"
+        )
 
 
-def _put(work: _Work, ready: _Prepared, placement: Placement) -> None:
-    """Move a submission into the board. The card comes last: without it, what is there is no submission."""
-    request, files, card_id = work.request, ready.files, ready.files.card_id
-    folder, run = ready.bundle.folder.parent, ready.bundle.folder
-    records = Records(schema_version=1, card=card_id, files=ready.records, stored=request.stored, url=request.records_url)
-    submission = make_submission(ready.candidate.card, card_id, work.claims, request.today)
-    write_atomic(folder / files.records.name, dumps_pretty(to_plain(records)))
-    write_atomic(folder / files.submission.name, dumps_pretty(to_plain(submission)))
-    shutil.copyfile(ready.bundle.card_path, folder / files.card.name)
-    if request.records_out is not None:
-        placement.put(run, request.records_out / ready.candidate.path.stem)
-    elif request.stored == "repository":
-        shutil.rmtree(run / "cards")
-        placement.put(run, work.board.folder.records(card_id))
-    for path in (files.records, files.submission, files.card):
-        placement.put(folder / path.name, path)
+def _unexecuted(staged: Iterable[StagedCard], report: CheckReport) -> Iterator[StagedCard]:
+    """Yield the cards whose records the check did not execute: they are stored elsewhere, or the
+    board's market is not on this machine. Nothing else has confirmed these.
+    """
+    tiers = {checked.card_id: checked.tier for checked in report.checked}
+    for card in staged:
+        if tiers.get(card.card_id, "self-reported") == "self-reported":
+            yield card
 
 
-def _submitted(work: _Work, ready: _Prepared) -> Submitted:
-    request, relative = work.request, work.board.folder.relative
-    paths = [ready.files.card, ready.files.submission, ready.files.records]
-    if request.stored == "repository":
-        paths.append(work.board.folder.records(ready.files.card_id))
+def _in_words(finding: Finding, card: StagedCard) -> str:
+    """Return a finding on a submitted card, with the path of a record but not of the board."""
+    record = finding.path.partition(f"{card.card_id}/")[2]
+    if record:
+        return f"{finding.rule}: {record}: {finding.message}"
+
+    return f"{finding.rule}: {finding.message}"
+
+
+def _describe(board: StagedBoard, card: StagedCard, storage: Storage) -> Submitted:
+    files = card.files
+    paths = [files.card, files.submission, files.records]
+    if storage.stored == "repository":
+        paths.append(board.folder.records(card.card_id))
+
     return Submitted(
-        card_id=ready.files.card_id,
-        division=ready.candidate.division.id,
-        model=ready.candidate.card.model.name,
-        paths=tuple(map(relative, paths)),
-        episodes=ready.candidate.card.coverage.episodes_planned,
-        record_bytes=sum(record.bytes for record in ready.records),
-        redacted=ready.bundle.redacted,
+        card_id=card.card_id,
+        division=card.chosen.division.id,
+        model=card.chosen.card.model.name,
+        paths=tuple(board.folder.relative(path) for path in paths),
+        episodes=card.chosen.card.coverage.episodes_planned,
+        record_bytes=card.size,
+        redacted=card.bundle.redacted,
     )
-
-
-def _own_findings(work: _Work, prepared: Sequence[_Prepared]) -> tuple[list[str], list[str]]:
-    """Return what the board's own check says of the cards as they lie there now; and, separately, of the rest of the board."""
-    request, ids = work.request, tuple(ready.files.card_id for ready in prepared)
-    options = CheckOptions(today=request.today, record=False, only=ids, data=request.changes.get("data"), plugins=request.plugins)
-    findings = check_board(work.board.folder.path, work.plugins, options).findings
-    own = [str(finding) for finding in findings if any(card_id in finding.path for card_id in ids)]
-    others = len(findings) - len(own)
-    return own, [f"the board has {count(others, 'finding')} besides; see `ktdeval leaderboard check`"] if others else []

@@ -1,4 +1,6 @@
-"""Parts that every run needs: the local runner, the ReAct agent, the metric panel and the attribution of the total return."""
+"""Parts that every run needs: the local runner, the ReAct agent, the metric panel and the
+attribution of the total return.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +8,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.jsonio import csv_rows
-from ktdeval.lazy import later, maker
+from ktdeval.values.jsonio import csv_rows
+from ktdeval.values.lazy import later, maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ktdeval.contracts import EpisodeOutcome, EpisodeSpec
+    from ktdeval.tasks import EpisodeOutcome, EpisodeSpec
 
 
 class ThreadRunner:
-    """Runs up to `concurrency` episodes at once, on threads, since model calls wait for the network; without threads if one."""
+    """Runs up to `concurrency` episodes at once, on threads, since model calls wait for the
+    network; without threads if one.
+    """
 
     def run(
-        self, specs: Sequence[EpisodeSpec], execute: Callable[[EpisodeSpec], EpisodeOutcome], concurrency: int
+        self,
+        specs: Sequence[EpisodeSpec],
+        execute: Callable[[EpisodeSpec], EpisodeOutcome],
+        concurrency: int,
     ) -> list[EpisodeOutcome]:
         """Run every spec once; see `ktdeval.api.Runner`."""
         from concurrent.futures import ThreadPoolExecutor
 
+        from ktdeval.values.undo import undone_on_error
+
         if concurrency == 1 or len(specs) <= 1:
             return [execute(spec) for spec in specs]
+
         with ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="episode") as pool:
             futures = [pool.submit(execute, spec) for spec in specs]
-            try:
+            # After an interrupt, or an episode's defect, no further episode starts; running ones
+            # stop between steps.
+            with undone_on_error(lambda _: [future.cancel() for future in futures]):
                 return [future.result() for future in futures]
-            except BaseException:
-                # An interrupt, or an episode's defect: no further episode starts; running ones stop between steps.
-                for future in futures:
-                    future.cancel()
-                raise
 
 
 @hookimpl
@@ -52,7 +59,15 @@ def ktdeval_agents() -> Sequence[Spec]:
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    """Return the panel and its diagnostics, in the order in which a card shows them, and the parts of the total return."""
+    """Return the panel and its diagnostics, in the order in which a card shows them, and the parts
+    of the total return.
+    """
     rows = csv_rows(Path(__file__).with_name("metrics.csv"))
-    makers = {True: "ktdeval_builtin.attribution_metrics:attribution_metric", False: "ktdeval.stats:panel_metric"}
-    return [Spec(row["name"], maker(makers[bool(row["version"])], row["name"]), row["summary"]) for row in rows]
+    makers = {
+        True: "ktdeval_builtin.attribution_metrics:attribution_metric",
+        False: "ktdeval.stats:panel_metric",
+    }
+    return [
+        Spec(row["name"], maker(makers[bool(row["version"])], row["name"]), row["summary"])
+        for row in rows
+    ]

@@ -1,7 +1,9 @@
-"""Performance attribution as metrics: contributions of the market, industries, styles, selection and trading to the total return.
+"""Performance attribution as metrics: contributions of the market, industries, styles, selection
+and trading to the total return.
 
-Both rule sets are computed for every card: `strict` with industries, whose five parts add to the total return, and `paper`
-without them (KTD-Fin eq. 1), whose three parts add to it with the same `trading_effect`.
+Both rule sets are computed for every card: `strict` with industries, whose five parts add to the
+total return, and `paper` without them (KTD-Fin eq. 1), whose three parts add to it with the same
+`trading_effect`.
 """
 
 from __future__ import annotations
@@ -26,14 +28,17 @@ from ktdeval.attribution import (
     vif_screen,
 )
 from ktdeval.errors import DataError, UsageError
-from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue, csv_rows
 from ktdeval.market import MarketSnapshot
 from ktdeval.stats import Bootstrap, FunctionMetric, Metric, MetricValue, Same, newey_west_mean
 from ktdeval.trading import Ledger
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import JsonValue, csv_rows
 
 _SOURCE = "KTD-Fin §4.5; Carino 1999"
-_PAPER_FIT = "daily weighted least squares of returns on an intercept and nine style exposures of the day before"
+_PAPER_FIT = (
+    "daily weighted least squares of returns on an intercept and nine style exposures of the day"
+    " before"
+)
 _FIT = f"{_PAPER_FIT}, with industries of weighted mean 0 (fewer than 5 names: pooled)"
 _CALIBRATION = 60  # trading days
 Better = Literal["higher", "lower", "neither"]
@@ -41,27 +46,38 @@ _Lines = Callable[[Attribution], tuple[str, ...]]
 _Detail = Callable[["Attributed"], Mapping[str, JsonValue]]
 
 
-# Pure functions of their arguments; cached because all metrics need the same attribution, and all ledgers of a window the same
-# fit. The sizes hold a card's windows, and the metrics of one ledger after the other.
+# Pure functions of their arguments; cached because all metrics need the same attribution, and all
+# ledgers of a window the same fit. The sizes hold a card's windows, and the metrics of one ledger
+# after the other.
 @lru_cache(maxsize=48)
 def _fit(market: Same[MarketSnapshot], first_row: int, last_row: int, scheme: Scheme) -> Fit:
-    exposures = None if scheme == "strict" else _fit(market, first_row, last_row, "strict").exposures
+    # Exposures do not depend on the scheme: those of the strict fit serve the paper's, too.
+    exposures = None
+    if scheme != "strict":
+        exposures = _fit(market, first_row, last_row, "strict").exposures
+
     return fit_factors(market.value, first_row, last_row, scheme, known=exposures)
 
 
 @lru_cache(maxsize=8)
 def _attribution(ledger: Same[Ledger], market: Same[MarketSnapshot], scheme: Scheme) -> Attribution:
     first_row = market.value.day_index(ledger.value.days[0])
-    return attribute(ledger.value, market.value, _fit(market, first_row, first_row + len(ledger.value.steps) - 1, scheme))
+    last_row = first_row + len(ledger.value.steps) - 1
+    fit = _fit(market, first_row, last_row, scheme)
+    return attribute(ledger.value, market.value, fit)
 
 
 @lru_cache(maxsize=16)
 def _variance_inflation(market: Same[MarketSnapshot], first_row: int) -> dict[str, JsonValue]:
-    """Factor -> variance inflation factor over the `_CALIBRATION` days before the episode; empty without such days or names."""
+    """Return factor -> variance inflation factor over the `_CALIBRATION` days before the episode;
+    empty if there are too few days or assets.
+    """
     if has_few_assets(market.value):
         return {}
+
+    days = range(first_row - _CALIBRATION, first_row)
     try:
-        return dict(vif_screen(market.value, range(first_row - _CALIBRATION, first_row), first_row).vif)
+        return dict(vif_screen(market.value, days, first_row).vif)
     except DataError:
         return {}
 
@@ -78,75 +94,118 @@ class Attributed:
         return _attribution(Same(self.ledger), Same(self.market), scheme)
 
 
-def _part(lines: _Lines, detail: _Detail, scheme: Scheme, ledger: Ledger, market: MarketSnapshot) -> MetricValue | str:
-    """Linked sum of some lines of one episode's attribution; the same under both rule sets."""
-    if problem := attribution_problem(ledger, market):
+def _part(
+    lines: _Lines, detail: _Detail, scheme: Scheme, ledger: Ledger, market: MarketSnapshot
+) -> MetricValue | str:
+    """Return the linked sum of some lines of one episode's attribution, or why there is none; the
+    same under both rule sets.
+    """
+    problem = attribution_problem(ledger, market)
+    if problem:
         return problem
+
     attributed = Attributed(ledger, market)
     attribution = attributed.by(scheme)
     linked = attribution.linked
     if linked.lines is None:
         return linked.reason or ""
+
     names = lines(attribution)
     if not names or not linked.lines.keys() >= set(names):
         return FEW_ASSETS
+
     value = math.fsum(linked.lines[line] for line in names)
     return MetricValue(value + 0.0, len(ledger.steps), detail=dict(detail(attributed)))
 
 
 def _linked(attribution: Attribution, names: tuple[str, ...]) -> dict[str, JsonValue]:
     lines = attribution.linked.lines or {}
-    return {name: lines[name] + 0.0 for name in names}
+    return {name: lines[name] + 0.0 for name in names}  # no negative zeros
 
 
 def _selection_detail(attributed: Attributed) -> dict[str, JsonValue]:
     attribution = attributed.by("strict")
-    columns = zip(attribution.line_names, attribution.linked_lines.T, strict=True)
+    first_row = attributed.market.day_index(attributed.ledger.days[0])
+    schemes: tuple[Scheme, ...] = get_args(Scheme)
     return {
         "linked": _linked(attribution, attribution.line_names),
-        # A block bootstrap interval over days of each linked line.
-        "intervals": {name: Bootstrap(column, seeded_by=attribution.returns).sum().to_json() for name, column in columns},
+        "intervals": _line_intervals(attribution),
         "total_return": attribution.linked.total_return,
         "daily": _daily(attribution),
         "mean_exposures": _mean_exposures(attribution),
         "exposure_days": _exposure_days(attribution),
         # How selection moves with the industries in the fit, and how much each fit explains.
-        "schemes": {scheme: _scheme(attributed.by(scheme)) for scheme in get_args(Scheme)},
-        "vif": _variance_inflation(Same(attributed.market), attributed.market.day_index(attributed.ledger.days[0])),
-        # Without their meanings, which the docs give: a card has this for every episode.
-        "notes": [{name: getattr(note, name) for name in ("kind", "subject", "count", "days")} for note in attribution.notes],
+        "schemes": {scheme: _scheme(attributed.by(scheme)) for scheme in schemes},
+        "vif": _variance_inflation(Same(attributed.market), first_row),
+        "notes": _notes(attribution),
     }
 
 
+def _line_intervals(attribution: Attribution) -> dict[str, JsonValue]:
+    """Return a block bootstrap interval over days of each linked line."""
+    intervals: dict[str, JsonValue] = {}
+    for name, column in zip(attribution.line_names, attribution.linked_lines.T, strict=True):
+        total = Bootstrap(column, seeded_by=attribution.returns).sum()
+        intervals[name] = total.to_json()
+
+    return intervals
+
+
+def _notes(attribution: Attribution) -> list[JsonValue]:
+    """Return the notes without their meanings, which the docs give: a card repeats them for every
+    episode.
+    """
+    return [
+        {"kind": note.kind, "subject": note.subject, "count": note.count, "days": note.days}
+        for note in attribution.notes
+    ]
+
+
 def _daily(attribution: Attribution) -> dict[str, JsonValue]:
-    """Mean daily selection with its Newey-West standard error and t statistic."""
+    """Return mean daily selection with its Newey-West standard error and t statistic."""
     if len(attribution.selection) < 2:
         return {"mean": None, "se": None, "t": None, "reason": "fewer than two days"}
+
     mean, se = newey_west_mean(attribution.selection)
     if se <= 1e-15:
         return {"mean": mean + 0.0, "se": None, "t": None, "reason": "selection has no variance"}
+
     return {"mean": mean, "se": se, "t": mean / se, "reason": None}
 
 
 def _scheme(attribution: Attribution) -> dict[str, JsonValue]:
-    return {"selection": (attribution.linked.lines or {})["selection"] + 0.0, **asdict(attribution.goodness)}
+    """Return linked selection and goodness of fit under a scheme."""
+    linked = _linked(attribution, ("selection",))
+    return {**linked, **asdict(attribution.goodness)}
 
 
 def _mean_exposures(attribution: Attribution) -> dict[str, JsonValue]:
-    """Factor -> exposure of the NAV averaged over `exposure_days`; null without any."""
+    """Return factor -> exposure of the NAV averaged over `exposure_days`; null without such
+    days.
+    """
+    exposures = attribution.mean_exposures().tolist()
     means: dict[str, JsonValue] = {}
-    for name, value in zip(attribution.factor_names, attribution.mean_exposures().tolist(), strict=True):
-        means[name] = value + 0.0 if math.isfinite(value) else None
+    for name, value in zip(attribution.factor_names, exposures, strict=True):
+        means[name] = None
+        if math.isfinite(value):
+            means[name] = value + 0.0  # no negative zero
+
     return means
 
 
 def _exposure_days(attribution: Attribution) -> dict[str, JsonValue]:
-    """Factor -> number of days on which a holding had a value of it."""
+    """Return factor -> number of days on which a holding had a value of it."""
     return dict(zip(attribution.factor_names, attribution.exposure_days().tolist(), strict=True))
 
 
 def _lines_of(scheme: Scheme, names: _Lines) -> _Detail:
-    return lambda attributed: {"linked": _linked(attributed.by(scheme), names(attributed.by(scheme)))}
+    """Return the detail of a part that is a sum of lines: each of its lines."""
+
+    def detail(attributed: Attributed) -> Mapping[str, JsonValue]:
+        attribution = attributed.by(scheme)
+        return {"linked": _linked(attribution, names(attribution))}
+
+    return detail
 
 
 def _styles(attribution: Attribution) -> tuple[str, ...]:
@@ -161,7 +220,9 @@ _LINES: Mapping[str, _Lines] = {
     "trading_effect": lambda _: TRADING_LINES,
 }
 _DETAILS: Mapping[str, _Detail] = {
-    "common_return": lambda attributed: {"invested": float(attributed.by("strict").invested.mean())},
+    "common_return": lambda attributed: {
+        "invested": float(attributed.by("strict").invested.mean())
+    },
     "style_return": _lines_of("strict", _styles),
     "selection_alpha": _selection_detail,
     "trading_effect": _lines_of("strict", lambda _: TRADING_LINES),
@@ -170,19 +231,35 @@ _DETAILS: Mapping[str, _Detail] = {
 }
 """Lines of the attribution, of either scheme, and detail of each part that has one."""
 
-ATTRIBUTION = {row["name"]: row for row in csv_rows(Path(__file__).with_name("metrics.csv")) if row["version"]}
-"""Parts in the order in which they add to the total return. Those of `strict` end with trading, which is the same in both."""
+ATTRIBUTION = {
+    row["name"]: row for row in csv_rows(Path(__file__).with_name("metrics.csv")) if row["version"]
+}
+"""Parts in the order in which they add to the total return. Those of `strict` end with trading,
+which is the same in both.
+"""
 
 
 def attribution_metric(name: str) -> Metric:
     """Return one of the parts. Raises UsageError: the name is unknown."""
     if name not in ATTRIBUTION:
         raise UsageError(f"no attribution metric {name!r}{near_matches(name, ATTRIBUTION)}")
+
     row = ATTRIBUTION[name]
     scheme: Scheme = "paper" if name.startswith("paper_") else "strict"
     formula = f"{name}/{row['version']}: {row['formula'].format(fit=_FIT, paper_fit=_PAPER_FIT)}"
-    part = partial(_part, _LINES[name.removeprefix("paper_")], _DETAILS.get(name, lambda _: {}), scheme)
+    part = partial(
+        _part, _LINES[name.removeprefix("paper_")], _DETAILS.get(name, lambda _: {}), scheme
+    )
     better = cast("Better", row["better"])
+
     return FunctionMetric(
-        name, formula, "fraction", (None, None), better, _SOURCE, part, row["summary"], asks_for=("ledger", "market")
+        name,
+        formula,
+        "fraction",
+        (None, None),
+        better,
+        _SOURCE,
+        part,
+        row["summary"],
+        asks_for=("ledger", "market"),
     )

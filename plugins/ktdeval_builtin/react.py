@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from ktdeval.harness import Decision, Message, Observation, StepSession, decide_in_phases
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 
 
 class ReactAgent:
-    """Research until the model stops calling tools or its budget is spent; then submit, with feedback on errors. Research phase:
-    the model chooses freely among the research tools. A reply without a tool call ends the phase, and so does a spent budget. Modes
-    without tools skip it. Submission phase: the submit tool is the only tool and is forced; differing calls in one reply are all
-    invalid. A reply without a valid submission is answered with its errors, until the attempts are used up; then the step is a hold
-    with provenance `fallback`. The agent has no memory between steps. Source: KTD-Fin §3.4; Yao et al. 2023 (ReAct).
+    """Research until the model stops calling tools or its budget is spent; then submit, with
+    feedback on errors. Research phase: the model chooses freely among the research tools. A reply
+    without a tool call ends the phase, and so do a call of the submit tool, which submits nothing,
+    and a spent budget. Modes without tools skip it. Submission phase: the same tools are on offer,
+    and the submit tool is forced; differing calls of it in one reply are all invalid. A reply
+    without a valid submission is answered with its errors, until the attempts are used up; then
+    the step is a hold with provenance `fallback`. The agent has no memory between steps. Source:
+    KTD-Fin §3.4; Yao et al. 2023 (ReAct).
     """
 
     def decide(self, observation: Observation, session: StepSession, memory: JsonValue) -> Decision:
-        """Decide one step. Raises ModelError: the model call failed; the engine holds and records it."""
+        """Decide one step. Raises ModelError: the model call failed; the engine holds and records
+        it.
+        """
         messages = [Message("system", observation.system), Message("user", observation.user)]
         return decide_in_phases(messages, session, memory)

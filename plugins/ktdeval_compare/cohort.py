@@ -1,8 +1,5 @@
-"""`ktdeval cohort`: how cohorts of models differ in style, and each model's figures over seeds (KTD-Fin §5.3, Tables 8 and 9).
-
-Models are the units: an exposure is averaged over the days of a model first, so that the dependence of its days needs no model, and
-the difference of two cohorts has Welch's (1947) interval over models. Cohorts are small and of unequal spread; resampling models
-covers less (docs/cohort.md has both, measured).
+"""`ktdeval cohort`: how cohorts of models differ in style, and each model's figures over seeds
+(KTD-Fin §5.3, Tables 8 and 9).
 """
 
 from __future__ import annotations
@@ -11,27 +8,30 @@ import itertools
 import math
 import os.path
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
-from scipy.stats import binomtest
 
 from ktdeval import stats
-from ktdeval.attribution import FACTOR_NAMES
 from ktdeval.cards import System, TradingEpisode, episode_excess, system_labels
 from ktdeval.errors import CardError, UsageError
-from ktdeval.fields import option
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.fields import option
+from ktdeval_compare.cohort_words import BASELINE, REASONS, BaselineColumn
 from ktdeval_compare.compare import TASK_FACETS
-from ktdeval_compare.definitions import Definitions, check_items, cohort_definitions, is_of, item_path
-from ktdeval_compare.effects import check_counterparts, check_variants
+from ktdeval_compare.declines import Declines, declines
+from ktdeval_compare.definitions import (
+    Definitions,
+    check_items,
+    cohort_definitions,
+    is_of,
+    item_path,
+)
+from ktdeval_compare.effects import check_counterparts
 from ktdeval_compare.entrants import (
     Entrant,
-    Row,
     Values,
     check_same,
     check_windows,
@@ -39,14 +39,17 @@ from ktdeval_compare.entrants import (
     load_entrants,
     training_seed,
 )
-from ktdeval_compare.luck import cohort_means, mean_exposures
+from ktdeval_compare.exposures import (
+    Agreement,
+    CohortDifference,
+    CohortSummary,
+    Exposures,
+    FactorRow,
+    Tables,
+    compare_exposures,
+    mean_exposures,
+)
 from ktdeval_compare.paper_tables import benchmark_held
-
-TEXTS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("cohort.yaml"))
-_REASONS: Mapping[str, str] = TEXTS["reasons"]
-_BOUNDS = {metric: bounds for _, metric, _, *bounds in TEXTS["baseline"]}
-
-Tables = Mapping[str, Mapping[str, Mapping[str, float | None]]]  #: cohort -> model -> factor -> mean exposure
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,29 @@ class Options:
     """Settings of a report."""
 
     cohorts: tuple[str, ...] = ()  #: NAME=ITEM,…, see `definitions`; empty: all are one cohort
-    task: str | None = None  #: task of exposures and figures; None: that of most models, see `_common_task`
-    alpha: float = option(0.05, help="level of verdicts, and of the intervals (1 - alpha)", minimum=0.0001, maximum=0.5)
+    #: task of exposures and figures; None: that of most models, see `_common_task`
+    task: str | None = None
+    alpha: float = option(
+        0.05,
+        help="level of verdicts, and of the intervals (1 - alpha)",
+        minimum=0.0001,
+        maximum=0.5,
+    )
     common: bool = False  #: where models or seeds differ in windows, use those that all have
+
+
+class Run(NamedTuple):
+    """Seeds that make one run of a model."""
+
+    training_seed: str
+    seed: int
+
+
+class CardEpisode(NamedTuple):
+    """An episode and the card that it is on."""
+
+    entrant: Entrant
+    episode: TradingEpisode
 
 
 @dataclass
@@ -66,309 +89,450 @@ class Member:
     label: str
     cohort: str
     entrants: list[Entrant]
-    #: training seed and seed -> window -> episode of the task, with its card
-    runs: dict[tuple[str, int], dict[str, tuple[Entrant, TradingEpisode]]] = field(default_factory=dict)
+    #: run -> window -> episode; empty until `of_task` has chosen a task
+    runs: dict[Run, dict[str, CardEpisode]] = field(default_factory=dict)
 
     def of_task(self, task: str) -> Member:
-        """Its cards of one task, with their episodes. Raises CardError: two cards have one window and seed."""
-        selected = Member(self.label, self.cohort, [entrant for entrant in self.entrants if entrant.card.task.name == task])
-        for entrant, episode in [(card, episode) for card in selected.entrants for episode in card.card.episodes]:
-            run = selected.runs.setdefault((training_seed(entrant), episode.seed), {})
-            if other := run.get(episode.window):
-                where = f"window {episode.window} seed {episode.seed} of {self.label}"
-                raise CardError(f"{entrant.path} and {other[0].path} both have {where}; give one of them")
-            run[episode.window] = (entrant, episode)
+        """Return the model with its cards of one task, and their episodes.
+
+        Raises CardError: two cards have one window and seed.
+        """
+        entrants = [entrant for entrant in self.entrants if entrant.card.task.name == task]
+        selected = Member(self.label, self.cohort, entrants)
+        for entrant in entrants:
+            for episode in entrant.card.episodes:
+                selected._add(entrant, episode)
         return selected
 
-    def figures(self, metric: str, windows: Sequence[str]) -> list[Values]:
-        """Figures of each seed over windows, where they are defined."""
-        by_seed = self._by_seed(metric, windows)
-        return [np.array([value for value in values if value is not None], dtype=np.float64) for values in by_seed]
+    def _add(self, entrant: Entrant, episode: TradingEpisode) -> None:
+        windows = self.runs.setdefault(Run(training_seed(entrant), episode.seed), {})
+        other = windows.get(episode.window)
+        if other is not None:
+            where = f"window {episode.window} seed {episode.seed} of {self.label}"
+            raise CardError(
+                f"{entrant.path} and {other.entrant.path} both have {where}; give one of them"
+            )
 
-    def defined(self, metric: str, windows: Sequence[str]) -> tuple[int, int]:
-        """Number of (seed, window) in which a figure is defined, and of all."""
-        cells = [value for values in self._by_seed(metric, windows) for value in values]
-        return sum(value is not None for value in cells), len(cells)
+        windows[episode.window] = CardEpisode(entrant, episode)
 
-    def _by_seed(self, metric: str, windows: Sequence[str]) -> list[list[float | None]]:
-        def figure(entrant: Entrant, episode: TradingEpisode) -> float | None:
-            if metric == "excess":
-                return episode_excess(entrant.card, episode)
-            return episode.metrics[metric].value if metric in episode.metrics else None
+    def episodes(self, windows: Sequence[str]) -> list[TradingEpisode]:
+        """Episodes of all runs over windows."""
+        episodes = []
+        for run in self.runs.values():
+            episodes += [run[window].episode for window in windows]
+        return episodes
 
-        return [[figure(*run[window]) for window in windows] for run in self.runs.values()]
+    def figures(self, metric: str, windows: Sequence[str]) -> list[list[float | None]]:
+        """Figures of each run over windows; None where a figure is undefined."""
+        by_run = []
+        for run in self.runs.values():
+            by_run.append([_figure(run[window], metric) for window in windows])
+        return by_run
 
 
-def cohort(paths: Sequence[Path], options: Options) -> Row:
+def _figure(recorded: CardEpisode, metric: str) -> float | None:
+    if metric == "excess":
+        return episode_excess(recorded.entrant.card, recorded.episode)
+
+    line = recorded.episode.metrics.get(metric)
+    return None if line is None else line.value
+
+
+# ---- the report
+
+
+@dataclass(frozen=True)
+class CohortCard:
+    """A card behind a report."""
+
+    model: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedFigure:
+    """A model's figure: its median over episodes, and its mean over seeds."""
+
+    value: float | None  #: median over episodes, as on cards and in every table
+    mean: float | None  #: over seeds, of each seed's median over windows
+    low: float | None  #: t interval of `mean`, cut at the bounds of the figure
+    high: float | None
+    n: int  #: seeds with a figure
+    reason: str | None  #: why there is no interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldFigure:
+    """A figure of the benchmark, bought and held."""
+
+    value: float | None
+    low: None = None
+    high: None = None
+
+
+@dataclass(frozen=True)
+class BaselineRow:
+    """Return and risk of a model, or of the benchmark."""
+
+    model: str
+    cohort: str
+    seeds: int | None  #: None: the benchmark
+    figures: Mapping[str, SeedFigure | HeldFigure]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CohortReport:
+    """Report of `ktdeval cohort`."""
+
+    alpha: float
+    task: str
+    cards: Sequence[CohortCard]
+    cohorts: Sequence[CohortSummary]
+    exposures: Sequence[FactorRow]
+    agreement: Agreement
+    differences: Sequence[CohortDifference]
+    baseline: Sequence[BaselineRow]
+    declines: Sequence[Declines]
+    notes: Sequence[str]
+
+
+def cohort(paths: Sequence[Path], options: Options) -> CohortReport:
     """Report cohorts of models from their cards and run folders.
 
-    Returns `task`; `cohorts`: the members of each, and how many share the sign of every factor; `exposures`: a row a factor;
-    `agreement`: factors on which cohorts agree; `differences`: a row a factor and pair of cohorts; `baseline`: a row a model, and
-    the benchmark; `declines`: a row a model and mode with bright and blinded cards; `notes`. Raises UsageError: an item
-    matches nothing, or a model has two cohorts; CardError: cards can't be put together, and why.
+    Raises UsageError: an item matches nothing, or a model has two cohorts; CardError: cards can't
+    be put together, and why.
     """
     definitions: Definitions = cohort_definitions(options.cohorts) or {"all": ["*"]}
     everyone = _members(paths, definitions)
-    declined = [{"model": member.label, "cohort": member.cohort, **row}
-                for member in everyone for row in declines(member.entrants, options.alpha)]  # fmt: skip
+    declined: list[Declines] = []
+    for member in everyone:
+        declined += declines(member.entrants, member.label, member.cohort, options.alpha)
+
     task = options.task or _common_task(everyone, list(definitions))
-    members = [selected for member in everyone if (selected := member.of_task(task)).runs]
+    selected = [member.of_task(task) for member in everyone]
+    members = [member for member in selected if member.runs]
     _check_task(definitions, members, task)
-    cards = [entrant for member in members for entrant in member.entrants]
+    cards = _all_cards(members)
     check_same(cards, TASK_FACETS, "they can't be put together")
-    formulas = {f"formulas of {metric}": lambda entrant, of=metric: (line := entrant.card.metrics.get(of)) and line.formula
-                for metric in _BOUNDS}  # fmt: skip
-    check_same(cards, formulas, "score all runs with one version")
+    check_same(cards, _formulas(), "score all runs with one version")
     windows, notes = _windows(members, options.common)
-    if others := sorted({card.card.task.name for member in everyone for card in member.entrants} - {task}):
-        notes.append(f"figures are of {task}; also given: {', '.join(others)} (--task chooses)")
+
+    notes += _other_tasks(everyone, task)
+    notes += _undefined_figures(members, windows)
+    tables, lacking = _exposure_tables(members, windows, list(definitions))
+    notes += lacking
+    compared = compare_exposures(tables, options.alpha)
+    notes += _unmeasured(tables, compared.exposures)
+
+    with_rows = {member.label for member in members}
+    for member in everyone:
+        if member.label not in with_rows:
+            notes.append(f"{member.label}: no finished card of {task}, so it has no row")
+
+    notes += flag_notes(cards)
+    return CohortReport(
+        alpha=options.alpha,
+        task=task,
+        cards=[CohortCard(card.label, str(card.path)) for card in cards],
+        cohorts=compared.cohorts,
+        exposures=compared.exposures,
+        agreement=compared.agreement,
+        differences=compared.differences,
+        baseline=_baseline(members, windows, 1.0 - options.alpha),
+        declines=declined,
+        notes=list(dict.fromkeys(notes)),
+    )
+
+
+def _formulas() -> dict[str, Callable[[Entrant], str | None]]:
+    """Facts that all cards must share: the formula of each figure of the baseline."""
+
+    def formula_of(metric: str) -> Callable[[Entrant], str | None]:
+        def formula(entrant: Entrant) -> str | None:
+            line = entrant.card.metrics.get(metric)
+            return None if line is None else line.formula
+
+        return formula
+
+    return {f"formulas of {column.metric}": formula_of(column.metric) for column in BASELINE}
+
+
+def _other_tasks(everyone: Sequence[Member], task: str) -> list[str]:
+    tasks = {entrant.card.task.name for entrant in _all_cards(everyone)}
+    others = sorted(tasks - {task})
+    if not others:
+        return []
+    return [f"figures are of {task}; also given: {', '.join(others)} (--task chooses)"]
+
+
+def _undefined_figures(members: Sequence[Member], windows: Sequence[str]) -> list[str]:
+    """Notes on figures that are not defined in every episode."""
+    notes = []
     for member in members:
-        for metric in _BOUNDS:
-            known, planned = member.defined(metric, windows)
-            if known < planned:
+        for column in BASELINE:
+            by_run = member.figures(column.metric, windows)
+            planned = sum(len(values) for values in by_run)
+            undefined = sum(values.count(None) for values in by_run)
+            if undefined:
                 notes.append(
-                    f"{metric} of {member.label} is defined in {known} of {planned} (seed, window): medians are over these"
+                    f"{column.metric} of {member.label} is defined in {planned - undefined} of"
+                    f" {planned} (seed, window): medians are over these"
                 )
-    tables: dict[str, dict[str, dict[str, float | None]]] = {name: {} for name in definitions}
+    return notes
+
+
+def _exposure_tables(
+    members: Sequence[Member], windows: Sequence[str], cohorts: Sequence[str]
+) -> tuple[Tables, list[str]]:
+    """Exposures of each cohort's models, and notes on models that are in no table."""
+    tables: dict[str, dict[str, Exposures]] = {name: {} for name in cohorts}
+    notes = []
     for member in members:
-        episodes = [run[window][1] for run in member.runs.values() for window in windows]
-        table = mean_exposures(episodes)
-        has_exposures = any(value is not None for value in table.values())
-        if not member.cohort or not has_exposures:
-            notes.append(f"{member.label}: {_REASONS['no_exposures'] if member.cohort else 'is in no cohort'}")
-        else:
+        if not member.cohort:
+            notes.append(f"{member.label}: is in no cohort")
+            continue
+
+        table = mean_exposures(member.episodes(windows))
+        if any(value is not None for value in table.values()):
             tables[member.cohort][member.label] = table
-    exposures = _exposures(tables, options.alpha)
-    notes += _unmeasured(tables, exposures["exposures"])
-    kept = {member.label for member in members}
-    notes += [f"{member.label}: no finished card of {task}, so it has no row" for member in everyone if member.label not in kept]
-    return {
-        "alpha": options.alpha, "task": task, "cards": [{"model": card.label, "path": str(card.path)} for card in cards],
-        **exposures, "baseline": _baseline(members, windows, 1.0 - options.alpha), "declines": declined,
-        "notes": list(dict.fromkeys([*notes, *flag_notes(cards)])),
-    }  # fmt: skip
+        else:
+            notes.append(f"{member.label}: {REASONS['no_exposures']}")
+
+    return tables, notes
+
+
+def _unmeasured(tables: Tables, rows: Sequence[FactorRow]) -> list[str]:
+    """Notes on style factors that some model has exposures to, but not every cohort."""
+    given: set[str] = set()
+    for table in tables.values():
+        for exposures in table.values():
+            given.update(exposures)
+
+    missing = given - {row.factor for row in rows}
+    return [
+        f"no row of {factor}: a cohort has no holding with a value of it"
+        for factor in sorted(missing)
+    ]
+
+
+# ---- members, their task and windows
 
 
 def _members(paths: Sequence[Path], definitions: Definitions) -> list[Member]:
     """Models of all cards, by label. Whatever the order of the cards, the result is the same."""
-    items = [item for items in definitions.values() for item in items]
-    files = [file for item in items if (file := item_path(item)) is not None]
-    listed = {os.path.realpath(file) for file in files}
-    all_paths = [*files, *(path for path in paths if os.path.realpath(path) not in listed)]
-    if not all_paths:
-        raise UsageError("give run folders or cards, and --cohort NAME=SYSTEMS for each cohort")
-    entrants = sorted(load_entrants(all_paths), key=lambda entrant: str(entrant.path))
+    entrants = load_entrants(_all_paths(paths, definitions))
+    entrants.sort(key=lambda entrant: str(entrant.path))
     check_items(definitions, entrants)
+
     repeats: dict[System, list[Entrant]] = {}
     for entrant in entrants:
         repeats.setdefault(entrant.system.without_seed(), []).append(entrant)
+
     check_counterparts(repeats, "declines would mix that with the mask")
     names = system_labels(repeats)
     members = []
+
     for system, cards in repeats.items():
         name = names[system]
-        cohorts = [of for of, items in definitions.items() if any(is_of(card, item) for card in cards for item in items)]
+        cohorts = [of for of, items in definitions.items() if _has_any(items, cards)]
         if len(cohorts) > 1:
-            raise UsageError(f"--cohort: {name} is in {' and '.join(cohorts)}; a model is in one cohort")
-        members.append(Member(name, "".join(cohorts), [replace(card, label=name) for card in cards]))
+            raise UsageError(
+                f"--cohort: {name} is in {' and '.join(cohorts)}; a model is in one cohort"
+            )
+
+        labelled = [replace(card, label=name) for card in cards]
+        members.append(Member(name, "".join(cohorts), labelled))
+
     return sorted(members, key=lambda member: member.label)
 
 
+def _all_paths(paths: Sequence[Path], definitions: Definitions) -> list[Path]:
+    """Files named by items of cohorts, then those given by themselves, each once."""
+    files: list[Path] = []
+    for items in definitions.values():
+        for item in items:
+            file = item_path(item)
+            if file is not None:
+                files.append(file)
+
+    listed = {os.path.realpath(file) for file in files}
+    files += [path for path in paths if os.path.realpath(path) not in listed]
+    if not files:
+        raise UsageError("give run folders or cards, and --cohort NAME=SYSTEMS for each cohort")
+
+    return files
+
+
+def _all_cards(members: Sequence[Member]) -> list[Entrant]:
+    """Cards of all models, by model."""
+    cards: list[Entrant] = []
+    for member in members:
+        cards += member.entrants
+    return cards
+
+
+def _has_any(items: Sequence[str], cards: Sequence[Entrant]) -> bool:
+    """Whether an item of a cohort is of one of the cards."""
+    return any(is_of(card, item) for item, card in itertools.product(items, cards))
+
+
 def _check_task(definitions: Definitions, members: Sequence[Member], task: str) -> None:
-    """Refuse an item of a cohort all of whose cards are of other tasks. Raises CardError: names it."""
-    entrants = [entrant for member in members for entrant in member.entrants]
+    """Refuse an item of a cohort all of whose cards are of other tasks.
+
+    Raises CardError: names it.
+    """
+    entrants = _all_cards(members)
     for name, items in definitions.items():
         for item in items:
-            if not any(is_of(entrant, item) for entrant in entrants):
-                raise CardError(f"cohort {name}: {item} has no finished card of task {task}; run it, or name another task")
+            if not _has_any([item], entrants):
+                raise CardError(
+                    f"cohort {name}: {item} has no finished card of task {task}; run it, or name"
+                    " another task"
+                )
 
 
 def _common_task(members: Sequence[Member], names: Sequence[str]) -> str:
-    """Task that every cohort has a card of, and most models, a blinded one before others. Raises CardError: there is none."""
-    held = {name: {card.card.task.name for one in members if one.cohort == name for card in one.entrants} for name in names}
-    if not (shared := set.intersection(*held.values())):
-        listed = "; ".join(f"{name}: {', '.join(sorted(tasks))}" for name, tasks in held.items())
-        raise CardError(f"no task has cards of every cohort ({listed}); run one task with all of them")
-    models = {(card.card.task.name, card.card.task.mask, one.label) for one in members if one.cohort for card in one.entrants}
-    counts = Counter((task, mask) for task, mask, _ in models if task in shared)
-    return max(counts, key=lambda each: (counts[each], each[1] == "blinded", each))[0]
+    """Task that every cohort has a card of, and most models, a blinded one before others.
+
+    Raises CardError: there is none.
+    """
+    tasks_of: dict[str, set[str]] = {name: set() for name in names}
+    for member in members:
+        if member.cohort in tasks_of:
+            tasks_of[member.cohort].update(card.card.task.name for card in member.entrants)
+
+    shared = set.intersection(*tasks_of.values())
+    if not shared:
+        listed = "; ".join(
+            f"{name}: {', '.join(sorted(tasks))}" for name, tasks in tasks_of.items()
+        )
+        raise CardError(
+            f"no task has cards of every cohort ({listed}); run one task with all of them"
+        )
+
+    models: Counter[tuple[str, str]] = Counter()
+    for member in members:
+        if member.cohort:
+            models.update({(card.card.task.name, card.card.task.mask) for card in member.entrants})
+
+    candidates = [entry for entry in models if entry[0] in shared]
+    best = max(candidates, key=lambda entry: (models[entry], entry[1] == "blinded", entry))
+    return best[0]
 
 
 def _windows(members: Sequence[Member], common: bool) -> tuple[list[str], list[str]]:
-    """Windows that every seed of every model has finished and that share a figure, and notes on those left out. Raises CardError:
-    one has not finished a window that another has, unless `common`, or none is shared; or a name means two ranges.
+    """Windows that every seed of every model has finished and that share a figure, and notes on the
+    others.
+
+    Raises CardError: one has not finished a window that another has, unless `common`, or none is
+    shared; or a name means two ranges.
     """
-    check_windows([entrant for member in members for entrant in member.entrants])
-    finished = [(member, seed, set(run)) for member in members for (_, seed), run in member.runs.items()]
-    shared = sorted(set.intersection(*(windows for *_, windows in finished)))
-    every = set.union(*(windows for *_, windows in finished)) if not common or not shared else set(shared)
-    for member, seed, windows in finished:
-        for window in sorted(every - windows):
-            way = f", or use the {len(shared)} that all have with --common" if shared else ""
-            where = f"window {window} seed {seed}, which another card has"
-            raise CardError(f"{member.entrants[0].path}: {member.label} has not finished {where}; run it{way}")
+    check_windows(_all_cards(members))
+    by_run: list[set[str]] = []
+    for member in members:
+        by_run += [set(run) for run in member.runs.values()]
+
+    shared = sorted(set.intersection(*by_run))
+    finished_by_any = set.union(*by_run)
+    required = set(shared) if common and shared else finished_by_any
+    for member in members:
+        _check_finished(member, required, len(shared))
+
     first = next(iter(members[0].runs.values()))
-    lacking = set.union(*(windows for *_, windows in finished)) - set(shared)
-    out = dict.fromkeys(sorted(lacking), "not every seed of every model has finished it")
-    covered = {window: (first[window][1].first_day, first[window][1].last_day) for window in shared}
-    out |= stats.left_out_windows(covered, members[0].entrants[0].card.snapshot.year)
-    return [window for window in shared if window not in out], [f"window {name} is left out: {why}" for name, why in out.items()]
+    covered = {}
+    for window in shared:
+        episode = first[window].episode
+        covered[window] = (episode.first_day, episode.last_day)
+
+    lacking = sorted(finished_by_any - set(shared))
+    excluded = dict.fromkeys(lacking, "not every seed of every model has finished it")
+    excluded |= stats.left_out_windows(covered, members[0].entrants[0].card.snapshot.days_a_year)
+
+    windows = [window for window in shared if window not in excluded]
+    notes = [f"window {name} is left out: {why}" for name, why in excluded.items()]
+    return windows, notes
 
 
-def _exposures(tables: Tables, alpha: float) -> Row:
-    """Exposures of cohorts factor by factor, where they agree in sign, and their differences with Holm's correction."""
-    means = {name: {row["factor"]: row for row in cohort_means(table)} for name, table in tables.items()}
-    measured = [{factor for factor, row in rows_of.items() if row["mean"] is not None} for rows_of in means.values()]
-    factors = [factor for factor in FACTOR_NAMES if all(factor in of_cohort for of_cohort in measured)]
-    rows: list[Row] = []
-    differences: list[Row] = []
-    for factor in factors:
-        # A model whose holdings never had a value of the factor is not among those that the mean is of.
-        values = {
-            name: np.array([table[factor] for table in tables[name].values() if table[factor] is not None]) for name in tables
-        }
-        cohorts: dict[str, Row] = {}
-        for name in tables:
-            ends = stats.mean_with_interval(values[name], confidence=1.0 - alpha).detail or {}
-            kept = {part: means[name][factor][part] for part in ("mean", "members", "same_sign")}
-            cohorts[name] = {**kept, "low": ends["low"], "high": ends["high"]}
-        models = {model: value for name in tables for model, value in means[name][factor]["cards"].items()}
-        row: Row = {"factor": factor, "unit": "ratio"}
-        signs = {"agree": _agree(cohorts, "mean", "mean"), "agreement_shown": _agree(cohorts, "low", "high")}
-        rows.append({**row, "cohorts": cohorts, "models": models, **signs})
-        for first, second in itertools.combinations(tables, 2):
-            tested = difference(values[first], values[second], 1.0 - alpha)
-            differences.append({**row, "first": first, "second": second, **tested})
-    for row, corrected in zip(differences, stats.holm([row["p"] for row in differences]), strict=True):
-        higher = row["first"] if row["value"] > 0 else row["second"]
-        row |= {"p_holm": corrected, "verdict": None if corrected is None else higher if corrected <= alpha else "not shown"}
-    summaries: list[Row] = []
-    for name, table in tables.items():
-        alike = [
-            all((exposures[row["factor"]] or 0.0) * row["cohorts"][name]["mean"] > 0 for row in rows)
-            for exposures in table.values()
-        ]
-        summaries.append({"cohort": name, "models": list(table), "members": len(table), "same_sign": sum(alike) if rows else None})
-    agreement: Row = {name: [row["factor"] for row in rows if row[name]] for name in ("agree", "agreement_shown")}
-    agreement["factors"] = len(factors)
-    return {"cohorts": summaries, "exposures": rows, "agreement": agreement, "differences": differences}
+def _check_finished(member: Member, required: set[str], shared: int) -> None:
+    """Refuse a model that has not finished a required window with one of its seeds."""
+    for run, windows in member.runs.items():
+        missing = sorted(required - set(windows))
+        if not missing:
+            continue
+
+        way = ""
+        if shared:
+            way = f", or use the {shared} that all have with --common"
+
+        raise CardError(
+            f"{member.entrants[0].path}: {member.label} has not finished window {missing[0]} seed"
+            f" {run.seed}, which another card has; run it{way}"
+        )
 
 
-def _unmeasured(tables: Tables, rows: Sequence[Row]) -> list[str]:
-    """Notes on style factors that some model has exposures to, but not every cohort."""
-    given = {factor for table in tables.values() for exposures in table.values() for factor in exposures}
-    missing = given - {row["factor"] for row in rows}
-    return [f"no row of {factor}: a cohort has no holding with a value of it" for factor in sorted(missing)]
+# ---- return and risk
 
 
-def _agree(cohorts: Mapping[str, Row], low: str, high: str) -> bool:
-    """Whether both figures of all cohorts, of which there are two or more, lie on one side of zero."""
-    figures = [row[end] or 0.0 for row in cohorts.values() for end in (low, high)]
-    return len(cohorts) > 1 and (min(figures) > 0 or max(figures) < 0)
-
-
-def difference(first: Values, second: Values, level: float = 0.95) -> Row:
-    """Mean of [models] exposures less that of others, with Welch's t interval and p; without these the `reason`."""
-    row: Row = {"value": math.fsum(first) / len(first) - math.fsum(second) / len(second)}
-    reason = "one_model" if min(len(first), len(second)) < 2 else None
-    if reason or not max(np.ptp(first), np.ptp(second)) > 1e-12:  # the rounding of equal exposures
-        return row | {"low": None, "high": None, "p": None, "reason": _REASONS[reason or "alike"]}
-    one, other = (float(values.var(ddof=1)) / len(values) for values in (first, second))
-    freedom = (one + other) ** 2 / (one**2 / (len(first) - 1) + other**2 / (len(second) - 1))
-    error, value = math.sqrt(one + other), float(row["value"])
-    reach, p = -float(stdtrit(freedom, (1.0 - level) / 2)) * error, 2.0 * float(stdtr(freedom, -abs(value) / error))
-    return row | {"low": value - reach, "high": value + reach, "p": p, "reason": None}
-
-
-def _baseline(members: Sequence[Member], windows: Sequence[str], level: float) -> list[Row]:
+def _baseline(members: Sequence[Member], windows: Sequence[str], level: float) -> list[BaselineRow]:
     """Rows of models and of the benchmark, bought and held, by total return."""
+    rows = []
+    for member in members:
+        figures: dict[str, SeedFigure | HeldFigure] = {}
+        for column in BASELINE:
+            by_run = member.figures(column.metric, windows)
+            figures[column.metric] = _over_episodes(by_run, level, column)
+
+        rows.append(BaselineRow(member.label, member.cohort, len(member.runs), figures))
+
     run = next(iter(members[0].runs.values()))
-    cards = {window: run[window][0].card for window in windows}
-    rows: list[Row] = [{"model": member.label, "cohort": member.cohort, "seeds": len(member.runs),
-                        "figures": {metric: _over_episodes(member.figures(metric, windows), level, *bounds)
-                                    for metric, bounds in _BOUNDS.items()}} for member in members]  # fmt: skip
-    held = {metric: {"value": benchmark_held(cards, metric), "low": None, "high": None} for metric in _BOUNDS}
-    if held["total_return"]["value"] is not None:
+    cards = {window: run[window].entrant.card for window in windows}
+    held: dict[str, SeedFigure | HeldFigure] = {}
+    for column in BASELINE:
+        held[column.metric] = HeldFigure(value=benchmark_held(cards, column.metric))
+
+    if held["total_return"].value is not None:
         name = members[0].entrants[0].card.snapshot.benchmark_name
-        rows.append({"model": f"{name} buy-and-hold", "cohort": "", "seeds": None, "figures": held})
-    returns = {row["model"]: row["figures"]["total_return"]["value"] for row in rows}
-    return sorted(rows, key=lambda row: (math.inf if (value := returns[row["model"]]) is None else -value, row["model"]))
+        rows.append(BaselineRow(f"{name} buy-and-hold", "", None, held))
+
+    return sorted(rows, key=_by_return)
 
 
-def _over_episodes(by_seed: Sequence[Values], level: float, least: float, greatest: float) -> Row:
-    """Median over episodes, as on cards and in every table; the mean over seeds of their medians over windows, with its t interval,
-    cut at the bounds of the figure; or the `reason` for no interval.
-    """
-    known = [values for values in by_seed if len(values)]
+def _by_return(row: BaselineRow) -> tuple[float, str]:
+    """Best return first, models without one last."""
+    value = row.figures["total_return"].value
+    return (math.inf if value is None else -value), row.model
+
+
+def _over_episodes(
+    by_run: Sequence[Sequence[float | None]], level: float, column: BaselineColumn
+) -> SeedFigure:
+    """Median over episodes, and the mean over seeds of their medians over windows."""
+    known: list[Values] = []
+    for values in by_run:
+        defined = [value for value in values if value is not None]
+        if defined:
+            known.append(np.array(defined, dtype=np.float64))
+
     medians = np.array([np.median(values) for values in known], dtype=np.float64)
-    value = float(np.median(np.concatenate(known))) if known else None
-    mean = stats.mean_with_interval(medians, confidence=level)
-    ends = mean.detail or {"low": None, "high": None}
-    low, high = (None if ends[end] is None else float(np.clip(ends[end], least, greatest)) for end in ("low", "high"))
-    reason = "no_figure" if not known else "one_seed" if low is None else None
-    row: Row = {"value": value, "mean": mean.value, "low": low, "high": high}
-    return {**row, "n": len(known), "reason": reason and _REASONS[reason]}
+    mean = stats.estimate_mean(medians, confidence=level)
+    low = _clipped(mean.low, column)
+    reason = None
+    if not known:
+        reason = REASONS["no_figure"]
+    elif low is None:
+        reason = REASONS["one_seed"]
+
+    return SeedFigure(
+        value=float(np.median(np.concatenate(known))) if known else None,
+        mean=mean.value,
+        low=low,
+        high=_clipped(mean.high, column),
+        n=len(known),
+        reason=reason,
+    )
 
 
-# ---- how often no order was placed while identities were hidden, against when they showed (KTD-Fin §1 and §5.1)
-
-_MASKS = ("bright", "blinded")
-_Key = tuple[str, str, int]  #: training seed, window, seed
-
-
-def _outcome(episode: TradingEpisode) -> str:
-    """`traded`; `declined`: no order, and every step is a decision of the model; `not known`: no order, but some step is not."""
-    if episode.orders.submitted:
-        return "traded"
-    return "not known" if episode.decisions.fallback or episode.decisions.error else "declined"
-
-
-def declines(entrants: Sequence[Entrant], alpha: float) -> Iterator[Row]:
-    """Rows of one model, one for each mode with cards under both masks, of tasks whose names differ in the mask alone: in how many
-    of the same (window, seed) it placed no order. A cell counts as `not_known` where one mask's outcome is not. Raises CardError:
-    cards differ in something else than the mask and the training seed, or two have one cell.
-    """
-    groups: dict[tuple[str, ...], list[Entrant]] = {}
-    for entrant in entrants:
-        if (task := entrant.card.task).mask in _MASKS:
-            stem = "_".join(part for part in task.name.split("_") if part not in _MASKS)
-            groups.setdefault((str(task.config.get("family")), task.mode, stem), []).append(entrant)
-    for (_, mode, _), members in sorted(groups.items()):
-        if {entrant.card.task.mask for entrant in members} == set(_MASKS):
-            check_variants(members, "declines would mix that with the mask")
-            check_windows(members)
-            yield {"mode": mode, **_declined({mask: _outcomes(members, mask) for mask in _MASKS}, alpha)}
-
-
-def _outcomes(entrants: Sequence[Entrant], mask: str) -> dict[_Key, str]:
-    outcomes: dict[_Key, str] = {}
-    for entrant in entrants:
-        for episode in entrant.card.episodes if entrant.card.task.mask == mask else ():
-            key = (training_seed(entrant), episode.window, episode.seed)
-            if key in outcomes:
-                raise CardError(
-                    f"{entrant.path}: another {mask} card of {entrant.label} has window {key[1]} seed {key[2]}; give one"
-                )
-            outcomes[key] = _outcome(episode)
-    return outcomes
-
-
-def _declined(cells: Mapping[str, Mapping[_Key, str]], alpha: float) -> Row:
-    bright, blinded = (cells[mask] for mask in _MASKS)
-    matched = sorted(bright.keys() & blinded.keys())
-    known = [key for key in matched if "not known" not in (bright[key], blinded[key])]
-    only_bright, only_blinded = (sum((one[key], other[key]) == ("declined", "traded") for key in known)
-                                 for one, other in ((bright, blinded), (blinded, bright)))  # fmt: skip
-    row: Row = {"n": len(known), "not_known": len(matched) - len(known), "unmatched": len(bright) + len(blinded) - 2 * len(matched)}
-    for mask in _MASKS:
-        count = sum(cells[mask][key] == "declined" for key in known)
-        share = stats.wilson(count, len(known), 1.0 - alpha)
-        row[mask] = {"declined": count, "share": count / len(known) if known else None, "low": share.low, "high": share.high}
-    # McNemar's exact test: given how many cells differ, either direction has probability 1/2.
-    p = float(binomtest(only_blinded, n).pvalue) if (n := only_bright + only_blinded) else 1.0
-    listed = [
-        {"training_seed": key[0], "window": key[1], "seed": key[2], **{mask: cells[mask][key] for mask in _MASKS}}
-        for key in matched
-    ]
-    row |= {"only_bright": only_bright, "only_blinded": only_blinded, "p": p if known else None}
-    return {**row, "reason": None if known else "no window and seed whose outcome is known under both masks", "cells": listed}
+def _clipped(end: float | None, column: BaselineColumn) -> float | None:
+    if end is None:
+        return None
+    return float(np.clip(end, column.least, column.greatest))

@@ -5,23 +5,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval import stats
 from ktdeval.errors import CardError
-from ktdeval.fields import option
 from ktdeval.stats import RankNull, never_in
+from ktdeval.values.fields import option
 from ktdeval_compare.entrants import (
     MARKET_FACETS,
     Cell,
     DailyTable,
     Entrant,
-    Row,
     Values,
     by_task,
     check_same,
@@ -36,9 +35,21 @@ from ktdeval_compare.entrants import (
     paired_cells,
     spans,
 )
+from ktdeval_compare.results import (
+    BestSet,
+    ComparedCard,
+    CompareReport,
+    DailyTest,
+    PairDifference,
+    PairTest,
+    Wilcoxon,
+)
 from ktdeval_compare.sharpe_difference import sharpe_difference
+from ktdeval_compare.verdicts import with_verdicts
 
-NULL_DRAWS = 100_000  #: Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to 0.0005
+#: Samples of the signed-rank distribution where windows share days: a p of 0.05 is then known to
+#: 0.0005
+NULL_DRAWS = 100_000
 
 TASK_FACETS = facets("masks", "modes", "task versions", "task configs (hash)", *MARKET_FACETS)
 
@@ -48,9 +59,15 @@ class Options:
     """Settings of a comparison."""
 
     metrics: tuple[str, ...] = ()  #: names; `total_return` when empty
-    #: `window`: a pair is a window, its difference the median over seeds. `episode`: a pair is a (window, seed)
+    #: `window`: a pair is a window, its difference the median over seeds. `episode`: a pair is a
+    #: (window, seed)
     unit: Literal["window", "episode"] = "window"
-    alpha: float = option(0.05, help="level of the verdicts, and of the intervals (1 - alpha)", minimum=0.0001, maximum=0.5)
+    alpha: float = option(
+        0.05,
+        help="level of the verdicts, and of the intervals (1 - alpha)",
+        minimum=0.0001,
+        maximum=0.5,
+    )
     common: bool = False  #: compare on the cells that all cards have, where they differ
     against_first: bool = False  #: only the first card against each other one
     seed: int = option(0, help="of every simulation and bootstrap", minimum=0)
@@ -60,8 +77,9 @@ class Options:
 
     def pairs_of(self, cards: int) -> Iterator[tuple[int, int]]:
         """Indices of the cards, as many as there are, that are tested against each other."""
-        pairs = itertools.combinations(range(cards), 2)
-        return (pair for pair in pairs if pair[0] == 0 or not self.against_first)
+        for first, second in itertools.combinations(range(cards), 2):
+            if first == 0 or not self.against_first:
+                yield first, second
 
 
 @dataclass
@@ -83,160 +101,246 @@ class Group:
         return stats.overlap_correlation(spans(self.entrants[0], windows))
 
     def null(self, windows: Sequence[str], seed: int) -> RankNull | None:
-        """Distribution of the signed-rank statistic over windows that share days; None when they share none."""
-        key, correlation = tuple(windows), self.correlation(windows)
+        """Distribution of the signed-rank statistic over windows that share days; None when they
+        share none.
+        """
+        key = tuple(windows)
+        correlation = self.correlation(windows)
         if correlation.sum() == len(windows):
             return None
+
         if key not in self.nulls:
             self.nulls[key] = stats.correlated_null(correlation, NULL_DRAWS, seed)
+
         return self.nulls[key]
 
 
-def compare(entrants: Sequence[Entrant], options: Options) -> Row:
+# ---- the report
+
+
+def compare(entrants: Sequence[Entrant], options: Options) -> CompareReport:
     """Test every pair of cards of each task on each metric.
 
-    Returns `tests` (one row for each task, metric and pair), `daily` (one for each task and pair), `best` (one for each task),
-    `notes`. Raises CardError: the cards can't be compared, or can't be paired; says why; UsageError: a metric is on no card.
+    Raises CardError: the cards can't be compared, or can't be paired; says why; UsageError: a
+    metric is on no card.
     """
     groups = make_groups(entrants, options)
-    tests = [_test(group, metric, pair, options)
-             for group in groups for metric in group.metrics for pair in options.pairs_of(len(group.entrants))]  # fmt: skip
-    daily, best = [], []
+    cards: list[ComparedCard] = []
+    tests: list[PairTest] = []
+    daily: list[DailyTest] = []
+    best: list[BestSet] = []
+
     for group in groups:
+        pairs = list(options.pairs_of(len(group.entrants)))
+        for metric in group.metrics:
+            tests += [_test(group, metric, pair, options) for pair in pairs]
+
         table = daily_table(group.entrants, group.cells)
-        daily += [_daily_test(group, pair, table, options) for pair in options.pairs_of(len(group.entrants))]
+        daily += [_daily_test(group, pair, table, options) for pair in pairs]
         best.append(_best_set(group, table, options))
-    for rows in (tests, daily):
-        correct(rows, options.alpha)
-    cards = [{"task": group.task, "label": entrant.label, "path": str(entrant.path), "labels": list(entrant.card.labels)}
-             for group in groups for entrant in group.entrants]  # fmt: skip
-    head = {"alpha": options.alpha, "unit": options.unit, "seed": options.seed, "cards": cards}
-    return {**head, "tests": tests, "daily": daily, "best": best, "notes": list(dict.fromkeys(_notes(groups, tests, options)))}
+
+        for entrant in group.entrants:
+            labels = list(entrant.card.labels)
+            cards.append(ComparedCard(group.task, entrant.label, str(entrant.path), labels))
+
+    tests = with_verdicts(tests, options.alpha)
+    return CompareReport(
+        alpha=options.alpha,
+        unit=options.unit,
+        seed=options.seed,
+        cards=cards,
+        tests=tests,
+        daily=with_verdicts(daily, options.alpha),
+        best=best,
+        notes=list(dict.fromkeys(_notes(groups, tests, options))),
+    )
+
+
+# ---- groups of cards
 
 
 def make_groups(entrants: Sequence[Entrant], options: Options) -> list[Group]:
     """Cards by task, each group checked to be comparable and paired."""
     if len(entrants) < 2:
         raise CardError("a comparison needs at least two cards")
-    groups = by_task(entrants)
-    for task, members in groups.items():
+
+    by_name = by_task(entrants)
+    for members in by_name.values():
         if len(members) < 2:
-            other = next((entrant for entrant in entrants if entrant.card.task.name != task), members[0])
-            then = "compare takes cards of one task; `ktdeval effects` compares masks and modes"
-            check_same([other, members[0]], facets("masks", "modes"), then)
-            raise CardError(f"{members[0].path}: no other card is of task {task}; compare takes cards of one task")
-    for task, members in groups.items():
+            _refuse_alone(members[0], entrants)
+
+    groups = []
+    for task, members in by_name.items():
         check_same(members, TASK_FACETS, "they can't be compared")
-        groups[task] = label(members)
-    paired = [Group(task, members, paired_cells(members, options.common), chosen_metrics(members, options.metrics))
-            for task, members in groups.items()]  # fmt: skip
-    for group in paired if options.side else ():
-        group.cells = on_side(group.entrants, group.cells, str(options.side))
-    return paired
+        labelled = label(members)
+        cells = paired_cells(labelled, options.common)
+        metrics = chosen_metrics(labelled, options.metrics)
+        if options.side:
+            cells = on_side(labelled, cells, options.side)
+
+        groups.append(Group(task, labelled, cells, metrics))
+
+    return groups
 
 
-def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) -> Row:
-    """One metric of one pair of cards."""
-    first, second = (group.entrants[index] for index in pair)
-    differences, left_out = paired_differences(first, second, metric, group.cells)
-    by_unit: dict[tuple[str, int | None], list[float]] = {}
-    for (window, seed), value in differences.items():
-        by_unit.setdefault((window, None if options.unit == "window" else seed), []).append(value)
-    sample = stats.levelled(np.array([np.median(values) for values in by_unit.values()], dtype=np.float64))
-    windows = [window for window, _ in by_unit]
-    null, moving, blocks = _dependence(group, windows, sample, options)
-    ranks = stats.signed_rank(sample, null=moving)
-    plain = ranks if moving is None else stats.signed_rank(sample)
+def _refuse_alone(alone: Entrant, entrants: Sequence[Entrant]) -> NoReturn:
+    """Refuse the only card of its task: by its mask or mode, where another card differs in it."""
+    task = alone.card.task.name
+    others = [entrant for entrant in entrants if entrant.card.task.name != task]
+    then = "compare takes cards of one task; `ktdeval effects` compares masks and modes"
+    check_same([*others[:1], alone], facets("masks", "modes"), then)
+    raise CardError(
+        f"{alone.path}: no other card is of task {task}; compare takes cards of one task"
+    )
+
+
+# ---- tests of windows
+
+
+def _test(group: Group, metric: str, pair: tuple[int, int], options: Options) -> PairTest:
+    """Test one metric of one pair of cards."""
+    first = group.entrants[pair[0]]
+    second = group.entrants[pair[1]]
+    differences, excluded = paired_differences(first, second, metric, group.cells)
+    pairs = _pairs(differences, options.unit)
+    values = np.array([each.value for each in pairs], dtype=np.float64)
+    sample = stats.levelled(values)
+
+    windows = [each.window for each in pairs]
+    dependence = _dependence(group, windows, sample, options)
+    ranks = stats.signed_rank(sample, null=dependence.differing)
+    p_if_apart = ranks.p
+    if dependence.differing is not None:
+        p_if_apart = stats.signed_rank(sample).p
+
     definition = first.card.metrics[metric]
-    return {
-        "task": group.task,
-        "metric": metric,
-        "unit": definition.unit,
-        "better": definition.better,
-        "first": first.label,
-        "second": second.label,
-        "n": ranks.n,
-        "windows": len(set(windows)),
-        "seeds": len({seed for _, seed in differences}),
-        "left_out": dict(left_out),
-        "differences": [
-            {"window": window, **({} if seed is None else {"seed": seed}), "value": value}
-            for (window, seed), value in zip(by_unit, sample.tolist(), strict=True)
+    return PairTest(
+        task=group.task,
+        metric=metric,
+        unit=definition.unit,
+        better=definition.better,
+        first=first.label,
+        second=second.label,
+        n=ranks.n,
+        windows=len(set(windows)),
+        seeds=len({seed for _, seed in differences}),
+        left_out=dict(excluded),
+        differences=[
+            replace(each, value=value) for each, value in zip(pairs, sample.tolist(), strict=True)
         ],
-        "shift": asdict(stats.hodges_lehmann(sample, 1.0 - options.alpha, null)),
-        "rank_biserial": ranks.rank_biserial,
-        "wilcoxon": {**asdict(ranks), "p_if_windows_were_apart": plain.p},
-        "sign_flip": asdict(stats.sign_flip(sample, blocks, seed=options.seed)),
-        "p": ranks.p,
-        "reason": ranks.reason,
-    }
+        shift=stats.hodges_lehmann(sample, 1.0 - options.alpha, dependence.every),
+        rank_biserial=ranks.rank_biserial,
+        wilcoxon=Wilcoxon(**asdict(ranks), p_if_windows_were_apart=p_if_apart),
+        sign_flip=stats.sign_flip(sample, dependence.blocks, seed=options.seed),
+        p=ranks.p,
+        reason=ranks.reason,
+    )
+
+
+def _pairs(differences: Mapping[Cell, float], unit: str) -> list[PairDifference]:
+    """Differences by window, each the median over its seeds; or by window and seed."""
+    if unit == "episode":
+        return [
+            PairDifference(window=window, seed=seed, value=value)
+            for (window, seed), value in differences.items()
+        ]
+
+    by_window: dict[str, list[float]] = {}
+    for (window, _), value in differences.items():
+        by_window.setdefault(window, []).append(value)
+
+    return [
+        PairDifference(window=window, value=float(np.median(values)))
+        for window, values in by_window.items()
+    ]
 
 
 def paired_differences(
     first: Entrant, second: Entrant, metric: str, cells: Sequence[Cell]
 ) -> tuple[dict[Cell, float], Counter[str]]:
-    """First less second by cell; cells where either is undefined are counted by reason. None where a card never reaches the figure
-    in some cell: a test of the other cells would leave out those where it does worst.
+    """First less second by cell, and the number of cells where either is undefined, by reason.
+
+    There are no differences where a card never reaches the figure in some cell: a test of the other
+    cells would leave out those where it does worst.
     """
-    left, right = first.episodes(), second.episodes()
+    left = first.episodes()
+    right = second.episodes()
     differences: dict[Cell, float] = {}
-    left_out: Counter[str] = Counter()
-    reached = [cell for cell in cells if math.inf not in (left[cell].metrics[metric].ordered, right[cell].metrics[metric].ordered)]
-    if len(reached) < len(cells):
-        return {}, Counter({f"{metric}: {never_in(len(cells) - len(reached), len(cells))}, of one card or both": len(cells)})
+    excluded: Counter[str] = Counter()
+    never = 0
+
     for cell in cells:
-        one, other = left[cell].metrics[metric], right[cell].metrics[metric]
-        if one.value is None or other.value is None:
-            entries = ((first.label, one), (second.label, other))
-            left_out["; ".join(f"{name}: {entry.reason}" for name, entry in entries if entry.value is None)] += 1
-        else:
+        one = left[cell].metrics[metric]
+        other = right[cell].metrics[metric]
+        if math.inf in (one.ordered, other.ordered):
+            never += 1
+        if one.value is not None and other.value is not None:
             differences[cell] = one.value - other.value
-    return differences, left_out
+            continue
+
+        reasons = []
+        if one.value is None:
+            reasons.append(f"{first.label}: {one.reason}")
+        if other.value is None:
+            reasons.append(f"{second.label}: {other.reason}")
+        excluded["; ".join(reasons)] += 1
+
+    if never:
+        reason = f"{metric}: {never_in(never, len(cells))}, of one card or both"
+        return {}, Counter({reason: len(cells)})
+
+    return differences, excluded
+
+
+class _Dependence(NamedTuple):
+    """How the differences of windows depend on each other; None: they are independent."""
+
+    every: RankNull | None = None  #: null distribution over all pairs
+    differing: RankNull | None = None  #: over the pairs that differ
+    blocks: npt.NDArray[np.int64] | None = None  #: of windows, for sign flips
 
 
 def _dependence(
     group: Group, windows: Sequence[str], sample: Values, options: Options
-) -> tuple[RankNull | None, RankNull | None, npt.NDArray[np.int64] | None]:
-    """Dependence of windows: null for all pairs, null for those that differ, and blocks for sign flips."""
+) -> _Dependence:
     if not windows:
-        return None, None, None
+        return _Dependence()
+
     blocks = stats.blocks_of(group.correlation(windows))
     if options.unit == "episode":
-        # The paper's rule takes every (window, seed) as independent; sign flips keep the seeds of a window together.
-        return None, None, blocks
+        # The paper's rule takes every (window, seed) as independent; sign flips keep the seeds of a
+        # window together.
+        return _Dependence(blocks=blocks)
+
     differing = [window for window, value in zip(windows, sample, strict=True) if value != 0]
-    moving = group.null(differing, options.seed) if differing else None
-    return group.null(windows, options.seed), moving, blocks
+    null_of_differing = group.null(differing, options.seed) if differing else None
+    return _Dependence(group.null(windows, options.seed), null_of_differing, blocks)
 
 
-def correct(rows: Sequence[Row], alpha: float) -> None:
-    """Add corrected p-values over all rows, and the verdict: the better card, or `tied`."""
-    p_values = [row["p"] for row in rows]
-    for row, by_holm, by_rate in zip(rows, stats.holm(p_values), stats.benjamini_hochberg(p_values), strict=True):
-        row |= {"p_holm": by_holm, "p_benjamini_hochberg": by_rate, "verdict": _verdict(row, by_holm, alpha)}
+# ---- tests of days
 
 
-def _verdict(row: Row, p: float | None, alpha: float) -> str | None:
-    if p is None:
-        return None
-    effect = row["rank_biserial"] if "rank_biserial" in row else row["value"]
-    if p > alpha or not effect:
-        return "tied"
-    winner = row["first"] if (effect > 0) != (row["better"] == "lower") else row["second"]
-    return f"{winner} {'higher' if row['better'] == 'neither' else 'better'}"
-
-
-def _daily_test(group: Group, pair: tuple[int, int], table: DailyTable | str, options: Options) -> Row:
-    """Sharpe ratios of two cards, from their daily returns."""
-    first, second = (group.entrants[index].label for index in pair)
-    row: Row = {"task": group.task, "test": "sharpe_difference", "better": "higher", "first": first, "second": second}
+def _daily_test(
+    group: Group, pair: tuple[int, int], table: DailyTable | str, options: Options
+) -> DailyTest:
+    """Test the Sharpe ratios of two cards, from their daily returns."""
+    first = group.entrants[pair[0]].label
+    second = group.entrants[pair[1]].label
     if isinstance(table, str):
-        return {**row, "value": None, "low": None, "high": None, "p": None, "n": 0, "reason": table}
-    left, right = table.returns[:, pair[0]], table.returns[:, pair[1]]
+        return DailyTest(task=group.task, first=first, second=second, n=0, reason=table)
+
+    left = table.returns[:, pair[0]]
+    right = table.returns[:, pair[1]]
     smaller_spread = min(float(left.std()), float(right.std()))
     if stats.has_no_variance(smaller_spread, table.resolution):
-        reason = "returns have no variance"
-        return {**row, "value": None, "low": None, "high": None, "p": None, "n": len(left), "reason": reason}
+        return DailyTest(
+            task=group.task,
+            first=first,
+            second=second,
+            n=len(left),
+            reason="returns have no variance",
+        )
+
     test = sharpe_difference(
         left,
         right,
@@ -245,90 +349,147 @@ def _daily_test(group: Group, pair: tuple[int, int], table: DailyTable | str, op
         confidence=1.0 - options.alpha,
         days_a_year=table.days_a_year,
     )
-    return {**row, **asdict(test), "p_hac": sharpe_difference(left, right).p}
+    return DailyTest(
+        task=group.task,
+        first=first,
+        second=second,
+        value=test.value,
+        low=test.low,
+        high=test.high,
+        se=test.se,
+        p=test.p,
+        n=test.n,
+        method=test.method,
+        reason=test.reason,
+        p_hac=sharpe_difference(left, right).p,
+    )
 
 
-def _best_set(group: Group, table: DailyTable | str, options: Options) -> Row:
-    """Cards that do not differ significantly from the one with the highest mean daily return."""
-    row: Row = {"task": group.task, "test": "model_confidence_set", "of": "mean daily return"}
+def _best_set(group: Group, table: DailyTable | str, options: Options) -> BestSet:
+    """Find the cards that do not differ significantly from the one with the highest mean daily
+    return.
+    """
     if isinstance(table, str):
-        return {**row, "tied_with_best": None, "p": None, "n": 0, "reason": table}
+        return BestSet(task=group.task, n=0, reason=table)
+
     ties = stats.tie_groups(table.returns, options.alpha, options.draws, options.seed)
     if ties.p is None or ties.group is None:
-        return {**row, "tied_with_best": None, "p": None, "n": ties.days, "reason": ties.reason}
+        return BestSet(task=group.task, n=ties.days, reason=ties.reason)
+
     names = [entrant.label for entrant in group.entrants]
-    tied = [name for name, group in zip(names, ties.group, strict=True) if group == 1]
-    return {**row, "tied_with_best": tied, "p": dict(zip(names, ties.p, strict=True)), "n": ties.days, "block": ties.block}
+    return BestSet(
+        task=group.task,
+        tied_with_best=[name for name, rank in zip(names, ties.group, strict=True) if rank == 1],
+        p=dict(zip(names, ties.p, strict=True)),
+        n=ties.days,
+        block=ties.block,
+    )
 
 
-def _notes(groups: Sequence[Group], tests: Sequence[Row], options: Options) -> Iterator[str]:
+# ---- notes
+
+
+def _notes(groups: Sequence[Group], tests: Sequence[PairTest], options: Options) -> Iterator[str]:
     """What a reader must know before trusting the table."""
-    yield from notes_of_groups({group.task: _group_notes(group, tests, options) for group in groups})
+    of_groups = {}
+    for group in groups:
+        own = [test for test in tests if test.task == group.task]
+        of_groups[group.task] = list(_group_notes(group, own, options))
+
+    yield from notes_of_groups(of_groups)
     yield from _reach_notes(tests, options.alpha)
     if options.unit == "episode":
         yield (
-            "a pair is one (window, seed), as in KTD-Fin: the seeds of a window share its market, so p and interval claim more "
-            "than there is wherever agents differ by strategy and not by chance; sign flips keep a window's seeds together"
+            "a pair is one (window, seed), as in KTD-Fin: the seeds of a window share its market,"
+            " so p and interval claim more than there is wherever agents differ by strategy and not"
+            " by chance; sign flips keep a window's seeds together"
         )
 
 
-def _group_notes(group: Group, tests: Sequence[Row], options: Options) -> Iterator[str]:
+def _group_notes(group: Group, tests: Sequence[PairTest], options: Options) -> Iterator[str]:
     yield from left_out_notes(group.entrants)
     if options.unit == "window":
         yield from _overlap_notes(group)
+
     yield from flag_notes(group.entrants, are_sides_mixed=options.side is None)
     if options.side:
-        yield f"windows {options.side} the cutoff of every card that records one: {', '.join(group.windows())}"
-    for name, what in (("agent", "agents (scaffolds)"), ("call", "call parameters")):
-        if any(getattr(entrant.card, name) != getattr(group.entrants[0].card, name) for entrant in group.entrants):
-            yield f"the cards have different {what}; the comparison is of model and {what} together"
-    for row in (row for row in tests if row["task"] == group.task):
-        for reason, count in row["left_out"].items():
-            yield f"{row['metric']}: {count} (window, seed) left out: {reason}"
-        if options.unit == "window" and row["seeds"] == 1 and row["n"]:
+        yield (
+            f"windows {options.side} the cutoff of every card that records one:"
+            f" {', '.join(group.windows())}"
+        )
+
+    cards = [entrant.card for entrant in group.entrants]
+    if any(card.agent != cards[0].agent for card in cards):
+        yield _together("agents (scaffolds)")
+    if any(card.call != cards[0].call for card in cards):
+        yield _together("call parameters")
+
+    for test in tests:
+        for reason, count in test.left_out.items():
+            yield f"{test.metric}: {count} (window, seed) left out: {reason}"
+
+        if options.unit == "window" and test.seeds == 1 and test.n:
             yield "one seed: the chance of decoding is not averaged out, and not seen"
+
+
+def _together(what: str) -> str:
+    return f"the cards have different {what}; the comparison is of model and {what} together"
 
 
 def _overlap_notes(group: Group) -> Iterator[str]:
     windows = group.windows()
     correlation = group.correlation(windows)
-    shared = [f"{windows[j]}-{windows[i]}" for i in range(len(windows)) for j in range(i) if correlation[i, j] > 0]
+    shared = []
+    for i, window in enumerate(windows):
+        for j in range(i):
+            if correlation[i, j] > 0:
+                shared.append(f"{windows[j]}-{window}")
+
     if shared:
+        effective = stats.effective_count(correlation)
+        blocks = len(set(stats.blocks_of(correlation)))
         yield (
-            f"windows share days ({', '.join(shared)}): "
-            f"{len(windows)} overlapping windows = {stats.effective_count(correlation):.1f} effective windows; "
-            f"p and interval allow for it, sign flips move them in {len(set(stats.blocks_of(correlation)))} blocks"
+            f"windows share days ({', '.join(shared)}): {len(windows)} overlapping windows ="
+            f" {effective:.1f} effective windows; p and interval allow for it, sign flips move them"
+            f" in {blocks} blocks"
         )
 
 
 def smallest_p(pairs: int) -> float:
-    """Smallest two-sided p that an exact signed-rank or sign-flip test can give: all pairs of one sign, `2 / 2**pairs`."""
+    """Smallest two-sided p that an exact signed-rank or sign-flip test can give: all pairs of one
+    sign, `2 / 2**pairs`.
+    """
     return min(1.0, 2.0 ** (1 - pairs))
 
 
 def pairs_needed(alpha: float, comparisons: int = 1) -> int:
-    """Return the fewest pairs whose smallest p reaches `alpha / comparisons` (Bonferroni; the first step of Holm)."""
+    """Return the fewest pairs whose smallest p reaches `alpha / comparisons` (Bonferroni; the first
+    step of Holm).
+    """
     pairs = 1
     while smallest_p(pairs) > alpha / comparisons:
         pairs += 1
     return pairs
 
 
-def _reach_notes(tests: Sequence[Row], alpha: float) -> Iterator[str]:
+def _reach_notes(tests: Sequence[PairTest], alpha: float) -> Iterator[str]:
     """Whether this many pairs could have shown anything at all, before and after correction."""
-    family = sum(row["p"] is not None for row in tests)
-    for row in sorted(tests, key=lambda row: row["n"]):
-        best, differing = row["wilcoxon"]["smallest_p"], row["wilcoxon"]["n_nonzero"]
+    family = sum(test.p is not None for test in tests)
+    for test in sorted(tests, key=lambda test: test.n):
+        best = test.wilcoxon.smallest_p
+        differing = test.wilcoxon.n_nonzero
         if best is None or differing == 0:
             continue
-        pairs = f"{row['metric']}: {differing} differing pair(s)"
+
+        pairs = f"{test.metric}: {differing} differing pair(s)"
         if best > alpha:
             yield (
-                f"{pairs} can't reach p {alpha:g} whatever the figures: the smallest p is {best:.4g}; "
-                f"at least {pairs_needed(alpha)} are needed"
+                f"{pairs} can't reach p {alpha:g} whatever the figures: the smallest p is"
+                f" {best:.4g}; at least {pairs_needed(alpha)} are needed"
             )
         elif best * family > alpha:
             yield (
-                f"{pairs} can't pass Holm's correction over {family} tests: the smallest p is {best:.4g}, "
-                f"times {family} is {min(1.0, best * family):.4g}; test less at once, or run {pairs_needed(alpha, family)} windows"
+                f"{pairs} can't pass Holm's correction over {family} tests: the smallest p is"
+                f" {best:.4g}, times {family} is {min(1.0, best * family):.4g}; test less at once,"
+                f" or run {pairs_needed(alpha, family)} windows"
             )

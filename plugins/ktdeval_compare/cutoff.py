@@ -1,20 +1,41 @@
-"""`ktdeval cutoff`: results in a model's training time and out of it, never mixed; an unknown cutoff stays unknown."""
+"""`ktdeval cutoff`: results in a model's training time and out of it, never mixed; an unknown
+cutoff stays unknown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from ktdeval.attribution import Fit, attribute, attribution_problem, fit_factors
-from ktdeval.cards import SIDES, STATES, Cutoff, card_cutoff, check_match, parse_cutoff_or_state, sides
+from ktdeval.cards import (
+    SIDES,
+    STATES,
+    Cutoff,
+    TradingEpisode,
+    card_cutoff,
+    check_match,
+    parse_cutoff_or_state,
+    sides,
+)
 from ktdeval.errors import UsageError
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
-from ktdeval.stats import Bootstrap, Resampling, benchmark_levels, beta_to, ends_of_difference
+from ktdeval.stats import (
+    Bootstrap,
+    Interval,
+    Resampling,
+    benchmark_levels,
+    beta_to,
+    ends_of_difference,
+)
 from ktdeval.trading import Ledger
-from ktdeval_compare.entrants import Entrant, Row, Values, label, recorded_ledger
+from ktdeval_compare.entrants import Entrant, Values, label, recorded_ledger
 
 BEFORE, ACROSS, AFTER = SIDES
 _REASONS = {
@@ -25,111 +46,269 @@ _NO_MARKET = "no daily excess, no alpha and no selection"
 _FEW = 3  #: Days on a side below which no beta is fitted
 
 
-def decay(before: Values, after: Values, level: float = 0.95, years: Sequence[Values | int] = (1, 1)) -> Row:
-    """Mean of daily values before the cutoff less that after, each times the days a year of its side or day (`years`): `value`, and
-    an interval from those of both means (stationary bootstrap, studentised), combined as of independent estimates; or the `reason`
-    why there is none.
+#: Day -> figure
+_Days = dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decay:
+    """Mean before the cutoff less that after it; `reason` says why there is no interval."""
+
+    mean_before: float | None
+    mean_after: float | None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutoffRow:
+    """A figure of one card before and after the cutoff of its model, a year."""
+
+    card: str
+    model: str
+    cutoff: str  #: a day, or `none` or `unknown`, which have no other figures
+    confidence: str | None = None
+    source: str | None = None
+    figure: str | None = None
+    unit: str | UnsetType = UNSET
+    days_before: int | UnsetType = UNSET
+    days_across: int | UnsetType = UNSET
+    days_after: int | UnsetType = UNSET
+    mean_before: float | UnsetType | None = UNSET
+    mean_after: float | UnsetType | None = UNSET
+    value: float | UnsetType | None = UNSET
+    low: float | UnsetType | None = UNSET
+    high: float | UnsetType | None = UNSET
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class CutoffReport:
+    """Report of `ktdeval cutoff`."""
+
+    alpha: float
+    cards: Sequence[CutoffRow]  #: a row for each card and figure
+    notes: Sequence[str]
+
+
+def decay(
+    before: Values, after: Values, level: float = 0.95, years: Sequence[Values | int] = (1, 1)
+) -> Decay:
+    """Mean of daily values before the cutoff less that after, each times the days a year of its
+    side or day (`years`). The interval combines those of both means (stationary bootstrap,
+    studentised) as of independent estimates.
     """
-    sides_of = list(zip((before, after), years, strict=True))
-    one, other = (Bootstrap(values * year, Resampling(level=level), values).mean() for values, year in sides_of)
-    first, second = (float((values * year).mean()) if len(values) else None for values, year in sides_of)
-    row: Row = {"mean_before": first, "mean_after": second, "value": None, "low": None, "high": None, "reason": None}
-    if first is None or second is None:
-        return row | {"reason": f"no days with this figure {BEFORE if first is None else AFTER} the cutoff"}
-    row["value"] = first - second
-    if ends := ends_of_difference((first, one), (second, other)):
-        return row | {"low": ends[0], "high": ends[1]}
-    side, end = (BEFORE, one) if one.reason else (AFTER, other)
-    return row | {"reason": f"{side} the cutoff: {end.reason}"}
+    mean_before = float((before * years[0]).mean()) if len(before) else None
+    mean_after = float((after * years[1]).mean()) if len(after) else None
+    if mean_before is None or mean_after is None:
+        side = BEFORE if mean_before is None else AFTER
+        return Decay(
+            mean_before=mean_before,
+            mean_after=mean_after,
+            reason=f"no days with this figure {side} the cutoff",
+        )
+
+    of_before = _interval(before, years[0], level)
+    of_after = _interval(after, years[1], level)
+    ends = ends_of_difference((mean_before, of_before), (mean_after, of_after))
+    result = Decay(mean_before=mean_before, mean_after=mean_after, value=mean_before - mean_after)
+    if ends is not None:
+        return replace(result, low=ends[0], high=ends[1])
+    if of_before.reason:
+        return replace(result, reason=f"{BEFORE} the cutoff: {of_before.reason}")
+    return replace(result, reason=f"{AFTER} the cutoff: {of_after.reason}")
 
 
-def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) -> Row:
-    """Rows `cards`: one for each card and figure (`daily_return`; where there is a market `daily_excess`, `daily_alpha` and
-    `daily_selection`), with the days before, across and after the model's cutoff and the decay, annualised.
+def _interval(values: Values, year: Values | int, level: float) -> Interval:
+    return Bootstrap(values * year, Resampling(level=level), values).mean()
 
-    `dates`: by pattern of systems. Raises UsageError: a cutoff is no date, or matches no card.
+
+def cutoff(entrants: Sequence[Entrant], dates: Mapping[str, str], alpha: float) -> CutoffReport:
+    """Report each card's figures before and after the model's cutoff: `daily_return`; where there
+    is a market `daily_excess`, `daily_alpha` and `daily_selection`.
+
+    `dates`: by pattern of systems. Raises UsageError: a cutoff is not a date, or matches no card.
     """
     for pattern, date in dates.items():
         check_match(pattern, (entrant.system for entrant in entrants), "--cutoff")
         parse_cutoff_or_state(date, "--cutoff")
-    rows, notes = [], list[str]()
+
+    rows: list[CutoffRow] = []
+    notes: list[str] = []
     for entrant in label(entrants):
-        given = _given(entrant, dates)
-        cutoff = card_cutoff(entrant.card) if given is None else parse_cutoff_or_state(given, "--cutoff")
-        head: Row = {"card": entrant.label, "model": entrant.card.model.name, "cutoff": cutoff, "confidence": None, "source": None}
-        if not isinstance(cutoff, Cutoff):
-            rows.append(head | {"figure": None, "reason": _REASONS[cutoff]})
-            continue
-        head |= {"cutoff": cutoff.text, "confidence": cutoff.confidence, "source": cutoff.source}
-        series, years, why = _series(entrant, cutoff)
-        notes += [f"{entrant.label}: {reason}" for reason in why]
-        for figure, by_side in series.items():
-            before, after = (np.array(list(by_side[side].values())) for side in (BEFORE, AFTER))
-            scales = [np.array([years[day] for day in by_side[side]]) for side in (BEFORE, AFTER)]
-            estimate = decay(before, after, 1.0 - alpha, scales)
-            counts = {f"days_{side}": len(by_side[side]) for side in (BEFORE, ACROSS, AFTER)}
-            rows.append(head | {"figure": figure, "unit": "fraction", **counts, **estimate})
-    return {"alpha": alpha, "cards": rows, "notes": list(dict.fromkeys(notes))}
+        known = _cutoff_of(entrant, dates)
+        if isinstance(known, Cutoff):
+            series = _series(entrant, known)
+            notes += [f"{entrant.label}: {reason}" for reason in series.notes]
+            rows += _rows(entrant, known, series, alpha)
+        else:
+            rows.append(
+                CutoffRow(
+                    card=entrant.label,
+                    model=entrant.card.model.name,
+                    cutoff=known,
+                    reason=_REASONS[known],
+                )
+            )
+
+    return CutoffReport(alpha, rows, list(dict.fromkeys(notes)))
 
 
-def _given(entrant: Entrant, dates: Mapping[str, str]) -> str | None:
-    """Return the date that is given for the system of a card. Raises UsageError: there are two."""
+def _rows(entrant: Entrant, cutoff: Cutoff, series: _Series, alpha: float) -> Iterator[CutoffRow]:
+    for figure, by_side in series.figures.items():
+        before = by_side[BEFORE]
+        after = by_side[AFTER]
+        years = [
+            np.array([series.days_a_year[day] for day in before]),
+            np.array([series.days_a_year[day] for day in after]),
+        ]
+        estimate = decay(
+            np.array(list(before.values())), np.array(list(after.values())), 1.0 - alpha, years
+        )
+        yield CutoffRow(
+            card=entrant.label,
+            model=entrant.card.model.name,
+            cutoff=cutoff.text,
+            confidence=cutoff.confidence,
+            source=cutoff.source,
+            figure=figure,
+            unit="fraction",
+            days_before=len(before),
+            days_across=len(by_side[ACROSS]),
+            days_after=len(after),
+            mean_before=estimate.mean_before,
+            mean_after=estimate.mean_after,
+            value=estimate.value,
+            low=estimate.low,
+            high=estimate.high,
+            reason=estimate.reason,
+        )
+
+
+def _cutoff_of(entrant: Entrant, dates: Mapping[str, str]) -> Cutoff | str:
+    """Cutoff given for the system of a card, or recorded on it; or its state (none, unknown).
+
+    Raises UsageError: two are given.
+    """
     matched = {date: pattern for pattern, date in dates.items() if entrant.system.matches(pattern)}
     if len(matched) > 1:
-        raise UsageError(f"--cutoff: {' and '.join(matched.values())} both match {entrant.label}; give its date once")
-    return next(iter(matched), None)
+        raise UsageError(
+            f"--cutoff: {' and '.join(matched.values())} both match {entrant.label}; give its date"
+            " once"
+        )
+
+    for date in matched:
+        return parse_cutoff_or_state(date, "--cutoff")
+    return card_cutoff(entrant.card)
 
 
-def _series(entrant: Entrant, cutoff: Cutoff) -> tuple[dict[str, dict[str, dict[str, float]]], dict[str, int], list[str]]:
-    """Figure -> side -> day -> mean over seeds and over windows that share the day; the days a year of each day, the largest of its
-    windows; and what there is not.
-    """
-    market: MarketSnapshot | str = f"{_NO_MARKET}: the card lies in no run folder"
-    if entrant.is_in_run:
-        market = recorded_market(RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET)
-    notes = [market] if isinstance(market, str) else []
+# ---- daily figures
+
+
+class _Series(NamedTuple):
+    """Daily figures of a card: means over seeds, and over windows that share the day."""
+
+    figures: dict[str, dict[str, _Days]]  #: figure -> side of the cutoff -> day
+    days_a_year: dict[str, int]  #: by day, the most of its windows
+    notes: Sequence[str]  #: figures that there are not, and why
+
+
+def _series(entrant: Entrant, cutoff: Cutoff) -> _Series:
+    market = _market_of(entrant)
     samples: dict[str, dict[str, dict[str, list[float]]]] = {}
     fits: dict[tuple[int, int], Fit] = {}
-    years: dict[str, int] = {}
+    days_a_year: dict[str, int] = {}
+
     for episode in entrant.card.episodes:
-        ledger = recorded_ledger(entrant, episode.id)
-        if isinstance(ledger, str) or (ledger.nav <= 0).any():
-            ruined = f"the NAV of window {episode.window}, seed {episode.seed} is not positive on a day, so it has no returns"
-            problem = f"{ledger}; days are those of the run folder" if isinstance(ledger, str) else f"{ruined}; leave the card out"
-            raise UsageError(f"{entrant.path}: {problem}")
-        years |= {str(day): max(years.get(str(day), 0), ledger.days_a_year) for day in ledger.days}
+        ledger = _ledger_of(entrant, episode)
+        days = [str(day) for day in ledger.days]
+        for day in days:
+            days_a_year[day] = max(days_a_year.get(day, 0), ledger.days_a_year)
+
+        sides_of_days = sides(ledger.days, ledger.base_day, cutoff)
         for figure, values in _daily(ledger, market, fits).items():
             by_side = samples.setdefault(figure, {BEFORE: {}, ACROSS: {}, AFTER: {}})
-            for day, side, value in zip(ledger.days, sides(ledger.days, ledger.base_day, cutoff), values, strict=True):
-                by_side[side].setdefault(str(day), []).append(float(value))
-    means = {figure: {side: {day: float(np.mean(values)) for day, values in sorted(days.items())} for side, days in by_side.items()}
-             for figure, by_side in samples.items()}  # fmt: skip
-    if "daily_excess" in means:
-        means["daily_alpha"] = {str(side): _alpha(means["daily_return"][side], means["daily_excess"][side]) for side in SIDES}
-    return means, years, notes
+            for day, side, value in zip(days, sides_of_days, values, strict=True):
+                by_side[side].setdefault(day, []).append(float(value))
+
+    figures: dict[str, dict[str, _Days]] = {}
+    for figure, by_side in samples.items():
+        figures[figure] = {side: _means(of_day) for side, of_day in by_side.items()}
+
+    if "daily_excess" in figures:
+        figures["daily_alpha"] = {
+            str(side): _alpha(figures["daily_return"][side], figures["daily_excess"][side])
+            for side in SIDES
+        }
+
+    notes = [market] if isinstance(market, str) else []
+    return _Series(figures, days_a_year, notes)
 
 
-def _alpha(returns: Mapping[str, float], excess: Mapping[str, float]) -> dict[str, float]:
-    """Daily returns less beta times those of the benchmark, beta fitted by least squares to the days of this side: their mean is
-    Jensen's alpha, without a riskless rate. Empty where there are too few days, or days without a benchmark.
+def _market_of(entrant: Entrant) -> MarketSnapshot | str:
+    """Market of a card's run, or why it is not at hand."""
+    if not entrant.is_in_run:
+        return f"{_NO_MARKET}: the card lies in no run folder"
+    return recorded_market(RunFolder.load(entrant.run_folder), load_plugins(), None, _NO_MARKET)
+
+
+def _ledger_of(entrant: Entrant, episode: TradingEpisode) -> Ledger:
+    """Ledger of an episode. Raises UsageError: it is not at hand, or has no returns."""
+    ledger = recorded_ledger(entrant, episode.id)
+    if isinstance(ledger, str):
+        raise UsageError(f"{entrant.path}: {ledger}; days are those of the run folder")
+    if (ledger.nav <= 0).any():
+        raise UsageError(
+            f"{entrant.path}: the NAV of window {episode.window}, seed {episode.seed} is not"
+            " positive on a day, so it has no returns; leave the card out"
+        )
+    return ledger
+
+
+def _means(samples: Mapping[str, Sequence[float]]) -> _Days:
+    return {day: float(np.mean(values)) for day, values in sorted(samples.items())}
+
+
+def _alpha(returns: _Days, excess: _Days) -> _Days:
+    """Daily returns less beta times those of the benchmark, beta fitted by least squares to the
+    days of this side: their mean is Jensen's alpha, without a riskless rate.
+
+    Empty where there are too few days, or days without a benchmark.
     """
     own = np.array(list(returns.values()))
     market = own - np.array([excess.get(day, np.nan) for day in returns])
-    beta = beta_to(market, own) if len(own) >= _FEW and np.isfinite(market).all() else None
-    return {} if beta is None else dict(zip(returns, (own - beta * market).tolist(), strict=True))
+    if len(own) < _FEW or not np.isfinite(market).all():
+        return {}
+
+    beta = beta_to(market, own)
+    if beta is None:
+        return {}
+
+    alphas = (own - beta * market).tolist()
+    return dict(zip(returns, alphas, strict=True))
 
 
-def _daily(ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]) -> dict[str, Values]:
+def _daily(
+    ledger: Ledger, market: MarketSnapshot | str, fits: dict[tuple[int, int], Fit]
+) -> dict[str, Values]:
     """Daily figures of a ledger, as far as its market is at hand."""
     figures = {"daily_return": ledger.returns}
     if isinstance(market, str):
         return figures
+
     levels = benchmark_levels(ledger, market)
     if market.meta.benchmark and (levels > 0).all():
         figures["daily_excess"] = ledger.returns - (levels[1:] / levels[:-1] - 1.0)
+
     if not attribution_problem(ledger, market):
         first = market.day_index(ledger.days[0])
-        key = (first, first + len(ledger.steps) - 1)
-        fits.setdefault(key, fits.get(key) or fit_factors(market, *key))
-        figures["daily_selection"] = attribute(ledger, market, fits[key]).selection
+        last = first + len(ledger.steps) - 1
+        # Seeds of a window share its days, and a fit takes long.
+        if (first, last) not in fits:
+            fits[first, last] = fit_factors(market, first, last)
+
+        figures["daily_selection"] = attribute(ledger, market, fits[first, last]).selection
+
     return figures

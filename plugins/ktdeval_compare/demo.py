@@ -1,4 +1,6 @@
-"""`ktdeval demo`: the two claims of the suite on the embedded market, in under a minute, without a key."""
+"""`ktdeval demo`: the two claims of the suite on the embedded market, in under a minute, without a
+key.
+"""
 
 from __future__ import annotations
 
@@ -6,47 +8,67 @@ from pathlib import Path
 
 import click
 
-from ktdeval.cli import FilePath, check_finished, run_shown
-from ktdeval.config import RunConfig
-from ktdeval.registry import load_plugins
+from ktdeval.cli import OutputPath, check_finished, run_shown
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig
 from ktdeval_compare.entrants import load_entrants
 from ktdeval_compare.luck import luck
+from ktdeval_compare.luck_texts import luck_lines
 from ktdeval_compare.paper_tables import paper_frame, table_of, write_table
-from ktdeval_compare.texts import luck_lines
 
-MASKED, RANKED = "ktdfin", "blinded_open_research"
+MASKED = "ktdfin"
+RANKED = "blinded_open_research"
 MEMORY_WINDOWS = ("W3", "W4")
 STRATEGIES = ("equal_weight", "low_volatility", "momentum", "reversal", "random")
 
 
 @click.command()
-@click.option("--out", type=FilePath(), default=Path("ktdeval-runs/demo"), show_default=True, metavar="DIR",
-              help="where the runs go; what is finished there is not run again")  # fmt: skip
+@click.option(
+    "--out",
+    type=OutputPath("folder"),
+    default=Path("ktdeval-runs/demo"),
+    show_default=True,
+    metavar="DIR",
+    help="where the runs go; what is finished there is not run again",
+)
 @click.option("--quiet", is_flag=True, help="no progress bar")
 def demo(out: Path, quiet: bool) -> None:
-    """Show what masks and attribution are for: remembering is no skill, and a return is not selection.
+    """Show what masks and attribution are for: remembering is no skill, and a return is not
+    selection.
 
-    Runs a model that remembers the embedded market under every mask and mode, and five strategies that know nothing over the long
-    window.
+    Runs a model that remembers the embedded market under every mask and mode, and five strategies
+    that know nothing over the long window.
     """
     click.echo("1. Does it invest, or remember? builtin/memory has seen this market before.\n")
     memory = _run("builtin/memory", MASKED, MEMORY_WINDOWS, out, quiet)
     click.echo(write_table(table_of("ktdfin-3"), paper_frame("ktdfin-3", [memory]), "text"))
     click.echo(
-        "With codes and days in sight it earns what it remembers, also where it is shown no price at all (memory_only).\n"
-        "Behind the mask there is nothing to remember: it trades by what it is shown, and where that is nothing, it holds cash.\n"
+        "With codes and days in sight it earns what it remembers, also where it is shown no price"
+        " at all (memory_only).\nBehind the mask there is nothing to remember: it trades by what it"
+        " is shown, and where that is nothing, it holds cash.\n"
     )
-    click.echo("2. Does it select, or ride the market and its factors? Five strategies without any knowledge, 548 days.\n")
+    click.echo(
+        "2. Does it select, or ride the market and its factors? Five strategies without any"
+        " knowledge, 548 days.\n"
+    )
     runs = [_run(f"builtin/{name}", RANKED, (), out, quiet) for name in STRATEGIES]
     lines = list(luck_lines(luck(load_entrants(runs), ())))
     click.echo("\n".join(lines[: lines.index("")]))
-    click.echo(f"\nmore    ktdeval card show {runs[0]}\n        ktdeval report {' '.join(map(str, runs))}")
+    click.echo(
+        f"\nmore    ktdeval card show {runs[0]}\n        ktdeval report {' '.join(map(str, runs))}"
+    )
 
 
 def _run(model: str, tasks: str, windows: tuple[str, ...], out: Path, quiet: bool) -> Path:
     config = RunConfig(
-        model=model, tasks=(tasks,), windows=windows, mask_key="0" * 32, out=str(out / model.partition("/")[2]), quiet=quiet
+        model=model,
+        tasks=(tasks,),
+        windows=windows,
+        mask_key="0" * 32,
+        out=str(out / model.partition("/")[2]),
+        quiet=quiet,
     )
     result = run_shown(config, load_plugins())
     check_finished(result)
+
     return result.folder

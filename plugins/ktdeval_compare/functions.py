@@ -1,47 +1,52 @@
-"""`ktdeval.compare`, `.effects`, `.luck`, `.invariance`, `.cohort`: the commands as functions, whose tables are data frames."""
+"""`ktdeval.compare`, `.effects`, `.luck`, `.invariance`, `.cohort`: the commands as functions,
+whose tables are data frames.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ktdeval.errors import CardError, UsageError
-from ktdeval.fields import build, paths_of_runs, split_list
+from ktdeval.values.fields import build, paths_of_runs, split_list
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import to_object
 from ktdeval_compare.cohort import Options as CohortOptions, cohort as find_cohorts
+from ktdeval_compare.cohort_texts import cohort_lines
 from ktdeval_compare.compare import Options as CompareOptions, compare as find_differences
 from ktdeval_compare.effects import Options as EffectsOptions, effects as find_effects
-from ktdeval_compare.entrants import Row, load_cards, load_entrants, scoring_notes
+from ktdeval_compare.entrants import load_cards, load_entrants, scoring_notes
 from ktdeval_compare.invariance import Options as InvarianceOptions, invariance as find_invariance
+from ktdeval_compare.invariance_texts import invariance_lines, key_lines
 from ktdeval_compare.keys import KeyOptions, key_spread
 from ktdeval_compare.luck import luck as find_luck
+from ktdeval_compare.luck_texts import luck_lines
 from ktdeval_compare.paper_tables import paper_frame
 from ktdeval_compare.scores import compare_scores
-from ktdeval_compare.texts import (
-    cohort_lines,
-    compare_lines,
-    effects_lines,
-    invariance_lines,
-    key_lines,
-    luck_lines,
-    score_lines,
-    variance_lines,
-)
+from ktdeval_compare.texts import compare_lines, effects_lines, score_lines, variance_lines
 from ktdeval_compare.variance import Options as VarianceOptions, study
 
 
 class Tables(Mapping[str, Any]):
-    """A report: lists of rows as data frames, all else as it is. Printed, it is the command's text; `.report` is its `--json`."""
+    """A report: lists of rows as data frames, all else as it is. Printed, it is the command's text;
+    `.report` is its `--json`.
+    """
 
-    def __init__(self, report: Row, lines: Iterable[str]) -> None:
-        self.report, self._text = report, "\n".join(lines)
+    def __init__(self, report: object, lines: Iterable[str]) -> None:
+        self.report: Mapping[str, JsonValue] = to_object(report)
+        self._text = "\n".join(lines)
 
     def __getitem__(self, name: str) -> Any:
         value = self.report[name]
-        is_table = isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
-        return pd.json_normalize(value) if is_table else value
+        if not isinstance(value, list) or not value:
+            return value
+        if not all(isinstance(row, dict) for row in value):
+            return value
+        return pd.json_normalize(value)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.report)
@@ -53,72 +58,107 @@ class Tables(Mapping[str, Any]):
         return self._text
 
 
-def compare(*runs: Any, factors: str | Iterable[str] = (), table: str | Path | None = None, **options: Any) -> Tables:
-    """Test whether agents differ. `runs`: folders, card files or what `ktdeval.evaluate` returns; `options`: `metrics`, `unit`
-    ("window" or "episode"), `alpha`, `common`, `side`, `against_first`, `seed`, `draws`. With `factors`, such as "agent,model":
-    shares of one metric's variance (`shares`, `without`, `identical`); `options`: `metrics`, `alpha`, `common`, `seed`. `table`: a
-    CSV file of runs, or "ama-1", in place of `runs`. Raises KtdevalError: they can't be compared, or are no complete crossing.
+def compare(
+    *runs: Any, factors: str | Iterable[str] = (), table: str | Path | None = None, **options: Any
+) -> Tables:
+    """Test whether agents differ. `runs`: folders, card files or what `ktdeval.evaluate` returns;
+    `options`: `metrics`, `unit` ("window" or "episode"), `alpha`, `common`, `side`,
+    `against_first`, `seed`, `draws`. With `factors`, such as "agent,model": shares of one metric's
+    variance (`shares`, `without`, `identical`); `options`: `metrics`, `alpha`, `common`, `seed`.
+    `table`: a CSV file of runs, or "ama-1", in place of `runs`. Raises KtdevalError: they can't be
+    compared, or are no complete crossing.
     """
     if factors:
         settings = build(VarianceOptions, _listed({**options, "factors": factors}), "compare")
-        report = study(_paths(runs) if runs else (), None if table is None else str(table), settings)
-        return Tables(report, variance_lines(report))
+        paths = _paths(runs) if runs else []
+        split = study(paths, None if table is None else str(table), settings)
+        return Tables(split, variance_lines(split))
+
     if table is not None:
         raise UsageError("table goes with factors")
-    paths, chosen = _paths(runs), build(CompareOptions, _listed(options), "compare")
-    trading, scored = load_cards(paths)
+
+    chosen = build(CompareOptions, _listed(options), "compare")
+    trading, scored = load_cards(_paths(runs))
+
     if scored and not trading:
         if chosen.side:
             raise UsageError("--side is of trading tasks; these cards are of scoring tasks")
-        report = compare_scores(scored, chosen)
-        return Tables(report, score_lines(report))
+
+        scores = compare_scores(scored, chosen)
+        return Tables(scores, score_lines(scores))
+
     if scored and len(trading) < 2:
         listed = ", ".join(f"{one.path} ({one.card.kind})" for one in (*trading, *scored))
         raise CardError(f"a comparison needs at least two cards of one kind; here are {listed}")
+
     report = find_differences(trading, chosen)
-    report["notes"] += scoring_notes(scored)
+    report = replace(report, notes=[*report.notes, *scoring_notes(scored)])
     return Tables(report, compare_lines(report))
 
 
 def effects(*runs: Any, **options: Any) -> Tables:
-    """The value of stock, date, data and tools; `runs` as of `compare`; `options`: `metrics`, `alpha`, `common`, `seed`."""
-    report = find_effects(load_entrants(_paths(runs)), build(EffectsOptions, _listed(options), "effects"))
+    """The value of stock, date, data and tools; `runs` as of `compare`; `options`: `metrics`,
+    `alpha`, `common`, `seed`.
+    """
+    settings = build(EffectsOptions, _listed(options), "effects")
+    report = find_effects(load_entrants(_paths(runs)), settings)
     return Tables(report, effects_lines(report))
 
 
 def luck(*runs: Any, stores: Iterable[str | Path] = ()) -> Tables:
-    """How much of each result is luck; `runs` as of `compare`; `stores`: folders of runs to count further trials in."""
+    """How much of each result is luck; `runs` as of `compare`; `stores`: folders of runs to count
+    further trials in.
+    """
     report = find_luck(load_entrants(_paths(runs)), paths_of_runs(stores))
     return Tables(report, luck_lines(report))
 
 
 def cohort(*runs: Any, cohorts: str | Iterable[str] = (), **options: Any) -> Tables:
-    """How cohorts of models differ; `runs` as of `compare`; `cohorts`: as of the command, such as `["ML=qlib/*", "LLM=openai/*"]`;
-    `options`: `task`, `alpha`, `common`.
+    """How cohorts of models differ; `runs` as of `compare`; `cohorts`: as of the command, such as
+    `["ML=qlib/*", "LLM=openai/*"]`; `options`: `task`, `alpha`, `common`.
     """
     named = (cohorts,) if isinstance(cohorts, str) else cohorts
-    report = find_cohorts(_paths(runs) if runs else [], build(CohortOptions, {**options, "cohorts": named}, "cohort"))
+    settings = build(CohortOptions, {**options, "cohorts": named}, "cohort")
+    # Cohorts may name run folders, too.
+    paths = _paths(runs) if runs else []
+    report = find_cohorts(paths, settings)
     return Tables(report, cohort_lines(report))
 
 
-def invariance(*runs: Any, keys: int | None = None, positions: int | None = None, **options: Any) -> Tables:
-    """How much changes when only the mask's labels do; `runs` as of `compare`; `options`: `alpha`, `over`, `common`. With `keys`:
-    what a baseline that buys the first `positions` names listed (10) gains over so many mask keys, and each card's key among them.
+def invariance(
+    *runs: Any, keys: int | None = None, positions: int | None = None, **options: Any
+) -> Tables:
+    """How much changes when only the mask's labels do; `runs` as of `compare`; `options`: `alpha`,
+    `over`, `common`. With `keys`: what a baseline that buys the first `positions` names listed (10)
+    gains over so many mask keys, and each card's key among them.
     """
     if keys is not None:
         if options:
-            raise UsageError("alpha, over and common are of runs under several keys, not of a spread over keys")
-        chosen = {"keys": keys} | ({} if positions is None else {"positions": positions})
-        spread = key_spread(load_entrants(_paths(runs)), build(KeyOptions, chosen, "invariance"))
+            raise UsageError(
+                "alpha, over and common are of runs under several keys, not of a spread over keys"
+            )
+
+        chosen = {"keys": keys}
+        if positions is not None:
+            chosen["positions"] = positions
+
+        settings = build(KeyOptions, chosen, "invariance")
+        spread = key_spread(load_entrants(_paths(runs)), settings)
         return Tables(spread, key_lines(spread))
+
     if positions is not None:
         raise UsageError("positions goes with keys")
-    report = find_invariance(load_entrants(_paths(runs)), build(InvarianceOptions, options, "invariance"))
+
+    report = find_invariance(
+        load_entrants(_paths(runs)), build(InvarianceOptions, options, "invariance")
+    )
     return Tables(report, invariance_lines(report))
 
 
 def table(*runs: Any, like: str, cohorts: Iterable[str] = ()) -> pd.DataFrame:
-    """The figures of a paper's table, such as `like="ktdfin-4"`, from `runs` as of `compare`; `cohorts`: as of the command."""
+    """The figures of a paper's table, such as `like="ktdfin-4"`, from `runs` as of `compare`;
+    `cohorts`: as of the command.
+    """
     return paper_frame(like, _paths(runs), tuple(cohorts))
 
 
@@ -130,5 +170,10 @@ def _paths(runs: Iterable[Any]) -> list[Path]:
 
 
 def _listed(options: Mapping[str, Any]) -> dict[str, Any]:
-    lists = ("metrics", "factors")
-    return {name: split_list(value) if name in lists and isinstance(value, str) else value for name, value in options.items()}
+    """Options with lists where a text names several."""
+    listed = dict(options)
+    for name in ("metrics", "factors"):
+        value = listed.get(name)
+        if isinstance(value, str):
+            listed[name] = split_list(value)
+    return listed

@@ -1,134 +1,313 @@
-"""Comparison of scoring tasks (tool calling, probes): scores of each card, and differences paired by sample."""
+"""Comparison of scoring tasks (tool calling, probes): scores of each card, and differences paired
+by sample.
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ktdeval import stats
-from ktdeval.cards import recorded_as
-from ktdeval.contracts import EpisodeSpec
+from ktdeval.cards import ScoreLine, ScoringCard, recorded_as
 from ktdeval.errors import CardError, UsageError
-from ktdeval.fields import near_matches
-from ktdeval.jsonio import file_sha256
 from ktdeval.runner import RunFolder
-from ktdeval_compare.compare import Options, correct
-from ktdeval_compare.entrants import Row, Scored, by_task, check_same, check_windows, facets, flag_notes, label, notes_of_groups
+from ktdeval.tasks import AnswerRecord, EpisodeSpec
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import file_sha256
+from ktdeval_compare.compare import Options
+from ktdeval_compare.entrants import (
+    Scored,
+    by_task,
+    check_same,
+    check_windows,
+    facets,
+    flag_notes,
+    label,
+    notes_of_groups,
+)
+from ktdeval_compare.verdicts import with_verdicts
+
+
+def _drawing_seeds(scored: Scored) -> Sequence[int] | None:
+    return scored.card.seeds if scored.card.windows else None
+
 
 _FACETS = facets("task versions", "task configs (hash)", "snapshots", "limits of steps") | {
     # Questions about a market are drawn by window and seed.
-    "seeds": lambda scored: scored.card.seeds if scored.card.windows else None,
+    "seeds": _drawing_seeds,
 }
-Points = Mapping[str, float]  #: Mean figure of each sample, by its id
 
 
-def compare_scores(cards: Sequence[Scored], options: Options) -> Row:
+@dataclass(frozen=True, kw_only=True)
+class ScoreRow:
+    """A score of one card."""
+
+    task: str
+    score: str
+    card: str
+    value: float | None
+    unit: str
+    n: int
+    baseline: float | None
+    low: float | None
+    high: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTest:
+    """Difference of two cards in one score, paired by sample."""
+
+    task: str
+    score: str
+    unit: str
+    better: str
+    first: str
+    second: str
+    n: int  #: samples
+    differing: int  #: samples in which the cards differ
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    reason: str | None
+    p_holm: float | None = None
+    p_benjamini_hochberg: float | None = None
+    verdict: str | None = None
+
+    @property
+    def effect(self) -> float | None:
+        """Figure whose sign says which card is higher."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class ScoreReport:
+    """Report of `ktdeval compare` on cards of scoring tasks."""
+
+    alpha: float
+    scores: Sequence[ScoreRow]  #: a row for each task, score and card
+    tests: Sequence[ScoreTest]  #: a row for each task, score and pair
+    notes: Sequence[str]
+
+
+def compare_scores(cards: Sequence[Scored], options: Options) -> ScoreReport:
     """Compare the scores of all cards, and test every pair of cards of a task on each of them.
 
-    Returns `scores` (one row for each task, score and card), `tests` (one for each task, score and pair), `notes`. Samples are the
-    units of a test: an agent's answers to one sample of a window, in several seeds, count as their mean. Raises CardError: cards of
-    one task can't be compared; UsageError: a score is on no card.
+    Samples are the units of a test: an agent's answers to one sample of a window, in several seeds,
+    count as their mean. Raises CardError: cards of one task can't be compared; UsageError: a score
+    is on no card.
     """
-    scores: list[Row] = []
-    tests: list[Row] = []
-    notes: dict[str, list[str]] = {}
     if len(cards) < 2:
         raise CardError("a comparison needs at least two cards")
+
+    scores: list[ScoreRow] = []
+    tests: list[ScoreTest] = []
+    notes: dict[str, list[str]] = {}
+
     for task, group in by_task(cards).items():
         check_same(group, _FACETS, "they can't be compared")
         check_windows(group)
         members = label(group)
         names = _chosen(members, options.metrics)
-        scores += [_score(task, name, member) for name in names for member in members]
-        answers = [_answers(member) for member in members]
         notes[task] = list(flag_notes(members))
-        for name, pair in itertools.product(names, options.pairs_of(len(members))):
-            first, second = pair
-            test = _test(task, name, [members[first], members[second]], [answers[first], answers[second]], options)
-            if isinstance(test, str):
-                notes[task].append(f"{name}: not tested: {test}")
-            else:
-                tests.append(test)
-    correct(tests, options.alpha)
-    return {"alpha": options.alpha, "scores": scores, "tests": tests, "notes": list(notes_of_groups(notes))}
+        answered = [_Answered(member, _answers(member)) for member in members]
+
+        for name in names:
+            scores += [_score(task, name, member) for member in members]
+            for first, second in options.pairs_of(len(members)):
+                test = _test(name, answered[first], answered[second], options)
+                if isinstance(test, str):
+                    notes[task].append(f"{name}: not tested: {test}")
+                else:
+                    tests.append(test)
+
+    return ScoreReport(
+        alpha=options.alpha,
+        scores=scores,
+        tests=with_verdicts(tests, options.alpha),
+        notes=list(notes_of_groups(notes)),
+    )
 
 
 def _chosen(members: Sequence[Scored], wanted: Sequence[str]) -> list[str]:
+    """Return the scores asked for, by default the headline scores."""
     card = members[0].card
     for name in wanted:
         if name not in card.scores:
-            raise UsageError(f"{members[0].path}: no score {name!r} on this card{near_matches(name, card.scores)}")
+            raise UsageError(
+                f"{members[0].path}: no score {name!r} on this"
+                f" card{near_matches(name, card.scores)}"
+            )
+
     names = list(wanted) or [name for name in card.score_order if card.scores[name].headline]
-    formulas = {f"formulas of {name}": lambda member, of=name: (line := member.card.scores.get(of)) and line.formula
-                for name in names}  # fmt: skip
+    formulas = {f"formulas of {name}": _formula_of(name) for name in names}
     check_same(members, formulas, "score both runs with one version")
+
     return names
 
 
-def _score(task: str, name: str, member: Scored) -> Row:
+def _formula_of(name: str) -> Callable[[Scored], str | None]:
+    def formula(member: Scored) -> str | None:
+        line = member.card.scores.get(name)
+        return None if line is None else line.formula
+
+    return formula
+
+
+def _score(task: str, name: str, member: Scored) -> ScoreRow:
     line = member.card.scores[name]
-    interval = {"low": None, "high": None} if line.interval is None else {"low": line.interval.low, "high": line.interval.high}
-    figures = {"value": line.value, "unit": line.unit, "n": line.n, "baseline": line.baseline}
-    return {"task": task, "score": name, "card": member.label, **figures, **interval, "reason": line.reason or None}
+    interval = line.interval
+    return ScoreRow(
+        task=task,
+        score=name,
+        card=member.label,
+        value=line.value,
+        unit=line.unit,
+        n=line.n,
+        baseline=line.baseline,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        reason=line.reason or None,
+    )
 
 
-def _answers(member: Scored) -> dict[str, dict[str, list[float]]] | str:
-    """Figures of each sample by the score's name, or why there are none; a failed call shows nothing of the model."""
+# ---- answers
+
+#: Figures of each sample, over seeds: score -> sample -> figures
+_Figures = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+class _Answered(NamedTuple):
+    """A card and the figures of its samples, or why there are none."""
+
+    member: Scored
+    figures: _Figures | str
+
+
+def _answers(member: Scored) -> _Figures | str:
+    """Figures of each sample; a failed call shows nothing of the model."""
     if not member.is_in_run:
         return f"{member.label}: no answers beside the card"
+
     run = RunFolder.load(member.run_folder)
     figures: dict[str, dict[str, list[float]]] = {name: {} for name in member.card.scores}
     episodes = {episode.id for episode in member.card.episodes}
+
     for spec in run.manifest.specs:
         if spec.id not in episodes:
             continue
+
         name = f"episodes/{spec.id}/answers.jsonl.zst"
         if file_sha256(run.path / name) != member.card.artefacts.get(name):
             return f"{member.label}: {name} is not the file that the card was made from"
-        answers = run.load_answers(spec)
-        recorded = {key for answer in answers for key in answer.scores}
-        spelled = {score: recorded_as(member.card, score, recorded) for score in figures}
-        worst = {score: line.range[line.better == "lower"] for score, line in member.card.scores.items()}
-        for answer in answers:
-            for score, key in spelled.items():
-                value = worst[score] if answer.answer is None else answer.scores.get(key or "")
-                if (key is not None or not recorded) and value is not None and answer.provenance != "error":
-                    figures[score].setdefault(sample_of(spec, answer.sample), []).append(float(value))
+
+        for score, by_sample in _figures_of(member.card, spec, run.load_answers(spec)).items():
+            for sample, values in by_sample.items():
+                figures[score].setdefault(sample, []).extend(values)
+
     return figures
 
 
+def _figures_of(
+    card: ScoringCard, spec: EpisodeSpec, answers: Sequence[AnswerRecord]
+) -> dict[str, dict[str, list[float]]]:
+    """Figures of the samples of one episode."""
+    recorded: set[str] = set()
+    for answer in answers:
+        recorded.update(answer.scores)
+
+    figures: dict[str, dict[str, list[float]]] = {}
+    for score, line in card.scores.items():
+        key = recorded_as(card, score, recorded)
+        # Answers have scores, but not this one: it is of the card alone.
+        if key is None and recorded:
+            continue
+
+        of_score = figures.setdefault(score, {})
+        for answer in answers:
+            if answer.provenance == "error":
+                continue
+
+            value = _worst(line) if answer.answer is None else answer.scores.get(key or "")
+            if isinstance(value, int | float):
+                of_score.setdefault(sample_of(spec, answer.sample), []).append(float(value))
+
+    return figures
+
+
+def _worst(line: ScoreLine) -> float | None:
+    """Worst value of a score, for a sample without an answer."""
+    least, greatest = line.range
+    return greatest if line.better == "lower" else least
+
+
 def sample_of(spec: EpisodeSpec, sample: str) -> str:
-    """Return the id of a sample, which is of its window where there are windows: the first probe of another is another question."""
-    return sample if spec.window_name is None else f"{spec.window_name} {sample}"
+    """Return the id of a sample, which is of its window where there are windows: the first probe of
+    another is another question.
+    """
+    if spec.window_name is None:
+        return sample
+    return f"{spec.window_name} {sample}"
 
 
-def _test(
-    task: str, name: str, members: Sequence[Scored], answers: Sequence[dict[str, dict[str, list[float]]] | str], options: Options
-) -> Row | str:
-    keys = {member.card.aliases for member in members}
-    if len(keys) > 1:
-        return "their mask keys differ, and the samples with them; run both models with one --mask-key"
-    points: list[Points] = []
-    for by_score in answers:
-        if isinstance(by_score, str):
-            return by_score
-        points.append({sample: stats.mean(values) for sample, values in by_score[name].items()})
-    shared = sorted(points[0].keys() & points[1].keys())
+# ---- tests
+
+
+def _test(name: str, first: _Answered, second: _Answered, options: Options) -> ScoreTest | str:
+    """Test two cards on one score, or say why that is impossible."""
+    if first.member.card.aliases != second.member.card.aliases:
+        return (
+            "their mask keys differ, and the samples with them; run both models with one --mask-key"
+        )
+    if isinstance(first.figures, str):
+        return first.figures
+    if isinstance(second.figures, str):
+        return second.figures
+
+    left = _points(first.figures[name])
+    right = _points(second.figures[name])
+    shared = sorted(left.keys() & right.keys())
     if not shared:
         return "answers do not have this figure of their own"
-    if points[0].keys() != points[1].keys() and not options.common:
+    if left.keys() != right.keys() and not options.common:
         return (
-            f"{members[0].label} and {members[1].label} did not answer the same samples (a failed call is no answer of the model); "
-            f"--common compares the {len(shared)} that both have"
+            f"{first.member.label} and {second.member.label} did not answer the same samples (a"
+            " failed call is no answer of the model); --common compares the"
+            f" {len(shared)} that both have"
         )
-    differences = stats.levelled(np.array([points[0][sample] - points[1][sample] for sample in shared]))
-    line = members[0].card.scores[name]
+
+    differences = stats.levelled(np.array([left[sample] - right[sample] for sample in shared]))
     flips = stats.sign_flip(differences, seed=options.seed)
-    shift = stats.mean_with_interval(differences, confidence=1.0 - options.alpha)
-    varies = len(set(differences)) > 1  # else t has nothing to measure chance by
-    detail = {end: (shift.detail or {}).get(end) if varies else None for end in ("low", "high")}
-    row: Row = {"task": task, "score": name, "unit": line.unit, "better": line.better, "first": members[0].label}
-    row |= {"second": members[1].label, "n": len(shared), "differing": int((differences != 0).sum()), "value": shift.value}
-    return {**row, **detail, "p": flips.p, "reason": flips.reason}
+    shift = stats.estimate_mean(differences, confidence=1.0 - options.alpha)
+    low = shift.low
+    high = shift.high
+    # Where all differences are equal, t has nothing to measure chance by.
+    if len(set(differences)) == 1:
+        low = None
+        high = None
+
+    line = first.member.card.scores[name]
+    return ScoreTest(
+        task=first.member.card.task.name,
+        score=name,
+        unit=line.unit,
+        better=line.better,
+        first=first.member.label,
+        second=second.member.label,
+        n=len(shared),
+        differing=int((differences != 0).sum()),
+        value=shift.value,
+        low=low,
+        high=high,
+        p=flips.p,
+        reason=flips.reason,
+    )
+
+
+def _points(figures: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Mean figure of each sample."""
+    return {sample: stats.mean(values) for sample, values in figures.items()}

@@ -1,8 +1,10 @@
-"""Shares of a variance by factor: sums of squares of a balanced crossed design, variance components, permutation tests.
+"""Shares of a variance by factor: sums of squares of a balanced crossed design, variance
+components, permutation tests.
 
-A design is an array of one axis a factor and a last axis of replicates, `[L1, …, Lk, R]`. Its sum of squares splits exactly into a
-part for each set of factors (main effects, interactions) and the residual within cells. Without replicates the highest interaction
-and chance are one part, the residual.
+A design is an array of one axis a factor and a last axis of replicates, `[L1, …, Lk, R]`. Its sum
+of squares splits exactly into a part for each set of factors (main effects, interactions) and the
+residual within cells. Without replicates the highest interaction and chance are one part, the
+residual.
 """
 
 from __future__ import annotations
@@ -36,28 +38,41 @@ class Part:
 
 
 def sums_of_squares(values: Array) -> dict[Effect, Part]:
-    """Parts of the sum of squares of `values` [L1, …, Lk, R] about their mean: main effects, interactions, residual; they add up.
+    """Parts of the sum of squares of `values` [L1, …, Lk, R] about their mean: main effects,
+    interactions, residual; they add up.
 
-    Raises ValueError: a factor with one level, or no degree of freedom for the residual (one factor without replicates).
+    Raises ValueError: a factor with one level, or no degree of freedom for the residual (one factor
+    without replicates).
     """
-    shape, factors = values.shape[:-1], values.ndim - 1
+    shape = values.shape[:-1]
+    factors = values.ndim - 1
     if min(shape) < 2 or (factors == 1 and values.shape[-1] == 1):
         raise ValueError("every factor needs two levels, and a single factor replicates")
+
     values = np.zeros_like(values) if _are_equal(values) else values
     effects: dict[Effect, Array] = {(): values.mean(keepdims=True)}
     parts: dict[Effect, Part] = {}
+
     for effect in _effects(factors):
         others = tuple(axis for axis in range(values.ndim) if axis not in effect)
         effects[effect] = values.mean(axis=others, keepdims=True)
-        for lower in [lower for lower in effects if set(lower) < set(effect)]:
-            effects[effect] = effects[effect] - effects[lower]
+        for lower in list(effects):
+            if set(lower) < set(effect):
+                effects[effect] = effects[effect] - effects[lower]
+
         each = math.prod(values.shape[axis] for axis in others)
-        parts[effect] = Part(each * float((effects[effect] ** 2).sum()), math.prod(shape[axis] - 1 for axis in effect), each)
+        parts[effect] = Part(
+            each * float((effects[effect] ** 2).sum()),
+            math.prod(shape[axis] - 1 for axis in effect),
+            each,
+        )
+
     if values.shape[-1] == 1:
         parts[RESIDUAL] = parts.pop(tuple(range(factors)))
     else:
         within = values - values.mean(axis=-1, keepdims=True)
         parts[RESIDUAL] = Part(float((within**2).sum()), values.size - math.prod(shape), 1)
+
     return parts
 
 
@@ -77,23 +92,37 @@ def total_of(parts: Mapping[Effect, Part]) -> float:
 
 
 def shares(parts: Mapping[Effect, Part]) -> dict[Effect, float | None]:
-    """Share of each part in the total sum of squares (eta squared); None where all values are equal."""
+    """Share of each part in the total sum of squares (eta squared); None where all values are
+    equal.
+    """
     total = total_of(parts)
     return {effect: part.ss / total if total > 0 else None for effect, part in parts.items()}
 
 
 def variance_components(parts: Mapping[Effect, Part], squares: Array | None = None) -> Array:
-    """Variance components in the order of `parts`, by equating mean squares with their expectations under random effects.
+    """Variance components in the order of `parts`, by equating mean squares with their expectations
+    under random effects.
 
-    An estimate may be negative, where chance alone is larger than what it is subtracted from. `squares`: the mean squares
-    [parts, …] to use instead of those of `parts`.
+    An estimate may be negative, where chance alone is larger than what it is subtracted from.
+    `squares`: the mean squares [parts, …] to use instead of those of `parts`.
     """
-    expected = np.array([[part.each if set(effect) <= set(other) or other == RESIDUAL else 0.0
-                          for other, part in parts.items()] for effect in parts])  # fmt: skip
-    expected[list(parts).index(RESIDUAL)] = [float(other == RESIDUAL) for other in parts]
+    rows = []
+    for effect in parts:
+        rows.append([_expected(effect, other, part) for other, part in parts.items()])
+
+    expected = np.array(rows)
     if squares is None:
         squares = np.array([part.ss / part.df for part in parts.values()])
     return np.asarray(np.linalg.solve(expected, squares))
+
+
+def _expected(effect: Effect, other: Effect, part: Part) -> float:
+    """Weight of the component of `other` in the expected mean square of `effect`."""
+    if effect == RESIDUAL:
+        return float(other == RESIDUAL)
+    if other == RESIDUAL or set(effect) <= set(other):
+        return float(part.each)
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,44 +135,62 @@ class Component:
     high: float
 
 
-def component_shares(parts: Mapping[Effect, Part], level: float, seed: int) -> dict[Effect, Component]:
-    """Each variance component, with its share in their sum and the ends of the share's interval of `level`, for normal random
-    effects. In shares negative components are 0.
+def component_shares(
+    parts: Mapping[Effect, Part], level: float, seed: int
+) -> dict[Effect, Component]:
+    """Each variance component, with its share in their sum and the ends of the share's interval of
+    `level`, for normal random effects. In shares negative components are 0.
 
-    The interval is that of generalised pivotal quantities (Weerahandi 1993): mean squares are redrawn as `SS / chi2(df)`, and what
-    the components then are is ordered. It is about other levels of the same kind (agents, models), not only those given. Empty
-    where all values are equal.
+    The interval is that of generalised pivotal quantities (Weerahandi 1993): mean squares are
+    redrawn as `SS / chi2(df)`, and what the components then are is ordered. It is about other
+    levels of the same kind (agents, models), not only those given. Empty where all values are
+    equal.
     """
     if not total_of(parts) > 0:
         return {}
+
     rng = np.random.default_rng(seed)
     drawn = np.array([part.ss / rng.chisquare(part.df, DRAWS) for part in parts.values()])
     estimates = variance_components(parts)
-    estimates[np.abs(estimates) <= _SAME * np.abs(estimates).max()] = 0.0  # else a rounding error would read as a negative variance
-    components, many = np.maximum(estimates, 0.0), np.maximum(variance_components(parts, drawn), 0.0)
+    # else a rounding error would read as a negative variance
+    estimates[np.abs(estimates) <= _SAME * np.abs(estimates).max()] = 0.0
+    components = np.maximum(estimates, 0.0)
+    many = np.maximum(variance_components(parts, drawn), 0.0)
+
     with np.errstate(invalid="ignore"):
         many = np.nan_to_num(many / many.sum(axis=0))
+
     low, high = np.quantile(many, [(1 - level) / 2, (1 + level) / 2], axis=1)
     total = components.sum()
     value = components / total if total > 0 else components
+
     return {
-        effect: Component(float(estimates[i]), float(value[i]), float(low[i]), float(high[i])) for i, effect in enumerate(parts)
+        effect: Component(float(estimates[i]), float(value[i]), float(low[i]), float(high[i]))
+        for i, effect in enumerate(parts)
     }
 
 
 def permutation_p(values: Array, axis: int, seed: int, draws: int = DRAWS) -> float:
-    """Permutation p-value of the main effect of factor `axis`: within each combination of the other factors, all values are
-    permuted among its levels (and replicates). Exact when the factor has no effect at all; at least `1 / (draws + 1)`.
+    """Permutation p-value of the main effect of factor `axis`: within each combination of the other
+    factors, all values are permuted among its levels (and replicates). Exact when the factor has no
+    effect at all; at least `1 / (draws + 1)`.
     """
     blocks = np.moveaxis(values, axis, -2)
     levels, replicates = blocks.shape[-2:]
     blocks = blocks.reshape(-1, levels * replicates)
     blocks = blocks - blocks.mean()
-    observed, total = _between(blocks[None], levels)[0], float((blocks**2).sum())
-    rng, beyond, most = np.random.default_rng(seed), 0, max(1, _AT_ONCE // blocks.size)
+    observed = _between(blocks[None], levels)[0]
+    total = float((blocks**2).sum())
+    rng = np.random.default_rng(seed)
+    beyond = 0
+    most = max(1, _AT_ONCE // blocks.size)
+
     for start in range(0, draws, most):
-        drawn = rng.permuted(np.broadcast_to(blocks, (min(most, draws - start), *blocks.shape)), axis=-1)
+        drawn = rng.permuted(
+            np.broadcast_to(blocks, (min(most, draws - start), *blocks.shape)), axis=-1
+        )
         beyond += int((_between(drawn, levels) >= observed - _ROUNDING * total).sum())
+
     return (1 + beyond) / (1 + draws)
 
 
@@ -155,20 +202,23 @@ def _between(drawn: Array, levels: int) -> Array:
 
 def f_p(parts: Mapping[Effect, Part], effect: Effect) -> float | None:
     """P-value of the F test of an effect against the residual; None where the residual is 0."""
-    part, residual = parts[effect], parts[RESIDUAL]
+    part = parts[effect]
+    residual = parts[RESIDUAL]
     if not residual.ss > _ROUNDING * total_of(parts):
         return None
     return float(stats.f.sf(part.ss / part.df / (residual.ss / residual.df), part.df, residual.df))
 
 
 def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
-    """Shares of the variance components by restricted maximum likelihood (statsmodels, crossed random effects of all sets of
-    factors), by the effects' names joined by ` x `, and `residual`; or why there are none.
+    """Shares of the variance components by restricted maximum likelihood (statsmodels, crossed
+    random effects of all sets of factors), by the effects' names joined by ` x `, and `residual`;
+    or why there are none.
     """
     if values.shape[-1] == 1:
         return "no replicates: interaction and chance can't be told apart"
     if _are_equal(values):
         return "all values are equal"
+
     spread = float(values.std())
     import pandas as pd  # noqa: PLC0415 - takes a second to load
     import statsmodels.formula.api as formulas  # noqa: PLC0415
@@ -176,17 +226,26 @@ def mixed_model(values: Array, names: Sequence[str]) -> dict[str, float] | str:
     indices = np.indices(values.shape).reshape(values.ndim, -1)
     frame = pd.DataFrame({"value": ((values - values.mean()) / spread).ravel(), "all": 1})
     labels = {f"e{number:02}": effect for number, effect in enumerate(_effects(values.ndim - 1))}
+
     for label, effect in labels.items():  # in the order of their names, as statsmodels returns them
         frame[label] = ["-".join(map(str, row)) for row in indices[list(effect)].T]
+
     terms = {label: f"0 + C({label})" for label in labels}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is `converged`
         try:
-            fitted = formulas.mixedlm("value ~ 1", frame, groups="all", vc_formula=terms).fit(reml=True)
+            fitted = formulas.mixedlm("value ~ 1", frame, groups="all", vc_formula=terms).fit(
+                reml=True
+            )
         except (np.linalg.LinAlgError, ValueError) as error:
             return f"the mixed model did not converge: {error}"
+
     components = np.array([*fitted.vcomp, fitted.scale])
     if not fitted.converged or not np.isfinite(components).all() or not components.sum() > 0:
         return "the mixed model did not converge"
-    sources = [*(" x ".join(names[axis] for axis in effect) for effect in labels.values()), "residual"]
+
+    sources = []
+    for effect in labels.values():
+        sources.append(" x ".join(names[axis] for axis in effect))
+    sources.append("residual")
     return dict(zip(sources, (components / components.sum()).tolist(), strict=True))

@@ -1,8 +1,10 @@
-"""Is the difference of two Sharpe ratios zero? The test of Ledoit and Wolf (2008), for dependent and heteroscedastic returns.
+"""Test whether two Sharpe ratios are equal, for dependent and heteroscedastic returns (Ledoit and
+Wolf 2008).
 
-The delta method over the four moments (means and uncentred second moments), with a long-run covariance that allows for dependence
-and heteroscedasticity: quadratic spectral kernel, bandwidth of Andrews (1991), prewhitened as Andrews and Monahan (1992). In the
-studentised form a circular block bootstrap replaces the normal distribution of the ratio.
+The delta method over the four moments (means and uncentred second moments), with a long-run
+covariance that allows for dependence and heteroscedasticity: quadratic spectral kernel, bandwidth
+of Andrews (1991), prewhitened as Andrews and Monahan (1992). In the studentised form a circular
+block bootstrap replaces the normal distribution of the ratio.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ Matrix = npt.NDArray[np.float64]
 
 MINIMUM_DAYS = 20  #: Fewer days than this carry no long-run variance worth the name
 
-_NO_ERROR = 1e-6  #: A standard error this small, times sqrt(days), is rounding: one series is the other at another leverage
+#: A standard error this small, times sqrt(days), is rounding: one series is the other at another
+#: leverage
+_NO_ERROR = 1e-6
 
 _LARGEST_ROOT = 0.97
 _CHUNK = 250
@@ -31,7 +35,8 @@ _CHUNK = 250
 class SharpeDifference:
     """A test of equal Sharpe ratios; figures are annualised."""
 
-    value: float | None  #: Sharpe ratio of the first series less that of the second; None where either is undefined
+    #: Sharpe ratio of the first series less that of the second; None where either is undefined
+    value: float | None
     low: float | None  #: end of the interval, as `high` is
     high: float | None
     se: float | None
@@ -42,22 +47,35 @@ class SharpeDifference:
 
 
 def sharpe_difference(
-    first: Matrix, second: Matrix, *, draws: int = 0, seed: int = 0, confidence: float = 0.95, days_a_year: int = TRADING_DAYS
+    first: Matrix,
+    second: Matrix,
+    *,
+    draws: int = 0,
+    seed: int = 0,
+    confidence: float = 0.95,
+    days_a_year: int = TRADING_DAYS,
 ) -> SharpeDifference:
-    """Compare the annualised Sharpe ratios (risk-free rate 0, ddof 1) of two series of daily returns over the same days.
+    """Compare the annualised Sharpe ratios (risk-free rate 0, ddof 1) of two series of daily
+    returns over the same days.
 
-    `first`: [n] simple daily returns; `second`: [n] those of the other, day by day. A block of the bootstrap has `n**(1/3) / 2`
-    days (2 for 43 days, 4 for 548), at which its measured size is nearest to nominal.
+    `first`: [n] simple daily returns; `second`: [n] those of the other, day by day. A block of the
+    bootstrap has `n**(1/3) / 2` days (2 for 43 days, 4 for 548), at which its measured size is
+    nearest to nominal.
     """
     n = len(first)
     method: Literal["hac", "bootstrap"] = "bootstrap" if draws else "hac"
     problem = _problem(first, second)
     if problem:
         return SharpeDifference(None, None, None, None, None, n, method, problem)
+
     pair = np.column_stack([first, second])
-    difference, error = _difference(pair), math.sqrt(max(0.0, _variance(pair)))
+    difference = _difference(pair)
+    error = math.sqrt(max(0.0, _variance(pair)))
     if error < _NO_ERROR / math.sqrt(n):
-        return SharpeDifference(None, None, None, None, None, n, method, "the difference has no variance")
+        return SharpeDifference(
+            None, None, None, None, None, n, method, "the difference has no variance"
+        )
+
     ratio = abs(difference) / error
     if draws:
         sample = _bootstrap_ratios(pair, draws, max(1, round(math.cbrt(n) / 2)), seed)
@@ -67,11 +85,24 @@ def sharpe_difference(
     else:
         p = float(2.0 * ndtr(-ratio))
         reach = -float(ndtri((1 - confidence) / 2)) * error
+
     year = math.sqrt(days_a_year)
     value = year * difference + 0.0
     if not math.isfinite(reach):
-        return SharpeDifference(value, None, None, year * error, p, n, method, "no interval: too many resamples have no variance")
-    return SharpeDifference(value, value - year * reach, value + year * reach, year * error, p, n, method)
+        return SharpeDifference(
+            value,
+            None,
+            None,
+            year * error,
+            p,
+            n,
+            method,
+            "no interval: too many resamples have no variance",
+        )
+
+    return SharpeDifference(
+        value, value - year * reach, value + year * reach, year * error, p, n, method
+    )
 
 
 def _problem(first: Matrix, second: Matrix) -> str | None:
@@ -85,6 +116,7 @@ def _problem(first: Matrix, second: Matrix) -> str | None:
         return "returns have no variance"
     if np.array_equal(first, second):
         return "the two series are the same"
+
     return None
 
 
@@ -94,35 +126,42 @@ def _difference(pair: Matrix) -> float:
 
 
 def _gradient(mean: Matrix, square: Matrix) -> Matrix:
-    """[…, 4] derivatives of `SR_1 - SR_2` by the means and the uncentred second moments, [… , 2] each."""
+    """Return the derivatives of `SR_1 - SR_2` by the means and the uncentred second moments, […, 4].
+    `mean, square`: […, 2].
+    """
     cube = (square - mean**2) ** 1.5
     sign = np.array([1.0, -1.0])
     return np.concatenate([sign * square / cube, -sign * mean / (2.0 * cube)], axis=-1)
 
 
 def _moments(pair: Matrix) -> Matrix:
-    """[n, 4] both returns and their squares."""
+    """Return both series of returns and their squares, [n, 4]."""
     return np.concatenate([pair, pair**2], axis=-1)
 
 
 def _variance(pair: Matrix) -> float:
-    """Variance of the difference of daily Sharpe ratios, by the delta method."""
+    """Return the variance of the difference of daily Sharpe ratios, by the delta method."""
     moments = _moments(pair)
     mean = moments.mean(axis=0)
     gradient = _gradient(mean[:2], mean[2:])
+
     return float(gradient @ long_run_covariance(moments - mean) @ gradient) / len(pair)
 
 
 def long_run_covariance(centred: Matrix) -> Matrix:
-    """[k, k] long-run covariance of a centred series [n, k]: VAR(1)-prewhitened quadratic spectral kernel.
+    """Return the long-run covariance of a centred series [n, k], [k, k], by the quadratic spectral
+    kernel after prewhitening by a VAR(1).
 
-    The finite-sample factor n / (n - k) is Andrews and Monahan's. Roots of the VAR are held below 0.97, as they advise.
+    The finite-sample factor n / (n - k) and the limit of 0.97 for roots of the VAR are those of
+    Andrews and Monahan.
     """
     n, k = centred.shape
-    # Moments of returns and of their squares differ by orders of size; on one scale, rounding treats them alike.
+    # Moments of returns and of their squares differ by orders of size; on one scale, rounding
+    # treats them alike.
     scale = np.sqrt((centred**2).mean(axis=0))
     series = centred / scale
-    before, after = series[:-1], series[1:]
+    before = series[:-1]
+    after = series[1:]
     coefficients = np.linalg.lstsq(before, after, rcond=None)[0].T
     left, roots, right = np.linalg.svd(coefficients)
     coefficients = (left * np.minimum(roots, _LARGEST_ROOT)) @ right
@@ -130,42 +169,54 @@ def long_run_covariance(centred: Matrix) -> Matrix:
     covariance = _quadratic_spectral(residual, _andrews_bandwidth(residual))
     whitening = np.linalg.inv(np.eye(k) - coefficients)
     result: Matrix = whitening @ covariance @ whitening.T * np.outer(scale, scale) * (n / (n - k))
+
     return result
 
 
 def _andrews_bandwidth(series: Matrix) -> float:
-    """Andrews' (1991) plug-in bandwidth of the quadratic spectral kernel, from an AR(1) of each column with equal weights."""
-    before, after = series[:-1], series[1:]
-    rho = np.clip((before * after).sum(axis=0) / (before**2).sum(axis=0), -_LARGEST_ROOT, _LARGEST_ROOT)
+    """Return Andrews' (1991) plug-in bandwidth of the quadratic spectral kernel, from an AR(1) of
+    each column with equal weights.
+    """
+    before = series[:-1]
+    after = series[1:]
+    rho = np.clip(
+        (before * after).sum(axis=0) / (before**2).sum(axis=0), -_LARGEST_ROOT, _LARGEST_ROOT
+    )
     variance = ((after - rho * before) ** 2).mean(axis=0)
     top = (4.0 * rho**2 * variance**2 / (1.0 - rho) ** 8).sum()
     bottom = (variance**2 / (1.0 - rho) ** 4).sum()
+
     return float(1.3221 * (top / bottom * len(series)) ** 0.2)
 
 
 def _quadratic_spectral(series: Matrix, bandwidth: float) -> Matrix:
-    """[k, k] kernel-weighted sum of autocovariances of a centred series [n, k]."""
+    """Return the kernel-weighted sum of autocovariances of a centred series [n, k], [k, k]."""
     n = len(series)
     lags = np.arange(1, n)
     x = 6.0 * np.pi * lags / (5.0 * max(bandwidth, 1e-8))
-    # The sum is the series times itself after a filter with the kernel, by one transform of the zero-padded series and back.
+    # The sum is the series times itself after a filter with the kernel, by one transform of the
+    # zero-padded series and back.
     size = 1 << (2 * n - 1).bit_length()
     kernel = np.zeros(size)
     kernel[0] = 1.0
     kernel[lags] = kernel[size - lags] = 3.0 / x**2 * (np.sin(x) / x - np.cos(x))
     spectrum = np.fft.rfft(series, size, axis=0) * np.fft.rfft(kernel)[:, None]
     total: Matrix = series.T @ np.fft.irfft(spectrum, size, axis=0)[:n] / n
+
     return total
 
 
 def _bootstrap_ratios(pair: Matrix, draws: int, block: int, seed: int) -> Matrix:
-    """[draws] |difference* - difference| / se* over circular block samples; se* from the blocks (Götze and Künsch 1996)."""
+    """Return |difference* - difference| / se* of circular block samples, [draws]; se* is estimated
+    from the blocks (Götze and Künsch 1996).
+    """
     n = len(pair)
     blocks = n // block
     used = blocks * block
     generator = np.random.default_rng(seed)
     observed = _difference(pair)
     ratios = np.empty(draws)
+
     for start in range(0, draws, _CHUNK):
         size = min(_CHUNK, draws - start)
         starts = generator.integers(0, n, (size, blocks))
@@ -173,6 +224,7 @@ def _bootstrap_ratios(pair: Matrix, draws: int, block: int, seed: int) -> Matrix
         moments = _moments(pair[rows.reshape(size, used)])
         mean = moments.mean(axis=1)
         spread = np.sqrt(np.maximum(mean[:, 2:] - mean[:, :2] ** 2, 0.0) * used / (used - 1))
+
         with np.errstate(divide="ignore", invalid="ignore"):
             gradient = _gradient(mean[:, :2], mean[:, 2:])
             along = np.einsum("dtk,dk->dt", moments - mean[:, None, :], gradient)
@@ -180,6 +232,9 @@ def _bootstrap_ratios(pair: Matrix, draws: int, block: int, seed: int) -> Matrix
             variance = (sums**2).sum(axis=1) / used**2
             differences = mean[:, 0] / spread[:, 0] - mean[:, 1] / spread[:, 1]
             part = np.abs(differences - observed) / np.sqrt(variance)
-        # A sample without variance says nothing; as an infinite ratio it can only make the test more careful.
+
+        # A sample without variance says nothing; as an infinite ratio it can only make the test
+        # more careful.
         ratios[start : start + size] = np.where(np.isfinite(part), part, np.inf)
+
     return ratios

@@ -1,23 +1,24 @@
-"""`builtin/chaos`: the failures of real models, on a schedule drawn from the request's seed of chance.
+"""`builtin/chaos`: a model that fails like real models do, at random.
 
-It misbehaves in the text of its replies only; it never touches the harness. A run with it must end without a traceback, with
-every failure counted under its kind, and without an identity of a masked market in any text sent back to it.
+The request's seed of chance decides how. The model misbehaves in the text of its replies only. A
+run with it has to end without a traceback, with every failure counted under its kind, and without
+an identity of a masked market in any text that is sent back to the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
-from ktdeval.jsonio import dumps_canonical
 from ktdeval.keyless import SUBMIT, Conversation
-from ktdeval.seeds import derive_seed
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.seeds import derive_seed
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_models.params import ChaosParams
 
 _WORDS = load_yaml(Path(__file__).with_name("chaos.yaml"))
@@ -25,8 +26,23 @@ _IDENTITIES: Sequence[str] = _WORDS["identities"]
 
 ERROR_KINDS = ("timeout", "rate_limited", "server", "connection", "bad_response")
 
-_ODD_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "-1e308", "9" * 400, "1e-400", "-0.0", "true", '"0.5"', "null", "[]")
+_ODD_NUMBERS = (
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1e999",
+    "-1e308",
+    "9" * 400,
+    "1e-400",
+    "-0.0",
+    "true",
+    '"0.5"',
+    "null",
+    "[]",
+)
 
+_INVENTED_STOCK = "asset_0001"
+_Option = TypeVar("_Option")
 Misdeed = Callable[["_Turn"], Reply]
 
 
@@ -37,37 +53,52 @@ class _Turn:
         self.conversation = Conversation(request)
         self.chance = np.random.default_rng(derive_seed(request.chance_seed, "chaos"))
         self.shown = _shown_stocks(self.conversation)
-        self.held = [str(row["stock_id"]) for row in self.conversation.rows(self.conversation.state.get("positions"))]
+        positions = self.conversation.rows(self.conversation.state.get("positions"))
+        self.held = [str(row["stock_id"]) for row in positions]
 
-    def pick(self, options: Any) -> Any:
+    def pick(self, options: Sequence[_Option]) -> _Option:
         """Return a random element of a sequence."""
         return options[int(self.chance.integers(len(options)))]
 
     def stock(self) -> str:
-        """Return a stock that was shown, or if none was, a made-up one."""
-        return str(self.pick(self.shown)) if self.shown else "asset_0001"
+        """Return a stock that was shown; an invented one if none was."""
+        if not self.shown:
+            return _INVENTED_STOCK
+        return self.pick(self.shown)
 
     def raw(self, name: str, *arguments: str) -> Reply:
         """Return calls of one tool with unparsed argument texts."""
-        numbered = enumerate(arguments, self.conversation.calls_made + 1)
-        return Reply(tool_calls=tuple(ToolCall(f"call_{n}", name, text) for n, text in numbered), finish_reason="tool_calls")
+        first = self.conversation.calls_made + 1
+        calls = [ToolCall(f"call_{n}", name, text) for n, text in enumerate(arguments, first)]
+        return Reply(tool_calls=tuple(calls), finish_reason="tool_calls")
 
     def order(self, stock: str, **changes: Any) -> dict[str, Any]:
         """Return a valid order with changes; a value of None drops the field."""
-        sells = stock in self.held and self.chance.random() < 0.5
+        side = "BUY"
+        if stock in self.held and self.chance.random() < 0.5:
+            side = "SELL"
+
+        target = 0.0
+        if side == "BUY":
+            target = round(float(self.chance.uniform(0.01, 0.09)), 3)
+
         order = {
             "stock_id": stock,
-            "side": "SELL" if sells else "BUY",
-            "target_weight": 0.0 if sells else round(float(self.chance.uniform(0.01, 0.09)), 3),
+            "side": side,
+            "target_weight": target,
             "confidence": round(float(self.chance.random()), 2),
             "reason": self.conversation.reason("the dice like this one"),
         }
         return {key: value for key, value in (order | changes).items() if value is not None}
 
     def submission(self, **changes: Any) -> dict[str, Any]:
-        """Return a submission of one to four orders, one a stock, the first one changed; without shown stocks, of a made-up one."""
-        stocks = self.chance.permutation(self.shown or ["asset_0001"])[: int(self.chance.integers(1, 5))].tolist()
-        orders = [self.order(stock, **(changes if index == 0 else {})) for index, stock in enumerate(stocks)]
+        """Return a submission with orders for one to four stocks, the first one with changes. If no
+        stocks are shown, the order is for an invented one.
+        """
+        shuffled = self.chance.permutation(self.shown or [_INVENTED_STOCK])
+        count = int(self.chance.integers(1, 5))
+        first, *others = shuffled[:count].tolist()
+        orders = [self.order(first, **changes), *map(self.order, others)]
         return {"orders": orders, "overall_reason": "as the dice fell"}
 
     def text(self, **changes: Any) -> str:
@@ -76,7 +107,10 @@ class _Turn:
 
 
 class ChaosModel:
-    """Misbehaves with a given probability, in a way drawn at random; otherwise behaves well, so that trades happen too."""
+    """Model that misbehaves with a given probability, in a random way.
+
+    Otherwise it behaves well, so that trades happen too.
+    """
 
     is_free = True  # it calls no provider
     draws_chance = True
@@ -89,69 +123,110 @@ class ChaosModel:
         turn = _Turn(request)
         if turn.chance.random() < self.params.model_errors:
             raise ModelError(turn.pick(ERROR_KINDS), "the built-in chaos model failed on schedule")
-        submits = turn.conversation.is_submission
+
+        well_behaved: Misdeed = _research_well
+        misdeeds = RESEARCH_MISDEEDS
+        if turn.conversation.is_submission:
+            well_behaved = _submit_well
+            misdeeds = SUBMISSION_MISDEEDS
+
         if turn.chance.random() >= self.params.misbehaviour:
-            return _submit_well(turn) if submits else _research_well(turn)
-        misdeed: Misdeed = turn.pick(SUBMISSION_MISDEEDS if submits else RESEARCH_MISDEEDS)
-        return misdeed(turn)
+            return well_behaved(turn)
+        return turn.pick(misdeeds)(turn)
 
 
 def _shown_stocks(conversation: Conversation) -> list[str]:
-    """Return stock labels of the state and of tool results, without duplicates, in order of appearance."""
+    """Return the stock labels in the state and in tool results, each once, in order of appearance."""
     tables = [conversation.state.get(name) for name in ("positions", "candidates", "holdings")]
     tables.append(conversation.result("screen_candidates").get("candidates"))
     tables.append(conversation.result("compare_candidates").get("grid"))
-    shown = [str(row["stock_id"]) for table in tables for row in conversation.rows(table)]
-    return list(dict.fromkeys([*shown, *conversation.state.get("universe", ())]))
+
+    shown: list[str] = []
+    for table in tables:
+        shown += [str(row["stock_id"]) for row in conversation.rows(table)]
+    shown += conversation.state.get("universe", ())
+
+    return list(dict.fromkeys(shown))
 
 
 def _research_well(turn: _Turn) -> Reply:
     calls: list[tuple[str, Mapping[str, Any]]] = [
-        ("get_market_context", {}), ("screen_candidates", {"factors": ["HIGH_52W", "-RV_60"], "k": 10}), ("portfolio_state", {}),
-    ]  # fmt: skip
+        ("get_market_context", {}),
+        ("screen_candidates", {"factors": ["HIGH_52W", "-RV_60"], "k": 10}),
+        ("portfolio_state", {}),
+    ]
     if turn.shown:
         calls.append(("get_stock_snapshot", {"stock_id": turn.stock(), "lookback": 5}))
-        calls.append(("compare_candidates", {"stock_ids": turn.shown[:3], "dims": ["MOM_12_1", "SKEW"]}))
+        calls.append(
+            ("compare_candidates", {"stock_ids": turn.shown[:3], "dims": ["MOM_12_1", "SKEW"]})
+        )
         calls.append(("risk_check", {"target_weights": {turn.stock(): 0.05}}))
+
     if turn.conversation.turns > 2 and turn.chance.random() < 0.5:
         return Reply("Enough seen.")
-    return turn.conversation.call([turn.pick(calls)] if turn.conversation.turns else calls[:2])
+
+    if not turn.conversation.turns:
+        return turn.conversation.call(calls[:2])
+    return turn.conversation.call([turn.pick(calls)])
 
 
 def _submit_well(turn: _Turn) -> Reply:
     submission = turn.submission()
-    return turn.conversation.submit(submission["orders"] if turn.shown else [], submission["overall_reason"])
+    orders = submission["orders"]
+    if not turn.shown:
+        orders = []
+    return turn.conversation.submit(orders, submission["overall_reason"])
 
 
 # --- misdeeds
 
 
 def _bad_json(turn: _Turn) -> Reply:
-    name = SUBMIT if turn.conversation.is_submission else "screen_candidates"
-    broken = ('{"orders": [', "{'orders': []}", "", "orders", '{"orders": []} {}', "[" * 3000, "[1, 2]", '"text"', "\x00", "{,}")
+    name = "screen_candidates"
+    if turn.conversation.is_submission:
+        name = SUBMIT
+
+    broken = (
+        '{"orders": [',
+        "{'orders': []}",
+        "",
+        "orders",
+        '{"orders": []} {}',
+        "[" * 3000,
+        "[1, 2]",
+        '"text"',
+        "\x00",
+        "{,}",
+    )
     return turn.raw(name, turn.pick(broken))
 
 
 def _real_identity_looked_up(turn: _Turn) -> Reply:
     name = turn.pick(_IDENTITIES)
-    lookups = (
+    lookups: tuple[tuple[str, Mapping[str, Any]], ...] = (
         ("get_stock_snapshot", {"stock_id": name}),
         ("compare_candidates", {"stock_ids": [name, turn.stock()], "dims": ["SKEW"]}),
         ("risk_check", {"target_weights": {name: 0.05}}),
     )
     tool, arguments = turn.pick(lookups)
     calls = turn.raw(tool, dumps_canonical(arguments)).tool_calls
+
     return Reply(f"This looks like {name} around {turn.pick(_IDENTITIES)}.", calls, "tool_calls")
 
 
 def _prose(turn: _Turn) -> Reply:
-    return Reply(f"I would buy {turn.pick(_IDENTITIES)}: in {turn.pick(_IDENTITIES)} it rose. {turn.text()}")
+    return Reply(
+        f"I would buy {turn.pick(_IDENTITIES)}: in {turn.pick(_IDENTITIES)} it rose. {turn.text()}"
+    )
 
 
 def _truncated(turn: _Turn) -> Reply:
     text = turn.text()
-    calls = turn.raw(SUBMIT, text[: int(turn.chance.integers(len(text)))]).tool_calls
-    return Reply("", calls if turn.chance.random() < 0.7 else (), "length")
+    end = int(turn.chance.integers(len(text)))
+    calls = turn.raw(SUBMIT, text[:end]).tool_calls
+    if turn.chance.random() >= 0.7:
+        calls = ()  # cut off before the call began
+    return Reply("", calls, "length")
 
 
 def _missing_field(turn: _Turn) -> Reply:
@@ -171,22 +246,45 @@ def _submission_with(*changes: Mapping[str, Any]) -> Misdeed:
 def _real_identity_ordered(turn: _Turn) -> Reply:
     name = turn.pick(_IDENTITIES)
     reason = turn.conversation.reason(f"{name} always rises after {turn.pick(_IDENTITIES)}")
-    submission = turn.submission(stock_id=name, reason=reason) | {"overall_reason": f"I recognise {name}."}
+    submission = turn.submission(stock_id=name, reason=reason) | {
+        "overall_reason": f"I recognise {name}."
+    }
+
     return turn.raw(SUBMIT, dumps_canonical(submission))
 
 
 def _odd_text(turn: _Turn) -> Reply:
-    odd = ("\\ud800 lone surrogate", "\\u0000 and control \\u001b[31m", "\\u202e right to left", "🚀" * 40, "a" * 20000)
+    odd = (
+        "\\ud800 lone surrogate",
+        "\\u0000 and control \\u001b[31m",
+        "\\u202e right to left",
+        "🚀" * 40,
+        "a" * 20000,
+    )
     reason = turn.pick(odd)
-    return turn.raw(SUBMIT, turn.text(reason="#" * 12).replace("#" * 12, reason, 1))
+    # Put into the JSON text, not into a value, so that the escapes reach the parser as they are.
+    marker = "#" * 12
+    return turn.raw(SUBMIT, turn.text(reason=marker).replace(marker, reason, 1))
 
+
+def _odd_number(turn: _Turn) -> Reply:
+    text = turn.text(target_weight="#", side="BUY")
+    return turn.raw(SUBMIT, text.replace('"#"', turn.pick(_ODD_NUMBERS)))
+
+
+def _flood(turn: _Turn) -> Reply:
+    count = int(turn.chance.integers(5, 25))
+    return turn.raw("get_market_context", *["{}"] * count)
+
+
+_HUGE_SHARES = [{"target_weight": None, "shares": shares} for shares in (10**8, 10**30, 7, 101)]
 
 _MISDEEDS: Mapping[str, Misdeed] = {
     "bad_json": _bad_json,
     "unknown_tool": lambda turn: turn.raw(turn.pick(_WORDS["unknown_tools"]), '{"query": "why"}'),
     "wrong_arguments": lambda turn: turn.raw(*turn.pick(_WORDS["wrong_arguments"])),
     "real_identity_looked_up": _real_identity_looked_up,
-    "flood": lambda turn: turn.raw("get_market_context", *["{}"] * int(turn.chance.integers(5, 25))),
+    "flood": _flood,
     "premature_submission": lambda turn: turn.raw(SUBMIT, turn.text()),
     "empty": lambda turn: Reply(turn.pick(("", " ", "\n"))),
     "prose": _prose,
@@ -194,12 +292,13 @@ _MISDEEDS: Mapping[str, Misdeed] = {
     "filtered": lambda _: Reply("", finish_reason="content_filter"),
     "truncated": _truncated,
     "missing_field": _missing_field,
-    "odd_numbers": lambda turn: turn.raw(SUBMIT, turn.text(target_weight="#", side="BUY").replace('"#"', turn.pick(_ODD_NUMBERS))),
-    "huge_shares": _submission_with(*({"target_weight": None, "shares": shares} for shares in (10**8, 10**30, 7, 101))),
+    "odd_numbers": _odd_number,
+    "huge_shares": _submission_with(*_HUGE_SHARES),
     "real_identity_ordered": _real_identity_ordered,
     "odd_text": _odd_text,
     "wrong_tool": lambda turn: turn.raw("get_market_context", "{}"),
     "several_submissions": lambda turn: turn.raw(SUBMIT, turn.text(), turn.text()),
     **{name: _submission_with(*changes) for name, changes in _WORDS["changed_orders"].items()},
 }
-RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS = (tuple(_MISDEEDS[name] for name in _WORDS[phase]) for phase in ("research", "submission"))
+RESEARCH_MISDEEDS = tuple(_MISDEEDS[name] for name in _WORDS["research"])
+SUBMISSION_MISDEEDS = tuple(_MISDEEDS[name] for name in _WORDS["submission"])

@@ -1,4 +1,6 @@
-"""Parameters of the built-in models, in a module of their own so that listing them imports nothing else."""
+"""Parameters of the built-in models, in a module of their own so that listing them imports nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ktdeval.fields import option
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.fields import option
+from ktdeval.values.yamlio import load_yaml
 
 
 @cache
@@ -22,21 +24,32 @@ def rules() -> Mapping[str, Any]:
 class RankParams:
     """Parameters of the models that hold the best of a ranking."""
 
-    positions: int = option(20, help="names held; never more than the task allows", minimum=1, maximum=1000)
-    keep_rank: int = option(30, help="a holding is kept while it ranks this high or higher", minimum=1, maximum=1000)
-    invested: float = option(
-        0.98, help="share of NAV to invest; the rest covers costs and gaps at the open", minimum=0.01, maximum=1.0
+    positions: int = option(
+        20, help="names held; never more than the task allows", minimum=1, maximum=1000
     )
-    trim_above: float = option(1.5, help="a holding is cut back when it exceeds this multiple of its target weight", minimum=1.01)
+    keep_rank: int = option(
+        30, help="a holding is kept while it ranks this high or higher", minimum=1, maximum=1000
+    )
+    invested: float = option(
+        0.98,
+        help="share of NAV to invest; the rest covers costs and gaps at the open",
+        minimum=0.01,
+        maximum=1.0,
+    )
+    trim_above: float = option(
+        1.5,
+        help="a holding is cut back when it exceeds this multiple of its target weight",
+        minimum=1.01,
+    )
     by: str | None = option(
-        None, help="rank by another figure that is shown, such as return_20d_pct; null: the model's own", leave_out_null=True
+        None,
+        help="rank by another figure that is shown, such as return_20d_pct; null: the model's own",
     )
     shorts: int | None = option(
         None,
         help="names sold short, the worst of the ranking, where a market allows it; null: none",
         minimum=1,
         maximum=1000,
-        leave_out_null=True,
     )
 
 
@@ -44,15 +57,24 @@ class RankParams:
 class LinearFactorParams(RankParams):
     """Parameters of `builtin/linear_factor`."""
 
-    coefficients: str = option(help="coefficient of each style factor in its natural units, such as `MOM_12_1:0.02 RV_60:-0.1`")
+    coefficients: str = option(
+        help=(
+            "coefficient of each style factor in its natural units, such as `MOM_12_1:0.02"
+            " RV_60:-0.1`"
+        )
+    )
 
 
 @dataclass(frozen=True)
 class MemoryParams(RankParams):
     """Parameters of `builtin/memory`."""
 
-    positions: int = option(10, help="names held; never more than the task allows", minimum=1, maximum=1000)
-    market: str = option("synthetic", help="the market that it remembers: a snapshot folder, or a data provider")
+    positions: int = option(
+        10, help="names held; never more than the task allows", minimum=1, maximum=1000
+    )
+    market: str = option(
+        "synthetic", help="the market that it remembers: a snapshot folder, or a data provider"
+    )
     horizon: int = option(20, help="trading days that it looks ahead", minimum=1, maximum=1000)
 
 
@@ -60,12 +82,20 @@ class MemoryParams(RankParams):
 class EqualWeightParams:
     """Parameters of `builtin/equal_weight`."""
 
-    positions: int = option(20, help="names held; never more than the task allows", minimum=1, maximum=1000)
+    positions: int = option(
+        20, help="names held; never more than the task allows", minimum=1, maximum=1000
+    )
     invested: float = option(
-        0.98, help="share of NAV to invest; the rest covers costs and gaps at the open", minimum=0.01, maximum=1.0
+        0.98,
+        help="share of NAV to invest; the rest covers costs and gaps at the open",
+        minimum=0.01,
+        maximum=1.0,
     )
     band: float = option(
-        0.25, help="relative distance from the equal weight at which a holding is rebalanced", minimum=0.01, maximum=1.0
+        0.25,
+        help="relative distance from the equal weight at which a holding is rebalanced",
+        minimum=0.01,
+        maximum=1.0,
     )
 
 
@@ -73,25 +103,33 @@ class EqualWeightParams:
 class FirstListedParams:
     """Parameters of `builtin/first_listed`."""
 
-    positions: int = option(10, help="names bought; never more than the task allows", minimum=1, maximum=1000)
-    invested: float = option(0.98, help="share of NAV to invest; the rest covers costs", minimum=0.01, maximum=1.0)
+    positions: int = option(
+        10, help="names bought; never more than the task allows", minimum=1, maximum=1000
+    )
+    invested: float = option(
+        0.98, help="share of NAV to invest; the rest covers costs", minimum=0.01, maximum=1.0
+    )
 
 
 @dataclass(frozen=True)
 class RandomParams:
     """Parameters of `builtin/random`."""
 
-    sell_probability: float = option(0.1, help="chance that a holding is sold at a step", minimum=0.0, maximum=1.0)
+    sell_probability: float = option(
+        0.1, help="chance that a holding is sold at a step", minimum=0.0, maximum=1.0
+    )
     max_buys: int = option(3, help="most names bought at a step", minimum=0, maximum=100)
     largest_weight: float = option(
-        0.08, help="upper end of the target weight of a buy; the lower end is a quarter of it", minimum=0.001, maximum=1.0
+        0.08,
+        help="upper end of the target weight of a buy; the lower end is a quarter of it",
+        minimum=0.001,
+        maximum=1.0,
     )
     short_probability: float | None = option(
         None,
         help="chance that a name drawn is sold short, where a market allows it; null: none",
         minimum=0.0,
         maximum=1.0,
-        leave_out_null=True,
     )
 
 
@@ -99,12 +137,19 @@ class RandomParams:
 class CalendarParams:
     """Parameters of `builtin/turn_of_month`."""
 
-    calendar: str | None = option(None, help="exchange whose sessions make up a month; null: 24/7 for coins, XNYS for all else")
+    calendar: str | None = option(
+        None,
+        help="exchange whose sessions make up a month; null: 24/7 for coins, XNYS for all else",
+    )
 
 
 @dataclass(frozen=True)
 class ChaosParams:
     """Parameters of `builtin/chaos`."""
 
-    misbehaviour: float = option(0.65, help="chance that a reply misbehaves", minimum=0.0, maximum=1.0)
-    model_errors: float = option(0.04, help="chance that a call fails altogether", minimum=0.0, maximum=1.0)
+    misbehaviour: float = option(
+        0.65, help="chance that a reply misbehaves", minimum=0.0, maximum=1.0
+    )
+    model_errors: float = option(
+        0.04, help="chance that a call fails altogether", minimum=0.0, maximum=1.0
+    )

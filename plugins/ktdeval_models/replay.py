@@ -1,4 +1,6 @@
-"""`replay/RUN`: answers from the transcripts of an earlier run, so that a changed metric, rule or harness can be tried for free."""
+"""`replay/RUN`: answers from the transcripts of an earlier run, so that a changed metric, rule or
+harness can be tried for free.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,15 @@ from typing import Any
 from msgspec import UNSET
 
 from ktdeval.errors import ModelError, ProviderError, UsageError
-from ktdeval.fields import build, user_path
 from ktdeval.harness import ModelRequest, Reply, TranscriptEntry
-from ktdeval.jsonio import JsonValue, content_hash
 from ktdeval.runner import RunFolder
+from ktdeval.values.fields import build, user_path
+from ktdeval.values.jsonio import JsonValue, content_hash
 
 
 class ReplayModel:
-    """Returns the recorded reply to an identical request: same messages, tools offered, forced tool and call seed.
+    """Returns the recorded reply to an identical request: same messages, tools offered, forced tool
+    and call seed.
 
     Unfinished episodes are replayed as far as they were recorded. A failed call fails again.
     """
@@ -28,22 +31,33 @@ class ReplayModel:
         self._folder = folder = user_path(name)
         if not (folder / "manifest.json").is_file():
             raise UsageError(
-                f"replay/{name}: {folder} is not a run folder (manifest.json is missing); name one that `ktdeval run` made"
+                f"replay/{name}: {folder} is not a run folder (manifest.json is missing); name one"
+                " that `ktdeval run` made"
             )
+
         self._replies: dict[str, Mapping[str, JsonValue]] | None = None
         self._predictions: dict[str, Mapping[str, float]] = {}
         self._lock = threading.Lock()
 
     def recorded_settings(self, tasks: Sequence[str]) -> Mapping[str, Any]:
-        """Return the settings of the run's config for the episodes of some tasks, as far as requests depend on them."""
+        """Return the settings of the run's config for the episodes of some tasks, as far as
+        requests depend on them.
+        """
         manifest = RunFolder.load(self._folder).manifest
         specs = [spec for spec in manifest.specs if spec.task in tasks]
         if not specs:
-            raise UsageError(f"replay/{self._folder}: that run is of {', '.join(sorted({spec.task for spec in manifest.specs}))}")
+            raise UsageError(
+                f"replay/{self._folder}: that run is of"
+                f" {', '.join(sorted({spec.task for spec in manifest.specs}))}"
+            )
+
         seeds = sorted({spec.seed for spec in specs})
-        first, windows = specs[0], dict.fromkeys(spec.window_name for spec in specs)
+        first = specs[0]
+        windows = dict.fromkeys(spec.window_name for spec in specs)
+
         return {
-            "windows": tuple(name for name in windows if name),  # questions about no market have none
+            # questions about no market have none
+            "windows": tuple(name for name in windows if name),
             "seeds": seeds[-1] - seeds[0] + 1,
             "seed": seeds[0],
             "limit": first.limit,
@@ -54,22 +68,28 @@ class ReplayModel:
         }
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Return the recorded reply. Raises ModelError: the recorded call failed, with its kind. Raises ProviderError: nothing was
-        recorded for this request.
+        """Return the recorded reply. Raises ModelError: the recorded call failed, with its kind.
+        Raises ProviderError: nothing was recorded for this request.
         """
         exchange = self._index().get(_key_of(request))
         if exchange is None:
             raise ProviderError(
-                f"replay/{self._folder}: that run has no reply to request {len(request.messages)} messages long with call seed "
-                f"{request.params.seed}; its task, window, seed, agent or prompts differ"
+                f"replay/{self._folder}: that run has no reply to request {len(request.messages)}"
+                f" messages long with call seed {request.params.seed}; its task, window, seed,"
+                " agent or prompts differ"
             )
         if "error" in exchange:
             raise ModelError(str(exchange["error"]), "recorded")
-        reply: Reply = build(Reply, exchange["reply"], "recorded reply")
+
+        recorded = exchange["reply"]
+        if not isinstance(recorded, Mapping):
+            raise ProviderError(f"replay/{self._folder}: a recorded reply is not an object")
+
+        reply: Reply = build(Reply, recorded, "recorded reply")
         return reply
 
     def recorded_predictions(self, first: ModelRequest) -> Mapping[str, float] | None:
-        """Return the recorded model's predictions in the step that began with a request; None if it predicted nothing."""
+        """Return the recorded predictions of the step that began with a request, or None."""
         self._index()
         return self._predictions.get(_key_of(first))
 
@@ -77,7 +97,11 @@ class ReplayModel:
         with self._lock:
             if self._replies is None:
                 folder = RunFolder.load(self._folder)
-                entries = [entry for spec in folder.manifest.specs for entry in folder.load_recorded(spec)[1]]
+                entries: list[TranscriptEntry] = []
+                for spec in folder.manifest.specs:
+                    _, recorded = folder.load_recorded(spec)
+                    entries.extend(recorded)
+
                 self._replies = {}
                 for entry in entries:
                     exchanges = list(_exchanges(entry))
@@ -85,22 +109,38 @@ class ReplayModel:
                     if entry.predicted is not UNSET and exchanges:
                         first, _ = exchanges[0]
                         self._predictions[first] = entry.predicted
+
             return self._replies
 
 
 def _exchanges(entry: TranscriptEntry) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
     """Each exchange of a step by the key of its request."""
-    messages: list[Any] = []
+    messages: list[JsonValue] = []
     for exchange in entry.exchanges:
-        messages = [*messages[: exchange["kept"]], *exchange["sent"]]
-        yield _key(messages, exchange["tools"], exchange["tool_choice"], exchange["seed"]), exchange
+        unchanged = exchange["kept"]  # number of the messages that the request before had already
+        sent = exchange["sent"]
+        tools = exchange["tools"]
+        if not (isinstance(unchanged, int) and isinstance(sent, list) and isinstance(tools, list)):
+            raise ProviderError(f"step {entry.step}: a recorded request is malformed")
+
+        messages = [*messages[:unchanged], *sent]
+        yield _key(messages, tools, exchange["tool_choice"], exchange["seed"]), exchange
 
 
 def _key_of(request: ModelRequest) -> str:
-    """Key of a request as it is sent. Its messages and seed are those of one episode: each task and mask has seeds of its own."""
+    """Return the key of a request as it is sent.
+
+    Its messages and seed belong to one episode: each task and mask has seeds of its own.
+    """
     messages = [message.to_json() for message in request.messages]
-    return _key(messages, [tool.name for tool in request.tools], request.tool_choice, request.params.seed)
+    tools = [tool.name for tool in request.tools]
+    return _key(messages, tools, request.tool_choice, request.params.seed)
 
 
-def _key(messages: Sequence[JsonValue], tools: Sequence[JsonValue], tool_choice: JsonValue, seed: JsonValue) -> str:
+def _key(
+    messages: Sequence[JsonValue],
+    tools: Sequence[JsonValue],
+    tool_choice: JsonValue,
+    seed: JsonValue,
+) -> str:
     return content_hash([list(messages), list(tools), tool_choice, seed])

@@ -1,8 +1,8 @@
-"""Rules of technical analysis as pure functions of bars: later bars change no earlier signal. Models that decide by one of them, on
-the bars that a task shows, separately for each asset.
+"""Rules of technical analysis as pure functions of bars: later bars change no earlier signal.
+Models that decide by one of them, on the bars that a task shows, separately for each asset.
 
-A rule takes `Bars` of T bars and its numbers (`technical.yaml`). Differences below a billionth of the close count as zero, since
-shown prices are rounded.
+A rule takes `Bars` of T bars and its numbers (`technical.yaml`). Differences below a billionth of
+the close count as zero, since shown prices are rounded.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy.typing as npt
 
 from ktdeval.errors import ModelError, ProviderError
 from ktdeval.harness import ModelRequest, Reply
-from ktdeval.keyless import NO_ACCOUNT, Certain, Conversation, Intent, Row, equal_first, standing
+from ktdeval.keyless import NO_ACCOUNT, Certain, Conversation, Intent, equal_first, standing
 from ktdeval.market import DayArray, FloatArray, sessions
 from ktdeval.masking import render_json
+from ktdeval.observation import ObservedBar, ObservedState
 from ktdeval_models.params import CalendarParams, rules
 
 BoolArray = npt.NDArray[np.bool_]
@@ -29,7 +30,9 @@ _ROUNDING = 1e-9
 
 
 class Bars(NamedTuple):
-    """[T] prices of one asset, oldest first, all finite; in a market with closes only, they are highs and lows too."""
+    """[T] prices of one asset, oldest first, all finite; in a market with closes only, they are
+    highs and lows too.
+    """
 
     close: FloatArray
     high: FloatArray
@@ -40,54 +43,78 @@ class Signals(NamedTuple):
     """Signals of a rule after each of T bars."""
 
     sides: IntArray  #: [T] +1 buy, -1 sell, 0 neither
-    figures: Mapping[str, FloatArray]  #: name -> [T] that the sides follow from, NaN until there are bars enough
+    #: name -> [T] that the sides follow from, NaN until there are bars enough
+    figures: Mapping[str, FloatArray]
 
 
 def windows(values: FloatArray, days: int) -> FloatArray:
     """Return [T, days]: the last values up to each, NaN before the first."""
-    return np.lib.stride_tricks.sliding_window_view(np.concatenate([np.full(days - 1, np.nan), values]), days)
+    return np.lib.stride_tricks.sliding_window_view(
+        np.concatenate([np.full(days - 1, np.nan), values]), days
+    )
 
 
 def smoothed(values: FloatArray, days: int, weight: float) -> FloatArray:
-    """Return [T]: s = s + weight (x - s), from the simple mean of the first `days` finite values on; NaN before it. `values` may
-    have NaN at its start only. Weight 2 / (days + 1): the exponential moving average; 1 / days: Wilder's.
+    """Return [T]: s = s + weight (x - s), from the simple mean of the first `days` finite values
+    on; NaN before it. `values` may have NaN at its start only. Weight 2 / (days + 1): the
+    exponential moving average; 1 / days: Wilder's.
     """
     averages = np.full(len(values), np.nan)
     first = int(np.isnan(values).sum()) + days - 1
     if first < len(values):
         start = float(values[first + 1 - days : first + 1].mean())
         later = values[first + 1 :].tolist()
-        averages[first:] = [*accumulate(later, lambda last, new: last + weight * (new - last), initial=start)]
+        averages[first:] = [
+            *accumulate(later, lambda last, new: last + weight * (new - last), initial=start)
+        ]
+
     return averages
 
 
 def stochastic(bars: Bars, days: int) -> FloatArray:
-    """Return [T]: position of the close between the lowest low (0) and the highest high (100) of `days`; 50 if they are equal."""
-    high, low = windows(bars.high, days).max(axis=1), windows(bars.low, days).min(axis=1)
+    """Return [T]: position of the close between the lowest low (0) and the highest high (100) of
+    `days`; 50 if they are equal.
+    """
+    high = windows(bars.high, days).max(axis=1)
+    low = windows(bars.low, days).min(axis=1)
     return 50.0 + _share(bars.close - (high + low) / 2.0, high - low, bars.close) * 100.0
 
 
 def rsi(close: FloatArray, days: int) -> FloatArray:
     """Return Wilder's [T] relative strength index; 50 if all closes are equal."""
     moves = np.diff(close, prepend=np.nan)
-    gain, loss = (smoothed(np.maximum(sign * moves, 0.0), days, 1.0 / days) for sign in (1, -1))
+    gain = smoothed(np.maximum(moves, 0.0), days, 1.0 / days)
+    loss = smoothed(np.maximum(-moves, 0.0), days, 1.0 / days)
     return 50.0 + _share((gain - loss) / 2.0, gain + loss, close) * 100.0
 
 
 def swings(values: FloatArray, distance: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return [T] sides of a stop-and-reverse path, and the highest and lowest value since its last turn ([T] each, NaN where
-    `distance` is NaN): it turns up at more than the distance above the lowest, and down at more than it below the highest.
+    """Return [T] sides of a stop-and-reverse path, and the highest and lowest value since its last
+    turn ([T] each, NaN where `distance` is NaN): it turns up at more than the distance above the
+    lowest, and down at more than it below the highest.
     """
-    sides, extremes = np.zeros(len(values), np.int64), np.full((2, len(values)), np.nan)
-    side, high, low = 0, -np.inf, np.inf
+    sides = np.zeros(len(values), np.int64)
+    extremes = np.full((2, len(values)), np.nan)
+    side = 0
+    high = -np.inf
+    low = np.inf
+
     for row in np.flatnonzero(np.isfinite(distance)).tolist():
-        value, far = values[row], distance[row]
-        high, low = max(high, value), min(low, value)
+        value = values[row]
+        far = distance[row]
+        high = max(high, value)
+        low = min(low, value)
+
         if side <= 0 and value - low > far:
-            side, high = 1, value
+            side = 1
+            high = value
         elif side >= 0 and high - value > far:
-            side, low = -1, value
-        sides[row], extremes[:, row] = side, (high, low)
+            side = -1
+            low = value
+
+        sides[row] = side
+        extremes[:, row] = high, low
+
     return sides, extremes[0], extremes[1]
 
 
@@ -98,30 +125,43 @@ def macd(bars: Bars, fast: int, slow: int, signal: int) -> Signals:
     return Signals(_sign(line - average, bars.close), {"macd": line, "signal": average})
 
 
-def kdj_rsi(bars: Bars, days: int, smooth: int, rsi_days: int, overbought: float, oversold: float) -> Signals:
-    """Stochastic oscillator, with an RSI that stops it from buying when overbought and selling when oversold."""
-    raw, strength = stochastic(bars, days), rsi(bars.close, rsi_days)
+def kdj_rsi(
+    bars: Bars, days: int, smooth: int, rsi_days: int, overbought: float, oversold: float
+) -> Signals:
+    """Stochastic oscillator, with an RSI that stops it from buying when overbought and selling when
+    oversold.
+    """
+    raw = stochastic(bars, days)
+    strength = rsi(bars.close, rsi_days)
     k, d = np.full((2, len(raw)), np.nan)
     finite = np.isfinite(raw)
     k[finite] = smoothed(np.append(50.0, raw[finite]), 1, 1 / smooth)[1:]
     d[finite] = smoothed(np.append(50.0, k[finite]), 1, 1 / smooth)[1:]
-    buy, sell = (k - d > _ROUNDING) & (strength <= overbought), (d - k > _ROUNDING) & (strength >= oversold)
+    buy = (k - d > _ROUNDING) & (strength <= overbought)
+    sell = (d - k > _ROUNDING) & (strength >= oversold)
+
     return Signals(_sides(buy, sell), {"k": k, "d": d, "j": 3.0 * k - 2.0 * d, "rsi": strength})
 
 
 def bollinger(bars: Bars, days: int, sigmas: float, levels: Mapping[str, float]) -> Signals:
     """Close beyond a Bollinger band where a slow stochastic is beyond its level, too."""
     closes = windows(bars.close, days)
-    middle, reach = closes.mean(axis=1), sigmas * closes.std(axis=1)
+    middle = closes.mean(axis=1)
+    reach = sigmas * closes.std(axis=1)
     slow = windows(stochastic(bars, int(levels["days"])), int(levels["smooth"])).mean(axis=1)
-    under, over = _sign(bars.close - middle + reach, bars.close), _sign(bars.close - middle - reach, bars.close)
-    sides = _sides((under < 0) & (slow < levels["oversold"]), (over > 0) & (slow > levels["overbought"]))
+    under = _sign(bars.close - middle + reach, bars.close)
+    over = _sign(bars.close - middle - reach, bars.close)
+    sides = _sides(
+        (under < 0) & (slow < levels["oversold"]), (over > 0) & (slow > levels["overbought"])
+    )
+
     return Signals(sides, {"lower": middle - reach, "upper": middle + reach, "stochastic": slow})
 
 
 def sma_cross(bars: Bars, fast: int, slow: int) -> Signals:
     """Two simple moving averages."""
-    short, long = (windows(bars.close, days).mean(axis=1) for days in (fast, slow))
+    short = windows(bars.close, fast).mean(axis=1)
+    long = windows(bars.close, slow).mean(axis=1)
     return Signals(_sign(short - long, bars.close), {f"sma_{fast}": short, f"sma_{slow}": long})
 
 
@@ -138,28 +178,44 @@ def atr(bars: Bars, days: int, multiple: float) -> Signals:
     true_range = np.maximum(bars.high, before) - np.minimum(bars.low, before)
     far = multiple * np.append(np.nan, smoothed(true_range, days, 1 / days)[:-1])
     sides, high, low = swings(bars.close, far)
+
     return Signals(sides, {"highest": high, "lowest": low, "distance": far})
 
 
 def zigzag(bars: Bars, reversal_pct: float) -> Signals:
-    """Turns of the close by a share of it, as known once they are confirmed; downwards by the same factor as upwards."""
-    sides, high, low = swings(np.log(bars.close), np.full(len(bars.close), np.log1p(reversal_pct / 100.0)))
+    """Turns of the close by a share of it, as known once they are confirmed; downwards by the same
+    factor as upwards.
+    """
+    sides, high, low = swings(
+        np.log(bars.close), np.full(len(bars.close), np.log1p(reversal_pct / 100.0))
+    )
     return Signals(sides, {"highest": np.exp(high), "lowest": np.exp(low)})
 
 
 def turn_of_month(days: DayArray, calendar: str, before: int, after: int) -> Signals:
-    """+1 from the close of the month's `before`-last session until that of session `after` of the next, when what is held is sold.
-    Raises DataError: the calendar does not cover the days.
+    """+1 from the close of the month's `before`-last session until that of session `after` of the
+    next, when what is held is sold. Raises DataError: the calendar does not cover the days.
     """
     listed = [_month(day, calendar) for day in days.astype("M8[M]")]
-    passed = np.array([np.searchsorted(month, day, side="right") for month, day in zip(listed, days, strict=True)], np.float64)
+    counts = []
+    for month, day in zip(listed, days, strict=True):
+        counts.append(np.searchsorted(month, day, side="right"))
+
+    passed = np.array(counts, np.float64)
     left = np.array([len(month) for month in listed]) - passed
-    return Signals(_sides((left < before) | (passed < after), passed < 0), {"session": passed, "sessions_left": left})
+
+    return Signals(
+        _sides((left < before) | (passed < after), passed < 0),
+        {"session": passed, "sessions_left": left},
+    )
 
 
 @cache
 def _month(month: np.datetime64, calendar: str) -> DayArray:
-    return sessions(month.astype("M8[D]"), (month + np.timedelta64(1, "M")).astype("M8[D]") - np.timedelta64(1, "D"), calendar)
+    first = month.astype("M8[D]")
+    next_first = (month + np.timedelta64(1, "M")).astype("M8[D]")
+    last = next_first - np.timedelta64(1, "D")
+    return sessions(first, last, calendar)
 
 
 def _share(part: FloatArray, whole: FloatArray, level: FloatArray) -> FloatArray:
@@ -176,7 +232,8 @@ def _sides(buy: BoolArray, sell: BoolArray) -> IntArray:
 
 
 RULES: Mapping[str, Callable[..., Signals]] = {
-    rule.__name__: rule for rule in (macd, kdj_rsi, bollinger, sma_cross, mean_reversion, atr, zigzag, turn_of_month)
+    rule.__name__: rule
+    for rule in (macd, kdj_rsi, bollinger, sma_cross, mean_reversion, atr, zigzag, turn_of_month)
 }
 
 
@@ -187,90 +244,151 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class RuleModel:
-    """Submits the rule's BUY, SELL or HOLD of each asset after the last bar shown, and HOLD, with the reason, if there are too few
-    bars. Raises ProviderError: the task asks for no such decisions, shows no `history`, or hides days that the rule needs;
-    ModelError: the conversation shows no account.
+    """Submits the rule's BUY, SELL or HOLD of each asset after the last bar shown, and HOLD, with
+    the reason, if there are too few bars. Raises ProviderError: the task asks for no such
+    decisions, shows no `history`, or hides days that the rule needs; ModelError: the conversation
+    shows no account.
     """
 
     is_free = True  # it calls no provider
 
     def __init__(self, name: str, params: CalendarParams | None = None) -> None:
-        self.name, self._calendar = name, None if params is None else params.calendar
+        self.name = name
+        self._calendar = None if params is None else params.calendar
         self._numbers = rules()[name]["numbers"]
         if self._calendar is not None:
-            sessions("2020-01-01", "2020-01-31", self._calendar)  # an unknown one is an error of the command line
+            # an unknown one is an error of the command line
+            sessions("2020-01-01", "2020-01-31", self._calendar)
 
     def reply(self, request: ModelRequest) -> Reply:
         """Answer one request."""
         conversation = Conversation(request)
+        if conversation.choices:
+            return conversation.choose_all()
         if not conversation.is_submission:
             return Reply("Research done.")
         if not conversation.is_readable:
-            raise ModelError("bad_request", f"builtin/{self.name}: the conversation shows no account to decide on")
+            raise ModelError(
+                "bad_request",
+                f"builtin/{self.name}: the conversation shows no account to decide on",
+            )
         if problem := self._problem(conversation):
             raise ProviderError(problem)
+
         intents = self._decisions(conversation)
         orders = [intent.order(conversation) for intent in intents]
         return conversation.submit(orders, conversation.reason(f"Decided by the rule {self.name}."))
 
     def _decisions(self, conversation: Conversation) -> list[Intent]:
-        """Return a decision on each asset, in the order of their figures: what is decided first is traded first. Of assets that are
-        equal in these, all or none open a position, first, and only from cash that is certain.
+        """Return a decision on each asset, in the order of their figures: what is decided first is
+        traded first. Of assets that are equal in these, all or none open a position, first, and
+        only from cash that is certain.
         """
-        history = conversation.rows(conversation.state["history"])
-        held = {row["stock_id"] for row in conversation.rows(conversation.state["positions"])}
-        weight, certain = float(conversation.state["constraints"].get("max_weight", 1.0)), Certain(conversation)
+        state = conversation.observed
+        certain = Certain(conversation)
+        rows = [asset.cells for asset in state.candidates.values()]
         groups = []
-        for rows in standing(conversation.rows(conversation.state["candidates"])):
-            decided = []
-            for row in rows:
-                side, reason = self.decide([bar for bar in history if bar["stock_id"] == row["stock_id"]], row["kind"])
-                decided.append(Intent(row["stock_id"], _DECISIONS[side], side, 0.5, reason))
-            opened = [intent for intent in decided if intent.target_weight and intent.stock_id not in held]
-            if len(opened) > 1 and not certain.takes(weight * len(opened), len(opened)):
-                reason = f"{self.name}: HOLD, the cash is not enough for all names with these figures"
-                waiting = {intent.stock_id for intent in opened}
-                decided = [
-                    intent._replace(side="HOLD", target_weight=0, reason=reason) if intent.stock_id in waiting else intent
-                    for intent in decided
-                ]
-            groups.append(decided)
+
+        for group in standing(rows):
+            decided = [self._intent(state, row["stock_id"]) for row in group]
+            groups.append(self._affordable(decided, state, certain))
+
         return equal_first(groups)
 
+    def _intent(self, state: ObservedState, label: str) -> Intent:
+        bars = state.history.get(label, ())
+        side, reason = self.decide(bars, state.candidates[label].kind)
+        return Intent(label, _DECISIONS[side], side, 0.5, reason)
+
+    def _affordable(
+        self, decided: Sequence[Intent], state: ObservedState, certain: Certain
+    ) -> Sequence[Intent]:
+        """Return the decisions on assets with equal figures; HOLD of those that would open a
+        position if there isn't cash for all of these.
+        """
+        opened = set[str]()
+        for intent in decided:
+            if intent.target_weight and intent.stock_id not in state.positions:
+                opened.add(intent.stock_id)
+
+        weight = state.limits.max_weight
+        if weight is None:
+            weight = 1.0
+        if len(opened) < 2 or certain.takes(weight * len(opened), len(opened)):
+            return decided
+
+        reason = f"{self.name}: HOLD, the cash is not enough for all names with these figures"
+        held_back = []
+        for intent in decided:
+            if intent.stock_id in opened:
+                held_back.append(intent._replace(side="HOLD", target_weight=0, reason=reason))
+            else:
+                held_back.append(intent)
+
+        return held_back
+
     def request_problem(self, request: ModelRequest) -> str | None:
-        """Return what the submission of a task would have to ask for or show, and does not; None where the rule can decide."""
+        """Return what the submission of a task would have to ask for or show, and does not; None
+        where the rule can decide.
+        """
         return self._problem(Conversation(request))
 
     def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
         """Return why a step can't be answered: it asks for no submission."""
-        return None if any(Conversation(request).is_submission for request in requests) else NO_ACCOUNT
+        if any(Conversation(request).is_submission for request in requests):
+            return None
+        return NO_ACCOUNT
 
     def _problem(self, conversation: Conversation) -> str | None:
-        state = conversation.state
+        state = conversation.observed
         if not conversation.is_submission or not conversation.is_readable:
             return None
-        if "hold" not in state["constraints"]:
-            problem = "decides BUY, SELL or HOLD, and the task asks for orders; set its answers: stances"
-        elif "history" not in state:
-            problem = "needs bars, and the task shows none; set its history, or take one of investorbench_history"
-        elif self.name == "turn_of_month" and not _DAY.fullmatch(str(state.get("day"))):
-            problem = "needs days, and the task's mask hides them; take one that shows them: investorbench_msft_history_bright"
+
+        if not state.limits.asks_decisions:
+            problem = (
+                "decides BUY, SELL or HOLD, and the task asks for orders; set its answers: stances"
+            )
+        elif "history" not in state.sections:
+            problem = (
+                "needs bars, and the task shows none; set its history, or take one of"
+                " investorbench_history"
+            )
+        elif self.name == "turn_of_month" and not _DAY.fullmatch(state.day):
+            problem = (
+                "needs days, and the task's mask hides them; take one that shows them:"
+                " investorbench_msft_history_bright"
+            )
         else:
             return None
+
         return f"builtin/{self.name} {problem}"
 
-    def decide(self, rows: Sequence[Row], kind: str) -> tuple[int, str]:
-        """Return the side (+1, -1, 0) and the reason, from the bars of one asset of a kind (`stock`, `crypto`), oldest first."""
-        sides, figures = self._signals(rows, kind) if rows else Signals(np.zeros(1, np.int64), {"bars": np.full(1, np.nan)})
+    def decide(self, bars: Sequence[ObservedBar], kind: str) -> tuple[int, str]:
+        """Return the side (+1, -1, 0) and the reason, from the bars of one asset of a kind
+        (`stock`, `crypto`), oldest first.
+        """
+        too_few = f"{self.name}: HOLD, {len(bars)} bars are too few"
+        if not bars:
+            return 0, too_few
+
+        sides, figures = self._signals(bars, kind)
         last = {name: float(values[-1]) for name, values in figures.items()}
         if not np.isfinite([*last.values()]).all():
-            return 0, f"{self.name}: HOLD, {len(rows)} bars are too few"
-        listed = ", ".join(f"{name} {render_json(value)}" for name, value in last.items())
-        return int(sides[-1]), f"{self.name}: {_DECISIONS[int(sides[-1])]}, {listed}"
+            return 0, too_few
 
-    def _signals(self, rows: Sequence[Row], kind: str) -> Signals:
+        side = int(sides[-1])
+        listed = ", ".join(f"{name} {render_json(value)}" for name, value in last.items())
+        return side, f"{self.name}: {_DECISIONS[side]}, {listed}"
+
+    def _signals(self, bars: Sequence[ObservedBar], kind: str) -> Signals:
+        rule = RULES[self.name]
         if self.name == "turn_of_month":
-            days = np.array([row["day"] for row in rows], dtype="datetime64[D]")
-            return RULES[self.name](days, self._calendar or ("24/7" if kind == "crypto" else "XNYS"), **self._numbers)
-        prices = np.array([[row[name] for name in Bars._fields] for row in rows], np.float64).T  # null is NaN
-        return RULES[self.name](Bars(*np.where(np.isnan(prices), prices[0], prices)), **self._numbers)
+            calendar = self._calendar or ("24/7" if kind == "crypto" else "XNYS")
+            days = np.array([bar.day for bar in bars], dtype="datetime64[D]")
+            return rule(days, calendar, **self._numbers)
+
+        # A price that isn't shown (None) becomes NaN here, and then the close.
+        rows = [(bar.close, bar.high, bar.low) for bar in bars]
+        prices = np.array(rows, np.float64).T
+        whole = np.where(np.isnan(prices), prices[0], prices)
+        return rule(Bars(*whole), **self._numbers)

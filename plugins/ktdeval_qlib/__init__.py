@@ -1,20 +1,36 @@
-"""Supervised baselines: the eighteen models of KTD-Fin (section 4.1, Appendix H), trained with pyqlib on the nine style factors."""
+"""Supervised baselines: the eighteen models of KTD-Fin (section 4.1, Appendix H), trained with
+pyqlib on the nine style factors.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.fields import option
 from ktdeval.hookspecs import Spec, hookimpl
 from ktdeval.keyless import TopParams
-from ktdeval.lazy import later, maker
+from ktdeval.values.fields import option
+from ktdeval.values.lazy import later, maker
 
 TITLES = {
-    "linear": "Linear", "lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost", "doubleensemble": "DoubleEnsemble",
-    "mlp": "MLP", "lstm": "LSTM", "gru": "GRU", "alstm": "ALSTM", "tcn": "TCN", "transformer": "Transformer",
-    "localformer": "Localformer", "tabnet": "TabNet", "sfm": "SFM", "adarnn": "ADARNN", "add": "ADD", "krnn": "KRNN",
+    "linear": "Linear",
+    "lightgbm": "LightGBM",
+    "xgboost": "XGBoost",
+    "catboost": "CatBoost",
+    "doubleensemble": "DoubleEnsemble",
+    "mlp": "MLP",
+    "lstm": "LSTM",
+    "gru": "GRU",
+    "alstm": "ALSTM",
+    "tcn": "TCN",
+    "transformer": "Transformer",
+    "localformer": "Localformer",
+    "tabnet": "TabNet",
+    "sfm": "SFM",
+    "adarnn": "ADARNN",
+    "add": "ADD",
+    "krnn": "KRNN",
     "sandwich": "Sandwich",
-}  # fmt: skip
+}
 FOLDER = "ktdeval-models"  #: folder of trainings
 
 
@@ -24,8 +40,12 @@ class TrainedParams(TopParams):
 
     trained: str = option(FOLDER, help="folder that `ktdeval train` wrote to")
     training_seed: int = option(0, help="which of its trainings, by seed", minimum=0)
-    sha256: str | None = option(None, help="SHA-256 that the training's description must have; recorded with each run")
-    days: str | None = option(None, help="days of training and validation, FIRST:LAST; recorded with each run")
+    sha256: str | None = option(
+        None, help="SHA-256 that the training's description must have; recorded with each run"
+    )
+    days: str | None = option(
+        None, help="days of training and validation, FIRST:LAST; recorded with each run"
+    )
 
 
 @hookimpl
@@ -33,7 +53,12 @@ def ktdeval_models() -> list[Spec]:
     """Return the models that `ktdeval train` trains."""
     make = "ktdeval_qlib.model:TrainedModel"
     return [
-        Spec(f"qlib/{name}", maker(make), f"Holds the best by a trained {title}, see ktdeval train", TrainedParams)
+        Spec(
+            f"qlib/{name}",
+            maker(make),
+            f"Holds the best by a trained {title}, see ktdeval train",
+            TrainedParams,
+        )
         for name, title in TITLES.items()
     ]
 
@@ -41,4 +66,10 @@ def ktdeval_models() -> list[Spec]:
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Return the command that trains them."""
-    return [Spec("train", later("ktdeval_qlib.command:train"), "Train supervised baselines, for the models qlib/…")]
+    return [
+        Spec(
+            "train",
+            later("ktdeval_qlib.command:train"),
+            "Train supervised baselines, for the models qlib/…",
+        )
+    ]

@@ -1,30 +1,53 @@
-"""`ktdeval train`: train baselines on a market; writes a folder for each baseline and seed, with its rank IC on unseen days."""
+"""`ktdeval train`: train baselines on a market; writes a folder for each baseline and seed, with
+its rank IC on unseen days.
+"""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
-from ktdeval.cli import FilePath, config_option, grid_lines, open_plugins, print_json
+from ktdeval.cli import OutputPath, config_option, grid_lines, open_plugins, print_json
 from ktdeval.errors import DataError, UsageError
-from ktdeval.fields import near_matches
 from ktdeval.market import MarketSnapshot
 from ktdeval.runner import open_snapshot
-from ktdeval.typed import to_plain
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import to_plain
 from ktdeval_qlib import FOLDER, TITLES
 from ktdeval_qlib.model import Accuracy, TrainingLog, read_log
 from ktdeval_qlib.recipes import Device, Recipe, recipes
-from ktdeval_qlib.samples import FIRST_ROW, Days, Label, Samples, Segments, Split, make_samples, make_split, paper_segments
+from ktdeval_qlib.samples import (
+    FIRST_ROW,
+    Days,
+    Label,
+    Samples,
+    Segments,
+    Split,
+    make_samples,
+    make_split,
+    paper_segments,
+)
 from ktdeval_qlib.training import Settings, is_trained, train as train_one
 
-_VALIDATION_PART = 5  # if the paper's days are not in a snapshot, the last fifth of the days before the test is for validation
+# Without the paper's days in a snapshot, the last fifth of the days before the test is for
+# validation.
+_VALIDATION_PART = 5
+_PAPERS_TEST = "2024-01-01"
 _COLUMNS = (
     "model",
     "seed",
@@ -49,111 +72,219 @@ class _Done(NamedTuple):
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL…")
 @click.option(
-    "--train", "train_days", metavar="FIRST:LAST", help="days of training; by default those of KTD-Fin, from 2008 to 2022"
+    "--train",
+    "train_days",
+    metavar="FIRST:LAST",
+    help="days of training; by default those of KTD-Fin, from 2008 to 2022",
 )
-@click.option("--valid", "valid_days", metavar="FIRST:LAST", help="days of validation, for early stopping; by default 2023")
-@click.option("--test", "test_days", metavar="FIRST:LAST", help="days on which rank IC is shown; by default 2024-01-01:2026-04-10")
 @click.option(
-    "--train-from", default="2008-01-01", show_default=True, metavar="DAY", help="the paper names 2008, and 2015 elsewhere"
+    "--valid",
+    "valid_days",
+    metavar="FIRST:LAST",
+    help="days of validation, for early stopping; by default 2023",
+)
+@click.option(
+    "--test",
+    "test_days",
+    metavar="FIRST:LAST",
+    help="days on which rank IC is shown; by default 2024-01-01:2026-04-10",
+)
+@click.option(
+    "--train-from",
+    default="2008-01-01",
+    show_default=True,
+    metavar="DAY",
+    help="the paper names 2008, and 2015 elsewhere",
 )
 @click.option(
     "--label",
     type=click.Choice(get_args(Label)),
     default="qlib",
     show_default=True,
-    help="return to predict: close to close of the next days, as Qlib publishes it, or open to open, as fills are made",
+    help=(
+        "return to predict: close to close of the next days, as Qlib publishes it, or open to open,"
+        " as fills are made"
+    ),
 )
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="first seed")
-@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="how many seeds, one training each")
-@click.option("--rounds", type=click.IntRange(1), help="epochs, boosting rounds or steps at most; by default those published")
-@click.option("--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="of each library")
-@click.option("--device", type=click.Choice(get_args(Device)), default="cpu", show_default=True, help="where networks are trained")
-@click.option("--shuffle-labels", "shuffled", is_flag=True, help="a control: labels permuted within each day, nothing to learn")
-@click.option("--out", type=FilePath(file_okay=False), default=Path(FOLDER), show_default=True, metavar="DIR")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="first seed"
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="how many seeds, one training each",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(1),
+    help="epochs, boosting rounds or steps at most; by default those published",
+)
+@click.option(
+    "--threads", type=click.IntRange(1, 1024), default=1, show_default=True, help="of each library"
+)
+@click.option(
+    "--device",
+    type=click.Choice(get_args(Device)),
+    default="cpu",
+    show_default=True,
+    help="where networks are trained",
+)
+@click.option(
+    "--shuffle-labels",
+    "shuffled",
+    is_flag=True,
+    help="a control: labels permuted within each day, nothing to learn",
+)
+@click.option(
+    "--out",
+    type=OutputPath("folder"),
+    default=Path(FOLDER),
+    show_default=True,
+    metavar="DIR",
+)
 @click.option("--json", "as_json", is_flag=True, help="print JSON instead of a table")
 @config_option("data", "data_args", "plugin")
 def train(models: tuple[str, ...], out: Path, as_json: bool, **options: Any) -> None:
     """Train supervised baselines on days before those that they are evaluated on.
 
-    MODEL is a name as in `ktdeval models`, or a pattern such as 'qlib/*'. Trainings that are there already are not made again, so
-    the same command goes on where it was stopped. Then: ktdeval --model qlib/lightgbm --tasks blinded_open_research. All but
-    qlib/linear need the extra `qlib`; a card of a trained model is verified without it.
+    MODEL is a name as in `ktdeval models`, or a pattern such as 'qlib/*'. Trainings that are there
+    already are not made again, so the same command goes on where it was stopped. Then: ktdeval
+    --model qlib/lightgbm --tasks blinded_open_research. All but qlib/linear need the extra `qlib`;
+    a card of a trained model is verified without it.
     """
     chosen = _chosen(models)
     plugins = open_plugins(options["plugin"] or ())
     snapshot = open_snapshot(plugins, options["data"] or "synthetic", options["data_args"] or {})
     split = _split(snapshot, options)
+
     for name, days in split.used.items():
         click.echo(f"{name:<6}  {days.first}:{days.last}", err=True)
+
     # For the longest sequences: shorter ones ignore the first days, and learn the same.
     samples = make_samples(snapshot, split, options["label"], max(recipe.days for recipe in chosen))
     seeds = range(options["seed"], options["seed"] + options["seeds"])
     done = list(_trained(chosen, seeds, snapshot, samples, out, options))
+
     if as_json:
-        print_json([{"model": f"qlib/{each.recipe.name}", "seed": each.seed, **to_plain(each.log)} for each in done])
+        print_json([_training_json(each) for each in done])
         return
-    click.echo("\n".join(grid_lines(_COLUMNS, [_row(each) for each in done], ("model", "folder"))))
+
+    rows = [_row(each) for each in done]
+    click.echo("\n".join(grid_lines(_COLUMNS, rows, ("model", "folder"))))
 
 
 def _chosen(models: Sequence[str]) -> list[Recipe]:
+    """Return the recipes that names or patterns name, in the order of the file of recipes."""
     names = {f"qlib/{name}": name for name in TITLES}
+    matched: set[str] = set()
     for text in models:
-        if not any(fnmatch.fnmatchcase(name, text) for name in names):
-            raise UsageError(
-                f"no model to train is called {text!r}{near_matches(text, names) or '; known are ' + ', '.join(names)}"
-            )
-    return [recipes()[name] for full, name in names.items() if any(fnmatch.fnmatchcase(full, text) for text in models)]
+        matches = [name for name in names if fnmatch.fnmatchcase(name, text)]
+        if not matches:
+            hint = near_matches(text, names) or f"; known are {', '.join(names)}"
+            raise UsageError(f"no model to train is called {text!r}{hint}")
+        matched.update(matches)
+
+    return [recipes()[name] for full, name in names.items() if full in matched]
 
 
 def _split(snapshot: MarketSnapshot, options: dict[str, Any]) -> Split:
-    """Split by the given days, else by the paper's; without the paper's training days, by the days before the test."""
+    """Split by the given days, or by the paper's.
+
+    If the snapshot lacks the paper's training days, split the days before the test.
+    """
     paper = paper_segments(options["train_from"])
-    parts = {name: _days(f"--{name}", options[f"{name}_days"]) for name in ("train", "valid", "test")}
-    test = paper.test if paper.test and str(snapshot.days[-1]) >= paper.test.first else None  # where the snapshot has any of it
-    requested = Segments(parts["train"] or paper.train, parts["valid"] or paper.valid, parts["test"] or test)
+    train_days = _days("--train", options["train_days"])
+    valid_days = _days("--valid", options["valid_days"])
+    test_days = _days("--test", options["test_days"])
+    requested_test = test_days
+    if test_days is None and paper.test and str(snapshot.days[-1]) >= paper.test.first:
+        requested_test = paper.test  # the snapshot has at least a part of it
+
+    requested = Segments(train_days or paper.train, valid_days or paper.valid, requested_test)
+
     try:
         return make_split(snapshot, requested)
     except DataError:
-        last = parts["test"].first if parts["test"] else "2024-01-01"
-        trainable = [str(day) for day in snapshot.days[FIRST_ROW:] if str(day) < last]
-        if parts["train"] or parts["valid"] or len(trainable) < _VALIDATION_PART:
+        end = test_days.first if test_days else _PAPERS_TEST
+        trainable = [str(day) for day in snapshot.days[FIRST_ROW:] if str(day) < end]
+        if train_days or valid_days or len(trainable) < _VALIDATION_PART:
             raise
+
     middle = len(trainable) * (_VALIDATION_PART - 1) // _VALIDATION_PART
-    click.echo(f"the paper's days of training are not in snapshot {snapshot.meta.name}; trained on those that are", err=True)
-    used = Segments(Days(trainable[0], trainable[middle - 1]), Days(trainable[middle], trainable[-1]), requested.test)
+    click.echo(
+        f"the paper's days of training are not in snapshot {snapshot.meta.name}; trained on those"
+        " that are",
+        err=True,
+    )
+    used = Segments(
+        Days(trainable[0], trainable[middle - 1]),
+        Days(trainable[middle], trainable[-1]),
+        requested.test,
+    )
+
     return make_split(snapshot, used)
 
 
 def _days(option: str, text: str | None) -> Days | None:
     if text is None:
         return None
+
     first, colon, last = text.partition(":")
     if not colon:
         raise UsageError(f"{option} {text}: expected FIRST:LAST, such as 2008-01-01:2022-12-31")
+
     return Days(first, last)
 
 
 def _trained(
-    chosen: Sequence[Recipe], seeds: range, snapshot: MarketSnapshot, samples: Samples, out: Path, options: dict[str, Any]
+    chosen: Sequence[Recipe],
+    seeds: range,
+    snapshot: MarketSnapshot,
+    samples: Samples,
+    out: Path,
+    options: dict[str, Any],
 ) -> Iterator[_Done]:
     console = Console(stderr=True)
-    columns = (TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         overall = progress.add_task("trainings", total=len(chosen) * len(seeds))
         for recipe in chosen:
             for seed in seeds:
                 folder = out / recipe.name / f"seed-{seed}"
-                settings = Settings(seed, options["rounds"], options["threads"], options["device"], options["shuffled"])
+                settings = Settings(
+                    seed,
+                    options["rounds"],
+                    options["threads"],
+                    options["device"],
+                    options["shuffled"],
+                )
                 is_done = is_trained(folder, recipe, snapshot, samples, settings)
+
                 if is_done:
                     log = read_log(folder)
                 else:
                     bar = progress.add_task(f"qlib/{recipe.name} seed {seed}", total=None)
-                    _, log = train_one(recipe, snapshot, samples, settings, folder, partial(_show, progress, bar))
+                    _, log = train_one(
+                        recipe, snapshot, samples, settings, folder, partial(_show, progress, bar)
+                    )
                     progress.remove_task(bar)
+
                 progress.advance(overall)
-                result = "trained before" if is_done else f"{log.rounds} rounds, {log.seconds:.1f} s"
-                console.print(f"qlib/{recipe.name} seed {seed}: {result}, {folder}", highlight=False, soft_wrap=True)
+                result = f"{log.rounds} rounds, {log.seconds:.1f} s"
+                if is_done:
+                    result = "trained before"
+                console.print(
+                    f"qlib/{recipe.name} seed {seed}: {result}, {folder}",
+                    highlight=False,
+                    soft_wrap=True,
+                )
                 yield _Done(recipe, seed, folder, log)
 
 
@@ -161,12 +292,33 @@ def _show(progress: Progress, bar: TaskID, done: int, most: int) -> None:
     progress.update(bar, completed=done, total=most)
 
 
+def _training_json(done: _Done) -> dict[str, JsonValue]:
+    """Return a training for `--json`: model, seed and the fields of its log."""
+    described: dict[str, JsonValue] = {"model": f"qlib/{done.recipe.name}", "seed": done.seed}
+    log = to_plain(done.log)
+    if isinstance(log, Mapping):
+        described.update(log)
+
+    return described
+
+
 def _row(done: _Done) -> tuple[str, ...]:
+    """Return the cells of a training in the table of `_COLUMNS`."""
     log = done.log
-    cells = [cell for name in ("valid", "test") for cell in _figures(log.accuracy.get(name))]
-    days = next((f"{log.accuracy[name].days:,}" for name in ("test", "valid") if name in log.accuracy), "")
-    counts = (str(done.seed), str(log.rounds or ""), f"{log.seconds:,.1f}", days)
-    return (f"qlib/{done.recipe.name}", *counts, *cells, str(done.folder))
+    valid = log.accuracy.get("valid")
+    test = log.accuracy.get("test")
+    shown = test or valid
+
+    return (
+        f"qlib/{done.recipe.name}",
+        str(done.seed),
+        str(log.rounds or ""),
+        f"{log.seconds:,.1f}",
+        f"{shown.days:,}" if shown else "",
+        *_figures(valid),
+        *_figures(test),
+        str(done.folder),
+    )
 
 
 def _figures(accuracy: Accuracy | None) -> tuple[str, str]:

@@ -1,8 +1,10 @@
-"""Datasets of pyqlib from samples: the objects that its models fit and predict on, with the same features as a step of trading.
+"""Datasets of pyqlib from samples: the objects that its models fit and predict on, with the same
+features as a step of trading.
 
-pyqlib's handler receives finished frames: features scaled by `Scaler`, labels normalised by `normalised_labels`. They equal the
-output of its own processors RobustZScoreNorm, Fillna, DropnaLabel and CSRankNorm (or CSZScoreNorm). `qlib.init` is not needed,
-since no data provider is read.
+pyqlib's handler receives finished frames: features scaled by `Scaler`, labels normalised by
+`normalised_labels`. They equal the output of its own processors RobustZScoreNorm, Fillna,
+DropnaLabel and CSRankNorm (or CSZScoreNorm). `qlib.init` is not needed, since no data provider is
+read.
 """
 
 from __future__ import annotations
@@ -20,67 +22,99 @@ from qlib.data.dataset.loader import StaticDataLoader
 
 from ktdeval.errors import DataError
 from ktdeval.market import BoolArray
-from ktdeval_qlib.samples import Layout, Norm, Samples, Scaler, arranged, feature_names, normalised_labels, sequences
+from ktdeval_qlib.samples import (
+    Layout,
+    Norm,
+    Samples,
+    Scaler,
+    arranged,
+    feature_names,
+    normalised_labels,
+    sequences,
+)
 
 LABEL = ("label", "LABEL0")
-SERVED = ("sample", "SERVED")  #: Column of a dataset of windows: true for samples, false for rows that windows only look back on
+#: Column of a dataset of windows: true for samples, false for rows that windows only look back on
+SERVED = ("sample", "SERVED")
 
 
-def make_dataset(samples: Samples, scaler: Scaler, layout: Layout, days: int = 1, norm: Norm = "CSRankNorm") -> Any:
-    """Return pyqlib's dataset of all segments: index (datetime, instrument), columns `feature` and `("label", "LABEL0")`. `flat` is
-    a DatasetH of the nine factors, `unrolled` a DatasetH of 9 × `days` columns, `window` a TSDatasetH of the nine with `step_len`
-    `days`: [days, 10] a sample, the label last.
+def make_dataset(
+    samples: Samples, scaler: Scaler, layout: Layout, days: int = 1, norm: Norm = "CSRankNorm"
+) -> Any:
+    """Return pyqlib's dataset of all segments: index (datetime, instrument), columns `feature` and
+    `("label", "LABEL0")`. `flat` is a DatasetH of the nine factors, `unrolled` a DatasetH of 9 ×
+    `days` columns, `window` a TSDatasetH of the nine with `step_len` `days`: [days, 10] a sample,
+    the label last.
 
-    Learning data (DK_L) are the samples, with normalised labels. Inference data (DK_I; DK_R is the same) are all index members of
-    a day, with raw labels; those of purged days are in no segment. A window shows a name's own days before the sample, on which it
-    need not be a member or have a label; models fill days before the data by `config(fillna_type="ffill+bfill")`.
+    Learning data (DK_L) are the samples, with normalised labels. Inference data (DK_I; DK_R is the
+    same) are all index members of a day, with raw labels; those of purged days are in no segment. A
+    window shows a name's own days before the sample, on which it need not be a member or have a
+    label; models fill days before the data by `config(fillna_type="ffill+bfill")`.
 
-    Raises DataError if the samples have fewer rows before the first training day than sequences look back on, although the snapshot
-    has them: training and trading would see different features.
+    Raises DataError if the samples have fewer rows before the first training day than sequences
+    look back on, although the snapshot has them: training and trading would see different features.
     """
     before = samples.rows("train").start
     if before < days - 1 and samples.first > 0:
-        raise DataError(f"samples begin {before} days before training, sequences are {days} days long; make them with days={days}")
+        raise DataError(
+            f"samples begin {before} days before training, sequences are {days} days long; make"
+            f" them with days={days}"
+        )
+
     segments = {name: astuple(part) for name, part in samples.split.used.items()}
     if "test" not in segments:
         # KRNN and Sandwich request test data in `fit`, and do not use them.
         after = str(np.datetime64(segments["valid"][1], "D") + 1)
         segments["test"] = (after, after)
+
     shown = np.ones_like(samples.member) if layout == "window" else samples.member
     features = _features(samples, scaler, layout, days, shown)
     labels = normalised_labels(samples.labels, norm)[shown]
     is_sample = np.isfinite(labels)
+
     if layout == "window":
         infer = _beside(features, {LABEL: samples.labels[shown], SERVED: samples.member[shown]})
         learn = _beside(features, {LABEL: labels, SERVED: is_sample})
     else:
         infer = _beside(features, {LABEL: samples.labels[shown]})
         learn = _beside(features[is_sample], {LABEL: labels[is_sample]})
+
     handler = DataHandlerLP(data_loader=StaticDataLoader(infer))
-    # Finished frames instead of processors: a scaler can then be stored without pickle, and windows keep days without a label.
+    # Finished frames instead of processors: a scaler can then be stored without pickle, and windows
+    # keep days without a label.
     handler._learn = learn
     if layout == "window":
         return TSDatasetH(step_len=days, flt_col=SERVED[0], handler=handler, segments=segments)
+
     return DatasetH(handler=handler, segments=segments)
 
 
-def _features(samples: Samples, scaler: Scaler, layout: Layout, days: int, shown: BoolArray) -> pd.DataFrame:
+def _features(
+    samples: Samples, scaler: Scaler, layout: Layout, days: int, shown: BoolArray
+) -> pd.DataFrame:
     """Return the frame of scaled features of the days and names of `shown` [T, N]."""
     rows, assets = np.nonzero(shown)
     index = pd.MultiIndex.from_arrays(
-        [samples.days.astype("datetime64[ns]")[rows], np.array(samples.codes)[assets]], names=["datetime", "instrument"]
+        [samples.days.astype("datetime64[ns]")[rows], np.array(samples.codes)[assets]],
+        names=["datetime", "instrument"],
     )
     columns = pd.MultiIndex.from_product([["feature"], feature_names(layout, days)])
     of_days = sequences(scaler.apply(samples.features), layout, 1 if layout == "window" else days)
     values = np.empty((len(rows), len(columns)), of_days.dtype)
     stop = 0
-    for sequence, names in zip(of_days, shown, strict=True):  # day by day: all days at once do not fit the cache
-        start, stop = stop, stop + int(names.sum())
+
+    # day by day: all days at once do not fit the cache
+    for sequence, names in zip(of_days, shown, strict=True):
+        start = stop
+        stop = stop + int(names.sum())
         values[start:stop] = arranged(sequence[names], "flat" if layout == "window" else layout)
+
     return pd.DataFrame(values, index, columns, copy=False)
 
 
-def _beside(features: pd.DataFrame, others: Mapping[tuple[str, str], npt.NDArray[Any]]) -> pd.DataFrame:
+def _beside(
+    features: pd.DataFrame, others: Mapping[tuple[str, str], npt.NDArray[Any]]
+) -> pd.DataFrame:
     """Return a frame of features and other columns."""
     columns = (pd.DataFrame({name: values}, features.index) for name, values in others.items())
     return pd.concat([features, *columns], axis=1)

@@ -1,5 +1,5 @@
-"""Trained baselines: the description and log of a folder, read without torch or pyqlib, and `qlib/NAME`, which holds the names that
-one predicts best.
+"""Trained baselines: the description and log of a folder, read without torch or pyqlib, and
+`qlib/NAME`, which holds the names that one predicts best.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from ktdeval.contracts import Window
 from ktdeval.errors import DataError, UsageError, explained
-from ktdeval.fields import user_path
-from ktdeval.jsonio import file_sha256, read_plain, sha256_hex
 from ktdeval.keyless import TopModel
 from ktdeval.market import FloatArray
-from ktdeval.typed import Value, decode_json
+from ktdeval.tasks import Window
+from ktdeval.values.fields import user_path
+from ktdeval.values.jsonio import file_sha256, read_plain, sha256_hex
+from ktdeval.values.typed import Value, decode_json
 from ktdeval_qlib import TrainedParams
 from ktdeval_qlib.recipes import FACTORS, Device, recipes
 from ktdeval_qlib.samples import Label, Scaler, Segments, step_input
@@ -65,7 +65,9 @@ class ModelFile(Value):
 
 
 class Accuracy(Value):
-    """Rank IC of a segment: mean over days, and its 95 % interval (Newey and West); null with too few days."""
+    """Rank IC of a segment: mean over days, and its 95 % interval (Newey and West); null with too
+    few days.
+    """
 
     days: int
     rank_ic: float | None
@@ -89,18 +91,27 @@ class Trained(NamedTuple):
 
 
 def read_model(folder: Path) -> Trained:
-    """Read a folder's description and check its files. Raises DataError: it is missing or malformed, or a file's hash differs."""
+    """Read a folder's description and check its files. Raises DataError: it is missing or
+    malformed, or a file's hash differs.
+    """
     path = folder / DESCRIPTION
     with explained(f"{path}: can't be read", "make one with `ktdeval train`", DataError):
         data = read_plain(path, _MOST_BYTES)
+
     content = decode_json(data, ModelFile, str(path), DataError)
     if content.model not in recipes():
         raise DataError(f"{path}: {content.model!r} is not a baseline of this version")
+
     for name, stated in content.files.items():
         with explained(f"{folder / name}: can't be read", "train the model again", DataError):
             actual = file_sha256(folder / name)
+
         if actual != stated:
-            raise DataError(f"{folder / name}: SHA-256 is {actual[:12]}…, {DESCRIPTION} has {stated[:12]}…; train the model again")
+            raise DataError(
+                f"{folder / name}: SHA-256 is {actual[:12]}…, {DESCRIPTION} has {stated[:12]}…;"
+                " train the model again"
+            )
+
     return Trained(content, sha256_hex(data))
 
 
@@ -111,39 +122,65 @@ def read_log(folder: Path) -> TrainingLog:
 
 
 class TrainedModel(TopModel):
-    """Ranks the index by a trained baseline; a pure function of its history, so one object serves all episodes."""
+    """Ranks the index by a trained baseline; a pure function of its history, so one object serves
+    all episodes.
+    """
 
     is_free = True  # it calls no provider
 
     def __init__(self, name: str, params: TrainedParams) -> None:
-        """Read the training. Raises UsageError: there is none, or not the pinned one; DataError as `read_model`."""
+        """Read the training. Raises UsageError: there is none, or not the pinned one; DataError as
+        `read_model`.
+        """
         super().__init__(params)
         self.recipe = recipes()[name]
         self.folder = user_path(params.trained) / name / f"seed-{params.training_seed}"
         if not (self.folder / DESCRIPTION).is_file():
-            raise UsageError(f"qlib/{name}: {self.folder} holds no trained model; make it: ktdeval train qlib/{name} --data DATA")
+            raise UsageError(
+                f"qlib/{name}: {self.folder} holds no trained model; make it: ktdeval train"
+                f" qlib/{name} --data DATA"
+            )
+
         self.trained = read_model(self.folder)
         content = self.trained.content
         if content.model != name:
             raise UsageError(f"qlib/{name}: {self.folder} is a trained {content.model}")
-        self.recorded_args = {"sha256": self.trained.sha256, "days": f"{content.used.train.first}:{content.last_day}"}
+
+        self.recorded_args = {
+            "sha256": self.trained.sha256,
+            "days": f"{content.used.train.first}:{content.last_day}",
+        }
         for field, actual in self.recorded_args.items():
             if (pinned := getattr(params, field)) not in (None, actual):
-                raise UsageError(f"qlib/{name}: {self.folder}: {field} is {actual}, not {pinned}; name the training that was meant")
+                raise UsageError(
+                    f"qlib/{name}: {self.folder}: {field} is {actual}, not {pinned}; name the"
+                    " training that was meant"
+                )
+
         self.history_days = self.recipe.days
         self._scaler = content.scaler
         self._lock = threading.Lock()
 
     def window_problem(self, window: Window) -> str | None:
-        """Return why a window can't be evaluated: it does not lie after the days of training and validation."""
+        """Return why a window can't be evaluated: it does not lie after the days of training and
+        validation.
+        """
         last = self.trained.content.last_day
         if last < window.first:
             return None
-        problem = f"window {window.name} ({window.first}:{window.last}) does not lie after the days of training and validation"
-        return f"qlib/{self.recipe.name}: {problem}, which end on {last}; train on earlier days, or evaluate later ones (--windows)"
+        problem = (
+            f"window {window.name} ({window.first}:{window.last}) does not lie after the days of"
+            " training and validation"
+        )
+        return (
+            f"qlib/{self.recipe.name}: {problem}, which end on {last}; train on earlier days, or"
+            " evaluate later ones (--windows)"
+        )
 
     def predict(self, history: FloatArray) -> FloatArray:
-        """Return [N] scores, NaN where no factor of today is known; as `ktdeval.harness.Predictor`."""
+        """Return [N] scores, NaN where no factor of today is known; as
+        `ktdeval.harness.Predictor`.
+        """
         features = step_input(history, self._scaler, self.recipe.layout)
         with self._lock:  # not all libraries of models are thread-safe
             scores = np.asarray(self._predictor.predict(features), dtype=float)

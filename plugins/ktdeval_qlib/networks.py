@@ -1,9 +1,12 @@
-"""Training of pyqlib's torch models on all rows: common parts of the repaired subclasses; importing this needs torch.
+"""Training of pyqlib's torch models on all rows: common parts of the repaired subclasses; importing
+this needs torch.
 
-* Every validation row counts. pyqlib drops the last incomplete batch; with fewer rows than one batch nothing is left, the score
-  is NaN, no weights are ever kept, and `fit` ends in an UnboundLocalError. Scores here are means over all rows.
+* Every validation row counts. pyqlib drops the last incomplete batch; with fewer rows than one
+  batch nothing is left, the score is NaN, no weights are ever kept, and `fit` ends in an
+  UnboundLocalError. Scores here are means over all rows.
 * Fewer training rows than one batch are one batch. pyqlib drops them silently and learns nothing.
-* A batch of one row keeps its shape. pyqlib squeezes it to a scalar that can't be joined with the other batches.
+* A batch of one row keeps its shape. pyqlib squeezes it to a scalar that can't be joined with the
+  other batches.
 * Models on windows predict the requested segment, not always `test`.
 """
 
@@ -15,6 +18,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
 from torch.utils.data import DataLoader, Subset
 
@@ -29,12 +33,18 @@ class RenamedSegments:
     def prepare(self, segments: Any, **arguments: Any) -> Any:
         """Return the data of a segment, or of a list of them."""
         if isinstance(segments, list):
-            return self._dataset.prepare([self._names.get(each, each) for each in segments], **arguments)
+            return self._dataset.prepare(
+                [self._names.get(each, each) for each in segments], **arguments
+            )
         return self._dataset.prepare(self._names.get(segments, segments), **arguments)
 
 
-def mean_over_rows(rows: int, most: int, measure: Callable[[int, int], tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean loss and score over all rows, measured in the fewest pieces of at most `most` rows, of nearly equal size."""
+def mean_over_rows(
+    rows: int, most: int, measure: Callable[[int, int], tuple[float, float]]
+) -> tuple[float, float]:
+    """Return the mean loss and score over all rows, measured in the fewest pieces of at most `most`
+    rows, of nearly equal size.
+    """
     bounds = np.linspace(0, rows, -(-rows // most) + 1).astype(int).tolist()
     with torch.no_grad():
         measured = [measure(first, last) for first, last in pairwise(bounds)]
@@ -58,11 +68,11 @@ class Network:
         self.module.register_forward_hook(one_per_row)
 
     @property
-    def module(self) -> Any:
+    def module(self) -> torch.nn.Module:
         """Return the torch network."""
         return getattr(self, self.network)
 
-    def scores(self, features: Any) -> Any:
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Return scores [N] of a tensor of samples, [N, …] in the layout of the recipe."""
         return self.module(features)
 
@@ -80,12 +90,12 @@ class Network:
 class OnFrames(Network):
     """Model that reads its samples from tables [N, columns]."""
 
-    def train_epoch(self, x_train: Any, y_train: Any) -> None:
+    def train_epoch(self, x_train: pd.DataFrame, y_train: pd.DataFrame) -> None:
         """Train one epoch."""
         with self._batches_of(len(x_train)):
             super().train_epoch(x_train, y_train)  # type: ignore[misc]
 
-    def test_epoch(self, data_x: Any, data_y: Any) -> tuple[float, float]:
+    def test_epoch(self, data_x: pd.DataFrame, data_y: pd.DataFrame) -> tuple[float, float]:
         """Return the mean loss and score over all rows."""
         measure = super().test_epoch  # type: ignore[misc]
 
@@ -103,7 +113,9 @@ class OnWindows(Network):
     def train_epoch(self, data_loader: Any) -> None:
         """Train one epoch."""
         if not len(data_loader):
-            data_loader = DataLoader(data_loader.dataset, batch_size=len(data_loader.dataset), shuffle=True)
+            data_loader = DataLoader(
+                data_loader.dataset, batch_size=len(data_loader.dataset), shuffle=True
+            )
         super().train_epoch(data_loader)  # type: ignore[misc]
 
     def test_epoch(self, data_loader: Any) -> tuple[float, float]:
@@ -111,7 +123,9 @@ class OnWindows(Network):
         measure, samples = super().test_epoch, data_loader.dataset  # type: ignore[misc]
 
         def measured(first: int, last: int) -> tuple[float, float]:
-            loss, score = measure(DataLoader(Subset(samples, range(first, last)), batch_size=last - first))
+            loss, score = measure(
+                DataLoader(Subset(samples, range(first, last)), batch_size=last - first)
+            )
             return loss, score
 
         return mean_over_rows(len(samples), self.batch_size, measured)

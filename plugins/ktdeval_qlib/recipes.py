@@ -1,4 +1,6 @@
-"""Recipes of the eighteen baselines, and their estimators; importing this needs neither torch nor pyqlib."""
+"""Recipes of the eighteen baselines, and the estimators that train them. Importing this needs neither
+torch nor pyqlib.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ import functools
 import importlib
 import inspect
 import logging
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,8 +20,9 @@ import msgspec
 import numpy as np
 
 from ktdeval.errors import ConfigError, DataError, UsageError
-from ktdeval.typed import Value, from_plain
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_qlib.samples import Layout, Norm
 
 if TYPE_CHECKING:
@@ -73,13 +75,21 @@ class Recipe(Value):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Return the arguments of the class: pyqlib's defaults, the published ones, and the changes."""
-        return {**self.defaults, **self.published, **{name: change.value for name, change in self.changed.items()}}
+        """Return the arguments of the class: pyqlib's defaults, the published ones, and the
+        changes.
+        """
+        changed = {name: change.value for name, change in self.changed.items()}
+        return {**self.defaults, **self.published, **changed}
 
     @property
     def most_rounds(self) -> int | None:
-        """Return the epochs, boosting rounds or steps of a full training; None of a closed form (Linear)."""
-        return {**self.parameters, **self.fit}[self.rounds[0]] if self.rounds else None
+        """Return the epochs, boosting rounds or steps of a full training; None for Linear, which has
+        a closed form.
+        """
+        if not self.rounds:
+            return None
+        most: int = {**self.parameters, **self.fit}[self.rounds[0]]
+        return most
 
     @property
     def days(self) -> int:
@@ -89,35 +99,55 @@ class Recipe(Value):
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the shape of one sample: (9,), (20, 9) or (540,)."""
-        shapes = {"flat": (FACTORS,), "window": (WINDOW_DAYS, FACTORS), "unrolled": (FACTORS * UNROLLED_DAYS,)}
+        shapes = {
+            "flat": (FACTORS,),
+            "window": (WINDOW_DAYS, FACTORS),
+            "unrolled": (FACTORS * UNROLLED_DAYS,),
+        }
         return shapes[self.layout]
 
 
 @functools.cache
 def recipes() -> MappingProxyType[str, Recipe]:
-    """Return the eighteen recipes by name, in the order of the file. Raises ConfigError: a field of the file is wrong."""
-    entries = {name: {"name": name, **entry} for name, entry in load_yaml(_FILE).items()}
-    return MappingProxyType(
-        {name: from_plain(entry, Recipe, f"{_FILE.name}: {name}", ConfigError) for name, entry in entries.items()}
-    )
+    """Return the eighteen recipes by name, in the order of the file. Raises ConfigError if a field
+    of the file is invalid.
+    """
+    by_name = {}
+    for name, entry in load_yaml(_FILE).items():
+        fields = {"name": name, **entry}
+        by_name[name] = from_plain(fields, Recipe, f"{_FILE.name}: {name}", ConfigError)
+
+    return MappingProxyType(by_name)
 
 
 class Estimator:
-    """Baseline to be trained: pyqlib's object, built anew by each `fit`, with controlled seeds, threads and temporary files.
+    """Baseline to be trained, with controlled seeds, threads and temporary files.
 
-    `model` is pyqlib's object (None before `fit`), `scores` its scores of each round on `train` and `valid`.
+    `model` is pyqlib's object, built anew by each `fit` (None before). `scores` are its scores of
+    each round on `train` and `valid`.
     """
 
-    def __init__(self, recipe: Recipe, seed: int, rounds: int | None = None, threads: int = 1, device: Device = "cpu") -> None:
-        """Make an untrained one. `rounds` replaces the published number of epochs, boosting rounds or steps. Raises UsageError: a
-        package is missing, CUDA is requested and absent, or a number is out of range.
+    def __init__(
+        self,
+        recipe: Recipe,
+        seed: int,
+        rounds: int | None = None,
+        threads: int = 1,
+        device: Device = "cpu",
+    ) -> None:
+        """Prepare a training. `rounds` replaces the published number of epochs, boosting rounds or
+        steps. Raises UsageError if a package or the requested CUDA device is missing, or if a
+        number is out of range.
         """
         if not 0 <= seed < 2**32:
-            raise UsageError(f"qlib/{recipe.name}: seed {seed} is out of range; give 0 to {2**32 - 1}")
+            raise UsageError(
+                f"qlib/{recipe.name}: seed {seed} is out of range; give 0 to {2**32 - 1}"
+            )
         if threads < 1 or (rounds is not None and rounds < 1):
             raise UsageError(f"qlib/{recipe.name}: rounds and threads are whole numbers from 1")
         if device not in get_args(Device):
             raise UsageError(f"qlib/{recipe.name}: device {device!r} is unknown; give cpu or cuda")
+
         self.recipe = recipe
         self.seed = seed
         self.threads = threads
@@ -127,13 +157,32 @@ class Estimator:
         self._class = _class_of(recipe, device)
         self._parameters = recipe.parameters
         self._fit = dict(recipe.fit)
-        unit = device if recipe.device == "device" else (0 if device == "cuda" else -1)
+        # Some classes take the name of a device, the others the number of a GPU, -1 for the CPU.
+        unit: str | int = -1
+        if recipe.device == "device":
+            unit = device
+        elif device == "cuda":
+            unit = 0
+
         settings = {recipe.seed: seed, recipe.threads: threads, recipe.device: unit}
-        self._parameters |= {name: value for name, value in settings.items() if name is not None}
-        for index, name in enumerate(recipe.rounds if rounds is not None else ()):
+        for setting, value in settings.items():
+            if setting is not None:
+                self._parameters[setting] = value
+
+        if rounds is not None:
+            self._set_rounds(rounds)
+
+        self.most_rounds = 1
+        if recipe.rounds:
+            self.most_rounds = {**self._parameters, **self._fit}[recipe.rounds[0]]
+
+    def _set_rounds(self, rounds: int) -> None:
+        """Set the number of rounds. Further numbers, such as those of a first phase, become no
+        larger than it.
+        """
+        for index, name in enumerate(self.recipe.rounds):
             target = self._fit if name in self._fit else self._parameters
-            target[name] = rounds if index == 0 else min(rounds or 1, target[name])
-        self.most_rounds: int = {**self._parameters, **self._fit}[recipe.rounds[0]] if recipe.rounds else 1
+            target[name] = rounds if index == 0 else min(rounds, target[name])
 
     def build(self) -> Any:
         """Return pyqlib's object with its initial weights, which depend only on the seed."""
@@ -141,30 +190,48 @@ class Estimator:
             return self._class(**self._parameters)
 
     def fit(self, dataset: Any, progress: Progress | None = None) -> None:
-        """Train on the segments `train` and `valid` of a dataset in the recipe's layout. Leaves nothing in the working folder
-        or with mlflow, and the process's random generators and thread counts as they were; one training at a time in a process.
-        Raises DataError: no round has a finite validation score.
+        """Train on the segments `train` and `valid` of a dataset in the recipe's layout.
+
+        Writes nothing into the working folder or to mlflow, and restores the process's random
+        generators and thread counts. A process runs one training at a time. Raises DataError if no
+        round has a finite validation score.
         """
-        self.model, self.scores = None, {}
-        most, step = self.most_rounds, self._parameters.get(self.recipe.scored_every or "", 1)
-        scores = _Watched(lambda scored: progress(min(scored * step, most), most) if progress else None)
-        with held(self.seed, self.threads), tempfile.TemporaryDirectory(prefix="ktdeval-qlib-") as folder:
+        self.model = None
+        self.scores = {}
+        most = self.most_rounds
+        step = self._parameters.get(self.recipe.scored_every or "", 1)
+
+        def report(scored: int) -> None:
+            if progress is not None:
+                progress(min(scored * step, most), most)
+
+        scores = _Watched(report)
+        with held(self.seed, self.threads), temporary_folder("ktdeval-qlib-") as folder:
             model = self._class(**self._parameters)
-            offered = {"evals_result": scores, "save_path": str(Path(folder, "best"))}
-            taken = inspect.signature(model.fit).parameters
+            offered = {"evals_result": scores, "save_path": str(folder / "best")}
+            accepted = inspect.signature(model.fit).parameters
+            arguments = {name: value for name, value in offered.items() if name in accepted}
+
             try:
-                model.fit(dataset, **self._fit, **{name: value for name, value in offered.items() if name in taken})
+                model.fit(dataset, **self._fit, **arguments)
             except UnboundLocalError as error:  # pyqlib saw no score above minus infinity
                 raise DataError(
-                    f"qlib/{self.recipe.name}: no round had a finite validation score; check the features and labels"
+                    f"qlib/{self.recipe.name}: no round had a finite validation score; check the"
+                    " features and labels"
                 ) from error
+
             self.model = model
+
         for segment, series in scores.items():
-            values = next(iter(series.values()), []) if isinstance(series, dict) else series
+            values = series
+            if isinstance(series, dict):  # by metric, of which there is one
+                values = next(iter(series.values()), [])
             self.scores[segment] = [float(value) for value in values]
 
     def predict(self, dataset: Any, segment: str = "test") -> pd.Series[float]:
-        """Return pyqlib's own predictions of a segment, indexed by (datetime, instrument). Raises UsageError before `fit`."""
+        """Return pyqlib's predictions of a segment, indexed by (datetime, instrument). Raises
+        UsageError before `fit`.
+        """
         if self.model is None:
             raise UsageError(f"qlib/{self.recipe.name} is not trained; call fit before predict")
         with held(self.seed, self.threads):
@@ -173,7 +240,9 @@ class Estimator:
 
 
 class _Watched(dict[str, Any]):
-    """Dictionary of scores that pyqlib's models fill by segment; reports the number of rounds of `valid`."""
+    """Dictionary that pyqlib's models fill with scores by segment. It reports each new score of
+    `valid`, with their number.
+    """
 
     def __init__(self, report: Callable[[int], None], key: str = "") -> None:
         super().__init__()
@@ -195,6 +264,7 @@ class _Watched(dict[str, Any]):
             return _Watched(self._report, segment)
         if isinstance(value, list) and not value and segment == "valid":
             return _Series(self._report)
+
         return value
 
 
@@ -217,14 +287,24 @@ def _class_of(recipe: Recipe, device: Device) -> Any:
         class_ = getattr(importlib.import_module(module), name)
         if recipe.repair:
             repair = getattr(importlib.import_module("ktdeval_qlib.repairs"), recipe.repair)
-            class_ = type(name, (repair, class_), {"network": recipe.network}) if recipe.network else repair
+            if recipe.network:
+                class_ = type(name, (repair, class_), {"network": recipe.network})
+            else:
+                class_ = repair
     except ImportError as error:
-        raise UsageError(f"qlib/{recipe.name} needs {error.name}, which is not installed: pip install 'ktdeval[qlib]'") from error
+        raise UsageError(
+            f"qlib/{recipe.name} needs {error.name}, which is not installed: pip install"
+            " 'ktdeval[qlib]'"
+        ) from error
+
     if device == "cuda":
         import torch  # noqa: PLC0415
 
         if not torch.cuda.is_available():
-            raise UsageError(f"qlib/{recipe.name}: torch finds no CUDA device here; train with the device cpu")
+            raise UsageError(
+                f"qlib/{recipe.name}: torch finds no CUDA device here; train with the device cpu"
+            )
+
     return class_
 
 
@@ -238,14 +318,17 @@ def quiet_lightgbm() -> Any:
 
 @contextmanager
 def held(seed: int, threads: int) -> Iterator[None]:
-    """Seed numpy's and torch's global generators, pin torch's threads and silence the libraries' warnings; restore all of it
-    afterwards. Only one block at a time runs in a process.
+    """Run a block with numpy's and torch's global generators seeded, torch's threads set and the
+    libraries' warnings silenced. All of it is restored afterwards. A process runs one block at a
+    time.
     """
     import torch  # noqa: PLC0415
 
     with _HOLDING, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        numpy_state, torch_state, torch_threads = np.random.get_state(), torch.get_rng_state(), torch.get_num_threads()  # noqa: NPY002
+        numpy_state = np.random.get_state()  # noqa: NPY002
+        torch_state = torch.get_rng_state()
+        torch_threads = torch.get_num_threads()
         try:
             np.random.seed(seed)  # noqa: NPY002 - pyqlib draws from the global generator
             torch.manual_seed(seed)

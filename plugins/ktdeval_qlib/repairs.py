@@ -1,6 +1,8 @@
-"""Repairs of pyqlib 0.9.7's models, each a subclass with its reason; importing this needs the extra `qlib`.
+"""Repairs of pyqlib 0.9.7's models, each a subclass with its reason; importing this needs the extra
+`qlib`.
 
-They don't change architecture, loss or hyperparameters. Those of torch share the repairs of batches in `networks`.
+They don't change architecture, loss or hyperparameters. Those of torch share the repairs of batches
+in `networks`.
 """
 
 from __future__ import annotations
@@ -15,19 +17,34 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from qlib.contrib.model import catboost_model, double_ensemble, gbdt, pytorch_adarnn, pytorch_add, pytorch_nn, pytorch_tabnet
+from qlib.contrib.model import (
+    catboost_model,
+    double_ensemble,
+    gbdt,
+    pytorch_adarnn,
+    pytorch_add,
+    pytorch_nn,
+    pytorch_tabnet,
+)
 from qlib.contrib.model.pytorch_tcn_ts import TCN as _TCN
 from torch.utils.data import DataLoader, TensorDataset
 
-from ktdeval_qlib.networks import Network, OnFrames, OnWindows, RenamedSegments, mean_over_rows, one_per_row
+from ktdeval_qlib.networks import (
+    Network,
+    OnFrames,
+    OnWindows,
+    RenamedSegments,
+    mean_over_rows,
+    one_per_row,
+)
 from ktdeval_qlib.recipes import quiet_lightgbm
 
 quiet_lightgbm()
 
 _SWAPPING = threading.RLock()
 _UNRECORDED = SimpleNamespace(log_metrics=lambda **_: None)
-"""Recorder without effect. pyqlib's own needs `qlib.init`, and writes an mlflow store into the working folder (which mlflow 3
-refuses).
+"""Recorder without effect. pyqlib's own needs `qlib.init`, and writes an mlflow store into the
+working folder (which mlflow 3 refuses).
 """
 
 
@@ -53,46 +70,55 @@ class LightGBM(gbdt.LGBModel):
 
 
 class CatBoost(catboost_model.CatBoostModel):
-    """CatBoost on the given device. The published bootstrap `Poisson` exists only on GPUs: on a CPU it is `Bernoulli`, with the
-    same `subsample`. pyqlib moves to a GPU whenever the machine has one, and does not return the scores.
+    """CatBoost on the given device. The published bootstrap `Poisson` exists only on GPUs: on a CPU
+    it is `Bernoulli`, with the same `subsample`. pyqlib moves to a GPU whenever the machine has
+    one, and does not return the scores.
     """
 
     def __init__(self, device: str = "cpu", **parameters: Any) -> None:
         if device == "cpu" and parameters.get("bootstrap_type") == "Poisson":
             parameters["bootstrap_type"] = "Bernoulli"
         super().__init__(**parameters)
-        self._devices: Callable[[], int] = catboost_model.get_gpu_device_count if device == "cuda" else (lambda: 0)
+        self._devices: Callable[[], int] = (
+            catboost_model.get_gpu_device_count if device == "cuda" else (lambda: 0)
+        )
 
     def fit(self, dataset: Any, evals_result: Any, **arguments: Any) -> None:
         """Train; arguments as of pyqlib."""
         with _swapped(catboost_model, "get_gpu_device_count", self._devices):
             super().fit(dataset, **arguments)
-        for segment, scores in zip(("train", "valid"), self.model.get_evals_result().values(), strict=True):
+        for segment, scores in zip(
+            ("train", "valid"), self.model.get_evals_result().values(), strict=True
+        ):
             evals_result[segment] = next(iter(scores.values()))
 
 
 class DoubleEnsemble(double_ensemble.DEnsembleModel):
-    """DoubleEnsemble with columns in the order of the dataset. pyqlib takes the selected ones from a set of texts, whose order
-    differs between processes, and with it the trees.
+    """DoubleEnsemble with columns in the order of the dataset. pyqlib takes the selected ones from
+    a set of texts, whose order differs between processes, and with it the trees.
     """
 
-    def feature_selection(self, df_train: Any, loss_values: Any) -> Any:
+    def feature_selection(self, df_train: pd.DataFrame, loss_values: pd.DataFrame) -> pd.Index:
         """Return the selected columns in the order of the dataset."""
         selected = set(super().feature_selection(df_train, loss_values))
-        return pd.Index([column for column in df_train["feature"].columns if column in selected])
+        columns = df_train["feature"].columns
+        ordered: pd.Index = pd.Index([column for column in columns if column in selected])
+        return ordered
 
 
 class MLP(Network, pytorch_nn.DNNModelPytorch):
-    """MLP without three failures of pyqlib: torch's version compared as text ("2.10" < "2.6.0"), which passes an argument that
-    torch has removed; a debugger if no day has fifty names; an mlflow recorder. The metric is only logged, never used for
-    selection.
+    """MLP without three failures of pyqlib: torch's version compared as text ("2.10" < "2.6.0"),
+    which passes an argument that torch has removed; a debugger if no day has fifty names; an mlflow
+    recorder. The metric is only logged, never used for selection.
     """
 
     network = "dnn_model"
 
     def __init__(self, **parameters: Any) -> None:
         def scheduler(optimizer: Any) -> Any:
-            return torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=10, threshold=0.0001, min_lr=0.00001)
+            return torch.optim.lr_scheduler.ReduceLROnPlateau(
+                optimizer, factor=0.5, patience=10, threshold=0.0001, min_lr=0.00001
+            )
 
         super().__init__(**parameters, scheduler=scheduler)
 
@@ -101,27 +127,34 @@ class MLP(Network, pytorch_nn.DNNModelPytorch):
         with _swapped(pytorch_nn, "R", _UNRECORDED):
             super().fit(dataset, evals_result, verbose=False, save_path=save_path)
 
-    def get_metric(self, pred: Any, target: Any, index: Any) -> Any:
+    def get_metric(
+        self, pred: torch.Tensor, target: torch.Tensor, index: pd.MultiIndex
+    ) -> torch.Tensor:
         """Return the mean daily IC; NaN if no day has one."""
-        table = pd.DataFrame({"pred": pred.cpu().numpy(), "target": target.cpu().numpy()}, index=index)
+        table = pd.DataFrame(
+            {"pred": pred.cpu().numpy(), "target": target.cpu().numpy()}, index=index
+        )
         daily = [day["pred"].corr(day["target"]) for _, day in table.groupby(level=0)]
         return torch.tensor(pd.Series(daily, dtype=float).mean())
 
 
 class TCN(OnWindows, _TCN):
-    """TCN that predicts from the axes that it was trained on. pyqlib transposes a window to [factors, days] in training but not in
-    prediction, which fails, or reads days as factors if there are as many of both.
+    """TCN that predicts from the axes that it was trained on. pyqlib transposes a window to
+    [factors, days] in training but not in prediction, which fails, or reads days as factors if
+    there are as many of both.
     """
 
     network = "TCN_model"
 
-    def scores(self, features: Any) -> Any:
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Return scores [N] of windows [N, days, factors]."""
         return self.module(features.transpose(1, 2))
 
     def predict(self, dataset: Any, segment: str = "test") -> Any:
         """Return predictions of any segment."""
-        turning = self.module.register_forward_pre_hook(lambda _module, inputs: (inputs[0].transpose(1, 2),))
+        turning = self.module.register_forward_pre_hook(
+            lambda _module, inputs: (inputs[0].transpose(1, 2),)
+        )
         try:
             return super().predict(dataset, segment)
         finally:
@@ -129,9 +162,10 @@ class TCN(OnWindows, _TCN):
 
 
 class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
-    """TabNet that pretrains on the days of training and validation, as the published configuration does under two more names of
-    segments, keeps the pretrained weights in the temporary folder of the run, and trains its last layer: pyqlib adds that layer
-    after the optimizer has taken its list of weights, so it keeps its initial weights.
+    """TabNet that pretrains on the days of training and validation, as the published configuration
+    does under two more names of segments, keeps the pretrained weights in the temporary folder of
+    the run, and trains its last layer: pyqlib adds that layer after the optimizer has taken its
+    list of weights, so it keeps its initial weights.
     """
 
     network = "tabnet_model"
@@ -142,31 +176,41 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
     def fit(self, dataset: Any, evals_result: Any, save_path: str) -> None:
         """Train; the pretrained weights are stored next to `save_path`."""
         self.pretrain_file = f"{save_path}.pretrained"
-        super().fit(RenamedSegments(dataset, {"pretrain": "train", "pretrain_validation": "valid"}), evals_result, save_path)
+        super().fit(
+            RenamedSegments(dataset, {"pretrain": "train", "pretrain_validation": "valid"}),
+            evals_result,
+            save_path,
+        )
 
     def add_output(self) -> None:
         """Add the last layer, as `fit` does, to a model whose trained weights are to be read."""
-        self.tabnet_model: Any = pytorch_tabnet.FinetuneModel(self.out_dim, self.final_out_dim, self.module).to(self.device)
+        self.tabnet_model: Any = pytorch_tabnet.FinetuneModel(
+            self.out_dim, self.final_out_dim, self.module
+        ).to(self.device)
 
-    def scores(self, features: Any) -> Any:
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Return scores [N] of samples [N, 9]."""
         return self.module(features, torch.ones_like(features)).reshape(-1)
 
-    def train_epoch(self, x_train: Any, y_train: Any) -> None:
+    def train_epoch(self, x_train: pd.DataFrame, y_train: pd.DataFrame) -> None:
         """Train one epoch, the last layer with the others."""
-        optimised = {id(weights) for group in self.train_optimizer.param_groups for weights in group["params"]}
+        optimised: set[int] = set()
+        for group in self.train_optimizer.param_groups:
+            optimised.update(map(id, group["params"]))
+
         added = [weights for weights in self.module.parameters() if id(weights) not in optimised]
         if added:
             self.train_optimizer.add_param_group({"params": added})
             self.module.register_forward_hook(one_per_row)
+
         super().train_epoch(x_train, y_train)
 
-    def pretrain_epoch(self, x_train: Any) -> None:
+    def pretrain_epoch(self, x_train: pd.DataFrame) -> None:
         """Pretrain one epoch."""
         with self._batches_of(len(x_train)):
             super().pretrain_epoch(x_train)
 
-    def pretrain_test_epoch(self, x_train: Any) -> float:
+    def pretrain_test_epoch(self, x_train: pd.DataFrame) -> float:
         """Return the mean loss of reconstruction over batches that hold all rows."""
         measure = super().pretrain_test_epoch
 
@@ -179,7 +223,9 @@ class TabNet(OnFrames, pytorch_tabnet.TabnetModel):
 
 
 class DayByDay(OnFrames):
-    """Model whose network reads columns day by day. They lie factor by factor, in Alpha360 too: pyqlib mixes both."""
+    """Model whose network reads columns day by day. They lie factor by factor, in Alpha360 too:
+    pyqlib mixes both.
+    """
 
     fea_dim: int
 
@@ -187,13 +233,18 @@ class DayByDay(OnFrames):
         super().__init__(**parameters)
         self.module.register_forward_pre_hook(lambda _module, inputs: (self._by_day(inputs[0]),))
 
-    def _by_day(self, features: Any) -> Any:
-        return features.reshape(len(features), self.fea_dim, -1).transpose(1, 2).reshape(len(features), -1)
+    def _by_day(self, features: torch.Tensor) -> torch.Tensor:
+        return (
+            features.reshape(len(features), self.fea_dim, -1)
+            .transpose(1, 2)
+            .reshape(len(features), -1)
+        )
 
 
 class ADD(Network, pytorch_add.ADD):
-    """ADD on nine factors of sixty days (sequences of one day fail), with the scores of each epoch recorded, and a day without an
-    IC counted as 0: one such day makes pyqlib's mean over days NaN, and no weights are kept.
+    """ADD on nine factors of sixty days (sequences of one day fail), with the scores of each epoch
+    recorded, and a day without an IC counted as 0: one such day makes pyqlib's mean over days NaN,
+    and no weights are kept.
     """
 
     network = "ADD_model"
@@ -203,7 +254,7 @@ class ADD(Network, pytorch_add.ADD):
         self._recorded = evals_result
         super().fit(dataset, evals_result, save_path)
 
-    def scores(self, features: Any) -> Any:
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Return scores [N] of samples [N, 540]."""
         return self.module(features)["excess"]
 
@@ -228,9 +279,10 @@ class ADD(Network, pytorch_add.ADD):
 
 
 class ADARNN(Network, pytorch_adarnn.ADARNN):
-    """ADARNN on nine factors of sixty days. pyqlib reshapes training samples, but no others, to 6 × 60; sets CUDA_VISIBLE_DEVICES
-    of the process; and keeps the weights of the epoch with the highest mean of score − label, which it calls `mse` and `loss`:
-    here these are the negative mean square.
+    """ADARNN on nine factors of sixty days. pyqlib reshapes training samples, but no others, to 6 ×
+    60; sets CUDA_VISIBLE_DEVICES of the process; and keeps the weights of the epoch with the
+    highest mean of score − label, which it calls `mse` and `loss`: here these are the negative mean
+    square.
     """
 
     network = "model"
@@ -242,6 +294,7 @@ class ADARNN(Network, pytorch_adarnn.ADARNN):
             del os.environ["CUDA_VISIBLE_DEVICES"]
         else:
             os.environ["CUDA_VISIBLE_DEVICES"] = visible
+
         self.model.device = self.device  # its own default is the first GPU
         predict = self.model.predict
         self.model.predict = lambda features: predict(features).reshape(-1)
@@ -251,32 +304,40 @@ class ADARNN(Network, pytorch_adarnn.ADARNN):
         with _swapped(pytorch_adarnn, "data_loader", self._samples):
             super().fit(dataset, evals_result, save_path)
 
-    def scores(self, features: Any) -> Any:
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
         """Return scores [N] of samples [N, 540]."""
         return self.model.predict(self._sequences(features))
 
-    def _sequences(self, features: Any) -> Any:
+    def _sequences(self, features: torch.Tensor) -> torch.Tensor:
         """Return samples [N, 540] as sequences [N, 60, 9]."""
         return features.reshape(len(features), self.d_feat, -1).transpose(1, 2)
 
-    def _samples(self, table: Any) -> TensorDataset:
+    def _samples(self, table: pd.DataFrame) -> TensorDataset:
         features = torch.tensor(table["feature"].to_numpy(), dtype=torch.float32)
-        return TensorDataset(self._sequences(features), torch.tensor(table["label"].to_numpy().reshape(-1), dtype=torch.float32))
+        return TensorDataset(
+            self._sequences(features),
+            torch.tensor(table["label"].to_numpy().reshape(-1), dtype=torch.float32),
+        )
 
-    def train_AdaRNN(self, train_loader_list: Any, epoch: int, dist_old: Any = None, weight_mat: Any = None) -> Any:
-        """Train one epoch. If a period has fewer rows than one batch, batches are as large as the smallest period: pyqlib skips
-        pairs of unequal batches, here all of them.
+    def train_AdaRNN(
+        self, train_loader_list: Any, epoch: int, dist_old: Any = None, weight_mat: Any = None
+    ) -> Any:
+        """Train one epoch. If a period has fewer rows than one batch, batches are as large as the
+        smallest period: pyqlib skips pairs of unequal batches, here all of them.
         """
         fewest = min(len(loader.dataset) for loader in train_loader_list)
         if fewest < self.batch_size:
             train_loader_list = [
-                DataLoader(loader.dataset, batch_size=fewest, shuffle=True, drop_last=True) for loader in train_loader_list
+                DataLoader(loader.dataset, batch_size=fewest, shuffle=True, drop_last=True)
+                for loader in train_loader_list
             ]
         return super().train_AdaRNN(train_loader_list, epoch, dist_old, weight_mat)
 
     @staticmethod
-    def calc_all_metrics(pred: Any) -> dict[str, float]:
-        """Return the metrics of a table of `score` and `label`; `mse` and `loss` are negative mean squares."""
+    def calc_all_metrics(pred: pd.DataFrame) -> dict[str, float]:
+        """Return the metrics of a table of `score` and `label`; `mse` and `loss` are negative mean
+        squares.
+        """
         metrics: dict[str, float] = pytorch_adarnn.ADARNN.calc_all_metrics(pred)
         square = -float(((pred["label"] - pred["score"]) ** 2).mean())
         return {**metrics, "mse": square, "loss": square}

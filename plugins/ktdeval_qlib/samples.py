@@ -1,8 +1,9 @@
-"""Samples of the supervised baselines: nine style factors a day and name, labels, purged segments, scaling, inputs of a step.
+"""Make the samples of the supervised baselines: nine style factors a day and name, labels, purged
+segments, scaled features, and the inputs of a trading step.
 
-All of it is numpy. Training reads whole ranges of days (`factor_panel`), trading the history behind a cursor (`factor_history`, the
-same bits for the same day), and both go through `Scaler.apply`, `sequences` and `arranged`: training and trading use the same
-features. `dataset` converts them for pyqlib.
+Training and trading use the same features. Training reads whole ranges of days (`factor_panel`),
+trading the history up to a day (`factor_history`, the same bits for the same day); both go through
+`Scaler.apply`, `sequences` and `arranged`. All of it is numpy; `dataset` converts it for pyqlib.
 """
 
 from __future__ import annotations
@@ -19,19 +20,27 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ktdeval.attribution import FACTOR_NAMES, FACTORS, factor_panel
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.market import BoolArray, DayArray, FloatArray, MarketSnapshot, parse_day
-from ktdeval.seeds import derive_seed
+from ktdeval.values.seeds import derive_seed
 
 Label = Literal["qlib", "open"]
 LABELS: Mapping[Label, str] = {
-    "qlib": "close of t+2 / close of t+1 - 1, adjusted: Qlib's Ref($close, -2) / Ref($close, -1) - 1",
-    "open": "open of t+2 / open of t+1 - 1, adjusted: a decision after the close of t is filled at the open of t+1",
+    "qlib": (
+        "close of t+2 / close of t+1 - 1, adjusted: Qlib's Ref($close, -2) / Ref($close, -1) - 1"
+    ),
+    "open": (
+        "open of t+2 / open of t+1 - 1, adjusted: a decision after the close of t is filled at the"
+        " open of t+1"
+    ),
 }
 LABEL_REACH = 2  #: Days after its own on which a label reads prices
 Norm = Literal["CSRankNorm", "CSZScoreNorm", "none"]
 Layout = Literal["flat", "window", "unrolled"]
-FIRST_ROW = max(factor.window for factor in FACTORS) - 1  #: First row of a snapshot at which all nine factors have their windows
+#: First row of a snapshot at which all nine factors have their windows
+FIRST_ROW = max(factor.window for factor in FACTORS) - 1
 CLIP = 3.0  #: Scaled features are clipped at plus and minus this
-_MAD_TO_DEVIATION, _EPSILON = 1.4826, 1e-12  # of pyqlib's RobustZScoreNorm
+# of pyqlib's RobustZScoreNorm
+_MAD_TO_DEVIATION = 1.4826
+_EPSILON = 1e-12
 
 # ---- segments
 
@@ -55,20 +64,31 @@ class Segments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
     def items(self) -> list[tuple[str, Days]]:
         """Return name and days of the given segments, in time order."""
-        return [(name, days) for name, days in msgspec.structs.asdict(self).items() if days is not None]
+        segments = [("train", self.train), ("valid", self.valid)]
+        if self.test is not None:
+            segments.append(("test", self.test))
+        return segments
 
 
 def paper_segments(train_from: str = "2008-01-01") -> Segments:
-    """Return KTD-Fin's segments: training to 2022, validation in 2023, test from 2024-01-01 to 2026-04-10. Training begins in 2008
-    in the paper's section 4.1 and Table 4, and in 2015 in its section 1.
+    """Return KTD-Fin's segments: training to 2022, validation in 2023, test from 2024-01-01 to
+    2026-04-10.
+
+    The paper states two first days of training: 2008 in section 4.1 and Table 4, 2015 in section 1.
     """
-    return Segments(Days(train_from, "2022-12-31"), Days("2023-01-01", "2023-12-31"), Days("2024-01-01", "2026-04-10"))
+    return Segments(
+        Days(train_from, "2022-12-31"),
+        Days("2023-01-01", "2023-12-31"),
+        Days("2024-01-01", "2026-04-10"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Segments as wanted, and as used: cut to trading days of the snapshot on which all factors have their windows, and purged:
-    labels of training and validation read no price after the last wanted day of their segment.
+    """Segments as wanted and as used.
+
+    Used segments are cut to trading days of the snapshot on which all factors have their windows.
+    Training and validation are purged: their labels read no price after the last wanted day.
     """
 
     wanted: Segments
@@ -76,34 +96,45 @@ class Split:
 
 
 def make_split(snapshot: MarketSnapshot, wanted: Segments) -> Split:
-    """Cut and purge segments for a snapshot. Raises ConfigError if days are malformed or segments overlap or are out of order,
-    DataError if a segment keeps no day.
+    """Cut and purge segments for a snapshot. Raises ConfigError if days are malformed or segments
+    overlap or are out of order, DataError if a segment keeps no day.
     """
     used: dict[str, Days] = {}
     before = parse_day("0001-01-01")
     for name, requested in wanted.items():
-        first, last = (parse_day(day, f"{name} days: ", ConfigError) for day in (requested.first, requested.last))
+        first = parse_day(requested.first, f"{name} days: ", ConfigError)
+        last = parse_day(requested.last, f"{name} days: ", ConfigError)
         if not before < first <= last:
             raise ConfigError(
-                f"{name} days {first}…{last}: segments are in order and share no day; give train, valid, test in turn"
+                f"{name} days {first}…{last}: segments are in order and share no day; give train,"
+                " valid, test in turn"
             )
+
         before = last
         start = max(FIRST_ROW, int(np.searchsorted(snapshot.days, first)))
-        stop = int(np.searchsorted(snapshot.days, last, side="right")) - (0 if name == "test" else LABEL_REACH)
+        stop = int(np.searchsorted(snapshot.days, last, side="right"))
+        if name != "test":
+            stop -= LABEL_REACH
         if start >= stop:
             raise DataError(_out_of_reach(snapshot, name, requested))
+
         used[name] = Days(str(snapshot.days[start]), str(snapshot.days[stop - 1]))
+
     return Split(wanted, Segments(used["train"], used["valid"], used.get("test")))
 
 
 def _out_of_reach(snapshot: MarketSnapshot, name: str, requested: Days) -> str:
     days = snapshot.days
     if len(days) <= FIRST_ROW:
-        return f"snapshot {snapshot.meta.name} has {len(days)} days, and factors need {FIRST_ROW + 1}; give data of more days"
+        return (
+            f"snapshot {snapshot.meta.name} has {len(days)} days, and factors need {FIRST_ROW + 1};"
+            " give data of more days"
+        )
     return (
-        f"{name} days {requested.first}…{requested.last}: none is left of snapshot {snapshot.meta.name}, with all factors from"
-        f" {days[FIRST_ROW]} to {days[-1]} (training and validation lose {LABEL_REACH} days at their ends); give other {name} days,"
-        " or data that reach further"
+        f"{name} days {requested.first}…{requested.last}: none is left of snapshot"
+        f" {snapshot.meta.name}, with all factors from {days[FIRST_ROW]} to {days[-1]} (training"
+        f" and validation lose {LABEL_REACH} days at their ends); give other {name} days, or data"
+        " that reach further"
     )
 
 
@@ -111,26 +142,36 @@ def _out_of_reach(snapshot: MarketSnapshot, name: str, requested: Days) -> str:
 
 
 def label_rows(snapshot: MarketSnapshot, rows: range, label: Label) -> FloatArray:
-    """Return [T, N] labels of `LABELS`; NaN if a price is missing or after the data. Raises ConfigError: the label is unknown."""
+    """Return labels as defined in `LABELS`, [T, N]; NaN if a price is missing or after the data.
+    Raises ConfigError if the label is unknown.
+    """
     if label not in LABELS:
         raise ConfigError(f"label {label!r} is unknown; give one of {', '.join(LABELS)}")
+
     prices = snapshot.adjusted_close if label == "qlib" else snapshot.adjusted_open
     labels = np.full((len(rows), prices.shape[1]), np.nan)
+    # A decision after the close of t buys at t+1 and sells at t+2.
     count = max(0, min(rows.stop, len(prices) - LABEL_REACH) - rows.start)
-    bought, sold = (prices[rows.start + lag : rows.start + lag + count] for lag in (LABEL_REACH - 1, LABEL_REACH))
+    sold_from = rows.start + LABEL_REACH
+    bought = prices[sold_from - 1 : sold_from - 1 + count]
+    sold = prices[sold_from : sold_from + count]
     labels[:count] = sold / bought - 1.0
+
     return labels
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Rows of a snapshot for training and evaluation. A sample is an index member of a day of a segment with a label: NaN features
-    do not exclude it, they are scaled to 0 (the training median).
+    """Rows of a snapshot for training and evaluation.
+
+    A sample is an index member with a label on a day of a segment. Undefined features (NaN) do not
+    exclude it; they are scaled to 0, the training median.
     """
 
     split: Split
     label: Label
-    first: int  #: row of the snapshot that is row 0 here; `days` before the first training day, for sequences
+    #: row of the snapshot that is row 0 here; `days` before the first training day, for sequences
+    first: int
     days: DayArray  #: [T]
     codes: tuple[str, ...]
     features: FloatArray  #: [T, N, 9] raw factors of every name
@@ -138,41 +179,62 @@ class Samples:
     labels: FloatArray  #: [T, N] NaN where there is no sample
 
     def rows(self, segment: str) -> slice:
-        """Return the rows of a segment's used days. Raises DataError: the segment is absent."""
+        """Return the rows of a segment's used days. Raises DataError if the segment is absent."""
         days: Days | None = getattr(self.split.used, segment, None)
         if days is None:
             raise DataError(f"segment {segment!r} is absent; give its days")
-        first, last = (np.datetime64(day, "D") for day in (days.first, days.last))
-        return slice(int(np.searchsorted(self.days, first)), int(np.searchsorted(self.days, last, side="right")))
+
+        start = np.searchsorted(self.days, np.datetime64(days.first, "D"))
+        stop = np.searchsorted(self.days, np.datetime64(days.last, "D"), side="right")
+        return slice(int(start), int(stop))
 
 
-def make_samples(snapshot: MarketSnapshot, split: Split, label: Label = "qlib", days: int = 1) -> Samples:
-    """Return samples of all segments, with `days` rows of features up to the first training day if the snapshot has them. Sequences
-    of validation may look back into training; no label looks ahead into the next segment. Raises DataError: training or validation
-    has no sample.
+def make_samples(
+    snapshot: MarketSnapshot, split: Split, label: Label = "qlib", days: int = 1
+) -> Samples:
+    """Return the samples of all segments.
+
+    `days`: rows of features up to the first training day, if the snapshot has them, for sequences.
+    Sequences of validation may look back into training; no label looks ahead into the next segment.
+    Raises DataError if training or validation has no sample.
     """
     used = split.used.items()
-    start, stop = snapshot.day_index(used[0][1].first), snapshot.day_index(used[-1][1].last) + 1
+    start = snapshot.day_index(used[0][1].first)
+    stop = snapshot.day_index(used[-1][1].last) + 1
     rows = range(max(0, start + 1 - days), stop)
     cut = slice(rows.start, rows.stop)
     features = np.ascontiguousarray(factor_panel(snapshot, rows).transpose(1, 2, 0))
     samples = Samples(
-        split, label, rows.start, snapshot.days[cut], snapshot.codes, features, snapshot.member[cut],
+        split,
+        label,
+        rows.start,
+        snapshot.days[cut],
+        snapshot.codes,
+        features,
+        snapshot.member[cut],
         label_rows(snapshot, rows, label),
-    )  # fmt: skip
+    )
     usable = np.zeros((len(rows), 1), dtype=bool)
+
     for name, _ in used:
         usable[samples.rows(name)] = True
+
     samples = replace(samples, labels=np.where(usable & samples.member, samples.labels, np.nan))
     for name in ("train", "valid"):
         if not np.isfinite(samples.labels[samples.rows(name)]).any():
-            raise DataError(f"{name} days {split.used}: snapshot {snapshot.meta.name} has no index member with a {label} label")
+            raise DataError(
+                f"{name} days {split.used}: snapshot {snapshot.meta.name} has no index member with"
+                f" a {label} label"
+            )
+
     return samples
 
 
 def shuffled_labels(samples: Samples, seed: int) -> Samples:
-    """Return a control without a signal: labels of training and validation permuted among the names of each day, so that each day
-    keeps its distribution. Test labels stay, for evaluation.
+    """Return samples without a signal, as a control.
+
+    Labels of training and validation are permuted among the names of each day, which keeps a day's
+    distribution. Test labels stay unchanged, for evaluation.
     """
     rng = np.random.default_rng(derive_seed("shuffled labels", seed))
     labels = samples.labels.copy()
@@ -180,24 +242,36 @@ def shuffled_labels(samples: Samples, seed: int) -> Samples:
         for row in labels[samples.rows(name)]:
             labelled = np.flatnonzero(np.isfinite(row))
             row[labelled] = row[rng.permutation(labelled)]
+
     return replace(samples, labels=labels)
 
 
 def normalised_labels(labels: FloatArray, norm: Norm) -> FloatArray:
-    """Return [T, N] labels normalised over the labelled names of each day: pyqlib's CSRankNorm ((percentile rank - 0.5) × 3.46,
-    tied ranks averaged), CSZScoreNorm (z-score, ddof 1; NaN on a day without spread), or none. Raises ConfigError: another name.
+    """Return labels normalised over the labelled names of each day, [T, N].
+
+    `norm` is a processor of pyqlib: CSRankNorm is (percentile rank - 0.5) × 3.46 with tied ranks
+    averaged, CSZScoreNorm a z-score with ddof 1, NaN on a day without spread. Raises ConfigError if
+    it is unknown.
     """
     if norm == "none":
         return labels
+
     if norm == "CSRankNorm":
         import pandas as pd  # noqa: PLC0415 - recipes are listed without it
 
         return (pd.DataFrame(labels).rank(axis=1, pct=True).to_numpy() - 0.5) * 3.46
+
     if norm == "CSZScoreNorm":
-        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+        with (
+            np.errstate(all="ignore"),
+            warnings.catch_warnings(action="ignore", category=RuntimeWarning),
+        ):
             centred = labels - np.nanmean(labels, axis=1, keepdims=True)
             return np.asarray(centred / np.nanstd(labels, axis=1, ddof=1, keepdims=True))
-    raise ConfigError(f"label normaliser {norm!r} is unknown; give CSRankNorm, CSZScoreNorm or none")
+
+    raise ConfigError(
+        f"label normaliser {norm!r} is unknown; give CSRankNorm, CSZScoreNorm or none"
+    )
 
 
 # ---- scaling
@@ -205,8 +279,11 @@ def normalised_labels(labels: FloatArray, norm: Norm) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """Robust z-scores of features, as of pyqlib's RobustZScoreNorm and Fillna: minus the median, divided by 1.4826 median absolute
-    deviations, clipped at ±3, NaN replaced by 0. A factor without training values is NaN here, and scaled to 0 always.
+    """Robust z-scores of features, as of pyqlib's RobustZScoreNorm and Fillna.
+
+    The median is subtracted, the rest divided by 1.4826 median absolute deviations, clipped at ±3,
+    and NaN replaced by 0. `center` and `scale` of a factor without training values are NaN, so it
+    is always scaled to 0.
     """
 
     center: FloatArray  #: [9]
@@ -220,6 +297,7 @@ class Scaler:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             center = np.nanmedian(values, axis=0)
             deviation = np.nanmedian(np.abs(values - center), axis=0)
+
         return cls(center, (deviation + _EPSILON) * _MAD_TO_DEVIATION)
 
     def apply(self, features: FloatArray) -> FloatArray:
@@ -232,24 +310,37 @@ class Scaler:
 
 
 def feature_names(layout: Layout, days: int) -> list[str]:
-    """Return names of a model's columns: the nine factors; unrolled, `RV_60_D59` … `RV_60_D0` of each in turn, by days back."""
+    """Return the names of a model's columns: the nine factors, or if unrolled each of them by days
+    back, such as `RV_60_D59` … `RV_60_D0`.
+    """
     if layout != "unrolled":
         return list(FACTOR_NAMES)
-    return [f"{name}_D{back}" for name in FACTOR_NAMES for back in reversed(range(days))]
+
+    names = []
+    for factor in FACTOR_NAMES:
+        names += [f"{factor}_D{back}" for back in reversed(range(days))]
+    return names
 
 
 def sequences(scaled: FloatArray, layout: Layout, days: int) -> FloatArray:
-    """Return [T, n, 9, days] view: the `days` rows that end at each row of [T, n, 9] scaled features, oldest first. Days before the
-    data are 0, as pyqlib fills them: unrolled by Fillna, in windows by the first row (ffill+bfill), on which no factor is known.
+    """Return the `days` rows that end at each row of scaled features, as a view [T, n, 9, days],
+    oldest first. `scaled`: [T, n, 9].
+
+    Days before the data are 0, as pyqlib fills them: unrolled by Fillna, in windows by the first
+    row (ffill+bfill), on which no factor is known.
     """
     padded = np.concatenate([np.zeros((days - 1, *scaled.shape[1:])), scaled])
-    # 540 columns a sample: half the memory, and models compute in float32 anyway.
-    return sliding_window_view(padded.astype(np.float32) if layout == "unrolled" else padded, days, axis=0)
+    if layout == "unrolled":
+        # 540 columns a sample: half the memory, and models compute in float32 anyway.
+        padded = padded.astype(np.float32)
+    return sliding_window_view(padded, days, axis=0)
 
 
 def arranged(sequence: FloatArray, layout: Layout) -> FloatArray:
-    """Return [n, 9, days] sequences in a model's layout: `flat` [n, 9] the last day, `window` [n, days, 9], `unrolled` [n, 9 ×
-    days] feature-major and oldest first, as in Alpha360.
+    """Return sequences [n, 9, days] in a model's layout.
+
+    `flat` is the last day, [n, 9]; `window` is [n, days, 9]; `unrolled` is [n, 9 × days], factor by
+    factor, each oldest first, as in Alpha360.
     """
     if layout == "flat":
         return np.ascontiguousarray(sequence[..., -1])
@@ -259,7 +350,11 @@ def arranged(sequence: FloatArray, layout: Layout) -> FloatArray:
 
 
 def step_input(history: FloatArray, scaler: Scaler, layout: Layout) -> FloatArray:
-    """Return the input of a trained model at one step, in the shape of `arranged`, from [days, n, 9] raw factors up to the step's
-    cursor (`factor_history`), oldest first: equal to the sample of that day in a dataset of `layout` and `days`.
+    """Return the input of a trained model at one trading step, in the shape of `arranged`.
+
+    It equals the sample of that day in a dataset of `layout` and `days`. `history`: raw factors up
+    to the step's day (`factor_history`), [days, n, 9], oldest first.
     """
-    return arranged(sequences(scaler.apply(history), layout, len(history))[-1], layout)
+    scaled = scaler.apply(history)
+    last = sequences(scaled, layout, len(history))[-1]
+    return arranged(last, layout)

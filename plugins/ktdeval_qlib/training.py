@@ -1,10 +1,10 @@
-"""Training of one baseline: writes a folder of safe files from samples and a recipe, whole or not at all."""
+"""Train one baseline and write its folder of files. The folder appears complete or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import shutil
-import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,14 +15,22 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import content_hash, file_sha256, make_folder, write_atomic
-from ktdeval.lazy import later
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.stats import least_squares, newey_west_mean
-from ktdeval.typed import encode_canonical, to_plain
+from ktdeval.values.jsonio import content_hash, file_sha256, make_folder, write_atomic
+from ktdeval.values.lazy import later
+from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.typed import encode_canonical, to_plain
 from ktdeval_qlib.model import DESCRIPTION, LOG, Accuracy, ModelFile, TrainingLog, read_model
 from ktdeval_qlib.recipes import Device, Estimator, Progress, Recipe
-from ktdeval_qlib.samples import Samples, Scaler, arranged, normalised_labels, sequences, shuffled_labels
+from ktdeval_qlib.samples import (
+    Samples,
+    Scaler,
+    arranged,
+    normalised_labels,
+    sequences,
+    shuffled_labels,
+)
 from ktdeval_qlib.stored import Predictor, load, save
 
 FEWEST_NAMES = 3  #: with a label on a day, for a rank correlation
@@ -42,20 +50,30 @@ class Settings:
 
 
 def train(
-    recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings, folder: Path, progress: Progress | None = None
+    recipe: Recipe,
+    snapshot: MarketSnapshot,
+    samples: Samples,
+    settings: Settings,
+    folder: Path,
+    progress: Progress | None = None,
 ) -> tuple[ModelFile, TrainingLog]:
-    """Train a recipe on samples with `recipe.days` days or more, and write the model to `folder`, which must not exist. Equal
-    settings on one machine give equal files except for the time in the log. Raises UsageError: the extra is missing or a setting is
-    out of range; DataError: samples and recipe don't fit.
+    """Train a recipe on samples with `recipe.days` days or more, and write the model to `folder`,
+    which must not exist. Equal settings on one machine give equal files except for the time in the
+    log. Raises UsageError: the extra is missing or a setting is out of range; DataError: samples
+    and recipe don't fit.
     """
     scaler = Scaler.fit(samples)
-    learnt = shuffled_labels(samples, settings.seed) if settings.shuffled else samples
+    learnt = samples
+    if settings.shuffled:
+        learnt = shuffled_labels(samples, settings.seed)
+
     began = time.perf_counter()
     model, rounds = _fitted(recipe, learnt, scaler, settings, progress)
     seconds = time.perf_counter() - began
     make_folder(folder.parent, "choose another --out")
-    with tempfile.TemporaryDirectory(prefix=".training-", dir=folder.parent) as scratch:
-        unfinished = Path(scratch, folder.name)
+
+    with temporary_folder(".training-", folder.parent) as scratch:
+        unfinished = scratch / folder.name
         unfinished.mkdir()
         save(model, recipe, unfinished)
         predictor = load(recipe, unfinished)
@@ -70,45 +88,72 @@ def train(
             used=samples.split.used,
             center=tuple(map(_number, scaler.center)),
             scale=tuple(map(_number, scaler.scale)),
-            libraries={name: version for name in _LIBRARIES if (version := _version(name))},
+            libraries=_installed_versions(),
             files={path.name: file_sha256(path) for path in sorted(unfinished.iterdir())},
             **asdict(settings),
         )
-        accuracy = {name: accuracy_of(predictor, samples, scaler, recipe, name) for name in segments}
+        accuracy = {}
+        for name in segments:
+            accuracy[name] = accuracy_of(predictor, samples, scaler, recipe, name)
+
         log = TrainingLog(seconds=round(seconds, 3), rounds=rounds, accuracy=accuracy)
         write_atomic(unfinished / LOG, encode_canonical(log) + "\n")
         write_atomic(unfinished / DESCRIPTION, encode_canonical(content) + "\n")
         shutil.move(unfinished, folder)
+
     return content, log
 
 
-def _fitted(recipe: Recipe, samples: Samples, scaler: Scaler, settings: Settings, progress: Progress | None) -> tuple[Any, int]:
-    """Return pyqlib's trained object, and the rounds done. Linear trains without the extra: the suite's least squares of normalised
-    ranks on scaled factors without an intercept equal those of pyqlib's LinearModel (`ols`), whose names the object has.
+def _fitted(
+    recipe: Recipe, samples: Samples, scaler: Scaler, settings: Settings, progress: Progress | None
+) -> tuple[Any, int]:
+    """Return pyqlib's trained object, and the rounds done. Linear trains without the extra: the
+    suite's least squares of normalised ranks on scaled factors without an intercept equal those of
+    pyqlib's LinearModel (`ols`), whose names the object has.
     """
     if recipe.name == "linear":
         rows = samples.rows("train")
         labels = normalised_labels(samples.labels[rows], "CSRankNorm")
         labelled = np.isfinite(labels)
         fitted = least_squares(scaler.apply(samples.features[rows])[labelled], labels[labelled])
+
         return SimpleNamespace(coef_=fitted, intercept_=0.0), 0
+
     estimator = Estimator(recipe, settings.seed, settings.rounds, settings.threads, settings.device)
-    make_dataset = later("ktdeval_qlib.dataset:make_dataset")()  # imports pyqlib, which `Estimator` has found
+    # imports pyqlib, which `Estimator` has found
+    make_dataset = later("ktdeval_qlib.dataset:make_dataset")()
     estimator.fit(make_dataset(samples, scaler, recipe.layout, recipe.days, recipe.label), progress)
+
     return estimator.model, len(estimator.scores.get("valid", ()))
 
 
-def is_trained(folder: Path, recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings) -> bool:
-    """Whether a folder holds exactly this training. Raises UsageError: it holds another; DataError: it can't be read."""
+def is_trained(
+    folder: Path, recipe: Recipe, snapshot: MarketSnapshot, samples: Samples, settings: Settings
+) -> bool:
+    """Whether a folder contains exactly this training. Raises UsageError if it contains another;
+    DataError if it can't be read.
+    """
     if not folder.exists():
         return False
+
     content = read_model(folder).content
-    requested = {"recipe": recipe_hash(recipe), "snapshot": snapshot.id, "label": samples.label, **asdict(settings)}
-    requested |= {"used": samples.split.used}
+    requested = {
+        "recipe": recipe_hash(recipe),
+        "snapshot": snapshot.id,
+        "label": samples.label,
+        **asdict(settings),
+        "used": samples.split.used,
+    }
+
     for name, value in requested.items():
+        # A training on another number of threads counts as the same one.
         if name != "threads" and getattr(content, name) != value:
             difference = f"{name} is {getattr(content, name)!r}, not {value!r}"
-            raise UsageError(f"{folder} holds another training: {difference}; choose another --out, or remove the folder")
+            raise UsageError(
+                f"{folder} holds another training: {difference}; choose another --out, or remove"
+                " the folder"
+            )
+
     return True
 
 
@@ -117,42 +162,60 @@ def recipe_hash(recipe: Recipe) -> str:
     return content_hash(to_plain(recipe))
 
 
-def accuracy_of(predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str) -> Accuracy:
-    """Return the mean daily rank IC of a segment, with its 95 % interval by Newey and West's standard error."""
-    daily = rank_ics(predictions(predictor, samples, scaler, recipe, segment), samples.labels[samples.rows(segment)])
+def accuracy_of(
+    predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str
+) -> Accuracy:
+    """Return the mean daily rank IC of a segment, with its 95 % interval by Newey and West's
+    standard error.
+    """
+    daily = rank_ics(
+        predictions(predictor, samples, scaler, recipe, segment),
+        samples.labels[samples.rows(segment)],
+    )
     if len(daily) < 2:
         return Accuracy(days=len(daily), rank_ic=None, low=None, high=None)
+
     mean = newey_west_mean(daily)
     half = _Z95 * mean.se
     return Accuracy(days=len(daily), rank_ic=mean.mean, low=mean.mean - half, high=mean.mean + half)
 
 
-def predictions(predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str) -> FloatArray:
-    """Return [T, N] predictions of a segment's samples, as in a step of trading; NaN without a sample."""
+def predictions(
+    predictor: Predictor, samples: Samples, scaler: Scaler, recipe: Recipe, segment: str
+) -> FloatArray:
+    """Return [T, N] predictions of a segment's samples, as in a step of trading; NaN without a
+    sample.
+    """
     rows = samples.rows(segment)
     inputs = sequences(scaler.apply(samples.features[: rows.stop]), recipe.layout, recipe.days)
     predicted = np.full((rows.stop - rows.start, len(samples.codes)), np.nan)
+
     for row in range(rows.start, rows.stop):
         names = np.flatnonzero(np.isfinite(samples.labels[row]))
         if len(names):
-            predicted[row - rows.start, names] = predictor.predict(arranged(inputs[row, names], recipe.layout))
+            features = arranged(inputs[row, names], recipe.layout)
+            predicted[row - rows.start, names] = predictor.predict(features)
+
     return predicted
 
 
 def rank_ics(predicted: FloatArray, labels: FloatArray) -> FloatArray:
-    """Return Qlib's rank IC, the Spearman correlation of prediction and label, [T, N] each, of each day; days of fewer than three
-    names or without spread are left out.
+    """Return Qlib's rank IC, the Spearman correlation of prediction and label, [T, N] each, of each
+    day; days of fewer than three names or without spread are left out.
     """
     correlations = []
     for scores, outcomes in zip(predicted, labels, strict=True):
         defined = np.isfinite(scores) & np.isfinite(outcomes)
         if np.count_nonzero(defined) < FEWEST_NAMES:
             continue
+
         ranks = rankdata([scores[defined], outcomes[defined]], axis=1)
         ranks -= ranks.mean(axis=1, keepdims=True)
         spread = np.sqrt((ranks**2).sum(axis=1)).prod()
+
         if spread > 0:
             correlations.append(float((ranks[0] * ranks[1]).sum() / spread))
+
     return np.array(correlations)
 
 
@@ -160,8 +223,10 @@ def _number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _version(library: str) -> str | None:
-    try:
-        return importlib.metadata.version(library)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+def _installed_versions() -> dict[str, str]:
+    """Return the version of each library that is installed."""
+    versions = {}
+    for library in _LIBRARIES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[library] = importlib.metadata.version(library)
+    return versions

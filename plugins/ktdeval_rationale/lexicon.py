@@ -1,12 +1,13 @@
 """Lexicon of names that a rationale can't take from prices, and the search for its terms in a text.
 
-`lexicon.yaml` holds the terms and explains each kind. Latin terms are compared word by word, Chinese ones character
-by character with spaces ignored; both are indexed by their first word or characters, so the time grows with the text and not with
-the lexicon.
+`lexicon.yaml` holds the terms and explains each kind. Latin terms are compared word by word,
+Chinese ones character by character with spaces ignored; both are indexed by their first word or
+characters, so the time grows with the text and not with the lexicon.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -16,11 +17,22 @@ from typing import NamedTuple
 
 from ktdeval.errors import DataError
 from ktdeval.masking import normalise, places_of
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.yamlio import load_yaml
 
 LEXICON_FILE = Path(__file__).with_name("lexicon.yaml")
 
-KINDS = ("company", "brand", "sector", "sector-word", "sector-noun", "companion", "link", "event", "date", "plain")
+KINDS = (
+    "company",
+    "brand",
+    "sector",
+    "sector-word",
+    "sector-noun",
+    "companion",
+    "link",
+    "event",
+    "date",
+    "plain",
+)
 
 _WORD = re.compile(r"[A-Za-z0-9]+")
 _GAP = re.compile(r"[ '’&./_·-]{1,3}")
@@ -31,7 +43,9 @@ _REACH = 3  # words in which a companion or an article is searched for
 
 
 class Term(NamedTuple):
-    """A term in a text: its kind (`company`, `brand`, `sector`, `event`, `date`, `plain`), and its span in the normalised text."""
+    """A term in a text: its kind (`company`, `brand`, `sector`, `event`, `date`, `plain`), and its
+    span in the normalised text.
+    """
 
     kind: str
     start: int
@@ -47,34 +61,44 @@ class _Latin(NamedTuple):
 class Lexicon:
     """Terms by kind, indexed for search.
 
-    `terms`: kind -> spellings. Raises DataError: a kind is not one of `KINDS`, or a spelling is too short to be distinct.
+    `terms`: kind -> spellings. Raises DataError: a kind is not one of `KINDS`, or a spelling is too
+    short to be distinct.
     """
 
     def __init__(self, terms: Mapping[str, Iterable[str]]) -> None:
         self._latin: dict[str, list[_Latin]] = {}
         self._chinese: dict[str, list[tuple[str, str]]] = {}
-        if unknown := [kind for kind in terms if kind not in KINDS]:
-            raise DataError(f"lexicon: {unknown[0]!r} is not one of the kinds {', '.join(KINDS)}")
+        for kind in terms:
+            if kind not in KINDS:
+                raise DataError(f"lexicon: {kind!r} is not one of the kinds {', '.join(KINDS)}")
+
         self._companions = frozenset(word.lower() for word in terms.get("companion", ()))
         self._links = frozenset(word.lower() for word in terms.get("link", ()))
-        chinese = sorted((word for word in self._companions if not word.isascii()), key=len, reverse=True)
+        chinese = sorted(
+            (word for word in self._companions if not word.isascii()), key=len, reverse=True
+        )
         self._chinese_companion = re.compile("|".join(map(re.escape, chinese)) or r"(?!)")
+
         for kind, spellings in terms.items():
-            for spelling in spellings if kind not in ("companion", "link") else ():
+            if kind in ("companion", "link"):
+                continue
+            for spelling in spellings:
                 self._add(kind, spelling)
 
     def find(self, folded: str, *, is_plain: bool = False) -> Iterator[Term]:
-        """Yield each term in a normalised text; they may overlap. Sector words are of kind `sector`, and need a companion."""
+        """Yield each term in a normalised text; they may overlap. Sector words are of kind
+        `sector`, and need a companion.
+        """
         words = list(_WORD.finditer(folded))
-        for index in range(len(words)):
-            for term in self._latin.get(words[index][0].lower(), ()):
-                if (term.kind == "plain") != is_plain or (last := _match(term, folded, words, index)) is None:
+        for index, word in enumerate(words):
+            for term in self._latin.get(word[0].lower(), ()):
+                if (term.kind == "plain") != is_plain:
                     continue
-                if term.kind in ("sector-word", "sector-noun") and not (
-                    self._has_companion(folded, words, last) or (term.kind == "sector-noun" and _has_article(folded, words, index))
-                ):
-                    continue
-                yield Term(term.kind.partition("-")[0], words[index].start(), words[last].end())
+
+                last = _match(term, folded, words, index)
+                if last is not None and self._is_sure(term, folded, words, (index, last)):
+                    yield Term(term.kind.partition("-")[0], word.start(), words[last].end())
+
         if not folded.isascii():
             yield from self._chinese_in(folded, is_plain)
 
@@ -86,12 +110,19 @@ class Lexicon:
         if not folded.isascii():
             squashed = _PADDING.sub("", folded).lower()
             if len(squashed) < 2:
-                raise DataError(f"lexicon: {kind} {spelling!r} has one character; that is found everywhere")
+                raise DataError(
+                    f"lexicon: {kind} {spelling!r} has one character; that is found everywhere"
+                )
+
             self._chinese.setdefault(squashed[:2], []).append((squashed, kind))
             return
+
         words = tuple(_WORD.findall(folded))
         if len("".join(words)) < 2:
-            raise DataError(f"lexicon: {kind} {spelling!r} has no two letters; that is found everywhere")
+            raise DataError(
+                f"lexicon: {kind} {spelling!r} has no two letters; that is found everywhere"
+            )
+
         self._latin.setdefault(words[0].lower(), []).append(_Latin(kind, words, is_cased))
         if len(words) > 1 and kind in _GLUED and min(map(len, words)) > 1:
             glued = "".join(words)
@@ -99,55 +130,93 @@ class Lexicon:
 
     # --- searching
 
+    def _is_sure(
+        self, term: _Latin, text: str, words: Sequence[re.Match[str]], span: tuple[int, int]
+    ) -> bool:
+        """Whether a term is what it seems: an everyday word names a sector only next to a companion
+        (`bank stocks`), a noun also after an article.
+        """
+        first, last = span
+        if term.kind not in ("sector-word", "sector-noun"):
+            return True
+        if self._has_companion(text, words, last):
+            return True
+        return term.kind == "sector-noun" and _has_article(text, words, first)
+
     def _has_companion(self, text: str, words: Sequence[re.Match[str]], last: int) -> bool:
-        """Whether a companion is among the next words of the same phrase, with only links before it."""
+        """Whether a companion is among the next words of the same phrase, with only links before
+        it.
+        """
         for index in range(last + 1, min(last + 1 + _REACH, len(words))):
             if not _is_gap(text, words[index - 1].end(), words[index].start()):
                 return False
+
             word = words[index][0].lower()
             if word in self._companions or word not in self._links:
                 return word in self._companions
+
         return False
 
     def _chinese_in(self, folded: str, is_plain: bool) -> Iterator[Term]:
-        lowered = "".join(character.lower() if len(character.lower()) == 1 else character for character in folded)
+        # Offsets must not shift: a few capitals have small forms of two characters.
+        lowered = "".join(
+            character.lower() if len(character.lower()) == 1 else character for character in folded
+        )
         squashed = _PADDING.sub("", lowered)
         present = self._chinese.keys() & set(map(add, squashed, squashed[1:]))
         if not present:
             return
-        offsets = [index for index, character in enumerate(lowered) if not _PADDING.match(character)]
+
+        offsets = [
+            index for index, character in enumerate(lowered) if not _PADDING.match(character)
+        ]
         for opening in sorted(present):
             for term, kind in self._chinese[opening]:
                 if (kind == "plain") != is_plain:
                     continue
+
                 for start in places_of(squashed, term):
                     end = start + len(term)
-                    if not kind.startswith("sector-") or self._chinese_companion.match(squashed, end):
+                    if not kind.startswith("sector-") or self._chinese_companion.match(
+                        squashed, end
+                    ):
                         yield Term(kind.partition("-")[0], offsets[start], offsets[end - 1] + 1)
 
 
 @lru_cache(maxsize=1)
 def shipped_lexicon() -> Lexicon:
     """Return the lexicon of the package."""
-    return Lexicon({kind: [name for names in things for name in names] for kind, things in load_yaml(LEXICON_FILE).items()})
+    terms: dict[str, list[str]] = {}
+    for kind, things in load_yaml(LEXICON_FILE).items():
+        terms[kind] = list(itertools.chain.from_iterable(things))
+    return Lexicon(terms)
 
 
 def _is_gap(text: str, start: int, end: int) -> bool:
-    """Whether these characters may separate two words of one name; a full stop and a space end a sentence."""
+    """Whether these characters may separate two words of one name; a full stop and a space end a
+    sentence.
+    """
     return _GAP.fullmatch(text, start, end) is not None and not text.startswith(". ", start)
 
 
 def _match(term: _Latin, text: str, words: Sequence[re.Match[str]], first: int) -> int | None:
     """Return the index of the term's last word if the term begins at word `first`, else None."""
     last = first + len(term.words) - 1
-    if last >= len(words) or text[max(0, words[first].start() - 1) : words[first].start()] == "_":  # the word of a handle
+    # the word of a handle
+    if last >= len(words) or text[max(0, words[first].start() - 1) : words[first].start()] == "_":
         return None
+
     for offset, expected in enumerate(term.words):
         word = words[first + offset][0]
-        if word.lower() != expected.lower() or (term.is_cased and word not in (expected, expected.upper())):
+        if word.lower() != expected.lower() or (
+            term.is_cased and word not in (expected, expected.upper())
+        ):
             return None
-        if offset and not _is_gap(text, words[first + offset - 1].end(), words[first + offset].start()):
+        if offset and not _is_gap(
+            text, words[first + offset - 1].end(), words[first + offset].start()
+        ):
             return None
+
     return last
 
 
@@ -157,4 +226,5 @@ def _has_article(text: str, words: Sequence[re.Match[str]], first: int) -> bool:
             return False
         if words[index][0].lower() in _ARTICLES:
             return True
+
     return False

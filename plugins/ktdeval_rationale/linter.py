@@ -1,12 +1,15 @@
-"""Leak linter for a model's reasons, research notes and reasoning. It reports what was named, without a verdict.
+"""Leak linter for a model's reasons, research notes and reasoning. It reports what was named,
+without a verdict.
 
-A mention is a fact about a text. Under `bright` a code is the label of an asset; under `blinded` the model was not shown it.
-`LEAKS_REMOVED_BY` has the categories that a mask should remove; rates are computed elsewhere.
+A mention is a fact about a text. Under `bright` a code is the label of an asset; under `blinded`
+the model was not shown it. `LEAKS_REMOVED_BY` has the categories that a mask should remove; rates
+are computed elsewhere.
 
-The snapshot's own codes, names, industries and all dates are found by `identities_of`, in every spelling that the leak guard
-knows; the shipped lexicon adds well-known companies, brands, sectors and events; phrases add recognition and hindsight. Unlike
-the guard, which prefers to stop too much, the linter measures: a price or an amount (`a close of 2015`, `cash 600519`) does not
-count as a code or a date. The words around a number decide; `numbers.txt` has them.
+The snapshot's own codes, names, industries and all dates are found by `identities_of`, in every
+spelling that the leak guard knows; the shipped lexicon adds well-known companies, brands, sectors
+and events; phrases add recognition and hindsight. Unlike the guard, which prefers to stop too much,
+the linter measures: a price or an amount (`a close of 2015`, `cash 600519`) does not count as a
+code or a date. The words around a number decide; `numbers.txt` has them.
 """
 
 from __future__ import annotations
@@ -17,29 +20,71 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ktdeval.market import NO_MARKET, MarketSnapshot
-from ktdeval.masking import WITHHELD, identities_of, is_amount, normalise, normalise_with_places, places_of
-from ktdeval.yamlio import load_yaml
+from ktdeval.masking import (
+    WITHHELD,
+    identities_of,
+    is_amount,
+    normalise,
+    normalise_with_places,
+    places_of,
+)
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_rationale.lexicon import Lexicon, shipped_lexicon
-from ktdeval_rationale.phrases import NAME, SECTOR, TIME, find_hindsight, find_recognition, read_patterns
+from ktdeval_rationale.phrases import (
+    NAME,
+    SECTOR,
+    TIME,
+    find_hindsight,
+    find_recognition,
+    read_patterns,
+)
 
-Category = Literal["code", "company", "brand", "sector", "date", "event", "hindsight", "recognition", "withheld"]
+Category = Literal[
+    "code", "company", "brand", "sector", "date", "event", "hindsight", "recognition", "withheld"
+]
 
 WORDS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("words.yaml"))
 LEAK_CATEGORIES: Mapping[Category, str] = WORDS["categories"]
 """Kinds of leaks that the linter looks for, in the order of tables."""
 
-LEAKS_REMOVED_BY: Mapping[str, tuple[Category, ...]] = {"stock": ("company", "brand", "sector"), "date": ("date", "event")}
-"""Categories that hiding the stock and hiding the date should remove (KTD-Fin, Appendix A), without codes: if they are shown, a
-model has to name assets by them."""
+LEAKS_REMOVED_BY: Mapping[str, tuple[Category, ...]] = {
+    "stock": ("company", "brand", "sector"),
+    "date": ("date", "event"),
+}
+"""Categories that hiding the stock and hiding the date should remove (KTD-Fin, Appendix A), without
+codes: if they are shown, a model has to name assets by them.
+"""
 
 _MARK: Mapping[Category, str] = {
-    "code": NAME, "company": NAME, "brand": NAME, "sector": SECTOR, "date": TIME, "event": TIME, "withheld": NAME,
-}  # fmt: skip
-_READINGS: tuple[Category, ...] = ("withheld", "code", "event", "sector", "brand", "company", "date")
+    "code": NAME,
+    "company": NAME,
+    "brand": NAME,
+    "sector": SECTOR,
+    "date": TIME,
+    "event": TIME,
+    "withheld": NAME,
+}
+_READINGS: tuple[Category, ...] = (
+    "withheld",
+    "code",
+    "event",
+    "sector",
+    "brand",
+    "company",
+    "date",
+)
 _RANK: Mapping[Category, int] = {category: rank for rank, category in enumerate(_READINGS)}
-"""Priority of two readings of one span: an event may hold a year, an industry may have a company's name."""
+"""Priority of two readings of one span: an event may hold a year, an industry may have a company's
+name.
+"""
 
-_OF_LEXICON: Mapping[str, Category] = {"company": "company", "brand": "brand", "sector": "sector", "event": "event", "date": "date"}
+_OF_LEXICON: Mapping[str, Category] = {
+    "company": "company",
+    "brand": "brand",
+    "sector": "sector",
+    "event": "event",
+    "date": "date",
+}
 _LETTERS = re.compile(r"[\W_]+")
 _BLANK = "\x00"
 
@@ -49,8 +94,8 @@ _BARE_YEAR = re.compile(r"(?:199|20[0-3])[0-9]s?")
 _MONTH_AND_NUMBER = re.compile(r"[A-Za-z]+\.?[ -]([0-9]{1,2})")
 _BARE_CODE = re.compile(r"[0-9]{6}")
 
-_FOREIGN_CODES, _CALENDAR_WORDS = _NUMBERS["foreign_code"], _NUMBERS["calendar"]
-"""Codes of other exchanges, and quarters or halves of a year without the year."""
+_FOREIGN_CODES = _NUMBERS["foreign_code"]  #: Codes of other exchanges
+_CALENDAR_WORDS = _NUMBERS["calendar"]  #: Quarters or halves of a year without the year
 
 
 class Mention(NamedTuple):
@@ -70,57 +115,83 @@ class _Hit(NamedTuple):
 class RationaleLinter:
     """Finds names in a text that it can't have from prices.
 
-    `snapshot`: the market whose codes, names and industries are searched for; None: only codes in the numbering of the A-share
-    boards and the lexicon; `lexicon`: well-known names; the shipped ones by default.
+    `snapshot`: the market whose codes, names and industries are searched for; None: only codes in
+    the numbering of the A-share boards and the lexicon; `lexicon`: well-known names; the shipped
+    ones by default.
     """
 
-    def __init__(self, snapshot: MarketSnapshot | None = None, lexicon: Lexicon | None = None) -> None:
+    def __init__(
+        self, snapshot: MarketSnapshot | None = None, lexicon: Lexicon | None = None
+    ) -> None:
         market = snapshot or NO_MARKET
         self._index = identities_of(market, assets=True, dates=True)
         self._industries = frozenset(_letters(industry) for industry in market.industries) - {""}
         self._lexicon = lexicon or shipped_lexicon()
 
     def find(self, text: str) -> list[Mention]:
-        """Return all mentions in a text, in order. Identities don't overlap each other; a phrase may be next to or around one."""
+        """Return all mentions in a text, in order. Identities don't overlap each other; a phrase
+        may be next to or around one.
+        """
         folded, offsets = normalise_with_places(text)
-        plain = [(start, end) for _, start, end in self._lexicon.find(folded, is_plain=True)]
-        readable = _replaced(folded, ((start, end, _BLANK) for start, end in plain))
+        # Plain terms look like names, but are none here.
+        plain = self._lexicon.find(folded, is_plain=True)
+        readable = _replaced(folded, ((start, end, _BLANK) for _, start, end in plain))
         identities = _without_overlaps([*self._identities(readable), *self._terms(readable)])
-        marked = _replaced(readable, ((hit.start, hit.end, _MARK[hit.category]) for hit in identities))
-        phrases = [_Hit("recognition", *span) for span in find_recognition(marked)]
-        phrases = [*_joined(phrases), *_joined([_Hit("hindsight", *span) for span in find_hindsight(marked)])]
+
+        # Phrases are claims about an identity: patterns see a mark for each.
+        marks = ((hit.start, hit.end, _MARK[hit.category]) for hit in identities)
+        marked = _replaced(readable, marks)
+        recognition = [_Hit("recognition", *span) for span in find_recognition(marked)]
+        hindsight = [_Hit("hindsight", *span) for span in find_hindsight(marked)]
+
+        hits = [*identities, *_joined(recognition), *_joined(hindsight)]
         mentions = []
-        for category, start, end in sorted([*identities, *phrases], key=lambda hit: (hit.start, hit.end)):
-            span = (offsets[start], offsets[end])
-            mentions.append(Mention(category, span, text[span[0] : span[1]]))
+        for category, start, end in sorted(hits, key=lambda hit: (hit.start, hit.end)):
+            first = offsets[start]
+            last = offsets[end]
+            mentions.append(Mention(category, (first, last), text[first:last]))
+
         return mentions
 
     def _identities(self, folded: str) -> Iterator[_Hit]:
-        """Yield codes, names, industries and dates, without numbers that mean something else here."""
+        """Yield codes, names, industries and dates, without numbers that mean something else
+        here.
+        """
         for kind, start, end in self._index.find(folded, "answer"):
             if kind not in ("security code", "calendar date"):
-                yield _Hit("sector" if _letters(folded[start:end]) in self._industries else "company", start, end)
+                is_industry = _letters(folded[start:end]) in self._industries
+                yield _Hit("sector" if is_industry else "company", start, end)
             elif kind == "security code" and _is_code_here(folded, start, end):
                 yield _Hit("code", start, end)
             elif kind == "calendar date" and _is_date_here(folded, start, end):
                 yield _Hit("date", start, end)
 
     def _terms(self, folded: str) -> Iterator[_Hit]:
-        yield from (_Hit("withheld", start, start + len(WITHHELD)) for start in places_of(folded, WITHHELD))
-        yield from (_Hit("code", *match.span()) for pattern in _FOREIGN_CODES for match in pattern.finditer(folded))
-        yield from (_Hit("date", *match.span()) for pattern in _CALENDAR_WORDS for match in pattern.finditer(folded))
-        yield from (_Hit(_OF_LEXICON[kind], start, end) for kind, start, end in self._lexicon.find(folded))
+        for start in places_of(folded, WITHHELD):
+            yield _Hit("withheld", start, start + len(WITHHELD))
+
+        for pattern in _FOREIGN_CODES:
+            for match in pattern.finditer(folded):
+                yield _Hit("code", *match.span())
+
+        for pattern in _CALENDAR_WORDS:
+            for match in pattern.finditer(folded):
+                yield _Hit("date", *match.span())
+
+        for kind, start, end in self._lexicon.find(folded):
+            yield _Hit(_OF_LEXICON[kind], start, end)
 
 
 def _without_overlaps(hits: Sequence[_Hit]) -> list[_Hit]:
     """Return the longest of overlapping readings; of equally long ones the first by `_RANK`."""
-    kept: list[_Hit] = []
+    chosen: list[_Hit] = []
     taken = bytearray(max((hit.end for hit in hits), default=0))
     for hit in sorted(hits, key=lambda hit: (hit.start - hit.end, _RANK[hit.category], hit.start)):
         if not any(taken[hit.start : hit.end]):
             taken[hit.start : hit.end] = b"\x01" * (hit.end - hit.start)
-            kept.append(hit)
-    return sorted(kept, key=lambda hit: hit.start)
+            chosen.append(hit)
+
+    return sorted(chosen, key=lambda hit: hit.start)
 
 
 def _joined(hits: Sequence[_Hit]) -> list[_Hit]:
@@ -131,11 +202,14 @@ def _joined(hits: Sequence[_Hit]) -> list[_Hit]:
             joined[-1] = joined[-1]._replace(end=max(joined[-1].end, hit.end))
         else:
             joined.append(hit)
+
     return joined
 
 
 def _replaced(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """Return the text with each character of a span replaced by one character, so that offsets don't shift."""
+    """Return the text with each character of a span replaced by one character, so that offsets
+    don't shift.
+    """
     characters = list(text)
     for start, end, character in spans:
         characters[start:end] = character * (end - start)
@@ -147,7 +221,9 @@ def _letters(name: str) -> str:
 
 
 def _is_code_here(folded: str, start: int, end: int) -> bool:
-    """Whether a number in the form of a code is one: next to a word of quantity it is an amount, `0.600519` is a decimal number."""
+    """Whether a number in the form of a code is one: next to a word of quantity it is an amount,
+    `0.600519` is a decimal number.
+    """
     if folded.startswith("0.", start):
         return False
     if not _BARE_CODE.fullmatch(folded, start, end):
@@ -156,12 +232,18 @@ def _is_code_here(folded: str, start: int, end: int) -> bool:
 
 
 def _is_date_here(folded: str, start: int, end: int) -> bool:
-    """Whether a text in the form of a date is one, and not a price such as 2015, nor a month's name before another number."""
+    """Whether a text in the form of a date is one, and not a price such as 2015, nor a month's name
+    before another number.
+    """
     if _BARE_YEAR.fullmatch(folded, start, end):
-        is_sure = _begins("year_after", folded, end)
-        return is_sure or not (_ends("price_before", folded, start) or _is_figure(folded, start, end))
+        if _begins("year_after", folded, end):
+            return True
+        return not (_ends("price_before", folded, start) or _is_figure(folded, start, end))
+
     month = _MONTH_AND_NUMBER.fullmatch(folded, start, end)
-    return month is None or not (_begins("no_day_after", folded, end) or is_amount(folded, *month.span(1)))
+    if month is None:
+        return True
+    return not (_begins("no_day_after", folded, end) or is_amount(folded, *month.span(1)))
 
 
 def _is_figure(folded: str, start: int, end: int) -> bool:

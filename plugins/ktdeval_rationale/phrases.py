@@ -1,8 +1,9 @@
 """Phrases that show memory: recognition of what the mask hides, and hindsight.
 
-Both are grammar rather than vocabulary. `This looks like` is a claim only before an identity (`… a bank`, `… Moutai`, not
-`… a good entry`), so identities that were found are replaced in the text by one character each, which the patterns require.
-A denied claim (`I do not recognise this stock`) does not count.
+Both are grammar rather than vocabulary. `This looks like` is a claim only before an identity (`… a
+bank`, `… Moutai`, not `… a good entry`), so identities that were found are replaced in the text by
+one character each, which the patterns require. A denied claim (`I do not recognise this stock`)
+does not count.
 """
 
 from __future__ import annotations
@@ -17,19 +18,29 @@ NAME, SECTOR, TIME = "\ue000", "\ue001", "\ue002"
 """Replacements of each character of a code, company or brand; of a sector; of a date or event."""
 
 
-_LINE, _WORD = re.compile(r"([a-z_]+)( = |: )(.*)"), re.compile(r"\{([a-z_]+)\}")
+_LINE = re.compile(r"([a-z_]+)( = |: )(.*)")
+_WORD = re.compile(r"\{([a-z_]+)\}")
 
 
-def read_patterns(name: str, words: Mapping[str, str] | None = None) -> dict[str, list[re.Pattern[str]]]:
-    """Return kind -> patterns of a file such as `phrases.txt`, which explains its format; `words`: definitions besides its own."""
-    definitions, patterns = dict(words or {}), dict[str, list[re.Pattern[str]]]()
+def read_patterns(
+    name: str, words: Mapping[str, str] | None = None
+) -> dict[str, list[re.Pattern[str]]]:
+    """Return kind -> patterns of a file such as `phrases.txt`, which explains its format; `words`:
+    definitions besides its own.
+    """
+    definitions = dict(words or {})
+    patterns = dict[str, list[re.Pattern[str]]]()
     for line in resources.files(__package__).joinpath(name).read_text("utf-8").splitlines():
-        if line and not line.startswith("#") and (match := _LINE.fullmatch(line)):
-            text = _WORD.sub(lambda word: definitions[word[1]], match[3])
-            if match[2] == " = ":
-                definitions[match[1]] = text
-            else:
-                patterns.setdefault(match[1], []).append(re.compile(text, re.IGNORECASE))
+        match = _LINE.fullmatch(line)
+        if match is None or line.startswith("#"):
+            continue
+
+        text = _WORD.sub(lambda word: definitions[word[1]], match[3])
+        if match[2] == " = ":
+            definitions[match[1]] = text
+        else:
+            patterns.setdefault(match[1], []).append(re.compile(text, re.IGNORECASE))
+
     return patterns
 
 
@@ -39,12 +50,15 @@ _PAST_BAR = re.compile(r"day_-[0-9]")
 _CLAUSE_END = re.compile(r"[.;!?。;!\n]")
 
 _REACH = 60
-_CLAUSE = 160  # characters; without a limit, a long text without a full stop would take quadratic time
+# characters; without a limit, a long text without a full stop would take quadratic time
+_CLAUSE = 160
 
 
 def find_recognition(text: str) -> Iterator[Span]:
     """Yield the spans of claims to recognise a stock or a time, without the identity claimed."""
-    yield from ((start, start + len(text[start:end].rstrip(" -"))) for start, end in _claims(text, _PATTERNS["recognition"]))
+    for start, end in _claims(text, _PATTERNS["recognition"]):
+        claim = text[start:end].rstrip(" -")
+        yield start, start + len(claim)
 
 
 def find_hindsight(text: str) -> Iterator[Span]:
@@ -61,14 +75,21 @@ def _claims(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[Span]:
     for pattern in patterns:
         for match in pattern.finditer(text):
             start, end = match.span()
-            back = max(0, start - _REACH)
-            if end > start and not any(denial.search(text, back, start) for denial in _PATTERNS["denied"]):
+            if end > start and not _is_denied(text, start):
                 yield start, end
+
+
+def _is_denied(text: str, start: int) -> bool:
+    """Whether the words before a claim deny it."""
+    back = max(0, start - _REACH)
+    return any(denial.search(text, back, start) for denial in _PATTERNS["denied"])
 
 
 def _clause_around(text: str, start: int, end: int) -> str:
     """Return the clause of a span, cut a few words to either side."""
-    first, last = max(0, start - _CLAUSE), min(len(text), end + _CLAUSE)
+    first = max(0, start - _CLAUSE)
+    last = min(len(text), end + _CLAUSE)
     begin = max((match.end() for match in _CLAUSE_END.finditer(text, first, start)), default=first)
     stop = _CLAUSE_END.search(text, end, last)
+
     return text[begin : stop.start() if stop else last]

@@ -1,8 +1,9 @@
 """Second stage of the leak linter: leaks in other words, by the nearest sentence of known kind.
 
-Words can be avoided: `the maker of the nation's most famous spirit` holds no name. Each sentence is compared with sentences of
-known kind (`anchors.yaml`) by the cosine of their embeddings, and takes the kind of its nearest. The threshold is estimated for
-each encoder: harmless anchors show how near harmless sentences come to leaks.
+Words can be avoided: `the maker of the nation's most famous spirit` holds no name. Each sentence is
+compared with sentences of known kind (`anchors.yaml`) by the cosine of their embeddings, and takes
+the kind of its nearest. The threshold is estimated for each encoder: harmless anchors show how near
+harmless sentences come to leaks.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ import numpy as np
 from ktdeval.errors import DataError, UsageError
 from ktdeval.market import FloatArray
 from ktdeval.masking import normalise
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.yamlio import load_yaml
 
 ANCHORS_FILE = Path(__file__).with_name("anchors.yaml")
 HARMLESS = "none"
 FALSE_ALARMS = 0.05  #: Share of harmless anchors that may be nearer to a leak than the threshold
 
-NOT_INSTALLED = "a sentence-embedding model needs the package model2vec, which is not installed: pip install 'ktdeval[embeddings]'"
+NOT_INSTALLED = (
+    "a sentence-embedding model needs the package model2vec, which is not installed: pip install"
+    " 'ktdeval[embeddings]'"
+)
 
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。!?;])|;\s+|\n+")
 _FEWEST_LETTERS = 8
@@ -48,7 +52,8 @@ class Encoder(Protocol):
 
 
 class NgramEncoder:
-    """Counts of letter groups, hashed to a fixed number of dimensions: needs no weights, and compares spelling, not meaning.
+    """Counts of letter groups, hashed to a fixed number of dimensions: needs no weights, and
+    compares spelling, not meaning.
 
     Words of Latin letters give groups of 3 to 5 letters, Chinese text groups of 1 to 2.
     """
@@ -62,30 +67,42 @@ class NgramEncoder:
         """Return [texts, dimensions] 1 + log of counts."""
         vectors = np.zeros((len(texts), self._dimensions))
         for row, text in enumerate(texts):
-            groups = Counter(zlib.crc32(group.encode()) % self._dimensions for group in _letter_groups(normalise(text).lower()))
-            for column, count in groups.items():
+            columns: Counter[int] = Counter()
+            for group in _letter_groups(normalise(text).lower()):
+                columns[zlib.crc32(group.encode()) % self._dimensions] += 1
+
+            for column, count in columns.items():
                 vectors[row, column] = 1.0 + math.log(count)
+
         return vectors
 
 
 class StaticEncoder:
     """A static sentence-embedding model (model2vec) from a folder; nothing is downloaded.
 
-    Raises ModuleNotFoundError: model2vec is not installed; UsageError: the folder holds no such model.
+    Raises ModuleNotFoundError: model2vec is not installed; UsageError: the folder holds no such
+    model.
     """
 
     def __init__(self, folder: Path) -> None:
-        from model2vec import StaticModel  # noqa: PLC0415 - an optional package, imported only where it is used
+        from model2vec import (  # noqa: PLC0415 - an optional package, imported only where it is used
+            StaticModel,
+        )
 
         if not (folder / "config.json").is_file():
             raise UsageError(
-                f"--embedding-model {folder}: no model there (config.json is missing); give a folder written by model2vec"
+                f"--embedding-model {folder}: no model there (config.json is missing); give a"
+                " folder written by model2vec"
             )
+
         try:
             self._model = StaticModel.from_pretrained(str(folder))
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             first = (str(error).splitlines() or [type(error).__name__])[0]
-            raise UsageError(f"--embedding-model {folder}: can't be loaded: {first[:300]}") from error
+            raise UsageError(
+                f"--embedding-model {folder}: can't be loaded: {first[:300]}"
+            ) from error
+
         self.name = f"model2vec {folder.name}"
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
@@ -96,7 +113,8 @@ class StaticEncoder:
 def choose_encoder(model: Path | None) -> Encoder | str:
     """Return the requested encoder, or why it is not available.
 
-    `model`: folder of a model; None for letter groups. Raises UsageError: the folder holds no model that can be loaded.
+    `model`: folder of a model; None for letter groups. Raises UsageError: the folder holds no model
+    that can be loaded.
     """
     if model is None:
         return NgramEncoder()
@@ -119,17 +137,20 @@ class Resemblance(NamedTuple):
 class SimilarityLinter:
     """Finds sentences that resemble planted leaks more than harmless sentences do.
 
-    `anchors`: (category or `none`, sentence) pairs; the shipped ones by default. Raises DataError: the anchors lack leaks or
-    harmless sentences, or the encoder's vectors are not finite.
+    `anchors`: (category or `none`, sentence) pairs; the shipped ones by default. Raises DataError:
+    the anchors lack leaks or harmless sentences, or the encoder's vectors are not finite.
     """
 
     def __init__(self, encoder: Encoder, anchors: Sequence[tuple[str, str]] | None = None) -> None:
-        pairs = tuple(anchors) if anchors is not None else shipped_anchors()
+        pairs = shipped_anchors() if anchors is None else tuple(anchors)
         self._encoder = encoder
         self._leaks = [pair for pair in pairs if pair[0] != HARMLESS]
         harmless = [sentence for category, sentence in pairs if category == HARMLESS]
         if not self._leaks or len(harmless) < 2:
-            raise DataError("similarity linter: anchors need leaks and at least two harmless sentences")
+            raise DataError(
+                "similarity linter: anchors need leaks and at least two harmless sentences"
+            )
+
         self._leak_vectors = self._embed([sentence for _, sentence in self._leaks])
         self._harmless_vectors = self._embed(harmless)
         self.threshold = _threshold(self._harmless_vectors, self._leak_vectors)
@@ -141,35 +162,54 @@ class SimilarityLinter:
         return self._encoder.name
 
     def find(self, texts: Sequence[tuple[str, str]]) -> list[Resemblance]:
-        """Return the sentences of (text, where) pairs that resemble a leak, in order; embedded in batches, which is faster."""
-        sentences = [(text[start:end], where) for text, where in texts for start, end in sentences_of(text)]
+        """Return the sentences of (text, where) pairs that resemble a leak, in order; embedded in
+        batches, which is faster.
+        """
+        sentences: list[tuple[str, str]] = []
+        for text, where in texts:
+            sentences += [(text[start:end], where) for start, end in sentences_of(text)]
+
         # Models repeat sentences, and embedding takes most of the time.
         distinct = list(dict.fromkeys(sentence for sentence, _ in sentences))
         nearest: dict[str, tuple[int, float]] = {}
+
         for begin in range(0, len(distinct), _BATCH):
             nearest |= self._nearest(distinct[begin : begin + _BATCH])
+
         resemblances = []
         for sentence, where in sentences:
             if sentence in nearest:
                 index, similarity = nearest[sentence]
                 category, anchor = self._leaks[index]
                 resemblances.append(Resemblance(category, sentence, where, anchor, similarity))
+
         return resemblances
 
     def _nearest(self, sentences: Sequence[str]) -> dict[str, tuple[int, float]]:
-        """Return sentence -> index of its nearest leaking anchor and the cosine, for sentences that resemble a leak."""
+        """Return sentence -> index of its nearest leaking anchor and the cosine, for sentences that
+        resemble a leak.
+        """
         vectors = self._embed(sentences)
         to_leaks = vectors @ self._leak_vectors.T
         lead = to_leaks.max(axis=1) - (vectors @ self._harmless_vectors.T).max(axis=1)
         indices = to_leaks.argmax(axis=1)
         rows = np.flatnonzero(lead > self.threshold).tolist()
-        return {sentences[row]: (int(indices[row]), float(to_leaks[row, indices[row]])) for row in rows}
+
+        return {
+            sentences[row]: (int(indices[row]), float(to_leaks[row, indices[row]])) for row in rows
+        }
 
     def _embed(self, texts: Sequence[str]) -> FloatArray:
-        """Return unit vectors; a text without any feature becomes the zero vector, whose cosines are 0."""
+        """Return unit vectors; a text without any feature becomes the zero vector, whose cosines
+        are 0.
+        """
         vectors = np.asarray(self._encoder.encode(texts), dtype=np.float64)
         if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
-            raise DataError(f"encoder {self._encoder.name}: expected {len(texts)} finite vectors, got shape {vectors.shape}")
+            raise DataError(
+                f"encoder {self._encoder.name}: expected {len(texts)} finite vectors, got shape"
+                f" {vectors.shape}"
+            )
+
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit: FloatArray = vectors / np.where(lengths > 0, lengths, 1.0)
         return unit
@@ -177,31 +217,53 @@ class SimilarityLinter:
 
 def sentences_of(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of a text's sentences with at least eight letters."""
-    ends = [*(match.span() for match in _END.finditer(text)), (len(text), len(text))]
-    for start, end in zip([0, *(after for _, after in ends)], [before for before, _ in ends], strict=False):
-        piece = text[start:end]
-        if sum(map(str.isalpha, piece)) * (1 if piece.isascii() else 2) >= _FEWEST_LETTERS:
-            yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+    start = 0
+    for match in _END.finditer(text):
+        yield from _sentence(text, start, match.start())
+        start = match.end()
+
+    yield from _sentence(text, start, len(text))
+
+
+def _sentence(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the span of a sentence without the blanks around it, if it is long enough."""
+    piece = text[start:end]
+    letters = sum(character.isalpha() for character in piece)
+    if not piece.isascii():
+        letters *= 2  # a Chinese character says as much as two letters
+    if letters >= _FEWEST_LETTERS:
+        yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 
 
 @lru_cache(maxsize=1)
 def shipped_anchors() -> tuple[tuple[str, str], ...]:
     """Return (category, sentence) pairs of the package."""
-    return tuple((category, sentence) for category, sentences in load_yaml(ANCHORS_FILE).items() for sentence in sentences)
+    pairs: list[tuple[str, str]] = []
+    for category, sentences in load_yaml(ANCHORS_FILE).items():
+        pairs += [(category, sentence) for sentence in sentences]
+    return tuple(pairs)
 
 
 def _letter_groups(text: str) -> Iterator[str]:
     for word in re.findall(r"[a-z0-9_]+|[^\x00-\x7f]+", text):
         if word.isascii():
             padded = f" {word} "
-            yield from (padded[at : at + size] for size in (3, 4, 5) for at in range(len(padded) - size + 1))
+            sizes: tuple[int, ...] = (3, 4, 5)
         else:
-            yield from (word[at : at + size] for size in (1, 2) for at in range(len(word) - size + 1))
+            padded = word
+            sizes = (1, 2)
+
+        for size in sizes:
+            for at in range(len(padded) - size + 1):
+                yield padded[at : at + size]
 
 
 def _threshold(harmless: FloatArray, leaks: FloatArray) -> float:
-    """Return the lead of leaks over harmless anchors that only `FALSE_ALARMS` of these exceed, each compared with the others."""
+    """Return the lead of leaks over harmless anchors that only `FALSE_ALARMS` of these exceed, each
+    compared with the others.
+    """
     among = harmless @ harmless.T
     np.fill_diagonal(among, -math.inf)
     lead = (harmless @ leaks.T).max(axis=1) - among.max(axis=1)
+
     return max(0.0, float(np.quantile(lead, 1.0 - FALSE_ALARMS)))

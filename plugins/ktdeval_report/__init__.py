@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import later
+from ktdeval.values.lazy import later
 
 
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Command on run folders and cards."""
     summary = "Draw runs as one self-contained HTML page, with plots as files when asked."
-    command, function = later("ktdeval_report.command:report"), later("ktdeval_report.command:draw_report")
+    command = later("ktdeval_report.command:report")
+    function = later("ktdeval_report.command:draw_report")
+
     return [Spec("report", command, summary, extra={"function": function})]

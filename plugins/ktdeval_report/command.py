@@ -1,4 +1,4 @@
-"""`ktdeval report`: run folders in, a page and plots out."""
+"""`ktdeval report`: draw run folders as a page and plots."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import FilePath, open_plugins, plugin_option, warn
-from ktdeval.errors import UsageError
-from ktdeval.fields import paths_of_runs, user_path
-from ktdeval.jsonio import make_folder, write_atomic
+from ktdeval.cli import FilePath, OutputPath, open_plugins, plugin_option, warn
+from ktdeval.errors import UsageError, explained
+from ktdeval.values.fields import paths_of_runs, user_path
+from ktdeval.values.jsonio import make_folder, write_atomic
+from ktdeval.values.temporary import filling
 from ktdeval_report.canvas import plot_file, require_matplotlib
 from ktdeval_report.inputs import Sources, load_evaluations
 from ktdeval_report.page import Options, make_report
@@ -22,62 +23,130 @@ _FORMATS = ("png", "svg")
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=FilePath(), metavar="RUN…")
-@click.option("--out", type=FilePath(), default=Path("report.html"), show_default=True, metavar="FILE", help="the page")
-@click.option("--plots", type=FilePath(), metavar="DIR", help="write each plot as a file of its own into this folder too")
-@click.option("--format", "formats", default="png", show_default=True, metavar="png,svg", help="formats of these files")
-@click.option("--windows", metavar="NAME,…", help="windows to draw [default: chosen by the benchmark's return]")
-@click.option("--metric", "metrics", metavar="NAME,…", help="metrics of mask and mode effects [default: total_return]")
 @click.option(
-    "--rules", type=click.Choice(["strict", "paper"]), help="compute metrics under this rule set [default: that of each card]"
+    "--out",
+    type=OutputPath("file"),
+    default=Path("report.html"),
+    show_default=True,
+    metavar="FILE",
+    help="the page",
 )
-@click.option("--data", metavar="DATA", help="the market, where it has moved since the run: a snapshot folder or data provider")
 @click.option(
-    "--paths", type=click.IntRange(20, 5000), default=200, show_default=True, metavar="N", help="random traders of a window"
+    "--plots",
+    type=OutputPath("folder"),
+    metavar="DIR",
+    help="write each plot as a file of its own into this folder too",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, metavar="N", help="seed of the random traders")
+@click.option(
+    "--format",
+    "formats",
+    default="png",
+    show_default=True,
+    metavar="png,svg",
+    help="formats of these files",
+)
+@click.option(
+    "--windows",
+    metavar="NAME,…",
+    help="windows to draw [default: chosen by the benchmark's return]",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    metavar="NAME,…",
+    help="metrics of mask and mode effects [default: total_return]",
+)
+@click.option(
+    "--rules",
+    type=click.Choice(["strict", "paper"]),
+    help="compute metrics under this rule set [default: that of each card]",
+)
+@click.option(
+    "--data",
+    metavar="DATA",
+    help="the market, where it has moved since the run: a snapshot folder or data provider",
+)
+@click.option(
+    "--paths",
+    type=click.IntRange(20, 5000),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="random traders of a window",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="seed of the random traders",
+)
 @plugin_option
-def report(runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, **options: Any) -> None:
+def report(
+    runs: tuple[Path, ...], out: Path, plots: Path | None, formats: str, **options: Any
+) -> None:
     """Draw runs as one self-contained HTML page.
 
-    RUN is a run folder, whose cards are all taken, or a card inside one. A card on its own gives tables without daily plots. The
-    page needs no network and no script; cards and records are only read.
+    RUN is a run folder, whose cards are all taken, or a card inside one. A card on its own gives
+    tables without daily plots. The page needs no network and no script; cards and records are only
+    read.
     """
     require_matplotlib()
     forms = _names(formats) or _FORMATS[:1]
     for name in forms:
         if name not in _FORMATS:
             raise UsageError(f"--format {name!r}: plots are written as {' or '.join(_FORMATS)}")
-    if out.is_dir():
-        raise UsageError(f"{out} is a folder; give --out a file name, such as {out / 'report.html'}")
+
     sources = Sources(open_plugins(options["extra"]), options["data"], options["rules"])
     evaluations, scored = load_evaluations(runs, sources)
     for evaluation in evaluations:
         if evaluation.problem:
             warn(f"{evaluation.path}: {evaluation.problem}")
+
     settings = Settings(options["paths"], options["seed"])
-    page = make_report(evaluations, Options(_names(options["windows"]), _names(options["metrics"]), settings), scored)
+    page = make_report(
+        evaluations,
+        Options(_names(options["windows"]), _names(options["metrics"]), settings),
+        scored,
+    )
     if plots is not None:
-        make_folder(plots)
-        for name, plot in page.plots.items():
-            for form in forms:
-                write_atomic(plots / f"{name}.{form}", plot_file(plot, form))
+        with (
+            explained(f"{plots}: can't write", "choose another folder with --plots"),
+            filling(plots) as fresh,
+        ):
+            for name, plot in page.plots.items():
+                for form in forms:
+                    write_atomic(fresh / f"{name}.{form}", plot_file(plot, form))
+
         click.echo(f"plots   {plots} ({count(len(page.plots) * len(forms), 'file')})")
+
     make_folder(out.parent)
     write_atomic(out, page.html)
     size = f"{len(page.html.encode()) / 1e6:.1f} MB"
-    click.echo(f"report  {out} ({count(len(evaluations) + len(scored), 'card')}, {count(len(page.plots), 'plot')}, {size})")
+    click.echo(
+        f"report  {out} ({count(len(evaluations) + len(scored), 'card')},"
+        f" {count(len(page.plots), 'plot')}, {size})"
+    )
 
 
 def _names(text: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in str(text or "").split(",") if name.strip()))
+    names = [name.strip() for name in str(text or "").split(",")]
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def draw_report(*runs: object, out: str | Path = "report.html", **options: object) -> Path:
-    """`ktdeval.report`: the command as a function. `runs`: folders, cards or what `ktdeval.evaluate` returns; `options`: those of
-    the command (`plots="figures"`), or None. Returns the page's path. Raises KtdevalError, or click's UsageError for a bad option.
+    """`ktdeval.report`: the command as a function. `runs`: folders, cards or what
+    `ktdeval.evaluate` returns; `options`: those of the command (`plots="figures"`), or None.
+    Returns the page's path. Raises KtdevalError, or click's UsageError for a bad option.
     """
-    words = [str(path) for path in paths_of_runs(runs)]
-    named = [text for name, value in options.items() if value is not None for text in (f"--{name}", str(value))]
     page = user_path(out)
-    report.main([*words, "--out", str(page), *named], prog_name="report", standalone_mode=False)
+    words = [str(path) for path in paths_of_runs(runs)]
+    words += ["--out", str(page)]
+    for name, value in options.items():
+        if value is not None:
+            words += [f"--{name}", str(value)]
+
+    report.main(words, prog_name="report", standalone_mode=False)
+
     return page

@@ -1,24 +1,25 @@
 """Value of masks and modes, where a report's cards hold one agent under several of them.
 
-The same contrasts and contributions as `ktdeval effects`, which tests them too; here they are computed wherever cards allow it,
-and what does not go together is left out with the reason instead of being refused.
+The contrasts and contributions are those of `ktdeval effects`, which tests them too. Here they are
+computed wherever cards allow it; cards that do not fit together are skipped, with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ktdeval import stats
-from ktdeval.cards import system_labels
-from ktdeval.jsonio import dumps_canonical
+from ktdeval.cards import TradingEpisode, system_labels
 from ktdeval.stats import MASK_FACTORS, MODE_PIECES, VARIANT_FIELDS, Variant
-from ktdeval.typed import encode_canonical
-from ktdeval_report.inputs import Evaluation
+from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.typed import encode_canonical
+from ktdeval_report.inputs import Cell, Evaluation
 from ktdeval_report.render import WORDS
+from ktdeval_report.window_means import WindowMean
 
 Values = npt.NDArray[np.float64]
 
@@ -51,97 +52,174 @@ class Effects:
 
 
 def find_effects(evaluations: Sequence[Evaluation], metric: str) -> Effects:
-    """Mask effects within each mode, and contributions of modes within each mask, of every agent that has both sides."""
+    """Return the mask effects within each mode, and the contributions of modes within each mask, of
+    every agent that has both sides.
+    """
     masks: list[Effect] = []
     modes: list[Effect] = []
     notes: list[str] = []
+    unit = "fraction"
+
     groups: dict[str, list[Evaluation]] = {}
     for evaluation in evaluations:
         if metric in evaluation.card.metrics:
+            if not groups:
+                unit = evaluation.card.metrics[metric].unit
             groups.setdefault(_identity(evaluation, metric), []).append(evaluation)
+
     names = system_labels(members[0].system for members in groups.values())
     for members in groups.values():
-        cards: dict[Variant, Evaluation] = {}
-        for one in members:
-            variant = (one.card.task.mask, one.card.task.mode)
-            if variant[0] in MASK_FACTORS and variant[1] in MODE_PIECES and cards.setdefault(variant, one) is not one:
-                notes.append(f"{one.label}: a card of that mask and mode is there already; this one is left out")
+        cards = _by_variant(members, notes)
         if len(cards) > 1:
-            ordered = {variant: cards[variant] for variant in sorted(cards, key=stats.variant_order)}
-            design = _Design(names[members[0].system], ordered, metric)
+            design = _Design(names[members[0].system], cards, metric)
             masks += design.mask_effects()
             modes += design.ladders()
             notes += design.notes
-    unit = next((one.card.metrics[metric].unit for one in evaluations if metric in one.card.metrics), "fraction")
+
     return Effects(metric, unit, masks, modes, list(dict.fromkeys(notes)))
 
 
+def _by_variant(members: Sequence[Evaluation], notes: list[str]) -> dict[Variant, Evaluation]:
+    """Return the first card of each mask and mode, in the order of variants; others are noted."""
+    cards: dict[Variant, Evaluation] = {}
+    for one in members:
+        mask, mode = one.card.task.mask, one.card.task.mode
+        if mask not in MASK_FACTORS or mode not in MODE_PIECES:
+            continue
+
+        if (mask, mode) in cards:
+            notes.append(
+                f"{one.label}: a card of that mask and mode is there already; this one is left out"
+            )
+        else:
+            cards[mask, mode] = one
+
+    return {variant: cards[variant] for variant in sorted(cards, key=stats.variant_order)}
+
+
 def _identity(evaluation: Evaluation, metric: str) -> str:
-    """Everything that must be equal for a difference to be one of mask and mode."""
+    """Return everything that must be equal for a difference to come from mask and mode."""
     card = evaluation.card
-    config = {name: value for name, value in card.task.config.items() if name not in VARIANT_FIELDS}
+    config = {}
+    for name, value in card.task.config.items():
+        if name not in VARIANT_FIELDS:
+            config[name] = value
+
     facets = (evaluation.system, card.rules, card.limit, card.snapshot.id,
               card.task.version, config, card.windows, card.metrics[metric].formula)  # fmt: skip
+
     return encode_canonical(facets)
 
 
 class _Design:
-    """One agent's cards by mask and mode; each comparison is paired over the windows and seeds that its own cards share."""
+    """One agent's cards by mask and mode; each comparison is paired over the windows and seeds that
+    its own cards share.
+    """
 
     def __init__(self, agent: str, cards: Mapping[Variant, Evaluation], metric: str) -> None:
-        self.agent, self.cards, self.metric = agent, cards, metric
+        self.agent = agent
+        self.cards = cards
+        self.metric = metric
         self.notes: list[str] = []
 
     def mask_effects(self) -> list[Effect]:
-        """Contrasts of the masks of each mode that has bright and blinded."""
+        """Return the contrasts of the masks, of each mode that has bright and blinded."""
         effects = []
-        for mode in dict.fromkeys(mode for _, mode in self.cards):
+        modes = dict.fromkeys(mode for _, mode in self.cards)  # each once, in the order of variants
+        for mode in modes:
             variants = [variant for variant in self.cards if variant[1] == mode]
             if not {("bright", mode), ("blinded", mode)} <= set(variants):
                 continue
-            configs = [self.cards[variant].card.task.config for variant in variants]
-            if len({dumps_canonical([config.get("prompts"), config.get("tools")]) for config in configs}) > 1:
-                self.notes.append(f"{self.agent}: masks of {mode} have different prompts or tools and are not compared")
+
+            # A mask changes what a prompt shows. Other instructions or tools would be a second cause.
+            shown = set()
+            for variant in variants:
+                config = self.cards[variant].card.task.config
+                shown.add(dumps_canonical([config.get("prompts"), config.get("tools")]))
+
+            if len(shown) > 1:
+                self.notes.append(
+                    f"{self.agent}: masks of {mode} have different prompts or tools and are not"
+                    " compared"
+                )
                 continue
+
             values, correlation = self._values(variants, f"masks of {mode}")
-            contrasts = stats.mask_contrasts({mask: values[mask, mode] for mask, _ in variants})
-            effects += [self._effect(mode, EFFECT_NAMES[name], of, correlation) for name, of in contrasts.items()]
+            by_mask = {mask: values[mask, mode] for mask, _ in variants}
+            contrasts = stats.mask_contrasts(by_mask)
+            for name, effect in contrasts.items():
+                effects.append(self._effect(mode, EFFECT_NAMES[name], effect, correlation))
+
         return effects
 
     def ladders(self) -> list[Effect]:
-        """Contributions of data and tools within each mask that has two modes; they add up to the total."""
+        """Return the contributions of data and tools, of each mask that has two modes; they add up
+        to the total.
+        """
         effects = []
         for mask in dict.fromkeys(mask for mask, _ in self.cards):
             variants = [variant for variant in self.cards if variant[0] == mask]
             if len(variants) < 2:
                 continue
+
             values, correlation = self._values(variants, f"modes under {mask}")
             sets = {MODE_PIECES[mode]: values[mask, mode] for _, mode in variants}
             ends = f"total ({variants[0][1]} to {variants[-1][1]})"
-            pieces = stats.ladder_contributions(sets).items()
-            effects += [self._effect(mask, ends if piece == "total" else piece, of, correlation) for piece, of in pieces]
+            for piece, contribution in stats.ladder_contributions(sets).items():
+                name = ends if piece == "total" else piece
+                effects.append(self._effect(mask, name, contribution, correlation))
+
         return effects
 
-    def _values(self, variants: Sequence[Variant], what: str) -> tuple[dict[Variant, Values], Values]:
-        """[windows] means over paired seeds for each variant, and the correlation of the windows by shared days."""
+    def _values(
+        self, variants: Sequence[Variant], what: str
+    ) -> tuple[dict[Variant, Values], Values]:
+        """Return for each variant the means over paired seeds, [windows], and the correlation of
+        the windows, which comes from the days that they share.
+        """
         episodes = {variant: self.cards[variant].episodes() for variant in variants}
-        rows = {
-            cell: [value for of in episodes.values() if cell in of and (value := of[cell].metrics[self.metric].value) is not None]
-            for cell in episodes[variants[0]]
-        }
-        days = {cell[0]: (entry.first_day, entry.last_day) for cell, entry in episodes[variants[0]].items()}
-        left_out = stats.left_out_windows(days, self.cards[variants[0]].card.snapshot.year)
-        self.notes += [f"{self.agent}: {what}: window {window} is left out: {reason}" for window, reason in left_out.items()]
-        rows = {cell: row for cell, row in rows.items() if cell[0] not in left_out}
-        whole = {cell: row for cell, row in rows.items() if len(row) == len(variants)}
-        planned = len({cell for cell in set().union(*episodes.values()) if cell[0] not in left_out})
-        if len(whole) < planned:
-            self.notes.append(f"{self.agent}: {what}: {len(whole)} of {planned} (window, seed) have a figure on every card")
+        days = {}
+        for (window, _), entry in episodes[variants[0]].items():
+            days[window] = (entry.first_day, entry.last_day)
+
+        excluded = stats.left_out_windows(days, self.cards[variants[0]].card.snapshot.days_a_year)
+        for window, reason in excluded.items():
+            self.notes.append(f"{self.agent}: {what}: window {window} is left out: {reason}")
+
+        whole = {}
+        for cell in episodes[variants[0]]:
+            row = self._figures(cell, episodes.values())
+            if cell[0] not in excluded and len(row) == len(variants):
+                whole[cell] = row
+
+        planned: set[Cell] = set()
+        for cells in episodes.values():
+            planned.update(cell for cell in cells if cell[0] not in excluded)
+
+        if len(whole) < len(planned):
+            self.notes.append(
+                f"{self.agent}: {what}: {len(whole)} of {len(planned)} (window, seed) have a figure"
+                " on every card"
+            )
+
         windows, values = stats.window_means(variants, whole)
         return values, stats.overlap_correlation([days[window] for window in windows])
 
+    def _figures(self, cell: Cell, cards: Iterable[Mapping[Cell, TradingEpisode]]) -> list[float]:
+        """Return the figures of a window and seed on the cards that have one."""
+        figures = []
+        for episodes in cards:
+            if cell not in episodes:
+                continue
+
+            value = episodes[cell].metrics[self.metric].value
+            if value is not None:
+                figures.append(value)
+
+        return figures
+
     def _effect(self, where: str, name: str, values: Values, correlation: Values) -> Effect:
-        mean = stats.mean_with_interval(values, correlation)
-        detail = mean.detail or {}
-        reason = mean.reason or detail.get("reason") or ""
-        return Effect(self.agent, where, name, mean.value, detail.get("low"), detail.get("high"), len(values), reason)
+        mean = WindowMean.of(stats.mean_with_interval(values, correlation))
+        return Effect(
+            self.agent, where, name, mean.value, mean.low, mean.high, len(values), mean.reason
+        )

@@ -1,4 +1,4 @@
-"""Inputs of a report: cards, and where they lie in their run folders, the ledgers and the market behind them."""
+"""Inputs of a report: cards and, if they are in a run folder, its ledgers and market."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ktdeval.cards import (
     system_labels,
 )
 from ktdeval.errors import CardError, UsageError
-from ktdeval.jsonio import file_sha256
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import Plugins
+from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market, run_of
 from ktdeval.stats import RuleSet
 from ktdeval.trading import Ledger
+from ktdeval.values.jsonio import file_sha256
 
 _NO_MARKET = "Without the market there is no benchmark by day, no attribution and no interval"
 
@@ -44,9 +44,11 @@ class Evaluation:
     card: TradingCard  # its content
     label: str = ""  # what the page calls it; unique
     anchor: str = ""  # the same as a name of files and of anchors in the page
-    folder: Path | None = None  # the run folder around it; None where there is none, and so no ledgers
+    # the run folder around it; None where there is none, and so no ledgers
+    folder: Path | None = None
     market: MarketSnapshot | None = None  # the snapshot that the run used, where it is at hand
-    recorded_rules: str = ""  # rule set that the card's file is by, which `card` is too unless another was asked for
+    # rule set that the card's file is by, which `card` is too unless another was asked for
+    recorded_rules: str = ""
     problem: str = ""  # what is not at hand and why, in a sentence; empty when everything is
 
     @property
@@ -58,12 +60,14 @@ class Evaluation:
     def windows(self) -> list[str]:
         """Names of the windows with a finished episode, in the order of the card."""
         finished = {episode.window for episode in self.card.episodes}
-        return [window.name for window in self.card.windows if window.name in finished]
+        names = [window.name for window in self.card.windows]
+        return [name for name in names if name in finished]
 
     @property
     def pooled_windows(self) -> list[str]:
-        """Windows that figures over windows rest on."""
-        return [name for name in self.windows if name not in (self.card.left_out or {})]
+        """Windows that figures over windows are computed from."""
+        excluded = self.card.left_out or {}
+        return [name for name in self.windows if name not in excluded]
 
     def episodes(self) -> dict[Cell, TradingEpisode]:
         """Finished episodes by window and seed."""
@@ -74,12 +78,19 @@ class Evaluation:
         return [episode for episode in self.card.episodes if episode.window == window]
 
     def ledgers(self) -> dict[Cell, Ledger]:
-        """Read the ledgers; nothing keeps them, since those of many cards together can be large. Raises CardError: one is missing,
-        or is not the one that the card was made from. Raises StoreError: one can't be read.
+        """Read the ledgers. They are not cached, since those of many cards together can be large.
+
+        Raises CardError: one is missing, or is not the one that the card was made from. Raises
+        StoreError: one can't be read.
         """
         if self.folder is None:
             return {}
-        return {cell: _ledger(self, self.folder, episode) for cell, episode in self.episodes().items()}
+
+        ledgers = {}
+        for cell, episode in self.episodes().items():
+            ledgers[cell] = _ledger(self, self.folder, episode)
+
+        return ledgers
 
 
 @dataclass(frozen=True)
@@ -87,41 +98,68 @@ class Sources:
     """Sources besides the run folders."""
 
     plugins: Plugins  # the loaded plugins, for data providers and metrics
-    data: str | None = None  # a snapshot folder or data provider instead of the one that the runs recorded; None for that
+    # a snapshot folder or data provider instead of the one that the runs recorded; None for that
+    data: str | None = None
     rules: RuleSet | None = None  # rule set to compute metrics under; None for that of each card
 
 
-def load_evaluations(paths: Sequence[Path], sources: Sources) -> tuple[list[Evaluation], list[ScoringCard]]:
-    """Return the cards of trading tasks, and of scoring tasks, of the given files and run folders (`RUN/cards/*.json`), in order,
-    each once. Raises UsageError: a folder without cards. Raises CardError: a card is not valid, or not of the run around it.
-    Raises DataError: `sources.data` is not the market of a run. Raises StoreError: a run's records are not readable.
+def load_evaluations(
+    paths: Sequence[Path], sources: Sources
+) -> tuple[list[Evaluation], list[ScoringCard]]:
+    """Return the cards of trading tasks, and of scoring tasks, of the given files and run folders
+    (`RUN/cards/*.json`), in order, each once. Raises UsageError: a folder without cards. Raises
+    CardError: a card is not valid, or not of the run around it. Raises DataError: `sources.data` is
+    not the market of a run. Raises StoreError: a run's records are not readable.
     """
     markets: dict[str, MarketSnapshot | str] = {}
-    evaluations, scored = [], []
+    evaluations = []
+    scored = []
+
     for path in card_files(paths):
         card = load_evaluation(path)
-        if isinstance(card, TradingCard):
-            evaluations.append(_with_records(Evaluation(path, card, recorded_rules=card.rules), sources, markets))
-        else:
+        if isinstance(card, ScoringCard):
             scored.append(card)
-    if sources.rules is not None:
-        evaluations = [_under_rules(evaluation, sources.rules, sources.plugins) for evaluation in evaluations]
-    return list(_named(evaluations)) if evaluations else [], scored
+            continue
+
+        evaluation = Evaluation(path, card, recorded_rules=card.rules)
+        evaluation = _with_records(evaluation, sources, markets)
+        evaluations.append(evaluation)
+
+    rules = sources.rules
+    if rules is not None:
+        evaluations = [_under_rules(one, rules, sources.plugins) for one in evaluations]
+
+    return list(_named(evaluations)), scored
 
 
-def _with_records(evaluation: Evaluation, sources: Sources, markets: dict[str, MarketSnapshot | str]) -> Evaluation:
+def _with_records(
+    evaluation: Evaluation, sources: Sources, markets: dict[str, MarketSnapshot | str]
+) -> Evaluation:
     folder = run_of(evaluation.path)
     if not (folder / "manifest.json").is_file():
-        return replace(evaluation, problem="The card lies in no run folder, so there are no daily figures and no plots of them.")
+        return replace(
+            evaluation,
+            problem=(
+                "The card lies in no run folder, so there are no daily figures and no plots of"
+                " them."
+            ),
+        )
+
     run = RunFolder.load(folder)
-    wanted, used = evaluation.card.snapshot.id, run.manifest.snapshot or "none"
+    wanted = evaluation.card.snapshot.id
+    used = run.manifest.snapshot or "none"
     if used != wanted:
-        raise CardError(f"{evaluation.path}: names snapshot {wanted[:12]}, the run around it used {used[:12]}")
+        raise CardError(
+            f"{evaluation.path}: names snapshot {wanted[:12]}, the run around it used {used[:12]}"
+        )
+
     if wanted not in markets:
         markets[wanted] = recorded_market(run, sources.plugins, sources.data, _NO_MARKET)
+
     market = markets[wanted]
     if isinstance(market, str):
         return replace(evaluation, folder=folder, problem=f"{market}.")
+
     return replace(evaluation, folder=folder, market=market)
 
 
@@ -129,58 +167,80 @@ def _ledger(evaluation: Evaluation, folder: Path, episode: TradingEpisode) -> Le
     name = f"episodes/{episode.id}/ledger.parquet"
     path = folder / name
     if not path.is_file():
-        raise CardError(f"{evaluation.path}: {name} is missing from the run folder; restore it, or score the run again")
+        raise CardError(
+            f"{evaluation.path}: {name} is missing from the run folder; restore it, or score the"
+            " run again"
+        )
     if file_sha256(path) != evaluation.card.artefacts.get(name):
-        raise CardError(f"{evaluation.path}: {name} is not the ledger that the card was made from; score the run again")
+        raise CardError(
+            f"{evaluation.path}: {name} is not the ledger that the card was made from; score the"
+            " run again"
+        )
+
     ledger = load_ledger(path)
     if len(ledger.steps) != episode.steps:
         raise CardError(f"{evaluation.path}: {name} has not the steps of the card")
+
     return ledger
 
 
 def _under_rules(evaluation: Evaluation, rules: RuleSet, plugins: Plugins) -> Evaluation:
-    """Return the same card with its metrics computed again under another rule set; its file is left alone."""
+    """Return the card with its metrics computed again under another rule set. Its file is not
+    changed.
+    """
     if evaluation.card.rules == rules:
         return evaluation
     if evaluation.market is None:
         raise UsageError(
-            f"{evaluation.path}: its metrics are by {evaluation.card.rules} rules, and can't be computed by {rules} ones "
-            "without its run folder and market; score the run under these rules, or name the market with --data"
+            f"{evaluation.path}: its metrics are by {evaluation.card.rules} rules, and can't be"
+            f" computed by {rules} ones without its run folder and market; score the run under"
+            " these rules, or name the market with --data"
         )
+
     metrics = {name: plugins.make_metric(name) for name in evaluation.card.metrics}
     ledgers = evaluation.ledgers()
     episodes = []
+
     for episode in evaluation.card.episodes:
         ledger = ledgers[episode.window, episode.seed]
-        values = {
-            name: compute_metric(metric, ledger, evaluation.market, rules, plugins.owner("metrics", name))
-            for name, metric in metrics.items()
-        }
-        entries = {
-            name: EpisodeMetric(value=value.value, n=value.n, reason=UNSET if value.reason is None else value.reason)
-            for name, value in values.items()
-        }
+        entries = {}
+        for name, metric in metrics.items():
+            owner = plugins.owner("metrics", name)
+            value = compute_metric(metric, ledger, evaluation.market, rules, owner)
+            reason = UNSET if value.reason is None else value.reason
+            entries[name] = EpisodeMetric(value=value.value, n=value.n, reason=reason)
+
         episodes.append(structs.replace(episode, metrics=entries))
-    return replace(evaluation, card=derive_card(structs.replace(evaluation.card, rules=rules, episodes=episodes)))
+
+    card = structs.replace(evaluation.card, rules=rules, episodes=episodes)
+    return replace(evaluation, card=derive_card(card))
 
 
 def _named(evaluations: Sequence[Evaluation]) -> Iterator[Evaluation]:
-    """Each with a label that distinguishes it from the others (its system, its task, and of two alike its path), and an anchor."""
+    """Yield each with an anchor and a label of its own: system and task, and the path too if two are
+    alike.
+    """
     systems = system_labels(one.system for one in evaluations)
     labels = [f"{systems[one.system]} · {one.card.task.name}" for one in evaluations]
     counts = Counter(labels)
+
     for number, (evaluation, label) in enumerate(zip(evaluations, labels, strict=True), 1):
-        path = f" · {evaluation.path}" if counts[label] > 1 else ""
-        words = re.sub(r"[^A-Za-z0-9]+", "-", f"{evaluation.card.model.name}-{evaluation.card.task.name}").strip("-")
-        yield replace(evaluation, label=f"{label}{path}", anchor=f"{number:02d}-{words[:60].lower()}")
+        if counts[label] > 1:
+            label = f"{label} · {evaluation.path}"
+
+        card = evaluation.card
+        words = re.sub(r"[^A-Za-z0-9]+", "-", f"{card.model.name}-{card.task.name}").strip("-")
+        anchor = f"{number:02d}-{words[:60].lower()}"
+        yield replace(evaluation, label=label, anchor=anchor)
 
 
 def is_never_somewhere(episodes: Sequence[TradingEpisode], metric: str) -> bool:
-    """Whether some episode never reaches a figure, so that what the others give would leave out the worst."""
-    return any(episode.metrics[metric].ordered == math.inf for episode in episodes if metric in episode.metrics)
+    """Return whether an episode never reaches a figure: a mean of the others would skip the worst."""
+    entries = [episode.metrics[metric] for episode in episodes if metric in episode.metrics]
+    return any(entry.ordered == math.inf for entry in entries)
 
 
 def known_values(episodes: Sequence[TradingEpisode], metric: str) -> list[float]:
-    """Values of a metric in the episodes where it is there and defined."""
+    """Return the values of a metric in the episodes that have it defined."""
     entries = [episode.metrics[metric] for episode in episodes if metric in episode.metrics]
     return [entry.value for entry in entries if entry.value is not None]

@@ -1,49 +1,68 @@
-"""Page: cards in, one HTML text and the plots in it out."""
+"""Make the page of a report, and its plots, from cards."""
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from ktdeval.attribution import FACTORS
-from ktdeval.cards import ScoringCard, TradingCard, count, excess_return, figures_differ_in, is_fraction, price_index
+from ktdeval.cards import (
+    ScoringCard,
+    TradingCard,
+    count,
+    excess_return,
+    figures_differ_in,
+    is_fraction,
+    price_index,
+)
 from ktdeval.errors import UsageError
-from ktdeval.fields import near_matches
-from ktdeval.stats import MetricValue
-from ktdeval_report.canvas import PALETTE, Plot, inline_svg
-from ktdeval_report.card_tables import card_view, over_windows, score_views
+from ktdeval.values.fields import near_matches
+from ktdeval_pages.assets import stylesheet
+from ktdeval_pages.frame import content_security_policy
+from ktdeval_report.canvas import Figure, Plot, inline_svg
+from ktdeval_report.card_tables import card_view
 from ktdeval_report.effects import Effect, Effects, find_effects
+from ktdeval_report.forest_plot import Point, forest_plot
 from ktdeval_report.inputs import Evaluation
 from ktdeval_report.plots import (
-    Point,
     attribution_plot,
     drawdown_plot,
     equity_plot,
     exposures_plot,
-    forest_plot,
     reliability_plot,
     weights_plot,
 )
 from ktdeval_report.render import render, unit_name
+from ktdeval_report.score_tables import score_views
 from ktdeval_report.study import CardStudy, Settings, Workbench, choose_windows, median
+from ktdeval_report.window_means import WindowMean, over_windows
 
-MOST_CARDS = 24  #: Cards whose windows are drawn; those after them have tables and the reliability diagram alone
+#: Cards whose windows are drawn; further ones have only tables and the reliability diagram
+MOST_CARDS = 24
 
-_ALL_WINDOWS = 12  #: About how many windows a page draws over all its cards, unless the user names them; at least one of each card
+#: About how many windows a page draws, at least one of each card, unless the user names them
+_ALL_WINDOWS = 12
 
 _MOST_WINDOWS = 3
+
+#: Elements of plots have styles of their own, which no hash can name
+_POLICY = content_security_policy("'none'", "'unsafe-inline'", "data:")
 
 
 @dataclass(frozen=True)
 class Options:
     """Settings of a page."""
 
-    windows: tuple[str, ...] = ()  # windows to draw; those that the benchmark chooses when empty
-    metrics: tuple[str, ...] = ()  # metrics whose mask and mode effects are shown; `total_return` when empty
+    windows: tuple[str, ...] = ()  # windows to draw; if empty, the benchmark chooses
+    # metrics whose mask and mode effects are shown; if empty, `total_return`
+    metrics: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)  # how much chance to simulate
 
 
@@ -51,15 +70,7 @@ class Report(NamedTuple):
     """A finished report."""
 
     html: str
-    plots: Mapping[str, Plot]  # name of a file without its ending -> plot, in the order of the page
-
-
-class Figure(NamedTuple):
-    """A plot as the page shows it."""
-
-    title: str
-    svg: Markup
-    note: str
+    plots: Mapping[str, Plot]  # by the name of a file without ending, in the order of the page
 
 
 class _Gallery:
@@ -68,50 +79,90 @@ class _Gallery:
     def __init__(self) -> None:
         self.plots: dict[str, Plot] = {}
 
-    def add(self, folder: str, plots: Sequence[Plot | None], of: Sequence[Evaluation]) -> list[Figure]:
-        marks = dict.fromkeys(label for one in of for label in one.card.labels)
-        context = " · ".join([of[0].label if len(of) == 1 else count(len(of), "card"), *marks])
+    def add(
+        self, folder: str, plots: Sequence[Plot | None], of: Sequence[Evaluation]
+    ) -> list[Figure]:
+        """Add plots of some cards, and return them as the page shows them."""
+        labels: dict[str, None] = {}
+        for one in of:
+            labels |= dict.fromkeys(one.card.labels)
+
+        subject = of[0].label if len(of) == 1 else count(len(of), "card")
+        context = " · ".join([subject, *labels])
+
         figures = []
-        for plot in filter(None, plots):
-            self.plots[f"{folder}-{plot.name}"] = replace(plot, context=context)
-            figures.append(Figure(plot.title, inline_svg(plot, f"p{len(self.plots)}"), plot.note))
+        for plot in plots:
+            if plot is not None:
+                self.plots[f"{folder}-{plot.name}"] = replace(plot, context=context)
+                svg = inline_svg(plot, f"p{len(self.plots)}")
+                figures.append(Figure(plot.title, svg, plot.note))
+
         return figures
 
 
-def make_report(evaluations: Sequence[Evaluation], options: Options, scored: Sequence[ScoringCard] = ()) -> Report:
+def make_report(
+    evaluations: Sequence[Evaluation], options: Options, scored: Sequence[ScoringCard] = ()
+) -> Report:
     """Draw cards as a page; equal cards, records, options and library versions give equal bytes.
 
     Raises UsageError: no card has a window or metric of that name.
     """
-    _check_names(options.windows, {name for one in evaluations for name in one.windows}, "window")
-    _check_names(options.metrics, {name for one in evaluations for name in one.card.metrics}, "metric")
+    _check_options(evaluations, options)
     bench = Workbench(options.settings)
     drawable = [one for one in evaluations if one.folder is not None][:MOST_CARDS]
     studies = [bench.study(one, _drawn_windows(one, drawable, options)) for one in evaluations]
-    effects = [find_effects(evaluations, metric) for metric in options.metrics or ("total_return",)] if evaluations else []
+
     gallery = _Gallery()
-    several = len(studies) > 1
-    every: list[TradingCard | ScoringCard] = [*(one.card for one in evaluations), *scored]
-    cards, episodes = len(every), sum(len(card.episodes) for card in every)
-    alone = evaluations[0].label if evaluations else f"{scored[0].model.name} · {scored[0].task.name}"
+    has_overview = len(studies) > 1
+    every: list[TradingCard | ScoringCard] = [one.card for one in evaluations]
+    every += scored
+    episodes = sum(len(card.episodes) for card in every)
+    layout = files("ktdeval_report").joinpath("report.css").read_text(encoding="utf-8")
+
+    # Plots are numbered in the order of the page.
+    overview = _overview(studies, gallery) if has_overview else None
+    effects = _effects(evaluations, options, gallery)
+    cards = []
+    for study in studies:
+        view = card_view(study, _card_plots(study, gallery))
+        cards.append(view | {"is_alone": not has_overview})
+
     html = render(
         "report.html",
-        title=f"Evaluation report: {f'{cards} cards' if cards > 1 else alone}",
-        style=Markup(f"{_variables()}\n{files('ktdeval_report').joinpath('report.css').read_text(encoding='utf-8')}"),  # noqa: S704
+        title=f"Evaluation report: {_subject(evaluations, scored)}",
+        policy=_POLICY,
+        style=Markup(stylesheet() + layout),  # noqa: S704 - files of the kit and of this package
         marks_of_all=_marks(every),
-        counted=f"{count(cards, 'result card')}, {count(episodes, 'finished episode')}.",
-        overview=_overview(studies, gallery) if several else None,
+        counted=f"{count(len(every), 'result card')}, {count(episodes, 'finished episode')}.",
+        overview=overview,
         scores=score_views(scored),
-        effects=[
-            (each, gallery.add(f"effects-{_file_word(each.metric)}", _effect_plots(each), evaluations))
-            for each in effects
-            if each.masks or each.modes or each.notes
-        ],
-        cards=[{**card_view(study, _card_plots(study, gallery)), "is_alone": not several} for study in studies],
+        effects=effects,
+        cards=cards,
         factors=FACTORS,
-        **_left_out(studies, len(drawable)),
+        **_not_drawn(studies, len(drawable)),
     )
+
     return Report(html, gallery.plots)
+
+
+def _subject(evaluations: Sequence[Evaluation], scored: Sequence[ScoringCard]) -> str:
+    cards = len(evaluations) + len(scored)
+    if cards > 1:
+        return f"{cards} cards"
+    if evaluations:
+        return evaluations[0].label
+    return f"{scored[0].model.name} · {scored[0].task.name}"
+
+
+def _check_options(evaluations: Sequence[Evaluation], options: Options) -> None:
+    windows: set[str] = set()
+    metrics: set[str] = set()
+    for one in evaluations:
+        windows.update(one.windows)
+        metrics.update(one.card.metrics)
+
+    _check_names(options.windows, windows, "window")
+    _check_names(options.metrics, metrics, "metric")
 
 
 def _check_names(wanted: Sequence[str], known: set[str], what: str) -> None:
@@ -129,100 +180,178 @@ def _drawn_windows(one: Evaluation, drawable: Sequence[Evaluation], options: Opt
 
 
 def _card_plots(study: CardStudy, gallery: _Gallery) -> dict[str, list[Figure]]:
-    """Figures of a card: `lead` is what a reader sees first (equity, attribution, reliability); the rest by window."""
-    one, figures = study.evaluation, dict[str, list[Figure]](lead=[])
+    """Return the figures of a card. `lead` is what a reader sees first (equity, attribution,
+    reliability); the others are by window.
+    """
+    one = study.evaluation
     benchmark = one.card.snapshot.benchmark_name
+    lead: list[Figure] = []
+    figures: dict[str, list[Figure]] = {"lead": lead}
+
     for window in study.windows:
-        if window.drawn:
-            folder = f"{one.anchor}-{_file_word(window.name)}"
-            first = gallery.add(folder, [equity_plot(window, benchmark), attribution_plot(window)], [one])
-            rest = gallery.add(folder, [drawdown_plot(window, benchmark), weights_plot(window), exposures_plot(window)], [one])
-            is_lead = not figures["lead"]
-            figures["lead"] += first if is_lead else []
-            figures[window.name] = rest if is_lead else [*first, *rest]
-    figures["lead"] += gallery.add(one.anchor, [reliability_plot(study)], [one])
+        if not window.drawn:
+            continue
+
+        folder = f"{one.anchor}-{_file_word(window.name)}"
+        first_plots = [equity_plot(window, benchmark), attribution_plot(window)]
+        first = gallery.add(folder, first_plots, [one])
+        rest_plots = [
+            drawdown_plot(window, benchmark),
+            weights_plot(window),
+            exposures_plot(window),
+        ]
+        rest = gallery.add(folder, rest_plots, [one])
+
+        if lead:
+            figures[window.name] = first + rest
+        else:
+            lead += first
+            figures[window.name] = rest
+
+    lead += gallery.add(one.anchor, [reliability_plot(study)], [one])
     return figures
 
 
 def _file_word(name: str) -> str:
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "_" for letter in name)
+    """Return a name with low lines for all letters that file names may not have."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
 
 
-def _variables() -> str:
-    """Return the colours of the page, light and dark."""
-    light, dark = (";".join(f"--{role}:{pair[side]}" for role, pair in PALETTE.items()) for side in (0, 1))
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}"
-
-
-def _left_out(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]:
-    """Count of windows that are not drawn, and of cards without any; empty where there are none."""
+def _not_drawn(studies: Sequence[CardStudy], drawn_cards: int) -> dict[str, str]:
+    """Return in words how many windows are not drawn, and how many cards have no plots; empty where
+    there are none.
+    """
     recorded = [study for study in studies if study.windows]
-    missing = sum(len(study.evaluation.windows) - sum(window.drawn for window in study.windows) for study in recorded)
+    missing = 0
+    for study in recorded:
+        drawn = sum(window.drawn for window in study.windows)
+        missing += len(study.evaluation.windows) - drawn
+
     beyond = len(recorded) - drawn_cards
-    return {"missing_windows": count(missing, "window") if missing else "", "beyond": count(beyond, "card") if beyond > 0 else ""}
+    return {
+        "missing_windows": count(missing, "window") if missing else "",
+        "beyond": count(beyond, "card") if beyond > 0 else "",
+    }
 
 
 # ---- all cards
 
 
-def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, Any]:
-    """A row for each card, and the mean excess over windows drawn."""
+@dataclass(frozen=True)
+class OverviewRow:
+    """A card in the table of all cards."""
+
+    of: Evaluation
+    excess: float | None
+    selection: float | None
+    mean: WindowMean  # excess over windows
+    rests: Sequence[str]  # what the figures rest on, where not on all episodes
+
+
+def _overview(studies: Sequence[CardStudy], gallery: _Gallery) -> dict[str, object]:
+    """Return the values of the overview: a row for each card, and a plot of their mean excess."""
     evaluations = [study.evaluation for study in studies]
-    means = [_mean_excess(one) for one in evaluations]
-    rows, points, plots = [], [], []
-    for study, value in zip(studies, means, strict=True):
-        low, high = ((value.detail or {}).get(end) for end in ("low", "high"))
-        selection = median(study.lines.get("selection", ()))
-        gain = study.evaluation.card.metrics.get("total_return")
-        rests = (
-            [f"return in {gain.n} of {len(study.evaluation.card.pooled)} episodes"] if gain and gain.n and gain.undefined else []
-        )
-        excess = excess_return(study.evaluation.card)
-        row = {"of": study.evaluation, "excess": excess, "selection": selection, "mean": value.value, "low": low, "high": high}
-        rows.append({**row, "rests": rests})
-        points.append(Point(study.evaluation.label, value.value, low, high))
-    if any(value.value is not None for value in means):
+    rows = [_overview_row(study) for study in studies]
+    points = [Point(row.of.label, row.mean.value, row.mean.low, row.mean.high) for row in rows]
+
+    plots = []
+    if any(point.value is not None for point in points):
         title = "Mean excess over windows, with 95 % interval over windows"
-        plots = [forest_plot("excess", title, "mean excess over windows, %", points)]
+        plots.append(forest_plot("excess", title, "mean excess over windows, %", points))
+
+    indices = [price_index(one.card.pooled) for one in evaluations]
     return {
         "rows": rows,
         "plots": gallery.add("overview", plots, evaluations),
-        "price_index": next(filter(None, (price_index(one.card.pooled) for one in evaluations)), ""),
+        "price_index": next((index for index in indices if index), ""),
         "mixed": figures_differ_in(one.card for one in evaluations),
     }
 
 
+def _overview_row(study: CardStudy) -> OverviewRow:
+    card = study.evaluation.card
+    rests = []
+    gain = card.metrics.get("total_return")
+    if gain and gain.n and gain.undefined:
+        rests.append(f"return in {gain.n} of {len(card.pooled)} episodes")
+
+    return OverviewRow(
+        study.evaluation,
+        excess_return(card),
+        median(study.lines.get("selection", ())),
+        _mean_excess(study.evaluation),
+        rests,
+    )
+
+
 def _marks(cards: Sequence[TradingCard | ScoringCard]) -> list[tuple[str, str]]:
-    """Labels of the cards, each with how many cards have it where not all do."""
-    counts = {name: sum(name in one.labels for one in cards) for card in cards for name in card.labels}
-    whole = len(cards)
-    return [(name, "" if some == whole else f" ({some} of {count(whole, 'card')})") for name, some in counts.items()]
+    """Return the labels of the cards, each with the number of cards that have it, if not all."""
+    counts: Counter[str] = Counter()
+    for card in cards:
+        counts.update(set(card.labels))
+
+    marks: list[tuple[str, str]] = []
+    for name in dict.fromkeys(itertools.chain.from_iterable(card.labels for card in cards)):
+        all_have_it = counts[name] == len(cards)
+        which = "" if all_have_it else f" ({counts[name]} of {count(len(cards), 'card')})"
+        marks.append((name, which))
+
+    return marks
 
 
-def _mean_excess(evaluation: Evaluation) -> MetricValue:
-    """Mean over windows of the median excess over seeds; `detail` holds its interval."""
+def _mean_excess(evaluation: Evaluation) -> WindowMean:
+    """Return the mean over windows of the median excess over seeds."""
     held = evaluation.card.reference.benchmark_buy_and_hold
-    return over_windows(evaluation, "total_return", lambda window: held[window].metrics.total_return.value)
+    return over_windows(
+        evaluation, "total_return", lambda window: held[window].metrics.total_return.value
+    )
 
 
 # ---- effects of masks and modes
 
 
+def _effects(
+    evaluations: Sequence[Evaluation], options: Options, gallery: _Gallery
+) -> list[tuple[Effects, list[Figure]]]:
+    """Return the effects on each metric that has some or notes on why not, with their plots."""
+    if not evaluations:
+        return []
+
+    shown = []
+    for metric in options.metrics or ("total_return",):
+        effects = find_effects(evaluations, metric)
+        if effects.masks or effects.modes or effects.notes:
+            folder = f"effects-{_file_word(metric)}"
+            plots = gallery.add(folder, _effect_plots(effects), evaluations)
+            shown.append((effects, plots))
+
+    return shown
+
+
 def _effect_plots(effects: Effects) -> list[Plot | None]:
-    titles = {"masks": f"Mask effects on {effects.metric}", "modes": f"What data and tools add to {effects.metric}"}
-    return [_effect_plot(effects, name, title) for name, title in titles.items()]
+    metric = effects.metric
+    return [
+        _effect_plot(effects, effects.masks, "masks", f"Mask effects on {metric}"),
+        _effect_plot(effects, effects.modes, "modes", f"What data and tools add to {metric}"),
+    ]
 
 
-def _effect_plot(effects: Effects, name: str, title: str) -> Plot | None:
-    rows: Sequence[Effect] = getattr(effects, name)
+def _effect_plot(effects: Effects, rows: Sequence[Effect], name: str, title: str) -> Plot | None:
     if not any(row.value is not None for row in rows):
         return None
-    unit, scale = unit_name(effects.unit), 100.0 if is_fraction(effects.unit) else 1.0
-    agents, contexts = {row.agent for row in rows}, {row.where for row in rows}
+
+    has_agents = len({row.agent for row in rows}) > 1
+    has_contexts = len({row.where for row in rows}) > 1
     points = []
     for row in rows:
         words = [row.name.partition(" (")[0]]
-        words += [row.where] if len(contexts) > 1 else []
-        words += [row.agent] if len(agents) > 1 else []
+        if has_contexts:
+            words.append(row.where)
+        if has_agents:
+            words.append(row.agent)
         points.append(Point(" · ".join(words), row.value, row.low, row.high))
-    return forest_plot(name, title, f"{effects.metric}{f', {unit}' if unit else ''}", points, scale)
+
+    unit = unit_name(effects.unit)
+    axis = f"{effects.metric}, {unit}" if unit else effects.metric
+    scale = 100.0 if is_fraction(effects.unit) else 1.0
+    return forest_plot(name, title, axis, points, scale)

@@ -1,6 +1,6 @@
-"""Figures as people read them, values that templates print, and the printing.
+"""Figures as text, tables, and the templates of the page.
 
-Whatever is not markup already is cleaned and escaped on its way into a page.
+Every printed value that is not markup is cleaned and escaped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from ktdeval.cards import (
@@ -27,12 +27,15 @@ from ktdeval.cards import (
     with_args,
 )
 from ktdeval.stats import Interval
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_pages.frame import make_environment
+from ktdeval_pages.words import WORDS as WORDS_OF_PAGES
 
-UNDEFINED = "–"
+UNDEFINED = WORDS_OF_PAGES.undefined
 WORDS: Mapping[str, Mapping[str, str]] = load_yaml(Path(__file__).with_name("words.yaml"))
 _MINUS = "\N{MINUS SIGN}"
 _DECIMALS = {"per year": 2, "count": 0, "years": 2}
+_UNNAMED = ("ratio", "index", "probability", "score", "count")
 _NARROW = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -40,13 +43,13 @@ _NARROW = "\N{NARROW NO-BREAK SPACE}"
 class Table:
     """A table to show.
 
-    The first text of each row names it. A row of one cell is a heading of those below it.
+    The first text of each row names it. A row of one cell is a heading for the rows below it.
     """
 
-    caption: str  # what it shows, in a sentence
+    caption: str
     heads: Sequence[object]  # names of the columns; empty for none
     rows: Sequence[Sequence[object]]
-    words: int = 1  # how many columns, from the left, hold words; the others hold figures
+    words: int = 1  # number of columns, from the left, that hold words; the others hold figures
 
     @property
     def columns(self) -> int:
@@ -55,33 +58,45 @@ class Table:
 
 
 def clean(text: object) -> str:
-    """One line without control and direction characters: a card may come from a stranger, and a page obeys what it shows."""
+    """Return one line without control and direction characters, which a stranger's card may hold."""
     return text if isinstance(text, Markup) else one_line(text)
 
 
 def unbroken(text: str) -> Markup:
-    """Words that stay on one line."""
+    """Return words that stay on one line."""
     return Markup('<span class="nb">{}</span>').format(one_line(text))
 
 
 @functools.cache
 def templates() -> Environment:
-    """Templates of this package; a name that a template uses and was not given is an error."""
-    environment = Environment(
-        loader=PackageLoader("ktdeval_report"), autoescape=True, finalize=clean, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+    """Return the templates of this package."""
+    environment = make_environment("ktdeval_report", finalize=clean)
     functions = (
-        cutoff_words, dollars, ends, figure, p_value, percent, price_index, rests_on, tally, unbroken, uncounted_tokens, unit_name,
+        cutoff_words,
+        dollars,
+        ends,
+        figure,
+        p_value,
+        percent,
+        price_index,
+        rests_on,
+        tally,
+        unbroken,
+        uncounted_tokens,
+        unit_name,
         with_args,
-    )  # fmt: skip
-    environment.filters |= {function.__name__: function for function in functions} | {"counted": count, "thousands": "{:,}".format}
-    environment.globals |= {"words": WORDS, "span": span}
+    )
+    environment.filters |= {function.__name__: function for function in functions} | {
+        "counted": count,
+        "thousands": "{:,}".format,
+    }
+    environment.globals |= {"words": WORDS_OF_PAGES, "span": span}
+
     return environment
 
 
 def render(name: str, **values: Any) -> str:
-    """Text of a template with these values."""
+    """Return the text of a template with these values."""
     return templates().get_template(name).render(values)
 
 
@@ -89,40 +104,66 @@ def render(name: str, **values: Any) -> str:
 
 
 def figure(value: float | None, unit: str = "ratio", signed: bool = False) -> str:
-    """A figure without its unit; fractions in per cent; a dash where there is none."""
+    """Return a figure without its unit, fractions in per cent; a dash for None."""
     if value is None:
         return UNDEFINED
-    scaled, decimals = (100.0 * value, 2) if is_fraction(unit) else (value, _DECIMALS.get(unit, 3))
-    text = f"{scaled:{'+' if signed else ''},.{decimals}f}"
-    text = text.lstrip("+-") if float(text.replace(",", "")) == 0 else text
+
+    decimals = _DECIMALS.get(unit, 3)
+    if is_fraction(unit):
+        value = 100.0 * value
+        decimals = 2
+
+    sign = "+" if signed else ""
+    text = f"{value:{sign},.{decimals}f}"
+    if float(text.replace(",", "")) == 0:
+        text = text.lstrip("+-")  # a figure that rounds to zero has no sign
+
     return text.replace("-", _MINUS)
 
 
 def percent(value: float | None, signed: bool = True) -> str:
-    """A fraction in per cent, with the sign of per cent."""
-    return UNDEFINED if value is None else f"{figure(value, 'fraction', signed)}{_NARROW}%"
+    """Return a fraction in per cent with the sign %; a dash for None."""
+    if value is None:
+        return UNDEFINED
+    return f"{figure(value, 'fraction', signed)}{_NARROW}%"
 
 
 def span(low: float | None, high: float | None, unit: str = "ratio", signed: bool = False) -> str:
-    """Two ends, or a dash."""
-    return UNDEFINED if low is None or high is None else f"{figure(low, unit, signed)} … {figure(high, unit, signed)}"
+    """Return two ends; a dash if one is None."""
+    if low is None or high is None:
+        return UNDEFINED
+    return f"{figure(low, unit, signed)} … {figure(high, unit, signed)}"
 
 
 def ends(interval: Interval | None, unit: str = "ratio", signed: bool = False) -> str:
-    """Both ends of an interval, or a dash."""
-    return UNDEFINED if interval is None else span(interval.low, interval.high, unit, signed)
+    """Return both ends of an interval, or a dash."""
+    if interval is None:
+        return UNDEFINED
+    return span(interval.low, interval.high, unit, signed)
 
 
 def interval_text(interval: Interval | None, unit: str = "ratio", signed: bool = False) -> str:
-    """Both ends of an interval, or the reason why there is none."""
-    return f"none: {interval.reason}" if interval and interval.low is None else ends(interval, unit, signed)
+    """Return both ends of an interval, or the reason why there is none."""
+    if interval and interval.low is None:
+        return f"none: {interval.reason}"
+    return ends(interval, unit, signed)
 
 
 def unit_name(unit: str) -> str:
     """Return the unit as shown next to a figure."""
-    return "%" if is_fraction(unit) else "" if unit in ("ratio", "index", "probability", "score", "count") else unit
+    if is_fraction(unit):
+        return "%"
+    if unit in _UNNAMED:
+        return ""
+    return unit
 
 
 def p_value(value: float | None) -> str:
-    """A p-value, or a dash."""
-    return UNDEFINED if value is None else "< 0.0001" if value < 1e-4 else f"{value:.4f}" if value < 0.1 else f"{value:.2f}"
+    """Return a p-value, or a dash."""
+    if value is None:
+        return UNDEFINED
+    if value < 1e-4:
+        return "< 0.0001"
+    if value < 0.1:
+        return f"{value:.4f}"
+    return f"{value:.2f}"

@@ -1,4 +1,6 @@
-"""`ktdeval view`: a run folder in, static pages out, one for each episode with a recorded step, and an index of all of them."""
+"""`ktdeval view`: a run folder in, static pages out, one for each episode with a recorded step, and
+an index of all of them.
+"""
 
 from __future__ import annotations
 
@@ -12,66 +14,129 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import UNSET
 
-from ktdeval.cli import FilePath, open_plugins, plugin_option, warn
-from ktdeval.contracts import EpisodeSpec
-from ktdeval.errors import DataError, KtdevalError, UsageError
-from ktdeval.jsonio import JsonValue, make_folder, write_atomic
+from ktdeval.cli import FilePath, OutputPath, open_plugins, plugin_option, warn
+from ktdeval.errors import DataError, KtdevalError, UsageError, explained
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import Plugins
+from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunFolder, recorded_market, retrace_memories
+from ktdeval.tasks import EpisodeSpec
 from ktdeval.trading import Ledger, MarketRules
+from ktdeval.values.jsonio import JsonValue, check_output, write_atomic
+from ktdeval.values.temporary import filling
 from ktdeval_view.document import Redactor
 from ktdeval_view.market_facts import Names, find_names
 from ktdeval_view.pages import Surroundings, make_entry, make_episode_page, make_index_page
-from ktdeval_view.records import EpisodeRecords, choose_episodes, episode_label, page_name, read_episode
-from ktdeval_view.samples import SampleRecords, is_scoring, make_sample_entry, make_samples_page, read_samples
+from ktdeval_view.records import (
+    EpisodeRecords,
+    choose_episodes,
+    episode_label,
+    page_name,
+    read_episode,
+)
+from ktdeval_view.samples import (
+    SampleRecords,
+    is_scoring,
+    make_sample_entry,
+    make_samples_page,
+    read_samples,
+)
 
-_NO_MARKET = "Without the market there is no benchmark, no price around an order and no true name beside a handle"
+_NO_MARKET = (
+    "Without the market there is no benchmark, no price around an order and no true name beside a"
+    " handle"
+)
+INDEX = "index.html"
+"""Page of all episodes, written last: where it is, the pages are whole."""
+
 _DAY = re.compile(r"\d{1,6}|day_\+\d{1,6}|\d{4}-\d{2}-\d{2}")
 
 
 @click.command()
 @click.argument("run", type=FilePath(), metavar="RUN")
-@click.option("--out", type=FilePath(), metavar="DIR", help="folder of the pages [default: RUN/view]")
-@click.option("--episode", metavar="TEXT", help="only episodes with these words in task, window, seed (`seed-1`) or id")
-@click.option("--day", metavar="DAY", help="the day to begin at: its number, `day_+17`, or the date of the decision")
-@click.option("--open", "is_opened", is_flag=True, help="open the index in the browser, or the page where it is one")
-@click.option("--memory", is_flag=True, help="show the agent's memory at each day; it is run again on the recorded replies")
-@click.option("--data", metavar="DATA", help="the market, where it has moved since the run: a snapshot folder or data provider")
+@click.option(
+    "--out",
+    type=OutputPath("folder"),
+    metavar="DIR",
+    help="folder of the pages [default: RUN/view]",
+)
+@click.option(
+    "--episode",
+    metavar="TEXT",
+    help="only episodes with these words in task, window, seed (`seed-1`) or id",
+)
+@click.option(
+    "--day",
+    metavar="DAY",
+    help="the day to begin at: its number, `day_+17`, or the date of the decision",
+)
+@click.option(
+    "--open",
+    "is_opened",
+    is_flag=True,
+    help="open the index in the browser, or the page where it is one",
+)
+@click.option(
+    "--memory",
+    is_flag=True,
+    help="show the agent's memory at each day; it is run again on the recorded replies",
+)
+@click.option(
+    "--data",
+    metavar="DATA",
+    help="the market, where it has moved since the run: a snapshot folder or data provider",
+)
 @plugin_option
-def view(run: Path, out: Path | None, episode: str | None, day: str | None, is_opened: bool, **sources: Any) -> None:
+def view(
+    run: Path,
+    out: Path | None,
+    episode: str | None,
+    day: str | None,
+    is_opened: bool,
+    **sources: Any,
+) -> None:
     """Walk a run's episodes day by day, or sample by sample, as static pages.
 
-    RUN is a run folder, which is only read; an episode that is still running is shown as far as it is. Each page is one file
-    that needs no server and asks nothing of the network. Secrets of the environment are taken out of all texts.
+    RUN is a run folder, which is only read; an episode that is still running is shown as far as it
+    is. Each page is one file that needs no server and asks nothing of the network. Secrets of the
+    environment are taken out of all texts.
     """
     folder = RunFolder.load(run)
+    out = out or run / "view"
+    check_output(out, "folder", "--out")
     chosen = choose_episodes(folder.manifest.specs, episode)
     _check_day(day, len(chosen))
     plugins = open_plugins(sources["extra"])
     has_days = not all(is_scoring(folder, spec) for spec in folder.manifest.specs)
     market = recorded_market(folder, plugins, sources["data"], _NO_MARKET) if has_days else ""
     show = RunView(folder, plugins, market, Redactor(os.environ), has_memory=sources["memory"])
-    files = show.write(out or run / "view", chosen, _tell)
+    files = show.write(out, chosen, _tell)
+
     for problem in files.problems:
         warn(problem)
+
     episodes = f"{len(files.pages)} of {len(folder.manifest.specs)} episodes"
     click.echo(f"view    {files.index} ({episodes}, {files.size / 1e6:.1f} MB)")
     address = (files.pages[0] if len(files.pages) == 1 else files.index).resolve().as_uri()
+
     if day is not None:
         address = f"{address}#day={day}"
         click.echo(f"day     {address}")
+
     if is_opened and not webbrowser.open(address):
         warn(f"no browser could be started; open {address}")
 
 
 def _check_day(day: str | None, episodes: int) -> None:
     if day is not None and not _DAY.fullmatch(day):
-        raise UsageError(f"--day {day!r}: give the day's number such as 17, day_+17, or a date such as 2024-11-18")
+        raise UsageError(
+            f"--day {day!r}: give the day's number such as 17, day_+17, or a date such as"
+            " 2024-11-18"
+        )
     if day is not None and episodes != 1:
-        raise UsageError(f"--day {day}: the run has {episodes} such episodes; name one of them with --episode")
+        raise UsageError(
+            f"--day {day}: the run has {episodes} such episodes; name one of them with --episode"
+        )
 
 
 def _tell(spec: EpisodeSpec) -> None:
@@ -90,109 +155,198 @@ class PageFiles:
 
 
 class RunView:
-    """Writes the pages of one run, of which it only reads; its market is a snapshot, or why it is not at hand. `has_memory`: with
-    what the agent remembered.
+    """Writes the pages of one run, which it only reads. Its market is a snapshot, or the reason why
+    there is none. `has_memory`: show what the agent remembered.
     """
 
     def __init__(
-        self, run: RunFolder, plugins: Plugins, market: MarketSnapshot | str, redactor: Redactor, *, has_memory: bool = False
+        self,
+        run: RunFolder,
+        plugins: Plugins,
+        market: MarketSnapshot | str,
+        redactor: Redactor,
+        *,
+        has_memory: bool = False,
     ) -> None:
-        self._run, self._plugins, self._redactor, self._has_memory = run, plugins, redactor, has_memory
-        self._market = None if isinstance(market, str) else market
-        self._no_market = market if isinstance(market, str) else ""
-        self._days = set() if self._market is None else {str(day) for day in self._market.days}
+        self._run = run
+        self._plugins = plugins
+        self._redactor = redactor
+        self._has_memory = has_memory
+        self._market: MarketSnapshot | None = None
+        self._no_market = ""
+        self._days: set[str] = set()
 
-    def write(self, out: Path, chosen: Sequence[EpisodeSpec], tell: Callable[[EpisodeSpec], None]) -> PageFiles:
-        """Write the pages of the chosen episodes and the index of all; `tell` is called with each before its page is made.
+        if isinstance(market, str):
+            self._no_market = market
+        else:
+            self._market = market
+            self._days = {str(day) for day in market.days}
 
-        Raises StoreError: the folder can't be written; UsageError: none of the chosen episodes has a finished step.
+    def write(
+        self, out: Path, chosen: Sequence[EpisodeSpec], tell: Callable[[EpisodeSpec], None]
+    ) -> PageFiles:
+        """Write the pages of the chosen episodes and the index of all; `tell` is called with each
+        before its page is made.
+
+        Raises StoreError: the folder can't be written; UsageError: none of the chosen episodes has
+        a finished step.
         """
-        make_folder(out, "choose another --out")
+        with explained(f"{out}: can't write", "choose another --out"), filling(out, INDEX) as fresh:
+            return self._write_into(fresh, out, chosen, tell)
+
+    def _write_into(
+        self,
+        fresh: Path,
+        out: Path,
+        chosen: Sequence[EpisodeSpec],
+        tell: Callable[[EpisodeSpec], None],
+    ) -> PageFiles:
+        """Write the pages into the folder `fresh`. Its files are moved to `out`, which may hold pages
+        of an earlier view.
+        """
         pages: list[Path] = []
-        problems = [self._no_market] if self._no_market else []
+        problems = [self._no_market]
         entries: list[JsonValue] = []
         size = 0
+
         for spec in self._run.manifest.specs:
             records = self._records(spec)
-            problems += [records.problem] if records.problem else []
+            problems.append(records.problem)
             path = out / page_name(spec)
+            has_page = bool(records.steps) and path.is_file()
+
             if spec in chosen and records.steps:
                 tell(spec)
-                size += _write(path, self._page(records, out, chosen))
+                size += _write(fresh / path.name, self._page(records, out, chosen))
                 pages.append(path)
-            page = path.name if records.steps and path.is_file() else None
-            entries.append(
-                make_sample_entry(records, page) if isinstance(records, SampleRecords) else make_entry(records, self._market, page)
-            )
+                has_page = True
+
+            entries.append(self._entry(records, path.name if has_page else None))
+
+        problems = [problem for problem in dict.fromkeys(problems) if problem]
         if not pages:
             why = "; ".join(problems) or "wait for one"
             raise UsageError(f"{self._run.path}: none of these episodes has a finished step; {why}")
-        index = out / "index.html"
-        size += _write(index, make_index_page(self._run, self._market, entries, self._redactor))
-        return PageFiles(index, pages, size, list(map(self._redactor.text, dict.fromkeys(problems))))
+
+        index = make_index_page(self._run, self._market, entries, self._redactor)
+        size += _write(fresh / INDEX, index)
+        redacted = [self._redactor.text(problem) for problem in problems]
+
+        return PageFiles(out / INDEX, pages, size, redacted)
 
     def _records(self, spec: EpisodeSpec) -> EpisodeRecords | SampleRecords:
-        return read_samples(self._run, spec) if is_scoring(self._run, spec) else self._fitted(read_episode(self._run, spec))
+        if is_scoring(self._run, spec):
+            return read_samples(self._run, spec)
+        return self._fitted(read_episode(self._run, spec))
+
+    def _entry(
+        self, records: EpisodeRecords | SampleRecords, page: str | None
+    ) -> dict[str, JsonValue]:
+        if isinstance(records, SampleRecords):
+            return make_sample_entry(records, page)
+        return make_entry(records, self._market, page)
 
     def _fitted(self, records: EpisodeRecords) -> EpisodeRecords:
-        """Return the records, or word that they are not of this market: nothing can be said then of what prices did."""
-        days = {day for step in records.steps for day in (step.decided_on, step.filled_on)}
-        if self._market is not None and days - self._days:
-            problem = f"{min(days - self._days)} is no day of the market"
-        elif records.state == "unfinished" and records.steps[0].charges is not UNSET:
-            try:
-                return replace(records, ledger=self._in_units(records.spec, records.ledger))
-            except KtdevalError as error:
-                problem = f"the units of an unfinished episode that is not in A-shares are those of its market: {error}"
-        else:
+        """Return the records; without steps and with the problem if they are not of this market, for
+        then nothing can be shown of prices.
+        """
+        days: set[str] = set()
+        for step in records.steps:
+            days |= {step.decided_on, step.filled_on}
+
+        unknown = days - self._days
+        if self._market is not None and unknown:
+            return self._unreadable(records.spec, f"{min(unknown)} is no day of the market")
+
+        if records.state != "unfinished":
             return records
-        return EpisodeRecords(records.spec, "unreadable", problem=f"{self._run.episode_path(records.spec)}: {problem}")
+
+        try:
+            return replace(records, ledger=self._in_units(records.spec, records.ledger))
+        except KtdevalError as error:
+            problem = f"the units of an unfinished episode are those of its market: {error}"
+            return self._unreadable(records.spec, problem)
+
+    def _unreadable(self, spec: EpisodeSpec, problem: str) -> EpisodeRecords:
+        path = self._run.episode_path(spec)
+        return EpisodeRecords(spec, "unreadable", problem=f"{path}: {problem}")
 
     def _in_units(self, spec: EpisodeSpec, ledger: Ledger) -> Ledger:
         if self._market is None:
             raise DataError("it is not at hand; name it with --data")
-        return ledger.in_units_of(self._market, MarketRules.of(self._market, self._plugins.make_task(spec.task).trading))
 
-    def _page(self, records: EpisodeRecords | SampleRecords, out: Path, chosen: Sequence[EpisodeSpec]) -> str:
+        trading = self._plugins.make_task(spec.task).trading
+        return ledger.in_units_of(self._market, MarketRules.of(self._market, trading))
+
+    def _page(
+        self, records: EpisodeRecords | SampleRecords, out: Path, chosen: Sequence[EpisodeSpec]
+    ) -> str:
         if isinstance(records, SampleRecords):
             return make_samples_page(records, self._redactor)
+
         records = self._with_memory(records)
-        names = Names() if self._market is None else find_names(records, self._plugins, self._market)
-        around = Surroundings(self._market, self._no_market, names, self._neighbours(records.spec, out, chosen))
+        names = Names()
+        if self._market is not None:
+            names = find_names(records, self._plugins, self._market)
+
+        neighbours = self._neighbours(records.spec, out, chosen)
+        around = Surroundings(self._market, self._no_market, names, neighbours)
+
         return make_episode_page(records, around, self._redactor)
 
     def _with_memory(self, records: EpisodeRecords) -> EpisodeRecords:
-        """Return the records with what the agent remembered after each day, where it is asked for, or word why it is not known."""
+        """Return the records with the agent's memory after each day, if it is asked for, or with the
+        reason why it is not known.
+        """
         if not self._has_memory:
             return replace(records, memories=())
-        problem, memories = "", records.memories
+
+        problem = ""
+        memories = records.memories
         if records.state == "finished":
             try:
                 memories = retrace_memories(self._run, records.spec, self._plugins, self._market)
             except KtdevalError as error:
                 problem = f"What the agent remembered is not shown: {error}"
+
         if not problem and all(memory is None for memory in memories):
             problem = f"The agent {records.spec.agent} carries no memory from day to day"
-        return replace(records, memories=() if problem else memories, problem=". ".join(filter(None, (records.problem, problem))))
 
-    def _neighbours(self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]) -> Mapping[str, tuple[str, str]]:
-        """Return the nearest episodes before and after in the plan that have a page, or are about to."""
+        if not problem:
+            return replace(records, memories=memories)
+
+        problems = [records.problem, problem]
+        return replace(records, memories=(), problem=". ".join(one for one in problems if one))
+
+    def _neighbours(
+        self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]
+    ) -> Mapping[str, tuple[str, str]]:
+        """Return the nearest episodes before and after in the plan that have a page, or will have
+        one.
+        """
         specs = self._run.manifest.specs
         index = specs.index(spec)
+        directions = {"previous": specs[:index][::-1], "next": specs[index + 1 :]}
+
         neighbours = {}
-        for where, others in (("previous", reversed(specs[:index])), ("next", specs[index + 1 :])):
-            near = next((other for other in others if self._has_page(other, out, chosen)), None)
-            if near is not None:
-                neighbours[where] = (page_name(near), episode_label(near))
+        for direction, others in directions.items():
+            with_page = (other for other in others if self._has_page(other, out, chosen))
+            nearest = next(with_page, None)
+            if nearest is not None:
+                neighbours[direction] = (page_name(nearest), episode_label(nearest))
+
         return neighbours
 
     def _has_page(self, spec: EpisodeSpec, out: Path, chosen: Sequence[EpisodeSpec]) -> bool:
-        has_steps = self._run.is_complete(spec) or (self._run.episode_path(spec) / "journal.jsonl").is_file()
+        has_steps = (
+            self._run.is_complete(spec)
+            or (self._run.episode_path(spec) / "journal.jsonl").is_file()
+        )
         return (spec in chosen and has_steps) or (out / page_name(spec)).is_file()
 
 
 def _write(path: Path, text: str) -> int:
-    """Write a page; returns its bytes."""
+    """Write a page; return its size in bytes."""
     data = text.encode()
     write_atomic(path, data)
     return len(data)

@@ -1,69 +1,82 @@
-"""Frame of a page: one file with style, script and data in it, under a policy that lets it ask nobody for anything.
+"""A page of a run as one file: style, scripts and data are inside, and its policy forbids requests.
 
-Data travel without secrets, compressed, in pieces that are unpacked only when they are looked at.
+Data contain no secrets and are packed in pieces, which the page unpacks when a reader looks at them.
 """
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment
 from markupsafe import Markup
 
 from ktdeval.cards import clean
-from ktdeval.errors import replace_secrets, secrets_of
-from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.secrets.redaction import hide_secrets, secrets_of
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval_pages.assets import pack, shared_script, source_hash, stylesheet
+from ktdeval_pages.frame import content_security_policy, make_environment
 
 _ASSETS = files("ktdeval_view").joinpath("assets")
 _CHUNK_BYTES = 192 * 1024
-"""JSON of the days in one piece: unpacked in a few milliseconds, and long enough to pack days that repeat each other well."""
+"""JSON of the days in one piece: short enough to unpack in a few milliseconds, and long enough to
+pack days that repeat each other well.
+"""
 
 
 @functools.cache
-def _template() -> Template:
-    settings = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    return settings.from_string(_ASSETS.joinpath("page.html").read_text(encoding="utf-8"))
+def _templates() -> Environment:
+    return make_environment("ktdeval_view")
 
 
-def render(title: str, body: str, scripts: Sequence[str], data: Mapping[str, str]) -> str:
-    """Return a page as HTML, from the assets that are its body and its script, and packed data by name, which the script unpacks.
+def render(title: str, template: str, scripts: Sequence[str], data: Mapping[str, str]) -> str:
+    """Return a page as HTML, from a template, the scripts that draw it, and packed data by name,
+    which they unpack.
 
-    Its policy names the hashes of its own style and script: anything else that got in is not run.
+    The page's policy names the hashes of its own style and scripts: anything else is not run.
     """
-    style, script = _asset("view.css"), "\n".join(['"use strict";', *map(_asset, scripts)])
-    own = {name: Markup(text) for name, text in (("style", style), ("script", script), ("body", _asset(body)))}  # noqa: S704
-    hashes = {"style_hash": _source_hash(style), "script_hash": _source_hash(script)}
-    return _template().render(own, title=clean(title), data=data, **hashes)
+    style = stylesheet() + _asset("view.css")
+    shared = shared_script()
+    own_scripts = [_asset(name) for name in scripts]
+    script = "\n".join(['"use strict";', *own_scripts])
+    policy = content_security_policy(
+        f"{source_hash(shared)} {source_hash(script)}", source_hash(style), "data:"
+    )
+
+    return (
+        _templates()
+        .get_template(template)
+        .render(
+            title=clean(title),
+            policy=policy,
+            style=Markup(style),  # noqa: S704 - files of this package and of the kit
+            shared_script=Markup(shared),  # noqa: S704
+            script=Markup(script),  # noqa: S704
+            data=data,
+        )
+    )
 
 
 def _asset(name: str) -> str:
     return _ASSETS.joinpath(name).read_text(encoding="utf-8").strip()
 
 
-def _source_hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
 class Redactor:
-    """Takes the values of secret-looking environment variables, such as of `os.environ`, out of whatever goes into a page."""
+    """Removes the values of secret-looking environment variables, such as those of `os.environ`,
+    from all that goes into a page.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        # Asked once, so that hundreds of thousands of texts are not each compared with the name of every variable.
+        # Looked up once: a page has hundreds of thousands of texts.
         self._secrets = secrets_of(environment)
 
     def text(self, text: str) -> str:
-        """A text without them."""
-        return replace_secrets(text, self._secrets)
+        """Return a text without secrets."""
+        return hide_secrets(text, self._secrets)
 
     def value(self, value: JsonValue) -> JsonValue:
-        """A JSON value without them, in keys as well."""
+        """Return a JSON value without secrets, in keys too."""
         if not self._secrets:
             return value
         if isinstance(value, str):
@@ -72,27 +85,29 @@ class Redactor:
             return {self.text(key): self.value(item) for key, item in value.items()}
         if isinstance(value, Sequence):
             return [self.value(item) for item in value]
+
         return value
 
 
-def pack(text: str) -> str:
-    """A text as a page holds it: zlib, then base64, so that nothing in it can end the element that it stands in."""
-    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
-
-
 def pack_value(value: JsonValue) -> str:
-    """A JSON value as a page holds it."""
-    return pack(dumps_canonical(value))
+    """Return a JSON value as a page holds it."""
+    return pack(dumps_canonical(value).encode())
 
 
 def pack_days(days: Iterable[JsonValue]) -> tuple[list[int], list[str]]:
-    """Return how many days each piece holds, and the pieces, of about equal size, a line of JSON for each day."""
+    """Return the number of days in each piece, and the packed pieces. A piece has a line of JSON for
+    each day; pieces are of about equal size.
+    """
     groups: list[list[str]] = []
     size = _CHUNK_BYTES
     for line in map(dumps_canonical, days):
         if size >= _CHUNK_BYTES:
             groups.append([])
             size = 0
+
         groups[-1].append(line)
         size += len(line)
-    return [len(lines) for lines in groups], [pack("\n".join(lines)) for lines in groups]
+
+    counts = [len(lines) for lines in groups]
+    pieces = [pack("\n".join(lines).encode()) for lines in groups]
+    return counts, pieces

@@ -1,26 +1,33 @@
-"""Manifest of the arena: the tasks of Agent Market Arena and of DeepFund, and their figures; a planted signal for teams."""
+"""Manifest of the arena: the tasks of Agent Market Arena and of DeepFund, and their figures; a
+planted signal for teams.
+"""
 
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import later
+from ktdeval.values.lazy import later
 
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
     """One stock or coin, or a fund of a few stocks, one decision a day."""
-    from ktdeval.task_files import task_specs
+    from ktdeval.plugins.task_files import task_specs
 
-    return [spec for family in ("ama", "deepfund", "views") for spec in task_specs(f"{__path__[0]}/{family}.yaml")]
+    specs: list[Spec] = []
+    for family in ("ama", "deepfund", "views"):
+        specs += task_specs(f"{__path__[0]}/{family}.yaml")
+    return specs
 
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Figures of the papers."""
-    from ktdeval.task_files import metric_specs
+    from ktdeval.plugins.task_files import metric_specs
 
-    families = ("ama_figures", "deepfund_figures")
-    return [spec for family in families for spec in metric_specs(f"{__path__[0]}/{family}.csv", f"ktdeval_arena.{family}:figure")]
+    specs: list[Spec] = []
+    for family in ("ama_figures", "deepfund_figures"):
+        specs += metric_specs(f"{__path__[0]}/{family}.csv", f"ktdeval_arena.{family}:figure")
+    return specs
 
 
 @hookimpl

@@ -1,9 +1,11 @@
-"""Ratings of daily summaries by Agent Market Arena's rules (`mis.yaml`), and how far raters agree, with and without chance.
+"""Ratings of daily summaries by Agent Market Arena's rules (`mis.yaml`), and how far raters agree,
+with and without chance.
 
-Agreement is the share of items that all raters gave the same score, the paper's statistic. Krippendorff's α corrects it for
-chance: 1 − D_o / D_e with the squared distance of scores, where D_o is the mean over the pairs of an item's ratings, each item
-weighted by its ratings, and D_e that over all pairs of ratings. It is not defined where all scores are equal. Items with
-fewer than two ratings count for the mean score alone.
+Agreement is the share of items that all raters gave the same score, the paper's statistic.
+Krippendorff's α corrects it for chance: 1 − D_o / D_e with the squared distance of scores, where
+D_o is the mean over the pairs of an item's ratings, each item weighted by its ratings, and D_e that
+over all pairs of ratings. It is not defined where all scores are equal. Items with fewer than two
+ratings count for the mean score alone.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ktdeval.errors import DataError
-from ktdeval.fields import near_matches
-from ktdeval.jsonio import read_plain
 from ktdeval.stats import wilson
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import read_plain
+from ktdeval.values.yamlio import load_yaml
 
 RULES: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))["rules"]
 COLUMNS = ("item", "rater", "rule", "score")
@@ -44,54 +46,94 @@ class Agreement(NamedTuple):
 
 
 def read_ratings(path: Path) -> dict[str, dict[str, list[int]]]:
-    """Return the scores by rule and item of a CSV file with `COLUMNS`, in the order of `RULES`. Raises DataError: unreadable, a
-    missing column, an unknown rule or score, or a second score of a rater, with file and line.
+    """Return the scores by rule and item of a CSV file with `COLUMNS`, in the order of `RULES`.
+    Raises DataError: unreadable, a missing column, an unknown rule or score, or a second score of a
+    rater, with file and line.
     """
     try:
-        reader = csv.DictReader(StringIO(read_plain(path).decode("utf-8-sig"), newline=""), strict=True)
+        text = read_plain(path).decode("utf-8-sig")
+        reader = csv.DictReader(StringIO(text, newline=""), strict=True)
         rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: not a readable CSV file: {' '.join(str(error).split())}") from error
-    if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
-        raise DataError(f"{path}: column {missing[0]!r} is missing; a line has {', '.join(COLUMNS)}")
+        raise DataError(
+            f"{path}: not a readable CSV file: {' '.join(str(error).split())}"
+        ) from error
+
+    for name in COLUMNS:
+        if name not in (reader.fieldnames or ()):
+            raise DataError(f"{path}: column {name!r} is missing; a line has {', '.join(COLUMNS)}")
+
     scores: dict[str, dict[str, list[int]]] = {rule: defaultdict(list) for rule in RULES}
-    seen = set()
+    seen: set[tuple[str, str, str]] = set()
     for line, row in rows:
         item, rater, rule, score = ((row[name] or "").strip() for name in COLUMNS)
-        if not item or not rater:
-            raise DataError(f"{path}: line {line}: item and rater must not be empty")
-        if rule not in RULES:
-            raise DataError(f"{path}: line {line}: rule {rule[:40]!r} is unknown{near_matches(rule, RULES)}")
-        if score not in _SCORES:
-            raise DataError(f"{path}: line {line}: score {score[:40]!r}; expected 0, 1 or 2")
-        if (item, rater, rule) in seen:
-            raise DataError(f"{path}: line {line}: rater {rater[:40]!r} has scored item {item[:40]!r} by {rule} before; leave one")
+        problem = _problem(item, rater, rule, score)
+        if not problem and (item, rater, rule) in seen:
+            problem = (
+                f"rater {rater[:40]!r} has scored item {item[:40]!r} by {rule} before; leave one"
+            )
+        if problem:
+            raise DataError(f"{path}: line {line}: {problem}")
+
         seen.add((item, rater, rule))
         scores[rule][item].append(int(score))
+
     if not rows:
         raise DataError(f"{path}: no ratings below the column names")
+
     return {rule: dict(items) for rule, items in scores.items() if items}
+
+
+def _problem(item: str, rater: str, rule: str, score: str) -> str:
+    """Return what is wrong with a line, or ""."""
+    if not item or not rater:
+        return "item and rater must not be empty"
+    if rule not in RULES:
+        return f"rule {rule[:40]!r} is unknown{near_matches(rule, RULES)}"
+    if score not in _SCORES:
+        return f"score {score[:40]!r}; expected 0, 1 or 2"
+    return ""
 
 
 def agreement(rule: str, ratings: Ratings) -> Agreement:
     """Return figures of one rule. `ratings`: at least one score."""
-    every = [score for scores in ratings.values() for score in scores]
-    shared = [scores for scores in ratings.values() if len(scores) > 1]
+    every: list[int] = []
+    shared: list[Sequence[int]] = []
+    for scores in ratings.values():
+        every += scores
+        if len(scores) > 1:
+            shared.append(scores)
+
     same = sum(len(set(scores)) == 1 for scores in shared)
     ends = wilson(same, len(shared))
-    levels = (every.count(0), every.count(1), every.count(2))
-    share = same / len(shared) if shared else None
-    return Agreement(rule, len(ratings), len(shared), sum(every) / len(every), share, ends.low, ends.high, alpha(shared), levels)
+    return Agreement(
+        rule=rule,
+        items=len(ratings),
+        shared=len(shared),
+        mean=sum(every) / len(every),
+        same=same / len(shared) if shared else None,
+        low=ends.low,
+        high=ends.high,
+        alpha=alpha(shared),
+        levels=(every.count(0), every.count(1), every.count(2)),
+    )
 
 
 def alpha(shared: Sequence[Sequence[int]]) -> float | None:
     """Krippendorff's α of items with at least two scores each; None where all are equal."""
-    pooled = [score for scores in shared for score in scores]
+    pooled: list[int] = []
+    for scores in shared:
+        pooled += scores
+
     if len(set(pooled)) < 2:
         return None
-    observed = math.fsum(2 * _distance(scores) / (len(scores) - 1) for scores in shared) / len(pooled)
-    return 1.0 - observed / (2 * _distance(pooled) / (len(pooled) * (len(pooled) - 1)))
+
+    n = len(pooled)
+    within = math.fsum(2 * _distance(scores) / (len(scores) - 1) for scores in shared)
+    observed = within / n
+    return 1.0 - observed / (2 * _distance(pooled) / (n * (n - 1)))
 
 
 def _distance(scores: Sequence[int]) -> int:
+    """Sum of the squared distances of all pairs of scores."""
     return sum((one - other) ** 2 for one, other in combinations(scores, 2))

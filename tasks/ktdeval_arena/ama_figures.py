@@ -1,31 +1,37 @@
-"""Figures of Agent Market Arena (§3.3, Table 1), of an account that holds one asset or none, at costs in basis points.
+"""Figures of Agent Market Arena (§3.3, Table 1), of an account that holds one asset or none, at
+costs in basis points.
 
-A path has the account's worth after the trades of each close, from the first decision's with a price on; at its last point the
-position is closed at the run's average cost (5 basis points where nothing was filled). `paper` is the public code
-(testbed/get_return.py at 8fa7e5b): the base is the worth after the first trade, so that its cost counts nowhere. Venues of 365
-days a year have a return of zero before the others; of the others' returns those that are zero are dropped, a closed exchange or
-an account without a position alike. `strict`: the base is the cash before the first trade, the path has the days on which the
-asset has a price, and their returns are all that count. Buy & Hold buys at the first close and sells at the last one, at the same
-costs. All are fractions.
+A path has the account's worth after the trades of each close, from the first decision's with a
+price on; at its last point the position is closed at the run's average cost (5 basis points where
+nothing was filled). `paper` is the public code (testbed/get_return.py at 8fa7e5b): the base is the
+worth after the first trade, so that its cost counts nowhere. Venues of 365 days a year have a
+return of zero before the others; of the others' returns those that are zero are dropped, a closed
+exchange or an account without a position alike. `strict`: the base is the cash before the first
+trade, the path has the days on which the asset has a price, and their returns are all that count.
+Buy & Hold buys at the first close and sells at the last one, at the same costs. All are fractions.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.plugins.task_files import find_figure, table_metrics
 from ktdeval.stats import MetricValue, RuleSet, has_no_variance
-from ktdeval.task_files import find_figure, table_metrics
 from ktdeval.trading import Ledger, StepRecord
 
 _COST = 5e-4  #: of a notional, where nothing was filled
-_EQUAL = 1e-6  #: distance up to which two returns are equal: fills are rounded to a cent, and orders leave a millionth for that
+#: distance up to which two returns are equal: fills are rounded to a cent, and orders leave a
+#: millionth for that
+_EQUAL = 1e-6
 
 
 class Course(NamedTuple):
@@ -44,29 +50,69 @@ def course(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> Course | s
     steps = ledger.steps
     if not steps:
         return "no steps"
-    traded = sum(order.notional_minor for step in steps for order in step.orders)
-    cost = sum(map(_paid, steps)) / traded if traded else _COST
-    before = np.array([*(step.open_nav_minor for step in steps), steps[-1].nav_minor], dtype=np.float64)
-    path = before - np.array([*(_paid(step) for step in steps), cost * _gross(steps[-1])])
-    sides = np.array([np.sign(sum(position.shares for position in step.positions)) for step in steps], dtype=np.float64)
+
+    cost = _cost_of(steps)
+    worth = [*(step.open_nav_minor for step in steps), steps[-1].nav_minor]
+    before = np.array(worth, dtype=np.float64)
+    # The last position is closed at the run's average cost.
+    paid = [*(_paid(step) for step in steps), cost * _gross(steps[-1])]
+    path = before - np.array(paid)
     if not (path > 0).all():
         return "the account is worth nothing on a step"
-    codes = {code for step in steps for code in (*(one.code for one in step.positions), *(one.code for one in step.orders)) if code}
-    assets = [market.asset_index[code] for code in codes] or list(range(len(market.codes)))
-    rows, held, days = np.arange(len(path)), None, ledger.days_a_year
+
+    sides = np.array([_side(step) for step in steps], dtype=np.float64)
+    rows = np.arange(len(path))
+    held = None
+    days = ledger.days_a_year
+
+    assets = _assets(steps, market)
     if len(assets) == 1:
-        (asset,) = assets
+        asset = assets[0]
         first = market.day_index(steps[0].decided_on)
         prices = market.adjusted_close[first : first + len(path), asset]
-        days, known = market.rules[market.venues[asset]].days_a_year, np.isfinite(prices)
-        if known[:-1].any():  # nothing moves before the first price, nor after the last one but for the cost of closing
-            rows = np.flatnonzero(known if rules == "strict" else np.maximum.accumulate(known))
+        days = market.rules[market.venues[asset]].days_a_year
+        known = np.isfinite(prices)
+
+        # Nothing moves before the first price, nor after the last one but for the cost of closing.
+        if known[:-1].any():
+            has_price = known if rules == "strict" else np.maximum.accumulate(known)
+            rows = np.flatnonzero(has_price)
             rows = np.append(rows[:-1] if len(rows) > 1 else rows, len(path) - 1)
+
         if known.any():
             held = _held(prices, known, cost, rules)[rows]
+
     if rules == "strict":
         path[rows[0]] = ledger.initial_cash_minor
+
     return Course(path[rows], before[rows], sides[rows[:-1]], held, cost, days)
+
+
+def _cost_of(steps: Sequence[StepRecord]) -> float:
+    """Cost of a fill as a share of its notional, on average."""
+    traded = 0
+    for step in steps:
+        traded += sum(order.notional_minor for order in step.orders)
+    if not traded:
+        return _COST
+    return sum(_paid(step) for step in steps) / traded
+
+
+def _side(step: StepRecord) -> float:
+    """Side held from a step's close: 1, -1, or 0."""
+    return float(np.sign(sum(position.shares for position in step.positions)))
+
+
+def _assets(steps: Sequence[StepRecord], market: MarketSnapshot) -> list[int]:
+    """Assets that were held or ordered, or all of the market if there are none."""
+    codes: set[str] = set()
+    for step in steps:
+        codes.update(position.code for position in step.positions)
+        codes.update(order.code for order in step.orders if order.code)
+
+    if not codes:
+        return list(range(len(market.codes)))
+    return [market.asset_index[code] for code in codes]
 
 
 def _paid(step: StepRecord) -> int:
@@ -78,12 +124,16 @@ def _gross(step: StepRecord) -> int:
 
 
 def _held(prices: FloatArray, known: FloatArray, cost: float, rules: RuleSet) -> FloatArray:
-    """[n + 1] worth of one unit of money in Buy & Hold; days without a price have the last one, the first ones the first."""
+    """[n + 1] worth of one unit of money in Buy & Hold; days without a price have the last one, the
+    first ones the first.
+    """
     rows = np.maximum.accumulate(np.where(known, np.arange(len(prices)), int(np.argmax(known))))
     held: FloatArray = prices[rows] / prices[rows[0]] / (1.0 + cost)
     held[-1] *= 1.0 - cost
+
     if rules == "strict":
         held[: int(np.argmax(known)) + 1] = 1.0
+
     return held
 
 
@@ -93,6 +143,7 @@ def _returns(of: Course, rules: RuleSet) -> FloatArray:
         return returns
     if of.days == 365:
         return np.concatenate([[0.0], returns])
+
     moved: FloatArray = returns[np.abs(returns) > _EQUAL]
     return moved if len(moved) else returns
 
@@ -102,42 +153,76 @@ def _of_returns(name: str, of: Course, returns: FloatArray) -> float | str:
     growth = float(of.path[-1] / of.path[0])
     if name == "ama_annualised_return":
         power = math.log(growth) * of.days / len(returns)
-        return math.expm1(power) if power < 700.0 else "the annualised return is too large for a number"
+        if power >= 700.0:
+            return "the annualised return is too large for a number"
+        return math.expm1(power)
+
     if len(returns) < 2:
         return "fewer than two returns"
+
     spread = float(np.std(returns, ddof=1))
     if name == "ama_volatility":
         return spread * math.sqrt(of.days)
+
     resolution = 1.0 / float(of.path.min())  # the path is in minor units of money
     if has_no_variance(spread, resolution):
         return "the returns do not vary"
+
     return float(np.mean(returns)) / spread * math.sqrt(of.days)
 
 
 def _win_rate(of: Course, rules: RuleSet) -> tuple[float | str, int]:
-    """Share of closed positions with a gain, in `strict` after the costs of opening and closing them, and how many there are."""
+    """Share of closed positions with a gain, in `strict` after the costs of opening and closing
+    them, and how many there are.
+    """
     if of.held is None and of.sides.any():
         return "several assets were traded: their positions have no common side", len(of.sides)
+
     turns = [0, *(np.flatnonzero(np.diff(of.sides)) + 1).tolist(), len(of.sides)]
-    kept = (1.0 - of.cost) ** 2 if rules == "strict" else 1.0
-    opened = of.path if rules == "paper" else np.concatenate([of.before[:1] * (1.0 - of.cost), of.path[1:]])
-    wins = [of.before[end] * kept > opened[start] for start, end in pairwise(turns) if of.sides[start]]
-    return (sum(wins) / len(wins) if wins else "no position was held"), len(wins)
+    if rules == "strict":
+        # Opening and closing cost once each; the path has its own costs from the second point on.
+        after_costs = (1.0 - of.cost) ** 2
+        opened = np.concatenate([of.before[:1] * (1.0 - of.cost), of.path[1:]])
+    else:
+        after_costs = 1.0
+        opened = of.path
+
+    wins = []
+    for start, end in pairwise(turns):
+        if of.sides[start]:
+            wins.append(of.before[end] * after_costs > opened[start])
+
+    if not wins:
+        return "no position was held", 0
+    return sum(wins) / len(wins), len(wins)
+
+
+def _moved(levels: FloatArray) -> npt.NDArray[np.bool_]:
+    """Whether each return is not zero, but for rounding."""
+    return np.asarray(np.abs(np.diff(levels) / levels[:-1]) > _EQUAL)
 
 
 def _against(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
     """Figures against Buy & Hold, and of how many days."""
     if of.held is None:
-        return "the asset whose Buy & Hold to compare with is not known: several, or none, were traded", len(of.sides)
-    own, held = of.path / of.path[0] - 1.0, of.held / of.held[0] - 1.0
+        reason = (
+            "the asset whose Buy & Hold to compare with is not known: several, or none, were traded"
+        )
+        return reason, len(of.sides)
+
+    own = of.path / of.path[0] - 1.0
+    held = of.held / of.held[0] - 1.0
     open_days = np.ones(len(own) - 1, dtype=np.bool_)
+
     if rules == "paper":  # days on which one of the two moved
-        open_days = (np.abs(np.diff(of.path) / of.path[:-1]) > _EQUAL) | (np.abs(np.diff(of.held) / of.held[:-1]) > _EQUAL)
+        open_days = _moved(of.path) | _moved(of.held)
+
     gaps = (own - held)[1:][open_days]
     if not len(gaps):
         return "no day on which a price moved", 0
     if name == "ama_gap_to_buy_and_hold":
         return float(np.mean(gaps)), len(gaps)
+
     return float(np.mean(gaps > _EQUAL)), len(gaps)
 
 
@@ -148,10 +233,14 @@ def _figure(name: str, of: Course, rules: RuleSet) -> tuple[float | str, int]:
         return _against(name, of, rules)
     if name == "ama_max_drawdown":
         return float((1.0 - of.path / np.maximum.accumulate(of.path)).max()), len(of.path)
+
     returns = _returns(of, rules)
     if name == "ama_cumulative_return":
         return float(of.path[-1] / of.path[0]) - 1.0, len(returns)
-    return (_of_returns(name, of, returns) if len(returns) else "no returns"), len(returns)
+
+    if not len(returns):
+        return "no returns", 0
+    return _of_returns(name, of, returns), len(returns)
 
 
 def _metric(name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> MetricValue | str:
@@ -159,7 +248,9 @@ def _metric(name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -
     if isinstance(result, str):
         return result
     value, n = _figure(name, result, rules)
-    return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
+    if isinstance(value, str):
+        return MetricValue(None, n, value)
+    return MetricValue(value + 0.0, n)
 
 
 FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), lambda name: partial(_metric, name))

@@ -1,9 +1,10 @@
-"""Daily summaries of articles of many sources: stories of an asset and day, what is left out and why (`mis.yaml`), what reports the
-same; and their summaries, as an extract without any model, or as a model's answers in a run of their own.
+"""Daily summaries of articles of many sources: stories of an asset and day, what is left out and
+why (`mis.yaml`), what reports the same; and their summaries, as an extract without any model, or as
+a model's answers in a run of their own.
 
-A day begins after the close of the session before and ends with its own close, equality included: nothing that became known later
-is part of it. An article is compared with the stories of its asset in the last days by the Jaccard index of their runs of three
-words.
+A day begins after the close of the session before and ends with its own close, equality included:
+nothing that became known later is part of it. An article is compared with the stories of its asset
+in the last days by the Jaccard index of their runs of three words.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, zip_longest
@@ -23,13 +24,12 @@ import numpy as np
 
 from ktdeval.api import QATask, Spec, hookimpl
 from ktdeval.cli import check_finished, run_shown
-from ktdeval.config import RunConfig
-from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market import Close, Document, Venue, sessions
-from ktdeval.masking import shorten
-from ktdeval.registry import Plugins
-from ktdeval.runner import RunFolder
-from ktdeval.yamlio import load_yaml
+from ktdeval.masking import beginning, shorten
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import RunConfig, RunFolder
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.yamlio import load_yaml
 
 MIS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("mis.yaml"))
 _WORD = re.compile(r"\w+")
@@ -63,20 +63,38 @@ class NewsDay(NamedTuple):
     @property
     def sources(self) -> list[str]:
         """Sources of all stories, each once."""
-        return list(dict.fromkeys(source for story in self.stories for source in story.sources))
+        sources: dict[str, None] = {}
+        for story in self.stories:
+            sources.update(dict.fromkeys(story.sources))
+        return list(sources)
 
     def facts(self) -> dict[str, JsonValue]:
-        """What is recorded of the day, with scores of 0, 1 or 2 by the quality rules that can be counted: bias needs a reader."""
+        """What is recorded of the day, with scores of 0, 1 or 2 by the quality rules that can be
+        counted: bias needs a reader.
+        """
+        sources = self.sources
+        drivers = themes(self)
         late = sum(story.article.published_at <= self.begins for story in self.stories)
-        drivers, outlets = themes(self), len(self.sources)
-        covered = 2 if len(drivers) == len(MIS["drivers"]) else int(len(drivers) > 1)
-        ratings = {
-            "date_accuracy": 2 - min(late, 2),
-            "coverage": covered,
-            "source_diversity": 2 if outlets > 3 else int(outlets > 1),
+        return {
+            "asset": self.asset,
+            "day": self.day,
+            "cutoff": self.cutoff.isoformat(),
+            "stories": len(self.stories),
+            "sources": sources,
+            "drivers": drivers,
+            "ratings": {
+                "date_accuracy": 2 - min(late, 2),
+                "coverage": _rating(len(drivers), len(MIS["drivers"])),
+                "source_diversity": _rating(len(sources), 4),
+            },
         }
-        counts = {"asset": self.asset, "day": self.day, "cutoff": self.cutoff.isoformat(), "stories": len(self.stories)}
-        return {**counts, "sources": list(self.sources), "drivers": dict(drivers), "ratings": dict(ratings)}
+
+
+def _rating(count: int, enough: int) -> int:
+    """Rate a count: 2 if it is enough, 1 if there are several, else 0."""
+    if count >= enough:
+        return 2
+    return 1 if count > 1 else 0
 
 
 @dataclass
@@ -96,31 +114,58 @@ def words_of(article: Document) -> list[str]:
 def themes(day: NewsDay) -> dict[str, int]:
     """Number of stories on each driver, the most frequent first; without those of no story."""
     vocabularies = [set(words_of(story.article)) for story in day.stories]
-    counts = Counter({name: sum(not words.isdisjoint(terms) for words in vocabularies) for name, terms in MIS["drivers"].items()})
+    counts: Counter[str] = Counter()
+    for name, terms in MIS["drivers"].items():
+        counts[name] = sum(not words.isdisjoint(terms) for words in vocabularies)
+
     return {name: count for name, count in counts.most_common() if count}
 
 
 def stream_of(articles: Iterable[Document], venue: Venue, assets: Sequence[str] = ()) -> Stream:
-    """Return the stories of `assets` (empty: of all that articles are filed under), by the days of a venue. `articles`: sorted by
-    when they became known. Raises DataError: the venue's calendar does not reach as far.
+    """Return the stories of `assets` (empty: of all that articles are filed under), by the days of
+    a venue. `articles`: sorted by when they became known. Raises DataError: the venue's calendar
+    does not reach as far.
     """
-    stream, stories = Stream(), dict[str, _Stories]()
-    faults = [(article, _fault(article, assets)) for article in articles]
-    stream.articles, kept = len(faults), [article for article, rule in faults if rule is None]
-    stream.dropped.update(rule for _, rule in faults if rule)
-    if not kept:
+    stream = Stream()
+    sound: list[Document] = []
+    for article in articles:
+        stream.articles += 1
+        rule = _fault(article, assets)
+        if rule is None:
+            sound.append(article)
+        else:
+            stream.dropped[rule] += 1
+
+    if not sound:
         return stream
-    calendar = _Days(venue, kept[0].known_at, kept[-1].known_at)
-    for article in kept:
+
+    calendar = _Days(venue, sound[0].known_at, sound[-1].known_at)
+    stories: dict[str, _Stories] = {}
+    for article in sound:
         row = calendar.row_of(article.known_at)
-        for asset in [code for code in article.assets if not assets or code in assets]:
-            if rule := stories.setdefault(asset, _Stories()).add(article, row):
+        for asset in article.assets:
+            if assets and asset not in assets:
+                continue
+
+            rule = stories.setdefault(asset, _Stories()).add(article, row)
+            if rule is not None:
                 stream.dropped[rule] += 1
+
     for asset, own in stories.items():
         for row, group in groupby(own.stories, key=lambda story: story.row):
-            chosen = _in_turn(day_stories := list(group))
-            stream.dropped["over_most"] += len(day_stories) - len(chosen)
-            stream.days.append(NewsDay(asset, str(calendar.days[row]), calendar.close(row - 1), calendar.close(row), chosen))
+            reported = list(group)
+            chosen = _in_turn(reported)
+            stream.dropped["over_most"] += len(reported) - len(chosen)
+            stream.days.append(
+                NewsDay(
+                    asset=asset,
+                    day=str(calendar.days[row]),
+                    begins=calendar.close(row - 1),
+                    cutoff=calendar.close(row),
+                    stories=chosen,
+                )
+            )
+
     stream.days.sort(key=lambda day: (day.day, day.asset))
     return stream
 
@@ -128,15 +173,20 @@ def stream_of(articles: Iterable[Document], venue: Venue, assets: Sequence[str] 
 def _fault(article: Document, assets: Sequence[str]) -> str | None:
     """Name of the first rule by which an article by itself is left out."""
     limits = MIS["filter"]
-    faults = {
-        "known_early": article.known_at < article.published_at,
-        "no_asset": not article.assets,
-        "other_asset": bool(assets) and not set(assets) & set(article.assets),
-        "no_source": not article.source.strip(),
-        "too_short": len(words_of(article)) < limits["least_words"],
-        "late": article.known_at - article.published_at > timedelta(hours=limits["most_latency_hours"]),
-    }
-    return next((rule for rule, holds in faults.items() if holds), None)
+    latency = article.known_at - article.published_at
+    if article.known_at < article.published_at:
+        return "known_early"
+    if not article.assets:
+        return "no_asset"
+    if assets and set(assets).isdisjoint(article.assets):
+        return "other_asset"
+    if not article.source.strip():
+        return "no_source"
+    if len(words_of(article)) < limits["least_words"]:
+        return "too_short"
+    if latency > timedelta(hours=limits["most_latency_hours"]):
+        return "late"
+    return None
 
 
 class _Days:
@@ -144,12 +194,16 @@ class _Days:
 
     def __init__(self, venue: Venue, first: datetime, last: datetime) -> None:
         self._close = Close.parse(f"{venue.close} {venue.zone}")
-        edges = (np.datetime64(first.astimezone(UTC).date()) - 15 * _DAY, np.datetime64(last.astimezone(UTC).date()) + 15 * _DAY)
-        self.days = sessions(*edges, venue.calendar)
+        # Half a month more on either side reaches over every holiday.
+        start = np.datetime64(first.astimezone(UTC).date()) - 15 * _DAY
+        end = np.datetime64(last.astimezone(UTC).date()) + 15 * _DAY
+        self.days = sessions(start, end, venue.calendar)
 
     def close(self, row: int) -> datetime:
         """Close of a session."""
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self._close.instant(self.days[row]))
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
+            microseconds=self._close.instant(self.days[row])
+        )
 
     def row_of(self, moment: datetime) -> int:
         """Row of the first session whose close is not before a moment."""
@@ -164,31 +218,58 @@ class _Stories:
         self._with: dict[tuple[str, ...], list[int]] = defaultdict(list)
 
     def add(self, article: Document, row: int) -> str | None:
-        """Add an article of a session to the story that it tells, or as a new one; return the rule that leaves it out, if any."""
+        """Add an article of a session to the story that it tells, or as a new one; return the rule
+        that leaves it out, if any.
+        """
         words = words_of(article)
         runs = {tuple(words[start : start + 3]) for start in range(max(1, len(words) - 2))}
-        shared = Counter(number for run in runs for number in self._with[run])
-        likeness = [(count / (len(runs) + self.stories[number].size - count), number) for number, count in shared.items()]
-        near = [candidate for candidate in likeness if row - self.stories[candidate[1]].row <= MIS["filter"]["repeated_days"]]
-        most, number = max(near, default=(0.0, 0))
-        if most >= MIS["filter"]["similar"]:
+        likeness, number = self._nearest(runs, row)
+        if likeness >= MIS["filter"]["similar"]:
             story = self.stories[number]
             if story.row < row:
                 return "repeated"
-            story.sources += [article.source] if article.source not in story.sources else []
+            if article.source not in story.sources:
+                story.sources.append(article.source)
             return "duplicate"
+
         for run in runs:
             self._with[run].append(len(self.stories))
+
         self.stories.append(Story(article, row, [article.source], len(runs)))
         return None
+
+    def _nearest(self, runs: Collection[tuple[str, ...]], row: int) -> tuple[float, int]:
+        """Jaccard index of the most similar story of the last days, and its number; 0 without
+        one.
+        """
+        shared: Counter[int] = Counter()
+        for run in runs:
+            shared.update(self._with[run])
+
+        nearest = (0.0, 0)
+        for number, count in shared.items():
+            story = self.stories[number]
+            if row - story.row <= MIS["filter"]["repeated_days"]:
+                likeness = count / (len(runs) + story.size - count)
+                nearest = max(nearest, (likeness, number))
+
+        return nearest
 
 
 def _in_turn(stories: Sequence[Story]) -> list[Story]:
     """Most reported stories, the latest first among equals, one of each outlet in turn."""
-    by_outlet = defaultdict(list)
-    for story in sorted(stories, key=lambda story: (len(story.sources), story.article.known_at), reverse=True):
+    ordered = sorted(
+        stories, key=lambda story: (len(story.sources), story.article.known_at), reverse=True
+    )
+    by_outlet: dict[str, list[Story]] = defaultdict(list)
+    for story in ordered:
         by_outlet[story.sources[0]].append(story)
-    return [story for turn in zip_longest(*by_outlet.values()) for story in turn if story][: MIS["filter"]["most_stories"]]
+
+    chosen: list[Story] = []
+    for turn in zip_longest(*by_outlet.values()):
+        chosen += [story for story in turn if story is not None]
+
+    return chosen[: MIS["filter"]["most_stories"]]
 
 
 # ---- summaries
@@ -199,42 +280,75 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def extract(day: NewsDay) -> str:
-    """Return counts, titles and first sentences of the most reported stories, themes and sentiment by words, in at most
-    `most_characters` (`mis.yaml`). It is ours: the paper's summaries are a model's.
+    """Return counts, titles and first sentences of the most reported stories, themes and sentiment
+    by words, in at most `most_characters` (`mis.yaml`). It is ours: the paper's summaries are a
+    model's.
     """
     wording: Mapping[str, str] = MIS["wording"]
     most: Mapping[str, int] = MIS["summary"]
-    words = [word for story in day.stories for word in words_of(story.article)]
-    counts = {tone: sum(word in set(vocabulary) for word in words) for tone, vocabulary in MIS["tone"].items()}
-    tone = "mixed" if len(set(counts.values())) == 1 else max(counts, key=counts.__getitem__)
     head = wording["head"].format(stories=len(day.stories), sources=len(day.sources))
+    tail = ""
     listed = ", ".join(f"{name} {count}" for name, count in themes(day).items())
-    tail = (wording["themes"].format(themes=listed) if listed else "") + wording["tone"].format(tone=tone, **counts)
+    if listed:
+        tail += wording["themes"].format(themes=listed)
+
+    tones = _tones(day)
+    tone = max(tones, key=tones.__getitem__)
+    if len(set(tones.values())) == 1:
+        tone = "mixed"
+    tail += wording["tone"].format(tone=tone, **tones)
+
     for story in day.stories:
-        line = wording["story"].format(text=_first_words(story, most["story_characters"]), sources=", ".join(story.sources[:3]))
+        text = _first_words(story, most["story_characters"])
+        line = wording["story"].format(text=text, sources=", ".join(story.sources[:3]))
         if len(head) + len(line) + len(tail) <= most["most_characters"]:
             head += line
+
     return head + tail
+
+
+def _tones(day: NewsDay) -> dict[str, int]:
+    """Number of words of each tone in all stories."""
+    words: Counter[str] = Counter()
+    for story in day.stories:
+        words.update(words_of(story.article))
+
+    return {
+        tone: sum(words[word] for word in set(vocabulary))
+        for tone, vocabulary in MIS["tone"].items()
+    }
 
 
 def _first_words(story: Story, most: int) -> str:
     """Title and first sentence, on one line, cut at a word."""
-    first = re.split(r"(?<=[.!?])\s", story.article.text.strip(), maxsplit=1)[0]
-    parts = (" ".join(part.split()).rstrip(".") for part in (story.article.title, first))
-    text = ". ".join(dict.fromkeys(part for part in parts if part))
-    return shorten(text, most)
+    sentence = re.split(r"(?<=[.!?])\s", story.article.text.strip(), maxsplit=1)[0]
+    parts: dict[str, None] = {}  # a text may begin with its title
+    for part in (story.article.title, sentence):
+        line = " ".join(part.split()).rstrip(".")
+        if line:
+            parts[line] = None
+
+    return beginning(". ".join(parts), most)
 
 
 class SummaryTask(QATask):
-    """Scoring task that asks for the summary of each day, by the instructions of the paper's appendix A."""
+    """Scoring task that asks for the summary of each day, by the instructions of the paper's
+    appendix A.
+    """
 
     source = "Qian et al. 2025 (arXiv:2510.11695), §3.1 and appendix A"
-    system = Template((_PROMPTS / "summary.md").read_text(encoding="utf-8")).substitute(MIS["summary"])
+    system = Template((_PROMPTS / "summary.md").read_text(encoding="utf-8")).substitute(
+        MIS["summary"]
+    )
 
     def __init__(self, days: Sequence[NewsDay]) -> None:
-        samples: list[Mapping[str, JsonValue]] = [{"id": day.id, "question": _question(day)} for day in days]
+        samples: list[Mapping[str, JsonValue]] = [
+            {"id": day.id, "question": _question(day)} for day in days
+        ]
         summary = "Summary of the news of an asset and day"
-        super().__init__(samples, _numbers_found, name=TASK, summary=summary, scores=("numbers_found",))
+        super().__init__(
+            samples, _numbers_found, name=TASK, summary=summary, scores=("numbers_found",)
+        )
 
     @hookimpl
     def ktdeval_tasks(self) -> list[Spec]:
@@ -244,42 +358,82 @@ class SummaryTask(QATask):
 
 def _question(day: NewsDay) -> str:
     most = MIS["summary"]["article_characters"]
-    listed = [
-        f"Source: {', '.join(story.sources)}\nTitle: {story.article.title}\nText: {shorten(story.article.text, most)}"
-        for story in day.stories
-    ]
-    values = {"asset": day.asset, "day": day.day, "stories": len(listed), "sources": len(day.sources)}
-    return Template((_PROMPTS / "articles.md").read_text(encoding="utf-8")).substitute(values, articles="\n\n".join(listed))
+    articles = []
+    for story in day.stories:
+        text = shorten(story.article.text, most)
+        lines = [f"Source: {', '.join(story.sources)}", f"Title: {story.article.title}"]
+        if story.article.sentiment:
+            lines.append(f"Sentiment: {story.article.sentiment}")
+        lines.append(f"Text: {text}")
+        articles.append("\n".join(lines))
+
+    prompt = Template((_PROMPTS / "articles.md").read_text(encoding="utf-8"))
+    return prompt.substitute(
+        asset=day.asset,
+        day=day.day,
+        stories=len(articles),
+        sources=len(day.sources),
+        articles="\n\n".join(articles),
+    )
 
 
 def _numbers_found(answer: str, sample: Mapping[str, JsonValue]) -> float | None:
     """Share of a summary's numbers that its articles have; None where it has none."""
-    numbers, known = _NUMBER.findall(answer), set(_NUMBER.findall(str(sample["question"])))
-    return sum(number in known for number in numbers) / len(numbers) if numbers else None
+    numbers = _NUMBER.findall(answer)
+    if not numbers:
+        return None
+
+    known = set(_NUMBER.findall(str(sample["question"])))
+    return sum(number in known for number in numbers) / len(numbers)
 
 
-def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> tuple[dict[str, str], dict[str, str], Path]:
-    """Return a model's summaries by the id of a day, why others have none, and the run's folder: the same command again resumes it
-    and asks nothing twice. Raises KtdevalError as of a run.
+class Answers(NamedTuple):
+    """Summaries by a model."""
+
+    texts: dict[str, str]  #: by the id of a day
+    failures: dict[str, str]  #: by the id of a day without a summary, why
+    folder: Path  #: of the run
+
+
+def ask(days: Sequence[NewsDay], config: RunConfig, plugins: Plugins) -> Answers:
+    """Ask a model for summaries: the same command again resumes its run and asks nothing twice.
+    Raises KtdevalError as of a run.
     """
     plugins.add(SummaryTask(days), TASK)
     result = run_shown(config, plugins)
     check_finished(result)
     folder = RunFolder.load(result.folder)
-    texts, failures = dict[str, str](), dict.fromkeys((day.id for day in days), "not_asked")
+    texts: dict[str, str] = {}
+    failures = dict.fromkeys((day.id for day in days), "not_asked")
+
     for spec in folder.manifest.specs:
         for record in folder.load_answers(spec):
-            text = "" if record.answer is None else str(record.answer["answer"]).strip()
+            text = ""
+            if record.answer is not None:
+                text = str(record.answer["answer"]).strip()
+
             if text:
                 texts[record.sample] = text
                 del failures[record.sample]
             else:
                 failures[record.sample] = ", ".join(sorted(record.failures)) or "empty"
-    return texts, failures, result.folder
+
+    return Answers(texts, failures, result.folder)
 
 
 def document_line(day: NewsDay, text: str | None) -> str:
-    """Return a summary as a line of documents, known at the close of its day; None: a document that says that it is missing."""
-    stamps = {"published_at": day.cutoff.isoformat(), "known_at": day.cutoff.isoformat(), "source": "MIS", "assets": [day.asset]}
-    words = {"kind": "summary" if text else "summary_missing", "title": MIS["wording"]["title"]}
-    return dumps_canonical({**stamps, **words, "text": text or MIS["wording"]["missing"].format(stories=len(day.stories))})
+    """Return a summary as a line of documents, known at the close of its day; None: a document that
+    says that it is missing.
+    """
+    missing = MIS["wording"]["missing"].format(stories=len(day.stories))
+    return dumps_canonical(
+        {
+            "published_at": day.cutoff.isoformat(),
+            "known_at": day.cutoff.isoformat(),
+            "source": "MIS",
+            "assets": [day.asset],
+            "kind": "summary" if text else "summary_missing",
+            "title": MIS["wording"]["title"],
+            "text": text or missing,
+        }
+    )

@@ -1,4 +1,6 @@
-"""Answer form, and readings of an answer: codes in any vendor's style, a day, an industry and a board in many spellings."""
+"""Answer form, and readings of an answer: codes in any vendor's style, a day, an industry and a
+board in many spellings.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,31 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct, field
 
 from ktdeval.harness import ToolSpec
-from ktdeval.jsonio import JsonValue
 from ktdeval.market import Board, DayArray, parse_code
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import converted
+from ktdeval.values.yamlio import load_yaml
+
+
+class _Tickers(Struct):
+    """Part of the answer form that bounds the codes of an answer."""
+
+    most: int = field(name="maxItems")
+
+
+class _Fields(Struct):
+    tickers: _Tickers
+
+
+class _Form(Struct):
+    properties: _Fields
+
 
 ANSWER_FORM = ToolSpec(**load_yaml(Path(__file__).with_name("answer_form.yaml")))
-MAX_TICKERS: int = ANSWER_FORM.parameters["properties"]["tickers"]["maxItems"]
+MAX_TICKERS = converted(ANSWER_FORM.parameters, _Form).properties.tickers.most
 
 _BOARD_WORDS = {
     Board.MAIN: re.compile(r"\bmain|主板"),
@@ -27,24 +46,48 @@ _BOARD_WORDS = {
 }
 _CODES = re.compile(r"[a-z0-9]+(?:\.[a-z0-9]+)*", re.IGNORECASE)
 _ALTERNATIVES = re.compile(r"[,;/|()\[\]（），、；]")
-_SECTOR_FILLERS = frozenset({"sector", "industry", "industrie", "stock", "a", "share", "china", "chinese", "and", "the", "of"})
+_SECTOR_FILLERS = frozenset(
+    {
+        "sector",
+        "industry",
+        "industrie",
+        "stock",
+        "a",
+        "share",
+        "china",
+        "chinese",
+        "and",
+        "the",
+        "of",
+    }
+)
 _CHINESE_ENDING = re.compile(r"(?:板块|概念|股|(?<!银)行业|业)\Z")
 _WORD = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
 
 
 def tickers_of(answer: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """Normalised codes of an answer, best first; texts without a code are left out, and repeats count once.
+    """Normalised codes of an answer, best first; texts without a code are left out, and repeats
+    count once.
 
-    A code may stand next to other words (`600519 Kweichow Moutai`): the recovery is scored, not the spelling.
+    A code may stand next to other words (`600519 Kweichow Moutai`): the recovery is scored, not the
+    spelling.
     """
-    codes = (_code_in(text) for text in answer["tickers"][:MAX_TICKERS])
+    tickers = converted(answer["tickers"], list[str])
+    codes = [_code_in(text) for text in tickers[:MAX_TICKERS]]
     return tuple(dict.fromkeys(code for code in codes if code is not None))
+
+
+def _text(answer: Mapping[str, JsonValue], name: str) -> str:
+    """Return a field of an answer; empty where it is null."""
+    value = answer[name]
+    return value if isinstance(value, str) else ""
 
 
 def _code_in(text: str) -> str | None:
     plain = unicodedata.normalize("NFKC", text).strip()
     for piece in (plain, *_CODES.findall(plain)):
-        if (code := parse_code(piece)) is not None:
+        code = parse_code(piece)
+        if code is not None:
             return code
     return None
 
@@ -52,53 +95,70 @@ def _code_in(text: str) -> str | None:
 def days_off(answer: Mapping[str, JsonValue], days: DayArray, row: int) -> int | None:
     """Trading days between the answered date and the day of a row: 0 is the day itself.
 
-    A date on which the exchange was closed counts as the trading day next to it that is nearer to the row's. `days`: [T] the
-    snapshot's trading days. Returns the distance; None without a date, with one that is none (a thirtieth of February), or outside
-    the snapshot.
+    A date on which the exchange was closed counts as the trading day next to it that is nearer to
+    the row's. `days`: [T] the snapshot's trading days. Returns the distance; None without a date,
+    with one that is none (a thirtieth of February), or outside the snapshot.
     """
     try:
-        day = np.datetime64(date.fromisoformat((answer["date"] or "").strip()), "D")
+        day = np.datetime64(date.fromisoformat(_text(answer, "date").strip()), "D")
     except ValueError:
         return None
+
     if not days[0] <= day <= days[-1]:
         return None
     if day <= days[row]:
         return row - int(np.searchsorted(days, day, side="left"))
+
     return int(np.searchsorted(days, day, side="right")) - 1 - row
 
 
 def board_of_answer(answer: Mapping[str, JsonValue]) -> Board | None:
     """Board that an answer names, in English or Chinese; None where it names none, or several."""
-    text = unicodedata.normalize("NFKC", answer["board"] or "").casefold()
+    text = unicodedata.normalize("NFKC", _text(answer, "board")).casefold()
     named = [board for board, words in _BOARD_WORDS.items() if words.search(text)]
     return named[0] if len(named) == 1 else None
 
 
 def names_sector(answer: Mapping[str, JsonValue], industry: str) -> bool:
-    """Whether an answer's sector is an industry, by its name in the data or a known English or Chinese one.
+    """Whether an answer's sector is an industry, by its name in the data or a known English or
+    Chinese one.
 
     Where an answer gives several, the first counts.
     """
-    pieces = [piece for piece in _ALTERNATIVES.split(unicodedata.normalize("NFKC", answer["sector"] or "")) if piece.strip()]
+    named = unicodedata.normalize("NFKC", _text(answer, "sector"))
+    pieces = [piece for piece in _ALTERNATIVES.split(named) if piece.strip()]
     return bool(pieces) and _sector_key(pieces[0]) in sector_keys(industry)
 
 
 @cache
 def sector_keys(industry: str) -> frozenset[str]:
-    """All names of an industry, in the form in which they are compared. Two industries may share one (`pharmaceuticals`)."""
-    return frozenset(key for name in (industry, *_industry_names().get(industry, ())) if (key := _sector_key(name)))
+    """All names of an industry, in the form in which they are compared. Two industries may share
+    one (`pharmaceuticals`).
+    """
+    names = (industry, *_industry_names().get(industry, ()))
+    return frozenset(_sector_key(name) for name in names) - {""}
 
 
 @cache
 def _industry_names() -> Mapping[str, tuple[str, ...]]:
-    """Industry as vendors of A-share data name it -> its other names; data that ship with the package."""
-    return {name: tuple(others) for name, others in load_yaml(Path(__file__).with_name("industries.yaml")).items()}
+    """Industry as vendors of A-share data name it -> its other names; data that ship with the
+    package.
+    """
+    return {
+        name: tuple(others)
+        for name, others in load_yaml(Path(__file__).with_name("industries.yaml")).items()
+    }
 
 
 @cache
 def _sector_key(name: str) -> str:
+    folded = unicodedata.normalize("NFKC", name).casefold().replace("&", " and ")
     words = set()
-    for word in _WORD.findall(unicodedata.normalize("NFKC", name).casefold().replace("&", " and ")):
-        plain = _CHINESE_ENDING.sub("", word) if not word.isascii() else word[:-1] if len(word) > 3 and word.endswith("s") else word
-        words.add(plain)
+    for word in _WORD.findall(folded):
+        if not word.isascii():
+            words.add(_CHINESE_ENDING.sub("", word))
+        elif len(word) > 3 and word.endswith("s"):
+            words.add(word[:-1])  # a plural
+        else:
+            words.add(word)
     return " ".join(sorted(words - _SECTOR_FILLERS))

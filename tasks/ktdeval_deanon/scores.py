@@ -1,4 +1,6 @@
-"""Recovery rates over answered probes: each with its interval, its exact bound, and the rate of chance on these very probes."""
+"""Recovery rates over answered probes: each with its interval, its exact bound, and the rate of
+chance on these very probes.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ktdeval.contracts import AnswerRecord, Score, ScoreDefinition
-from ktdeval.jsonio import JsonValue
 from ktdeval.stats import clopper_pearson_upper, poisson_binomial, wilson
-from ktdeval.yamlio import load_yaml
+from ktdeval.tasks import AnswerRecord, Score, ScoreDefinition
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import converted
+from ktdeval.values.yamlio import load_yaml
 
 LEVEL = 0.95
 UNPARSABLE = "unparsable_rate"
 
 _SOURCE = "KTD-Fin, section 4.3 and Appendix K"
-_define = partial(ScoreDefinition, unit="fraction of answers", range=(0.0, 1.0), better="lower", source=_SOURCE, headline=True)
+_define = partial(
+    ScoreDefinition,
+    unit="fraction of answers",
+    range=(0.0, 1.0),
+    better="lower",
+    source=_SOURCE,
+    headline=True,
+)
 
 DEFINITIONS: Mapping[str, ScoreDefinition] = {
-    name: _define(**fields) for name, fields in load_yaml(Path(__file__).with_name("scores.yaml")).items()
+    name: _define(**fields)
+    for name, fields in load_yaml(Path(__file__).with_name("scores.yaml")).items()
 }
 """What each score means, in the order shown."""
 
@@ -46,10 +57,12 @@ _CHANCES: Mapping[str, Callable[[Mapping[str, Any]], float]] = {
 
 
 def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
-    """Probability that a guess at random recovers one thing (a score except `unparsable_rate`) of the probe with these facts.
+    """Probability that a guess at random recovers one thing (a score except `unparsable_rate`) of
+    the probe with these facts.
 
-    The guesser knows the index members of that day and the board, which is shown, and draws its codes among the members of this
-    board; its industry is that of a member drawn likewise; its date is any trading day of the period, independent of the codes.
+    The guesser knows the index members of that day and the board, which is shown, and draws its
+    codes among the members of this board; its industry is that of a member drawn likewise; its date
+    is any trading day of the period, independent of the codes.
     """
     return _CHANCES[name](facts)
 
@@ -57,14 +70,26 @@ def chance_of(name: str, facts: Mapping[str, JsonValue]) -> float:
 def summarise(records: Sequence[AnswerRecord]) -> dict[str, Score]:
     """All scores of `DEFINITIONS` over these records, which may be of several windows and seeds."""
     answered = [record for record in records if record.answer is not None]
-    return {**{name: _recovery(name, answered) for name in _CHANCES}, UNPARSABLE: _unparsable(records)}
+    return {
+        **{name: _recovery(name, answered) for name in _CHANCES},
+        UNPARSABLE: _unparsable(records),
+    }
 
 
 def _recovery(name: str, answered: Sequence[AnswerRecord]) -> Score:
-    """One recovery rate with its breakdown. A probe whose gold answer the data lack (a score of null) doesn't count."""
+    """One recovery rate with its breakdown. A probe whose gold answer the data lack (a score of
+    null) doesn't count.
+    """
     scored = [record for record in answered if record.scores[name] is not None]
     if not scored:
-        return Score(None, 0, reason="no probe has a valid answer" if not answered else "the data have no gold answer to any probe")
+        return Score(
+            None,
+            0,
+            reason="no probe has a valid answer"
+            if not answered
+            else "the data have no gold answer to any probe",
+        )
+
     hits = sum(bool(record.scores[name]) for record in scored)
     chances = [chance_of(name, record.facts) for record in scored]
     detail: dict[str, JsonValue] = {
@@ -74,32 +99,67 @@ def _recovery(name: str, answered: Sequence[AnswerRecord]) -> Score:
         "by_window": _by_stratum("window", name, scored),
         "by_board": _by_stratum("board", name, scored),
     }
+
     if name == "ticker_top1":
-        detail["mean_confidence"] = math.fsum(record.answer["confidence"] for record in scored if record.answer) / len(scored)
+        confidences: list[float] = []
+        for record in scored:
+            if record.answer:
+                confidences.append(converted(record.answer["confidence"], float))
+
+        detail["mean_confidence"] = math.fsum(confidences) / len(scored)
+
     if name == "sector":
-        largest = [record.facts["largest_sector"] / _members(record.facts) for record in scored]
+        largest: list[float] = []
+        for record in scored:
+            industry = converted(record.facts["largest_sector"], int)
+            largest.append(industry / _members(record.facts))
+
         detail["always_the_largest"] = math.fsum(largest) / len(largest)
-    return Score(hits / len(scored), len(scored), wilson(hits, len(scored), LEVEL), math.fsum(chances) / len(chances), detail)
+
+    return Score(
+        hits / len(scored),
+        len(scored),
+        wilson(hits, len(scored), LEVEL),
+        math.fsum(chances) / len(chances),
+        detail,
+    )
 
 
 def _by_stratum(key: str, name: str, scored: Sequence[AnswerRecord]) -> dict[str, JsonValue]:
     """Rate in each window or board, with its interval and what chance gives there."""
     rates: dict[str, JsonValue] = {}
-    for stratum in sorted({record.facts[key] for record in scored}):
-        records = [record for record in scored if record.facts[key] == stratum]
-        n, hits = len(records), sum(bool(record.scores[name]) for record in records)
-        interval, chance = wilson(hits, n, LEVEL), math.fsum(chance_of(name, record.facts) for record in records) / n
+    by_stratum: dict[str, list[AnswerRecord]] = {}
+    for record in scored:
+        by_stratum.setdefault(str(record.facts[key]), []).append(record)
+
+    for stratum, records in sorted(by_stratum.items()):
+        n = len(records)
+        hits = sum(bool(record.scores[name]) for record in records)
+        interval = wilson(hits, n, LEVEL)
+        chance = math.fsum(chance_of(name, record.facts) for record in records) / n
         ends = {"low": interval.low, "high": interval.high}
         rates[stratum] = {"n": n, "successes": hits, "value": hits / n, **ends, "baseline": chance}
+
     return rates
 
 
 def _unparsable(records: Sequence[AnswerRecord]) -> Score:
-    """How many probes have no valid answer, and why: no valid form (`fallback`), or a call that failed (`error`)."""
+    """How many probes have no valid answer, and why: no valid form (`fallback`), or a call that
+    failed (`error`).
+    """
     if not records:
         return Score(None, 0, reason="there are no probes")
+
     missing = [record.provenance for record in records if record.answer is None]
-    count, n = len(missing), len(records)
-    by_provenance = {provenance: missing.count(provenance) for provenance in sorted(set(missing))}
-    detail: dict[str, JsonValue] = {"successes": count, "upper_95": clopper_pearson_upper(count, n, LEVEL)}
-    return Score(count / n, n, wilson(count, n, LEVEL), detail={**detail, "by_provenance": by_provenance})
+    count = len(missing)
+    n = len(records)
+    by_provenance: dict[str, JsonValue] = {}
+    for provenance in sorted(set(missing)):
+        by_provenance[provenance] = missing.count(provenance)
+
+    detail: dict[str, JsonValue] = {
+        "successes": count,
+        "upper_95": clopper_pearson_upper(count, n, LEVEL),
+        "by_provenance": by_provenance,
+    }
+    return Score(count / n, n, wilson(count, n, LEVEL), detail=detail)

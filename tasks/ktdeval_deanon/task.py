@@ -1,4 +1,6 @@
-"""Probe tasks: which stocks and days of a window and seed are asked about, what each shows, its gold answer, scores of answers."""
+"""Probe tasks: which stocks and days of a window and seed are asked about, what each shows, its
+gold answer, scores of answers.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ktdeval.contracts import AnswerRecord, EpisodeSpec, Sample, Score, ScoreDefinition, TargetTask, TaskConfig, Window, windows_of
 from ktdeval.errors import ConfigError, DataError
-from ktdeval.fields import option, to_mapping
 from ktdeval.harness import HarnessConfig, call
-from ktdeval.jsonio import JsonValue, dumps_canonical
 from ktdeval.market import Board, BoolArray, MarketSnapshot, window_rows
 from ktdeval.masking import Lens, MaskKind
-from ktdeval.seeds import derive_seed
+from ktdeval.tasks import (
+    AnswerRecord,
+    EpisodeSpec,
+    Sample,
+    Score,
+    ScoreDefinition,
+    TargetTask,
+    TaskConfig,
+    Window,
+    windows_of,
+)
 from ktdeval.trading import Account
-from ktdeval_deanon.answer import ANSWER_FORM, board_of_answer, days_off, names_sector, sector_keys, tickers_of
+from ktdeval.values.fields import option, to_mapping
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.seeds import derive_seed
+from ktdeval_deanon.answer import (
+    ANSWER_FORM,
+    board_of_answer,
+    days_off,
+    names_sector,
+    sector_keys,
+    tickers_of,
+)
 from ktdeval_deanon.brief import Brief, prompt_hashes, prompt_text
 from ktdeval_deanon.scores import DEFINITIONS, summarise
 
@@ -33,16 +52,27 @@ class DeanonConfig(TaskConfig):
     """One variant of the probes."""
 
     mask: MaskKind = option(help="the mask under attack; that of the subject")
-    subject: str = option(help="the trading task whose scene and research tools the attacker sees the answers of")
+    subject: str = option(
+        help="the trading task whose scene and research tools the attacker sees the answers of"
+    )
     control: str = option(
         "deanon_probe_bright",
-        help="the probe task that asks about the same windows without a mask: the positive control of a certificate",
+        help=(
+            "the probe task that asks about the same windows without a mask: the positive control"
+            " of a certificate"
+        ),
     )
     screen_factors: tuple[str, ...] = option(help="what the shown screen is ranked by")
-    probes_per_window: int = option(40, help="probes drawn from each window", minimum=1, maximum=10_000)
-    max_probes_per_stock: int = option(1, help="most probes of one window that ask about one stock", minimum=1)
+    probes_per_window: int = option(
+        40, help="probes drawn from each window", minimum=1, maximum=10_000
+    )
+    max_probes_per_stock: int = option(
+        1, help="most probes of one window that ask about one stock", minimum=1
+    )
     lookback: int = option(60, help="trading days of bars that a payload shows", minimum=1)
-    harness: HarnessConfig = option(HarnessConfig(), help="budgets of a sample; of these, only schema_retries counts")
+    harness: HarnessConfig = option(
+        HarnessConfig(), help="budgets of a sample; of these, only schema_retries counts"
+    )
 
     def check(self, where: str) -> None:
         """Raise ConfigError if values do not go together."""
@@ -55,7 +85,9 @@ class DeanonConfig(TaskConfig):
 
 
 class Probe(NamedTuple):
-    """One stock at the close of one day, as column and row of the snapshot; the board is the stratum of the draw."""
+    """One stock at the close of one day, as column and row of the snapshot; the board is the
+    stratum of the draw.
+    """
 
     asset: int
     row: int
@@ -63,24 +95,34 @@ class Probe(NamedTuple):
 
 
 def _decision_rows(snapshot: MarketSnapshot, window: Window) -> tuple[int, int]:
-    """Rows [start, stop) of the days inside a window at whose close a trading episode over this window decides.
+    """Rows [start, stop) of the days inside a window at whose close a trading episode over this
+    window decides.
 
-    An episode also decides at the close before the window, which is no day of it, and decides no more at its last close.
+    An episode also decides at the close before the window, which is no day of it, and decides no
+    more at its last close.
     """
     start, stop = window_rows(snapshot.days, window.first, window.last)
     if stop - start < 2:
-        raise DataError(f"window {window.name}: no decision falls on its only trading day; choose a longer window")
+        raise DataError(
+            f"window {window.name}: no decision falls on its only trading day; choose a longer"
+            " window"
+        )
     return start, stop - 1
 
 
-def draw_probes(snapshot: MarketSnapshot, window: Window, count: int, most_per_stock: int, seed: int) -> tuple[Probe, ...]:
-    """Draw a window's probes in the order dealt; equal arguments give equal probes, and no pair of stock and day comes twice.
+def draw_probes(
+    snapshot: MarketSnapshot, window: Window, count: int, most_per_stock: int, seed: int
+) -> tuple[Probe, ...]:
+    """Draw a window's probes in the order dealt; equal arguments give equal probes, and no pair of
+    stock and day comes twice.
 
-    A pair can be drawn when the stock is a member of the index and trades that day. Boards take turns, in a seeded order, until all
-    probes are dealt; a board that has no more to give (too few members) is passed over, and the others get its share: any first
-    part is about as evenly stratified as the whole. Within a board each stock is asked about once, on a day drawn among its own,
-    before any is asked about twice. Draws go by code and date, so that columns and rows of a snapshot don't enter. Raises
-    DataError: the window reaches outside the data, or has fewer than two trading days; ConfigError: it has fewer pairs than asked.
+    A pair can be drawn when the stock is a member of the index and trades that day. Boards take
+    turns, in a seeded order, until all probes are dealt; a board that has no more to give (too few
+    members) is passed over, and the others get its share: any first part is about as evenly
+    stratified as the whole. Within a board each stock is asked about once, on a day drawn among its
+    own, before any is asked about twice. Draws go by code and date, so that columns and rows of a
+    snapshot don't enter. Raises DataError: the window reaches outside the data, or has fewer than
+    two trading days; ConfigError: it has fewer pairs than asked.
     """
     start, stop = _decision_rows(snapshot, window)
     traded = np.isfinite(snapshot.close[start:stop]) & (snapshot.volume[start:stop] > 0)
@@ -88,101 +130,186 @@ def draw_probes(snapshot: MarketSnapshot, window: Window, count: int, most_per_s
     order = sorted(Board, key=lambda board: derive_seed(seed, "board", str(board)))
     queues = [_queue(snapshot, board, (start, eligible), most_per_stock, seed) for board in order]
     probes: list[Probe] = []
+
     while queues and len(probes) < count:
-        dealt = [(queue, next(queue, None)) for queue in queues]
-        probes += [probe for _, probe in dealt if probe is not None]
-        queues = [queue for queue, probe in dealt if probe is not None]
+        unfinished: list[Iterator[Probe]] = []
+        for queue in queues:
+            probe = next(queue, None)
+            if probe is not None:
+                probes.append(probe)
+                unfinished.append(queue)
+
+        queues = unfinished
+
     if len(probes) < count:
         raise ConfigError(
-            f"window {window.name}: probes_per_window is {count}, but at most {most_per_stock} for each stock gives "
-            f"{len(probes)}; lower probes_per_window or raise max_probes_per_stock"
+            f"window {window.name}: probes_per_window is {count}, but at most {most_per_stock} for"
+            f" each stock gives {len(probes)}; lower probes_per_window or raise"
+            " max_probes_per_stock"
         )
+
     return tuple(probes[:count])
 
 
-def _queue(snapshot: MarketSnapshot, board: Board, days: tuple[int, BoolArray], most_per_stock: int, seed: int) -> Iterator[Probe]:
-    """Probes of one board in the order in which they are dealt: each stock once, then each a second time, …"""
+def _queue(
+    snapshot: MarketSnapshot,
+    board: Board,
+    days: tuple[int, BoolArray],
+    most_per_stock: int,
+    seed: int,
+) -> Iterator[Probe]:
+    """Yield the probes of one board in the order in which they are dealt: each stock once, then each
+    a second time, …
+    """
     start, eligible = days
-    assets = [int(asset) for asset in np.flatnonzero(eligible.any(axis=0)) if snapshot.boards[asset] is board]
+    assets: list[int] = []
+    for asset in np.flatnonzero(eligible.any(axis=0)).tolist():
+        if snapshot.boards[asset] is board:
+            assets.append(asset)
+
     assets.sort(key=lambda asset: derive_seed(seed, "stock", snapshot.codes[asset]))
     shuffled: dict[int, list[int]] = {}
     for turn in range(most_per_stock):
         for asset in assets:
+            # Shuffled when first dealt: most boards are not dealt to their end.
             if asset not in shuffled:
-                code, rows = snapshot.codes[asset], [start + int(row) for row in np.flatnonzero(eligible[:, asset])]
-                shuffled[asset] = sorted(rows, key=lambda row, code=code: derive_seed(seed, "day", code, str(snapshot.days[row])))  # type: ignore[misc]
+                rows = [start + row for row in np.flatnonzero(eligible[:, asset]).tolist()]
+                shuffled[asset] = _shuffled_days(snapshot, asset, rows, seed)
+
             if turn < len(shuffled[asset]):
                 yield Probe(asset, shuffled[asset][turn], board)
+
+
+def _shuffled_days(
+    snapshot: MarketSnapshot, asset: int, rows: Sequence[int], seed: int
+) -> list[int]:
+    """Return rows in a seeded order that depends on code and dates only."""
+    code = snapshot.codes[asset]
+    return sorted(rows, key=lambda row: derive_seed(seed, "day", code, str(snapshot.days[row])))
 
 
 # --- what a probe shows
 
 
 class View(NamedTuple):
-    """View of a probe: its own mask, and the JSON text of `market_context`, `screen` and `snapshot`, the answers of three tools."""
+    """View of a probe: its own mask, and the JSON text of `market_context`, `screen` and
+    `snapshot`, the answers of three tools.
+    """
 
     lens: Lens
     text: str
 
 
 def target_spec(target_task: TargetTask, spec: EpisodeSpec, number: int) -> EpisodeSpec:
-    """Episode of the target task that a probe is taken from.
+    """Return the episode of the target task that a probe is taken from.
 
-    Its seed is the probe's own, so its scene draws a fresh alias map: nothing that an attacker learns from one probe, or any other
-    episode, says what a handle stands for in the next.
+    Its seed is the probe's own, so its scene draws a fresh alias map: nothing that an attacker
+    learns from one probe, or any other episode, says what a handle stands for in the next.
     """
-    task, seed = target_task.task, derive_seed(spec.mask_seed, "probe", number)
-    return replace(spec, task=task.name, task_version=task.version, mask=task.mask, mode=task.mode, seed=seed)
+    task = target_task.task
+    seed = derive_seed(spec.mask_seed, "probe", number)
+    return replace(
+        spec, task=task.name, task_version=task.version, mask=task.mask, mode=task.mode, seed=seed
+    )
 
 
-def view_probe(config: DeanonConfig, target_task: TargetTask, spec: EpisodeSpec, snapshot: MarketSnapshot, probe: Probe) -> View:
-    """Call the target task's tools through its own scene, at the probe's close, as a model with an untouched account would.
+def view_probe(
+    config: DeanonConfig,
+    target_task: TargetTask,
+    spec: EpisodeSpec,
+    snapshot: MarketSnapshot,
+    probe: Probe,
+) -> View:
+    """Call the target task's tools through its own scene, at the probe's close, as a model with an
+    untouched account would.
 
-    `spec` is the target task's episode (`target_spec`). Raises ConfigError: a tool is missing, or refuses its arguments.
+    `spec` is the target task's episode (`target_spec`). Raises ConfigError: a tool is missing, or
+    refuses its arguments.
     """
     first, _ = window_rows(snapshot.days, spec.span.first, spec.span.last)
     task = target_task.task
     scene = task.scene(spec, snapshot)
-    step = probe.row - (first - 1)  # the episode's first decision falls on the close before the window
-    context = scene.tool_context(step, snapshot.as_of(probe.row), Account(task.trading.initial_cash * 100, {}))
+    # The episode's first decision falls on the close before the window.
+    step = probe.row - (first - 1)
+    untouched = Account(task.trading.initial_cash * 100, {})
+    context = scene.tool_context(step, snapshot.as_of(probe.row), untouched)
     asked: dict[str, tuple[str, JsonValue]] = {
         "market_context": ("get_market_context", {}),
-        "screen": ("screen_candidates", {"factors": list(config.screen_factors), "k": task.harness.max_candidates}),
-        "snapshot": ("get_stock_snapshot", {"stock_id": scene.lens.asset_handle(probe.asset), "lookback": config.lookback}),
+        "screen": (
+            "screen_candidates",
+            {"factors": list(config.screen_factors), "k": task.harness.max_candidates},
+        ),
+        "snapshot": (
+            "get_stock_snapshot",
+            {"stock_id": scene.lens.asset_handle(probe.asset), "lookback": config.lookback},
+        ),
     }
-    tools, shown = {tool.name: tool for tool in target_task.tools}, {}
+    tools = {tool.name: tool for tool in target_task.tools}
+    shown = {}
+
     for part, (name, arguments) in asked.items():
         if name not in tools:
-            raise ConfigError(f"task {task.name}: has no tool {name!r}, which a probe shows; choose an open_research subject")
+            raise ConfigError(
+                f"task {task.name}: has no tool {name!r}, which a probe shows; choose an"
+                " open_research subject"
+            )
+
         outcome = call(tools[name], context, dumps_canonical(arguments), scene.lens)
-        if outcome.failure is not None:
-            problem = outcome.payload["error"]
-            raise ConfigError(f"task {task.name}: {name} refuses {problem['argument']}: expected {problem['expected']}")
+        if outcome.complaint is not None:
+            raise ConfigError(
+                f"task {task.name}: {name} refuses {outcome.complaint.argument}: expected"
+                f" {outcome.complaint.expected}"
+            )
+
         shown[part] = outcome.payload
+
     return View(scene.lens, scene.lens.render_text(shown))
 
 
 # --- samples
 
 
+def _alike(sector: str, industries: Mapping[str, int]) -> int:
+    """Return the number of stocks whose industry has a name in common with a sector."""
+    keys = sector_keys(sector)
+    return sum(
+        members for name, members in industries.items() if not keys.isdisjoint(sector_keys(name))
+    )
+
+
 class DeanonSamples:
     """Probes of one window and seed. Pure: equal arguments give equal bytes.
 
-    Which stocks and days it asks about, and in which order, comes from the mask key: who knows seed and window alone can't say.
-    Models under one key are asked the same, so that their rates can be paired probe by probe. Each mask has stocks and days of its
-    own: what one shows would be the answer to another. `windows` are the task's default ones: the `period` that the brief names,
-    and that chance draws its day from, rows [start, stop), runs from the first of their days to the last (and includes this set's
-    own window). Raises ConfigError: the window has too few stocks; DataError: it lies outside the snapshot.
+    The mask key decides which stocks and days are asked about, and in which order: seed and window
+    do not reveal them. Models under one key get the same probes, so that their rates can be paired
+    probe by probe. Each mask has stocks and days of its own: a probe without a mask would be the
+    answer to the same probe behind one.
+
+    `windows`: the task's default windows. The `period`, rows [start, stop), runs from their first
+    day to their last and includes this set's own window; the brief names it, and chance draws its
+    day from it. Raises ConfigError: the window has too few stocks; DataError: it lies outside the
+    snapshot.
     """
 
     def __init__(
-        self, config: DeanonConfig, windows: Sequence[Window], spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask
+        self,
+        config: DeanonConfig,
+        windows: Sequence[Window],
+        spec: EpisodeSpec,
+        snapshot: MarketSnapshot,
+        target_task: TargetTask,
     ) -> None:
         seed = spec.hidden_seed("probes")
-        self.probes = draw_probes(snapshot, spec.span, config.probes_per_window, config.max_probes_per_stock, seed)
-        self._config, self._spec, self._snapshot, self._target_task = config, spec, snapshot, target_task
+        self.probes = draw_probes(
+            snapshot, spec.span, config.probes_per_window, config.max_probes_per_stock, seed
+        )
+        self._config = config
+        self._spec = spec
+        self._snapshot = snapshot
+        self._target_task = target_task
         own_start, own_stop = _decision_rows(snapshot, spec.span)
-        first, last = min(window.first for window in windows), max(window.last for window in windows)
+        first = min(window.first for window in windows)
+        last = max(window.last for window in windows)
         start = int(np.searchsorted(snapshot.days, np.datetime64(first, "D"), side="left"))
         stop = int(np.searchsorted(snapshot.days, np.datetime64(last, "D"), side="right"))
         self.period = (min(start, own_start), max(stop, own_stop))
@@ -196,46 +323,81 @@ class DeanonSamples:
         """One probe as an attacker gets it."""
         view = self.view(number)
         user = Template(prompt_text("user")).substitute(payload=view.text)
-        return Sample(f"probe_{number:04d}", view.lens, self._brief.text(view.lens), user, ANSWER_FORM, self.facts(number))
+        return Sample(
+            f"probe_{number:04d}",
+            view.lens,
+            self._brief.text(view.lens),
+            user,
+            ANSWER_FORM,
+            self.facts(number),
+        )
 
     def view(self, number: int) -> View:
         """View of a probe, without its gold answer."""
         spec = target_spec(self._target_task, self._spec, number)
-        return view_probe(self._config, self._target_task, spec, self._snapshot, self.probes[number])
+        return view_probe(
+            self._config, self._target_task, spec, self._snapshot, self.probes[number]
+        )
 
     def facts(self, number: int) -> dict[str, JsonValue]:
-        """Gold answer of a probe, its strata, and what the chance of guessing it is computed from."""
-        probe, market = self.probes[number], self._snapshot
-        members = np.flatnonzero(market.member[probe.row])
-        boards = Counter(str(market.boards[asset]) for asset in members)
-        industries = [market.industries[asset] for asset in members if market.boards[asset] is probe.board]
+        """Return the gold answer of a probe, its strata, and the counts that the chance of guessing
+        it is computed from.
+        """
+        probe = self.probes[number]
+        market = self._snapshot
+        boards: Counter[str] = Counter()
+        industries: Counter[str] = Counter()  # of the members of the probe's board
+        for asset in np.flatnonzero(market.member[probe.row]).tolist():
+            boards[str(market.boards[asset])] += 1
+            if market.boards[asset] is probe.board:
+                industries[market.industries[asset]] += 1
+
         gold = market.industries[probe.asset]
-        known = gold not in _NO_SECTOR
+        sector: str | None = None
+        sector_members: int | None = None
+        largest_sector: int | None = None
+        if gold not in _NO_SECTOR:
+            sector = gold
+            sector_members = _alike(gold, industries)
+            largest_sector = max(industries.values())
+
         start, stop = self.period
-        near = {margin: min(stop, probe.row + margin + 1) - max(start, probe.row - margin) for margin in DATE_MARGINS}
+        near: dict[str, int] = {}
+        for margin in DATE_MARGINS:
+            near[str(margin)] = min(stop, probe.row + margin + 1) - max(start, probe.row - margin)
+
         return {
             "code": market.codes[probe.asset],
             "day": str(market.days[probe.row]),
-            "sector": gold if known else None,
+            "sector": sector,
             "board": str(probe.board),
             "window": self._spec.span.name,
             # index members of that day by board
             "members": {str(board): boards[str(board)] for board in Board if boards[str(board)]},
-            # members of this board whose industry has a name in common with the gold one (the stock among them), or the most common
-            "sector_members": sum(not sector_keys(gold).isdisjoint(sector_keys(name)) for name in industries) if known else None,
-            "largest_sector": max(Counter(industries).values()) if known else None,
-            # trading days of the period, and of these the ones that lie within so many trading days of the gold one
+            # members of this board whose industry has a name in common with the gold one (the stock
+            # among them), or the most common
+            "sector_members": sector_members,
+            "largest_sector": largest_sector,
+            # trading days of the period, and of these the ones that lie within so many trading days
+            # of the gold one
             "period_days": stop - start,
-            "near_days": {str(margin): days for margin, days in near.items()},
+            "near_days": near,
         }
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, bool | None]:
-        """Recoveries of an answer, as booleans by name; `sector` is null where the data don't know the stock's."""
-        probe, market = self.probes[number], self._snapshot
+        """Recoveries of an answer, as booleans by name; `sector` is null where the data don't know
+        the stock's.
+        """
+        probe = self.probes[number]
+        market = self._snapshot
         tickers = tuple(market.canonical(code) for code in tickers_of(answer))
-        code, sector = market.codes[probe.asset], market.industries[probe.asset]
+        code = market.codes[probe.asset]
+        sector = market.industries[probe.asset]
         off = days_off(answer, market.days, probe.row)
-        dates = {f"date_within_{margin}": off is not None and off <= margin for margin in DATE_MARGINS}
+        dates = {
+            f"date_within_{margin}": off is not None and off <= margin for margin in DATE_MARGINS
+        }
+
         return {
             "ticker_top1": tickers[:1] == (code,),
             "ticker_top5": code in tickers,
@@ -247,7 +409,9 @@ class DeanonSamples:
 
 
 class DeanonTask:
-    """One variant: a mask, and the trading task that shows it. Implements `ktdeval.api.ScoringTask`."""
+    """One variant: a mask, and the trading task that shows it. Implements
+    `ktdeval.api.ScoringTask`.
+    """
 
     needs_a_shares = True
     mode: str = "deanon_probe"
@@ -266,24 +430,45 @@ class DeanonTask:
         self._config = config
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Whole config but the control, which changes no question; the answer form; and the hashes of the prompts."""
-        form = {"name": ANSWER_FORM.name, "description": ANSWER_FORM.description, "parameters": ANSWER_FORM.parameters}
-        config = {name: value for name, value in to_mapping(self._config).items() if name != "control"}
-        return {"name": self.name, "mode": self.mode, **config, "form": form, "prompts": prompt_hashes()}
+        """Whole config but the control, which changes no question; the answer form; and the hashes
+        of the prompts.
+        """
+        form = {
+            "name": ANSWER_FORM.name,
+            "description": ANSWER_FORM.description,
+            "parameters": ANSWER_FORM.parameters,
+        }
+        config = {
+            name: value for name, value in to_mapping(self._config).items() if name != "control"
+        }
+        return {
+            "name": self.name,
+            "mode": self.mode,
+            **config,
+            "form": form,
+            "prompts": prompt_hashes(),
+        }
 
-    def samples(self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None) -> DeanonSamples:
+    def samples(
+        self, spec: EpisodeSpec, snapshot: MarketSnapshot, target_task: TargetTask | None
+    ) -> DeanonSamples:
         """Probes of one window and seed.
 
-        Raises ConfigError: the target task is missing or has another mask, or the window has too few stocks; DataError: the window
-        lies outside the snapshot.
+        Raises ConfigError: the target task is missing or has another mask, or the window has too
+        few stocks; DataError: the window lies outside the snapshot.
         """
         if target_task is None:
-            raise ConfigError(f"task {self.name}: needs its target_task {self.target_task!r}, a trading task with research tools")
+            raise ConfigError(
+                f"task {self.name}: needs its target_task {self.target_task!r}, a trading task with"
+                " research tools"
+            )
         if target_task.task.mask != self.mask:
             raise ConfigError(
-                f"task {self.name}: its mask is {self.mask}, but that of its target task {target_task.task.name} is "
-                f"{target_task.task.mask}; name a target task of the same mask"
+                f"task {self.name}: its mask is {self.mask}, but that of its target task"
+                f" {target_task.task.name} is {target_task.task.mask}; name a target task of the"
+                " same mask"
             )
+
         defaults = [self.windows[name] for name in self.default_windows]
         return DeanonSamples(self._config, defaults, spec, snapshot, target_task)
 

@@ -1,55 +1,79 @@
-"""InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings, its figures, and FinMem."""
+"""InvestorBench: single assets traded by BUY, SELL and HOLD on prices, news and filings, its
+figures, and FinMem.
+"""
 
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import later, maker
+from ktdeval.values.lazy import later, maker
 
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
     """Return the tasks: one asset, one decision a day."""
-    from ktdeval.task_files import task_specs
+    from ktdeval.plugins.task_files import task_specs
 
     return task_specs(f"{__path__[0]}/investorbench.yaml")
 
 
 @hookimpl
 def ktdeval_venues() -> list[Spec]:
-    """Return venues of stocks and coins on which a decision is filled at its own close, without cost."""
-    from ktdeval.task_files import venue_specs
+    """Return venues of stocks and coins on which a decision is filled at its own close, without
+    cost.
+    """
+    from ktdeval.plugins.task_files import venue_specs
 
     return venue_specs(f"{__path__[0]}/venues.yaml")
 
 
 @hookimpl
 def ktdeval_data() -> list[Spec]:
-    """Return the providers of the public repository's files, and of a market of the same form from a seed."""
+    """Return the providers of the public repository's files, and of a market of the same form from
+    a seed.
+    """
     from ktdeval_investorbench.params import TWIN_VERSION, FileParams, TwinParams
 
     summary = "the public files of InvestorBench: a close a day, news and filings of an asset each"
     read = maker("ktdeval_investorbench.markets:read_files")
     generated = "a generated market of InvestorBench's symbols and periods, with news"
     extra = {"generated": True, "version": TWIN_VERSION}
+
     return [
-        Spec("investorbench", maker("ktdeval_investorbench.markets:make_market"), summary, FileParams, extra={"read": read}),
-        Spec("synthetic_investorbench", maker("ktdeval_investorbench.markets:make_twin"), generated, TwinParams, extra=extra),
+        Spec(
+            "investorbench",
+            maker("ktdeval_investorbench.markets:make_market"),
+            summary,
+            FileParams,
+            extra={"read": read},
+        ),
+        Spec(
+            "synthetic_investorbench",
+            maker("ktdeval_investorbench.markets:make_twin"),
+            generated,
+            TwinParams,
+            extra=extra,
+        ),
     ]
 
 
 @hookimpl
 def ktdeval_agents() -> list[Spec]:
     """Return FinMem, which runs on any task."""
-    from ktdeval_investorbench.params import FinmemParams
+    from ktdeval_memory.params import MemoryParams
 
-    summary = "FinMem: layered memory of documents and reasons, recalled by recency, importance and relevancy"
-    return [Spec("finmem", maker("ktdeval_investorbench.finmem:FinmemAgent"), summary, FinmemParams)]
+    summary = (
+        "FinMem: layered memory of documents and reasons, recalled by recency, importance and"
+        " relevancy"
+    )
+    return [
+        Spec("finmem", maker("ktdeval_investorbench.finmem:FinmemAgent"), summary, MemoryParams)
+    ]
 
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
     """Return the figures of the paper's tables."""
-    from ktdeval.task_files import metric_specs
+    from ktdeval.plugins.task_files import metric_specs
 
     return metric_specs(f"{__path__[0]}/figures.csv", "ktdeval_investorbench.figures:figure")
 
@@ -57,4 +81,10 @@ def ktdeval_metrics() -> list[Spec]:
 @hookimpl
 def ktdeval_commands() -> list[Spec]:
     """Return the command for the paper's tables."""
-    return [Spec("investorbench", later("ktdeval_investorbench.tables:investorbench"), "Tables of InvestorBench, of your cards.")]
+    return [
+        Spec(
+            "investorbench",
+            later("ktdeval_investorbench.tables:investorbench"),
+            "Tables of InvestorBench, of your cards.",
+        )
+    ]

@@ -1,4 +1,6 @@
-"""Epochs of models: finished episodes of cards by task, window and model, the input of InvestorBench's tables."""
+"""Epochs of models: finished episodes of cards by task, window and model, the input of
+InvestorBench's tables.
+"""
 
 from __future__ import annotations
 
@@ -36,65 +38,108 @@ class Epochs:
     label: str = ""  #: in tables
 
     def shown(self, rule: Median) -> tuple[Epoch, ...]:
-        """Return the epochs that figures rest on: all, or for `trajectory` the one with the median Sharpe ratio: the lower of two
-        in the middle, and of equal ones that of the lowest seed. If no epoch has one, cumulative returns are ranked instead.
+        """Return the epochs that figures rest on: all, or for `trajectory` the one with the median
+        Sharpe ratio: the lower of two in the middle, and of equal ones that of the lowest seed. If
+        no epoch has one, cumulative returns are ranked instead.
         """
-        for name in ("ib_sharpe", "ib_cumulative_return") if rule == "trajectory" else ():
-            if ranked := sorted(value for epoch in self.members if (value := epoch.episode.metrics[name].value) is not None):
+        if rule != "trajectory":
+            return self.members
+
+        for name in ("ib_sharpe", "ib_cumulative_return"):
+            values = [epoch.episode.metrics[name].value for epoch in self.members]
+            ranked = sorted(value for value in values if value is not None)
+            if ranked:
                 middle = ranked[(len(ranked) - 1) // 2]
-                return (next(epoch for epoch in self.members if epoch.episode.metrics[name].value == middle),)
+                return (self.members[values.index(middle)],)
+
         return self.members
 
     def figure(self, name: str, rule: Median) -> float | str:
-        """Return the median of a figure over the epochs shown that have one, or why none has one."""
+        """Return the median of a figure over the epochs shown that have one, or why none has
+        one.
+        """
         metrics = [epoch.episode.metrics[name] for epoch in self.shown(rule)]
         values = [metric.value for metric in metrics if metric.value is not None]
-        return float(median(values)) if values else "; ".join(sorted({str(metric.reason) for metric in metrics}))
+        if values:
+            return float(median(values))
+
+        reasons = {str(metric.reason) for metric in metrics}
+        return "; ".join(sorted(reasons))
 
 
 def read_epochs(paths: Sequence[Path], rules: RuleSet | None) -> list[Epochs]:
-    """Return the epochs on the cards of files and run folders (`RUN/cards/*.json`), in any order. `rules`: only cards by this rule
-    set. Raises UsageError, CardError: there is none; cards are by two rule sets; those of one task and window differ in task,
-    market or days, or hold a seed twice.
+    """Return the epochs on the cards of files and run folders (`RUN/cards/*.json`), in any order.
+    `rules`: only cards by this rule set. Raises UsageError, CardError: there is none; cards are by
+    two rule sets; those of one task and window differ in task, market or days, or hold a seed
+    twice.
     """
-    cards = [(path, card) for path, card in _cards(paths) if rules in (None, card.rules) and card.episodes]
+    cards = []
+    for path, card in _cards(paths):
+        if rules in (None, card.rules) and card.episodes:
+            cards.append((path, card))
+
     if not cards:
-        raise UsageError(f"{paths[0]}: has no finished episode with InvestorBench's figures by {rules or 'any'} rules")
+        raise UsageError(
+            f"{paths[0]}: has no finished episode with InvestorBench's figures by {rules or 'any'}"
+            " rules"
+        )
     if len({card.rules for _, card in cards}) > 1:
         raise CardError("cards are by both strict and paper rules; choose with --rules")
+
     groups: dict[tuple[str, str, System], dict[int, Epoch]] = {}
     for path, card in sorted(cards, key=lambda entry: str(entry[0])):
         system = System.of(card)
         for episode in card.episodes:
             epochs = groups.setdefault((card.task.name, episode.window, system), {})
-            if other := epochs.get(episode.seed):
-                raise CardError(f"{path} and {other.path}: seed {episode.seed} of {card.model.name} stands on both; give one")
+            other = epochs.get(episode.seed)
+            if other is not None:
+                raise CardError(
+                    f"{path} and {other.path}: seed {episode.seed} of {card.model.name} stands on"
+                    " both; give one"
+                )
+
             epochs[episode.seed] = Epoch(path, card, episode)
+
     labels = system_labels(system for _, _, system in groups)
     result = []
     for (task, window, system), epochs in groups.items():
         members = tuple(epochs[seed] for seed in sorted(epochs))
         result.append(Epochs(task, window, system, members, labels[system]))
+
     _check_same(result)
     return sorted(result, key=lambda group: (group.task, group.window, group.label))
 
 
 def _cards(paths: Sequence[Path]) -> Iterator[tuple[Path, TradingCard]]:
-    """Yield the trading cards with the figures, each file once; others are skipped in a folder, and refused as files."""
+    """Yield the trading cards with the figures, each file once; others are skipped in a folder, and
+    refused as files.
+    """
     for file in card_files(paths):
         card = load_card(file, "trading" if file in paths else None)
         if isinstance(card, TradingCard) and all(name in card.metrics for name in FIGURES):
             yield file, card
         elif file in paths:
-            raise UsageError(f"{file}: lacks InvestorBench's figures; `ktdeval score RUN --metrics {','.join(FIGURES)}` adds them")
+            raise UsageError(
+                f"{file}: lacks InvestorBench's figures; `ktdeval score RUN --metrics"
+                f" {','.join(FIGURES)}` adds them"
+            )
 
 
 def _check_same(groups: Sequence[Epochs]) -> None:
     first: dict[tuple[str, str], tuple[Path, str]] = {}
     for group in groups:
-        for path, card, episode in ((epoch.path, epoch.card, epoch.episode) for epoch in group.members):
+        for epoch in group.members:
+            path = epoch.path
+            card = epoch.card
+            episode = epoch.episode
             days = f"{episode.first_day} … {episode.last_day}"
-            facts = f"config {card.task.hash[:12]} of version {card.task.version}, market {card.snapshot.id[:12]}, {days}"
+            facts = (
+                f"config {card.task.hash[:12]} of version {card.task.version}, market"
+                f" {card.snapshot.id[:12]}, {days}"
+            )
             other, theirs = first.setdefault((group.task, group.window), (path, facts))
             if facts != theirs:
-                raise CardError(f"{path} and {other} can't stand in one table of {group.task}: {facts}; {theirs}")
+                raise CardError(
+                    f"{path} and {other} can't stand in one table of {group.task}: {facts};"
+                    f" {theirs}"
+                )

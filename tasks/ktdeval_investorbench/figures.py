@@ -1,11 +1,13 @@
-"""Figures of InvestorBench (§4.1, Appendix): on log returns of the asset under the position held; `strict` on those of the NAV.
+"""Figures of InvestorBench (§4.1, Appendix): on log returns of the asset under the position held;
+`strict` on those of the NAV.
 
-`paper`: r_t = side_t · ln(p_t / p_t-1), side_t = +1 for a holding, −1 for a short, 0 for none, over the asset's days with a price
-(adjusted for splits and dividends); a missing one is skipped. CR = Σ r; AV = sd(r) · √(days a year), the venue's; SR = (CR / (N /
-252)) / AV with N prices, 252 for coins too; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t /
-NAV_t-1), N returns and the venue's days a year throughout, MDD of the NAV. Where several assets were held, `paper` takes ln(NAV_t /
-NAV_t-1) too, with its own years and path; a portfolio that held one asset alone has the figures of that asset. Fractions, not per
-cent.
+`paper`: r_t = side_t · ln(p_t / p_t-1), side_t = +1 for a holding, −1 for a short, 0 for none, over
+the asset's days with a price (adjusted for splits and dividends); a missing one is skipped. CR = Σ
+r; AV = sd(r) · √(days a year), the venue's; SR = (CR / (N / 252)) / AV with N prices, 252 for coins
+too; MDD of the path that starts at 1 and is multiplied by 1 + r. `strict`: r_t = ln(NAV_t /
+NAV_t-1), N returns and the venue's days a year throughout, MDD of the NAV. Where several assets
+were held, `paper` takes ln(NAV_t / NAV_t-1) too, with its own years and path; a portfolio that held
+one asset alone has the figures of that asset. Fractions, not per cent.
 """
 
 from __future__ import annotations
@@ -17,52 +19,76 @@ from pathlib import Path
 import numpy as np
 
 from ktdeval.market import FloatArray, MarketSnapshot
+from ktdeval.plugins.task_files import find_figure, table_metrics
 from ktdeval.stats import MetricValue, RuleSet, has_no_variance
-from ktdeval.task_files import find_figure, table_metrics
 from ktdeval.trading import Ledger
 
 _TRADING_DAYS = 252
 
 
-def daily_returns(ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -> tuple[FloatArray, int] | str:
-    """Return [days] log returns of what was traded, NaN on a day without a price, and the days a year; or why there are none."""
+def daily_returns(
+    ledger: Ledger, market: MarketSnapshot, rules: RuleSet
+) -> tuple[FloatArray, int] | str:
+    """Return [days] log returns of what was traded, NaN on a day without a price, and the days a
+    year; or why there are none.
+    """
     if not ledger.steps:
         return "no steps"
+
     codes = {position.code for step in ledger.steps for position in step.positions}
     assets = [market.asset_index[code] for code in codes]
     years = {market.rules[market.venues[asset]].days_a_year for asset in assets}
     days = years.pop() if len(years) == 1 else ledger.days_a_year
+
     if rules == "strict" or len(assets) > 1:
-        nav = np.array([ledger.initial_cash_minor, *(step.nav_minor for step in ledger.steps)], dtype=np.float64)
-        return (np.diff(np.log(nav)), days) if (nav > 0).all() else "the NAV is not positive on a step"
+        navs = [step.nav_minor for step in ledger.steps]
+        nav = np.array([ledger.initial_cash_minor, *navs], dtype=np.float64)
+        if not (nav > 0).all():
+            return "the NAV is not positive on a step"
+        return np.diff(np.log(nav)), days
+
     if not assets:
         return np.zeros(len(ledger.steps)), days
+
     (asset,) = assets
     first = market.day_index(ledger.steps[0].decided_on)
     closes = market.adjusted_close[first : first + len(ledger.steps) + 1, asset]
-    sides = [0.0, *(float(np.sign(sum(position.shares for position in step.positions))) for step in ledger.steps)]
+    sides = [0.0]
+    for step in ledger.steps:
+        shares = sum(position.shares for position in step.positions)
+        sides.append(float(np.sign(shares)))
+
     priced = np.isfinite(closes)
+    moves = np.diff(np.log(closes[priced]))
+    days_of_moves = np.flatnonzero(priced)[1:] - 1
     returns = np.full(len(ledger.steps), np.nan)
-    returns[np.flatnonzero(priced)[1:] - 1] = np.array(sides)[priced][1:] * np.diff(np.log(closes[priced]))
+    returns[days_of_moves] = np.array(sides)[priced][1:] * moves
+
     return returns, days
 
 
-def _figure(name: str, returns: FloatArray, days: int, rules: RuleSet, resolution: float) -> float | str:
+def _figure(
+    name: str, returns: FloatArray, days: int, rules: RuleSet, resolution: float
+) -> float | str:
     cumulative = math.fsum(returns)
     if name == "ib_cumulative_return":
         return cumulative
+
     if name == "ib_max_drawdown":
         steps = 1.0 + returns if rules == "paper" else np.exp(returns)
         path = np.concatenate([[1.0], np.cumprod(steps)])
         return float((1.0 - path / np.maximum.accumulate(path)).max())
+
     if len(returns) < 2:
         return "fewer than two returns"
+
     spread = float(np.std(returns, ddof=1))
     volatility = spread * math.sqrt(days)
     if name == "ib_volatility":
         return volatility
     if has_no_variance(spread, resolution):
         return "the returns do not vary"
+
     years = (len(returns) + 1) / _TRADING_DAYS if rules == "paper" else len(returns) / days
     return cumulative / years / volatility
 
@@ -71,12 +97,17 @@ def _metric(name: str, ledger: Ledger, market: MarketSnapshot, rules: RuleSet) -
     result = daily_returns(ledger, market, rules)
     if isinstance(result, str):
         return result
-    returns = result[0][np.isfinite(result[0])]
+
+    daily, days = result
+    returns = daily[np.isfinite(daily)]
     n = len(returns)
     value: float | str = "no returns"
     if n:
-        value = _figure(name, returns, result[1], rules, ledger.return_resolution)
-    return MetricValue(None, n, value) if isinstance(value, str) else MetricValue(value + 0.0, n)
+        value = _figure(name, returns, days, rules, ledger.return_resolution)
+
+    if isinstance(value, str):
+        return MetricValue(None, n, value)
+    return MetricValue(value + 0.0, n)  # -0.0 becomes 0.0
 
 
 FIGURES = table_metrics(Path(__file__).with_suffix(".csv"), lambda name: partial(_metric, name))

@@ -1,11 +1,14 @@
-"""Markets of the public files, and one of their form from a seed.
+"""Markets from InvestorBench's public files, and a generated market in the same form.
 
-A file has an asset: a JSON object of days with `prices`, `news` and, of stocks, `10k` and `10q`. Prices are adjusted closes. Texts
-of a day are known at its close, when the paper's agents are shown them. On a day without a price nothing trades: the previous price
-and the next one give one return. Source: felis33/INVESTOR-BENCH.
+A file describes one asset: a JSON object of days with `prices`, `news` and, for stocks, `10k` and
+`10q`. Prices are adjusted closes. Texts of a day are known at its close, when the paper's agents see
+them. The sentiment at the end of a text, `(Sentiment: positive)`, becomes a field of the document.
+On a day without a price nothing trades: the previous price and the next one give one return.
+Source: felis33/INVESTOR-BENCH.
 
-The generated market has random-walk closes, news of which some predict them, and filings. `twin.yaml` holds periods, the words of
-the news and their effects. Informative news move the next day's close; talk has no effect. Prices are sums of shocks, rounded once.
+The generated market has random-walk closes, news of which some predict them, and filings.
+`twin.yaml` holds periods, the words of the news and their effects. Informative news move the next
+day's close; talk has no effect. Prices are sums of shocks, rounded once.
 """
 
 from __future__ import annotations
@@ -21,8 +24,6 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.errors import DataError, UsageError
-from ktdeval.fields import near_matches
-from ktdeval.jsonio import csv_rows, loads_strict, read_plain
 from ktdeval.market import (
     EVERY_ASSET,
     NO_INDEX,
@@ -37,13 +38,17 @@ from ktdeval.market import (
     assemble,
     read_entities,
     sessions,
+    split_sentiment,
 )
-from ktdeval.seeds import derive_seed
-from ktdeval.task_files import venue_specs
-from ktdeval.yamlio import load_yaml
+from ktdeval.plugins.task_files import venue_specs
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import csv_rows, loads_strict, read_plain
+from ktdeval.values.seeds import derive_seed
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_investorbench.params import TWIN_VERSION, FileParams, TwinParams
 
-Day = tuple[str, float | None, Mapping[str, Any]]  #: ISO day, price (None where there is none), cells
+#: ISO day, price (None where there is none), cells
+Day = tuple[str, float | None, Mapping[str, Any]]
 _HERE = Path(__file__).parent
 _KINDS = {"news": "news", "10k": "annual report", "10q": "quarterly report"}
 
@@ -54,37 +59,53 @@ def make_market(params: FileParams) -> MarketSnapshot:
 
 
 def read_files(params: FileParams) -> RawMarket:
-    """Read the files that `params` names; nothing is checked or repaired. Raises UsageError: an unknown symbol, or no file of it;
-    DataError: a file is unreadable or has another form, with file and day.
+    """Read the files that `params` names; nothing is checked or repaired. Raises UsageError: an
+    unknown symbol, or no file of it; DataError: a file is unreadable or has another form, with file
+    and day.
     """
     files = _files(Path(params.folder), params.symbols, load_yaml(_HERE / "symbols.yaml"))
     days = {code: _days(path) for code, path in files.items()}
-    if not any(price is not None for listed in days.values() for _, price, _ in listed):
+    if not any(map(_has_price, days.values())):
         raise DataError(f"{params.folder}: no file has a price; check the folder")
-    more = [] if params.entities is None else read_entities(Path(params.entities))
-    return market_of(params.name, f"InvestorBench's public files of {', '.join(sorted(days))}", days, more)
+
+    more: Sequence[Entity] = []
+    if params.entities is not None:
+        more = read_entities(Path(params.entities))
+
+    source = f"InvestorBench's public files of {', '.join(sorted(days))}"
+    return market_of(params.name, source, days, more)
+
+
+def _has_price(days: Sequence[Day]) -> bool:
+    return any(price is not None for _, price, _ in days)
 
 
 def market_of(
-    name: str, source: str, days: Mapping[str, Sequence[Day]], more: Iterable[Entity], synthetic: bool = False
+    name: str,
+    source: str,
+    days: Mapping[str, Sequence[Day]],
+    more: Iterable[Entity],
+    synthetic: bool = False,
 ) -> RawMarket:
-    """Return the tables of days by symbol, each with its price and cells in the public form; `more`: further entities."""
+    """Return a market from the days of each symbol, with prices and cells in the public form;
+    `more`: further entities.
+    """
     symbols = load_yaml(_HERE / "symbols.yaml")
-    venues: Mapping[str, Venue] = {spec.name: spec.make() for spec in venue_specs(_HERE / "venues.yaml")}
-    zone_of = {code: venues[symbols[code]["venue"]] for code in days}
-    rows = [(day, code, price) for code, listed in days.items() for day, price, _ in listed if price is not None]
-    priced = pd.DataFrame(rows, columns=["date", "code", "close"]).astype({"date": "datetime64[s]"})
-    lives = priced.groupby("code", sort=True)["date"].agg(["min", "max"]).reset_index().set_axis(["code", "first", "last"], axis=1)
-    # A session without a price is a day of the market, too: windows begin on the paper's day, whatever a file lacks.
-    spans = [
-        (code, sessions(str(first.date()), str(last.date()), zone_of[code].calendar)) for code, first, last in lives.to_numpy()
-    ]
-    every = pd.concat([pd.DataFrame({"date": days.astype("datetime64[s]"), "code": code}) for code, days in spans])
-    bars = every.merge(priced, how="outer", on=["date", "code"])
-    latest = max(zone_of.values(), key=lambda venue: (venue.close, venue.zone))
-    items = [item for code, listed in days.items() for day, _, texts in listed for item in _items(code, day, texts, zone_of[code])]
-    named = [Entity(row["code"], row["kind"], row["text"]) for row in csv_rows(_HERE / "entities.csv")]  # type: ignore[arg-type]
+    venues = {spec.name: spec.make() for spec in venue_specs(_HERE / "venues.yaml")}
+    venue_of: dict[str, Venue] = {code: venues[symbols[code]["venue"]] for code in days}
+    priced = _prices(days)
+    dates = priced.groupby("code", sort=True)["date"].agg(["min", "max"])
+    lives = dates.reset_index().set_axis(["code", "first", "last"], axis=1)
+    bars = _every_session(lives, venue_of).merge(priced, how="outer", on=["date", "code"])
     absent = dict.fromkeys(("open", "high", "low", "volume", "amount", "factor"), math.nan)
+
+    assets: list[Mapping[str, str]] = []
+    instruments: dict[str, Instrument] = {}
+    for code in days:
+        asset = symbols[code]
+        assets.append({"code": code, "name": asset["name"], "industry": "unknown"})
+        instruments[code] = Instrument(asset["kind"], "USD", asset["venue"])
+
     return RawMarket(
         name=name,
         source=source,
@@ -93,27 +114,87 @@ def market_of(
         bars=bars.assign(**absent),
         indices=pd.DataFrame({"date": bars["date"][:0], "code": [], "close": []}),
         members=lives,
-        assets=pd.DataFrame([{"code": code, "name": symbols[code]["name"], "industry": "unknown"} for code in days]),
+        assets=pd.DataFrame(assets),
         has_factor=False,
         notes=(EVERY_ASSET, NO_INDEX, "prices are adjusted closes"),
-        instruments={code: Instrument(symbols[code]["kind"], "USD", symbols[code]["venue"]) for code in days},
+        instruments=instruments,
         rules=venues,
-        documents=Documents.of(
-            items, Close.parse(f"{latest.close} {latest.zone}"), [entity for entity in (*named, *more) if entity.code in days]
-        ),
+        documents=_documents(days, venue_of, more),
     )
 
 
+def _prices(days: Mapping[str, Sequence[Day]]) -> pd.DataFrame:
+    """Return date, code and close of the days that have a price."""
+    rows: list[tuple[str, str, float]] = []
+    for code, listed in days.items():
+        for day, price, _ in listed:
+            if price is not None:
+                rows.append((day, code, price))
+
+    table = pd.DataFrame(rows, columns=["date", "code", "close"])
+    return table.astype({"date": "datetime64[s]"})
+
+
+def _every_session(lives: pd.DataFrame, venue_of: Mapping[str, Venue]) -> pd.DataFrame:
+    """Return date and code of each session between an asset's first and last price."""
+    # A session without a price is a day of the market, too: windows begin on the paper's day,
+    # whatever a file lacks.
+    tables: list[pd.DataFrame] = []
+    for code, first, last in lives.to_numpy():
+        listed = sessions(str(first.date()), str(last.date()), venue_of[code].calendar)
+        tables.append(pd.DataFrame({"date": listed.astype("datetime64[s]"), "code": code}))
+
+    return pd.concat(tables)
+
+
+def _documents(
+    days: Mapping[str, Sequence[Day]], venue_of: Mapping[str, Venue], more: Iterable[Entity]
+) -> Documents:
+    """Return the texts of all days, with the entities that they may name."""
+    documents: list[Document] = []
+    for code, listed in days.items():
+        for day, _, cells in listed:
+            documents.extend(_items(code, day, cells, venue_of[code]))
+
+    entities: list[Entity] = []
+    for row in csv_rows(_HERE / "entities.csv"):
+        entities.append(Entity(row["code"], row["kind"], row["text"]))  # type: ignore[arg-type]
+
+    entities.extend(more)
+    # A market has one close for its documents: the latest of its venues.
+    latest = max(venue_of.values(), key=lambda venue: (venue.close, venue.zone))
+    close = Close.parse(f"{latest.close} {latest.zone}")
+    return Documents.of(documents, close, [one for one in entities if one.code in days])
+
+
 def _files(folder: Path, symbols: tuple[str, ...], assets: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the file of each symbol, by symbol."""
+    """Return the file of each symbol: of the requested ones, or of all that have a file."""
     requested = [symbol.strip().upper() for symbol in symbols]
     for symbol in requested:
         if symbol not in assets:
-            raise UsageError(f"symbols: {symbol!r} is not an asset of InvestorBench{near_matches(symbol, assets)}")
-    paths = {path.stem.upper(): path for path in sorted(folder.glob("*.json")) if path.stem.upper() in assets}
-    for symbol in requested or sorted(assets)[: not paths]:
+            raise UsageError(
+                f"symbols: {symbol!r} is not an asset of"
+                f" InvestorBench{near_matches(symbol, assets)}"
+            )
+
+    paths: dict[str, Path] = {}
+    for path in sorted(folder.glob("*.json")):
+        symbol = path.stem.upper()
+        if symbol in assets:
+            paths[symbol] = path
+
+    expected = requested
+    if not requested and not paths:
+        # The message about an empty folder names one file that should be there.
+        expected = [min(assets)]
+
+    for symbol in expected:
         if symbol not in paths:
-            raise UsageError(f"folder: {folder} has no {symbol.lower()}.json; give the folder of the public files")
+            raise UsageError(
+                f"folder: {folder} has no {symbol.lower()}.json; give the folder of the public"
+                " files"
+            )
+
     return {symbol: paths[symbol] for symbol in sorted(requested or paths)}
 
 
@@ -122,38 +203,74 @@ def _days(path: Path) -> list[Day]:
     try:
         content = loads_strict(read_plain(path))
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not a readable JSON file: {' '.join(str(error).split())}") from error
+        raise DataError(
+            f"{path}: not a readable JSON file: {' '.join(str(error).split())}"
+        ) from error
+
     if not isinstance(content, dict):
         raise DataError(f"{path}: expected an object of days, was {type(content).__name__}")
-    return [(_day(day, path), *_cells(cells, f"{path}: {day}")) for day, cells in sorted(content.items())]
+
+    days: list[Day] = []
+    for text, cells in sorted(content.items()):
+        day = _day(text, path)
+        price = _price(cells, f"{path}: {text}")
+        days.append((day, price, cells))
+
+    return days
 
 
 def _day(text: str, path: Path) -> str:
     try:
         return datetime.strptime(text, "%Y-%m-%d").date().isoformat()
     except ValueError as error:
-        raise DataError(f"{path}: {text[:40]!r} is not a day; expected such as 2020-10-01") from error
+        raise DataError(
+            f"{path}: {text[:40]!r} is not a day; expected such as 2020-10-01"
+        ) from error
 
 
-def _cells(cells: Any, where: str) -> tuple[float | None, Mapping[str, Any]]:
+def _price(cells: Any, where: str) -> float | None:
+    """Return the price of a day's cells. Raises DataError: the cells have another form."""
     if not isinstance(cells, dict):
-        raise DataError(f"{where}: expected an object with prices and news, was {type(cells).__name__}")
+        raise DataError(
+            f"{where}: expected an object with prices and news, was {type(cells).__name__}"
+        )
+
     price = cells.get("prices")
     if price is not None and (isinstance(price, bool) or not isinstance(price, (int, float))):
         raise DataError(f"{where}: prices: expected a number or null, was {type(price).__name__}")
+
     for name in _KINDS:
         texts = cells.get(name) or []
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise DataError(f"{where}: {name}: expected a list of texts")
-    return (None if price is None else float(price)), cells
+
+    if price is None:
+        return None
+    return float(price)
 
 
 def _items(code: str, day: str, cells: Mapping[str, Any], venue: Venue) -> Iterator[Document]:
+    """Yield the texts of a day, dated noon or the close, whichever is earlier."""
     hour, minute = map(int, venue.close.split(":"))
-    moment = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(venue.zone), hour=min(hour, 12), minute=0 if hour > 12 else minute)
+    if hour > 12:
+        hour = 12
+        minute = 0
+
+    midnight = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(venue.zone))
+    moment = midnight.replace(hour=hour, minute=minute)
     for name, kind in _KINDS.items():
         for text in cells.get(name) or []:
-            yield Document(moment, moment, "feed", kind, (code,), "", text)
+            labelled = split_sentiment(text)
+            yield Document(
+                published_at=moment,
+                known_at=moment,
+                source="feed",
+                kind=kind,
+                assets=(code,),
+                title="",
+                text=labelled.text,
+                sentiment=labelled.sentiment,
+            )
 
 
 # ---- a market from a seed
@@ -161,35 +278,64 @@ def _items(code: str, day: str, cells: Mapping[str, Any], venue: Venue) -> Itera
 
 def make_twin(params: TwinParams) -> MarketSnapshot:
     """Return the snapshot, without an id; equal parameters give equal bytes."""
-    plan, symbols = load_yaml(_HERE / "twin.yaml"), load_yaml(_HERE / "symbols.yaml")
-    days = {
-        code: _walk(
-            group, symbols[code]["name"], plan, np.random.default_rng(derive_seed(params.seed, "investorbench", code)), params
-        )
-        for group in plan["groups"].values()
-        for code in group["symbols"]
-    }
-    source = f"ktdeval synthetic InvestorBench, generator {TWIN_VERSION}, seed {params.seed}, news effect {params.effect:g}"
-    return assemble(market_of(f"synthetic-investorbench-{params.seed}", source, days, [], synthetic=True))
+    plan = load_yaml(_HERE / "twin.yaml")
+    symbols = load_yaml(_HERE / "symbols.yaml")
+    days: dict[str, list[Day]] = {}
+    for group in plan["groups"].values():
+        for code in group["symbols"]:
+            rng = np.random.default_rng(derive_seed(params.seed, "investorbench", code))
+            days[code] = _walk(group, symbols[code]["name"], plan, rng, params)
+
+    source = (
+        f"ktdeval synthetic InvestorBench, generator {TWIN_VERSION}, seed {params.seed}, news"
+        f" effect {params.effect:g}"
+    )
+
+    return assemble(
+        market_of(f"synthetic-investorbench-{params.seed}", source, days, [], synthetic=True)
+    )
 
 
-def _walk(group: Mapping[str, Any], name: str, plan: Mapping[str, Any], rng: np.random.Generator, params: TwinParams) -> list[Day]:
+def _walk(
+    group: Mapping[str, Any],
+    name: str,
+    plan: Mapping[str, Any],
+    rng: np.random.Generator,
+    params: TwinParams,
+) -> list[Day]:
     """Return the days of one asset in the public form."""
-    dates = np.datetime_as_string(sessions(group["first"], group["last"], group["calendar"]), unit="D").tolist()
+    listed = sessions(group["first"], group["last"], group["calendar"])
+    dates = np.datetime_as_string(listed, unit="D").tolist()
     count = len(dates)
-    tells, side = rng.random(count) < plan["tell_share"], rng.choice([-1, 1], count)
+    tells = rng.random(count) < plan["tell_share"]
+    side = rng.choice([-1, 1], count)
     has_news = rng.random(count) < plan["news_share"]
+    # What the news of a day tells moves the price of the next one.
     drift = np.zeros(count)
     drift[1:] = np.where(has_news & tells, side, 0)[:-1] * plan["effect"] * params.effect
-    closes = np.exp(np.log(rng.uniform(*group["price"])) + np.cumsum(group["volatility"] * rng.standard_normal(count) + drift))
+    start = np.log(rng.uniform(*group["price"]))
+    moves = group["volatility"] * rng.standard_normal(count) + drift
+    closes = np.exp(start + np.cumsum(moves))
     words = plan["words"]
     days: list[Day] = []
+
     for row, date in enumerate(dates):
-        kind = "talk" if not tells[row] else "good" if side[row] > 0 else "bad"
+        kind = "talk"
+        if tells[row]:
+            kind = "good" if side[row] > 0 else "bad"
+
         text = str(rng.choice(words[kind])).format(name=name, figure=int(rng.integers(11, 100)))
-        filing = words["filing"].format(name=name, date=date)
-        quarter = [filing] if group["filings"] and row % plan["filing_days"] == plan["filing_days"] - 1 else []
-        is_year = bool(quarter) and row // plan["filing_days"] % 4 == 3
-        cells = {"news": [text] if has_news[row] else [], "10k": quarter if is_year else [], "10q": [] if is_year else quarter}
+        cells: dict[str, list[str]] = {"news": [], "10k": [], "10q": []}
+        if has_news[row]:
+            cells["news"].append(text)
+
+        quarter, day_of_quarter = divmod(row, plan["filing_days"])
+        is_last_day = day_of_quarter == plan["filing_days"] - 1
+        if group["filings"] and is_last_day:
+            filing = words["filing"].format(name=name, date=date)
+            is_annual = quarter % 4 == 3
+            cells["10k" if is_annual else "10q"].append(filing)
+
         days.append((date, round(float(closes[row]), 6), cells))
+
     return days

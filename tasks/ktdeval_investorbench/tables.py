@@ -1,5 +1,5 @@
-"""`ktdeval investorbench table`: tables of the user's cards as in the paper, of models, classes of models in % of Buy & Hold and
-tests of daily rewards.
+"""`ktdeval investorbench table`: tables of the user's cards as in the paper, of models, classes of
+models in % of Buy & Hold and tests of daily rewards.
 """
 
 from __future__ import annotations
@@ -20,138 +20,251 @@ import pandas as pd
 from ktdeval.cards import UNDEFINED, clean
 from ktdeval.cli import FilePath, LazyCommand, LazyGroup, grid_lines, open_plugins, print_json
 from ktdeval.errors import CardError, UsageError
-from ktdeval.fields import build, near_matches
-from ktdeval.jsonio import file_sha256
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.runner import RunFolder, load_ledger, open_recorded_snapshot, run_of
 from ktdeval.stats import holm, signed_rank
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.fields import build, near_matches
+from ktdeval.values.jsonio import file_sha256
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_investorbench.epochs import FIGURES, Epoch, Epochs, Median, read_epochs
 from ktdeval_investorbench.figures import daily_returns
 
 Type = Literal["financial_domain", "proprietary", "open_source", "no_language_model"]
 TYPES = (*get_args(Type), "unclassified")  #: in the order of tables
-_STATED = re.compile(r"(?<![a-z0-9.])(\d{1,4}(?:\.\d{1,2})?)b(?![a-z0-9])")  # neither the 22 of A22B nor the 7 of 8x7b
+# neither the 22 of A22B nor the 7 of 8x7b
+_STATED = re.compile(r"(?<![a-z0-9.])(\d{1,4}(?:\.\d{1,2})?)b(?![a-z0-9])")
 
 Row = dict[str, Any]
-SIZES = {"<= 10B": 10.0, "10B-65B": 65.0, "> 65B": float("inf"), "unknown": float("nan")}  #: classes, by their most billions
-EPOCHS, LEVEL = 5, 0.05  #: epochs of the paper; Holm-adjusted p up to which one of two models is called better
-LEAST = 0.001  #: mean of Buy & Hold (a fraction, or a Sharpe ratio) up to which a percentage of it is meaningless
-BUY_AND_HOLD, _HELD = "builtin/buy_and_hold", "buy_and_hold"
+#: classes, by their most billions
+SIZES = {"<= 10B": 10.0, "10B-65B": 65.0, "> 65B": float("inf"), "unknown": float("nan")}
+#: epochs of the paper; Holm-adjusted p up to which one of two models is called better
+EPOCHS = 5
+LEVEL = 0.05
+#: mean of Buy & Hold (a fraction, or a Sharpe ratio) up to which a percentage of it is meaningless
+LEAST = 0.001
+BUY_AND_HOLD = "builtin/buy_and_hold"
+_HELD = "buy_and_hold"
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Globs of lower-case names, whole or after the last slash: by type, and with known billions of parameters."""
+    """Globs of lower-case names, whole or after the last slash: by type, and with known billions of
+    parameters.
+    """
 
     types: dict[Type, tuple[str, ...]] = field(default_factory=dict)
     sizes: dict[str, float] = field(default_factory=dict)
 
 
 def read_classes(path: Path | None, options: Sequence[str]) -> list[Classes]:
-    """Return `MODEL=TYPE[:BILLIONS]` of the command line, the user's file and the one shipped. Raises UsageError, ConfigError."""
+    """Return `MODEL=TYPE[:BILLIONS]` of the command line, the user's file and the one shipped.
+    Raises UsageError, ConfigError.
+    """
     from_options: dict[str, dict[str, Any]] = {"types": {}, "sizes": {}}
     for text in options:
         match = re.fullmatch(r"([^=]+)=([^:]+)(?::(\d+(?:\.\d+)?)[bB]?)?", text)
         if match is None:
-            raise UsageError(f"--class {text!r}: expected MODEL=TYPE or MODEL=TYPE:BILLIONS, such as my-model=open_source:70")
-        from_options["types"].setdefault(match[2], []).append(match[1])
-        from_options["sizes"] |= {match[1]: float(match[3])} if match[3] else {}
+            raise UsageError(
+                f"--class {text!r}: expected MODEL=TYPE or MODEL=TYPE:BILLIONS, such as"
+                " my-model=open_source:70"
+            )
+
+        model, kind, billions = match.groups()
+        from_options["types"].setdefault(kind, []).append(model)
+        if billions:
+            from_options["sizes"][model] = float(billions)
+
+    classes = [build(Classes, from_options, "--class")]
+    if path is not None:
+        classes.append(build(Classes, load_yaml(path), str(path)))
+
     shipped = Path(__file__).with_name("classes.yaml")
-    paths = (path, shipped) if path else (shipped,)
-    classes = [build(Classes, from_options, "--class"), *(build(Classes, load_yaml(each), str(each)) for each in paths)]
-    if bad := [name for each in classes for name, size in each.sizes.items() if size <= 0]:
-        raise UsageError(f"size of {bad[0]}: expected billions of parameters above 0, such as 70")
+    classes.append(build(Classes, load_yaml(shipped), str(shipped)))
+    for each in classes:
+        for name, size in each.sizes.items():
+            if size <= 0:
+                raise UsageError(
+                    f"size of {name}: expected billions of parameters above 0, such as 70"
+                )
+
     return classes
 
 
 def classify(model: str, classes: Sequence[Classes]) -> tuple[str, float | None]:
-    """Return type, one of `TYPES`, and billions of parameters, or None, of a model by its name, such as `openai/gpt-4o`."""
-    kinds = [kind for each in classes for kind, patterns in each.types.items() if any(_fits(model, one) for one in patterns)]
-    listed = [size for each in classes for pattern, size in each.sizes.items() if _fits(model, pattern)]
-    stated = {float(text) for text in _STATED.findall(model.lower().rpartition("/")[2])}
-    return kinds[0] if kinds else "unclassified", listed[0] if listed else stated.pop() if len(stated) == 1 else None
+    """Return type, one of `TYPES`, and billions of parameters, or None, of a model by its name,
+    such as `openai/gpt-4o`.
+    """
+    return _type_of(model, classes), _billions_of(model, classes)
+
+
+def _type_of(model: str, classes: Sequence[Classes]) -> str:
+    for each in classes:
+        for kind, patterns in each.types.items():
+            if any(_fits(model, pattern) for pattern in patterns):
+                return kind
+
+    return "unclassified"
+
+
+def _billions_of(model: str, classes: Sequence[Classes]) -> float | None:
+    """Return the billions of parameters as listed, else as the name states them."""
+    for each in classes:
+        for pattern, size in each.sizes.items():
+            if _fits(model, pattern):
+                return size
+
+    stated = {float(text) for text in _STATED.findall(_last_part(model))}
+    if len(stated) == 1:
+        return stated.pop()
+    return None
+
+
+def _last_part(model: str) -> str:
+    return model.lower().rpartition("/")[2]
 
 
 def _fits(model: str, pattern: str) -> bool:
     """Return whether a glob fits the name of a model, whole or after its last slash."""
-    name = model.lower()
-    return any(fnmatchcase(text, pattern.lower()) for text in (name, name.rpartition("/")[2]))
+    glob = pattern.lower()
+    return fnmatchcase(model.lower(), glob) or fnmatchcase(_last_part(model), glob)
 
 
 def check_named(classes: Classes, models: Iterable[str]) -> None:
-    """Refuse a `--class` that no model of the cards is of. Raises UsageError: names it, and the models that there are."""
+    """Refuse a `--class` that no model of the cards is of. Raises UsageError: names it, and the
+    models that there are.
+    """
     known = list(dict.fromkeys(models))
-    for pattern in [pattern for patterns in classes.types.values() for pattern in patterns]:
+    for pattern in itertools.chain.from_iterable(classes.types.values()):
         if not any(_fits(model, pattern) for model in known):
             raise UsageError(
-                f"--class {pattern}: no model is called so; there are {', '.join(known)}{near_matches(pattern, known)}"
+                f"--class {pattern}: no model is called so; there are"
+                f" {', '.join(known)}{near_matches(pattern, known)}"
             )
 
 
 def model_rows(groups: Sequence[Epochs], rule: Median, classes: Sequence[Classes]) -> list[Row]:
-    """Return one row a task, window and system: Buy & Hold first, then by type, the largest model first.
+    """Return one row a task, window and system: Buy & Hold first, then by type, the largest model
+    first.
 
     Raises CardError: two systems are Buy & Hold.
     """
     order = (_HELD, *TYPES)
     rows = [_model_row(group, rule, classes) for group in groups]
     held = Counter((row["task"], row["window"]) for row in rows if row["type"] == _HELD)
-    if twice := [place for place, count in held.items() if count > 1]:
-        task, window = twice[0]
-        raise CardError(f"{task}, window {window}: cards of two systems are Buy & Hold; percentages are of one, give one of them")
-    return sorted(
-        rows, key=lambda row: (row["task"], row["window"], order.index(row["type"]), -(row["billions"] or 0), row["model"])
-    )
+
+    for (task, window), count in held.items():
+        if count > 1:
+            raise CardError(
+                f"{task}, window {window}: cards of two systems are Buy & Hold; percentages are of"
+                " one, give one of them"
+            )
+
+    def place(row: Row) -> tuple[Any, ...]:
+        type_index = order.index(row["type"])
+        return row["task"], row["window"], type_index, -(row["billions"] or 0), row["model"]
+
+    return sorted(rows, key=place)
 
 
 def _model_row(group: Epochs, rule: Median, classes: Sequence[Classes]) -> Row:
-    model, episodes = group.system.model, [epoch.episode for epoch in group.shown(rule)]
-    kind, billions = (_HELD, None) if model == BUY_AND_HOLD else classify(model, classes)
-    figures = {name: group.figure(name, rule) for name in FIGURES}
+    model = group.system.model
+    episodes = [epoch.episode for epoch in group.shown(rule)]
+    kind, billions = classify(model, classes)
+    if model == BUY_AND_HOLD:
+        kind, billions = _HELD, None
+
+    figures: dict[str, float | None] = {}
+    reasons = []
+    for name in FIGURES:
+        value = group.figure(name, rule)
+        if isinstance(value, str):
+            reasons.append(f"{name} is not defined: {value}")
+            figures[name] = None
+        else:
+            figures[name] = value
+
+    remarks = []
+    if len(group.members) < EPOCHS and kind != _HELD:
+        remarks.append(f"fewer than {EPOCHS} epochs")
+
     bare = sum(epoch.episode.metrics["ib_sharpe"].value is None for epoch in group.members)
-    remarks = {f"fewer than {EPOCHS} epochs": len(group.members) < EPOCHS and kind != _HELD, f"{bare} without SR": bare}
-    reasons = [f"{name} is not defined: {value}" for name, value in figures.items() if isinstance(value, str)]
+    if bare:
+        remarks.append(f"{bare} without SR")
+
+    decisions = [episode.decisions for episode in episodes]
     return {
         "task": group.task,
         "window": group.window,
         "model": group.label,
         "type": kind,
-        "size": "unknown" if billions is None else next(name for name, most in SIZES.items() if billions <= most),
+        "size": _size(billions),
         "billions": billions,
         "epochs": len(group.members),
         "seeds": [episode.seed for episode in episodes],
         "decisions": sum(episode.steps for episode in episodes),
-        "own": sum(episode.decisions.model + episode.decisions.model_after_retry for episode in episodes),
-        **{name: None if isinstance(value, str) else value for name, value in figures.items()},
+        "own": sum(made.by_model for made in decisions),
+        **figures,
         "reasons": "; ".join(reasons),
-        "remark": "; ".join(text for text, holds in remarks.items() if holds),
+        "remark": "; ".join(remarks),
     }
 
 
+def _size(billions: float | None) -> str:
+    """Return the class of a size."""
+    if billions is None:
+        return "unknown"
+    return next(name for name, most in SIZES.items() if billions <= most)
+
+
 def class_rows(rows: Sequence[Row], by: str) -> list[Row]:
-    """Return one row a class of the models of `model_rows`, by `type`, or of open-source models by `size`: mean figures in per cent
-    of the mean of Buy & Hold on the same assets; null with a reason if a row lacks one, or that mean is about 0 or less.
+    """Return one row a class of the models of `model_rows`, by `type`, or of open-source models by
+    `size`: mean figures in per cent of the mean of Buy & Hold on the same assets; null with a
+    reason if a row lacks one, or that mean is about 0 or less.
     """
     held = {(row["task"], row["window"]): row for row in rows if row["type"] == _HELD}
     models = [row for row in rows if row["type"] == "open_source" or by == "type"]
-    members = {name: [row for row in models if row[by] == name] for name in (SIZES if by == "size" else TYPES)}
-    return [_class_row(name, own, held) for name, own in members.items() if own]
+    class_of_rows = []
+    for name in SIZES if by == "size" else TYPES:
+        members = [row for row in models if row[by] == name]
+        if members:
+            class_of_rows.append(_class_row(name, members, held))
+
+    return class_of_rows
 
 
 def _class_row(name: str, members: Sequence[Row], held: Mapping[tuple[str, str], Row]) -> Row:
-    row: Row = {"class": name, "models": len({each["model"] for each in members}), "rows": len(members), **dict.fromkeys(FIGURES)}
+    row: Row = {
+        "class": name,
+        "models": len({each["model"] for each in members}),
+        "rows": len(members),
+        **dict.fromkeys(FIGURES),
+    }
     reasons = []
     for figure in FIGURES:
-        pairs = [(each[figure], held.get((each["task"], each["window"]), {}).get(figure)) for each in members]
-        whole = [pair for pair in pairs if None not in pair]
-        value, hold = (float(np.sum(column)) / len(members) for column in zip((0.0, 0.0), *whole, strict=True))
-        if len(whole) < len(members):
-            reasons.append(f"{figure} is not defined: {len(members) - len(whole)} of {len(members)} rows lack it or Buy & Hold's")
+        values: list[float] = []
+        held_values: list[float] = []
+        for each in members:
+            of_held = held.get((each["task"], each["window"]), {}).get(figure)
+            if each[figure] is not None and of_held is not None:
+                values.append(each[figure])
+                held_values.append(of_held)
+
+        lacking = len(members) - len(values)
+        # Without the leading 0, numpy would add in another order, and last bits could differ.
+        value = float(np.sum([0.0, *values])) / len(members)
+        hold = float(np.sum([0.0, *held_values])) / len(members)
+
+        if lacking:
+            reasons.append(
+                f"{figure} is not defined: {lacking} of {len(members)} rows lack it or Buy & Hold's"
+            )
         elif hold <= LEAST:
-            reasons.append(f"{figure} is not defined: a percentage of Buy & Hold's {hold:.3g} has no meaning")
+            reasons.append(
+                f"{figure} is not defined: a percentage of Buy & Hold's {hold:.3g} has no meaning"
+            )
         else:
             row[figure] = 100.0 * value / hold
+
     return row | {"reasons": "; ".join(reasons)}
 
 
@@ -159,107 +272,252 @@ def notes(rows: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
     """Yield caveats of the table `shown`, which is made from `rows`."""
     held = {(row["task"], row["window"]) for row in rows if row["type"] == _HELD}
     for task, window in sorted({(row["task"], row["window"]) for row in rows} - held):
-        yield f"no Buy & Hold on {task}, window {window}: give a card of --model {BUY_AND_HOLD} --tasks {task}"
-    if lost := sum(row["decisions"] - row["own"] for row in rows):
-        yield f"{lost} decisions are not the model's own but failed replies, on which the position stayed"
+        yield (
+            f"no Buy & Hold on {task}, window {window}: give a card of --model {BUY_AND_HOLD}"
+            f" --tasks {task}"
+        )
+
+    lost = sum(row["decisions"] - row["own"] for row in rows)
+    if lost:
+        yield (
+            f"{lost} decisions are not the model's own but failed replies, on which the position"
+            " stayed"
+        )
+
     for row in shown:
         if row.get("reasons"):
             yield f"{row.get('class') or row['model'] + ' on ' + row['task']}: {row['reasons']}"
-    if unknown := sorted({row["model"] for row in rows if row["type"] == "unclassified"}):
-        yield f"unclassified: {', '.join(unknown)}; name their class with --class MODEL=TYPE:BILLIONS or --classes FILE"
+
+    unknown = sorted({row["model"] for row in rows if row["type"] == "unclassified"})
+    if unknown:
+        yield (
+            f"unclassified: {', '.join(unknown)}; name their class with --class MODEL=TYPE:BILLIONS"
+            " or --classes FILE"
+        )
 
 
-def wilcoxon_rows(groups: Sequence[Epochs], rule: Median, market_of: Callable[[Path], MarketSnapshot]) -> list[Row]:
-    """Return one row a task, window and pair of models: Wilcoxon's signed-rank test of the differences of rewards on the same days,
-    p-values adjusted by Holm over all rows. A reward is a day's log return in `ib_cumulative_return`: of the epoch shown, or the
-    mean over all epochs. Raises CardError: a model is alone on its task and window; a ledger is missing, or not that of its card.
+def wilcoxon_rows(
+    groups: Sequence[Epochs], rule: Median, market_of: Callable[[Path], MarketSnapshot]
+) -> list[Row]:
+    """Return one row a task, window and pair of models: Wilcoxon's signed-rank test of the
+    differences of rewards on the same days, p-values adjusted by Holm over all rows. A reward is a
+    day's log return in `ib_cumulative_return`: of the epoch shown, or the mean over all epochs.
+    Raises CardError: a model is alone on its task and window; a ledger is missing, or not that of
+    its card.
     """
     rows: list[Row] = []
     markets: dict[str, MarketSnapshot] = {}
-    for (task, window), members in itertools.groupby(groups, key=lambda one: (one.task, one.window)):
-        rewards = {one.label: np.mean([_rewards(each, market_of, markets) for each in one.shown(rule)], axis=0) for one in members}
+    for (task, window), members in itertools.groupby(
+        groups, key=lambda one: (one.task, one.window)
+    ):
+        rewards: dict[str, FloatArray] = {}
+        for group in members:
+            of_epochs = [_rewards(epoch, market_of, markets) for epoch in group.shown(rule)]
+            rewards[group.label] = np.mean(of_epochs, axis=0)
+
         if len(rewards) < 2:
-            raise CardError(f"{task}, window {window}: {next(iter(rewards))} is alone; rewards are paired on one task and window")
+            raise CardError(
+                f"{task}, window {window}: {next(iter(rewards))} is alone; rewards are paired on"
+                " one task and window"
+            )
+
         for one, second in itertools.combinations(rewards, 2):
-            rows.append({"task": task, "window": window, "first": one, "second": second, **_test(rewards[one] - rewards[second])})
+            row = {"task": task, "window": window, "first": one, "second": second}
+            rows.append(row | _test(rewards[one] - rewards[second]))
+
     for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        better = row["first"] if (row["rank_biserial"] or 0) > 0 else row["second"]
-        row |= {"p_holm": p, "verdict": f"{better} better" if p is not None and p <= LEVEL else "tied"}
+        row["p_holm"] = p
+        row["verdict"] = "tied"
+        if p is not None and p <= LEVEL:
+            is_first_better = (row["rank_biserial"] or 0) > 0
+            better = row["first"] if is_first_better else row["second"]
+            row["verdict"] = f"{better} better"
+
     return rows
 
 
 def _test(differences: FloatArray) -> Row:
     defined = differences[np.isfinite(differences)]
     defined[np.abs(defined) < 1e-7] = 0.0  # a NAV is whole cents, quantities are rounded
-    test, centred = signed_rank(defined), defined - defined.mean()
-    row = {"days": test.n, "differing": test.n_nonzero, "cumulative": float(defined.sum()), "rank_biserial": test.rank_biserial}
+    test = signed_rank(defined)
+    centred = defined - defined.mean()
+    row = {
+        "days": test.n,
+        "differing": test.n_nonzero,
+        "cumulative": float(defined.sum()),
+        "rank_biserial": test.rank_biserial,
+    }
     lag_1 = float(centred[1:] @ centred[:-1] / (centred @ centred)) if centred.any() else None
+
     return {**row, "autocorrelation": lag_1, "p": test.p}
 
 
-def _rewards(epoch: Epoch, market_of: Callable[[Path], MarketSnapshot], markets: dict[str, MarketSnapshot]) -> FloatArray:
-    """Return [days] rewards of an epoch, NaN on days without a price; `markets`: those opened so far, by id."""
-    name, run = f"episodes/{epoch.episode.id}/ledger.parquet", run_of(epoch.path)
+def _rewards(
+    epoch: Epoch, market_of: Callable[[Path], MarketSnapshot], markets: dict[str, MarketSnapshot]
+) -> FloatArray:
+    """Return [days] rewards of an epoch, NaN on days without a price; `markets`: those opened so
+    far, by id.
+    """
+    name = f"episodes/{epoch.episode.id}/ledger.parquet"
+    run = run_of(epoch.path)
     if not (run / name).is_file() or file_sha256(run / name) != epoch.card.artefacts.get(name):
-        raise CardError(f"{epoch.path}: {name}, the ledger that the card was made from, is not next to it; give the run folder")
-    market = markets.setdefault(epoch.card.snapshot.id, markets.get(epoch.card.snapshot.id) or market_of(run))
-    returns, cumulative = daily_returns(load_ledger(run / name), market, epoch.card.rules), epoch.episode.metrics[FIGURES[0]].value
-    if isinstance(returns, str) or cumulative is None or abs(float(np.nansum(returns[0])) - cumulative) > 1e-9:
-        raise CardError(f"{epoch.path}: {name} does not give the cumulative return of the card; score the run again")
+        raise CardError(
+            f"{epoch.path}: {name}, the ledger that the card was made from, is not next to it; give"
+            " the run folder"
+        )
+
+    market = markets.setdefault(
+        epoch.card.snapshot.id, markets.get(epoch.card.snapshot.id) or market_of(run)
+    )
+    returns = daily_returns(load_ledger(run / name), market, epoch.card.rules)
+    cumulative = epoch.episode.metrics[FIGURES[0]].value
+    if (
+        isinstance(returns, str)
+        or cumulative is None
+        or abs(float(np.nansum(returns[0])) - cumulative) > 1e-9
+    ):
+        raise CardError(
+            f"{epoch.path}: {name} does not give the cumulative return of the card; score the run"
+            " again"
+        )
+
     return returns[0]
 
 
 # ---- the command
 
-_TABLE = LazyCommand(__name__, "table", "Print InvestorBench's tables, made of your own cards, and test models day by day.")
-investorbench = LazyGroup("ktdeval investorbench", {"table": _TABLE}, help="Tables of InvestorBench.")
+_TABLE = LazyCommand(
+    __name__,
+    "table",
+    "Print InvestorBench's tables, made of your own cards, and test models day by day.",
+)
+investorbench = LazyGroup(
+    "ktdeval investorbench", {"table": _TABLE}, help="Tables of InvestorBench."
+)
 
 
 @click.command()
 @click.argument("cards", nargs=-1, required=True, type=FilePath(), metavar="CARD…")
-@click.option("--show", type=click.Choice(["models", "types", "sizes", "tests"]), default="models", show_default=True,
-              help="figures of models and assets; types or sizes of models in % of Buy & Hold; Wilcoxon tests")  # fmt: skip
-@click.option("--median", "rule", type=click.Choice(["trajectory", "figures"]), default="trajectory", show_default=True,
-              help="figures of the epoch with the median Sharpe ratio, or the median of each figure over the epochs")  # fmt: skip
-@click.option("--rules", type=click.Choice(["paper", "strict"]), help="take only the cards by this rule set")
-@click.option("--classes", type=FilePath(), metavar="FILE", help="own patterns of models, looked at before those shipped")
-@click.option("--class", "class_options", multiple=True, metavar="MODEL=TYPE:BILLIONS", help="class of a model, may be repeated")
-@click.option("--data", metavar="DATA", help="where the market of the runs is, if it has moved; --show tests reads it")
-@click.option("--format", "form", type=click.Choice(["text", "csv", "markdown", "json"]), default="text", show_default=True,
-              help="how it is written; CSV and JSON have every digit")  # fmt: skip
-def table(cards: tuple[Path, ...], show: str, classes: Path | None, class_options: tuple[str, ...], **options: Any) -> None:
+@click.option(
+    "--show",
+    type=click.Choice(["models", "types", "sizes", "tests"]),
+    default="models",
+    show_default=True,
+    help=(
+        "figures of models and assets; types or sizes of models in % of Buy & Hold; Wilcoxon tests"
+    ),
+)
+@click.option(
+    "--median",
+    "rule",
+    type=click.Choice(["trajectory", "figures"]),
+    default="trajectory",
+    show_default=True,
+    help=(
+        "figures of the epoch with the median Sharpe ratio, or the median of each figure over the"
+        " epochs"
+    ),
+)
+@click.option(
+    "--rules", type=click.Choice(["paper", "strict"]), help="take only the cards by this rule set"
+)
+@click.option(
+    "--classes",
+    type=FilePath(),
+    metavar="FILE",
+    help="own patterns of models, looked at before those shipped",
+)
+@click.option(
+    "--class",
+    "class_options",
+    multiple=True,
+    metavar="MODEL=TYPE:BILLIONS",
+    help="class of a model, may be repeated",
+)
+@click.option(
+    "--data",
+    metavar="DATA",
+    help="where the market of the runs is, if it has moved; --show tests reads it",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "csv", "markdown", "json"]),
+    default="text",
+    show_default=True,
+    help="how it is written; CSV and JSON have every digit",
+)
+def table(
+    cards: tuple[Path, ...],
+    show: str,
+    classes: Path | None,
+    class_options: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Print InvestorBench's tables, made of your own cards.
 
-    CARD is a card file or a run folder; an epoch is a seed. Buy & Hold is the card of builtin/buy_and_hold. Tests need run folders.
+    CARD is a card file or a run folder; an epoch is a seed. Buy & Hold is the card of
+    builtin/buy_and_hold. Tests need run folders.
     """
-    groups, rule = read_epochs(cards, options["rules"]), options["rule"]
+    groups = read_epochs(cards, options["rules"])
+    rule = options["rule"]
     where = {"data": options["data"]} if options["data"] else {}
     known = read_classes(classes, class_options)
     check_named(known[0], (group.system.model for group in groups))
     shown = rows = model_rows(groups, rule, known)
+
     if show == "tests":
-        shown = wilcoxon_rows(groups, rule, lambda run: open_recorded_snapshot(RunFolder.load(run), open_plugins(), where))
+        shown = wilcoxon_rows(
+            groups,
+            rule,
+            lambda run: open_recorded_snapshot(RunFolder.load(run), open_plugins(), where),
+        )
     elif show != "models":
         shown = class_rows(rows, show.removesuffix("s"))
+
     if not shown:
-        raise UsageError(f"no model belongs in {show} (sizes are of open-source models); name classes with --class")
+        raise UsageError(
+            f"no model belongs in {show} (sizes are of open-source models); name classes with"
+            " --class"
+        )
+
     layout = load_yaml(Path(__file__).with_suffix(".yaml"))
     labels = {label for group in groups for epoch in group.members for label in epoch.card.labels}
-    title = f"InvestorBench by {groups[0].members[0].card.rules} rules, --median {rule} ({', '.join(sorted(labels))})"
+    title = (
+        f"InvestorBench by {groups[0].members[0].card.rules} rules, --median {rule}"
+        f" ({', '.join(sorted(labels))})"
+    )
     remarks = [*notes(rows, shown), *layout["notes"].get(show, ())]
+
     if options["form"] == "json":
         print_json({"title": title, "rows": shown, "notes": remarks})
     elif options["form"] == "csv":
         click.echo(pd.DataFrame(shown).to_csv(index=False), nl=False)
     else:
-        click.echo("\n".join([title, *_lines(shown, layout[show], options["form"]), *(f"- {clean(note)}" for note in remarks)]))
+        click.echo(
+            "\n".join(
+                [
+                    title,
+                    *_lines(shown, layout[show], options["form"]),
+                    *(f"- {clean(note)}" for note in remarks),
+                ]
+            )
+        )
 
 
 def _lines(rows: list[Row], columns: list[Any], form: str) -> list[str]:
     heads = [column[0] for column in columns]
-    cells = [[UNDEFINED if row[key] is None else clean(how.format(row[key])) for _, key, how in columns] for row in rows]
+    cells = [
+        [UNDEFINED if row[key] is None else clean(how.format(row[key])) for _, key, how in columns]
+        for row in rows
+    ]
     if form == "text":
         words = [head for head, key, _ in columns if isinstance(rows[0][key], str)]
         return [f"  {line}" for line in grid_lines(heads, cells, words)]
-    escaped = [heads, ["---"] * len(heads), *([cell.replace("|", "&#124;") for cell in row] for row in cells)]
+
+    escaped = [
+        heads,
+        ["---"] * len(heads),
+        *([cell.replace("|", "&#124;") for cell in row] for row in cells),
+    ]
     return ["", *(f"| {' | '.join(row)} |" for row in escaped), ""]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import maker
+from ktdeval.values.lazy import maker
 
 _TOOLS = {
     "get_market_context": "Indices, breadth and the tone of industries",
@@ -20,7 +20,7 @@ _TOOLS = {
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
     """Twelve tasks: four masks times three modes."""
-    from ktdeval.task_files import task_maker, task_specs
+    from ktdeval.plugins.task_files import task_maker, task_specs
 
     make = task_maker("ktdeval_ktdfin.task:KtdfinTask", "ktdeval_ktdfin.task:KtdfinConfig")
     return task_specs(f"{__path__[0]}/ktdfin.yaml", make)
@@ -29,4 +29,7 @@ def ktdeval_tasks() -> list[Spec]:
 @hookimpl
 def ktdeval_tools() -> list[Spec]:
     """Read-only research tools over the step of a KTD-Fin scene."""
-    return [Spec(name, maker("ktdeval_ktdfin.tools:research_tool", name), summary) for name, summary in _TOOLS.items()]
+    return [
+        Spec(name, maker("ktdeval_ktdfin.tools:research_tool", name), summary)
+        for name, summary in _TOOLS.items()
+    ]

@@ -1,4 +1,6 @@
-"""One step as seen through a market view: status, returns, factors and marks, each computed once and only when asked for."""
+"""One step as seen through a market view: status, returns, factors and marks, each computed once
+and only when asked for.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from ktdeval.attribution import FACTORS, factor_values, filled_forward, last_kno
 from ktdeval.harness import HarnessConfig
 from ktdeval.market import DAILY_LIMIT_PCT, Board, BoolArray, FloatArray, MarketSnapshot, MarketView
 from ktdeval.masking import AssetRef, Lens, Payload, TextMask, figure
-from ktdeval.ties import grouped, places
 from ktdeval.trading import Account, MarketRules, TradingConfig, TradingDay, limit_ppm
+from ktdeval.values.ties import grouped, places
 
 IntArray = npt.NDArray[np.int64]
 
@@ -24,9 +26,16 @@ AMOUNT_DAYS = 20
 PPM = 1_000_000
 
 FACTOR_NAMES = tuple(factor.name for factor in FACTORS)
-MEASURE_NAMES = ("return_1d_pct", "return_5d_pct", "return_20d_pct", "drawdown_60d_pct", "amount_20d_cny")
+MEASURE_NAMES = (
+    "return_1d_pct",
+    "return_5d_pct",
+    "return_20d_pct",
+    "drawdown_60d_pct",
+    "amount_20d_cny",
+)
 _RETURN_DAYS = {f"return_{days}d_pct": days for days in (1, 5, 20)}
-# Returns and ratios to a price are shown in per cent: raw daily means would lose their digits to rounding.
+# Returns and ratios to a price are shown in per cent: raw daily means would lose their digits to
+# rounding.
 _PERCENT_FACTORS = frozenset({"MOM_12_1", "RV_60", "REV_ON", "MOM_ID", "HIGH_52W"})
 
 
@@ -37,31 +46,45 @@ class Stage:
     lens: Lens
     harness: HarnessConfig
     trading: TradingConfig
-    limit_ppm: IntArray  #: [N] distance from the previous close at which trading stops, in parts per million
+    #: [N] distance from the previous close at which trading stops, in parts per million
+    limit_ppm: IntArray
     price_limit_pct: Mapping[str, float]  #: `limit_stop_pct` of each board that an asset is on
     rules: MarketRules
-    rank: IntArray  #: [N] each asset's rank in `lens.order`: the order of lists that have none of their own
+    #: [N] each asset's rank in `lens.order`: the order of lists that have none of their own
+    rank: IntArray
     sector_of: IntArray  #: [N] index into `sectors`
-    sectors: tuple[str, ...]  #: industry names, ordered by the rank of their first asset, which is independent of the name
+    #: industry names, ordered by the rank of their first asset, which is independent of the name
+    sectors: tuple[str, ...]
     code_column: Mapping[str, int]
     texts: TextMask
 
     @classmethod
-    def open(cls, snapshot: MarketSnapshot, lens: Lens, limits: tuple[HarnessConfig, TradingConfig]) -> Stage:
+    def open(
+        cls, snapshot: MarketSnapshot, lens: Lens, limits: tuple[HarnessConfig, TradingConfig]
+    ) -> Stage:
         """Prepare an episode from the static facts of a snapshot."""
         harness, trading = limits
         sectors = tuple(dict.fromkeys(snapshot.industries[asset] for asset in lens.order))
         number = {name: index for index, name in enumerate(sectors)}
-        limit = {board: limit_ppm(board, trading) for board in Board}
+        sector_of = [number[name] for name in snapshot.industries]
+
+        limit_of: dict[Board, int] = {}
+        price_limit_pct: dict[str, float] = {}
+        for board in Board:
+            limit_of[board] = limit_ppm(board, trading)
+            if board in snapshot.boards:
+                price_limit_pct[str(board)] = limit_stop_pct(board, trading)
+
+        limits_ppm = [limit_of[board] for board in snapshot.boards]
         return cls(
             lens=lens,
             harness=harness,
             trading=trading,
-            limit_ppm=np.array([limit[board] for board in snapshot.boards], dtype=np.int64),
-            price_limit_pct={str(board): limit_stop_pct(board, trading) for board in Board if board in snapshot.boards},
+            limit_ppm=np.array(limits_ppm, dtype=np.int64),
+            price_limit_pct=price_limit_pct,
             rules=MarketRules.of(snapshot, trading),
             rank=np.array(lens.rank, dtype=np.int64),
-            sector_of=np.array([number[name] for name in snapshot.industries], dtype=np.int64),
+            sector_of=np.array(sector_of, dtype=np.int64),
             sectors=sectors,
             code_column=snapshot.asset_index,
             texts=TextMask(lens, snapshot),
@@ -69,15 +92,22 @@ class Stage:
 
 
 def limit_stop_pct(board: Board, trading: TradingConfig) -> float:
-    """Move of a day's open against the previous close at which a board's stocks stop trading, in per cent."""
+    """Move of a day's open against the previous close at which a board's stocks stop trading, in
+    per cent.
+    """
     return round(DAILY_LIMIT_PCT[board] - trading.limit_buffer_pct, 6)
 
 
 class Step:
-    """Market and account at the close of one decision day (`number` 0 is the first). Research tools get it as first argument."""
+    """Market and account at the close of one decision day (`number` 0 is the first). Research tools
+    get it as first argument.
+    """
 
     def __init__(self, stage: Stage, number: int, view: MarketView, account: Account) -> None:
-        self.stage, self.number, self.view, self.account = stage, number, view, account
+        self.stage = stage
+        self.number = number
+        self.view = view
+        self.account = account
 
     @cached_property
     def has_bar(self) -> BoolArray:
@@ -88,30 +118,43 @@ class Step:
 
     @cached_property
     def _closes(self) -> FloatArray:
-        """[≤ 61, N] adjusted closes, each filled forward from the last one before it; NaN before an asset's first bar."""
-        history, start = self.view.adjusted_close, max(0, self.view.day - LOOKBACK_DAYS)
+        """[≤ 61, N] adjusted closes, each filled forward from the last one before it; NaN before an
+        asset's first bar.
+        """
+        history = self.view.adjusted_close
+        start = max(0, self.view.day - LOOKBACK_DAYS)
         return filled_forward(history[start:], last_known(history, start))
 
     @cached_property
     def marks_cny(self) -> FloatArray:
         """[N] last close in today's terms, CNY a share, NaN before the first bar."""
-        close, view = self.view.close[self.view.day], self.view
-        marks: FloatArray = np.where(np.isnan(close), self._closes[-1] / view.factor[view.day], close)
+        view = self.view
+        close = view.close[view.day]
+        last_known = self._closes[-1] / view.factor[view.day]
+        marks: FloatArray = np.where(np.isnan(close), last_known, close)
         return marks
 
     @cached_property
     def previous_cny(self) -> FloatArray:
-        """[N] last close before this day in today's terms, CNY a share: what today's price limits refer to."""
-        before = self._closes[-2] if len(self._closes) > 1 else np.full(len(self.view.codes), np.nan)
-        previous: FloatArray = before / self.view.factor[self.view.day]
+        """[N] last close before this day in today's terms, CNY a share: what today's price limits
+        refer to.
+        """
+        if len(self._closes) < 2:
+            return np.full(len(self.view.codes), np.nan)
+
+        previous: FloatArray = self._closes[-2] / self.view.factor[self.view.day]
         return previous
 
     @cached_property
     def _limit_moves(self) -> tuple[BoolArray, BoolArray]:
         known = self.has_bar & np.isfinite(self.previous_cny)
-        close, reference = _ticks(np.where(known, self.marks_cny, 0.0)), _ticks(np.where(known, self.previous_cny, 0.0))
+        close = _ticks(np.where(known, self.marks_cny, 0.0))
+        reference = _ticks(np.where(known, self.previous_cny, 0.0))
         limit = self.stage.limit_ppm
-        return known & (close * PPM >= reference * (PPM + limit)), known & (close * PPM <= reference * (PPM - limit))
+
+        is_up = known & (close * PPM >= reference * (PPM + limit))
+        is_down = known & (close * PPM <= reference * (PPM - limit))
+        return is_up, is_down
 
     @property
     def limit_up(self) -> BoolArray:
@@ -131,38 +174,71 @@ class Step:
 
     @cached_property
     def candidates(self) -> BoolArray:
-        """[N] True where the asset can be bought as things stand: a member that trades and is not limit-up."""
+        """[N] True where the asset can be bought as things stand: a member that trades and is not
+        limit-up.
+        """
         return self.member & self.has_bar & ~self.limit_up
 
     def status(self, asset: int) -> str:
         """`trading`, `limit_up`, `limit_down`, `suspended` or `not_listed` at this close."""
+        if np.isnan(self.marks_cny[asset]):
+            return "not_listed"
         if not self.has_bar[asset]:
-            return "not_listed" if np.isnan(self.marks_cny[asset]) else "suspended"
+            return "suspended"
         if self.limit_up[asset]:
             return "limit_up"
-        return "limit_down" if self.limit_down[asset] else "trading"
+        if self.limit_down[asset]:
+            return "limit_down"
+        return "trading"
 
     @cached_property
     def dims(self) -> dict[str, FloatArray]:
-        """Every figure that candidates can be ranked and compared by: name -> [N], in the units that models are shown."""
+        """Every figure that candidates can be ranked and compared by: name -> [N], in the units
+        that models are shown.
+        """
         return self.view.derived("ktdfin dims", self._make_dims)
 
     def _make_dims(self) -> dict[str, FloatArray]:
         raw = factor_values(self.view).values
-        values = {name: raw[name] * 100.0 if name in _PERCENT_FACTORS else raw[name] for name in FACTOR_NAMES}
-        values |= {name: self.returns(days) * 100.0 for name, days in _RETURN_DAYS.items()}
-        closes, amount = self._closes, self.view.amount[-AMOUNT_DAYS:]
-        usable = np.isfinite(amount) & (amount > 0)
-        count = usable.sum(axis=0)
-        with np.errstate(all="ignore"):
-            values["drawdown_60d_pct"] = (closes[-1] / np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0) - 1.0) * 100.0
-            values["amount_20d_cny"] = np.where(count > 0, np.where(usable, amount, 0.0).sum(axis=0) / count, np.nan)
+        values: dict[str, FloatArray] = {}
+        for name in FACTOR_NAMES:
+            scale = 100.0 if name in _PERCENT_FACTORS else 1.0
+            values[name] = raw[name] * scale
+
+        for name, days in _RETURN_DAYS.items():
+            values[name] = self.returns(days) * 100.0
+
+        values["drawdown_60d_pct"] = self._drawdown_pct()
+        values["amount_20d_cny"] = self._mean_amount_cny()
         for figures in values.values():  # episodes of all masks share them
             figures.setflags(write=False)
+
         return values
 
+    def _drawdown_pct(self) -> FloatArray:
+        """[N] distance of the close from the highest one of 60 days, in per cent."""
+        closes = self._closes
+        with np.errstate(all="ignore"):
+            highest = np.fmax.reduce(closes[-LOOKBACK_DAYS:], axis=0)
+            drawdown: FloatArray = (closes[-1] / highest - 1.0) * 100.0
+
+        return drawdown
+
+    def _mean_amount_cny(self) -> FloatArray:
+        """[N] mean amount traded on the days with trade of the last 20, NaN without one."""
+        amount = self.view.amount[-AMOUNT_DAYS:]
+        usable = np.isfinite(amount) & (amount > 0)
+        count = usable.sum(axis=0)
+        total = np.where(usable, amount, 0.0).sum(axis=0)
+        with np.errstate(all="ignore"):
+            mean: FloatArray = np.where(count > 0, total / count, np.nan)
+
+        return mean
+
     def returns(self, days: int) -> FloatArray:
-        """[N] simple close-to-close returns over the last `days` trading days (at most 60), NaN where the history is shorter."""
+        """[N] simple close-to-close returns over the last `days` trading days (at most 60), NaN
+        where the history is shorter.
+        """
         closes = self._closes
         if len(closes) <= days:
             return np.full(closes.shape[1], np.nan)
@@ -174,19 +250,28 @@ class Step:
         value = figure(self.dims[name][asset])
         if value is None:
             return None
-        day, days = self.view.day, _RETURN_DAYS.get(name)
+
+        day = self.view.day
+        days = _RETURN_DAYS.get(name)
         if days is not None:
-            last, since = self.view.bar_row(asset, day), self.view.bar_row(asset, day - days)
+            last = self.view.bar_row(asset, day)
+            since = self.view.bar_row(asset, day - days)
             if last is not None and since is not None:
                 return AssetRef(asset).change_pct(value, last, since)
+
         return AssetRef(asset).figure(value, name, day)
 
     def known_ticks(self, asset: int) -> int:
-        """Last close in ticks as known under the mask, 0 before the first bar: what answers about the account count with."""
-        mark, view = float(self.marks_cny[asset]), self.view
-        if mark != mark:
+        """Last close in ticks as known under the mask, 0 before the first bar: what answers about
+        the account count with.
+        """
+        mark = float(self.marks_cny[asset])
+        if np.isnan(mark):
             return 0
-        return round(self.stage.lens.known_price(asset, mark, view.bar_row(asset, view.day)) * TICKS_PER_CNY)
+
+        bar_row = self.view.bar_row(asset, self.view.day)
+        known = self.stage.lens.known_price(asset, mark, bar_row)
+        return round(known * TICKS_PER_CNY)
 
     def value_fen(self, asset: int, shares: int) -> int:
         """Value of a holding at the last close as known, in fen, rounded half up."""
@@ -194,10 +279,16 @@ class Step:
 
     @cached_property
     def held_fen(self) -> dict[int, int]:
-        """Asset -> value of the holding in fen, largest first; equal values in an order that no label enters."""
-        values = {asset: self.value_fen(asset, position.shares) for asset, position in self.account.positions.items()}
-        ranked = sorted(values, key=lambda asset: (-values[asset], -self.account.positions[asset].shares, self.stage.rank[asset]))
-        return {asset: values[asset] for asset in ranked}
+        """Asset -> value of the holding in fen, largest first; equal values in an order that no
+        label enters.
+        """
+        positions = self.account.positions
+        values = {asset: self.value_fen(asset, held.shares) for asset, held in positions.items()}
+
+        def by_size(asset: int) -> tuple[int, int, int]:
+            return -values[asset], -positions[asset].shares, int(self.stage.rank[asset])
+
+        return {asset: values[asset] for asset in sorted(values, key=by_size)}
 
     @cached_property
     def nav_fen(self) -> int:
@@ -206,7 +297,9 @@ class Step:
 
     @property
     def next_day_at_closes(self) -> TradingDay:
-        """Guess the next day from today: opens at the last closes as known, suspensions and limit states as they are."""
+        """Guess the next day from today: opens at the last closes as known, suspensions and limit
+        states as they are.
+        """
         if self.stage.lens.mask.is_coarse:
             ticks = [self.known_ticks(asset) for asset in range(len(self.marks_cny))]
         else:
@@ -230,12 +323,14 @@ class Step:
 
 
 def ranked(step: Step, keys: list[FloatArray], pool: BoolArray) -> list[list[int]]:
-    """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first, larger is better). Ties fall to all
-    factor values, then to the other figures; assets that are equal in all of them are one group, in the episode's shuffled order.
+    """Groups of assets of `pool` ([N]), best first by `keys` ([N] each, most important first,
+    larger is better). Ties fall to all factor values, then to the other figures; assets that are
+    equal in all of them are one group, in the episode's shuffled order.
     """
     assets = np.flatnonzero(pool)
     assets = assets[np.argsort(step.stage.rank[assets])]
     columns = [*keys, *step.dims.values()]
+
     return grouped(assets.tolist(), places([column[assets] for column in columns]))
 
 

@@ -1,19 +1,32 @@
-"""The six read-only research tools of open_research (KTD-Fin Appendix B). Each gets the step's market and account."""
+"""The six read-only research tools of open_research (KTD-Fin Appendix B). Each gets the step's
+market and account.
+"""
 
 # ruff: noqa: D417 - docstrings are what a model reads of a tool, and it never sees the first parameter
 
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import numpy as np
 
 from ktdeval.harness import AssetArg, Bounds, Length, Tool, tool
 from ktdeval.market import FloatArray
-from ktdeval.masking import AssetName, AssetRef, DayRef, IndexLevel, Payload, SectorRef, Shares, figure, table
-from ktdeval.ties import grouped, places, whole_groups
-from ktdeval.trading import Account, Order, Position, execute
+from ktdeval.masking import (
+    AssetName,
+    AssetRef,
+    DayRef,
+    IndexLevel,
+    Payload,
+    SectorRef,
+    Shares,
+    figure,
+    table,
+)
+from ktdeval.trading import Account, Order, Position, Side, execute
+from ktdeval.values.ties import grouped, places, whole_groups
 from ktdeval_ktdfin import news, tables
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, PPM, Step, ranked
 
@@ -34,21 +47,44 @@ INDEX_COLUMNS = (
     *("index", "level", "return_1d_pct", "return_5d_pct", "return_20d_pct", "return_60d_pct"),
     *("volatility_20d_pct", "drawdown_60d_pct"),
 )
-SECTOR_COLUMNS = ("sector", "members", "return_1d_pct", "return_5d_pct", "return_20d_pct", "advancing_pct")
-PLAN_COLUMNS = ("stock_id", "side", "weight_now", "weight_target", "shares", "amount_cny", "cost_cny", "violation")
+SECTOR_COLUMNS = (
+    "sector",
+    "members",
+    "return_1d_pct",
+    "return_5d_pct",
+    "return_20d_pct",
+    "advancing_pct",
+)
+PLAN_COLUMNS = (
+    "stock_id",
+    "side",
+    "weight_now",
+    "weight_target",
+    "shares",
+    "amount_cny",
+    "cost_cny",
+    "violation",
+)
 SCREEN_COLUMNS = ("stock_id", "board", "sector", "status", "close_cny", "score")
 
 
 def get_market_context(step: Step) -> Payload:
-    """The market at today's close: indices, calendar, breadth, and the strongest and weakest sectors by 20-day return (ranked).
+    """The market at today's close: indices, calendar, breadth, and the strongest and weakest
+    sectors by 20-day return (ranked).
 
-    volatility_20d_pct is annualised, drawdown_60d_pct is the distance from the highest close of 60 days. Breadth counts index
-    members; a sector's figures are plain means over its members.
+    volatility_20d_pct is annualised, drawdown_60d_pct is the distance from the highest close of 60
+    days. Breadth counts index members; a sector's figures are plain means over its members.
     """
-    day, first = step.view.day, max(0, step.view.day - 4)
+    day = step.view.day
+    first = max(0, step.view.day - 4)
     strongest, weakest, total = _sectors(step)
+
     return {
-        "calendar": {"day": DayRef(day), "step": step.number, "last_trading_days": [DayRef(row) for row in range(first, day + 1)]},
+        "calendar": {
+            "day": DayRef(day),
+            "step": step.number,
+            "last_trading_days": [DayRef(row) for row in range(first, day + 1)],
+        },
         "indices": table(INDEX_COLUMNS, _index_rows(step)),
         "breadth": _breadth(step),
         "sectors": {"total": total, "strongest_20d": strongest, "weakest_20d": weakest},
@@ -56,42 +92,55 @@ def get_market_context(step: Step) -> Payload:
 
 
 def screen_candidates(
-    step: Step, factors: Annotated[list[SignedDim], Length(1, MAX_FACTORS)], k: Annotated[int, Bounds(1, MAX_SCREENED)] = 20
+    step: Step,
+    factors: Annotated[list[SignedDim], Length(1, MAX_FACTORS)],
+    k: Annotated[int, Bounds(1, MAX_SCREENED)] = 20,
 ) -> Payload:
-    """Ranks the index members that can be bought (trading, not limit-up) and returns the best k with their values, best first.
+    """Ranks the index members that can be bought (trading, not limit-up) and returns the best k
+    with their values, best first.
 
-    The score is the mean of the percentile ranks (0 to 1) over the factors. Members without a value of a factor are left out. Names
-    that are equal in all figures are listed together in equal, where there are such, and are shown all or none.
+    The score is the mean of the percentile ranks (0 to 1) over the factors. Members without a value
+    of a factor are left out. Names that are equal in all figures are listed together in equal,
+    where there are such, and are shown all or none.
 
     Args:
         factors: what to rank by; a leading minus ranks the lowest values first, as in "-RV_60".
         k: how many to return, at most max_candidates.
     """
     names = list(dict.fromkeys(factors))
-    signed = [-step.dims[name[1:]] if name.startswith("-") else step.dims[name] for name in names]
+    signed = [_signed_dim(step, name) for name in names]
     pool = step.candidates & np.all(np.isfinite(signed), axis=0)
     score = np.full(len(pool), np.nan)
     if pool.any():
-        score[pool] = np.mean([_percentile_ranks(values[pool]) for values in signed], axis=0)
+        ranks = [_percentile_ranks(values[pool]) for values in signed]
+        score[pool] = np.mean(ranks, axis=0)
+
+    most = min(k, step.stage.harness.max_candidates)
+    groups = list(whole_groups(ranked(step, [score, *signed], pool), most))
     shown = [name.removeprefix("-") for name in names]
-    groups = [*whole_groups(ranked(step, [score, *signed], pool), min(k, step.stage.harness.max_candidates))]
-    rows = (
-        (
-            *tables.identity(step, asset),
-            *(tables.last_close(step, asset), figure(score[asset], 3)),
-            *(step.shown(name, asset) for name in shown),
-        )
-        for group in groups
-        for asset in group
-    )
-    equal: list[Payload] = [[AssetRef(asset) for asset in group] for group in groups if len(group) > 1]
-    candidates = table((*SCREEN_COLUMNS, *shown), rows)
-    result: dict[str, Payload] = {"day": DayRef(step.view.day), "ranked_of": int(pool.sum()), "candidates": candidates}
-    return result | ({"equal": equal} if equal else {})
+    rows = []
+    for asset in chain.from_iterable(groups):
+        identity = tables.identity(step, asset)
+        figures = [step.shown(name, asset) for name in shown]
+        rows.append((*identity, tables.last_close(step, asset), figure(score[asset], 3), *figures))
+
+    result: dict[str, Payload] = {
+        "day": DayRef(step.view.day),
+        "ranked_of": int(pool.sum()),
+        "candidates": table((*SCREEN_COLUMNS, *shown), rows),
+    }
+    equal = [list(map(AssetRef, group)) for group in groups if len(group) > 1]
+    if equal:
+        result["equal"] = equal
+
+    return result
 
 
-def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, Bounds(1, MAX_LOOKBACK_DAYS)] = 20) -> Payload:
-    """One stock: daily bars (oldest first; days without trading are left out), factors, previous close, next day's limits.
+def get_stock_snapshot(
+    step: Step, stock_id: AssetArg, lookback: Annotated[int, Bounds(1, MAX_LOOKBACK_DAYS)] = 20
+) -> Payload:
+    """One stock: daily bars (oldest first; days without trading are left out), factors, previous
+    close, next day's limits.
 
     Prices are unadjusted; return_pct is corrected for splits and dividends.
 
@@ -99,8 +148,11 @@ def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, 
         stock_id: the stock.
         lookback: trading days to look back, today included.
     """
-    mark, limit = float(step.marks_cny[stock_id]), step.stage.limit_ppm[stock_id] / PPM
-    today, before = (step.view.bar_row(stock_id, day) for day in (step.view.day, step.view.day - 1))
+    mark = float(step.marks_cny[stock_id])
+    limit = step.stage.limit_ppm[stock_id] / PPM
+    today = step.view.bar_row(stock_id, step.view.day)
+    before = step.view.bar_row(stock_id, step.view.day - 1)
+
     return {
         "stock_id": AssetRef(stock_id),
         "name": AssetName(stock_id),
@@ -121,7 +173,9 @@ def get_stock_snapshot(step: Step, stock_id: AssetArg, lookback: Annotated[int, 
 
 
 def compare_candidates(
-    step: Step, stock_ids: Annotated[list[AssetArg], Length(1, MAX_COMPARED)], dims: Annotated[list[Dim], Length(1, len(DIM_NAMES))]
+    step: Step,
+    stock_ids: Annotated[list[AssetArg], Length(1, MAX_COMPARED)],
+    dims: Annotated[list[Dim], Length(1, len(DIM_NAMES))],
 ) -> Payload:
     """Several stocks side by side, in the order given.
 
@@ -130,15 +184,21 @@ def compare_candidates(
         dims: which figures to compare.
     """
     names = list(dict.fromkeys(dims))
-    rows = (
-        (AssetRef(asset), step.status(asset), tables.last_close(step, asset), *(step.shown(name, asset) for name in names))
-        for asset in dict.fromkeys(stock_ids)
-    )
-    return {"day": DayRef(step.view.day), "grid": table(("stock_id", "status", "close_cny", *names), rows)}
+    rows = []
+    for asset in dict.fromkeys(stock_ids):
+        figures = [step.shown(name, asset) for name in names]
+        rows.append((AssetRef(asset), step.status(asset), tables.last_close(step, asset), *figures))
+
+    return {
+        "day": DayRef(step.view.day),
+        "grid": table(("stock_id", "status", "close_cny", *names), rows),
+    }
 
 
 def portfolio_state(step: Step) -> Payload:
-    """Your account: cash, NAV, positions with their T+1 locks (locked_shares were bought today), performance since the start."""
+    """Your account: cash, NAV, positions with their T+1 locks (locked_shares were bought today),
+    performance since the start.
+    """
     return {
         "day": DayRef(step.view.day),
         "account": tables.account(step),
@@ -148,34 +208,45 @@ def portfolio_state(step: Step) -> Payload:
 
 
 def risk_check(
-    step: Step, target_weights: Annotated[dict[AssetArg, Annotated[float, Bounds(0, 1)]], Length(1, MAX_COMPARED)]
+    step: Step,
+    target_weights: Annotated[
+        dict[AssetArg, Annotated[float, Bounds(0, 1)]], Length(1, MAX_COMPARED)
+    ],
 ) -> Payload:
-    """Tests target weights against the rules as if the market opened at today's closes; the next open decides, so leave a margin.
+    """Tests target weights against the rules as if the market opened at today's closes; the next
+    open decides, so leave a margin.
 
-    Returns each order as it would be filled, with the rule that would reject or cut it (null if none), and the account afterwards.
-    A stock that closed at a price limit counts as still at it. Holdings that you do not name stay as they are.
+    Returns each order as it would be filled, with the rule that would reject or cut it (null if
+    none), and the account afterwards. A stock that closed at a price limit counts as still at it.
+    Holdings that you do not name stay as they are.
 
     Args:
-        target_weights: stock_id to the weight of NAV, 0 to 1, that the position shall have; 0 sells all of it.
+        target_weights: stock_id to the weight of NAV, 0 to 1, that the position shall have; 0 sells
+            all of it.
     """
-    nav, held = step.nav_fen, step.held_fen
-    target_weights = {asset: step.stage.lens.known_weight(target) for asset, target in target_weights.items()}
-    # What it takes to reach a weight: a sale where the holding is worth more than it, else a purchase.
-    orders = [
-        Order(asset, "SELL" if target * nav < held.get(asset, 0) else "BUY", 0.5, "", target)
-        for asset, target in target_weights.items()
-    ]
-    # Everything held can be sold at the next open.
-    account = Account(step.account.cash_minor, {asset: Position(owned.shares) for asset, owned in step.account.positions.items()})
-    after, fills = execute(account, step.next_day_at_closes, tuple(orders))
+    nav = step.nav_fen
+    held = step.held_fen
+    orders = []
+    for asset, target in target_weights.items():
+        known = step.stage.lens.known_weight(target)
+        orders.append(_order_to(asset, known, held.get(asset, 0), nav))
+
+    after, fills = execute(_sellable(step.account), step.next_day_at_closes, tuple(orders))
     values = [step.value_fen(asset, position.shares) for asset, position in after.positions.items()]
-    plan = (
-        (
-            *(AssetRef(asset), order.side, tables.weight(held.get(asset, 0), nav), order.target_weight),
-            *(Shares(asset, fill.shares), tables.cny(fill.notional_minor), tables.cny(fill.fee_minor), fill.rule),
+    plan = []
+    for asset, order, fill in zip(target_weights, orders, fills, strict=True):
+        row = (
+            AssetRef(asset),
+            order.side,
+            tables.weight(held.get(asset, 0), nav),
+            order.target_weight,
+            Shares(asset, fill.shares),
+            tables.cny(fill.notional_minor),
+            tables.cny(fill.fee_minor),
+            fill.rule,
         )
-        for asset, order, fill in zip(target_weights, orders, fills, strict=True)
-    )
+        plan.append(row)
+
     return {
         "plan": table(PLAN_COLUMNS, plan),
         "violations": sum(fill.rule is not None for fill in fills),
@@ -187,14 +258,22 @@ def risk_check(
             "traded_weight": tables.weight(sum(fill.notional_minor for fill in fills), nav),
             "costs_cny": tables.cny(sum(fill.fee_minor for fill in fills)),
         },
-        "limits": {"max_positions": step.stage.trading.max_positions, "max_weight": step.stage.trading.max_weight},
+        "limits": {
+            "max_positions": step.stage.trading.max_positions,
+            "max_weight": step.stage.trading.max_weight,
+        },
     }
 
 
 _FUNCTIONS = (
-    get_market_context, screen_candidates, get_stock_snapshot, compare_candidates, portfolio_state, risk_check,
+    get_market_context,
+    screen_candidates,
+    get_stock_snapshot,
+    compare_candidates,
+    portfolio_state,
+    risk_check,
     *news.FUNCTIONS,
-)  # fmt: skip
+)
 _BY_NAME = {function.__name__: function for function in _FUNCTIONS}
 
 
@@ -204,13 +283,38 @@ def research_tool(name: str) -> Tool:
     return tool(_BY_NAME[name])
 
 
+def _signed_dim(step: Step, name: str) -> FloatArray:
+    """[N] values to rank by, larger is better; a leading minus ranks the lowest first."""
+    if name.startswith("-"):
+        return -step.dims[name[1:]]
+    return step.dims[name]
+
+
+def _order_to(asset: int, weight: float, held_fen: int, nav_fen: int) -> Order:
+    """Return the order that reaches a weight: a sale if the holding is worth more than it, else a
+    purchase.
+    """
+    side: Side = "SELL" if weight * nav_fen < held_fen else "BUY"
+    return Order(asset, side, 0.5, "", weight)
+
+
+def _sellable(account: Account) -> Account:
+    """Return an account without locks: everything held can be sold at the next open."""
+    positions = {asset: Position(held.shares) for asset, held in account.positions.items()}
+    return Account(account.cash_minor, positions)
+
+
 def _percentile_ranks(values: FloatArray) -> FloatArray:
-    """[n] ranks scaled to 0 (lowest) … 1 (highest); equal values share their mean rank, so no order of assets enters."""
+    """[n] ranks scaled to 0 (lowest) … 1 (highest); equal values share their mean rank, so no order
+    of assets enters.
+    """
     if len(values) == 1:
         return np.ones(1)
+
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts) - 1
     mean_rank = last - (counts - 1) / 2
+
     return mean_rank[inverse] / (len(values) - 1)
 
 
@@ -218,26 +322,52 @@ def _percentile_ranks(values: FloatArray) -> FloatArray:
 
 
 def _index_rows(step: Step) -> list[list[Payload]]:
-    """Return the benchmark, then the other indices. Their names are shown only where stocks are: an index is an identity too."""
-    view, lens = step.view, step.stage.lens
-    others = [code for code in (lens.indices if lens.hides_assets else view.indices) if code != view.benchmark_code]
+    """Return the benchmark, then the other indices. Their names are shown only where stocks are: an
+    index is an identity too.
+    """
+    view = step.view
+    lens = step.stage.lens
+    codes = list(lens.indices if lens.hides_assets else view.indices)
+    codes.remove(view.benchmark_code)
     rows: list[list[Payload]] = []
-    for number, code in enumerate([view.benchmark_code, *others]):
-        name = f"index_{number}" if lens.hides_assets else view.index_names.get(code, f"index_{number}")
-        label = name if number else "benchmark"
+
+    for number, code in enumerate([view.benchmark_code, *codes]):
+        label = f"index_{number}"
+        if number == 0:
+            label = "benchmark"
+        elif not lens.hides_assets:
+            label = view.index_names.get(code, label)
+
         levels = view.indices[code]
-        returns = [levels[-1] / levels[-1 - days] - 1.0 if len(levels) > days else np.nan for days in (*HORIZONS, 60)]
-        daily = np.diff(np.log(levels[-21:]))
-        volatility = float(np.std(daily, ddof=1)) * np.sqrt(252.0) if len(daily) > 1 else np.nan
-        figures = (*returns, volatility, levels[-1] / np.max(levels[-60:]) - 1.0)
-        rows.append([label, IndexLevel(code, float(levels[-1])), *(_shown(step, value * 100.0) for value in figures)])
+        figures = [_shown(step, value * 100.0) for value in _index_figures(levels)]
+        rows.append([label, IndexLevel(code, float(levels[-1])), *figures])
+
     return rows
+
+
+def _index_figures(levels: FloatArray) -> tuple[float, ...]:
+    """Return the returns, volatility and drawdown of an index as shares; NaN where the history is
+    shorter.
+    """
+    last = levels[-1]
+    returns = []
+    for days in (*HORIZONS, 60):
+        returns.append(last / levels[-1 - days] - 1.0 if len(levels) > days else np.nan)
+
+    daily = np.diff(np.log(levels[-21:]))
+    volatility = np.nan
+    if len(daily) > 1:
+        volatility = float(np.std(daily, ddof=1)) * np.sqrt(252.0)
+
+    return (*returns, volatility, last / np.max(levels[-60:]) - 1.0)
 
 
 def _shown(step: Step, value: float) -> Payload:
     """Return a figure of the whole market today, null where it is not defined."""
     number = figure(value)
-    return None if number is None else DayRef(step.view.day).figure(number)
+    if number is None:
+        return None
+    return DayRef(step.view.day).figure(number)
 
 
 def _breadth(step: Step) -> Payload:
@@ -247,6 +377,7 @@ def _breadth(step: Step) -> Payload:
     amount = step.view.amount[-20:, member]
     daily = np.where(np.isfinite(amount), amount, 0.0).sum(axis=1)
     mean = float(daily.mean())
+
     return {
         "members": int(member.sum()),
         "advancing": int((change > 0).sum()),
@@ -261,35 +392,49 @@ def _breadth(step: Step) -> Payload:
 
 
 def _sectors(step: Step) -> tuple[Payload, Payload, int]:
-    """Strongest and weakest sectors by their members' mean 20-day return: ranked tables, and how many sectors there are."""
+    """Strongest and weakest sectors by their members' mean 20-day return: ranked tables, and how
+    many sectors there are.
+    """
     stage = step.stage
     size = len(stage.sectors)
     means = [_mean_by_sector(step, step.dims[f"return_{days}d_pct"]) for days in HORIZONS]
     change = step.dims["return_1d_pct"]
-    advancing = _mean_by_sector(step, np.where(np.isfinite(change), np.where(change > 0, 100.0, 0.0), np.nan))
+    is_advancing_pct = np.where(change > 0, 100.0, 0.0)
+    advancing = _mean_by_sector(step, np.where(np.isfinite(change), is_advancing_pct, np.nan))
     members = np.bincount(stage.sector_of[step.member], minlength=size)
     filled = [number for number in range(size) if members[number]]
-    # A sector without a 20-day return is neither strong nor weak; where none has one, the other figures decide.
+    # A sector without a 20-day return is neither strong nor weak; where none has one, the other
+    # figures decide.
     shown = [number for number in filled if np.isfinite(means[-1][number])] or filled
     # Ties fall to the other figures; sectors that are equal in all of them are shown all or none.
-    keys = [*(mean[shown] for mean in reversed(means)), -members[shown].astype(np.float64), advancing[shown]]
+    keys = [
+        *(mean[shown] for mean in reversed(means)),
+        -members[shown].astype(np.float64),
+        advancing[shown],
+    ]
     groups = grouped(shown, places(keys))
-    rows = {
-        number: [
-            *(SectorRef(stage.sectors[number]), int(members[number])),
-            *(_shown(step, mean[number]) for mean in (*means, advancing)),
-        ]
-        for number in shown
-    }
-    halves = [[*whole_groups(groups, min(SECTORS_SHOWN, (len(shown) + 1) // 2))]]
-    halves.append([*whole_groups(reversed(groups[len(halves[0]) :]), SECTORS_SHOWN)])
-    strongest, weakest = (table(SECTOR_COLUMNS, (rows[number] for group in half for number in group)) for half in halves)
+    rows: dict[int, list[Payload]] = {}
+    for number in shown:
+        figures = [_shown(step, mean[number]) for mean in (*means, advancing)]
+        rows[number] = [SectorRef(stage.sectors[number]), int(members[number]), *figures]
+
+    most = min(SECTORS_SHOWN, (len(shown) + 1) // 2)
+    best = list(whole_groups(groups, most))
+    worst = list(whole_groups(reversed(groups[len(best) :]), SECTORS_SHOWN))
+    strongest = table(SECTOR_COLUMNS, [rows[number] for number in chain.from_iterable(best)])
+    weakest = table(SECTOR_COLUMNS, [rows[number] for number in chain.from_iterable(worst)])
+
     return strongest, weakest, len(filled)
 
 
 def _mean_by_sector(step: Step, values: FloatArray) -> FloatArray:
-    used, size = step.member & np.isfinite(values), len(step.stage.sectors)
+    used = step.member & np.isfinite(values)
+    size = len(step.stage.sectors)
     groups = step.stage.sector_of[used]
+
+    total = np.bincount(groups, values[used], size)
+    count = np.bincount(groups, minlength=size)
     with np.errstate(all="ignore"):
-        mean: FloatArray = np.bincount(groups, values[used], size) / np.bincount(groups, minlength=size)
+        mean: FloatArray = total / count
+
     return mean

@@ -1,14 +1,16 @@
 """Weights of a portfolio that is rebuilt at every close from BUY, SELL or HOLD of each asset.
 
-    maximise  mean'w - w'covariance w      0 <= w_i <= 1 of BUY, -1 <= w_i <= 0 of SELL, w_i = 0 of HOLD
+    maximise  mean'w - w'covariance w    0 <= w_i <= 1 of BUY, -1 <= w_i <= 0 of SELL, w_i = 0 of HOLD
     then      w / sum|w|      in millionths; equal sides stay equal
 
-The sum is scaled after the maximum and is no constraint of it: sum|w| = 1, or nothing is held where every expected return is
-against the side decided on. Both moments are of simple daily returns and shrunk by `SHRINKAGE`: each mean towards the mean of all,
-the covariance (ddof 1) towards their average variance times the unit matrix. They are those of all assets shown, HOLD or not, over
-the closes from the seventh before the first decision on. With fewer than `LEAST_PRICES` closes the sides decided on weigh the same.
-Source: the public code felis33/INVESTOR-BENCH (portfolio_tools.py, portfolio.py), which the paper does not describe; it rounds
-solutions to 1e-4 before they are scaled, and holds nothing before there are that many closes.
+The sum is scaled after the maximum and is no constraint of it: sum|w| = 1, or nothing is held where
+every expected return is against the side decided on. Both moments are of simple daily returns and
+shrunk by `SHRINKAGE`: each mean towards the mean of all, the covariance (ddof 1) towards their
+average variance times the unit matrix. They are those of all assets shown, HOLD or not, over the
+closes from the seventh before the first decision on. With fewer than `LEAST_PRICES` closes the
+sides decided on weigh the same. Source: the public code felis33/INVESTOR-BENCH (portfolio_tools.py,
+portfolio.py), which the paper does not describe; it rounds solutions to 1e-4 before they are
+scaled, and holds nothing before there are that many closes.
 """
 
 from __future__ import annotations
@@ -27,27 +29,35 @@ from ktdeval.trading import MarketRules, target_steps
 WeightRule = Literal["optimised", "equal"]
 IntArray = npt.NDArray[np.int64]
 
-SHRINKAGE, LEAST_PRICES = 0.1, 7
+SHRINKAGE = 0.1
+LEAST_PRICES = 7
 _BEFORE = 7  # closes before the first decision
 _PARTS = 1_000_000  # weights are whole millionths: the same on every machine
 _NEGLIGIBLE = 1e-7  # a solution below it is 0
-_SPARE = 1 - 1e-6  # of each weight is ordered, so that no rounding to a cent leaves a buy without cash
+# of each weight is ordered, so that no rounding to a cent leaves a buy without cash
+_SPARE = 1 - 1e-6
 
 
 def moments(closes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return shrunk means [N] and covariance [N, N] of the simple returns of `closes`, [T, N] without gaps, T >= 3."""
+    """Return shrunk means [N] and covariance [N, N] of the simple returns of `closes`, [T, N]
+    without gaps, T >= 3.
+    """
     returns = closes[1:] / closes[:-1] - 1.0
-    means, sample = returns.mean(axis=0), np.atleast_2d(np.cov(returns, rowvar=False))
+    means = returns.mean(axis=0)
+    sample = np.atleast_2d(np.cov(returns, rowvar=False))
     target = np.eye(len(means)) * (np.trace(sample) / len(means))
-    return (1 - SHRINKAGE) * means + SHRINKAGE * means.mean(), (1 - SHRINKAGE) * sample + SHRINKAGE * target
+
+    shrunk_means = (1 - SHRINKAGE) * means + SHRINKAGE * means.mean()
+    shrunk_covariance = (1 - SHRINKAGE) * sample + SHRINKAGE * target
+    return shrunk_means, shrunk_covariance
 
 
 def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> FloatArray:
-    """Return the [N] maximiser of means'w - w'covariance w in the boxes of `sides`, [N] of +1, -1 or 0; `covariance` is positive
-    definite, or negligible against the means.
+    """Return the [N] maximiser of means'w - w'covariance w in the boxes of `sides`, [N] of +1, -1
+    or 0; `covariance` is positive definite, or negligible against the means.
 
-    With u = |w| it is a least-squares problem in bounds, |R u - b|^2 where R'R = covariance and 2 R'b = means, each with the signs
-    of the sides, which an active-set method solves exactly.
+    With u = |w| it is a least-squares problem in bounds, |R u - b|^2 where R'R = covariance and 2
+    R'b = means, each with the signs of the sides, which an active-set method solves exactly.
     """
     from scipy.optimize import lsq_linear  # noqa: PLC0415 - only where weights are optimised
 
@@ -55,36 +65,45 @@ def box_optimum(means: FloatArray, covariance: FloatArray, sides: IntArray) -> F
     weights = np.zeros(len(sides))
     if not len(chosen):
         return weights
+
     signs = sides[chosen]
-    gains, risks = signs * means[chosen], np.outer(signs, signs) * covariance[np.ix_(chosen, chosen)]
+    gains = signs * means[chosen]
+    risks = np.outer(signs, signs) * covariance[np.ix_(chosen, chosen)]
     size = float(np.trace(risks)) / len(chosen)
+
     if size <= 1e-12 * np.abs(gains).max():
         weights[chosen] = signs * (gains > 0)
         return weights
+
     root = np.linalg.cholesky(risks / size)
     targets = np.linalg.solve(root, gains / size) / 2.0
-    solution = lsq_linear(root.T, targets, (0.0, 1.0), method="bvls", tol=1e-15, max_iter=100 * len(chosen))
+    solution = lsq_linear(
+        root.T, targets, (0.0, 1.0), method="bvls", tol=1e-15, max_iter=100 * len(chosen)
+    )
     weights[chosen] = signs * np.clip(solution.x, 0.0, 1.0)
+
     return weights
 
 
 def scaled(raw: FloatArray) -> FloatArray:
-    """Return [N] weights in proportion to `raw` whose sizes sum to 1 in whole millionths, the largest taking the remainder; several
-    that are the largest take equal parts of it, and a rest of less than a millionth each stays in cash. Zeros where all are
-    negligible.
+    """Return [N] weights in proportion to `raw` whose sizes sum to 1 in whole millionths, the
+    largest taking the remainder; several that are the largest take equal parts of it, and a rest of
+    less than a millionth each stays in cash. Zeros where all are negligible.
     """
     sizes = np.where(np.abs(raw) < _NEGLIGIBLE, 0.0, np.abs(raw))
     if not sizes.any():
         return sizes
+
     parts = np.rint(sizes / sizes.sum() * _PARTS).astype(np.int64)
     largest = parts == parts.max()
     parts[largest] += (_PARTS - parts.sum()) // largest.sum()
+
     return np.where(parts > 0, np.sign(raw) * parts / _PARTS, 0.0)
 
 
 def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray:
-    """Return the [N] weights, shares of NAV, of the sides decided on ([N] of +1, -1 or 0) after `closes` ([T, N]; days on which an
-    asset has none are left out).
+    """Return the [N] weights, shares of NAV, of the sides decided on ([N] of +1, -1 or 0) after
+    `closes` ([T, N]; days on which an asset has none are left out).
     """
     known = closes[np.isfinite(closes).all(axis=1)]
     if rule == "equal" or len(known) < LEAST_PRICES:
@@ -94,10 +113,10 @@ def weights(closes: FloatArray, sides: IntArray, rule: WeightRule) -> FloatArray
 
 @dataclass(frozen=True)
 class PortfolioRebuild:
-    """What decisions at one close come to. Implements `ktdeval.harness.Rebuild`."""
+    """Targets of the decisions at one close. Implements `ktdeval.harness.Rebuild`."""
 
     view: MarketView
-    step: int  #: of the episode, whose first decision was so many days before
+    step: int  #: number of the step: days since the first decision
     assets: Sequence[int]  #: columns of those shown
     nav_minor: int  #: at this close
     rules: MarketRules
@@ -108,12 +127,22 @@ class PortfolioRebuild:
     def __call__(self, sides: Mapping[int, int]) -> Mapping[int, Target]:
         """Return the targets of the sides; an asset without a close has none."""
         columns = sorted(self.assets)  # not in the order shown, so that a mask changes no rounding
-        closes = self.view.adjusted_close[max(0, self.view.day - self.step - _BEFORE) :, columns]
-        portfolio = weights(closes, np.array([sides.get(column, 0) for column in columns]), self.rule)
-        targets = {}
+        first_row = max(0, self.view.day - self.step - _BEFORE)
+        closes = self.view.adjusted_close[first_row:, columns]
+        decided = np.array([sides.get(column, 0) for column in columns])
+        portfolio = weights(closes, decided, self.rule)
+        targets: dict[int, Target] = {}
+
         for column, weight in zip(columns, portfolio.tolist(), strict=True):
-            if np.isfinite(close := float(self.view.close[self.view.day, column])):
-                close = self.known(column, close, self.view.day)
-                price, ordered = int(np.floor(close * self.rules.scales[column].ticks_per_unit + 0.5)), round(weight * _SPARE, 9)
-                targets[column] = Target(ordered, target_steps(ordered, self.nav_minor, price, self.rules.terms[column]))
+            close = float(self.view.close[self.view.day, column])
+            if np.isfinite(close):
+                targets[column] = self._target(column, weight, close)
+
         return targets
+
+    def _target(self, asset: int, weight: float, close: float) -> Target:
+        known = self.known(asset, close, self.view.day)
+        price_ticks = int(np.floor(known * self.rules.scales[asset].ticks_per_unit + 0.5))
+        ordered = round(weight * _SPARE, 9)
+        steps = target_steps(ordered, self.nav_minor, price_ticks, self.rules.terms[asset])
+        return Target(ordered, steps)

@@ -1,11 +1,13 @@
-"""Manifest of QFinZero: tool calling and planning over price, event and broker services of one clock."""
+"""Manifest of QFinZero: tool calling and planning over price, event and broker services of one
+clock.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.lazy import later
+from ktdeval.values.lazy import later
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,14 +22,20 @@ def ktdeval_commands() -> Sequence[Spec]:
             later("ktdeval_qfinzero.command:serve"),
             "Serve the QFinZero services over HTTP and the Model Context Protocol.",
         ),
-        Spec("qfinzero", later("ktdeval_qfinzero.command:qfinzero"), "Data, tools and broker logs of the QFinZero services."),
+        Spec(
+            "qfinzero",
+            later("ktdeval_qfinzero.command:qfinzero"),
+            "Data, tools and broker logs of the QFinZero services.",
+        ),
     ]
 
 
 @hookimpl
 def ktdeval_tasks() -> Sequence[Spec]:
     """Calling and planning, each recorded, written down or made."""
-    from ktdeval.task_files import task_maker, task_specs
+    from ktdeval.plugins.task_files import task_maker, task_specs
 
-    make = task_maker("ktdeval_qfinzero.suite.task:SuiteTask", "ktdeval_qfinzero.suite.config:SuiteConfig")
+    make = task_maker(
+        "ktdeval_qfinzero.suite.task:SuiteTask", "ktdeval_qfinzero.suite.config:SuiteConfig"
+    )
     return task_specs(f"{__path__[0]}/qfinzero.yaml", make)

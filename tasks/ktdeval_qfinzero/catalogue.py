@@ -1,4 +1,6 @@
-"""All operations of the three services: the catalogue that every way of access is made from, and tools in the process."""
+"""All operations of the three services: the catalogue that every way of access is made from, and
+tools in the process.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from functools import cache, partial
 from typing import Any, Protocol
 
 from ktdeval.harness import Refusal, Tool, json_tool
-from ktdeval.jsonio import JsonValue
 from ktdeval.masking import Exact
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.esp.queries import (
     coverage,
@@ -23,12 +25,17 @@ from ktdeval_qfinzero.esp.queries import (
     stream_events,
     timeline,
 )
-from ktdeval_qfinzero.esp.types import EventAnswer
 from ktdeval_qfinzero.operations import Catalogue, Operation, query
 from ktdeval_qfinzero.pmb.operations import OPERATIONS as PMB
 from ktdeval_qfinzero.upq.bars import crypto_daily, crypto_minute, stock_daily, stock_minute
 from ktdeval_qfinzero.upq.options import chain_query, ticker_query
-from ktdeval_qfinzero.upq.reference import dividends_query, freshness, rates_query, splits_query, symbols_list
+from ktdeval_qfinzero.upq.reference import (
+    dividends_query,
+    freshness,
+    rates_query,
+    splits_query,
+    symbols_list,
+)
 from ktdeval_qfinzero.workspace import Workspace
 
 UPQ: tuple[Operation, ...] = (
@@ -46,7 +53,7 @@ UPQ: tuple[Operation, ...] = (
 )
 ESP: tuple[Operation, ...] = (
     query("ESP.events.query", "POST", "/esp/events/query", query_events),
-    query("ESP.events.get", "GET", "/esp/events/{event_id}", get_event, EventAnswer),
+    query("ESP.events.get", "GET", "/esp/events/{event_id}", get_event),
     query("ESP.events.stream", "POST", "/esp/events/stream", stream_events),
     query("ESP.triggers.next", "POST", "/esp/triggers/next", next_triggers),
     query("ESP.timeline", "POST", "/esp/timeline", timeline),
@@ -73,15 +80,25 @@ def catalogue() -> Catalogue:
     return Catalogue((*UPQ, *ESP, *PMB))
 
 
-def answered(operation: Operation, context: HasWorkspace, arguments: JsonValue) -> Any:
-    """Call an operation as a tool: its answer, or a refusal that is the error envelope, counted by its code."""
+def answered(operation: Operation, context: HasWorkspace, arguments: JsonValue) -> Exact | Refusal:
+    """Call an operation as a tool: its answer, or a refusal that is the error envelope, counted by
+    its code.
+    """
     try:
         return Exact(operation.call(context.workspace, arguments))
     except ServiceError as error:
-        return Refusal(Exact(error.to_json()), "bad_arguments" if error.code == "invalid_argument" else error.code)
+        return Refusal(
+            Exact(error.to_json()),
+            "bad_arguments" if error.code == "invalid_argument" else error.code,
+        )
 
 
 def service_tools(function: Callable[[Operation, Any, Any], Any] = answered) -> tuple[Tool, ...]:
-    """Each operation as a tool of a task, carried out by a function of it, of a context (with a `workspace`) and of arguments."""
+    """Each operation as a tool of a task, carried out by a function of it, of a context (with a
+    `workspace`) and of arguments.
+    """
     operations = catalogue().operations
-    return tuple(json_tool(each.wire_name, each.summary, each.parameters, partial(function, each)) for each in operations)
+    return tuple(
+        json_tool(each.wire_name, each.summary, each.parameters, partial(function, each))
+        for each in operations
+    )

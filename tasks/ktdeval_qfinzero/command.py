@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ktdeval.cli import LazyCommand, LazyGroup
 
-_EXTRAS = dict.fromkeys(("anyio", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn"), "qfinzero")
+_EXTRAS = dict.fromkeys(
+    ("anyio", "mcp", "mcp_types", "pydantic", "starlette", "uvicorn"), "qfinzero"
+)
 """Packages that are not installed with ktdeval itself, and the extra that brings them."""
 
 
@@ -14,9 +16,15 @@ def _in(module: str, attribute: str, summary: str) -> LazyCommand:
 
 serve = LazyGroup(
     "ktdeval serve",
-    {"qfinzero": _in("serve", "qfinzero", "Serve the QFinZero services over HTTP and the Model Context Protocol.")},
+    {
+        "qfinzero": _in(
+            "serve",
+            "qfinzero",
+            "Serve the QFinZero services over HTTP and the Model Context Protocol.",
+        )
+    },
     extras=_EXTRAS,
-    help="Serve what tasks offer their agents to anybody else.",
+    help="Serve the services of tasks to other clients.",
 )
 
 data = LazyGroup(
@@ -25,8 +33,8 @@ data = LazyGroup(
         "build": _in("data", "build", "Make a synthetic dataset."),
         "import": _in("data", "import_data", "Make a dataset of your own files."),
         "update": _in("data", "update", "Add newer files to a dataset."),
-        "check": _in("data", "check", "Read a whole dataset and say what is wrong with it."),
-        "info": _in("data", "info", "Say what a dataset holds."),
+        "check": _in("data", "check", "Check a whole dataset and list its problems."),
+        "info": _in("data", "info", "Describe a dataset."),
     },
     extras=_EXTRAS,
     help="Make, update and check the data that the services read.",
@@ -36,13 +44,21 @@ data = LazyGroup(
 qfinzero = LazyGroup(
     "ktdeval qfinzero",
     {
-        "data": LazyCommand(__name__, "data", "Make, update and check the data that the services read."),
+        "data": LazyCommand(
+            __name__, "data", "Make, update and check the data that the services read."
+        ),
         "tools": _in("explore", "tools", "Print the services' tools with their schemas."),
         "call": _in("explore", "call", "Call one tool once and print its answer."),
-        "items": _in("explore", "items", "Print the benchmark's items, or prove that each can be done."),
-        "connect": _in("explore", "connect", "Print what connects an agent: a configuration of MCP, or a skill file."),
+        "items": _in(
+            "explore", "items", "Print the benchmark's items, or prove that each can be done."
+        ),
+        "connect": _in(
+            "explore",
+            "connect",
+            "Print what connects an agent: a configuration of MCP, or a skill file.",
+        ),
         "replay": _in("explore", "replay", "Verify a broker's log."),
     },
     extras=_EXTRAS,
-    help="Price, event and broker services of one clock: their data, their tools, and what their logs say.",
+    help="Price, event and broker services with one clock: their data, tools and logs.",
 )

@@ -1,13 +1,23 @@
-"""Every failure of a service: one code, one message, one argument, whichever way the service was reached."""
+"""Every failure of a service: one code, one message, one argument, whichever way the service was
+reached.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from ktdeval.errors import KtdevalError
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 
-Code = Literal["invalid_argument", "unauthorized", "not_found", "conflict", "timeout", "too_large", "unavailable"]
+Code = Literal[
+    "invalid_argument",
+    "unauthorized",
+    "not_found",
+    "conflict",
+    "timeout",
+    "too_large",
+    "unavailable",
+]
 
 STATUS: dict[Code, int] = {
     "invalid_argument": 400,
@@ -21,7 +31,9 @@ STATUS: dict[Code, int] = {
 
 
 class ServiceError(KtdevalError):
-    """A refused call; `field` is the path of the argument concerned (`order.limit_price`), empty where there is none."""
+    """A refused call; `field` is the path of the argument concerned (`order.limit_price`), empty
+    where there is none.
+    """
 
     def __init__(self, code: Code, message: str, field: str = "") -> None:
         super().__init__(f"{field}: {message}" if field else message)

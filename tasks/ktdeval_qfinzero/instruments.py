@@ -13,7 +13,8 @@ from ktdeval_qfinzero.errors import invalid
 Right = Literal["C", "P"]
 
 MOST_TICKER = 16  #: Characters
-TICKER = re.compile(r"[A-Z0-9^][A-Z0-9.^=-]{0,15}")  #: `AVLN`, `BRK.B`, `600519.SH`, `BTC-USD`, `^GSPC`, `EURUSD=X`
+#: `AVLN`, `BRK.B`, `600519.SH`, `BTC-USD`, `^GSPC`, `EURUSD=X`
+TICKER = re.compile(r"[A-Z0-9^][A-Z0-9.^=-]{0,15}")
 _OPRA = re.compile(r"O:([A-Z][A-Z0-9.]{0,9})(\d{2})(\d{2})(\d{2})([CP])(\d{8})", re.ASCII)
 CONTRACT_SIZE = 100  #: Shares that one option contract is about
 
@@ -24,7 +25,8 @@ class OptionContract:
 
     underlying: str  #: ticker
     expiry: date  #: last trading day
-    strike_e4: int  #: strike in ten-thousandths of a dollar; a multiple of ten, for OPRA writes thousandths
+    #: strike in ten-thousandths of a dollar; a multiple of ten, for OPRA writes thousandths
+    strike_e4: int
     right: Right  #: call or put
     root: str = ""  #: of its OPRA symbol where that is not the underlying (`SPXW` of `^GSPC`)
 
@@ -32,8 +34,8 @@ class OptionContract:
     def symbol(self) -> str:
         """Its OPRA symbol."""
         day = self.expiry  # written by hand: strftime takes most of the time of listing contracts
-        digits = f"{day.year % 100:02d}{day.month:02d}{day.day:02d}{self.right}{self.strike_e4 // 10:08d}"
-        return f"O:{self.root or self.underlying}{digits}"
+        expiry = f"{day.year % 100:02d}{day.month:02d}{day.day:02d}"
+        return f"O:{self.root or self.underlying}{expiry}{self.right}{self.strike_e4 // 10:08d}"
 
     @property
     def strike(self) -> float:
@@ -47,16 +49,19 @@ class OptionContract:
 
 @lru_cache(maxsize=65_536)
 def read_contract(symbol: str) -> OptionContract | None:
-    """The contract of an OPRA symbol, on the underlying that is named as its root; None if the text is not one. Roots may hold
-    digits and dots. A dataset's contracts say where the underlying is another one.
+    """The contract of an OPRA symbol, on the underlying that is named as its root; None if the text
+    is not one. Roots may hold digits and dots. A dataset's contracts say where the underlying is
+    another one.
     """
     match = _OPRA.fullmatch(symbol)
     if match is None:
         return None
+
     try:
         expiry = date(2000 + int(match[2]), int(match[3]), int(match[4]))
     except ValueError:
         return None
+
     right: Right = "C" if match[5] == "C" else "P"
     return OptionContract(match[1], expiry, int(match[6]) * 10, right)
 
@@ -65,14 +70,22 @@ def parse_contract(symbol: str, field: str) -> OptionContract:
     """Like `read_contract`. Raises ServiceError: `invalid_argument`."""
     contract = read_contract(symbol)
     if contract is None:
-        raise invalid(field, "expected an OPRA symbol: O:, root, yymmdd, C or P, strike × 1000 in eight digits")
+        raise invalid(
+            field,
+            "expected an OPRA symbol: O:, root, yymmdd, C or P, strike × 1000 in eight digits",
+        )
     return contract
 
 
 def parse_tickers(text: str, field: str) -> tuple[str, ...]:
-    """Tickers separated by commas, in order, each once. Raises ServiceError: `invalid_argument`: not a ticker in capitals."""
+    """Tickers separated by commas, in order, each once. Raises ServiceError: `invalid_argument`:
+    not a ticker in capitals.
+    """
     tickers = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     for ticker in tickers:
         if not TICKER.fullmatch(ticker):
-            raise invalid(field, "expected tickers in capitals, separated by commas, such as AVLN,600519.SH,BTC-USD")
+            raise invalid(
+                field,
+                "expected tickers in capitals, separated by commas, such as AVLN,600519.SH,BTC-USD",
+            )
     return tickers

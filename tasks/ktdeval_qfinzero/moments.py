@@ -1,4 +1,6 @@
-"""Moments: integers of nanoseconds since 1970 in UTC, the texts that services take and give for them, and a workspace's clock."""
+"""Moments: integers of nanoseconds since 1970 in UTC, the texts that services take and give for
+them, and a workspace's clock.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ _EPOCH = date(1970, 1, 1)
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _MOMENT = re.compile(
-    r"(\d{4}-\d{2}-\d{2})T((?:[01]\d|2[0-3]):\d{2}(?::\d{2})?)(\.\d{1,9})?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?", re.ASCII
+    r"(\d{4}-\d{2}-\d{2})T((?:[01]\d|2[0-3]):\d{2}(?::\d{2})?)(\.\d{1,9})?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?",
+    re.ASCII,
 )
 _YEARS = (1970, 2200)
 
@@ -30,19 +33,23 @@ def parse_day(text: str, field: str) -> date:
 
 
 def parse_moment(text: str, field: str, *, end_of_day: bool = False) -> int:
-    """A moment such as `2025-01-06T14:30:00Z` (UTC without an offset), or a day: its midnight, or with `end_of_day` its last
-    nanosecond. Raises ServiceError: `invalid_argument`.
+    """A moment such as `2025-01-06T14:30:00Z` (UTC without an offset), or a day: its midnight, or
+    with `end_of_day` its last nanosecond. Raises ServiceError: `invalid_argument`.
     """
     if _DAY.fullmatch(text) and (day := _day(text)) is not None:
         return day_start(day) + (DAY - 1 if end_of_day else 0)
+
     match = _MOMENT.fullmatch(text)
     if match is not None and _day(match[1]) is not None:
         with suppress(ValueError):
             moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{match[4] or 'Z'}")
             nanoseconds = int((match[3] or ".0")[1:].ljust(9, "0"))
             return (moment - _EPOCH_UTC) // timedelta(seconds=1) * SECOND + nanoseconds
+
     raise invalid(
-        field, "expected a moment such as 2025-01-06T14:30:00Z (UTC when no offset is given), or a day such as 2025-01-06"
+        field,
+        "expected a moment such as 2025-01-06T14:30:00Z (UTC when no offset is given), or a day"
+        " such as 2025-01-06",
     )
 
 
@@ -83,7 +90,12 @@ class Clock:
         return self._as_of_ns
 
     def advance(self, to_ns: int) -> None:
-        """Go forward. Raises ServiceError: `conflict`: the moment lies in the past, which would be known already."""
+        """Go forward. Raises ServiceError: `conflict`: the moment lies in the past, which would be
+        known already.
+        """
         if to_ns < self._as_of_ns:
-            raise conflict(f"the clock stands at {moment_text(self._as_of_ns)} and can't go back to {moment_text(to_ns)}")
+            raise conflict(
+                f"the clock stands at {moment_text(self._as_of_ns)} and can't go back to"
+                f" {moment_text(to_ns)}"
+            )
         self._as_of_ns = to_ns

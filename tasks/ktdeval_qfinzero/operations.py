@@ -1,4 +1,6 @@
-"""Operations: name, arguments and answer of each call. Tools, HTTP routes and MCP tools are made from these, and only these."""
+"""Operations: name, arguments and answer of each call. Tools, HTTP routes and MCP tools are made
+from these, and only these.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,17 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
 from ktdeval.errors import PluginError
-from ktdeval.fields import near_matches
 from ktdeval.harness import in_words
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
-from ktdeval_qfinzero.schemas import Answer, Arguments, Schema, properties_of, required_of, schema_of
+from ktdeval_qfinzero.schemas import (
+    Arguments,
+    Schema,
+    properties_of,
+    required_of,
+    schema_of,
+)
 
 if TYPE_CHECKING:
     from ktdeval_qfinzero.view import View
@@ -27,16 +35,19 @@ if TYPE_CHECKING:
 _DEEPEST = 32  #: Levels of nesting that arguments may have
 _LONGEST_NAME = 40  #: Characters of a member's name that an error shows
 _EXACT_INTEGERS = 2**53  #: From here on floats are not exact integers
-_LONGEST_BITS = 1024  #: Of an integer; nobody needs more, and Python refuses to write much longer ones
+#: Of an integer; nobody needs more, and Python refuses to write much longer ones
+_LONGEST_BITS = 1024
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 
 Plain = Mapping[str, JsonValue]
 Method = Literal["GET", "POST", "DELETE"]
+Handler = Callable[["Workspace", Plain], msgspec.Struct]
 
 
 def plain_json(value: JsonValue) -> JsonValue:
-    """A value as strict JSON: no NaN, infinity, lone surrogates or endless nesting; 5.0 is the integer 5, as JSON and schemas see
-    it, but not Python. Raises ServiceError: `invalid_argument`, which names the argument.
+    """A value as strict JSON: no NaN, infinity, lone surrogates or endless nesting; 5.0 is the
+    integer 5, as JSON and schemas see it, but not Python. Raises ServiceError: `invalid_argument`,
+    which names the argument.
     """
     return _plain(value, "", _DEEPEST)
 
@@ -44,26 +55,36 @@ def plain_json(value: JsonValue) -> JsonValue:
 def _plain(value: JsonValue, where: str, depth: int) -> JsonValue:
     if depth == 0:
         raise invalid("arguments", f"nested more than {_DEEPEST} levels deep")
+
     if isinstance(value, Mapping):
         for name in value:
             _check_text(name, where)
+
         return {name: _plain(item, _inside(where, name), depth - 1) for name, item in value.items()}
+
     if isinstance(value, list):
         return [_plain(item, f"{where}[{number}]", depth - 1) for number, item in enumerate(value)]
+
     if isinstance(value, str):
         _check_text(value, where)
+
     if isinstance(value, int) and value.bit_length() > _LONGEST_BITS:
         raise invalid(where or "arguments", "expected a number of fewer digits")
+
     if isinstance(value, float):
         if not math.isfinite(value):
             raise invalid(where or "arguments", "expected a number, not NaN or Infinity")
+
         return int(value) if abs(value) < _EXACT_INTEGERS and value.is_integer() else value
+
     return value
 
 
 def _inside(where: str, name: str) -> str:
     """Return the path of a member in one printable line, whatever its name is made of."""
-    label = name if name.isprintable() and len(name) <= _LONGEST_NAME else ascii(name[:_LONGEST_NAME])
+    label = (
+        name if name.isprintable() and len(name) <= _LONGEST_NAME else ascii(name[:_LONGEST_NAME])
+    )
     return f"{where}.{label}" if where else label
 
 
@@ -72,8 +93,12 @@ def _check_text(text: JsonValue, where: str) -> None:
         raise invalid(where or "arguments", "expected text without halves of surrogate pairs")
 
 
-def _matches(_validator: Draft202012Validator, pattern: str, text: JsonValue, _schema: JsonValue) -> Iterator[ValidationError]:
-    """Patterns of JSON Schema are those of ECMAScript: their `$` is the end, not a line break before it."""
+def _matches(
+    _validator: Draft202012Validator, pattern: str, text: JsonValue, _schema: JsonValue
+) -> Iterator[ValidationError]:
+    """Patterns of JSON Schema are those of ECMAScript: their `$` is the end, not a line break
+    before it.
+    """
     if isinstance(text, str) and not re.search(re.sub(r"\$$", r"\\Z", pattern), text):
         yield ValidationError("does not match")
 
@@ -85,7 +110,9 @@ _ArgumentValidator: type[Draft202012Validator] = extend(  # type: ignore[no-unty
 
 @dataclass(frozen=True)
 class Operation:
-    """One call of a service, with its HTTP route; path parameters are among the arguments, schemas are made of the types."""
+    """One call of a service, with its HTTP route; path parameters are among the arguments, schemas
+    are made of the types.
+    """
 
     name: str  #: family, group and action, such as `UPQ.stock.daily`
     method: Method
@@ -94,7 +121,7 @@ class Operation:
     takes: type[Arguments]
     gives: type[msgspec.Struct]
     #: called with a workspace and valid plain arguments, defaults filled in; raises ServiceError
-    handler: Callable[[Workspace, Plain], Answer]
+    handler: Handler
     changes: bool = False  #: whether it changes the workspace
 
     @property
@@ -126,7 +153,12 @@ class Operation:
     def parameters(self) -> dict[str, JsonValue]:
         """JSON Schema (draft 2020-12) of all arguments together."""
         properties = {name: dict(schema) for name, schema in self.properties.items()}
-        return {"type": "object", "properties": properties, "required": list(self.required), "additionalProperties": False}
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
 
     @cached_property
     def result(self) -> Schema:
@@ -138,50 +170,82 @@ class Operation:
         return _ArgumentValidator(self.parameters)
 
     def read(self, given: JsonValue) -> dict[str, JsonValue]:
-        """Check arguments and fill in defaults. Raises ServiceError: `invalid_argument` with the argument, quoting nothing."""
+        """Check arguments and fill in defaults. Raises ServiceError: `invalid_argument` with the
+        argument, quoting nothing.
+        """
         given = plain_json(given)
         if not isinstance(given, Mapping):
             raise invalid("arguments", "expected one JSON object")
+
         for name in given:
             if name not in self.properties:
                 names = ", ".join(self.properties) or "none"
-                raise invalid("arguments", f"only these are known: {names}{near_matches(str(name)[:100], self.properties)}")
-        errors = sorted(self._validator.iter_errors(dict(given)), key=lambda error: list(map(str, error.absolute_path)))
+                raise invalid(
+                    "arguments",
+                    "only these are known:"
+                    f" {names}{near_matches(str(name)[:100], self.properties)}",
+                )
+
+        errors = sorted(
+            self._validator.iter_errors(dict(given)),
+            key=lambda error: list(map(str, error.absolute_path)),
+        )
         if errors:
             where = _argument_path(errors[0].absolute_path)
             raise invalid(where, _expectation(errors[0], where))
-        defaults = {name: schema["default"] for name, schema in self.properties.items() if "default" in schema}
+
+        defaults = {
+            name: schema["default"]
+            for name, schema in self.properties.items()
+            if "default" in schema
+        }
         return {**defaults, **given}
 
     def call(self, workspace: Workspace, given: JsonValue) -> JsonValue:
-        """Run it with arguments as written; plain JSON of its own. Raises ServiceError: the service refuses the call."""
-        return msgspec.to_builtins(self.handler(workspace, self.read(given)))
+        """Run it with arguments as written; plain JSON of its own. Raises ServiceError: the service
+        refuses the call.
+        """
+        answer: JsonValue = msgspec.to_builtins(self.handler(workspace, self.read(given)))
+        return answer
 
 
 Subject = TypeVar("Subject")
+Given = TypeVar("Given", bound=Arguments)
 
 
 def typed(
-    function: Callable[[Subject, Any], Answer], subject: Callable[[Workspace], Subject], gives: type[Answer] | None = None
-) -> tuple[type[Arguments], type[Answer], Callable[[Workspace, Plain], Answer]]:
-    """(`takes`, `gives`, `handler`) of an operation, from the annotations of a function of a part of the workspace and `given`."""
+    function: Callable[[Subject, Given], msgspec.Struct],
+    subject: Callable[[Workspace], Subject],
+) -> tuple[type[Arguments], type[msgspec.Struct], Handler]:
+    """(`takes`, `gives`, `handler`) of an operation, from the annotations of a function of a part
+    of the workspace and `given`.
+    """
     hints = get_type_hints(function)
-    takes: type[Arguments] = hints["given"]
+    takes: type[Given] = hints["given"]
+    gives: type[msgspec.Struct] = hints["return"]
 
-    def handler(workspace: Workspace, given: Plain) -> Answer:
+    def handler(workspace: Workspace, given: Plain) -> msgspec.Struct:
         return function(subject(workspace), msgspec.convert(given, takes))
 
-    return takes, gives or hints["return"], handler
+    return takes, gives, handler
 
 
 def query(
-    name: str, method: Method, path: str, function: Callable[[View, Any], Answer], gives: type[Answer] | None = None
+    name: str, method: Method, path: str, function: Callable[[View, Given], msgspec.Struct]
 ) -> Operation:
-    """An operation on the data as known at the clock's moment; arguments as of `Operation` and `typed`."""
-    return Operation(name, method, path, summary_of(function), *typed(function, lambda workspace: workspace.view, gives))
+    """An operation on the data as known at the clock's moment; arguments as of `Operation` and
+    `typed`.
+    """
+    return Operation(
+        name,
+        method,
+        path,
+        summary_of(function),
+        *typed(function, lambda workspace: workspace.view),
+    )
 
 
-def summary_of(function: Callable[..., Any]) -> str:
+def summary_of(function: Callable[..., object]) -> str:
     """First paragraph of a docstring, shown to models and in documents: one line."""
     return " ".join((function.__doc__ or "").strip().partition("\n\n")[0].split())
 
@@ -201,7 +265,9 @@ class Catalogue:
         """An operation by either of its names. Raises ServiceError: `not_found`."""
         operation = self._by_name.get(name) or self._by_wire_name.get(name)
         if operation is None:
-            raise not_found("tool", f"there is no such tool{near_matches(name[:100], self._by_name)}")
+            raise not_found(
+                "tool", f"there is no such tool{near_matches(name[:100], self._by_name)}"
+            )
         return operation
 
     def call(self, workspace: Workspace, name: str, given: JsonValue) -> JsonValue:
@@ -225,13 +291,18 @@ def _argument_path(path: Sequence[str | int]) -> str:
 
 def _expectation(error: ValidationError, where: str) -> str:
     """Describe what to write, without the value that was wrong."""
-    keyword, value, schema = str(error.validator), cast("Any", error.validator_value), cast("Any", error.schema)
+    keyword = str(error.validator)
+    value = cast("Any", error.validator_value)
+    schema = cast("Any", error.schema)
+
     if keyword == "required":
         given = cast("Mapping[str, Any]", error.instance)
         missing = ", ".join(f"`{name}`" for name in value if name not in given)
         return f"required and missing: {missing}"
+
     if keyword == "additionalProperties":
         return f"has a field that is not known; known are: {', '.join(schema['properties'])}"
     if keyword == "minProperties":
         return f"give at least {value} of: {', '.join(schema['properties'])}"
+
     return f"give `{where}` as {in_words(schema)}"

@@ -13,16 +13,18 @@ from ktdeval.errors import DataError
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
 
-FIRST, LAST = date(2015, 1, 1), date(2035, 12, 31)  #: Reach of calendars; those that are known for fewer years end before
+#: Reach of calendars; those that are known for fewer years end before
+FIRST = date(2015, 1, 1)
+LAST = date(2035, 12, 31)
 _EARLY_TRADING = 330 * MINUTE
 DEFAULT = "XNYS"  #: Calendar of a dataset that names none, and of the embedded market
 
 
 @dataclass(frozen=True, eq=False)
 class TradingHours:
-    """Sessions of the exchange.
-    `open_ns, close_ns`: [n] int64, the session's first moment and the end of its last minute; `begin_ns, end_ns`: [m] int64, those
-    of the parts that a lunch break makes of it.
+    """Sessions of the exchange. `open_ns, close_ns`: [n] int64, the session's first moment and the
+    end of its last minute; `begin_ns, end_ns`: [m] int64, those of the parts that a lunch break
+    makes of it.
     """
 
     days: npt.NDArray[np.datetime64]  #: [n] datetime64[D], ascending
@@ -47,32 +49,42 @@ class TradingHours:
         return day
 
     def close_of(self, day: date) -> int:
-        """When the bar of a day is complete: the session's close; the following midnight where there is no session."""
+        """When the bar of a day is complete: the session's close; the following midnight where
+        there is no session.
+        """
         row = self.row_of(day)
         return day_start(day) + DAY if row is None else int(self.close_ns[row])
 
     def ex_ns(self, row: int) -> int:
-        """When prices begin to be without what goes ex on a trading day: five and a half hours before its open (04:00 in New York),
-        or at the close before it where that is later.
+        """When prices begin to be without what goes ex on a trading day: five and a half hours
+        before its open (04:00 in New York), or at the close before it where that is later.
         """
         early_ns = int(self.open_ns[row]) - _EARLY_TRADING
         return max(early_ns, int(self.close_ns[row - 1])) if row else early_ns
 
     def session_day(self, ns: int) -> date:
-        """Trading day of the session that a moment lies in, or of the next. Raises ServiceError: `invalid_argument`."""
+        """Trading day of the session that a moment lies in, or of the next. Raises ServiceError:
+        `invalid_argument`.
+        """
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns)))
 
     def last_closed(self, ns: int) -> date:
-        """The last trading day whose session is over. Raises ServiceError: `invalid_argument`: outside the calendar."""
+        """The last trading day whose session is over. Raises ServiceError: `invalid_argument`:
+        outside the calendar.
+        """
         if ns > self.close_ns[-1]:
             raise self._out_of_reach()
         return self._day_in_reach(int(np.searchsorted(self.close_ns, ns, side="right")) - 1)
 
     def last_expiry_session(self, expiry: date) -> date:
-        """The last trading day up to an expiry. Raises ServiceError: `invalid_argument`: outside the calendar."""
+        """The last trading day up to an expiry. Raises ServiceError: `invalid_argument`: outside
+        the calendar.
+        """
         if np.datetime64(expiry) > self.days[-1]:
             raise self._out_of_reach()
-        return self._day_in_reach(int(np.searchsorted(self.days, np.datetime64(expiry), side="right")) - 1)
+        return self._day_in_reach(
+            int(np.searchsorted(self.days, np.datetime64(expiry), side="right")) - 1
+        )
 
     def _day_in_reach(self, row: int) -> date:
         if not 0 <= row < len(self.days):
@@ -80,7 +92,9 @@ class TradingHours:
         return self.day(row)
 
     def _out_of_reach(self) -> ServiceError:
-        return invalid("calendar", f"the calendar of sessions reaches from {self.reach}; choose moments within")
+        return invalid(
+            "calendar", f"the calendar of sessions reaches from {self.reach}; choose moments within"
+        )
 
     def minutes(self, row: int) -> npt.NDArray[np.int64]:
         """[m] starts of a session's minutes."""
@@ -89,32 +103,51 @@ class TradingHours:
 
 @cache
 def trading_hours(calendar: str = DEFAULT) -> TradingHours:
-    """Return a calendar of exchange_calendars by name (`XSHG`, `24/7`), read once; dates are fixed, so it does not depend on today.
-    Raises DataError: there is no such calendar, or it can't be made.
+    """Return a calendar of exchange_calendars by name (`XSHG`, `24/7`), read once; dates are fixed,
+    so it does not depend on today. Raises DataError: there is no such calendar, or it can't be
+    made.
     """
     import exchange_calendars  # noqa: PLC0415 - heavy (it builds its calendars on import)
     import pandas as pd  # noqa: PLC0415 - as above
     from exchange_calendars.errors import InvalidCalendarName  # noqa: PLC0415 - as above
 
-    first, last = pd.Timestamp(FIRST), pd.Timestamp(LAST + timedelta(days=14))
+    first = pd.Timestamp(FIRST)
+    last = pd.Timestamp(LAST + timedelta(days=14))
     get_calendar = exchange_calendars.get_calendar
+
     try:
         try:
             exchange = get_calendar(calendar, start=first, end=last)
         except ValueError:  # its holidays are not known as far back or ahead
             usual = get_calendar(calendar)
-            first, last = max(first, usual.bound_min() or first), min(last, usual.bound_max() or last)
+            first = max(first, usual.bound_min() or first)
+            last = min(last, usual.bound_max() or last)
             exchange = get_calendar(calendar, start=first, end=last)
     except InvalidCalendarName as error:
         raise DataError(
-            f"calendar: expected a name of exchange_calendars such as XNYS, XSHG or 24/7, was {calendar[:20]!r}"
+            "calendar: expected a name of exchange_calendars such as XNYS, XSHG or 24/7, was"
+            f" {calendar[:20]!r}"
         ) from error
     except (ValueError, NotImplementedError) as error:
-        raise DataError(f"calendar: the installed exchange_calendars fails on {calendar} ({type(error).__name__})") from error
+        raise DataError(
+            f"calendar: the installed exchange_calendars fails on {calendar}"
+            f" ({type(error).__name__})"
+        ) from error
+
     schedule = exchange.schedule.loc[: pd.Timestamp(LAST)]
     opens, closes, break_starts, break_ends = (
-        schedule[name].dropna().dt.tz_convert(None).to_numpy().astype("datetime64[ns]").astype(np.int64)
+        schedule[name]
+        .dropna()
+        .dt.tz_convert(None)
+        .to_numpy()
+        .astype("datetime64[ns]")
+        .astype(np.int64)
         for name in ("open", "close", "break_start", "break_end")
     )
-    begins, ends = (np.sort(np.concatenate(pair)) for pair in ((opens, break_ends), (break_starts, closes)))
-    return TradingHours(schedule.index.to_numpy().astype("datetime64[D]"), opens, closes, begins, ends)
+    begins, ends = (
+        np.sort(np.concatenate(pair)) for pair in ((opens, break_ends), (break_starts, closes))
+    )
+
+    return TradingHours(
+        schedule.index.to_numpy().astype("datetime64[D]"), opens, closes, begins, ends
+    )

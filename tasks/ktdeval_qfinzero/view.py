@@ -1,4 +1,6 @@
-"""The one way from a service to data: a view as of a moment, which shows nothing that became known later."""
+"""The one way from a service to data: a view as of a moment, which shows nothing that became known
+later.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,9 @@ from ktdeval_qfinzero.trading_hours import TradingHours
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A dataset as it was known at a moment. A minute's bar is known at its end, a stock's or option's bar of a day at the close of
-    its session, a coin's at the following midnight. Everything else carries the moment from which on it is known.
+    """A dataset as it was known at a moment. A minute's bar is known at its end, a stock's or
+    option's bar of a day at the close of its session, a coin's at the following midnight.
+    Everything else carries the moment from which on it is known.
     """
 
     dataset: Dataset  #: the stores
@@ -47,14 +50,20 @@ class View:
         """Stocks and coins listed so far."""
         return self.dataset.prices.symbols(self.as_of_ns)
 
-    def bars(self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span) -> Bars:
+    def bars(
+        self, asset_class: AssetClass, symbol: str, resolution: Resolution, span: Span
+    ) -> Bars:
         """Complete bars that start in the span, unadjusted."""
-        bars = self.dataset.prices.bars(asset_class, symbol, resolution, self._complete(asset_class, resolution, span))
+        bars = self.dataset.prices.bars(
+            asset_class, symbol, resolution, self._complete(asset_class, resolution, span)
+        )
         return self._known(asset_class, resolution, bars)
 
     def chain_bars(self, underlying: str, resolution: Resolution, span: Span) -> Mapping[str, Bars]:
         """Complete bars of an underlying's options that start in the span, by OPRA symbol."""
-        chain = self.dataset.prices.chain_bars(underlying, resolution, self._complete("option", resolution, span))
+        chain = self.dataset.prices.chain_bars(
+            underlying, resolution, self._complete("option", resolution, span)
+        )
         known = {symbol: self._known("option", resolution, bars) for symbol, bars in chain.items()}
         return {symbol: bars for symbol, bars in known.items() if len(bars)}
 
@@ -83,7 +92,9 @@ class View:
         return self.dataset.calendars.events(span, tags, page, self.as_of_ns)
 
     def updates(self, tags: Tags, page: Page) -> Sequence[tuple[int, EventRow]]:
-        """What became known about calendar events so far: the moment, and the event as it stood then."""
+        """What became known about calendar events so far: the moment, and the event as it stood
+        then.
+        """
         return self.dataset.calendars.updates(tags, page, self.as_of_ns)
 
     def event(self, event_id: str) -> EventRow | None:
@@ -108,7 +119,11 @@ class View:
         """The span without what can't be complete: nothing later is even asked for."""
         if resolution == "minute":
             return Span(span.start_ns, min(span.end_ns, self.as_of_ns - MINUTE + 1))
-        after = np.datetime64(self.last_day(asset_class) + timedelta(days=1)).astype("datetime64[ns]").astype(np.int64)
+        after = (
+            np.datetime64(self.last_day(asset_class) + timedelta(days=1))
+            .astype("datetime64[ns]")
+            .astype(np.int64)
+        )
         return Span(span.start_ns, min(span.end_ns, int(after)))
 
     def _known(self, asset_class: AssetClass, resolution: Resolution, bars: Bars) -> Bars:

@@ -1,4 +1,6 @@
-"""A workspace: one client's clock and broker over a dataset. Workspaces share nothing but the dataset, which never changes."""
+"""A workspace: one client's clock and broker over a dataset. Workspaces share nothing but the
+dataset, which never changes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from ktdeval_qfinzero.view import View
 
 
 class Workspace:
-    """Clock, which starts at the dataset's default if no moment is given, and broker that the calls of one client act on."""
+    """Clock, which starts at the dataset's default if no moment is given, and broker that the calls
+    of one client act on.
+    """
 
     def __init__(self, dataset: Dataset, as_of_ns: int | None = None) -> None:
         self.dataset = dataset

@@ -1,4 +1,6 @@
-"""Every agent on every kind of task: completes, verifies, sends no hidden identity, and after a kill resumes with equal bytes."""
+"""Every agent on every kind of task: completes, verifies, sends no hidden identity, and after a
+kill resumes with equal bytes.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,35 @@ GRID = {  # tasks of one run, by their market
 def each_on_one_of(*markets: str) -> pytest.MarkDecorator:
     """Every agent on one of some markets, and with `--hypothesis-profile search` on all."""
     turns = zip(AGENTS, itertools.cycle(markets), strict=False)
-    pairs = [(agent, data) for agent, own in turns for data in (markets if is_searching() else [own])]
+    pairs = [
+        (agent, data) for agent, own in turns for data in (markets if is_searching() else [own])
+    ]
     return pytest.mark.parametrize(("agent", "data"), pairs)
 
 
 def words(agent: str, model: str, data: str, out: Path) -> list[str]:
-    told = ["--plugin", PLUGIN, "--model", model, "--agent", agent, *SAME_MASK, "--tasks", ",".join(GRID[data]), "--data", data]
+    command = [
+        "--plugin",
+        PLUGIN,
+        "--model",
+        model,
+        "--agent",
+        agent,
+        *SAME_MASK,
+        "--tasks",
+        ",".join(GRID[data]),
+        "--data",
+        data,
+    ]
     price = ["--price", "input=3", "--price", "output=15"] if model == STUB else []
-    return [*map(str, told), *price, "--limit", "3", "--quiet", "--out", str(out)]
+    return [*map(str, command), *price, "--limit", "3", "--quiet", "--out", str(out)]
 
 
 @pytest.mark.parametrize("data", GRID)
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_completes_and_is_told_nothing_hidden(agent: str, data: str, tmp_path: Path) -> None:
+def test_an_agent_completes_and_is_shown_nothing_hidden(
+    agent: str, data: str, tmp_path: Path
+) -> None:
     assert main(words(agent, STUB, data, tmp_path / "run")) == 0
     check_words(agent, data, tmp_path / "run")
 
@@ -54,12 +72,24 @@ def test_an_agent_of_a_random_model_verifies(agent: str, data: str, tmp_path: Pa
 
 
 @each_on_one_of(*GRID)
-def test_an_agent_killed_within_each_episode_resumes_with_equal_bytes_and_verifies(agent: str, data: str, tmp_path: Path) -> None:
+def test_an_agent_killed_within_each_episode_resumes_with_equal_bytes_and_verifies(
+    agent: str, data: str, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     for number, _ in enumerate(GRID[data], 1):
-        died = ktdeval(*words(agent, STUB, data, run), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"})
+        died = ktdeval(
+            *words(agent, STUB, data, run),
+            cwd=tmp_path,
+            environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"},
+        )
         assert died.code == -signal.SIGKILL
-        assert len(list(run.glob("episodes/*/journal.jsonl")) + list(run.glob("episodes/*/ledger.parquet"))) == number
+        assert (
+            len(
+                list(run.glob("episodes/*/journal.jsonl"))
+                + list(run.glob("episodes/*/ledger.parquet"))
+            )
+            == number
+        )
     for out in (tmp_path / "whole", run):
         assert main(words(agent, STUB, data, out)) == 0
     assert records(run) == records(tmp_path / "whole")
@@ -71,21 +101,30 @@ def check_words(agent: str, data: str, run: Path) -> None:
     folder = RunFolder.load(run)
     assert {path.stem for path in (run / "cards").glob("*.json")} == set(GRID[data])
     for spec in folder.manifest.specs:
-        exchanges: list[Any] = [one for talk in folder.load_transcript(spec) for one in talk.exchanges]
+        exchanges: list[Any] = [
+            one for talk in folder.load_transcript(spec) for one in talk.exchanges
+        ]
         assert all(one["role"] for one in exchanges)
         sent = json.dumps([message["content"] for one in exchanges for message in one["sent"]])
         assert "2024-03-05" not in sent
         if data == "synthetic":
             assert "600519" not in sent
         if agent != "investor":
-            assert "[withheld]" in sent  # one role's words reach another with what the mask hides left out
-        assert card_of(run, spec.task)["decisions"]["model"] == 3
+            # one role's words reach another with what the mask hides left out
+            assert "[withheld]" in sent
+        who = "elected" if agent == "vote" else "model"
+        assert card_of(run, spec.task)["decisions"][who] == 3
     if data != "synthetic_us":
         return
     assert main(["view", str(run)]) == 0
     (page,) = (path for path in (run / "view").glob("*.html") if path.name != "index.html")
-    assert [one["role"] for day in days_of(page) for one in day["talk"]["exchanges"]] == [one["role"] for one in exchanges]
-    rows, card = json.loads(ktdeval("roles", run, "--json", cwd=run).out), card_of(run, GRID[data][0])
+    assert [one["role"] for day in days_of(page) for one in day["talk"]["exchanges"]] == [
+        one["role"] for one in exchanges
+    ]
+    rows, card = (
+        json.loads(ktdeval("roles", run, "--json", cwd=run).out),
+        card_of(run, GRID[data][0]),
+    )
     assert sum(row["calls"] for row in rows.values()) == len(exchanges)
     assert sum(row["usd"] for row in rows.values()) == pytest.approx(card["cost"]["value"])
     assert sum(row["input_tokens"] for row in rows.values()) == card["usage"]["input_tokens"] > 0
@@ -94,10 +133,28 @@ def check_words(agent: str, data: str, run: Path) -> None:
     assert float(total.split()[-1]) == pytest.approx(card["cost"]["value"], abs=5e-5)
 
 
-@pytest.mark.parametrize(("task", "data"), [("blinded_fixed_candidate", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")])
+@pytest.mark.parametrize(
+    ("task", "data"),
+    [("blinded_fixed_candidate", "synthetic"), ("deepfund_berkshire", "synthetic_deepfund")],
+)
 def test_a_portfolio_is_decided_asset_by_asset(task: str, data: str, tmp_path: Path) -> None:
-    told = ["--plugin", PLUGIN, "--model", "builtin/random", "--agent", "by_asset", "--tasks", task, "--data", data, *SAME_MASK]
-    run, whole = ([*map(str, told), "--limit", "3", "--quiet", "--out", str(tmp_path / name)] for name in ("run", "whole"))
+    command = [
+        "--plugin",
+        PLUGIN,
+        "--model",
+        "builtin/random",
+        "--agent",
+        "by_asset",
+        "--tasks",
+        task,
+        "--data",
+        data,
+        *SAME_MASK,
+    ]
+    run, whole = (
+        [*map(str, command), "--limit", "3", "--quiet", "--out", str(tmp_path / name)]
+        for name in ("run", "whole")
+    )
     died = ktdeval(*run, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "1"})
     assert died.code == -signal.SIGKILL
     assert [main(words) for words in (run, whole)] == [0, 0]
@@ -108,6 +165,16 @@ def test_a_portfolio_is_decided_asset_by_asset(task: str, data: str, tmp_path: P
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_works_on_questions(agent: str, tmp_path: Path) -> None:
-    told = ["--model", "builtin/chaos", "--agent", agent, "--tasks", "qfinzero_calling", "--limit", "3", "--quiet"]
-    assert main([*told, "--out", str(tmp_path / "run")]) == 0
+    command = [
+        "--model",
+        "builtin/chaos",
+        "--agent",
+        agent,
+        "--tasks",
+        "qfinzero_calling",
+        "--limit",
+        "3",
+        "--quiet",
+    ]
+    assert main([*command, "--out", str(tmp_path / "run")]) == 0
     assert main(["card", "verify", str(tmp_path / "run")]) == 0

@@ -9,10 +9,14 @@ import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
-from tables import on_each_row
+from tables import beside, on_each_row
+from terminal import Terminal
 
 FIGURES = ("cumulative_return", "annualised_return", "volatility", "sharpe", "max_drawdown")
-FILES = {"us_equity": "us_daily/nasdaq100_daily.csv.gz", "crypto_spot": "crypto_daily/crypto10_daily.csv.gz"}
+FILES = {
+    "us_equity": "us_daily/nasdaq100_daily.csv.gz",
+    "crypto_spot": "crypto_daily/crypto10_daily.csv.gz",
+}
 
 
 @pytest.fixture(scope="module")
@@ -20,25 +24,65 @@ def markets(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     folder = tmp_path_factory.mktemp("ama")
     for venue, file in FILES.items():
         last = ["--last", "2025-11-15"] if venue == "crypto_spot" else []
-        words = ["data", "import", "long", "--bars", str(shared_data / file), "--venue", venue, *last]
+        words = [
+            "data",
+            "import",
+            "long",
+            "--bars",
+            str(shared_data / file),
+            "--venue",
+            venue,
+            *last,
+        ]
         assert main([*words, "--out", str(folder / venue)]) == 0
     return {venue: folder / venue for venue in FILES}
 
 
 def run(market: Path, out: Path, task: str, model: str, **more: Any) -> Any:
-    (card,) = ktdeval.evaluate(model, task, data=str(market), out=str(out), rules="paper", quiet=True, **more).cards
+    (card,) = ktdeval.evaluate(
+        model, task, data=str(market), out=str(out), rules="paper", quiet=True, **more
+    ).cards
     return card.plain
 
 
 @on_each_row
 def test_buy_and_hold_gives_the_rows_of_the_paper(
-    task: str, venue: str, told: list[float], markets: dict[str, Path], tmp_path: Path
+    task: str, venue: str, expected: list[float], markets: dict[str, Path], tmp_path: Path
 ) -> None:
     card = run(markets[venue], tmp_path / "run", task, "builtin/buy_and_hold")
     found = [card["metrics"][f"ama_{name}"]["value"] for name in FIGURES]
-    assert [round(value * (1 if place == 3 else 100), 2) for place, value in enumerate(found)] == told
-    assert card["orders"] == {"submitted": 1, "filled": 1, "partially_filled": 0, "rejected": 0, "rules": {}}
+    assert [
+        round(value * (1 if place == 3 else 100), 2) for place, value in enumerate(found)
+    ] == expected
+    assert card["orders"] == {
+        "submitted": 1,
+        "filled": 1,
+        "partially_filled": 0,
+        "rejected": 0,
+        "rules": {},
+    }
     assert card["metrics"]["ama_days_above_buy_and_hold"]["value"] == 0.0
     assert card["metrics"]["ama_gap_to_buy_and_hold"]["value"] == pytest.approx(0.0, abs=1e-5)
     assert card["metrics"]["ama_win_rate"]["value"] == 1.0
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / f"{task}.json")]) == 0
+
+
+def test_the_papers_table_is_made_of_these_cards(
+    markets: dict[str, Path], tmp_path: Path, terminal: Terminal
+) -> None:
+    expected = {}
+    for task, venue, figures in beside(__file__)["buy_and_hold_gives_the_rows_of_the_paper"][1:]:
+        run(markets[venue], tmp_path / task, task, "builtin/buy_and_hold")
+        expected[task.removeprefix("ama_").upper()] = figures
+
+    cards = [tmp_path / f"ama_{asset.lower()}" for asset in expected]
+    _, text, _ = terminal.call("table", *cards, "--like", "ama-1")
+    heads, row = text.splitlines()[1:3]
+    assert heads.split()[2:] == [
+        word
+        for asset in ("TSLA", "BTC", "ETH")
+        for metric in ("CR", "AR", "AV", "SR", "MDD")
+        for word in (asset, metric)
+    ]
+    cells = [float(cell) for cell in row.split()[4:]]
+    assert cells == [*expected["TSLA"], *expected["BTC"], *expected["ETH"]]

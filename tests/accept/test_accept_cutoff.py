@@ -1,4 +1,6 @@
-"""A model that remembers the market up to its cutoff, and one of equal skill at all times: what cards, tables and decay say."""
+"""A model that remembers the market up to its cutoff, and one of equal skill at all times: what
+cards, tables and decay say.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import pytest
 import ktdeval
 from ktdeval.cli.main import main
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunFolder, recorded_market
 
 CUTOFF, TASK = "2025-06-15", "ama_tsla_bright"
@@ -21,14 +23,20 @@ WINDOWS = ("2025-03-03:2025-04-30", "2025-05-01:2025-07-31", "2025-08-01:2025-09
 Call = Callable[..., tuple[int, str, str]]
 
 
-def trader(gains: dict[str, float], knows: Callable[[str], float], chance: random.Random) -> Callable[[ModelRequest], Reply]:
+def trader(
+    gains: dict[str, float], knows: Callable[[str], float], chance: random.Random
+) -> Callable[[ModelRequest], Reply]:
     """A model that knows the next day's move with this probability of a day, else guesses."""
 
     def reply(request: ModelRequest) -> Reply:
         day = str(request.messages[-1].content).partition("Day ")[2][:10]
         right = chance.random() < knows(day) or chance.random() < 0.5
-        decision = {"stock_id": "TSLA", "decision": "BUY" if (gains.get(day, 0.0) > 0) == right else "SELL", "confidence": 0.5,
-                    "reason": "as I remember the days"}  # fmt: skip
+        decision = {
+            "stock_id": "TSLA",
+            "decision": "BUY" if (gains.get(day, 0.0) > 0) == right else "SELL",
+            "confidence": 0.5,
+            "reason": "as I remember the days",
+        }
         submitted = {"decisions": [decision], "overall_reason": "one decision a day"}
         return Reply("", (ToolCall("1", "submit_action", json.dumps(submitted)),))
 
@@ -41,7 +49,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     options: dict[str, Any] = {"data": "synthetic_arena", "windows": list(WINDOWS), "quiet": True}
     first = ktdeval.evaluate("builtin/hold", TASK, out=str(folder / "rule"), **options)
     market: Any = recorded_market(RunFolder.load(first.folder), load_plugins(), None, "")
-    closes = market.close[:, market.codes.index("TSLA")] * market.factor[:, market.codes.index("TSLA")]
+    closes = (
+        market.close[:, market.codes.index("TSLA")] * market.factor[:, market.codes.index("TSLA")]
+    )
     gains = dict(zip(map(str, market.days[:-1]), closes[1:] / closes[:-1] - 1, strict=True))
     models = {"remembers": lambda day: float(day < CUTOFF), "skilled": lambda _: 0.3}
     for name, knows in models.items():
@@ -73,20 +83,32 @@ def test_memory_decays_and_skill_does_not(runs: dict[str, Path], call: Call) -> 
     assert rows["builtin/hold", None]["reason"] == "none: nothing was trained"
 
 
-def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
-    said = "python/remembers: figures pool days on both sides of the cutoff 2025-06-15 of its training data: windows before "
+def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(
+    runs: dict[str, Path], call: Call, tmp_path: Path
+) -> None:
+    note = (
+        "python/remembers: figures pool days on both sides of the cutoff 2025-06-15 of its training"
+        " data: windows before "
+    )
     paths = list(runs.values())
-    for words in (("compare", *paths), ("luck", *paths), ("compare", "--factor", "model,window", *paths)):
+    for words in (
+        ("compare", *paths),
+        ("luck", *paths),
+        ("compare", "--factor", "model,window", *paths),
+    ):
         code, out, err = call(*words)
         assert (code, err) == (0, "")
-        assert f"{said}{WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}" in out, words
+        assert f"{note}{WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}" in out, words
         assert "builtin/hold: figures" not in out
     code, out, err = call("table", "--like", "ktdfin-4", runs["remembers"])
-    assert (code, said in err, said in out) == (0, True, False)
+    assert (code, note in err, note in out) == (0, True, False)
     code, out, _ = call("card", "show", runs["remembers"], "--all", "--plain")
     assert "[synthetic] [spans cutoff]" in out
     placed = f"windows before {WINDOWS[0]}; across {WINDOWS[1]}; after {WINDOWS[2]}"
-    assert f"2025-06-15 (given: --knowledge-cutoff); days: 105 before, 0 across, 107 after; {placed}" in " ".join(out.split())
+    assert (
+        f"2025-06-15 (given: --knowledge-cutoff); days: 105 before, 0 across, 107 after; {placed}"
+        in " ".join(out.split())
+    )
     assert call("report", *paths, "--out", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert page.count(f"days: 105 before, 0 across, 107 after; {placed}") == 2
@@ -94,13 +116,18 @@ def test_figures_of_both_sides_are_named_as_such_wherever_they_stand(runs: dict[
 
 
 def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call: Call) -> None:
-    cards = [json.loads((runs[name] / "cards" / f"{TASK}.json").read_text()) for name in ("remembers", "skilled")]
+    cards = [
+        json.loads((runs[name] / "cards" / f"{TASK}.json").read_text())
+        for name in ("remembers", "skilled")
+    ]
     for side, window in (("before", WINDOWS[0]), ("after", WINDOWS[2])):
         code, out, err = call("compare", *runs.values(), "--side", side, "--json")
         assert (code, err) == (0, "")
         report = json.loads(out)
         assert [row["n"] for row in report["tests"]] == [1, 1, 1]
-        assert f"windows {side} the cutoff of every card that records one: {window}" in report["notes"]
+        assert (
+            f"windows {side} the cutoff of every card that records one: {window}" in report["notes"]
+        )
         assert not [note for note in report["notes"] if "both sides" in note]
         episodes = [each for card in cards for each in card["episodes"] if each["window"] == window]
         one, other = (each["metrics"]["total_return"]["value"] for each in episodes)
@@ -110,7 +137,9 @@ def test_one_side_alone_is_compared_and_nothing_else(runs: dict[str, Path], call
     assert "--pairs, --side and --against-first are of paired tests" in err
 
 
-def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(runs: dict[str, Path], call: Call, tmp_path: Path) -> None:
+def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(
+    runs: dict[str, Path], call: Call, tmp_path: Path
+) -> None:
     card = json.loads((runs["remembers"] / "cards" / f"{TASK}.json").read_text())
     sides = card["knowledge_cutoff"]["windows"]
     assert sides[WINDOWS[0]] == {"before": 59, "across": 0, "after": 0}
@@ -118,15 +147,32 @@ def test_a_card_follows_from_its_run_and_a_rule_was_not_trained(runs: dict[str, 
     assert call("card", "verify", runs["remembers"])[0] == 0
     for file in ("manifest.json", f"cards/{TASK}.json"):
         assert json.loads((runs["rule"] / file).read_text())["knowledge_cutoff"] == "none"
-    words = ("--model", "builtin/hold", "--tasks", TASK, "--data", "synthetic_arena", "--limit", "2", "--quiet")
+    words = (
+        "--model",
+        "builtin/hold",
+        "--tasks",
+        TASK,
+        "--data",
+        "synthetic_arena",
+        "--limit",
+        "2",
+        "--quiet",
+    )
     no_day = "--knowledge-cutoff: 'June 2024' is no day (2024-06-01) and no month (2024-06)"
-    for given, said in (("June 2024", no_day), ("2024-13", "is no day")):
+    for given, message in (("June 2024", no_day), ("2024-13", "is no day")):
         code, _, err = call(*words, "--out", tmp_path / "bad", "--knowledge-cutoff", given)
-        assert (code, err.count("\n"), said in err, (tmp_path / "bad").exists()) == (2, 1, True, False), err
+        assert (code, err.count("\n"), message in err, (tmp_path / "bad").exists()) == (
+            2,
+            1,
+            True,
+            False,
+        ), err
     for given in ("2025-07", "unknown", "none"):
         assert call(*words, "--out", tmp_path / given, "--knowledge-cutoff", given)[0] == 0
         manifest = json.loads((tmp_path / given / "manifest.json").read_text())
-        made = json.loads((tmp_path / given / "cards" / f"{TASK}.json").read_text()).get("knowledge_cutoff", "unknown")
+        made = json.loads((tmp_path / given / "cards" / f"{TASK}.json").read_text()).get(
+            "knowledge_cutoff", "unknown"
+        )
         if given == "2025-07":
             assert list(made["windows"].values()) == [{"before": 0, "across": 0, "after": 2}]
         else:

@@ -1,4 +1,6 @@
-"""Whole runs of the de-anonymization probes: run, card, verify, resume, tamper; what a reader sees and what the mask leaves it."""
+"""Whole runs of the de-anonymization probes: run, card, verify, resume, tamper; what a reader sees
+and what the mask leaves it.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,25 @@ from ktdeval.runner.store import ANSWERS, RunFolder
 from paths import SUPPORT
 from run_support import SAME_MASK, card_of
 
-PLUGIN = str(SUPPORT / "deanon_plugin.py")
+PLUGIN = str(SUPPORT / "masking" / "deanon_plugin.py")
 RATES = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
 
 
-def attack(market: Path, out: Path, *more: str, task: str = "deanon_probe", model: str = "reader") -> Any:
+def attack(
+    market: Path, out: Path, *more: str, task: str = "deanon_probe", model: str = "reader"
+) -> Any:
     """The card of a run."""
-    words = f"--plugin {PLUGIN} --model attacker/{model} --tasks {task} --data {market} --out {out} --quiet".split()
+    words = (
+        f"--plugin {PLUGIN} --model attacker/{model} --tasks {task} --data {market} --out {out}"
+        " --quiet".split()
+    )
     assert main([*words, *SAME_MASK, "--windows", "2024-03-01:2024-03-29", *more]) == 0
     return card_of(out, task)
 
 
-def test_what_a_reader_recovers_is_what_the_mask_shows(market: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_reader_recovers_is_what_the_mask_shows(
+    market: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for task, found in (("deanon_probe_bright", 1.0), ("deanon_probe", 0.0)):
         run = str(tmp_path / task)
         card = attack(market, tmp_path / task, task=task)
@@ -37,10 +46,14 @@ def test_what_a_reader_recovers_is_what_the_mask_shows(market: Path, tmp_path: P
         assert "ticker_top5" in capsys.readouterr().out
         # The same command again asks nothing and gives the same card; so does another folder.
         for out in (tmp_path / task, tmp_path / f"{task}_again"):
-            assert attack(market, out, task=task) | {"provenance": None} == card | {"provenance": None}
+            assert attack(market, out, task=task) | {"provenance": None} == card | {
+                "provenance": None
+            }
 
 
-def test_an_attacker_without_a_valid_answer_is_counted_and_left_out(market: Path, tmp_path: Path) -> None:
+def test_an_attacker_without_a_valid_answer_is_counted_and_left_out(
+    market: Path, tmp_path: Path
+) -> None:
     card = attack(market, tmp_path / "run", "--limit", "3", model="mumbler")
     assert card["decisions"] == {"model": 0, "model_after_retry": 0, "fallback": 3, "error": 0}
     assert card["failures"]["schema"] == 12

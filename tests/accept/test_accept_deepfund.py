@@ -1,4 +1,6 @@
-"""DeepFund without a key: a run on the generated market verifies, and pandas finds its figures in its ledger and the closes."""
+"""DeepFund without a key: a run on the generated market verifies, and pandas finds its figures in
+its ledger and the closes.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,29 @@ from ktdeval_data.twins import make_twin
 
 
 @pytest.mark.parametrize("rules", ["paper", "strict"])
-def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(rules: str, tmp_path: Path) -> None:
+def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(
+    rules: str, tmp_path: Path
+) -> None:
     result = ktdeval.evaluate(
-        "builtin/random", "deepfund_berkshire", data="synthetic_deepfund", out=str(tmp_path / "run"), rules=rules, quiet=True
+        "builtin/random",
+        "deepfund_berkshire",
+        data="synthetic_deepfund",
+        out=str(tmp_path / "run"),
+        rules=rules,
+        quiet=True,
     )
     (card,) = result.cards
-    assert main(["card", "verify", str(tmp_path / "run" / "cards" / "deepfund_berkshire.json")]) == 0
+    assert (
+        main(["card", "verify", str(tmp_path / "run" / "cards" / "deepfund_berkshire.json")]) == 0
+    )
     (path,) = (tmp_path / "run").glob("episodes/*/ledger.parquet")
     steps = pd.read_parquet(path)
     market = make_twin("deepfund", TwinParams())
-    closes = pd.DataFrame(market.close * market.factor, pd.to_datetime(market.days).astype("datetime64[s]"), market.codes)
+    closes = pd.DataFrame(
+        market.close * market.factor,
+        pd.to_datetime(market.days).astype("datetime64[s]"),
+        market.codes,
+    )
     index = pd.Series(market.benchmark, closes.index)
     days = pd.to_datetime([steps["decided_on"][0], *steps["filled_on"]]).astype("datetime64[s]")
     nav = pd.Series([10_000_000, *steps["nav_minor"]], days) / 100
@@ -42,9 +57,13 @@ def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(rules: str,
             if order["filled_shares"]
         ]
     )
-    moves = closes.pct_change().shift(-1)  # from the close of the decision, at which it is filled, to the next
+    # from the close of the decision, at which it is filled, to the next
+    moves = closes.pct_change().shift(-1)
     # A price that stays makes neither a buy nor a sell right.
-    right = [moves.loc[one.day, one.code] * (1 if one.side == "BUY" else -1) > 0 for one in trades.itertuples()]
+    right = [
+        moves.loc[one.day, one.code] * (1 if one.side == "BUY" else -1) > 0
+        for one in trades.itertuples()
+    ]
     expected = {
         "df_buy_and_hold": (steps["cash_minor"][0] / 100 + (first * grown).sum()) / 100_000 - 1,
         "df_sharpe": (r.mean() - free) / r.std() * 252**0.5,
@@ -53,11 +72,15 @@ def test_the_figures_of_a_run_are_those_of_its_ledger_and_the_closes(rules: str,
         "df_effectiveness": sum(right) / len(right),
         "df_win_rate": (r > 0).mean() if rules == "paper" else wins(trades),
     }
-    assert {name: card.plain["metrics"][name]["value"] for name in FIGURES} == pytest.approx(expected, rel=1e-9)
+    assert {name: card.plain["metrics"][name]["value"] for name in FIGURES} == pytest.approx(
+        expected, rel=1e-9
+    )
 
 
 def wins(trades: pd.DataFrame) -> float:
-    """Share of sales above the average price of the holding, which costs of trading do not change here."""
+    """Share of sales above the average price of the holding, which costs of trading do not change
+    here.
+    """
     found = []
     for _, own in trades.groupby("code"):
         held = paid = 0.0

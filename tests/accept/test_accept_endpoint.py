@@ -1,4 +1,6 @@
-"""What an endpoint learns beside the prompts: seeds, ids, headers and orders say nothing of a window that a mask hides."""
+"""What an endpoint learns beside the prompts: seeds, ids, headers and orders say nothing of a
+window that a mask hides.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.store import RunFolder
-from ktdeval.seeds import derive_seed
+from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.values.seeds import derive_seed
 from ktdfin_market import small_market
 from local_server import Answering, running
 from run_support import ktdeval, preload, store_market
@@ -41,11 +43,28 @@ class Endpoint(Answering):
         self.heard.append((dict(self.headers), body))
         message: dict[str, Any] = {"role": "assistant", "content": "I have seen enough."}
         if body.get("tool_choice"):
-            submit = {"name": body["tools"][0]["function"]["name"], "arguments": '{"orders": [], "overall_reason": "I wait."}'}
-            message = {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "type": "function", "function": submit}]}
+            submit = {
+                "name": body["tools"][0]["function"]["name"],
+                "arguments": '{"orders": [], "overall_reason": "I wait."}',
+            }
+            message = {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"id": "a", "type": "function", "function": submit}],
+            }
         usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
-        choice = {"index": 0, "finish_reason": "tool_calls" if "tool_calls" in message else "stop", "message": message}
-        answer = {"id": "x", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+        choice = {
+            "index": 0,
+            "finish_reason": "tool_calls" if "tool_calls" in message else "stop",
+            "message": message,
+        }
+        answer = {
+            "id": "x",
+            "object": "chat.completion",
+            "model": "stub",
+            "choices": [choice],
+            "usage": usage,
+        }
         self.answer(json.dumps(answer).encode(), headers={"Content-Type": "application/json"})
 
 
@@ -57,18 +76,54 @@ class Overheard:
         handler = type("Handler", (Endpoint,), {"heard": []})
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         out = folder / "run"
-        words = ["--model", "openai_compatible/stub", "--base-url", f"http://127.0.0.1:{server.server_port}/v1", "--data", market]
-        words += ["--tasks", ",".join((*TASKS, *PROBES)), "--windows", ",".join(WINDOWS), "--seeds", len(SEEDS), "--cache", "run"]
-        words += ["--limit", len(STEPS), "--mask-key", KEY, "--tool-protocol", "native", "--canary", 0, "--quiet", "--out", out]
+        words = [
+            "--model",
+            "openai_compatible/stub",
+            "--base-url",
+            f"http://127.0.0.1:{server.server_port}/v1",
+            "--data",
+            market,
+        ]
+        words += [
+            "--tasks",
+            ",".join((*TASKS, *PROBES)),
+            "--windows",
+            ",".join(WINDOWS),
+            "--seeds",
+            len(SEEDS),
+            "--cache",
+            "run",
+        ]
+        words += [
+            "--limit",
+            len(STEPS),
+            "--mask-key",
+            KEY,
+            "--tool-protocol",
+            "native",
+            "--canary",
+            0,
+            "--quiet",
+            "--out",
+            out,
+        ]
         with running(server):
-            done = ktdeval(*words, cwd=folder, environment={"OPENAI_COMPATIBLE_API_KEY": "sk-test-of-an-endpoint"})
+            done = ktdeval(
+                *words,
+                cwd=folder,
+                environment={"OPENAI_COMPATIBLE_API_KEY": "sk-test-of-an-endpoint"},
+            )
         assert done.code == 0, done
         self.run, self.heard = RunFolder.load(out), handler.heard
         self.specs = self.run.manifest.specs
 
     def sent(self, spec: EpisodeSpec) -> list[int]:
         """The seeds of an episode's calls, as recorded."""
-        return [exchange["seed"] for entry in self.run.load_transcript(spec) for exchange in entry.exchanges]
+        return [
+            exchange["seed"]
+            for entry in self.run.load_transcript(spec)
+            for exchange in entry.exchanges
+        ]
 
     def first_text(self, spec: EpisodeSpec) -> str:
         """What an episode's endpoint was shown first."""
@@ -95,9 +150,13 @@ def values(part: Any) -> Iterator[int | str]:
 
 
 def guesses(windows: Sequence[tuple[str, str]], key: str | None) -> Iterator[int]:
-    """What code and seed give for the calls of any window, task and mask; `key` is what an endpoint does not have."""
+    """What code and seed give for the calls of any window, task and mask; `key` is what an endpoint
+    does not have.
+    """
     for seed, (first, last) in itertools.product(SEEDS, windows):
-        starts = [derive_seed(seed, first, last, purpose) for purpose in ("calls", "mask", "probes")]
+        starts = [
+            derive_seed(seed, first, last, purpose) for purpose in ("calls", "mask", "probes")
+        ]
         for task in (*TASKS, *PROBES):
             mask = next((name for name in MASKS if name in task), "blinded")
             starts.append(derive_seed(key or "", seed, first, last, task, mask, "calls"))
@@ -107,7 +166,9 @@ def guesses(windows: Sequence[tuple[str, str]], key: str | None) -> Iterator[int
                 yield derive_seed(start, step, call) % (1 << SENT_BITS)
 
 
-def test_no_value_that_leaves_is_what_code_and_seed_give_for_any_window(overheard: Overheard) -> None:
+def test_no_value_that_leaves_is_what_code_and_seed_give_for_any_window(
+    overheard: Overheard,
+) -> None:
     days = [str(day) for day in MARKET.days]
     tried = [tuple(words.split(":")) for words in WINDOWS]
     tried += [(first, last) for first, last in itertools.combinations(days[-30:], 2)]
@@ -117,23 +178,34 @@ def test_no_value_that_leaves_is_what_code_and_seed_give_for_any_window(overhear
     assert numbers.isdisjoint(guesses(tried, None))
     spelled = {f"{number:x}" for number in numbers} | {str(number) for number in numbers}
     assert not [text for text in sent if isinstance(text, str) and text in spelled]
-    assert numbers <= set(guesses(tried[:2], KEY))  # the attack is the right one: with the key it names each call
+    # the attack is the right one: with the key it names each call
+    assert numbers <= set(guesses(tried[:2], KEY))
 
 
-def test_no_episode_shares_a_seed_with_another_and_no_other_field_or_header_differs(overheard: Overheard) -> None:
+def test_no_episode_shares_a_seed_with_another_and_no_other_field_or_header_differs(
+    overheard: Overheard,
+) -> None:
     seeds = [seed for spec in overheard.specs for seed in overheard.sent(spec)]
     assert len(seeds) == len(overheard.heard) == len(set(seeds)) > len(overheard.specs)
     headers = {
-        tuple(sorted((name, value) for name, value in head.items() if name != "Content-Length")) for head, _ in overheard.heard
+        tuple(sorted((name, value) for name, value in head.items() if name != "Content-Length"))
+        for head, _ in overheard.heard
     }
     assert len(headers) == 1
     prompts = ("messages", "tools", "tool_choice", "seed")
-    rest = {json.dumps({name: body[name] for name in sorted(body) if name not in prompts}) for _, body in overheard.heard}
+    rest = {
+        json.dumps({name: body[name] for name in sorted(body) if name not in prompts})
+        for _, body in overheard.heard
+    }
     assert len(rest) == 1
 
 
-def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_another(overheard: Overheard) -> None:
-    """The lists of memory_only under all four masks, position by position: no more in common than two random orders."""
+def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_another(
+    overheard: Overheard,
+) -> None:
+    """The lists of memory_only under all four masks, position by position: no more in common than
+    two random orders.
+    """
     plugins = load_plugins()
     for window, seed in itertools.product(WINDOWS, SEEDS):
         orders = {}
@@ -144,13 +216,17 @@ def test_who_remembers_the_order_under_one_mask_can_not_name_a_stock_under_anoth
                 if (spec.task, spec.window_name, spec.seed) == (f"{mask}_memory_only", window, seed)
             ]
             lens = plugins.make_task(spec.task).scene(spec, MARKET).lens
-            shown = json.loads(overheard.first_text(spec).split("```json\n")[1].split("\n```")[0])["universe"]
+            shown = json.loads(overheard.first_text(spec).split("```json\n")[1].split("\n```")[0])[
+                "universe"
+            ]
             codes = {lens.asset_handle(asset): code for asset, code in enumerate(MARKET.codes)}
             orders[mask] = [codes[handle] for handle in shown]
         assert {len(order) for order in orders.values()} == {len(orders["bright"])}
         assert len(orders["bright"]) > 30
         for one, other in itertools.combinations(MASKS, 2):
-            same = sum(mine == theirs for mine, theirs in zip(orders[one], orders[other], strict=True))
+            same = sum(
+                mine == theirs for mine, theirs in zip(orders[one], orders[other], strict=True)
+            )
             assert same <= 6, (one, other, same)
 
 
@@ -158,14 +234,45 @@ def test_another_organisation_does_not_get_the_first_ones_replies(tmp_path: Path
     market = store_market(tmp_path / "market")
     handler = type("Handler", (Endpoint,), {"heard": []})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    words = ["--model", "openai/stub", "--model-args", "api=chat", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
-    words += ["--data", market, "--tasks", "blinded_memory_only", "--windows", WINDOWS[0], "--limit", 2, "--mask-key", KEY]
-    words += ["--tool-protocol", "native", "--canary", 0, "--cache", tmp_path / "replies.sqlite", "--quiet"]
+    words = [
+        "--model",
+        "openai/stub",
+        "--model-args",
+        "api=chat",
+        "--base-url",
+        f"http://127.0.0.1:{server.server_port}/v1",
+    ]
+    words += [
+        "--data",
+        market,
+        "--tasks",
+        "blinded_memory_only",
+        "--windows",
+        WINDOWS[0],
+        "--limit",
+        2,
+        "--mask-key",
+        KEY,
+    ]
+    words += [
+        "--tool-protocol",
+        "native",
+        "--canary",
+        0,
+        "--cache",
+        tmp_path / "replies.sqlite",
+        "--quiet",
+    ]
 
     def calls(out: str, **who: str) -> int:
         """How many calls the endpoint heard in a run of somebody."""
         before = len(handler.heard)
-        environment = {"OPENAI_API_KEY": "sk-test-of-an-endpoint", "OPENAI_ORG_ID": "", "OPENAI_CUSTOM_HEADERS": "", **who}
+        environment = {
+            "OPENAI_API_KEY": "sk-test-of-an-endpoint",
+            "OPENAI_ORG_ID": "",
+            "OPENAI_CUSTOM_HEADERS": "",
+            **who,
+        }
         done = ktdeval(*words, "--out", tmp_path / out, cwd=tmp_path, environment=environment)
         assert done.code == 0, done
         return len(handler.heard) - before
@@ -176,14 +283,24 @@ def test_another_organisation_does_not_get_the_first_ones_replies(tmp_path: Path
         assert calls("again", OPENAI_ORG_ID="org-a") == 0
         assert calls("other", OPENAI_ORG_ID="org-b") == own
         assert calls("routed", OPENAI_ORG_ID="org-a", OPENAI_CUSTOM_HEADERS="X-Route: eu") == own
-        assert calls("turned", OPENAI_ORG_ID="org-a", OPENAI_CUSTOM_HEADERS="X-Auth-Token: next") == 0
+        assert (
+            calls("turned", OPENAI_ORG_ID="org-a", OPENAI_CUSTOM_HEADERS="X-Auth-Token: next") == 0
+        )
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert not [word for word in (b"org-a", b"org-b", b"X-Route", b"sk-test-of-an-endpoint") if word in stored]
+    assert not [
+        word
+        for word in (b"org-a", b"org-b", b"X-Route", b"sk-test-of-an-endpoint")
+        if word in stored
+    ]
 
 
 def test_the_order_of_episodes_names_no_window(overheard: Overheard) -> None:
-    """The plan's order is public: an endpoint must not know the window of a task's first episode by it, or find it again."""
-    spec_of = {seed % (1 << SENT_BITS): spec for spec in overheard.specs for seed in overheard.sent(spec)}
+    """The plan's order is public: an endpoint must not know the window of a task's first episode by
+    it, or find it again.
+    """
+    spec_of = {
+        seed % (1 << SENT_BITS): spec for spec in overheard.specs for seed in overheard.sent(spec)
+    }
     begun = list(dict.fromkeys(spec_of[body["seed"]].id for _, body in overheard.heard))
     orders = []
     for task in (*TASKS, *PROBES):

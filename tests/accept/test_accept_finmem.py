@@ -1,8 +1,9 @@
-"""The agent `finmem` in whole runs: killed and resumed, traced over 200 steps, verified, and on tasks of other kinds.
+"""The agent `finmem` in whole runs: killed and resumed, traced over 200 steps, verified, and on
+tasks of other kinds.
 
-What it has to remember is worked out once more, slowly and on its own: plain loops over a flat list, from the table of the papers
-and public codes, of what an episode's steps show (documents, NAV, what the model named). The product gives only the seed of a
-draw and the vectors of texts.
+What it has to remember is worked out once more, slowly and on its own: plain loops over a flat
+list, from the table of the papers and public codes, of what an episode's steps show (documents,
+NAV, what the model named). The product gives only the seed of a draw and the vectors of texts.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.seeds import derive_seed
-from ktdeval_investorbench.embedding import HashingEmbedder
+from ktdeval.values.seeds import derive_seed
+from ktdeval_memory.embedding import HashingEmbedder
 from run_support import PLUGIN, SAME_MASK, episodes, ktdeval, records
 from searching import is_searching
 from tables import beside, on_each_row
@@ -38,8 +39,26 @@ def credit(name: str, memory: dict[str, Any], sign: int) -> int:
     if name == "generative_agents" or not sign or (name == "paper" and sign < 0):
         return 0
     memory["count"] += sign
-    memory["importance"] += {"paper": 5, "finmem": 5 * memory["count"], "investorbench": 18 * sign}[name]
+    memory["importance"] += {"paper": 5, "finmem": 5 * memory["count"], "investorbench": 18 * sign}[
+        name
+    ]
     return 1
+
+
+def rows(table: Any) -> list[dict[str, Any]]:
+    """Return the rows of a table, each by column."""
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+
+
+def prompt_of(exchange: dict[str, Any]) -> str:
+    """Return the first message of the user's in a call."""
+    return next(message["content"] for message in exchange["sent"] if message["role"] == "user")
+
+
+def state_in(prompt: str) -> dict[str, Any]:
+    """Return the state in a prompt."""
+    state: dict[str, Any] = json.loads(re.findall(r"```json\n(.*?)\n```", prompt, re.DOTALL)[-1])
+    return state
 
 
 class SlowMemory:
@@ -50,76 +69,144 @@ class SlowMemory:
         self.held: list[dict[str, Any]] = []
         self.made = 0
         self.counts: Counter[str] = Counter()
-        self.pending: list[tuple[int, str, float, list[str], str]] = []
+        self.pending: list[dict[str, Any]] = []
         self.shown: set[str] = set()
 
     def step(self, entry: dict[str, Any]) -> None:
-        """Go through one step of a journal, its warm-up first, and compare the memories that its prompts show."""
-        prompts = [
-            next(message["content"] for message in exchange["sent"] if message["role"] == "user")
-            for exchange in entry["transcript"]["exchanges"]
-        ]
-        states = [json.loads(re.findall(r"```json\n(.*?)\n```", user, re.DOTALL)[-1]) for user in prompts]
-        lessons = [index for index, state in enumerate(states) if "outcomes" in state]
+        """Go through one step of a journal, its warm-up first, and compare the memories that its
+        prompts show.
+        """
+        exchanges = entry["transcript"]["exchanges"]
+        lessons = [exchange for exchange in exchanges if exchange["role"] == "warm_up"]
+        later = [exchange for exchange in exchanges if exchange["role"] != "warm_up"]
+        states = [state_in(prompt_of(exchange)) for exchange in [*lessons, later[0]]]
         value = 1.0  # of an account that follows the labels of one asset
-        for index in lessons:
-            state, said = states[index], entry["transcript"]["exchanges"][index]["reply"]["content"]
-            outcome = dict(zip(state["outcomes"]["columns"], state["outcomes"]["rows"][0], strict=True))
+        for index, exchange in enumerate(lessons):
+            state = states[index]
+            (outcome,) = rows(state["outcomes"])
             state["account"] = {"nav": value}
-            moved = f"{outcome['stock_id']} then changed by {outcome['change_pct']} %, which called for {outcome['label']}"
-            self.day(index - len(lessons), prompts[index], state, ("warm-up; " + moved, said))
-            later = states[index + 1]["candidates"]
-            change = 1 + later["rows"][0][later["columns"].index("return_1d_pct")] / 100
+            moved = (
+                f"{outcome['stock_id']} then changed by {outcome['change_pct']} %, which called for"
+                f" {outcome['label']}"
+            )
+            reply = exchange["reply"]["content"]
+            label = f"{outcome['label']} {outcome['stock_id']}"
+            self.day(
+                index - len(lessons),
+                prompt_of(exchange),
+                state,
+                ("warm-up; " + moved, label, reply),
+            )
+            (asset,) = rows(states[index + 1]["candidates"])
+            change = 1 + asset["return_1d_pct"] / 100
             value *= {"BUY": change, "SELL": 1 / change}.get(outcome["label"], 1.0)
-        state = states[len(lessons)]
+        state = states[-1]
         if lessons:
-            now = state["account"]["nav"]
-            self.pending = [(step, day, nav * now / value, ids, reason) for step, day, nav, ids, reason in self.pending]
+            for decision in self.pending:
+                decision["nav"] *= state["account"]["nav"] / value
         own = entry["step"]["provenance"] in ("model", "model_after_retry")
-        said = ("reflection", entry["step"]["overall_reason"]) if own else None
-        self.day(entry["step"]["step"], prompts[len(lessons)], state, said)
+        reply = None
+        if own:
+            submitted = json.loads(entry["transcript"]["submission"])["decisions"]
+            label = ", ".join(f"{each['decision']} {each['stock_id']}" for each in submitted)
+            reply = (f"your decision ({label})", label, entry["step"]["overall_reason"])
+        concluded = ""
+        if later[0]["role"] == "reflection":
+            concluded = later[0]["reply"]["content"]
+        self.day(entry["step"]["step"], prompt_of(later[0]), state, reply, concluded)
 
-    def day(self, number: int, user: str, state: dict[str, Any], said: tuple[str, str] | None) -> None:
-        """Go through one day: what it shows, and the model's reason with what is said before it."""
-        documents = [dict(zip(state["news"]["columns"], row, strict=True)) for row in state["news"]["rows"]]
-        texts = [f"{each['day']}, {each['kind']}: {each['title'] or ''} {each['text']}" for each in documents]
+    def day(
+        self,
+        number: int,
+        user: str,
+        state: dict[str, Any],
+        reflection: tuple[str, str, str] | None,
+        concluded: str = "",
+    ) -> None:
+        """Go through one day: what it shows, and the model's reason with what is said before it and
+        what was decided.
+        """
+        texts = [
+            f"{each['day']}, {each['kind']}: {each['title'] or ''} {each['text']}"
+            for each in rows(state["news"])
+        ]
         texts = [" ".join(text.split()) for text in texts]
-        for document, text in zip(documents, texts, strict=True):
+        for document, text in zip(rows(state["news"]), texts, strict=True):
             if text not in self.shown:
-                self.add({"quarterly report": "mid", "annual report": "long"}.get(document["kind"], "short"), text)
+                self.add(
+                    {"quarterly report": "mid", "annual report": "long"}.get(
+                        document["kind"], "short"
+                    ),
+                    text,
+                    document["stock_ids"],
+                )
+                assert document["memory"] == f"M{self.made}"
         self.shown = set(texts)
-        asset = state["candidates"]["rows"][0][state["candidates"]["columns"].index("stock_id")]
-        query = f"news, reports and reflections about {asset} that matter for its price and for the decision to buy, sell or hold"
+        (asset,) = rows(state["candidates"])
+        kind = {"stock": "a stock", "crypto": "a cryptocurrency"}[asset["kind"]]
+        query = (
+            f"news, reports and reflections about {asset['stock_id']}, {kind}, that matter for its"
+            " price and for the decision to buy, sell or hold"
+        )
         prompted = re.findall(r"^- (M\d+): ", user, re.MULTILINE)
         self.compare_recall(query, prompted)
-        self.settle(number, state)
-        if said is not None:
-            reason, _, named = said[1].partition(" [memory: ")
-            self.reflect(f"{state['day']}, {said[0]}: {reason}")
+        for decision in self.pending:
+            decision["moved"] += math.log1p(asset["return_1d_pct"] / 100)
+        self.settle(number, state, asset["stock_id"], concluded)
+        if reflection is not None:
+            before, label, text = reflection
+            reason, _, named = text.partition(" [memory: ")
+            self.reflect(f"{state['day']}, {before}: {reason}")
             ids = [id_ for id_ in named.rstrip("]").split(", ") if id_ in prompted]
-            self.pending.append((number, state["day"], state["account"]["nav"], ids, reason))
+            self.pending.append(
+                {
+                    "step": number,
+                    "day": state["day"],
+                    "nav": state["account"]["nav"],
+                    "ids": ids,
+                    "decided": label,
+                    "reason": reason,
+                    "moved": 0.0,  # log return
+                }
+            )
         self.end()
 
-    def add(self, layer: str, text: str) -> None:
+    def add(self, layer: str, text: str, assets: Sequence[str] = ()) -> None:
         self.made += 1
         layer = layer if layer in DRAWN or layer in self.rules["layers"] else "long"
         here = layer if layer in self.rules["layers"] else "stream"
         chance = derive_seed("importance", 0, layer, self.made, text, bits=53) / 2**53
         total = 0.0
-        for value, share in self.rules["layers"][here][2] or [(value / 10, share) for value, share in DRAWN[layer]]:
+        for value, share in self.rules["layers"][here][2] or [
+            (value / 10, share) for value, share in DRAWN[layer]
+        ]:
             importance, total = value, total + share
             if chance < total:
                 break
-        self.held.append({"id": f"M{self.made}", "text": text, "importance": importance, "age": 0, "count": 0, "layer": here})
+        self.held.append(
+            {
+                "id": f"M{self.made}",
+                "text": text,
+                "importance": importance,
+                "age": 0,
+                "count": 0,
+                "assets": list(assets),
+                "layer": here,
+            }
+        )
         self.counts["added"] += 1
 
     def compare_recall(self, query: str, prompted: Sequence[str]) -> None:
-        """The prompt has the best scores of each layer, in their order; scores equal to 2e-5 may change places."""
+        """The prompt has the best scores of each layer, in their order; scores equal to 2e-5 may
+        change places.
+        """
         wanted: list[tuple[str, float]] = []
         scored: dict[str, float] = {}
         for layer in self.rules["layers"]:
             members = [one for one in self.held if one["layer"] == layer]
-            scored |= dict(zip([one["id"] for one in members], self.scores(layer, members, query), strict=True))
+            scored |= dict(
+                zip([one["id"] for one in members], self.scores(layer, members, query), strict=True)
+            )
             ranked = sorted(members, key=lambda one: -scored[one["id"]])[: self.rules["top"]]
             wanted += [(one["id"], scored[one["id"]]) for one in ranked]
         assert len(prompted) == len(wanted)
@@ -134,48 +221,62 @@ class SlowMemory:
         near = np.asarray(_EMBED([query])[0], np.float64)
         parts = [
             [math.exp(-one["age"] / stability) for one in members],
-            [one["importance"] if layer == "stream" else min(one["importance"], 100) / 100 for one in members],
-            [float(np.dot(np.asarray(_EMBED([one["text"]])[0], np.float64), near)) for one in members],
+            [
+                one["importance"] if layer == "stream" else min(one["importance"], 100) / 100
+                for one in members
+            ],
+            [
+                float(np.dot(np.asarray(_EMBED([one["text"]])[0], np.float64), near))
+                for one in members
+            ],
         ]
         if layer == "stream":
             parts = [list(scaled(part)) for part in parts]
         return [sum(three) for three in zip(*parts, strict=True)]
 
-    def settle(self, number: int, state: dict[str, Any]) -> None:
-        """Outcomes that are known now."""
-        for done in list(self.pending):
-            step, day, nav, ids, reason = done
-            if number - step < self.rules["look_back"]:
-                continue
+    def settle(self, number: int, state: dict[str, Any], asset: str, concluded: str) -> None:
+        """Outcomes that are known now: concluded from if they are of decisions, then credited."""
+        now = state["account"]["nav"]
+        due = [each for each in self.pending if number - each["step"] >= self.rules["look_back"]]
+        for done in [each for each in due if each["step"] >= 0]:
+            line = (
+                f"{state['day']}, outcome of your decision of {done['day']} ({done['decided']}):"
+                f" {asset} has changed by {100 * math.expm1(done['moved']):+.2f} %, the account has made"
+                f" {100 * (now / done['nav'] - 1):+.2f} %. {concluded or done['reason']}"
+            )
+            self.reflect(line)
+        for done in due:
             self.pending.remove(done)
-            now = state["account"]["nav"]
+            sign = (now > done["nav"]) - (now < done["nav"])
             for one in self.held:
-                if one["id"] in ids:
-                    self.counts["credited"] += credit(self.name, one, (now > nav) - (now < nav))
-            who = f"who followed the label of {day} has made" if step < 0 else f"since the decision of {day} the account has made"
-            told = f"{who} {100 * (now / nav - 1):+.2f} %. The reason had been: {reason}"
-            self.reflect(f"{state['day']}, outcome: {told}")
+                if one["id"] in done["ids"]:
+                    self.counts["credited"] += credit(self.name, one, sign)
 
     def reflect(self, text: str) -> None:
         layer = "reflection" if "reflection" in self.rules["layers"] else "long"
         vector = _EMBED([text])[0]
         for one in self.held:
-            if one["layer"] in (layer, "stream") and float(np.dot(_EMBED([one["text"]])[0], vector)) >= 0.95:
+            if (
+                one["layer"] in (layer, "stream")
+                and float(np.dot(_EMBED([one["text"]])[0], vector)) >= 0.95
+            ):
                 self.counts["near_equal"] += 1
                 return
         self.add(layer, text)
 
     def end(self) -> None:
         """Decay, purge, flow twice."""
-        kept = []
+        remaining = []
         for one in self.held:
             stability, decay, _ = self.rules["layers"][one["layer"]]
             one["age"] += 1
             one["importance"] *= decay
-            if self.name == "generative_agents" or (math.exp(-one["age"] / stability) >= 0.05 and one["importance"] >= 5):
-                kept.append(one)
-        self.counts["purged"] += len(self.held) - len(kept)
-        self.held = kept
+            if self.name == "generative_agents" or (
+                math.exp(-one["age"] / stability) >= 0.05 and one["importance"] >= 5
+            ):
+                remaining.append(one)
+        self.counts["purged"] += len(self.held) - len(remaining)
+        self.held = remaining
         for _ in range(2):
             for layer in ("short", "mid", "long"):
                 for one in [one for one in self.held if one["layer"] == layer]:
@@ -194,18 +295,30 @@ def scaled(values: Sequence[float]) -> Iterator[float]:
 
 
 def compare_trace(name: str, entries: Sequence[dict[str, Any]]) -> SlowMemory:
-    """Follow every memory through the steps of a journal: layer, importance, age and credits after each are those recorded."""
+    """Follow every memory through the steps of a journal: layer, importance, age and credits after
+    each are those recorded.
+    """
     slow = SlowMemory(name)
     for entry in entries:
         slow.step(entry)
         recorded = entry["memory"]["memory"]
         expected = {one["id"]: one for one in slow.held}
-        memories = {one["id"]: {**one, "layer": layer} for layer, ones in recorded["layers"].items() for one in ones}
+        memories = {
+            one["id"]: {**one, "layer": layer}
+            for layer, ones in recorded["layers"].items()
+            for one in ones
+        }
         assert memories.keys() == expected.keys(), entry["step"]["step"]
         for id_, one in memories.items():
             wanted = expected[id_]
-            assert {**one, "importance": 0} == {**wanted, "importance": 0}, (entry["step"]["step"], id_)
-            assert math.isclose(one["importance"], wanted["importance"], rel_tol=1e-12), (entry["step"]["step"], id_)
+            assert {**one, "importance": 0} == {**wanted, "importance": 0}, (
+                entry["step"]["step"],
+                id_,
+            )
+            assert math.isclose(one["importance"], wanted["importance"], rel_tol=1e-12), (
+                entry["step"]["step"],
+                id_,
+            )
         assert +slow.counts == Counter(recorded["counts"])
     return slow
 
@@ -219,43 +332,73 @@ AGENT = ("--plugin", PLUGIN, "--model", "test/naming", "--agent", "finmem", *SAM
 
 
 def words(parameters: str, task: str, data: str, out: Path, *more: str) -> tuple[Any, ...]:
-    return (*AGENT, "--agent-args", f"parameters={parameters}", "--tasks", task, "--data", data, "--out", out, *more)
+    return (
+        *AGENT,
+        "--agent-args",
+        f"parameters={parameters},texts=full",
+        "--tasks",
+        task,
+        "--data",
+        data,
+        "--out",
+        out,
+        *more,
+    )
 
 
 @pytest.mark.parametrize("parameters", ["paper", "finmem", "investorbench", "generative_agents"])
 def test_killed_after_200_steps_it_remembers_as_plain_loops_and_resumed_it_equals_an_uninterrupted_run(
     parameters: str, tmp_path: Path
 ) -> None:
-    told = (parameters, "investorbench_btc", "synthetic_investorbench")
-    died = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": str(DIES_AFTER)})
+    arguments = (parameters, "investorbench_btc", "synthetic_investorbench")
+    died = ktdeval(
+        *words(*arguments, tmp_path / "run"),
+        cwd=tmp_path,
+        environment={"RUN_PLUGIN_DIE_AFTER_STEP": str(DIES_AFTER)},
+    )
     assert died.code == -signal.SIGKILL
     entries = journal(tmp_path / "run")
     trace = [entry["memory"]["memory"] for entry in entries]
     if parameters in RESUMED or is_searching():
-        assert ktdeval(*words(*told, tmp_path / "whole"), cwd=tmp_path).code == 0
-        done = ktdeval(*words(*told, tmp_path / "run"), cwd=tmp_path)
+        assert ktdeval(*words(*arguments, tmp_path / "whole"), cwd=tmp_path).code == 0
+        done = ktdeval(*words(*arguments, tmp_path / "run"), cwd=tmp_path)
         assert done.code == 0, done
         assert f"resuming after {DIES_AFTER + 1} of {STEPS} steps" in done.err
         assert records(tmp_path / "run") == records(tmp_path / "whole")
-        assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+        assert (
+            ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0
+        )
 
     compare_trace(parameters, entries)  # every memory at every step, against plain loops
     counts = trace[-1]["counts"]
-    print(parameters, len(trace), "steps:", counts, {layer: len(held) for layer, held in trace[-1]["layers"].items()})
+    print(
+        parameters,
+        len(trace),
+        "steps:",
+        counts,
+        {layer: len(held) for layer, held in trace[-1]["layers"].items()},
+    )
     assert len(trace) == DIES_AFTER + 1
     if parameters == "generative_agents":
         assert counts.keys() <= {"added", "near_equal"}
     else:
         assert min(counts[what] for what in ("purged", "promoted", "demoted", "credited")) > 0
-    assert counts["added"] - counts.get("purged", 0) == sum(len(held) for held in trace[-1]["layers"].values())
+    assert counts["added"] - counts.get("purged", 0) == sum(
+        len(held) for held in trace[-1]["layers"].values()
+    )
     for before, after in zip(trace, trace[1:], strict=False):  # noqa: RUF007
         assert all(after["counts"][what] >= count for what, count in before["counts"].items())
 
 
 @pytest.mark.parametrize("parameters", ["paper", "investorbench"])
-def test_filings_go_through_the_deep_layers_as_in_plain_loops(parameters: str, tmp_path: Path) -> None:
-    told = words(parameters, "investorbench_msft", "synthetic_investorbench", tmp_path / "run")
-    assert ktdeval(*told, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "140"}).code == -signal.SIGKILL
+def test_filings_go_through_the_deep_layers_as_in_plain_loops(
+    parameters: str, tmp_path: Path
+) -> None:
+    command = words(parameters, "investorbench_msft", "synthetic_investorbench", tmp_path / "run")
+    assert (
+        ktdeval(*command, cwd=tmp_path, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "140"}).code
+        == -signal.SIGKILL
+    )
     entries = journal(tmp_path / "run")
     slow = compare_trace(parameters, entries)
     print(parameters, "with filings", len(entries), "steps:", dict(slow.counts))

@@ -1,8 +1,10 @@
-"""Forged cards and runs of more than two hundred kinds, made by somebody who recomputes all hashes: none verifies, each is named.
+"""Forged cards and runs of more than two hundred kinds, made by somebody who recomputes all hashes:
+none verifies, each is named.
 
-One run is made once; each forgery is made on a copy of it. What no record shows is no forgery here: which provider gave the
-replies (a run that names another model throughout), what it bills (`price`), when its training data end (`knowledge_cutoff`,
-where manifest and card agree), and how long it took (`docs/cards.md`).
+One run is made once; each forgery is made on a copy of it. What no record shows is no forgery here:
+which provider gave the replies (a run that names another model throughout), what it bills
+(`price`), when its training data end (`knowledge_cutoff`, where manifest and card agree), and how
+long it took (`docs/cards.md`).
 """
 
 from __future__ import annotations
@@ -36,15 +38,14 @@ from forging import (
 )
 from json_places import Place, leaves, put, with_value
 from ktdeval.cards.compare import path_text
-from ktdeval.config import RunConfig
-from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import KtdevalError
-from ktdeval.jsonio import dumps_canonical, dumps_pretty
-from ktdeval.registry import Plugins, load_plugins
-from ktdeval.runner import evaluate, verify_card
+from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.runner import RunConfig, evaluate, verify_card
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.score import rescore
-from ktdeval.typed import to_plain
+from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.values.jsonio import dumps_canonical, dumps_pretty
+from ktdeval.values.typed import to_plain
 from run_support import PLUGIN, WINDOW, episodes
 from searching import is_searching
 from tables import beside
@@ -52,7 +53,10 @@ from tables import beside
 TASK, HASH = "bright_open_research", "0" * 64
 CARD = f"cards/{TASK}.json"
 NO_FIGURES = ("provenance",)
-PLACED = r"line \d+: \S.*: |: [\w.]+: the card names |: is named by the card, but is no record of this run"
+PLACED = (
+    r"line \d+: \S.*: |: [\w.]+: the card names |: is named by the card, but is no record of"
+    r" this run"
+)
 """A line and a field, or a file."""
 UNSHOWN = {("cost", "price"), ("sent_as",)}
 
@@ -67,8 +71,10 @@ class Forgery:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """The run that is forged, another one of the same plan but for its model, and what verifying takes."""
+class Environment:
+    """The run that is forged, another one of the same plan but for its model, and what verifying
+    takes.
+    """
 
     run: Path
     other: Path
@@ -77,7 +83,7 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def bench(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def environment(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     folder, plugins = tmp_path_factory.mktemp("forgery"), load_plugins((str(PLUGIN),))
     for name, model in (("run", "test/mixed"), ("other", "builtin/momentum")):
         given = {
@@ -90,24 +96,35 @@ def bench(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
             "knowledge_cutoff": "2024-03-03",
         }
         evaluate(RunConfig(model=model, out=str(folder / name), **given), plugins)
-    return Bench(folder / "run", folder / "other", plugins, market)
+    return Environment(folder / "run", folder / "other", plugins, market)
 
 
 def refusal(run: Path, plugins: Plugins) -> str:
-    """Everything that verification says against a run; empty where it verifies. A traceback fails the test."""
+    """Everything that verification says against a run; empty where it verifies. A traceback fails
+    the test.
+    """
     try:
         return "\n".join(verify_card(run / CARD, plugins, {}).findings)
     except KtdevalError as error:
         return str(error).replace(f"{run}/", "")
 
 
-# -- the card: every kind of field with all that follows from it, as it is where nothing does -----------------------------
+# -- the card: every kind of field with all that follows from it, as it is where nothing does
+# -----------------------------
 
 
 def kinds_of(card: Any) -> dict[str, tuple[Place, Any]]:
-    """The first field of each kind: places in lists, and names of metrics and of windows, are alike."""
+    """The first field of each kind: places in lists, and names of metrics and of windows, are
+    alike.
+    """
     lines = card["attribution"]["value"]["lines"]
-    alike = {*card["metrics"], *card["artefacts"], *card["task"]["config"]["windows"], WINDOW, *lines} - {"total_return"}
+    alike = {
+        *card["metrics"],
+        *card["artefacts"],
+        *card["task"]["config"]["windows"],
+        WINDOW,
+        *lines,
+    } - {"total_return"}
     found: dict[str, tuple[Place, Any]] = {}
     for place, value in leaves(card):
         kind = ".".join("#" if isinstance(part, int) or part in alike else part for part in place)
@@ -135,14 +152,21 @@ def card_forgeries(card: Any) -> Iterator[Forgery]:
         if (followed := renewed(false)) in (card, false) or is_searching():
             yield Forgery(f"card.{kind}", lambda run, false=false: write_card(run, false), PLACED)
         if followed not in (card, false):
-            yield Forgery(f"card.{kind}, all recomputed", lambda run, card=followed: write_card(run, card), PLACED)
+            yield Forgery(
+                f"card.{kind}, all recomputed",
+                lambda run, card=followed: write_card(run, card),
+                PLACED,
+            )
 
 
-# -- the run: its records, its plan, and runs of something else presented as this -------------------------------------------
+# -- the run: its records, its plan, and runs of something else presented as this
+# -------------------------------------------
 
 
-def with_a_card(bench: Bench, change: Callable[[Path], Any]) -> Callable[[Path], Any]:
-    """A change of the records, with marks and a card that agree, as far as a card can be made of them."""
+def with_a_card(environment: Environment, change: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """A change of the records, with marks and a card that agree, as far as a card can be made of
+    them.
+    """
 
     def forge(run: Path) -> None:
         change(run)
@@ -151,42 +175,60 @@ def with_a_card(bench: Bench, change: Callable[[Path], Any]) -> Callable[[Path],
         before = card.read_text()
         card.unlink()
         try:
-            rescore(run, bench.plugins, {})
+            rescore(run, environment.plugins, {})
         except KtdevalError:
             card.write_text(before)
 
     return forge
 
 
-def ledger_forgeries(bench: Bench) -> Iterator[Forgery]:
-    steps = to_plain(load_ledger(episodes(bench.run)[0] / LEDGER).steps)
+def ledger_forgeries(environment: Environment) -> Iterator[Forgery]:
+    steps = to_plain(load_ledger(episodes(environment.run)[0] / LEDGER).steps)
     order = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
     for kind, columns in COLUMNS.items():
         where = {"steps": (2, 2), "orders": order, "positions": (3, 0)}[kind]
         for column in (*columns, "dropped", "doubled"):
 
-            def edit(run: Path, kind: str = kind, column: str = column, where: tuple[int, int] = where) -> None:
-                change_ledger(episodes(run)[0], lambda steps: change_column(steps, kind, column, *where))
+            def edit(
+                run: Path, kind: str = kind, column: str = column, where: tuple[int, int] = where
+            ) -> None:
+                change_ledger(
+                    episodes(run)[0], lambda steps: change_column(steps, kind, column, *where)
+                )
 
-            line = rf"/(ledger\.parquet|transcript\.jsonl\.zst): line {where[0] + 1}|line {where[0] + 2}"
+            line = (
+                rf"/(ledger\.parquet|transcript\.jsonl\.zst): line {where[0] + 1}|line"
+                rf" {where[0] + 2}"
+            )
             yield Forgery(f"ledger.{kind}.{column}", edit, line)
-            yield Forgery(f"ledger.{kind}.{column}, with marks and card", with_a_card(bench, edit), line)
+            yield Forgery(
+                f"ledger.{kind}.{column}, with marks and card", with_a_card(environment, edit), line
+            )
 
-    own = json.loads(pq.read_schema(episodes(bench.run)[0] / LEDGER).metadata[b"ktdeval.spec"])
-    specs = dict.fromkeys((b"null", b"[]", b"[" * 100_000), r"ledger\.parquet: spec: expected `object`")
+    own = json.loads(
+        pq.read_schema(episodes(environment.run)[0] / LEDGER).metadata[b"ktdeval.spec"]
+    )
+    specs = dict.fromkeys(
+        (b"null", b"[]", b"[" * 100_000), r"ledger\.parquet: spec: expected `object`"
+    )
     specs[dumps_canonical({**own, "seed": 7}).encode()] = r"ledger\.parquet: spec: line \d+: seed: "
     for spec, named in specs.items():
 
         def head(run: Path, spec: bytes = spec) -> None:
             path = episodes(run)[0] / LEDGER
             table = pq.read_table(path)
-            pq.write_table(table.replace_schema_metadata({**table.schema.metadata, b"ktdeval.spec": spec}), path)
+            pq.write_table(
+                table.replace_schema_metadata({**table.schema.metadata, b"ktdeval.spec": spec}),
+                path,
+            )
 
-        yield Forgery(f"ledger's spec: {spec[:40]!r}", with_a_card(bench, head), named)
+        yield Forgery(f"ledger's spec: {spec[:40]!r}", with_a_card(environment, head), named)
 
 
 def resubmitted(entries: list[Any]) -> None:
-    """Replace the first accepted submission that holds orders throughout by one that orders nothing."""
+    """Replace the first accepted submission that holds orders throughout by one that orders
+    nothing.
+    """
     entry = next(entry for entry in entries if '"side"' in (entry["submission"] or ""))
     new = dumps_canonical({"orders": [], "overall_reason": "I would rather have held everything."})
     for exchange in entry["exchanges"]:
@@ -196,18 +238,24 @@ def resubmitted(entries: list[Any]) -> None:
     entry["submission"] = new
 
 
-def transcript_forgeries(bench: Bench) -> Iterator[Forgery]:
-    entries = read_transcript(episodes(bench.run)[0])
+def transcript_forgeries(environment: Environment) -> Iterator[Forgery]:
+    entries = read_transcript(episodes(environment.run)[0])
     kinds: dict[str, tuple[Place, Any]] = {}
     for place, value in leaves(entries[1]):
-        kinds.setdefault(".".join("#" if isinstance(part, int) else part for part in place), (place, value))
+        kinds.setdefault(
+            ".".join("#" if isinstance(part, int) else part for part in place), (place, value)
+        )
     for kind, (place, value) in kinds.items():
 
         def edit(run: Path, place: Place = place, value: Any = value) -> None:
             false = forged(value) if value is not None else "something"
-            change_transcript(episodes(run)[0], lambda old: [old[0], with_value(old[1], place, false), *old[2:]])
+            change_transcript(
+                episodes(run)[0], lambda old: [old[0], with_value(old[1], place, false), *old[2:]]
+            )
 
-        yield Forgery(f"transcript.{kind}", with_a_card(bench, edit), r"transcript\.jsonl\.zst: line 2")
+        yield Forgery(
+            f"transcript.{kind}", with_a_card(environment, edit), r"transcript\.jsonl\.zst: line 2"
+        )
     pack = zstandard.ZstdCompressor().compress
     hidden: dict[str, Callable[[bytes], bytes]] = {
         "a field twice": lambda text: pack(text.replace(b'"step":1,', b'"step":0,"step":1,')),
@@ -221,8 +269,12 @@ def transcript_forgeries(bench: Bench) -> Iterator[Forgery]:
             path = episodes(run)[0] / TRANSCRIPT
             path.write_bytes(again(zstandard.ZstdDecompressor().decompress(path.read_bytes())))
 
-        yield Forgery(f"transcript that hides {kind}", with_a_card(bench, rewrite), r"form that a transcript|of unused data")
-    told: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
+        yield Forgery(
+            f"transcript that hides {kind}",
+            with_a_card(environment, rewrite),
+            r"form that a transcript|of unused data",
+        )
+    changes: dict[str, tuple[Callable[[list[Any]], Any], str]] = {
         "dropped": (lambda old: old[:1] + old[2:], "is step 2, expected step 1"),
         "cut": (lambda old: old[:2], "2 lines, ledger.parquet has 4"),
         "resubmitted": (resubmitted, "its replies do not give line"),
@@ -235,31 +287,64 @@ def transcript_forgeries(bench: Bench) -> Iterator[Forgery]:
             'exchanges[0].sent[1].content: recorded "Buy low, sell high.", recomputed ',
         ),
     }
-    for kind, (whole, words) in told.items():
-        change = with_a_card(bench, lambda run, whole=whole: change_transcript(episodes(run)[0], whole))
-        yield Forgery(f"transcript, {kind}", change, rf"transcript\.jsonl\.zst: line \d+: .*{re.escape(words)}")
+    for kind, (whole, words) in changes.items():
+        change = with_a_card(
+            environment, lambda run, whole=whole: change_transcript(episodes(run)[0], whole)
+        )
+        yield Forgery(
+            f"transcript, {kind}",
+            change,
+            rf"transcript\.jsonl\.zst: line \d+: .*{re.escape(words)}",
+        )
     wholes: dict[str, Callable[[list[Any]], Any]] = {
         "doubled": lambda old: [*old[:2], *old[1:]],
         "exchanged": lambda old: [old[0], old[2], old[1], *old[3:]],
         "none": lambda old: [],
-        "exchanges that are no objects": lambda old: [old[0], {**old[1], "exchanges": [1, "x", None]}, *old[2:]],
-        "replies that are no objects": lambda old: [old[0], {**old[1], "exchanges": [{**old[1]["exchanges"][0], "reply": [1]}]}],
-        "an exchange too few": lambda old: [old[0], {**old[1], "exchanges": old[1]["exchanges"][:-1]}, *old[2:]],
-        "an exchange too many": lambda old: [old[0], {**old[1], "exchanges": old[1]["exchanges"] * 2}, *old[2:]],
-        "a failed call": lambda old: [old[0], {**old[1], "exchanges": [{"error": "timeout"}]}, *old[2:]],
+        "exchanges that are no objects": lambda old: [
+            old[0],
+            {**old[1], "exchanges": [1, "x", None]},
+            *old[2:],
+        ],
+        "replies that are no objects": lambda old: [
+            old[0],
+            {**old[1], "exchanges": [{**old[1]["exchanges"][0], "reply": [1]}]},
+        ],
+        "an exchange too few": lambda old: [
+            old[0],
+            {**old[1], "exchanges": old[1]["exchanges"][:-1]},
+            *old[2:],
+        ],
+        "an exchange too many": lambda old: [
+            old[0],
+            {**old[1], "exchanges": old[1]["exchanges"] * 2},
+            *old[2:],
+        ],
+        "a failed call": lambda old: [
+            old[0],
+            {**old[1], "exchanges": [{"error": "timeout"}]},
+            *old[2:],
+        ],
     }
     for kind, whole in wholes.items():
-        change = with_a_card(bench, lambda run, whole=whole: change_transcript(episodes(run)[0], whole))
+        change = with_a_card(
+            environment, lambda run, whole=whole: change_transcript(episodes(run)[0], whole)
+        )
         yield Forgery(f"transcript, {kind}", change, r"transcript\.jsonl\.zst: line \d")
 
 
-def plan_forgeries(bench: Bench) -> Iterator[Forgery]:
-    """A run of another plan that names this one throughout, with everything that follows from the specs."""
+def plan_forgeries(environment: Environment) -> Iterator[Forgery]:
+    """A run of another plan that names this one throughout, with everything that follows from the
+    specs.
+    """
     first, last = WINDOW.split(":")
     other_days = Window(WINDOW, first, "2024-03-28")
     specs: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], Any], str]] = {
         **{
-            name: (fields, lambda card, place=tuple(place), value=value: put(card, place, value), named)
+            name: (
+                fields,
+                lambda card, place=tuple(place), value=value: put(card, place, value),
+                named,
+            )
             for name, fields, place, value, named in beside(__file__)["plans"]
         },
         "window": (
@@ -267,7 +352,11 @@ def plan_forgeries(bench: Bench) -> Iterator[Forgery]:
             lambda card: [
                 card["windows"][0].update(name="W1"),
                 *(e.update(window="W1") for e in card["episodes"]),
-                card["reference"].update(benchmark_buy_and_hold={"W1": _only(card["reference"]["benchmark_buy_and_hold"])}),
+                card["reference"].update(
+                    benchmark_buy_and_hold={
+                        "W1": _only(card["reference"]["benchmark_buy_and_hold"])
+                    }
+                ),
             ],
             r"windows\[0\].first: is 2024-03-01, window 'W1' of the task's config says 2024-04-01",
         ),
@@ -276,27 +365,42 @@ def plan_forgeries(bench: Bench) -> Iterator[Forgery]:
             lambda card: card["windows"][0].update(last="2024-03-28"),
             r"windows\[0\].last: is 2024-03-28",
         ),
-        "seeds": ({}, lambda card: [card.update(seeds=[7, 8]), *(e.update(seed=e["seed"] + 7) for e in card["episodes"])], "seed"),
+        "seeds": (
+            {},
+            lambda card: [
+                card.update(seeds=[7, 8]),
+                *(e.update(seed=e["seed"] + 7) for e in card["episodes"]),
+            ],
+            "seed",
+        ),
     }
     for name, (fields, card, named) in specs.items():
 
         def change(spec: EpisodeSpec, name: str = name, fields: Any = fields) -> EpisodeSpec:
             return replace(spec, seed=spec.seed + 7) if name == "seeds" else replace(spec, **fields)
 
-        yield Forgery(f"plan: {name}", lambda run, change=change, card=card: relabel(run, change, card), named)
-    for number, entry in enumerate(leaves(json.loads((bench.run / "manifest.json").read_text())["episodes"][0])):
+        yield Forgery(
+            f"plan: {name}", lambda run, change=change, card=card: relabel(run, change, card), named
+        )
+    for number, entry in enumerate(
+        leaves(json.loads((environment.run / "manifest.json").read_text())["episodes"][0])
+    ):
         place, value = entry
         false = 3 if value is None else false_value(value)
         path: Place = ("episodes", 0, *place)
         yield Forgery(
             f"manifest, {number}: {path_text(path)}",
-            lambda run, path=path, false=false: edit_json(run / "manifest.json", lambda old: with_value(old, path, false)),
+            lambda run, path=path, false=false: edit_json(
+                run / "manifest.json", lambda old: with_value(old, path, false)
+            ),
             "manifest.json: episode .* has been changed",
         )
     for name, false in beside(__file__)["manifest"].items():
         yield Forgery(
             f"manifest: {name}",
-            lambda run, name=name, false=false: edit_json(run / "manifest.json", lambda old: {**old, name: false}),
+            lambda run, name=name, false=false: edit_json(
+                run / "manifest.json", lambda old: {**old, name: false}
+            ),
             f"{name}|snapshot|{PLACED}",
         )
 
@@ -308,15 +412,20 @@ def _only(mapping: dict[str, Any]) -> Any:
 
 def mark_forgeries() -> Iterator[Forgery]:
     changes: dict[str, dict[str, Any]] = {
-        "steps": {"steps": 40}, "spec": {"spec": {"task": "another"}}, "sha256": {"sha256": {LEDGER: HASH, TRANSCRIPT: HASH}},
-        "other files": {"sha256": {"../../cards/x.json": HASH, TRANSCRIPT: HASH}}, "an unknown field": {"luck": 1},
-    }  # fmt: skip
+        "steps": {"steps": 40},
+        "spec": {"spec": {"task": "another"}},
+        "sha256": {"sha256": {LEDGER: HASH, TRANSCRIPT: HASH}},
+        "other files": {"sha256": {"../../cards/x.json": HASH, TRANSCRIPT: HASH}},
+        "an unknown field": {"luck": 1},
+    }
     for kind, fields in changes.items():
 
         def change(run: Path, fields: Any = fields) -> None:
             edit_json(episodes(run)[0] / "episode.json", lambda old: {**old, **fields})
 
-        yield Forgery(f"mark: {kind}", change, r"episode\.json: |is not the file that the episode ended with")
+        yield Forgery(
+            f"mark: {kind}", change, r"episode\.json: |is not the file that the episode ended with"
+        )
 
 
 def swapped(one: Path, two: Path, *names: str) -> None:
@@ -326,11 +435,11 @@ def swapped(one: Path, two: Path, *names: str) -> None:
         one.joinpath("held").rename(two / name)
 
 
-def file_forgeries(bench: Bench) -> Iterator[Forgery]:
+def file_forgeries(environment: Environment) -> Iterator[Forgery]:
     """Records of another run or episode in the place of a run's own, and files taken away."""
-    own, others = episodes(bench.run), episodes(bench.other)
+    own, others = episodes(environment.run), episodes(environment.other)
     for names in ((LEDGER,), (TRANSCRIPT,), (LEDGER, TRANSCRIPT)):
-        told, place = " and ".join(names), f"episodes/{own[0].name}/"
+        label, place = " and ".join(names), f"episodes/{own[0].name}/"
 
         def exchange(run: Path, names: tuple[str, ...] = names) -> None:
             swapped(*episodes(run), *names)
@@ -341,12 +450,22 @@ def file_forgeries(bench: Bench) -> Iterator[Forgery]:
             for name in names:
                 shutil.copyfile(others[0] / name, episodes(run)[0] / name)
 
-        yield Forgery(f"{told} of another seed", with_a_card(bench, exchange), place)
-        yield Forgery(f"{told} of another model", with_a_card(bench, take), place)
-        yield Forgery(f"{told} taken away", lambda run, names=names: [(episodes(run)[0] / name).unlink() for name in names], place)
-    yield Forgery("card of another run", lambda run: shutil.copyfile(bench.other / CARD, run / CARD), "no record of this run")
+        yield Forgery(f"{label} of another seed", with_a_card(environment, exchange), place)
+        yield Forgery(f"{label} of another model", with_a_card(environment, take), place)
+        yield Forgery(
+            f"{label} taken away",
+            lambda run, names=names: [(episodes(run)[0] / name).unlink() for name in names],
+            place,
+        )
     yield Forgery(
-        "plan of another run", lambda run: shutil.copyfile(bench.other / "manifest.json", run / "manifest.json"), "no episode"
+        "card of another run",
+        lambda run: shutil.copyfile(environment.other / CARD, run / CARD),
+        "no record of this run",
+    )
+    yield Forgery(
+        "plan of another run",
+        lambda run: shutil.copyfile(environment.other / "manifest.json", run / "manifest.json"),
+        "no episode",
     )
 
     def left_out(run: Path) -> None:
@@ -363,30 +482,33 @@ def file_forgeries(bench: Bench) -> Iterator[Forgery]:
     )
 
 
-# -- the table -------------------------------------------------------------------------------------------------------------
+# -- the table
+# -------------------------------------------------------------------------------------------------------------
 
 
-def table(bench: Bench) -> Iterator[Forgery]:
-    yield from card_forgeries(json.loads((bench.run / CARD).read_text()))
-    yield from ledger_forgeries(bench)
-    yield from transcript_forgeries(bench)
-    yield from plan_forgeries(bench)
+def table(environment: Environment) -> Iterator[Forgery]:
+    yield from card_forgeries(json.loads((environment.run / CARD).read_text()))
+    yield from ledger_forgeries(environment)
+    yield from transcript_forgeries(environment)
+    yield from plan_forgeries(environment)
     yield from mark_forgeries()
-    yield from file_forgeries(bench)
+    yield from file_forgeries(environment)
 
 
-def test_of_more_than_two_hundred_kinds_of_forgeries_none_verifies_and_each_is_named(bench: Bench, tmp_path: Path) -> None:
-    assert refusal(bench.run, bench.plugins) == ""
+def test_of_more_than_two_hundred_kinds_of_forgeries_none_verifies_and_each_is_named(
+    environment: Environment, tmp_path: Path
+) -> None:
+    assert refusal(environment.run, environment.plugins) == ""
     verified, unnamed, kinds = [], [], set()
-    for forgery in table(bench):
-        run = Path(shutil.copytree(bench.run, tmp_path / "run"))
+    for forgery in table(environment):
+        run = Path(shutil.copytree(environment.run, tmp_path / "run"))
         forgery.make(run)
-        said = refusal(run, bench.plugins)
+        message = refusal(run, environment.plugins)
         shutil.rmtree(run)
         kinds.add(forgery.kind)
-        if not said:
+        if not message:
             verified.append(forgery.kind)
-        elif not re.search(forgery.named, said):
-            unnamed.append((forgery.kind, said))
+        elif not re.search(forgery.named, message):
+            unnamed.append((forgery.kind, message))
     assert (verified, unnamed) == ([], [])
     assert len(kinds) >= 200, len(kinds)

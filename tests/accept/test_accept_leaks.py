@@ -1,4 +1,6 @@
-"""Nothing that is sent names a stock or a day that the mask hides, whatever a model says; what is recorded is what was sent."""
+"""Nothing that is sent names a stock or a day that the mask hides, whatever a model says; what is
+recorded is what was sent.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,34 @@ from loops import not_empty
 WINDOW = "2024-12-26:2025-01-09"  # across a New Year, with a gap of four days in it
 STEPS = 8
 FAILURES = {
-    "bad_json", "schema", "unknown_tool", "bad_arguments", "unknown_asset", "unknown_day", "empty_reply", "no_submission",
-    "wrong_tool", "tool_budget", "truncated", "refusal", "content_filter", "constraint", "contradictory",
-    *(f"model_{kind}" for kind in ("timeout", "rate_limited", "server", "connection", "bad_response")),
-}  # fmt: skip
+    "bad_json",
+    "schema",
+    "unknown_tool",
+    "bad_arguments",
+    "unknown_asset",
+    "unknown_day",
+    "empty_reply",
+    "no_submission",
+    "wrong_tool",
+    "tool_budget",
+    "truncated",
+    "refusal",
+    "content_filter",
+    "constraint",
+    "contradictory",
+    *(
+        f"model_{kind}"
+        for kind in ("timeout", "rate_limited", "server", "connection", "bad_response")
+    ),
+}
 
 
 class Heard:
     """A run, and what its model really got: the requests of each episode."""
 
-    def __init__(self, folder: RunFolder, requests: list[ModelRequest], market: MarketSnapshot) -> None:
+    def __init__(
+        self, folder: RunFolder, requests: list[ModelRequest], market: MarketSnapshot
+    ) -> None:
         self.folder, self.market = folder, market
         self.transcripts = {spec.id: folder.load_transcript(spec) for spec in folder.manifest.specs}
         self.requests: dict[str, list[ModelRequest]] = {}
@@ -69,12 +89,16 @@ def market() -> MarketSnapshot:
 
 
 @pytest.fixture(scope="module", params=["chaos", "wild", "momentum"])
-def heard(request: pytest.FixtureRequest, market: MarketSnapshot, tmp_path_factory: pytest.TempPathFactory) -> Heard:
+def heard(
+    request: pytest.FixtureRequest, market: MarketSnapshot, tmp_path_factory: pytest.TempPathFactory
+) -> Heard:
     return hear(tmp_path_factory.mktemp("leaks") / "run", request.param, market)
 
 
 def texts_of(value: Any) -> Iterator[str]:
-    """Every text in a JSON value, keys too, and the value as JSON, which holds its numbers as they were sent."""
+    """Every text in a JSON value, keys too, and the value as JSON, which holds its numbers as they
+    were sent.
+    """
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -89,7 +113,11 @@ def texts_of(value: Any) -> Iterator[str]:
 def sent_texts(requests: list[ModelRequest]) -> set[str]:
     """Everything in the requests: messages, calls, and the offered tools with their schemas."""
     messages = {message for request in requests for message in request.messages}
-    tools = {json.dumps([tool.name, tool.description, tool.parameters]) for request in requests for tool in request.tools}
+    tools = {
+        json.dumps([tool.name, tool.description, tool.parameters])
+        for request in requests
+        for tool in request.tools
+    }
     return {*tools, *(text for message in messages for text in texts_of(message.to_json()))}
 
 
@@ -97,10 +125,17 @@ def assert_nothing_leaks(heard: Heard) -> None:
     scanner = Scanner(heard.market)
     for spec in heard.folder.manifest.specs:
         texts = sent_texts(heard.requests[spec.id])
-        leaks = scanner.leaks(texts, assets=spec.mask in HIDES_ASSETS, dates=spec.mask in HIDES_DATES)
+        leaks = scanner.leaks(
+            texts, assets=spec.mask in HIDES_ASSETS, dates=spec.mask in HIDES_DATES
+        )
         assert not leaks, (spec.task, spec.seed, sorted(leaks))
         if spec.mask in HIDES_ASSETS:  # an index is an identity too, at least in what we say of it
-            ours = {message for request in heard.requests[spec.id] for message in request.messages if message.role != "assistant"}
+            ours = {
+                message
+                for request in heard.requests[spec.id]
+                for message in request.messages
+                if message.role != "assistant"
+            }
             assert not any(scanner.indices_in(message.content) for message in ours)
 
 
@@ -110,9 +145,23 @@ def test_no_hidden_code_name_industry_or_date_is_sent(heard: Heard) -> None:
 
 def identities_of(market: MarketSnapshot) -> list[str]:
     """Real ones, a quarter each of codes, names, industries and days in many styles."""
-    day_styles = ("%Y-%m-%d", "%Y%m%d", "%Y/%m/%d", "%Y年%m月%d日", "%d %B %Y", "%b %d, %Y", "%A", "%Y", "%B")
-    days = [market.days[-1 - 7 * place].astype(object).strftime(style) for place, style in enumerate(day_styles * 4)]
-    days = [day for day in days if day not in ("March", "May")]  # bare, these are words like any other
+    day_styles = (
+        "%Y-%m-%d",
+        "%Y%m%d",
+        "%Y/%m/%d",
+        "%Y年%m月%d日",
+        "%d %B %Y",
+        "%b %d, %Y",
+        "%A",
+        "%Y",
+        "%B",
+    )
+    days = [
+        market.days[-1 - 7 * place].astype(object).strftime(style)
+        for place, style in enumerate(day_styles * 4)
+    ]
+    # bare, these are words like any other
+    days = [day for day in days if day not in ("March", "May")]
     count = len(days)
     codes = [*market.codes[:: len(market.codes) // count], *market.indices][-count:]
     names = [*market.names[:: len(market.names) // count], *market.index_names.values()][-count:]
@@ -129,8 +178,12 @@ def check_parrot(out: Path, market: MarketSnapshot, *words: str) -> None:
         assert (attempts > 0) == (spec.mask != "bright"), (spec.task, attempts)
 
 
-def test_a_model_that_knows_the_market_never_hears_it_from_us(market: MarketSnapshot, tmp_path: Path) -> None:
-    """A parrot says real codes, names, industries and days of this very market; all come back to it withheld."""
+def test_a_model_that_knows_the_market_never_hears_it_from_us(
+    market: MarketSnapshot, tmp_path: Path
+) -> None:
+    """A parrot says real codes, names, industries and days of this very market; all come back to it
+    withheld.
+    """
     check_parrot(tmp_path / "run", market)
 
 
@@ -148,32 +201,48 @@ def test_the_scanner_finds_what_the_other_masks_show(heard: Heard) -> None:
     scanner = Scanner(heard.market)
     specs = heard.folder.manifest.specs
     for spec in not_empty(spec for spec in specs if spec.mask not in HIDES_ASSETS):
-        assert len(scanner.leaks(sent_texts(heard.requests[spec.id]), assets=True, dates=False)) > 5, spec.task
+        assert (
+            len(scanner.leaks(sent_texts(heard.requests[spec.id]), assets=True, dates=False)) > 5
+        ), spec.task
     for spec in not_empty(spec for spec in specs if spec.mask not in HIDES_DATES):
-        assert len(scanner.leaks(sent_texts(heard.requests[spec.id]), assets=False, dates=True)) >= STEPS, spec.task
+        assert (
+            len(scanner.leaks(sent_texts(heard.requests[spec.id]), assets=False, dates=True))
+            >= STEPS
+        ), spec.task
 
 
 def test_the_transcript_holds_what_was_sent_and_nothing_else(heard: Heard) -> None:
     for spec in not_empty(heard.folder.manifest.specs):
+        offered = offered_tools(spec, heard.market)
         requests = iter(heard.requests[spec.id])
         for entry in not_empty(heard.transcripts[spec.id]):
-            for exchange, messages in not_empty(zip(entry.exchanges, conversations(entry), strict=True)):
+            for exchange, messages in not_empty(
+                zip(entry.exchanges, conversations(entry), strict=True)
+            ):
                 request = next(requests)
                 assert messages == [message.to_json() for message in request.messages]
                 assert exchange["tools"] == [tool.name for tool in request.tools]
                 assert exchange["tool_choice"] == request.tool_choice
                 assert exchange["seed"] == request.params.seed
-                if request.tool_choice is None:
-                    assert request.tools == offered_tools(spec.task)
+                assert request.tools == offered
 
 
-def test_a_days_place_in_the_episode_is_all_that_shows_of_it_where_dates_are_hidden(heard: Heard) -> None:
-    """Handles count sessions, so neither weekends nor holidays show; none lies after the present."""
+def test_a_days_place_in_the_episode_is_all_that_shows_of_it_where_dates_are_hidden(
+    heard: Heard,
+) -> None:
+    """Handles count sessions, so neither weekends nor holidays show; none lies after the
+    present.
+    """
     for spec in not_empty(spec for spec in heard.folder.manifest.specs if spec.mask in HIDES_DATES):
         for step, entry in enumerate(not_empty(heard.transcripts[spec.id])):
             first = next(conversations(entry))
             assert first[1]["content"].startswith(f"Day day_+{step} has closed (step {step}).")
-            shown = [m["content"] for messages in conversations(entry) for m in messages if m["role"] != "assistant"]
+            shown = [
+                m["content"]
+                for messages in conversations(entry)
+                for m in messages
+                if m["role"] != "assistant"
+            ]
             days = [int(day) for text in shown for day in re.findall(r"day_([+-][0-9]+)", text)]
             assert max(days) == step, spec.task
 
@@ -182,11 +251,18 @@ def test_index_levels_start_at_one_hundred_where_dates_are_hidden(heard: Heard) 
     seen = 0
     for spec in heard.folder.manifest.specs:
         for step, entry in enumerate(heard.transcripts[spec.id]):
-            for message in {m["content"]: m for messages in conversations(entry) for m in messages if m["role"] == "tool"}.values():
+            for message in {
+                m["content"]: m
+                for messages in conversations(entry)
+                for m in messages
+                if m["role"] == "tool"
+            }.values():
                 if not message["content"].startswith('{"calendar"'):
                     continue
                 value = json.loads(message["content"])
-                labels, levels = zip(*((row[0], row[1]) for row in value["indices"]["rows"]), strict=True)
+                labels, levels = zip(
+                    *((row[0], row[1]) for row in value["indices"]["rows"]), strict=True
+                )
                 hidden = spec.mask in HIDES_DATES
                 seen += hidden
                 assert all(50 < level < 200 for level in levels) == hidden, spec.task
@@ -210,21 +286,44 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
             assert set(failures) <= FAILURES
             exchanges = entry.exchanges
             replies = [exchange.get("reply", {}) for exchange in exchanges]
-            errors = Counter(f"model_{exchange['error']}" for exchange in exchanges if "error" in exchange)
-            assert errors == Counter({kind: count for kind, count in failures.items() if kind.startswith("model_")})
-            for reason, kind in (("length", "truncated"), ("refusal", "refusal"), ("content_filter", "content_filter")):
-                assert failures[kind] == sum(reply.get("finish_reason") == reason for reply in replies)
-            assert record.submissions == sum(exchange["tool_choice"] == "submit_action" for exchange in exchanges)
-            calls = [len(e["reply"].get("tool_calls", ())) for e in exchanges if e["tool_choice"] is None and "reply" in e]
-            assert record.tool_calls + failures["tool_budget"] == sum(calls)
+            errors = Counter(
+                f"model_{exchange['error']}" for exchange in exchanges if "error" in exchange
+            )
+            assert errors == Counter(
+                {kind: count for kind, count in failures.items() if kind.startswith("model_")}
+            )
+            for reason, kind in (
+                ("length", "truncated"),
+                ("refusal", "refusal"),
+                ("content_filter", "content_filter"),
+            ):
+                assert failures[kind] == sum(
+                    reply.get("finish_reason") == reason for reply in replies
+                )
+            assert record.submissions == sum(
+                exchange["tool_choice"] == "submit_action" for exchange in exchanges
+            )
+            research = [
+                [call["name"] for call in exchange["reply"].get("tool_calls", ())]
+                for exchange in exchanges
+                if exchange["tool_choice"] is None and "reply" in exchange
+            ]
+            looked_up = [name for names in research for name in names if name != "submit_action"]
+            assert record.tool_calls + failures["tool_budget"] == len(looked_up)
+            # a call to submit ends the research, and submits nothing
+            assert not any("submit_action" in names for names in research[:-1])
+            assert not exchanges or exchanges[-1]["tool_choice"] or "error" in exchanges[-1]
             assert record.tool_calls <= 12
             assert (record.provenance == "error") == bool(errors)
-            told = Counter(
+            failure_kinds = Counter(
                 json.loads(message["content"])["error"]["kind"]
                 for message in (list(conversations(entry)) or [[]])[-1]
                 if message["role"] == "tool" and '"error"' in message["content"]
             )
-            assert all(failures[kind] >= count for kind, count in told.items()), (spec.task, record.step)
+            assert all(failures[kind] >= count for kind, count in failure_kinds.items()), (
+                spec.task,
+                record.step,
+            )
         attempts = sum(record.unmask_attempts for record in ledger.steps)
         assert spec.mask != "bright" or attempts == 0
     if model == "overheard/momentum":
@@ -234,31 +333,49 @@ def test_failures_are_counted_under_their_kinds(heard: Heard) -> None:
     assert len(kinds) >= 10
     assert decisions["model_after_retry"] > 0
     assert decisions["error" if model == "overheard/chaos" else "fallback"] > 0
-    hidden = [record for spec, ledger in ledgers(heard.folder) if spec.mask == "blinded" for record in ledger.steps]
+    hidden = [
+        record
+        for spec, ledger in ledgers(heard.folder)
+        if spec.mask == "blinded"
+        for record in ledger.steps
+    ]
     assert sum(record.unmask_attempts for record in hidden) > 0
     assert sum(order.status == "filled" for record in hidden for order in record.orders) > 0
 
 
 @pytest.mark.parametrize("mode", ["memory_only", "fixed_candidate", "open_research"])
-def test_how_many_steps_are_left_does_not_show(mode: str, tmp_path: Path, market: MarketSnapshot) -> None:
-    """Two episodes that begin on one day and end on different ones are told the same, but for the shuffle of handles."""
+def test_how_many_steps_are_left_does_not_show(
+    mode: str, tmp_path: Path, market: MarketSnapshot
+) -> None:
+    """Two episodes that begin on one day and end on different ones are told the same, but for the
+    shuffle of handles.
+    """
     task = f"blinded_{mode}"
-    told = []
+    shown = []
     for number, (last, limit) in enumerate((("2025-01-09", "4"), ("2026-04-10", "3"))):
         words = ["--windows", f"2024-12-26:{last}", "--limit", limit]
-        model = "builtin/hold" if mode == "memory_only" else "builtin/momentum"  # which finds nothing to rank by there
+        # which finds nothing to rank by there
+        model = "builtin/hold" if mode == "memory_only" else "builtin/momentum"
         folder = evaluate(tmp_path / str(number), model, [task], *words)
         spec = folder.manifest.specs[0]
         lens = PLUGINS.make_task(task).scene(spec, market).lens
         transcript = folder.load_transcript(spec)[:3]
         sectors = {lens.sector_handle(name): name for name in market.industries}
-        told.append([[unshuffled(m, lens, sectors) for m in messages] for entry in transcript for messages in conversations(entry)])
-    assert len(told[0]) >= 3
-    assert told[0] == told[1]
+        shown.append(
+            [
+                [unshuffled(m, lens, sectors) for m in messages]
+                for entry in transcript
+                for messages in conversations(entry)
+            ]
+        )
+    assert len(shown[0]) >= 3
+    assert shown[0] == shown[1]
 
 
 def unshuffled(message: dict[str, Any], lens: Any, industries: dict[str, str]) -> str:
-    """A message with codes for handles and with rows in one order, which may be drawn by chance where it means nothing."""
+    """A message with codes for handles and with rows in one order, which may be drawn by chance
+    where it means nothing.
+    """
     text = json.dumps(message, ensure_ascii=False)
     text = re.sub(r"asset_[0-9]{4}", lambda match: f"asset {lens.parse_asset(match[0])}", text)
     indices = [code for code in lens.indices if code != lens._snapshot.meta.benchmark]
@@ -269,11 +386,19 @@ def unshuffled(message: dict[str, Any], lens: Any, industries: dict[str, str]) -
         if isinstance(value, dict):
             return {key: in_order(item) for key, item in value.items()}
         if isinstance(value, list):
-            return sorted(map(in_order, value), key=json.dumps) if value and not isinstance(value[0], (int, float)) else value
+            return (
+                sorted(map(in_order, value), key=json.dumps)
+                if value and not isinstance(value[0], (int, float))
+                else value
+            )
         return value
 
     content = json.loads(text)["content"]
     parts = re.split(r"```json\n(.*)\n```", content, flags=re.DOTALL)
     if message["role"] == "tool":
         parts = ["", content, ""]
-    return f"{parts[0]}{json.dumps(in_order(json.loads(parts[1])))}{parts[2]}" if len(parts) == 3 else text
+    return (
+        f"{parts[0]}{json.dumps(in_order(json.loads(parts[1])))}{parts[2]}"
+        if len(parts) == 3
+        else text
+    )

@@ -1,4 +1,6 @@
-"""What happens after a close can't be seen at it: with garbage for a future, every text for the model stays the same."""
+"""What happens after a close can't be seen at it: with garbage for a future, every text for the
+model stays the same.
+"""
 
 from __future__ import annotations
 
@@ -40,16 +42,24 @@ GARBAGE: dict[str, Garbage] = {
     "huge": lambda shape: np.full(shape, 1e150),
     "negative": lambda shape: np.full(shape, -3.0),
     "zero": lambda shape: np.zeros(shape),
-    "random": lambda shape: BEYOND.normal(0, 1e4, shape) * BEYOND.choice([1e-9, 1.0, 1e9, np.nan], shape),
+    "random": lambda shape: (
+        BEYOND.normal(0, 1e4, shape) * BEYOND.choice([1e-9, 1.0, 1e9, np.nan], shape)
+    ),
 }
 
 
-def poisoned(market: MarketSnapshot, row: int, garbage: Garbage, factor: Garbage | None = None) -> MarketSnapshot:
-    """The same market with garbage in every bar, factor, membership and index level after `row`, within days, too."""
+def poisoned(
+    market: MarketSnapshot, row: int, garbage: Garbage, factor: Garbage | None = None
+) -> MarketSnapshot:
+    """The same market with garbage in every bar, factor, membership and index level after `row`,
+    within days, too.
+    """
 
     def spoil(values: np.ndarray, source: Garbage = garbage) -> np.ndarray:
         tail = values[row + 1 :]
-        return np.concatenate([values[: row + 1], ~tail if values.dtype == bool else source(tail.shape)])
+        return np.concatenate(
+            [values[: row + 1], ~tail if values.dtype == bool else source(tail.shape)]
+        )
 
     fields = {name: spoil(getattr(market, name)) for name in (*BAR_FIELDS, "member")}
     if factor is not None:
@@ -59,7 +69,14 @@ def poisoned(market: MarketSnapshot, row: int, garbage: Garbage, factor: Garbage
     later = minutes.rows["ends_at"] > np.datetime64(Close().instant(market.days[row]), "us")
     for name in ("open", "high", "low", "close", "volume"):
         minutes.rows[name][later] = garbage((int(later.sum()),))
-    return replace(market, **fields, indices=indices, documents=poisoned_news(market, row), minutes=minutes, id="")
+    return replace(
+        market,
+        **fields,
+        indices=indices,
+        documents=poisoned_news(market, row),
+        minutes=minutes,
+        id="",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +84,14 @@ def market() -> MarketSnapshot:
     plain = synthetic()
     base_row = plain.day_index("2024-05-27") - 1
     day_rows, columns = np.arange(base_row - 5, base_row + 60), np.arange(0, len(plain.codes), 40)
-    ends = np.array([Close().instant(plain.days[row]) for row in day_rows], "M8[us]")[:, None, None] + np.array([-1, 0, 9], "m8[m]")
+    ends = np.array([Close().instant(plain.days[row]) for row in day_rows], "M8[us]")[
+        :, None, None
+    ] + np.array([-1, 0, 9], "m8[m]")
     codes = np.tile(np.repeat(np.array(plain.codes, dtype=object)[columns], 3), len(day_rows))
     cells = {"code": codes, "ends_at": np.repeat(ends, len(columns), axis=1).ravel()}
-    table = pd.DataFrame({**cells, **dict.fromkeys(("open", "high", "low", "close", "volume"), 5.0)})
+    table = pd.DataFrame(
+        {**cells, **dict.fromkeys(("open", "high", "low", "close", "volume"), 5.0)}
+    )
     return replace(with_news(plain, base_row - 40, base_row + 60), minutes=MinuteBars.of(table))
 
 
@@ -78,7 +99,15 @@ def market() -> MarketSnapshot:
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """An episode that holds things, from the real runner."""
     out = tmp_path_factory.mktemp("ahead") / "run"
-    return evaluate(out, "builtin/momentum", ["blinded_open_research"], "--windows", WINDOW, "--limit", str(STEPS))
+    return evaluate(
+        out,
+        "builtin/momentum",
+        ["blinded_open_research"],
+        "--windows",
+        WINDOW,
+        "--limit",
+        str(STEPS),
+    )
 
 
 class Scenes:
@@ -91,7 +120,9 @@ class Scenes:
         self.steps = run.load_ledger(spec).steps
         self.market, self.tape = market, MarketTape.from_snapshot(market, self.task.trading)
         self.base_row = window_rows(market.days, spec.window.first, spec.window.last)[0] - 1
-        self.tools: tuple[Tool, ...] = PLUGINS.tools((*self.task.tools, *(NEWS if self.task.tools else ())))
+        self.tools: tuple[Tool, ...] = PLUGINS.tools(
+            (*self.task.tools, *(NEWS if self.task.tools else ()))
+        )
 
     def texts(self, step: int, market: MarketSnapshot) -> list[str]:
         """The observation, and what each tool answers to many calls."""
@@ -109,44 +140,98 @@ class Scenes:
         for tool in self.tools:
             for arguments in self.arguments(tool.name, row, scene.lens, list(account.positions)):
                 outcome = call(tool, context, arguments, scene.lens)
-                answers.append(f"{tool.name} {arguments} {outcome.failure} {scene.lens.render_text(outcome.payload)}")
+                answers.append(
+                    f"{tool.name} {arguments} {outcome.failure}"
+                    f" {scene.lens.render_text(outcome.payload)}"
+                )
         return answers
 
     def arguments(self, tool: str, row: int, lens: Lens, held: list[int]) -> Iterator[str]:
-        """Calls of one tool, sound and unsound, that ask for every corner: the future, the suspended, the unlisted, outsiders."""
+        """Calls of one tool, sound and unsound, that ask for every corner: the future, the
+        suspended, the unlisted, outsiders.
+        """
         market = self.market
         silent = np.flatnonzero(~(market.volume[row] > 0)).tolist()
         leaving = np.flatnonzero(market.member[row] != market.member[row + 5]).tolist()
         splitting = np.flatnonzero(market.factor[row] != market.factor[row + 1]).tolist()
         outside = np.flatnonzero(~market.member[row]).tolist()
-        assets = list(dict.fromkeys([*held[:6], *silent[:4], *leaving[:4], *splitting[:4], *outside[:3], 0, 100, 200]))
+        assets = list(
+            dict.fromkeys(
+                [*held[:6], *silent[:4], *leaving[:4], *splitting[:4], *outside[:3], 0, 100, 200]
+            )
+        )
         handles = [lens.asset_handle(asset) for asset in assets]
-        factors = ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")
-        measures = ("return_1d_pct", "return_5d_pct", "return_20d_pct", "drawdown_60d_pct", "amount_20d_cny")
+        factors = (
+            "MOM_12_1",
+            "RV_60",
+            "ILLIQ",
+            "REV_ON",
+            "MOM_ID",
+            "SKEW",
+            "CORR_PV",
+            "HIGH_52W",
+            "CV_VOL",
+        )
+        measures = (
+            "return_1d_pct",
+            "return_5d_pct",
+            "return_20d_pct",
+            "drawdown_60d_pct",
+            "amount_20d_cny",
+        )
         calls: list[Any] = [{}, {"day": lens.day_handle(row + 1)}]
         if tool == "screen_candidates":
-            calls += [{"factors": [sign + name], "k": 30} for name in (*factors, *measures) for sign in ("", "-")]
-            calls += [{"factors": list(factors[:6]), "k": 100}, {"factors": ["SKEW", "-SKEW"]}, {"factors": ["FUTURE"]}]
+            calls += [
+                {"factors": [sign + name], "k": 30}
+                for name in (*factors, *measures)
+                for sign in ("", "-")
+            ]
+            calls += [
+                {"factors": list(factors[:6]), "k": 100},
+                {"factors": ["SKEW", "-SKEW"]},
+                {"factors": ["FUTURE"]},
+            ]
         elif tool == "get_stock_snapshot":
-            calls += [{"stock_id": handle, "lookback": days} for handle in handles for days in (1, 20, 120)]
+            calls += [
+                {"stock_id": handle, "lookback": days}
+                for handle in handles
+                for days in (1, 20, 120)
+            ]
             calls += [{"stock_id": handles[0], "lookback": days} for days in (0, -1, 121)]
         elif tool == "search_news":
-            calls += [{"query": query, "lookback": 120, "limit": 50} for query in ("", "dividend margin", "POISON")]
+            calls += [
+                {"query": query, "lookback": 120, "limit": 50}
+                for query in ("", "dividend margin", "POISON")
+            ]
             calls += [{"stock_ids": handles, "lookback": days} for days in (1, 40)]
         elif tool == "get_document":
             known = len(market.as_of(row).documents)
-            calls += [{"document_id": lens.render(DocumentRef(place))} for place in (0, known - 9, known - 1, known, known + 1)]
+            calls += [
+                {"document_id": lens.render(DocumentRef(place))}
+                for place in (0, known - 9, known - 1, known, known + 1)
+            ]
         elif tool == "compare_candidates":
-            calls += [{"stock_ids": handles, "dims": [*factors, *measures]}, {"stock_ids": handles[:1], "dims": ["RV_60"]}]
+            calls += [
+                {"stock_ids": handles, "dims": [*factors, *measures]},
+                {"stock_ids": handles[:1], "dims": ["RV_60"]},
+            ]
         elif tool == "risk_check":
-            calls += [{"target_weights": dict.fromkeys(handles, weight)} for weight in (0, 0.02, 0.0999, 0.5, 1)]
-            calls += [{"target_weights": {handle: 0.05 + place / 100}} for place, handle in enumerate(handles)]
+            calls += [
+                {"target_weights": dict.fromkeys(handles, weight)}
+                for weight in (0, 0.02, 0.0999, 0.5, 1)
+            ]
+            calls += [
+                {"target_weights": {handle: 0.05 + place / 100}}
+                for place, handle in enumerate(handles)
+            ]
         return map(json.dumps, calls)
 
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("task", TASKS)
-def test_garbage_after_a_close_changes_no_text_of_that_close(task: str, market: MarketSnapshot, run: RunFolder) -> None:
+def test_garbage_after_a_close_changes_no_text_of_that_close(
+    task: str, market: MarketSnapshot, run: RunFolder
+) -> None:
     scenes = Scenes(task, market, run)
     kinds = cycle(GARBAGE.items())
     for step in DECISIONS if task == "blinded_open_research" or is_searching() else FEW:
@@ -159,26 +244,35 @@ def test_garbage_after_a_close_changes_no_text_of_that_close(task: str, market: 
 
 
 @pytest.mark.parametrize("task", ["bright_open_research", "blinded_fixed_candidate"])
-def test_the_same_garbage_at_that_close_does_change_them(task: str, market: MarketSnapshot, run: RunFolder) -> None:
+def test_the_same_garbage_at_that_close_does_change_them(
+    task: str, market: MarketSnapshot, run: RunFolder
+) -> None:
     """Otherwise the test above would show nothing."""
     scenes = Scenes(task, market, run)
-    clean, spoiled = (scenes.texts(9, snapshot) for snapshot in (market, poisoned(market, scenes.base_row + 8, GARBAGE["nan"])))
+    clean, spoiled = (
+        scenes.texts(9, snapshot)
+        for snapshot in (market, poisoned(market, scenes.base_row + 8, GARBAGE["nan"]))
+    )
     changed = sum(seen != expected for seen, expected in zip(spoiled, clean, strict=True))
     assert changed > (100 if scenes.tools else 0)
 
 
 @pytest.mark.parametrize("model", ["random", "chaos"])
-def test_whole_episodes_are_the_same_whatever_comes_after_their_last_fill(
+def test_whole_episodes_do_not_depend_on_data_after_their_last_fill(
     model: str, market: MarketSnapshot, tmp_path: Path
 ) -> None:
-    """Through the real runner: ledgers and transcripts of all tasks, with the future drawn by chance or gone altogether."""
+    """Through the real runner: ledgers and transcripts of all tasks, with the future drawn by
+    chance or gone altogether.
+    """
     steps = 6
     task = PLUGINS.make_task("blinded_open_research")
     first_fill = window_rows(market.days, task.windows[WINDOW].first, task.windows[WINDOW].last)[0]
     futures = {
         "true": market,
         "gone": poisoned(market, first_fill + steps - 1, GARBAGE["nan"], np.ones),
-        "drawn": poisoned(market, first_fill + steps - 1, lambda shape: BEYOND.uniform(0.01, 9e6, shape), np.ones),
+        "drawn": poisoned(
+            market, first_fill + steps - 1, lambda shape: BEYOND.uniform(0.01, 9e6, shape), np.ones
+        ),
     }
     records = {}
     for name, snapshot in futures.items():
@@ -186,7 +280,8 @@ def test_whole_episodes_are_the_same_whatever_comes_after_their_last_fill(
         words = ["--data", str(tmp_path / name), "--windows", WINDOW, "--limit", str(steps)]
         folder = evaluate(tmp_path / f"run-{name}", f"builtin/{model}", ["ktdfin"], *words)
         records[name] = {
-            spec.task: (folder.load_ledger(spec).steps, folder.load_transcript(spec)) for spec in folder.manifest.specs
+            spec.task: (folder.load_ledger(spec).steps, folder.load_transcript(spec))
+            for spec in folder.manifest.specs
         }
     assert set(records["true"]) == set(TASKS)
     assert records["gone"] == records["true"]

@@ -1,6 +1,7 @@
-"""Other markets end to end on real prices: every fill, cost, charge and NAV of a run is what the slow broker makes of the vendor's
-files, and pages, frames and a board's documents show them. The broker imports nothing of the executor; fees, rounding, interest and
-valuation are written out in Decimals.
+"""Other markets end to end on real prices: every fill, cost, charge and NAV of a run is what the
+slow broker makes of the vendor's files, and pages, frames and a board's documents show them. The
+broker imports nothing of the executor; fees, rounding, interest and valuation are written out in
+Decimals.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ import reference_broker as slow
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
 from ktdeval.market import load_snapshot
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import JournalEntry, RunFolder
 from ktdeval.trading import Ledger, MarketRules
-from ktdeval.typed import encode_canonical, to_plain
+from ktdeval.values.typed import encode_canonical, to_plain
 from ktdeval_board.series import make_decisions, make_series
 from tables import on_each_row
 from view_page import days_of, head_of, pages
@@ -36,8 +37,13 @@ STOCKS, COINS = ("AAPL", "ASML", "COST", "LIN", "PLTR", "TSLA"), ("ADA", "BTC")
 
 
 def tables_of(bars: pd.DataFrame, splits: dict[tuple[str, str], int]) -> dict[str, pd.DataFrame]:
-    """Raw prices and volumes; factors of splits; every asset is a member from its first bar to its last."""
-    tables = {name: bars.pivot(index="date", columns="code", values=name) for name in ("open", "close", "volume")}
+    """Raw prices and volumes; factors of splits; every asset is a member from its first bar to its
+    last.
+    """
+    tables = {
+        name: bars.pivot(index="date", columns="code", values=name)
+        for name in ("open", "close", "volume")
+    }
     factor = pd.DataFrame(1.0, tables["open"].index, tables["open"].columns)
     for (code, day), ratio in splits.items():
         factor.loc[day:, code] *= ratio
@@ -49,46 +55,86 @@ def tables_of(bars: pd.DataFrame, splits: dict[tuple[str, str], int]) -> dict[st
 def markets(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> dict[str, Vendor]:
     """NASDAQ-100, ten coins, and some of both, imported by the command."""
     folder = tmp_path_factory.mktemp("markets")
-    us, crypto = shared_data / "us_daily" / "nasdaq100_daily.csv.gz", shared_data / "crypto_daily" / "crypto10_daily.csv.gz"
+    us, crypto = (
+        shared_data / "us_daily" / "nasdaq100_daily.csv.gz",
+        shared_data / "crypto_daily" / "crypto10_daily.csv.gz",
+    )
     stocks, coins = pd.read_csv(us), pd.read_csv(crypto)
     coins = coins[coins["date"] <= "2025-11-15"]
     both = pd.concat([stocks[stocks["code"].isin(STOCKS)], coins[coins["code"].isin(COINS)]])
-    both = both.loc[both["date"].between("2025-06-02", "2025-10-30"), ["date", "code", "open", "high", "low", "close", "volume"]]
+    both = both.loc[
+        both["date"].between("2025-06-02", "2025-10-30"),
+        ["date", "code", "open", "high", "low", "close", "volume"],
+    ]
     both.to_csv(folder / "both.csv", index=False)
-    (folder / "assets.csv").write_text("code,venue\nADA,crypto_spot\nBTC,crypto_spot\n", encoding="utf-8")
+    (folder / "assets.csv").write_text(
+        "code,venue\nADA,crypto_spot\nBTC,crypto_spot\n", encoding="utf-8"
+    )
     (folder / "splits.csv").write_text("code,date,ratio\nORLY,2025-06-10,15\n", encoding="utf-8")
     asked = {
         "nasdaq": ["--bars", us, "--venue", "us_equity", "--splits", folder / "splits.csv"],
         "coins": ["--bars", crypto, "--venue", "crypto_spot", "--last", "2025-11-15"],
-        "both": ["--bars", folder / "both.csv", "--industry", folder / "assets.csv", "--venue", "us_equity"],
+        "both": [
+            "--bars",
+            folder / "both.csv",
+            "--industry",
+            folder / "assets.csv",
+            "--venue",
+            "us_equity",
+        ],
     }
     for name, options in asked.items():
-        assert main(["data", "import", "long", *map(str, options), "--out", str(folder / name)]) == 0
+        assert (
+            main(["data", "import", "long", *map(str, options), "--out", str(folder / name)]) == 0
+        )
     return {
-        "nasdaq": (str(folder / "nasdaq"), tables_of(stocks, {("ORLY", "2025-06-10"): 15}), slow.us_stock),
+        "nasdaq": (
+            str(folder / "nasdaq"),
+            tables_of(stocks, {("ORLY", "2025-06-10"): 15}),
+            slow.us_stock,
+        ),
         "coins": (str(folder / "coins"), tables_of(coins, {}), slow.coin),
-        "both": (str(folder / "both"), tables_of(both, {}), lambda code: (slow.coin if code in COINS else slow.us_stock)(code)),
+        "both": (
+            str(folder / "both"),
+            tables_of(both, {}),
+            lambda code: (slow.coin if code in COINS else slow.us_stock)(code),
+        ),
     }
 
 
 @on_each_row
 def test_every_fill_cost_charge_and_nav_of_a_run_follows_from_the_vendors_file(
-    market: str, model: str, arguments: dict[str, Any], window: str, markets: dict[str, Vendor], tmp_path: Path
+    market: str,
+    model: str,
+    arguments: dict[str, Any],
+    window: str,
+    markets: dict[str, Vendor],
+    tmp_path: Path,
 ) -> None:
     folder, tables, house_of = markets[market]
     run = ktdeval.evaluate(
-        model, "market_blinded", data=folder, windows=window, model_args=arguments, out=str(tmp_path / "run"), quiet=True
+        model,
+        "market_blinded",
+        data=folder,
+        windows=window,
+        model_args=arguments,
+        out=str(tmp_path / "run"),
+        quiet=True,
     )
     store = RunFolder.load(run.folder)
     (spec,) = store.manifest.specs
     ledger = store.load_ledger(spec)
     assert (ledger.currency, ledger.initial_cash_minor) == ("USD", 10_000_000)
-    seen = slow.keep(tables, ledger.steps, house_of, 100_000, MOST, 252 if market == "nasdaq" else 365)
+    seen = slow.keep(
+        tables, ledger.steps, house_of, 100_000, MOST, 252 if market == "nasdaq" else 365
+    )
     assert seen["BUY filled None"] > 20
     assert seen["SELL filled None"] > (5 if market == "both" else 20)
     assert (seen["short"] > 0) == ("short_probability" in arguments or "shorts" in arguments)
     if market == "both":
-        assert seen["BUY rejected suspended"] > 0, "the stock's exchange rests while the coin trades"
+        assert seen["BUY rejected suspended"] > 0, (
+            "the stock's exchange rests while the coin trades"
+        )
     assert run.cards[0].task.name == "market_blinded"
     assert main(["card", "verify", str(tmp_path / "run" / "cards" / "market_blinded.json")]) == 0
 
@@ -112,19 +158,37 @@ def prices(markets: dict[str, Vendor]) -> dict[str, pd.DataFrame]:
 
 @pytest.fixture(scope="module")
 def run(both: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    options: dict[str, Any] = {"windows": WINDOW, "model_args": {"short_probability": 0.5, "sell_probability": 0.3}}
+    options: dict[str, Any] = {
+        "windows": WINDOW,
+        "model_args": {"short_probability": 0.5, "sell_probability": 0.3},
+    }
     out = str(tmp_path_factory.mktemp("pages") / "run")
-    return ktdeval.evaluate("builtin/random", "market_blinded", data=str(both), out=out, quiet=True, **options).folder
+    return ktdeval.evaluate(
+        "builtin/random", "market_blinded", data=str(both), out=out, quiet=True, **options
+    ).folder
 
 
-def test_pages_show_shares_coins_prices_and_dollars(run: Path, prices: dict[str, pd.DataFrame]) -> None:
+def test_pages_show_shares_coins_prices_and_dollars(
+    run: Path, prices: dict[str, pd.DataFrame]
+) -> None:
     assert main(["view", str(run)]) == 0
     (page,) = pages(run / "view")
     head, kinds = head_of(page), set()
-    assert (head["initial_cash"], head["currency"], head["is_exact"], head["notes"]) == (100_000.0, "USD", True, [])
+    assert (head["initial_cash"], head["currency"], head["is_exact"], head["notes"]) == (
+        100_000.0,
+        "USD",
+        True,
+        [],
+    )
     for row, day in zip(head["rows"], days_of(page), strict=True):
         step = day["step"]
-        assert step["nav"] == row["nav"] == pytest.approx(step["cash"] + sum(one["value"] for one in step["positions"]), abs=0.001)
+        assert (
+            step["nav"]
+            == row["nav"]
+            == pytest.approx(
+                step["cash"] + sum(one["value"] for one in step["positions"]), abs=0.001
+            )
+        )
         for one in step["positions"]:
             assert one["value"] == pytest.approx(one["shares"] * one["price"], abs=0.006)
             close = prices["close"].at[step["filled_on"], one["code"]]
@@ -132,38 +196,60 @@ def test_pages_show_shares_coins_prices_and_dollars(run: Path, prices: dict[str,
             kinds.add((one["code"] in STOCKS, one["shares"] > 0))
         for order, fact, brief in zip(step["orders"], day["facts"], row["orders"], strict=True):
             if order["filled_shares"]:
-                assert order["price"] == prices["open"].at[step["filled_on"], order["code"]] == fact["open"] == brief[4]
-                assert order["notional"] == pytest.approx(order["price"] * order["filled_shares"], abs=0.011)
+                assert (
+                    order["price"]
+                    == prices["open"].at[step["filled_on"], order["code"]]
+                    == fact["open"]
+                    == brief[4]
+                )
+                assert order["notional"] == pytest.approx(
+                    order["price"] * order["filled_shares"], abs=0.011
+                )
         kinds |= {charge["kind"] for charge in step["charges"]}
     assert kinds == {(True, True), (True, False), (False, True), "borrow"}
 
 
-def test_a_board_shows_fractions_and_no_random_traders_beside_shorts(
+def test_a_board_shows_fractions_and_no_random_traders_for_shorts(
     run: Path, both: Path, prices: dict[str, pd.DataFrame]
 ) -> None:
     folder, evaluation = RunFolder.load(run), ktdeval.load_run(run)
     (card,), orders = evaluation.cards, evaluation.orders()
     decisions: Any = to_plain(make_decisions(folder, CARD, card))  # type: ignore[arg-type]  # a trading card
     (episode,) = decisions["episodes"]
-    told = [(step["day"], order) for step in episode["steps"] for order in step["orders"] if order["filled"]]
-    assert [order["filled"] for _, order in told] == pytest.approx(
+    shown = [
+        (step["day"], order)
+        for step in episode["steps"]
+        for order in step["orders"]
+        if order["filled"]
+    ]
+    assert [order["filled"] for _, order in shown] == pytest.approx(
         orders.filled_shares[orders.filled_shares > 0].tolist(), rel=1e-5
     )
-    assert all(order["price"] == pytest.approx(prices["open"].at[day, order["code"]], rel=1e-5) for day, order in told)
-    assert any(order["filled"] % 1 for _, order in told)
+    assert all(
+        order["price"] == pytest.approx(prices["open"].at[day, order["code"]], rel=1e-5)
+        for day, order in shown
+    )
+    assert any(order["filled"] % 1 for _, order in shown)
     assert min(weight for step in episode["steps"] for _, weight in step["holdings"]) < -0.001
     series: Any = to_plain(make_series(folder, CARD, card, load_snapshot(both)))  # type: ignore[arg-type]  # as above
     (line,) = series["episodes"]
-    assert (line["envelope"], line["envelope_reason"]) == (None, "the agent sold short, and random traders do not")
+    assert (line["envelope"], line["envelope_reason"]) == (
+        None,
+        "the agent sold short, and random traders do not",
+    )
     ledger = folder.load_ledger(folder.manifest.specs[0])
     assert line["nav"] == pytest.approx(ledger.nav / 100_000.0, rel=1e-5)
     assert line["gross_nav"][-1] > line["nav"][-1]
     assert evaluation.equity().iloc[-1, 0] == pytest.approx(ledger.nav[-1] / 100_000.0)
-    with pytest.raises(UsageError, match=r"has no index to set beside the NAV; leave out benchmark=True"):
+    with pytest.raises(
+        UsageError, match=r"has no index to compare the NAV with; leave out benchmark=True"
+    ):
         evaluation.equity(benchmark=True)
 
 
-def test_a_report_draws_shorts_below_zero_and_says_why_there_are_no_random_traders(run: Path, tmp_path: Path) -> None:
+def test_a_report_draws_shorts_below_zero_and_explains_missing_random_traders(
+    run: Path, tmp_path: Path
+) -> None:
     assert main(["report", str(run), "--out", str(tmp_path / "report.html")]) == 0
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "No random traders: the agent sold short, and random traders do not." in text
@@ -178,13 +264,21 @@ def test_an_unfinished_episode_has_the_units_of_its_market_or_none(
     (spec,), market = folder.manifest.specs, load_snapshot(both)
     ledger, transcript = folder.load_ledger(spec), folder.load_transcript(spec)
     rules = MarketRules.of(market, load_plugins().make_task(spec.task).trading)
-    assert Ledger(ledger.spec, ledger.initial_cash_minor, ledger.steps).in_units_of(market, rules) == ledger
+    assert (
+        Ledger(ledger.spec, ledger.initial_cash_minor, ledger.steps).in_units_of(market, rules)
+        == ledger
+    )
     shutil.copytree(run, tmp_path / "run")
     episode = RunFolder.load(tmp_path / "run").episode_path(spec)
     for file in episode.iterdir():
         file.unlink()
-    entries = [JournalEntry(step=step, transcript=said, memory=None) for step, said in zip(ledger.steps, transcript, strict=True)]
-    (episode / "journal.jsonl").write_text("".join(f"{encode_canonical(entry)}\n" for entry in entries[:20]), encoding="utf-8")
+    entries = [
+        JournalEntry(step=step, transcript=transcript_entry, memory=None)
+        for step, transcript_entry in zip(ledger.steps, transcript, strict=True)
+    ]
+    (episode / "journal.jsonl").write_text(
+        "".join(f"{encode_canonical(entry)}\n" for entry in entries[:20]), encoding="utf-8"
+    )
     assert main(["view", str(tmp_path / "run"), "--data", str(both)]) == 0
     (page,) = pages(tmp_path / "run" / "view")
     assert main(["view", str(run), "--out", str(tmp_path / "whole")]) == 0
@@ -196,6 +290,8 @@ def test_an_unfinished_episode_has_the_units_of_its_market_or_none(
         assert main(["view", str(tmp_path / "run"), "--out", str(tmp_path / "other")]) != 0
     finally:
         shutil.move(both.parent / "away", both)
-    told = capsys.readouterr().err
-    assert "the units of an unfinished episode that is not in A-shares are those of its market: it is not at hand" in told
-    assert told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert (
+        "the units of an unfinished episode are those of its market: it is not at hand" in message
+    )
+    assert message.count("\n") == 1

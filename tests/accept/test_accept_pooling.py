@@ -1,4 +1,6 @@
-"""A planted signal that five desks see: a team that deals them out beats its one role where their errors differ, and only there."""
+"""A planted signal that five desks see: a team that deals them out beats its one role where their
+errors differ, and only there.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from ktdeval.cli.main import main
 from paths import REPOSITORY
 
 SOURCES = {"sources": ["desk 1", "desk 2", "desk 3", "desk 4", "desk 5"]}
-MARKETS: dict[str, dict[str, Any]] = {"": {}, "same_view=true": {"same_view": True}, "effect=0": {"effect": 0.0}}
+MARKETS: dict[str, dict[str, Any]] = {
+    "": {},
+    "same_view=true": {"same_view": True},
+    "effect=0": {"effect": 0.0},
+}
 AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "team": ("trade", SOURCES), "one": ("investor", SOURCES), "shown-all": ("investor", {}),
 }  # fmt: skip
@@ -29,12 +35,20 @@ def compared(first: Path, second: Path, capsys: pytest.CaptureFixture[str]) -> A
 
 
 @pytest.mark.parametrize("market", MARKETS)
-def test_the_table_of_the_page(market: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_of_the_page(
+    market: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name, (agent, args) in AGENTS.items():
         ktdeval.evaluate(
-            "builtin/tally", "views_blinded", agent=agent, agent_args=args, data="synthetic_views", data_args=MARKETS[market],
-            out=str(tmp_path / name), quiet=True,
-        )  # fmt: skip
+            "builtin/tally",
+            "views_blinded",
+            agent=agent,
+            agent_args=args,
+            data="synthetic_views",
+            data_args=MARKETS[market],
+            out=str(tmp_path / name),
+            quiet=True,
+        )
     cells = []
     for other in ("one", "shown-all"):
         test = compared(tmp_path / "team", tmp_path / other, capsys)
@@ -47,4 +61,6 @@ def test_the_table_of_the_page(market: str, tmp_path: Path, capsys: pytest.Captu
             assert all(pair["value"] == 0 for pair in test["differences"])
         cells.append("0" if low == high else f"{value:+.1f} ({low:+.1f} … {high:+.1f})")
     page = (REPOSITORY / "plugins/ktdeval_agents/README.md").read_text(encoding="utf-8")
-    assert f" | {' | '.join(cells)} |" in next(line for line in page.splitlines() if line.startswith(f"| `{market or '(none)'}`"))
+    assert f" | {' | '.join(cells)} |" in next(
+        line for line in page.splitlines() if line.startswith(f"| `{market or '(none)'}`")
+    )

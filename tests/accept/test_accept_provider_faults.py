@@ -1,8 +1,9 @@
-"""A provider that fails in every way it can: each failure is counted under its own type, and changes nothing that is the same.
+"""A provider that fails in every way it can: each failure is counted under its own type, and
+changes nothing that is the same.
 
-No key, a wrong key or address, an account that runs out half way: one line that says what to set, and nothing is lost. What the
-line says over each wire, also of unknown names and empty accounts, is shown by `test_adapters_every`, and that each stops the
-command by `test_accept_provider_hostile`.
+No key, a wrong key or address, an account that runs out half way: one line that says what to set,
+and nothing is lost. What the line says over each wire, also of unknown names and empty accounts, is
+shown by `test_adapters_every`, and that each stops the command by `test_accept_provider_hostile`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def failing(stub: Stub, calm: Path) -> Iterator[Stub]:
     stub.plan = FaultPlan()
 
 
-# -- attempts that fail ----------------------------------------------------------------------------------------------
+# -- attempts that fail
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wire", ["responses", "google"])
@@ -107,13 +109,17 @@ def test_the_last_attempt_is_not_followed_by_another_and_the_run_stops_before_it
 def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for(
     market: Path, failing: Stub, tmp_path: Path
 ) -> None:
-    failing.plan = FaultPlan(faults=("server", "context"), every=3, attempts=100, phase="submission")
+    failing.plan = FaultPlan(
+        faults=("server", "too_large"), every=3, attempts=100, phase="submission"
+    )
     words = (*SHORT, "--max-retries", 0, "--max-failures", 1000)
     folder = finished(WIRES["chat"], failing, tmp_path / "run", market, *words)
     card = card_of(folder, TASK_APART)
     held = card["decisions"]["error"]
     assert held > 0
-    assert card["failures"] == {f"model_{kind}": count for kind, count in failed_attempts(folder).items()}
+    assert card["failures"] == {
+        f"model_{kind}": count for kind, count in failed_attempts(folder).items()
+    }
     assert set(card["failures"]) == {"model_bad_request", "model_server"}
     assert sum(card["failures"].values()) == held
     assert card["coverage"]["steps_decided"] == STEPS * EPISODES - held
@@ -122,7 +128,8 @@ def test_failures_below_the_threshold_are_holds_that_the_model_is_not_scored_for
         assert all(not step["orders"] for step in episode if step["provenance"] == "error")
 
 
-# -- answers of a model that misbehaves ------------------------------------------------------------------------------
+# -- answers of a model that misbehaves
+# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wire", ["chat", "google"])
@@ -140,8 +147,11 @@ def test_a_misdeed_is_counted_under_its_type_and_the_decision_after_it_is_the_sa
         expected.update(MISDEEDS.get(seen.outcome, ()))
     counted = Counter(card_of(folder, TASK_APART)["failures"])
     if wire == "chat":  # its words may count as prose, or be taken off into a channel of their own
-        told = failing.counts["refusal"]
-        assert counted["no_submission"] + counted["empty_reply"] == expected["no_submission"] + expected["empty_reply"] + told
+        refusals = failing.counts["refusal"]
+        assert (
+            counted["no_submission"] + counted["empty_reply"]
+            == expected["no_submission"] + expected["empty_reply"] + refusals
+        )
         for name in ("no_submission", "empty_reply"):
             del counted[name], expected[name]
     assert counted == expected
@@ -162,12 +172,15 @@ def test_misdeeds_in_research_end_no_run_and_are_never_taken_for_a_provider_that
     card = card_of(folder, TASK_APART)
     assert card["coverage"]["steps_decided"] == STEPS * EPISODES
     assert failed_attempts(folder) == {}
-    expected = {"unknown_tool", "truncated", "empty_reply"} | ({"content_filter"} if wire != "anthropic" else set())
+    expected = {"unknown_tool", "truncated", "empty_reply"} | (
+        {"content_filter"} if wire != "anthropic" else set()
+    )
     assert expected <= set(card["failures"])
-    assert not any(seen.outcome.startswith("4") for seen in failing.requests)  # what it wrote goes back in a form that is taken
+    # what it wrote goes back in a form that is taken
+    assert not any(seen.outcome.startswith("4") for seen in failing.requests)
 
 
-def test_what_is_no_whole_answer_is_never_kept(market: Path, failing: Stub, tmp_path: Path) -> None:
+def test_an_incomplete_answer_is_never_cached(market: Path, failing: Stub, tmp_path: Path) -> None:
     misdeeds = ("truncated", "truncated_call", "empty", "refusal", "content_filter")
     failing.plan = FaultPlan(faults=misdeeds, unit="step", phase="submission")
     words = (*apart(len(misdeeds), 1), *RUN, "--cache", tmp_path / "replies.sqlite")
@@ -183,7 +196,8 @@ def test_what_is_no_whole_answer_is_never_kept(market: Path, failing: Stub, tmp_
     failing.answered.clear()
 
 
-# -- money -----------------------------------------------------------------------------------------------------------
+# -- money
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_run_up_again(
@@ -205,18 +219,34 @@ def test_a_budget_stops_the_run_before_it_is_exceeded_and_more_of_it_takes_the_r
     assert not failing.answered_twice
 
 
-# -- keys, addresses and accounts ------------------------------------------------------------------------------------
+# -- keys, addresses and accounts
+# ------------------------------------------------------------------------------------
 
 WRONG = "stub-wrong-key-00112233445566778899"
 
 
-def attempt(wire: str, stub: Stub, market: Path, tmp_path: Path, *words: object, key: str = KEY) -> Done:
+def attempt(
+    wire: str, stub: Stub, market: Path, tmp_path: Path, *words: object, key: str = KEY
+) -> Done:
     """A run that is to fail."""
-    command = words_of(WIRES[wire], stub, *apart(2, 2), "--canary", 0, "--data", market, "--out", tmp_path / "run", *words)
+    command = words_of(
+        WIRES[wire],
+        stub,
+        *apart(2, 2),
+        "--canary",
+        0,
+        "--data",
+        market,
+        "--out",
+        tmp_path / "run",
+        *words,
+    )
     return ktdeval(*command, cwd=tmp_path, environment=environment_of(WIRES[wire], key))
 
 
-def test_a_missing_key_is_found_before_anything_is_asked_or_made(failing: Stub, market: Path, tmp_path: Path) -> None:
+def test_a_missing_key_is_found_before_anything_is_asked_or_made(
+    failing: Stub, market: Path, tmp_path: Path
+) -> None:
     line = error_line(attempt("anthropic", failing, market, tmp_path, key=""))
     assert "no API key" in line
     assert "ANTHROPIC_API_KEY" in line
@@ -236,15 +266,20 @@ def test_a_key_that_is_refused_is_named_by_its_variable_and_never_shown(
     assert failing.counts == {"401 unauthorized": 1}  # and it is not asked again
 
 
-def test_an_address_where_nobody_answers_is_named(failing: Stub, market: Path, tmp_path: Path) -> None:
-    for wire, address in (("responses", "http://127.0.0.1:9"), ("anthropic", "http://no-such-host.invalid")):
-        line = error_line(attempt(wire, failing, market, tmp_path, "--base-url", address, "--max-retries", 0))
+def test_an_unreachable_address_is_named(failing: Stub, market: Path, tmp_path: Path) -> None:
+    for wire, address in (
+        ("responses", "http://127.0.0.1:9"),
+        ("anthropic", "http://no-such-host.invalid"),
+    ):
+        line = error_line(
+            attempt(wire, failing, market, tmp_path, "--base-url", address, "--max-retries", 0)
+        )
         assert address in line
         assert "--base-url" in line
 
 
 @pytest.mark.parametrize("fault", ["unauthorized", "no_quota"])
-def test_a_provider_that_turns_the_run_away_half_way_stops_it_and_the_same_command_goes_on(
+def test_a_provider_that_refuses_half_way_stops_the_run_and_the_same_command_resumes(
     market: Path, failing: Stub, calm: Path, tmp_path: Path, fault: str
 ) -> None:
     folder, half = tmp_path / "run", answered(calm) // 2

@@ -1,4 +1,6 @@
-"""A provider that answers as none should: each answer is a reply or a typed error of one line, and no episode ends by it."""
+"""A provider that answers as none should: each answer is a reply or a typed error of one line, and
+no episode ends by it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from json_places import places
 from ktdeval.errors import KtdevalError, ModelError
 from ktdeval.harness import TranscriptEntry
 from ktdeval.harness.messages import Message, Model, ModelRequest, sound
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.store import RunFolder
 from run_support import card_of, error_line, finished_steps, ktdeval
 from searching import is_searching
@@ -48,14 +50,16 @@ def _calm(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     stub.requests.clear()
 
 
-def _kept(good: bytes, answers: list[bytes]) -> Spoilt:
+def _recorded(good: bytes, answers: list[bytes]) -> Spoilt:
     answers.append(good)
     return Spoilt(good)
 
 
 def model_at(wire: str, stub: Stub) -> Model:
     """A model with connections of its own."""
-    return PLUGINS.make_model(WIRES[wire].model, {"base_url": stub.base_url_of(wire), **ADAPTERS[wire]})
+    return PLUGINS.make_model(
+        WIRES[wire].model, {"base_url": stub.base_url_of(wire), **ADAPTERS[wire]}
+    )
 
 
 def outcome_of(model: Model) -> str:
@@ -77,28 +81,48 @@ def test_every_hostile_answer_comes_to_a_reply_or_to_its_typed_error(stub: Stub,
     found = {}
     for name in HOSTILE:
         stub.plan = FaultPlan(faults=(name,), attempts=10**9)
-        found[name] = outcome_of(model_at(wire, stub))  # an answer may leave a connection behind that is of no use
-    wrong = {name: (found[name], outcome) for name, (outcome, _) in HOSTILE.items() if found[name] != outcome}
+        # an answer may leave a connection behind that is of no use
+        found[name] = outcome_of(model_at(wire, stub))
+    wrong = {
+        name: (found[name], outcome)
+        for name, (outcome, _) in HOSTILE.items()
+        if found[name] != outcome
+    }
     assert wrong == {}
 
 
 @every_wire
-def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_bad_response(stub: Stub, wire: str) -> None:
+def test_no_value_at_any_field_of_an_answer_comes_to_anything_but_a_reply_or_a_bad_response(
+    stub: Stub, wire: str
+) -> None:
     answers: list[bytes] = []
     model = model_at(wire, stub)
-    stub.plan = FaultPlan(spoil=lambda good: _kept(good, answers))
+    stub.plan = FaultPlan(spoil=lambda good: _recorded(good, answers))
     assert outcome_of(model) == "reply"
     outcomes = Counter[str]()
     for place in places(json.loads(answers[0])):
         for name in VALUES:
-            stub.plan = FaultPlan(spoil=lambda good, at=(place, name): Spoilt(with_odd(json.loads(good), *at)))
+            stub.plan = FaultPlan(
+                spoil=lambda good, at=(place, name): Spoilt(with_odd(json.loads(good), *at))
+            )
             outcomes[outcome_of(model)] += 1
-    assert set(outcomes) <= {"reply", "bad_response", "server", "bad_request", "rate_limited", "timeout", "overloaded", "stop"}
+    assert set(outcomes) <= {
+        "reply",
+        "bad_response",
+        "server",
+        "bad_request",
+        "rate_limited",
+        "timeout",
+        "overloaded",
+        "stop",
+    }
     assert outcomes["bad_response"] > 20
     assert outcomes["reply"] > 20
 
 
-def test_no_hostile_answer_ends_an_episode_or_changes_what_was_decided(market: Path, stub: Stub, tmp_path: Path) -> None:
+def test_no_hostile_answer_ends_an_episode_or_changes_what_was_decided(
+    market: Path, stub: Stub, tmp_path: Path
+) -> None:
     wire = "google"
     short = (*apart(9, 4), "--canary", 0, "--tool-protocol", "native")
     calm = finished(WIRES[wire], stub, tmp_path / "calm", market, *short)
@@ -111,7 +135,8 @@ def test_no_hostile_answer_ends_an_episode_or_changes_what_was_decided(market: P
     expected = Counter[str]()
     for name in faults:
         expected[HOSTILE[name][0]] += stub.counts[name]
-    lost = failed_attempts(folder) - expected  # on a connection that an answer had closed without saying so
+    # on a connection that an answer had closed without saying so
+    lost = failed_attempts(folder) - expected
     assert failed_attempts(folder) - lost == expected
     assert set(lost) <= {"connection"}
     assert lost.total() <= sum(stub.counts[name] for name in closed_unsaid())
@@ -119,7 +144,16 @@ def test_no_hostile_answer_ends_an_episode_or_changes_what_was_decided(market: P
     assert card_of(folder, TASK_APART)["failures"] == {}
 
 
-LASTING = (*(name for name, (outcome, _) in HOSTILE.items() if outcome != "stop"), *KINDS, *PROMPT, *MISDEEDS, *ODD)
+# A refusal for the context is missing: it is learnt, and holds for later steps
+# (`tests/unit/calls/test_calls_context.py`).
+_PROMPT = tuple(fault for fault in PROMPT if fault != "context")
+LASTING = (
+    *(name for name, (outcome, _) in HOSTILE.items() if outcome != "stop"),
+    *KINDS,
+    *_PROMPT,
+    *MISDEEDS,
+    *ODD,
+)
 
 
 def _ends(fault: str, wire: str) -> tuple[set[str], set[str]]:
@@ -141,7 +175,7 @@ LASTING_WIRES = ("chat", "anthropic", "google")
 
 
 @pytest.mark.parametrize("wire", LASTING_WIRES)
-def test_every_lasting_fault_is_counted_for_its_own_step_alone_and_the_run_goes_on(
+def test_every_lasting_fault_is_counted_for_its_own_step_only_and_the_run_continues(
     market: Path, stub: Stub, tmp_path: Path, wire: str
 ) -> None:
     """Each on one of the wires, and with `--hypothesis-profile search` on all."""
@@ -154,10 +188,15 @@ def test_every_lasting_fault_is_counted_for_its_own_step_alone_and_the_run_goes_
     assert "Traceback" not in done.err
     store, met = RunFolder.load(tmp_path / "run"), Counter[str]()
     for spec in store.manifest.specs:
-        for record, entry in zip(store.load_ledger(spec).steps, store.load_transcript(spec), strict=True):
+        for record, entry in zip(
+            store.load_ledger(spec).steps, store.load_transcript(spec), strict=True
+        ):
             fault = stub.plan.taken.get(_unit(entry))
             if fault is None:  # a connection that a fault of another step had closed
-                assert (record.provenance, set(record.failures)) in (("model", set()), ("error", {"model_connection"}))
+                assert (record.provenance, set(record.failures)) in (
+                    ("model", set()),
+                    ("error", {"model_connection"}),
+                )
                 continue
             met[fault] += 1
             deciders, counted = _ends(fault, wire)
@@ -166,7 +205,7 @@ def test_every_lasting_fault_is_counted_for_its_own_step_alone_and_the_run_goes_
             assert bool(record.failures) == bool(counted), (fault, record)
             assert record.provenance == "model" or not record.orders
     assert set(chosen) - set(met) <= NOT_ON_WIRE.get(wire, set())
-    assert len(LASTING) >= 200
+    assert len(LASTING) >= 199
     asked = len(stub.requests)
     assert run(WIRES[wire], stub, tmp_path / "run", market, *words).code == 0
     assert len(stub.requests) == asked
@@ -178,13 +217,15 @@ def test_every_lasting_fault_is_counted_for_its_own_step_alone_and_the_run_goes_
 def _unit(entry: TranscriptEntry) -> str:
     """What the stub calls the submissions of a step."""
     sent: Any = entry.exchanges[0]["sent"]
-    return f"{Asked('', '', ModelRequest(tuple(Message(said['role'], said['content']) for said in sent[:2]))).step} submission"
+    messages = (Message(one["role"], one["content"]) for one in sent[:2])
+    asked = Asked("", "", ModelRequest(tuple(messages)))
+    return f"{asked.step} submission"
 
 
 STOPS = (*(name for name, (outcome, _) in HOSTILE.items() if outcome == "stop"), *ACCOUNT)
 
 
-def test_what_every_call_would_meet_stops_the_run_before_it_is_recorded_and_the_same_command_goes_on(
+def test_a_permanent_failure_stops_the_run_unrecorded_and_the_same_command_resumes(
     market: Path, stub: Stub, tmp_path: Path
 ) -> None:
     words = (*apart(1, 2), "--canary", 0, "--tool-protocol", "native")
@@ -192,8 +233,16 @@ def test_what_every_call_would_meet_stops_the_run_before_it_is_recorded_and_the_
         for fault in STOPS[place :: len(ADAPTERS)]:
             stub.plan = FaultPlan(faults=(fault,), attempts=10**9, phase="submission")
             done = run(WIRES[wire], stub, tmp_path / wire, market, *words)
-            assert "--" in error_line(done) or WIRES[wire].variable in error_line(done), (fault, done)
+            assert "--" in error_line(done) or WIRES[wire].variable in error_line(done), (
+                fault,
+                done,
+            )
             assert KEY not in done.out + done.err
             assert finished_steps(tmp_path / wire) == 0, fault
         stub.plan = FaultPlan()
-        assert card_of(finished(WIRES[wire], stub, tmp_path / wire, market, *words), TASK_APART)["failures"] == {}
+        assert (
+            card_of(finished(WIRES[wire], stub, tmp_path / wire, market, *words), TASK_APART)[
+                "failures"
+            ]
+            == {}
+        )

@@ -1,4 +1,6 @@
-"""Killed amid 20 concurrent episodes and started again: nothing that was answered is asked again, and the cards are the same."""
+"""Killed amid 20 concurrent episodes and started again: nothing that was answered is asked again,
+and the cards are the same.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def port() -> int:
 def whole(market: Path, port: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run that nothing interrupts; as many calls at once as there are episodes."""
     with running_stub(port=port, latency_s=0.02) as stub:
-        folder = finished(WIRES["chat"], stub, tmp_path_factory.mktemp("whole") / "run", market, *WORDS)
+        folder = finished(
+            WIRES["chat"], stub, tmp_path_factory.mktemp("whole") / "run", market, *WORDS
+        )
         assert not stub.answered_twice
         assert stub.most_at_once > 1
     return folder
@@ -57,8 +61,11 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
     run = tmp_path / "run"
     with running_stub(port=port, hold_after=150) as stub:
         process = start_run(WIRES[wire], stub, run, market, *WORDS)
-        # Whoever asks again has what it was given before on disk. On a busy machine some episodes are over before others begin.
-        assert wait_until(lambda: stub.answers >= 150 and stub.held + ended(run) == EPISODES, process)
+        # Whoever asks again has what it was given before on disk. On a busy machine some episodes
+        # are over before others begin.
+        assert wait_until(
+            lambda: stub.answers >= 150 and stub.held + ended(run) == EPISODES, process
+        )
         held = EPISODES - ended(run)
         kill(process)
         before, asked = stub.answers, len(stub.requests)
@@ -68,8 +75,11 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
         stub.go_on()
         finished(WIRES[wire], stub, run, market, *WORDS)
         assert not stub.answered_twice
-        assert stub.counts["lost"] == held > 0  # those that were under way when it was killed, and nothing else, were asked in vain
-        repeated = {seen.digest for seen in stub.requests[:asked]} & {seen.digest for seen in stub.requests[asked:]}
+        # those that were under way when it was killed, and nothing else, were asked in vain
+        assert stub.counts["lost"] == held > 0
+        repeated = {seen.digest for seen in stub.requests[:asked]} & {
+            seen.digest for seen in stub.requests[asked:]
+        }
         assert len(repeated) == held
         assert answered(run) == stub.answers
     assert steps(run) == steps(whole)
@@ -77,9 +87,12 @@ def test_killed_while_all_episodes_wait_for_an_answer_no_answered_request_is_ask
         assert_same(run, whole)
 
 
-def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Path, port: int, whole: Path, tmp_path: Path) -> None:
+def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(
+    market: Path, port: int, whole: Path, tmp_path: Path
+) -> None:
     run, chance, kills = tmp_path / "run", random.Random(20240930), 0
-    with running_stub(port=port, latency_s=0.01, hold_after=250) as stub:  # of 268, so that it is not over before
+    # of 268, so that it is not over before
+    with running_stub(port=port, latency_s=0.01, hold_after=250) as stub:
         for goal in (2, 130, 240):
             process = start_run(WIRES["chat"], stub, run, market, *WORDS)
             assert wait_until(lambda: stub.answers >= goal, process)  # noqa: B023 - called before the next goal
@@ -87,18 +100,22 @@ def test_killed_at_any_moment_only_what_was_on_its_way_is_asked_again(market: Pa
             kill(process)
             kills += 1
             again = sum(times - 1 for times in stub.answered_twice.values())
-            in_flight = stub.answers - answered(run)  # answered, but killed before the answer was on disk
+            # answered, but killed before the answer was on disk
+            in_flight = stub.answers - answered(run)
             assert in_flight <= kills * EPISODES
             assert again <= in_flight
         stub.go_on()
         finished(WIRES["chat"], stub, run, market, *WORDS)
         again = sum(times - 1 for times in stub.answered_twice.values())
-        assert stub.answers == answered(run) + again  # each answer that reached the disk was paid once
+        # each answer that reached the disk was paid once
+        assert stub.answers == answered(run) + again
         assert again <= kills * EPISODES
     assert_same(run, whole)
 
 
-def test_interrupted_it_waits_for_what_is_paid_and_asks_nothing_twice(market: Path, port: int, whole: Path, tmp_path: Path) -> None:
+def test_an_interrupted_run_waits_for_paid_calls_and_repeats_none(
+    market: Path, port: int, whole: Path, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     with running_stub(port=port, latency_s=0.05) as stub:
         process = start_run(WIRES["chat"], stub, run, market, *WORDS)

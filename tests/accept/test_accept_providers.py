@@ -1,4 +1,6 @@
-"""Whole episodes over every wire format, with the official SDKs, and one ledger whichever wire carried the decisions."""
+"""Whole episodes over every wire format, with the official SDKs, and one ledger whichever wire
+carried the decisions.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,17 @@ from ktdeval.runner.store import RunFolder
 from run_support import TASK, WINDOW, card_of, ktdeval
 from stub_neutral import FINGERPRINT, REASONING, SERVED_BY
 from stub_provider import KEY, Stub, running_stub, skip_without_sdks
-from stub_runs import WIRES, answered, book, environment_of, finished, start_run, steps, untold, without
+from stub_runs import (
+    WIRES,
+    answered,
+    book,
+    environment_of,
+    finished,
+    start_run,
+    steps,
+    untold,
+    without,
+)
 from tables import on_each_row
 
 skip_without_sdks()
@@ -47,9 +59,11 @@ def chat(market: Path, stub: Stub, tmp_path_factory: pytest.TempPathFactory) -> 
     return finished(WIRES["chat"], stub, tmp_path_factory.mktemp("chat") / "run", market, *SHORT)
 
 
-def test_decisions_over_the_wire_are_those_of_the_model_behind_it(keyless: Path, chat: Path) -> None:
+def test_decisions_over_the_wire_match_the_model_behind_it(keyless: Path, chat: Path) -> None:
     assert without(steps(chat), *USAGE_FIELDS) == without(steps(keyless), *USAGE_FIELDS)
-    assert all(step["provenance"] == "model" for episode in steps(chat).values() for step in episode)
+    assert all(
+        step["provenance"] == "model" for episode in steps(chat).values() for step in episode
+    )
     assert any(step["orders"] for episode in steps(chat).values() for step in episode)
 
 
@@ -62,9 +76,11 @@ def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
     assert steps(run) == steps(chat)  # orders, fills, NAV, counts and tokens
     mine = stub.requests[before:]
     assert {seen.wire for seen in mine} == {WIRES[wire].name}
-    assert {seen.outcome for seen in mine} == {"answered"}  # nothing in the requests that the real provider would refuse
+    # nothing in the requests that the real provider would refuse
+    assert {seen.outcome for seen in mine} == {"answered"}
     theirs = [seen for seen in stub.requests[:before] if seen.wire == "chat"]
-    assert {seen.digest for seen in mine} <= {seen.digest for seen in theirs}  # and nothing lost or added on the way
+    # and nothing lost or added on the way
+    assert {seen.digest for seen in mine} <= {seen.digest for seen in theirs}
     same = ("metrics", "episodes", "usage", "coverage", "decisions", "failures", "orders")
     cards = [card_of(folder) for folder in (run, chat)]
     for card in cards:
@@ -75,18 +91,26 @@ def test_the_ledger_is_the_same_whichever_wire_format_the_decisions_came_over(
 
 def test_every_answer_is_in_the_book_once_with_its_tokens_and_price(stub: Stub, chat: Path) -> None:
     records = book(chat)
-    usage = {name: sum(getattr(record.usage, name) for record in records if record.episode != "check") for name in USAGE_FIELDS}
+    usage = {
+        name: sum(getattr(record.usage, name) for record in records if record.episode != "check")
+        for name in USAGE_FIELDS
+    }
     assert usage == {name: card_of(chat)["usage"][name] for name in USAGE_FIELDS}
     assert usage["cache_read_tokens"] > 0
     plain = usage["input_tokens"] - usage["cache_read_tokens"]
     cost = (plain * 2 + usage["cache_read_tokens"] * 0.5 + usage["output_tokens"] * 8) / 1e6
     assert card_of(chat)["cost"]["value"] == pytest.approx(cost)
-    assert sum(record.cost_usd or 0 for record in records if record.episode != "check") == pytest.approx(cost)
-    assert {record.served_by for record in records} == {f"{SERVED_BY}/{FINGERPRINT}"}
+    assert sum(
+        record.cost_usd or 0 for record in records if record.episode != "check"
+    ) == pytest.approx(cost)
+    assert {record.served_by for record in records} == {f"{SERVED_BY} / {FINGERPRINT}"}
 
 
-@pytest.mark.parametrize(("protocol", "wire"), [("text", "responses"), ("json_schema", "anthropic"), ("json_schema", "google")])
-def test_tools_in_writing_give_the_same_decisions_and_the_card_says_how_tools_were_offered(
+@pytest.mark.parametrize(
+    ("protocol", "wire"),
+    [("text", "responses"), ("json_schema", "anthropic"), ("json_schema", "google")],
+)
+def test_tools_in_text_give_the_same_decisions_and_the_card_names_the_protocol(
     market: Path, stub: Stub, chat: Path, tmp_path: Path, protocol: str, wire: str
 ) -> None:
     run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT, "--tool-protocol", protocol)
@@ -116,19 +140,31 @@ def test_thoughts_come_in_a_channel_of_their_own_and_options_in_the_words_of_the
         run = finished(WIRES[wire], stub, tmp_path / "run", market, *SHORT, *words.split())
         assert {seen.outcome for seen in stub.requests} == {"answered"}
         for path, expected in fields.items():
-            assert {str(reduce(lambda value, name: value[name], path.split("."), seen.body)) for seen in stub.requests} == {
-                str(expected)
-            }
+            assert {
+                str(reduce(lambda value, name: value[name], path.split("."), seen.body))
+                for seen in stub.requests
+            } == {str(expected)}
     assert untold(steps(run)) == untold(steps(chat))
     usage = card_of(run)["usage"]
-    assert usage["output_tokens"] - usage["reasoning_tokens"] == card_of(chat)["usage"]["output_tokens"]
+    assert (
+        usage["output_tokens"] - usage["reasoning_tokens"]
+        == card_of(chat)["usage"]["output_tokens"]
+    )
     store = RunFolder.load(run)
-    replies = [x["reply"] for spec in store.manifest.specs for entry in store.load_transcript(spec) for x in entry.exchanges]
-    shown = "" if wire == "anthropic" else REASONING  # where thoughts have to be sent back, they come as signatures only
+    replies = [
+        x["reply"]
+        for spec in store.manifest.specs
+        for entry in store.load_transcript(spec)
+        for x in entry.exchanges
+    ]
+    # where thoughts have to be sent back, they come as signatures only
+    shown = "" if wire == "anthropic" else REASONING
     assert {reply.get("reasoning", "") for reply in replies} == {shown}
 
 
-def test_the_same_run_again_is_answered_from_the_cache_of_another_run(market: Path, chat: Path, stub: Stub, tmp_path: Path) -> None:
+def test_the_same_run_again_is_answered_from_the_cache_of_another_run(
+    market: Path, chat: Path, stub: Stub, tmp_path: Path
+) -> None:
     cache = tmp_path / "replies.sqlite"
     wire = WIRES["responses"]
     first = finished(wire, stub, tmp_path / "one", market, *SHORT, "--cache", cache)
@@ -138,17 +174,25 @@ def test_the_same_run_again_is_answered_from_the_cache_of_another_run(market: Pa
     assert answered(second) == 0
     assert steps(first) == steps(second)
     texts = [json.dumps({**card_of(run), "provenance": None}) for run in (first, second)]
-    assert texts[0] == texts[1]  # also what it cost: a card tells what the replies cost, whoever paid
+    # also what it cost: a card tells what the replies cost, whoever paid
+    assert texts[0] == texts[1]
 
 
-def test_a_recorded_run_replays_without_key_or_network(market: Path, chat: Path, tmp_path: Path) -> None:
-    words = f"--model replay/{chat} --tasks {TASK} --windows {WINDOW} --data {market} --out {tmp_path / 'run'} --quiet".split()
+def test_a_recorded_run_replays_without_key_or_network(
+    market: Path, chat: Path, tmp_path: Path
+) -> None:
+    words = (
+        f"--model replay/{chat} --tasks {TASK} --windows {WINDOW} --data {market} --out"
+        f" {tmp_path / 'run'} --quiet".split()
+    )
     done = ktdeval(*words, *SHORT, cwd=tmp_path, environment=environment_of(WIRES["chat"], ""))
     assert done.code == 0, done
     assert steps(tmp_path / "run") == steps(chat)
 
 
-def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_start_and_end(market: Path, tmp_path: Path) -> None:
+def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_start_and_end(
+    market: Path, tmp_path: Path
+) -> None:
     words = (*EPISODES, "--concurrency", SEEDS, "--canary", 4)
     with running_stub(hold_after=20) as stub:
         steady = tmp_path / "steady"
@@ -161,10 +205,15 @@ def test_a_model_that_changes_during_a_run_is_seen_by_the_same_questions_at_its_
         assert process.wait().code == 0
         finished(WIRES["responses"], stub, steady, market, *words)
     drift = {name: card_of(tmp_path / name)["drift"] for name in ("steady", "changed")}
-    assert (drift["steady"]["value"], drift["steady"]["noise"], drift["steady"]["prompts"]) == (0, 0, 4)
+    assert (drift["steady"]["value"], drift["steady"]["noise"], drift["steady"]["prompts"]) == (
+        0,
+        0,
+        4,
+    )
     assert drift["changed"]["value"] > 0.4
     assert drift["changed"]["noise"] == 0
-    assert untold(steps(tmp_path / "changed")) == untold(steps(steady))  # only what is asked between the episodes tells of it
+    # only what is asked between the episodes tells of it
+    assert untold(steps(tmp_path / "changed")) == untold(steps(steady))
 
 
 def test_a_finished_run_verifies(chat: Path) -> None:

@@ -1,4 +1,6 @@
-"""Real prices, end to end: import, a run over the long window, and its books kept again from the raw files alone."""
+"""Real prices, end to end: import, a run over the long window, and its books kept again from the
+raw files alone.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,15 @@ def steps(run: RunFolder) -> Sequence[StepRecord]:
     return run.load_ledger(run.manifest.specs[0]).steps
 
 
-def test_the_long_window_has_548_steps_and_its_card_verifies(run: RunFolder, steps: Sequence[StepRecord]) -> None:
+def test_the_long_window_has_548_steps_and_its_card_verifies(
+    run: RunFolder, steps: Sequence[StepRecord]
+) -> None:
     assert len(steps) == 548
-    assert (steps[0].decided_on, steps[0].filled_on, steps[-1].filled_on) == ("2023-12-29", "2024-01-02", "2026-04-10")
+    assert (steps[0].decided_on, steps[0].filled_on, steps[-1].filled_on) == (
+        "2023-12-29",
+        "2024-01-02",
+        "2026-04-10",
+    )
     verify(run.path)
 
 
@@ -60,19 +68,25 @@ def test_the_cards_benchmark_return_is_that_of_the_index(run: RunFolder) -> None
 def raw(shared_data: Path) -> dict[str, pd.DataFrame]:
     """[days, codes] tables: open, close and volume where it traded, factor, member."""
     table = pd.read_parquet(shared_data / "a_share" / "csi300_ever_daily.parquet")
-    table = table[table["date"] >= "2023-12-01"].assign(date=lambda t: t["date"].dt.strftime("%Y-%m-%d"))
+    table = table[table["date"] >= "2023-12-01"].assign(
+        date=lambda t: t["date"].dt.strftime("%Y-%m-%d")
+    )
     factor = table.pivot(index="date", columns="code", values="factor").astype(float)
-    bars = table[table["traded"]].pivot(index="date", columns="code", values=["raw_open", "raw_close", "volume"])
+    bars = table[table["traded"]].pivot(
+        index="date", columns="code", values=["raw_open", "raw_close", "volume"]
+    )
     bars = bars.reindex(factor.index).astype(float).round(2)
     member = pd.DataFrame(False, index=factor.index, columns=factor.columns)
-    for row in pd.read_csv(shared_data / "a_share" / "csi300_members_by_rebalance.csv").itertuples():
+    for row in pd.read_csv(
+        shared_data / "a_share" / "csi300_members_by_rebalance.csv"
+    ).itertuples():
         if row.code in member:
             member.loc[row.in_date : row.out_date, row.code] = True
     wide = {name: bars[column].reindex(columns=factor.columns) for name, column in COLUMNS.items()}
     return {**wide, "factor": factor, "member": member}
 
 
-def test_books_kept_from_the_raw_files_give_every_fill_fee_holding_and_nav(
+def test_accounts_from_the_raw_files_give_every_fill_fee_holding_and_nav(
     raw: dict[str, pd.DataFrame], steps: Sequence[StepRecord]
 ) -> None:
     seen = reference_broker.keep(raw, steps)
@@ -84,14 +98,23 @@ def test_books_kept_from_the_raw_files_give_every_fill_fee_holding_and_nav(
 def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspended(
     raw: dict[str, pd.DataFrame], snapshot: Path, tmp_path: Path
 ) -> None:
-    """Names bought because they split or pay soon, the largest changes first; one of them while it is suspended."""
+    """Names bought because they split or pay soon, the largest changes first; one of them while it
+    is suspended.
+    """
     first, last, suspended = "2024-07-08", "2024-07-31", "600027.SH"
     factor = raw["factor"].loc[first:last].iloc[1:].loc[:, raw["member"].loc[first]].dropna(axis=1)
     changes = factor.pct_change().abs().max()
     buys = sorted(changes.index, key=lambda code: (code != suspended, -changes[code]))[:20]
     assert (changes[buys] > JITTER).all()
     accept_overheard.PURCHASES[:] = buys
-    words = ["--plugin", "accept_overheard", "--data", str(snapshot), "--windows", f"{first}:{last}"]
+    words = [
+        "--plugin",
+        "accept_overheard",
+        "--data",
+        str(snapshot),
+        "--windows",
+        f"{first}:{last}",
+    ]
     folder = evaluate(tmp_path / "run", "overheard/buyer", ["bright_memory_only"], *words)
     steps = folder.load_ledger(folder.manifest.specs[0]).steps
     assert reference_broker.keep(raw, steps)["changes"] >= 15
@@ -100,8 +123,12 @@ def test_holdings_keep_their_value_over_splits_and_dividends_also_while_suspende
 
 
 @pytest.mark.parametrize("model", ["reversal", "random", "low_volatility"])
-def test_books_of_other_strategies_agree_too(model: str, raw: dict[str, pd.DataFrame], snapshot: Path, tmp_path: Path) -> None:
-    """Losers and coin tosses meet what momentum avoids: suspensions, limit-down days, names that leave the index."""
+def test_books_of_other_strategies_agree_too(
+    model: str, raw: dict[str, pd.DataFrame], snapshot: Path, tmp_path: Path
+) -> None:
+    """Losers and coin tosses meet what momentum avoids: suspensions, limit-down days, names that
+    leave the index.
+    """
     words = ["--data", str(snapshot), "--windows", "2024-05-06:2024-12-31", "--seed", "3"]
     folder = evaluate(tmp_path / "run", f"builtin/{model}", ["blinded_open_research"], *words)
     seen = reference_broker.keep(raw, folder.load_ledger(folder.manifest.specs[0]).steps)

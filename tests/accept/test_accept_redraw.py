@@ -1,7 +1,8 @@
-"""Episodes that somebody draws again until they please: the run is not resumed, does not verify, or its card shows what was drawn.
+"""Episodes that somebody draws again until they please: the run is not resumed, does not verify, or
+its card shows what was drawn.
 
-A run of two episodes of a model as if behind a network is made once. Each case changes a copy of it as its owner can, in another
-mood of the model, which would give other replies.
+A run of two episodes of a model as if behind a network is made once. Each case changes a copy of it
+as its owner can, in another mood of the model, which would give other replies.
 """
 
 from __future__ import annotations
@@ -23,9 +24,28 @@ from run_support import SAME_MASK, Done, episodes, ktdeval
 TASK, STEPS = "bright_open_research", 4
 CARD = f"cards/{TASK}.json"
 PLAN = (
-    "run", "--plugin", PLUGIN, "--model", "lucky/x", "--tasks", TASK, "--windows", "2024-03-01:2024-03-29", "--limit", STEPS,
-    "--seeds", 2, "--cache", "run", "--canary", 0, "--price", "input=2,output=8", "--quiet", *SAME_MASK,
-)  # fmt: skip
+    "run",
+    "--plugin",
+    PLUGIN,
+    "--model",
+    "lucky/x",
+    "--tasks",
+    TASK,
+    "--windows",
+    "2024-03-01:2024-03-29",
+    "--limit",
+    STEPS,
+    "--seeds",
+    2,
+    "--cache",
+    "run",
+    "--canary",
+    0,
+    "--price",
+    "input=2,output=8",
+    "--quiet",
+    *SAME_MASK,
+)
 
 
 def draw(run: Path, mood: str = "momentum") -> Done:
@@ -64,10 +84,14 @@ def in_book(run: Path, statement: str) -> None:
 def test_counts_of_calls_agree_with_the_replies_of_each_episode(run: Path) -> None:
     calls = calls_of(run)
     marks = [json.loads((folder / "episode.json").read_text()) for folder in episodes(run)]
-    assert [mark["calls"]["answered"] for mark in marks] == [mark["said"]["replies"] for mark in marks]
+    assert [mark["calls"]["answered"] for mark in marks] == [
+        mark["said"]["replies"] for mark in marks
+    ]
     assert all(mark["said"]["replies"] >= STEPS for mark in marks)
     assert calls["answered"] + calls["cached"] == sum(mark["said"]["replies"] for mark in marks)
-    assert calls["episodes"] == {mark_of.name: mark["calls"] for mark_of, mark in zip(episodes(run), marks, strict=True)}
+    assert calls["episodes"] == {
+        mark_of.name: mark["calls"] for mark_of, mark in zip(episodes(run), marks, strict=True)
+    }
     assert verify(run).code == 0
 
 
@@ -117,22 +141,45 @@ def with_rows_of_the_other_episode_taken_out(run: Path) -> None:
 
 
 def without_a_word_on_its_book(run: Path) -> None:
-    edit_json(run / "manifest.json", lambda manifest: {name: part for name, part in manifest.items() if name != "call_log"})
+    edit_json(
+        run / "manifest.json",
+        lambda manifest: {name: part for name, part in manifest.items() if name != "call_log"},
+    )
     without("calls.sqlite", "replies.sqlite")(run)
 
 
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "record of calls deleted": (without("calls.sqlite", "replies.sqlite"), "calls.sqlite: the record of calls is missing"),
-    "record of calls and card deleted": (without("calls.sqlite", CARD), "calls.sqlite: the record of calls is missing"),
-    "record of calls of another run": (with_a_book_of_another_run, "calls.sqlite: is another record of calls"),
-    "record of calls from before the episode": (with_an_older_book, "calls.sqlite: holds 0 answers of episode"),
-    "rows taken out": (with_rows_of_the_other_episode_taken_out, "calls.sqlite: does not hold the calls that episode"),
-    "manifest that names no record": (without_a_word_on_its_book, "the manifest does not say which record of calls"),
+    "record of calls deleted": (
+        without("calls.sqlite", "replies.sqlite"),
+        "calls.sqlite: the record of calls is missing",
+    ),
+    "record of calls and card deleted": (
+        without("calls.sqlite", CARD),
+        "calls.sqlite: the record of calls is missing",
+    ),
+    "record of calls of another run": (
+        with_a_book_of_another_run,
+        "calls.sqlite: is another record of calls",
+    ),
+    "record of calls from before the episode": (
+        with_an_older_book,
+        "calls.sqlite: holds 0 answers of episode",
+    ),
+    "rows taken out": (
+        with_rows_of_the_other_episode_taken_out,
+        "calls.sqlite: does not hold the calls that episode",
+    ),
+    "manifest that names no record": (
+        without_a_word_on_its_book,
+        "the manifest does not say which record of calls",
+    ),
 }
 
 
 @pytest.mark.parametrize(("change", "words"), REFUSED.values(), ids=REFUSED)
-def test_a_run_without_the_record_of_its_calls_is_not_resumed(run: Path, change: Callable[[Path], None], words: str) -> None:
+def test_a_run_without_the_record_of_its_calls_is_not_resumed(
+    run: Path, change: Callable[[Path], None], words: str
+) -> None:
     change(run)
     done = draw(run, "random")
     assert done.code != 0
@@ -177,12 +224,23 @@ def counting_on_the_card(**counts: int) -> Callable[[Path], None]:
 
 FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
     "an episode of another run": (taken_from_another_run, "ledger.parquet: SHA-256 is"),
-    "fewer answers in the mark": (counting(answered=3, attempts=3), "give 3 replies, the transcript has"),
+    "fewer answers in the mark": (
+        counting(answered=3, attempts=3),
+        "give 3 replies, the transcript has",
+    ),
     "more unused answers in the mark": (counting(unused=1), "replies, the transcript has"),
-    "fewer answers on the card": (counting_on_the_card(answered=-1, attempts=-1), "are not the calls that its episode.json counts"),
-    "an attempt that is no answer and no failure": (counting_on_the_card(attempts=1), "are not those that were answered and those"),
+    "fewer answers on the card": (
+        counting_on_the_card(answered=-1, attempts=-1),
+        "are not the calls that its episode.json counts",
+    ),
+    "an attempt that is no answer and no failure": (
+        counting_on_the_card(attempts=1),
+        "are not those that were answered and those",
+    ),
     "a sum that is none": (
-        lambda run: edit_json(run / CARD, lambda card: card["provenance"]["calls"].update(answered=7)),
+        lambda run: edit_json(
+            run / CARD, lambda card: card["provenance"]["calls"].update(answered=7)
+        ),
         "provenance.calls.answered: is not the sum over its episodes",
     ),
     "no counts at all": (
@@ -190,17 +248,22 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
         "provenance.calls: is null, though the model is one behind a network",
     ),
     "a record of calls that is gone": (
-        lambda run: (run / "calls.sqlite").unlink(), "calls.sqlite: the record of calls is missing"
+        lambda run: (run / "calls.sqlite").unlink(),
+        "calls.sqlite: the record of calls is missing",
     ),
     "a record of calls with another time": (
-        lambda run: in_book(run, "UPDATE calls SET at = '2026-01-01T00:00:00.000Z' WHERE number = 1"),
+        lambda run: in_book(
+            run, "UPDATE calls SET at = '2026-01-01T00:00:00.000Z' WHERE number = 1"
+        ),
         "calls.sqlite: does not hold the calls that episode",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("change", "words"), FORGED.values(), ids=FORGED)
-def test_a_run_whose_counts_of_calls_were_changed_does_not_verify(run: Path, change: Callable[[Path], None], words: str) -> None:
+def test_a_run_whose_counts_of_calls_were_changed_does_not_verify(
+    run: Path, change: Callable[[Path], None], words: str
+) -> None:
     change(run)
     done = verify(run)
     assert done.code != 0
@@ -234,7 +297,9 @@ def test_an_episode_that_is_deleted_alone_gets_the_same_replies_again(run: Path)
     assert verify(run).code == 0
 
 
-def test_an_episode_whose_replies_are_deleted_too_is_answered_anew_and_the_card_says_so(run: Path) -> None:
+def test_an_episode_without_replies_is_answered_again_and_the_card_states_it(
+    run: Path,
+) -> None:
     first = episodes(run)[0]
     answered = calls_of(run)["episodes"][first.name]["answered"]
     shutil.rmtree(first)

@@ -1,4 +1,6 @@
-"""Runs that fail in every way, and not one of the files, messages, logs and tracebacks that they leave behind holds the key."""
+"""Runs that fail in every way, and not one of the files, messages, logs and tracebacks that they
+leave behind holds the key.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ from stub_runs import TASK_APART, WIRES, apart, contents, environment_of, words_
 skip_without_sdks()
 
 KEY = "stub-secret-key-Zq7RkV2mXw9TtPzB"
-TRACES = (KEY.encode(), KEY[16:].encode(), KEY[:-4].encode(), base64.b64encode(KEY.encode()), KEY[::-1].encode())
+TRACES = (
+    KEY.encode(),
+    KEY[16:].encode(),
+    KEY[:-4].encode(),
+    base64.b64encode(KEY.encode()),
+    KEY[::-1].encode(),
+)
 """The key, most of it, and its usual disguises."""
 SHORT = (*apart(2, 2), "--canary", 1)
 
@@ -45,11 +53,18 @@ def assert_no_trace(done: Done | str, folder: Path | None = None) -> None:
     text = done if isinstance(done, str) else done.out + done.err
     assert not [trace for trace in TRACES if trace in text.encode()]
     if folder is not None:
-        found = [(str(path), trace) for path, data in contents(folder) for trace in TRACES if trace in data]
+        found = [
+            (str(path), trace)
+            for path, data in contents(folder)
+            for trace in TRACES
+            if trace in data
+        ]
         assert not found
 
 
-def attempt(wire: str, stub: Stub, market: Path, out: Path, *words: object, **environment: str) -> Done:
+def attempt(
+    wire: str, stub: Stub, market: Path, out: Path, *words: object, **environment: str
+) -> Done:
     """A run over a wire."""
     command = words_of(WIRES[wire], stub, *SHORT, "--data", market, "--out", out, *words)
     environment = environment_of(WIRES[wire], KEY) | environment
@@ -63,17 +78,24 @@ def _packed_file(path: Path) -> None:
 
 
 def _page(path: Path) -> None:
-    path.write_text(f"<script>{base64.b64encode(zlib.compress(f'a {KEY} b'.encode())).decode()}</script>")
+    path.write_text(
+        f"<script>{base64.b64encode(zlib.compress(f'a {KEY} b'.encode())).decode()}</script>"
+    )
 
 
 def _database(path: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE kept (reply BLOB)")
-        database.execute("INSERT INTO kept VALUES (?)", [os.urandom(5000) + zstandard.ZstdCompressor().compress(KEY.encode())])
+        database.execute(
+            "INSERT INTO kept VALUES (?)",
+            [os.urandom(5000) + zstandard.ZstdCompressor().compress(KEY.encode())],
+        )
         database.commit()
 
 
-@pytest.mark.parametrize("write", [_packed_file, _page, _database, lambda path: path.with_name(KEY).mkdir()])
+@pytest.mark.parametrize(
+    "write", [_packed_file, _page, _database, lambda path: path.with_name(KEY).mkdir()]
+)
 def test_the_search_finds_what_is_there(tmp_path: Path, write: Callable[[Path], None]) -> None:
     assert_no_trace("", tmp_path)
     write(tmp_path / "file")
@@ -84,21 +106,38 @@ def test_the_search_finds_what_is_there(tmp_path: Path, write: Callable[[Path], 
 
 
 @pytest.mark.parametrize("wire", ["responses", "anthropic"])
-def test_a_run_through_all_faults_leaves_no_trace_of_the_key(stub: Stub, market: Path, tmp_path: Path, wire: str) -> None:
-    retried = ("rate_limited", "server", "overloaded", "malformed", "wrong_shape", "html", "error_200", "reset_body", "context")
+def test_a_run_through_all_faults_leaves_no_trace_of_the_key(
+    stub: Stub, market: Path, tmp_path: Path, wire: str
+) -> None:
+    retried = (
+        "rate_limited",
+        "server",
+        "overloaded",
+        "malformed",
+        "wrong_shape",
+        "html",
+        "error_200",
+        "reset_body",
+        "context",
+    )
     stub.plan = FaultPlan(faults=retried)
     done = attempt(wire, stub, market, tmp_path / "run", "--max-failures", 1000)
     assert done.code == 0, done
     assert {seen.outcome for seen in stub.requests if seen.wire == WIRES[wire].name} >= set(retried)
     for words in (("card", "show"), ("card", "verify"), ("score",), ("view",)):
-        told = ktdeval(*words, tmp_path / "run", cwd=tmp_path, environment=environment_of(WIRES[wire], KEY))
-        assert told.code == 0, told
-        assert_no_trace(told)
+        finished = ktdeval(
+            *words, tmp_path / "run", cwd=tmp_path, environment=environment_of(WIRES[wire], KEY)
+        )
+        assert finished.code == 0, finished
+        assert_no_trace(finished)
     assert list(tmp_path.rglob("*.html"))
     assert_no_trace(done, tmp_path)
 
 
-@pytest.mark.parametrize(("wire", "fault"), [("chat", "unauthorized"), ("anthropic", "forbidden"), ("google", "unauthorized")])
+@pytest.mark.parametrize(
+    ("wire", "fault"),
+    [("chat", "unauthorized"), ("anthropic", "forbidden"), ("google", "unauthorized")],
+)
 def test_a_run_that_is_turned_away_leaves_no_trace_of_the_key(
     stub: Stub, market: Path, tmp_path: Path, wire: str, fault: str
 ) -> None:
@@ -112,7 +151,9 @@ def test_a_run_that_is_turned_away_leaves_no_trace_of_the_key(
 
 
 @pytest.mark.parametrize("fault", ["server", "html"])
-def test_a_run_that_gives_up_leaves_no_trace_of_the_key(stub: Stub, market: Path, tmp_path: Path, fault: str) -> None:
+def test_a_run_that_gives_up_leaves_no_trace_of_the_key(
+    stub: Stub, market: Path, tmp_path: Path, fault: str
+) -> None:
     stub.plan = FaultPlan(faults=(fault,), attempts=1000, phase="submission")
     words = ("--max-retries", 0, "--max-failures", 1, "--tool-protocol", "native")
     done = attempt("chat", stub, market, tmp_path / "run", *words)
@@ -123,8 +164,21 @@ def test_a_run_that_gives_up_leaves_no_trace_of_the_key(stub: Stub, market: Path
 
 def test_a_log_of_everything_holds_no_key(stub: Stub, market: Path, tmp_path: Path) -> None:
     stub.plan = FaultPlan(faults=("server", "malformed", "forbidden"))
-    words = words_of(WIRES["chat"], stub, *apart(1, 1), "--canary", 0, "--data", market, "--out", tmp_path / "run")
-    program = "import logging, sys; logging.basicConfig(level=1); from ktdeval.cli.main import main; sys.exit(main())"
+    words = words_of(
+        WIRES["chat"],
+        stub,
+        *apart(1, 1),
+        "--canary",
+        0,
+        "--data",
+        market,
+        "--out",
+        tmp_path / "run",
+    )
+    program = (
+        "import logging, sys; logging.basicConfig(level=1); from ktdeval.cli.main import main;"
+        " sys.exit(main())"
+    )
     command = [sys.executable, "-X", "dev", "-c", program, *map(str, words)]
     environment = os.environ | environment_of(WIRES["chat"], KEY)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
@@ -132,9 +186,13 @@ def test_a_log_of_everything_holds_no_key(stub: Stub, market: Path, tmp_path: Pa
     assert_no_trace(done.stdout + done.stderr, tmp_path)
 
 
-def test_a_key_from_the_keyring_is_kept_as_close(stub: Stub, market: Path, tmp_path: Path) -> None:
+def test_a_key_from_the_keyring_is_protected_too(stub: Stub, market: Path, tmp_path: Path) -> None:
     pytest.importorskip("keyring")
-    ring = {"OPENAI_API_KEY": "", "PYTHON_KEYRING_BACKEND": "stub_keyring.StubKeyring", "STUB_RING_HOLDS": KEY}
+    ring = {
+        "OPENAI_API_KEY": "",
+        "PYTHON_KEYRING_BACKEND": "stub_keyring.StubKeyring",
+        "STUB_RING_HOLDS": KEY,
+    }
     done = attempt("responses", stub, market, tmp_path / "run", **ring)
     assert done.code == 0, done
     stub.plan = FaultPlan(faults=("unauthorized",), attempts=1000)
@@ -144,14 +202,21 @@ def test_a_key_from_the_keyring_is_kept_as_close(stub: Stub, market: Path, tmp_p
     assert_no_trace(refused, tmp_path)
 
 
-def test_a_key_from_a_variable_of_any_name_is_kept_as_close_and_a_card_says_which(stub: Stub, market: Path, tmp_path: Path) -> None:
-    words, keys = ("--model-args", "api_key_env=WORKPLACE_THING"), {"OPENAI_API_KEY": "", "WORKPLACE_THING": KEY}
+def test_a_key_from_any_variable_is_protected_too_and_a_card_names_the_variable(
+    stub: Stub, market: Path, tmp_path: Path
+) -> None:
+    words, keys = (
+        ("--model-args", "api_key_env=WORKPLACE_THING"),
+        {"OPENAI_API_KEY": "", "WORKPLACE_THING": KEY},
+    )
     done = attempt("responses", stub, market, tmp_path / "run", *words, **keys)
     assert done.code == 0, done
     assert "WORKPLACE_THING" in (tmp_path / "run" / "cards" / f"{TASK_APART}.json").read_text()
     assert_no_trace(done)
     stub.plan = FaultPlan(faults=("forbidden",), attempts=1000, phase="submission")
-    done = attempt("responses", stub, market, tmp_path / "refused", *words, "--tool-protocol", "native", **keys)
+    done = attempt(
+        "responses", stub, market, tmp_path / "refused", *words, "--tool-protocol", "native", **keys
+    )
     assert done.code == 2, done
     assert_no_trace(done, tmp_path)
 
@@ -161,7 +226,9 @@ def test_an_agent_that_falls_over_with_the_whole_environment_in_its_message_give
     stub: Stub, market: Path, tmp_path: Path, variable: str
 ) -> None:
     words = ("--plugin", PLUGIN, "--agent", "leaky", "--model-args", f"api_key_env={variable}")
-    done = attempt("responses", stub, market, tmp_path / "run", *words, **{"OPENAI_API_KEY": "", variable: KEY})
+    done = attempt(
+        "responses", stub, market, tmp_path / "run", *words, **{"OPENAI_API_KEY": "", variable: KEY}
+    )
     assert done.code == 1, done
     assert "unexpected environment" in done.err
     assert_no_trace(done, tmp_path)
@@ -174,7 +241,7 @@ def test_an_agent_that_falls_over_with_the_whole_environment_in_its_message_give
     ("--base-url", f"http://key:{KEY}@127.0.0.1/v1"),
     ("--base-url", f"http://127.0.0.1/v1?api_key={KEY}"),
 ])  # fmt: skip
-def test_a_key_given_in_a_wrong_place_is_refused_without_being_shown_or_kept(
+def test_a_key_given_in_a_wrong_place_is_refused_without_being_shown_or_recorded(
     stub: Stub, market: Path, tmp_path: Path, words: tuple[str, str]
 ) -> None:
     done = attempt("responses", stub, market, tmp_path / "run", *words)

@@ -14,14 +14,33 @@ from run_support import SAME_MASK, episodes, ktdeval
 
 TASK = "bright_open_research"
 PLAN = (
-    "--plugin", PLUGIN, "--model", "lucky/x", "--tasks", TASK, "--windows", "2024-03-01:2024-03-29", "--limit", 6, "--seeds", 2,
-    "--cache", "run", "--canary", 0, "--price", "input=2,output=8", *SAME_MASK,
-)  # fmt: skip
+    "--plugin",
+    PLUGIN,
+    "--model",
+    "lucky/x",
+    "--tasks",
+    TASK,
+    "--windows",
+    "2024-03-01:2024-03-29",
+    "--limit",
+    6,
+    "--seeds",
+    2,
+    "--cache",
+    "run",
+    "--canary",
+    0,
+    "--price",
+    "input=2,output=8",
+    *SAME_MASK,
+)
 
 
 def made(folder: Path, uncounted: str) -> Path:
     run = folder / uncounted
-    done = ktdeval("run", *PLAN, "--quiet", "--out", run, cwd=folder, environment={UNCOUNTED: uncounted})
+    done = ktdeval(
+        "run", *PLAN, "--quiet", "--out", run, cwd=folder, environment={UNCOUNTED: uncounted}
+    )
     assert done.code == 0, done.err
     return run
 
@@ -41,7 +60,9 @@ def card_of(run: Path) -> dict[str, Any]:
     return card
 
 
-def test_the_cost_of_a_card_is_null_and_says_of_how_many_replies_nobody_counted_the_tokens(run: Path) -> None:
+def test_the_cost_of_a_card_is_null_with_the_count_of_replies_without_tokens(
+    run: Path,
+) -> None:
     card = card_of(run)
     replies = sum(episode["uncounted"] for episode in card["episodes"])
     reason = f"the provider did not count the tokens of {replies} replies"
@@ -51,9 +72,13 @@ def test_the_cost_of_a_card_is_null_and_says_of_how_many_replies_nobody_counted_
         undefined = sum(card["cost"][name]["undefined"].values())
         assert undefined == sum(episode["uncounted"] > 0 for episode in card["episodes"]), name
         assert "the episode cost nothing" not in card["cost"][name]["undefined"]
-    verified = ktdeval("card", "verify", run / "cards" / f"{TASK}.json", "--plugin", PLUGIN, cwd=run.parent)
+    verified = ktdeval(
+        "card", "verify", run / "cards" / f"{TASK}.json", "--plugin", PLUGIN, cwd=run.parent
+    )
     assert verified.code == 0, verified.err
-    shown = " ".join(ktdeval("card", "show", run / "cards" / f"{TASK}.json", "--all", cwd=run.parent).out.split())
+    shown = " ".join(
+        ktdeval("card", "show", run / "cards" / f"{TASK}.json", "--all", cwd=run.parent).out.split()
+    )
     assert f"cost not known: {reason}" in shown
 
 
@@ -61,13 +86,17 @@ def test_the_costs_of_roles_and_of_the_finished_part_of_a_plan_are_not_known(run
     roles = json.loads(ktdeval("roles", run, "--json", cwd=run.parent).out)
     assert {role["usd"] for role in roles.values()} == {None}
     assert sum(role["uncounted"] for role in roles.values()) > 0
-    plan = ktdeval("plan", *PLAN, "--out", run, "--json", cwd=run.parent, environment={UNCOUNTED: run.name})
+    plan = ktdeval(
+        "plan", *PLAN, "--out", run, "--json", cwd=run.parent, environment={UNCOUNTED: run.name}
+    )
     assert plan.code == 0, plan.err
     (task,) = json.loads(plan.out)["tasks"]
     assert task["finished"]["cost_usd"] is None
 
 
-def test_tokens_that_are_left_of_a_plan_are_assumed_where_the_finished_steps_show_none(run: Path, tmp_path: Path) -> None:
+def test_tokens_that_are_left_of_a_plan_are_assumed_where_the_finished_steps_show_none(
+    run: Path, tmp_path: Path
+) -> None:
     begun = Path(shutil.copytree(run, tmp_path / "begun"))
     shutil.rmtree(episodes(begun)[0])
     plan = ktdeval("plan", *PLAN, "--out", begun, "--json", cwd=tmp_path)
@@ -80,9 +109,22 @@ def test_tokens_that_are_left_of_a_plan_are_assumed_where_the_finished_steps_sho
 
 
 def test_a_model_of_this_machine_that_bills_nothing_costs_nothing(folder: Path) -> None:
-    words = ("--model", "builtin/momentum", "--tasks", TASK, "--windows", "2024-03-01:2024-03-29", "--limit", 4, "--quiet")
+    words = (
+        "--model",
+        "builtin/momentum",
+        "--tasks",
+        TASK,
+        "--windows",
+        "2024-03-01:2024-03-29",
+        "--limit",
+        4,
+        "--quiet",
+    )
     assert ktdeval("run", *words, "--out", folder / "free", cwd=folder).code == 0
     card = card_of(folder / "free")
     assert card["cost"]["value"] == 0
     assert "uncounted" not in card["episodes"][0]
-    assert {role["usd"] for role in json.loads(ktdeval("roles", folder / "free", "--json", cwd=folder).out).values()} == {0}
+    assert {
+        role["usd"]
+        for role in json.loads(ktdeval("roles", folder / "free", "--json", cwd=folder).out).values()
+    } == {0}

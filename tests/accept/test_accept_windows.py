@@ -1,5 +1,6 @@
-"""Every task over every window: as many steps as the market has sessions, and cards that validate and verify. A mask is a lens, not
-a market: strategies that look at no label trade the same under every mask and every shuffle of handles.
+"""Every task over every window: as many steps as the market has sessions, and cards that validate
+and verify. A mask is a lens, not a market: strategies that look at no label trade the same under
+every mask and every shuffle of handles.
 """
 
 from __future__ import annotations
@@ -27,7 +28,18 @@ from ktdeval.market.calendar import window_rows
 from ktdeval.runner.store import RunFolder
 from loops import not_empty
 
-SESSIONS = {"W1": 43, "W2": 43, "W3": 43, "W4": 43, "W5": 40, "W6": 44, "W7": 46, "W8": 50, "W9": 50, "W10": 43}
+SESSIONS = {
+    "W1": 43,
+    "W2": 43,
+    "W3": 43,
+    "W4": 43,
+    "W5": 40,
+    "W6": 44,
+    "W7": 46,
+    "W8": 50,
+    "W9": 50,
+    "W10": 43,
+}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -40,7 +52,10 @@ def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
         found = {}
         for spec, ledger in ledgers(folder):
             found[spec.window.name] = len(ledger.steps)
-            days = market.days[(market.days >= np.datetime64(spec.window.first)) & (market.days <= np.datetime64(spec.window.last))]
+            days = market.days[
+                (market.days >= np.datetime64(spec.window.first))
+                & (market.days <= np.datetime64(spec.window.last))
+            ]
             assert [step.filled_on for step in ledger.steps] == [str(day) for day in days]
             orders = sum(len(step.orders) for step in ledger.steps)
             assert orders > 0
@@ -50,7 +65,11 @@ def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
         assert found == SESSIONS
         made = card(folder, task)
         assert {window["name"]: window["days"] for window in made["windows"]} == found
-        assert made["coverage"]["episodes_finished"] == made["coverage"]["episodes_planned"] == len(SESSIONS)
+        assert (
+            made["coverage"]["episodes_finished"]
+            == made["coverage"]["episodes_planned"]
+            == len(SESSIONS)
+        )
         assert "limited" not in made["labels"]
         assert "synthetic" in made["labels"]
         verify(folder.path)
@@ -58,7 +77,9 @@ def test_all_windows_run_and_verify(mode: str, tmp_path: Path) -> None:
 
 def test_the_default_window_is_the_long_one(tmp_path: Path) -> None:
     """Whole runs of it: tests/accept/test_accept_numbers.py."""
-    folder = evaluate(tmp_path / "run", "builtin/momentum", ["blinded_open_research"], "--limit", "2")
+    folder = evaluate(
+        tmp_path / "run", "builtin/momentum", ["blinded_open_research"], "--limit", "2"
+    )
     ((spec, _),) = ledgers(folder)
     start, stop = window_rows(synthetic().days, spec.window.first, spec.window.last)
     assert (spec.window.name, stop - start) == ("long", 548)
@@ -76,13 +97,19 @@ SHOWN = [task for task in TASKS if not task.endswith("memory_only")]
 @pytest.fixture(scope="module", params=["momentum", "reversal", "low_volatility", "equal_weight"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     words = ["--windows", "W5", "--limit", str(STEPS), "--seeds", str(SEEDS)]
-    return evaluate(tmp_path_factory.mktemp("blindness") / "run", f"builtin/{request.param}", SHOWN, *words)
+    return evaluate(
+        tmp_path_factory.mktemp("blindness") / "run", f"builtin/{request.param}", SHOWN, *words
+    )
 
 
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
-def test_a_label_blind_strategy_leaves_one_ledger_under_all_masks_and_mask_seeds(run: RunFolder, mode: str) -> None:
+def test_a_label_blind_strategy_leaves_one_ledger_under_all_masks_and_mask_seeds(
+    run: RunFolder, mode: str
+) -> None:
     episodes = [(spec, ledger) for spec, ledger in ledgers(run) if spec.mode == mode]
-    assert {(spec.mask, spec.seed) for spec, _ in episodes} == {(mask, seed) for mask in MASKS for seed in range(SEEDS)}
+    assert {(spec.mask, spec.seed) for spec, _ in episodes} == {
+        (mask, seed) for mask in MASKS for seed in range(SEEDS)
+    }
     reference = episodes[0][1]
     assert len(reference.steps) == STEPS
     assert sum(order.status == "filled" for step in reference.steps for order in step.orders) >= 15
@@ -95,12 +122,19 @@ def test_on_real_prices_too(shared_data: Path, tmp_path: Path) -> None:
     data = import_real(shared_data, tmp_path / "market")
     words = ["--data", str(data), "--windows", "W4,W7", "--limit", str(STEPS), "--seeds", "2"]
     reference: dict[tuple[str, str], object] = {}
-    for spec, ledger in not_empty(ledgers(evaluate(tmp_path / "run", "builtin/reversal", SHOWN, *words))):
-        assert reference.setdefault((spec.mode, spec.window.name), ledger.steps) == ledger.steps, (spec.task, spec.seed)
+    for spec, ledger in not_empty(
+        ledgers(evaluate(tmp_path / "run", "builtin/reversal", SHOWN, *words))
+    ):
+        assert reference.setdefault((spec.mode, spec.window.name), ledger.steps) == ledger.steps, (
+            spec.task,
+            spec.seed,
+        )
 
 
 def test_what_the_strategy_saw_did_differ(run: RunFolder) -> None:
-    """Otherwise the test above would show nothing: handles are others under each mask and each seed."""
+    """Otherwise the test above would show nothing: handles are others under each mask and each
+    seed.
+    """
     seen = {}
     for spec in run.manifest.specs:
         if spec.mode == "fixed_candidate":

@@ -1,4 +1,6 @@
-"""The benchmarks run and print their figures. How large these are is no test's business: it depends on the machine."""
+"""The benchmarks run and print their figures. How large these are is no test's business: it depends
+on the machine.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,22 @@ WINDOW = "2024-03-01:2024-03-29"
 def run(script: str, *arguments: str, cwd: Path) -> str:
     """What `benchmarks/SCRIPT ARGUMENTS` prints."""
     path = REPOSITORY / "benchmarks" / script
-    done = subprocess.run([sys.executable, str(path), *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(path), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path: Path) -> None:
-    pytest.importorskip("stable_baselines3", reason="needs stable-baselines3 and gymnasium: pip install 'ktdeval[rl]'")
+    pytest.importorskip(
+        "stable_baselines3",
+        reason="needs stable-baselines3 and gymnasium: pip install 'ktdeval[rl]'",
+    )
     printed = run("planted_signal.py", "1", "100", cwd=tmp_path)
     assert re.findall(r"^noise +(\d+)%  (\w+) +-?[\d.]+% ", printed, re.MULTILINE) == [
         (noise, algorithm) for noise in ("0", "20") for algorithm in ("a2c", "ppo", "dqn")
@@ -34,37 +45,80 @@ def test_the_planted_signal_prints_a_share_for_each_algorithm_and_noise(tmp_path
 
 
 @on_each_row
-def test_a_benchmark_prints_its_figures(script: str, words: str, patterns: list[str], tmp_path: Path) -> None:
+def test_a_benchmark_prints_its_figures(
+    script: str, words: str, patterns: list[str], tmp_path: Path
+) -> None:
     printed = run(script, *words.split(), cwd=tmp_path)
     for pattern in patterns:
         assert re.search(pattern, printed, re.MULTILINE)
 
 
-def test_the_attacker_that_asks_finds_a_level_in_true_prices_and_in_the_task_what_the_docs_say(tmp_path: Path) -> None:
-    printed = run("identifiability.py", "--probes", "2", "--steps", "2", "--tables", "channels", cwd=tmp_path)
+def test_the_asking_attacker_finds_true_levels_and_reaches_the_documented_rate(
+    tmp_path: Path,
+) -> None:
+    printed = run(
+        "identifiability.py", "--probes", "2", "--steps", "2", "--tables", "channels", cwd=tmp_path
+    )
     lines = [[cell.strip() for cell in line.split("|")] for line in printed.splitlines()]
     rows = {(cells[1], cells[2]): cells for cells in lines if len(cells) > 8}
-    channels = ("risk_check", "rejections", "filled shares", "holdings", "costs", "cash", "NAV", "partial fills", "all")
-    assert set(rows) >= {(channel, mask) for channel in channels for mask in ("rebase", "rebase, 3 digits")}
+    channels = (
+        "risk_check",
+        "rejections",
+        "filled shares",
+        "holdings",
+        "costs",
+        "cash",
+        "NAV",
+        "partial fills",
+        "all",
+    )
+    assert set(rows) >= {
+        (channel, mask) for channel in channels for mask in ("rebase", "rebase, 3 digits")
+    }
     control, task = (rows["risk_check", mask] for mask in ("rebase", "rebase, 3 digits"))
     assert float(control[4].split()[0]) > 90.0, "the attacker can do what it claims"
     docs = (REPOSITORY / "docs" / "identifiability.md").read_text()
     (line,) = re.findall(r"^\| risk_check \| [\d.]+, .*$", docs, re.MULTILINE)
-    told = [cell.strip().split(", ")[0] for cell in line.split("|")]
+    names = [cell.strip().split(", ")[0] for cell in line.split("|")]
     found = [control[4].split()[0], control[6], task[4], task[5], task[6], task[7], task[8]]
-    assert [told[2], told[3], told[4], *told[6:10]] == found
+    assert [names[2], names[3], names[4], *names[6:10]] == found
 
 
-def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up(tmp_path: Path) -> None:
+def test_the_episode_benchmark_reports_each_model_and_the_parts_of_a_step_add_up(
+    tmp_path: Path,
+) -> None:
     save_snapshot(small_market(), tmp_path / "market")
-    words = ("--data", "market", "--windows", WINDOW, "--limit", "2", "--models", "builtin/momentum,builtin/hold")
+    words = (
+        "--data",
+        "market",
+        "--windows",
+        WINDOW,
+        "--limit",
+        "2",
+        "--models",
+        "builtin/momentum,builtin/hold",
+    )
     printed = run("bench_episode.py", *words, cwd=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["market"]  # runs go elsewhere and are removed
-    assert re.findall(r"^builtin/\w+", printed, re.MULTILINE) == ["builtin/momentum", "builtin/hold"]
-    for figure in ("steps/s", "peak memory", "durable record: write, fdatasync", "harness overhead", "ledger.parquet", "3.0 calls"):
+    # runs go elsewhere and are removed
+    assert [path.name for path in tmp_path.iterdir()] == ["market"]
+    assert re.findall(r"^builtin/\w+", printed, re.MULTILINE) == [
+        "builtin/momentum",
+        "builtin/hold",
+    ]
+    for figure in (
+        "steps/s",
+        "peak memory",
+        "durable record: write, fdatasync",
+        "harness overhead",
+        "ledger.parquet",
+        "3.0 calls",
+    ):
         assert figure in printed
     spent, inside = (
-        {name.strip(): float(ms) for name, ms in re.findall(pattern, printed.split("builtin/hold")[0], re.MULTILINE)}
+        {
+            name.strip(): float(ms)
+            for name, ms in re.findall(pattern, printed.split("builtin/hold")[0], re.MULTILINE)
+        }
         for pattern in (rf"^{indent}(\S.*?) +([\d.]+) ms +[\d.]+ %" for indent in ("  ", "    "))
     )
     whole, overhead = spent.pop("whole"), spent["harness overhead"]

@@ -1,8 +1,11 @@
-"""The check of a board: records are executed again on the board's market, verdicts say how far figures are confirmed."""
+"""The check of a board: records are executed again on the board's market, verdicts say how far
+figures are confirmed.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -19,11 +22,17 @@ from board_ranks import make_verdict
 from board_runs import tree, withdraw
 from forging import Steps, change_ledger, rehash
 from ktdeval.errors import DataError, UsageError, VerificationError
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunFolder, rescore
 from ktdeval.runner.store import file_sha256
-from ktdeval.typed import to_plain
-from ktdeval_board.checking.check import CheckOptions, CheckReport, OpenedMarkets, check_board, missing_plugin
+from ktdeval.values.typed import to_plain
+from ktdeval_board.checking.check import (
+    CheckOptions,
+    CheckReport,
+    OpenedMarkets,
+    check_board,
+    missing_plugin,
+)
 from ktdeval_board.checking.records import check_records, settle
 from ktdeval_board.documents import Decisions, Rerun, Series, Verdict
 from ktdeval_board.entries import load_board
@@ -31,7 +40,7 @@ from ktdeval_board.layout import BoardFolder, CardFiles
 from ktdeval_board.market_document import Market
 from ktdeval_board.reading import read_own
 from ktdeval_board.rules import load_rules
-from paths import SUPPORT
+from paths import SUPPORT, SUPPORT_FOLDERS
 from run_support import error_line, ktdeval
 
 OPTIONS = CheckOptions(today=ON)
@@ -92,10 +101,11 @@ def verdict_on(board: Path, card_id: str) -> Verdict:
     return read_own(BoardFolder(board).verdict(card_id), Verdict)
 
 
-# -- a good submission -------------------------------------------------------------------------------------------
+# -- a good submission
+# -------------------------------------------------------------------------------------------
 
 
-def test_a_good_submission_is_re_executed_and_what_was_derived_is_kept(checked_board: Path) -> None:
+def test_a_good_submission_is_re_executed_and_derived_files_are_stored(checked_board: Path) -> None:
     (entry,) = load_board(checked_board).entries
     assert entry.tier == "re-executed"
     assert (entry.verdict.checked_on, entry.verdict.episodes, entry.verdict.steps) == (ON, 1, 21)
@@ -105,12 +115,16 @@ def test_a_good_submission_is_re_executed_and_what_was_derived_is_kept(checked_b
     assert [window.days for window in read_own(folder.market("market"), Market).windows] == [21]
 
 
-def test_a_card_with_a_verdict_is_passed_over_until_something_of_it_is_missing(checked_board: Path, tmp_path: Path) -> None:
+def test_a_card_with_a_verdict_is_passed_over_until_something_of_it_is_missing(
+    checked_board: Path, tmp_path: Path
+) -> None:
     board = copied(checked_board, tmp_path)
     before, card_id = tree(board), files_of(board).card_id
     report = check(board)
     assert (report.findings, report.checked, report.skipped) == ((), (), 1)
-    assert [card.tier for card in check(board, every=True).checked] == ["re-executed"], "where all are asked for"
+    assert [card.tier for card in check(board, every=True).checked] == ["re-executed"], (
+        "where all are asked for"
+    )
     BoardFolder(board).series(card_id).unlink()
     assert len(check(board).checked) == 1, "without its series"
     assert tree(board) == before, "equal records give equal bytes"
@@ -119,21 +133,29 @@ def test_a_card_with_a_verdict_is_passed_over_until_something_of_it_is_missing(c
     assert read_own(BoardFolder(board).verdict(card_id), Verdict).division == "renamed"
 
 
-def test_without_record_nothing_is_written_and_an_empty_board_gets_its_market(board: Path, run: Path) -> None:
+def test_without_record_nothing_is_written_and_an_empty_board_gets_its_market(
+    board: Path, run: Path
+) -> None:
     assert check(board) == CheckReport((), (), 0)
     BoardFolder(board).market("market").unlink()
     submit(board, run)
-    before, told = tree(board), list[str]()
-    report = check_board(board, load_plugins(), replace(OPTIONS, record=False), told.append)
-    assert ([card.tier for card in report.checked], told) == (["re-executed"], ["builtin/chaos · react · blinded"])
+    before, lines = tree(board), list[str]()
+    report = check_board(board, load_plugins(), replace(OPTIONS, record=False), lines.append)
+    assert ([card.tier for card in report.checked], lines) == (
+        ["re-executed"],
+        ["builtin/chaos · react · blinded"],
+    )
     assert tree(board) == before
 
 
-# -- forgeries ---------------------------------------------------------------------------------------------------
+# -- forgeries
+# ---------------------------------------------------------------------------------------------------
 
 
 def forged(run: Path, target: Path, change: Callable[[Steps], Any]) -> Path:
-    """A copy of a run with another ledger, its mark renewed and its card scored anew: consistent in itself."""
+    """A copy of a run with another ledger, its mark renewed and its card scored anew: consistent in
+    itself.
+    """
     shutil.copytree(run, target)
     (episode,) = (target / "episodes").iterdir()
     change_ledger(episode, change)
@@ -148,7 +170,9 @@ def only_finding(report: CheckReport) -> tuple[str, str, str]:
     return finding.path, finding.rule, finding.message
 
 
-def test_orders_with_hindsight_are_found_by_what_the_model_replied(board: Path, run: Path, other_run: Path, tmp_path: Path) -> None:
+def test_orders_with_hindsight_are_found_from_the_models_replies(
+    board: Path, run: Path, other_run: Path, tmp_path: Path
+) -> None:
     def hindsight(_steps: Steps) -> Any:
         other = RunFolder.load(other_run)
         return to_plain(other.load_ledger(other.manifest.specs[0]).steps)
@@ -161,7 +185,9 @@ def test_orders_with_hindsight_are_found_by_what_the_model_replied(board: Path, 
     assert not (board / "verdicts").exists()
 
 
-def test_a_fill_at_a_better_price_is_found_by_executing_it(board: Path, run: Path, tmp_path: Path) -> None:
+def test_a_fill_at_a_better_price_is_found_by_executing_it(
+    board: Path, run: Path, tmp_path: Path
+) -> None:
     submit(board, forged(run, tmp_path / "forged", richer))
     path, rule, message = only_finding(check(board))
     assert (Path(path).name, rule) == ("ledger.parquet", "ledger")
@@ -171,10 +197,10 @@ def test_a_fill_at_a_better_price_is_found_by_executing_it(board: Path, run: Pat
 def test_a_card_is_not_executed_where_its_files_are_refused(board: Path, run: Path) -> None:
     files = submit(board, run)
     (BoardFolder(board).records(files.card_id) / "manifest.json").chmod(0o755)
-    told: list[str] = []
-    report = check_board(board, load_plugins(), OPTIONS, told.append)
+    lines: list[str] = []
+    report = check_board(board, load_plugins(), OPTIONS, lines.append)
     assert [finding.rule for finding in report.findings] == ["executable"]
-    assert told == []
+    assert lines == []
 
 
 def test_records_are_read_away_from_secrets_and_from_the_folder_that_the_check_runs_in(
@@ -183,13 +209,17 @@ def test_records_are_read_away_from_secrets_and_from_the_folder_that_the_check_r
     submit(board, run)
     spy = tmp_path / "spy.py"
     spy.write_text(
-        "import os, pathlib, sys\npathlib.Path(__file__).with_name('seen').write_text('\\n'.join([*os.environ, *sys.path]))\n"
-        "from ktdeval.api import hookimpl\n@hookimpl\ndef ktdeval_tasks(): return []\n"
+        "import os, pathlib,"
+        " sys\npathlib.Path(__file__).with_name('seen').write_text('\\n'.join([*os.environ,"
+        " *sys.path]))\nfrom ktdeval.api import hookimpl\n@hookimpl\ndef ktdeval_tasks(): return"
+        " []\n"
     )
     hostile = tmp_path / "hostile"
     hostile.mkdir()
     for name in ("json", "yaml", "ktdeval_board", "pandas"):
-        (hostile / f"{name}.py").write_text("import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n")
+        (hostile / f"{name}.py").write_text(
+            "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n"
+        )
     monkeypatch.setenv("OPENAI_API_KEY", "a secret of the maintainers")
     monkeypatch.chdir(hostile)
     report = check(board, plugins=(str(spy),))
@@ -200,19 +230,24 @@ def test_records_are_read_away_from_secrets_and_from_the_folder_that_the_check_r
     assert not (hostile / "ran").exists()
 
 
-# -- what can't be executed --------------------------------------------------------------------------------------
+# -- what can't be executed
+# --------------------------------------------------------------------------------------
 
 
 def test_records_elsewhere_leave_a_card_self_reported(board: Path, run: Path) -> None:
     files = submit(board, run, stored="elsewhere")
     (card,) = check(board).checked
     assert card.tier == "self-reported"
-    assert card.notes == ("its records are not in the repository, so that nothing could be executed again",)
+    assert card.notes == (
+        "its records are not in the repository, so that nothing could be executed again",
+    )
     assert verdict_on(board, files.card_id).notes == card.notes
     assert not BoardFolder(board).series(files.card_id).exists()
 
 
-def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(tmp_path: Path, market: Path, run: Path) -> None:
+def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(
+    tmp_path: Path, market: Path, run: Path
+) -> None:
     board = make_board(tmp_path / "board", tmp_path / "nowhere", run)
     files = submit(board, run)
     report = check(board)
@@ -221,7 +256,9 @@ def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(tmp_p
     assert "market market can't be opened here" in report.notes[0]
     before = tree(board)
     assert check(board, today="2026-03-03").checked == ()
-    assert [card.tier for card in check(board, today="2026-03-03", every=True).checked] == ["self-reported"]
+    assert [card.tier for card in check(board, today="2026-03-03", every=True).checked] == [
+        "self-reported"
+    ]
     assert tree(board) == before
     # with the market at hand
     assert [card.tier for card in check(board, data=str(market)).checked] == ["re-executed"]
@@ -233,28 +270,51 @@ def test_a_market_that_is_not_here_leaves_a_card_self_reported_until_it_is(tmp_p
     assert files.card_id in {path.stem for path in (board / "series").iterdir()}
 
 
-def test_another_market_in_its_place_and_what_is_not_installed_are_named(board: Path, market: Path) -> None:
+def test_a_different_market_and_missing_packages_are_named(board: Path, market: Path) -> None:
     plugins, rules, struct = load_plugins(), load_rules(board), msgspec.structs.replace
     wrong = struct(rules, snapshots=(struct(rules.snapshots[0], id="0" * 64),))
-    assert "market market is another one here" in str(OpenedMarkets(wrong, plugins, None).open(wrong.snapshots[0]))
+    assert "market market is another one here" in str(
+        OpenedMarkets(wrong, plugins, None).open(wrong.snapshots[0])
+    )
     with pytest.raises(DataError, match="none of the board's: market \\(000000000000\\)"):
         OpenedMarkets(wrong, plugins, str(market))
     silent = struct(rules.snapshots[0], data="")
-    assert "does not say where market market is" in str(OpenedMarkets(rules, plugins, None).open(silent))
+    assert "does not say where market market is" in str(
+        OpenedMarkets(rules, plugins, None).open(silent)
+    )
     division = rules.divisions[0]
     assert missing_plugin(plugins, division, "react") is None
-    assert missing_plugin(plugins, division, "elsewhere") == "agent elsewhere is not installed where the check ran"
-    for change, said in (({"hash": "0" * 64}, "is another version where the check ran"), ({"task": "nothing"}, "unknown task")):
-        assert said in str(missing_plugin(plugins, struct(division, **change), "react"))
+    assert (
+        missing_plugin(plugins, division, "elsewhere")
+        == "agent elsewhere is not installed where the check ran"
+    )
+    for change, message in (
+        ({"hash": "0" * 64}, "is another version where the check ran"),
+        ({"task": "nothing"}, "unknown task"),
+    ):
+        assert message in str(missing_plugin(plugins, struct(division, **change), "react"))
 
 
 def test_a_scoring_card_is_re_executed_and_has_no_series(market: Path, tmp_path: Path) -> None:
-    plugin = str(SUPPORT / "deanon_plugin.py")
+    plugin = str(SUPPORT / "masking" / "deanon_plugin.py")
     run = tmp_path / "run"
     done = ktdeval(
-        "--plugin", plugin, "--model", "attacker/reader", "--tasks", "deanon_probe_bright", "--data", market,
-        "--windows", "2024-03-01:2024-03-29", "--out", run, "--quiet", cwd=tmp_path, environment={"PYTHONPATH": str(SUPPORT)},
-    )  # fmt: skip
+        "--plugin",
+        plugin,
+        "--model",
+        "attacker/reader",
+        "--tasks",
+        "deanon_probe_bright",
+        "--data",
+        market,
+        "--windows",
+        "2024-03-01:2024-03-29",
+        "--out",
+        run,
+        "--quiet",
+        cwd=tmp_path,
+        environment={"PYTHONPATH": os.pathsep.join(map(str, SUPPORT_FOLDERS))},
+    )
     assert done.code == 0, done.err
     board = make_board(tmp_path / "board", market, run)
     files = submit(board, run)
@@ -264,7 +324,8 @@ def test_a_scoring_card_is_re_executed_and_has_no_series(market: Path, tmp_path:
     assert evidence.episodes == 1
 
 
-# -- the board's own runs ----------------------------------------------------------------------------------------
+# -- the board's own runs
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_baseline_without_records_is_run_again(market: Path, tmp_path: Path) -> None:
@@ -293,9 +354,13 @@ def test_a_forged_baseline_is_refused(market: Path, tmp_path: Path) -> None:
     _, rule, message = only_finding(check(board))
     again = "is not what the baseline gives when it is run again"
     assert rule == "ledger"
-    assert re.search(rf"{again}: line \d+: episodes\[0\]\.metrics\.hhi\.value: recorded .*, recomputed ", message)
+    assert re.search(
+        rf"{again}: line \d+: episodes\[0\]\.metrics\.hhi\.value: recorded .*, recomputed ", message
+    )
     # one of other arguments, although its records are in order
-    run = make_run(tmp_path / "other-baseline", market, "builtin/equal_weight", model_args={"positions": 3})
+    run = make_run(
+        tmp_path / "other-baseline", market, "builtin/equal_weight", model_args={"positions": 3}
+    )
     board = make_board(tmp_path / "other", market, run)
     submit(board, run)
     _, rule, message = only_finding(check(board))
@@ -305,13 +370,23 @@ def test_a_forged_baseline_is_refused(market: Path, tmp_path: Path) -> None:
 def test_a_baseline_that_can_not_be_run_is_self_reported(market: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "unlike", market, "builtin/equal_weight")
     # it takes no coefficients, which a supervised baseline is given
-    board = make_board(tmp_path / "board", market, run, baselines=[{"model": "builtin/equal_weight", "kind": "supervised"}])
+    board = make_board(
+        tmp_path / "board",
+        market,
+        run,
+        baselines=[{"model": "builtin/equal_weight", "kind": "supervised"}],
+    )
     submit(board, run, stored="elsewhere")
     (card,) = check(board).checked
-    assert (card.tier, card.notes[0].startswith("it could not be run again here: ")) == ("self-reported", True)
+    assert (card.tier, card.notes[0].startswith("it could not be run again here: ")) == (
+        "self-reported",
+        True,
+    )
 
 
-def test_the_maintainers_run_stands_beside_the_submitted_one(checked_board: Path, market: Path, tmp_path: Path) -> None:
+def test_the_maintainers_run_is_shown_next_to_the_submitted_one(
+    checked_board: Path, market: Path, tmp_path: Path
+) -> None:
     board = copied(checked_board, tmp_path)
     own = make_run(tmp_path / "own", market, "builtin/chaos", timeout_s=60.0)
     (card,) = check(board, rerun=own, rerun_by="The board").checked
@@ -328,23 +403,31 @@ def test_the_maintainers_run_stands_beside_the_submitted_one(checked_board: Path
     assert tree(board) == before
 
 
-def test_a_run_of_another_plan_is_no_rerun(checked_board: Path, run: Path, other_run: Path, market: Path, tmp_path: Path) -> None:
+def test_a_run_of_another_plan_is_no_rerun(
+    checked_board: Path, run: Path, other_run: Path, market: Path, tmp_path: Path
+) -> None:
     board = copied(checked_board, tmp_path)
     warmer = make_run(tmp_path / "warmer", market, "builtin/chaos", temperature=1.0)
-    longer = make_run(tmp_path / "longer", market, "builtin/chaos", windows=("2024-03-01:2024-04-10",))
-    for own, said in (
+    longer = make_run(
+        tmp_path / "longer", market, "builtin/chaos", windows=("2024-03-01:2024-04-10",)
+    )
+    for own, message in (
         (warmer, r"call.temperature: submitted 0.7, found 1.0"),
         (run, "is the submitted one itself"),
         (other_run, "no sound card on the board is of its division, model and agent"),
         (longer, "holds no card of a division of this board"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             check(board, rerun=own, rerun_by="The board")
 
 
-def test_a_rerun_whose_records_do_not_give_its_card_is_refused(checked_board: Path, run: Path, tmp_path: Path) -> None:
+def test_a_rerun_whose_records_do_not_give_its_card_is_refused(
+    checked_board: Path, run: Path, tmp_path: Path
+) -> None:
     own = forged(run, tmp_path / "forged", richer)
-    with pytest.raises(VerificationError, match=r"its records do not give its card: .*ledger\.parquet"):
+    with pytest.raises(
+        VerificationError, match=r"its records do not give its card: .*ledger\.parquet"
+    ):
         check(copied(checked_board, tmp_path), rerun=own, rerun_by="The board")
 
 
@@ -370,7 +453,8 @@ def test_a_later_check_takes_nothing_back(earlier: Any, new: Any, found: Any) ->
     assert (settled.tier, settled.rerun) == found
 
 
-# -- the board as a whole ----------------------------------------------------------------------------------------
+# -- the board as a whole
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_withdrawn_card_is_not_executed(board: Path, run: Path) -> None:
@@ -380,19 +464,30 @@ def test_a_withdrawn_card_is_not_executed(board: Path, run: Path) -> None:
     assert (report.findings, report.checked) == ((), ())
 
 
-def test_a_market_is_made_again_when_the_windows_of_the_board_change(checked_board: Path, tmp_path: Path) -> None:
+def test_a_market_is_made_again_when_the_windows_of_the_board_change(
+    checked_board: Path, tmp_path: Path
+) -> None:
     board = copied(checked_board, tmp_path)
     more = {"id": "more", "windows": [{"name": "A", "first": "2024-02-01", "last": "2024-02-29"}]}
     change_rules(board, lambda rules: rules["divisions"].append({**rules["divisions"][0], **more}))
     check(board)
-    names = [window.name for window in read_own(BoardFolder(board).market("market"), Market).windows]
+    names = [
+        window.name for window in read_own(BoardFolder(board).market("market"), Market).windows
+    ]
     assert names == ["A", "2024-03-01:2024-03-29"]
-    change_rules(board, lambda rules: rules["divisions"][1]["windows"][0].update(first="2030-02-01", last="2030-02-28"))
+    change_rules(
+        board,
+        lambda rules: rules["divisions"][1]["windows"][0].update(
+            first="2030-02-01", last="2030-02-28"
+        ),
+    )
     path, rule, message = only_finding(check(board))
     assert (path, rule, "lies outside the data" in message) == ("board.yaml", "snapshot", True)
 
 
-def test_one_card_can_be_asked_for_and_must_be_there(checked_board: Path, tmp_path: Path, other_run: Path) -> None:
+def test_one_card_can_be_asked_for_and_must_be_there(
+    checked_board: Path, tmp_path: Path, other_run: Path
+) -> None:
     board = copied(checked_board, tmp_path)
     known = files_of(board).card_id
     new = submit(board, other_run)
@@ -403,7 +498,9 @@ def test_one_card_can_be_asked_for_and_must_be_there(checked_board: Path, tmp_pa
         check(board, only=("0" * 64,))
 
 
-def test_the_command_prints_findings_and_ends_with_their_exit_code(board: Path, run: Path, tmp_path: Path) -> None:
+def test_the_command_prints_findings_and_ends_with_their_exit_code(
+    board: Path, run: Path, tmp_path: Path
+) -> None:
     files = submit(board, run)
     done = ktdeval("leaderboard", "check", board, "--on", ON, cwd=tmp_path)
     assert (done.code, "builtin/chaos · react · blinded" in done.err) == (0, True)
@@ -416,7 +513,9 @@ def test_the_command_prints_findings_and_ends_with_their_exit_code(board: Path, 
     done = ktdeval("leaderboard", "check", ".", "--on", ON, "--json", cwd=board)
     report = json.loads(done.out)
     assert done.code == 1
-    assert f"records/{files.card_id}/more.bin" in {finding["path"] for finding in report["findings"]}
+    assert f"records/{files.card_id}/more.bin" in {
+        finding["path"] for finding in report["findings"]
+    }
     done = ktdeval("leaderboard", "check", ".", "--on", ON, cwd=board)
     assert done.code == 1
     assert f"records/{files.card_id}/more.bin: " in done.out

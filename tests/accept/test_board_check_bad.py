@@ -1,4 +1,6 @@
-"""`leaderboard check` against everything that a stranger can put into a pull request: each is refused by its rule and named."""
+"""`leaderboard check` against everything that a stranger can put into a pull request: each is
+refused by its rule and named.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from board_cards import put_json
 from card_cases import typed
 from json_places import Place, leaves, with_value
 from ktdeval.errors import StoreError
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.checking.files import Item
 from ktdeval_board.checking.findings import CHECKS, Finding, printable
@@ -32,7 +34,14 @@ from ktdeval_board.entries import identity, identity_words
 from ktdeval_board.reading import schema_of
 from ktdeval_board.rules import load_rules
 
-SCRIPTS = ("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "</td>", "<!--", "JavaScript:alert(1)", "data:text/html,x")
+SCRIPTS = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "</td>",
+    "<!--",
+    "JavaScript:alert(1)",
+    "data:text/html,x",
+)
 UNSEEN = (
     "\x00",
     "\x1b[31m",
@@ -47,7 +56,16 @@ UNSEEN = (
     "\u3164",
     "a" + "\u0301" * 9,
 )
-HONEST = ("a < b", "5 <7", "n<9", "中文名称", "López — 20 % · x", "👍", "data: 4", "https://example.org/a?b=c&d")
+HONEST = (
+    "a < b",
+    "5 <7",
+    "n<9",
+    "中文名称",
+    "López — 20 % · x",
+    "👍",
+    "data: 4",
+    "https://example.org/a?b=c&d",
+)
 SERVER = {"model": {"args": {"base_url": "http://localhost:8000/v1"}}}
 
 
@@ -72,7 +90,9 @@ def full(board: BadBoard) -> BadBoard:
 
 def texts(value: Any, *schemes: str, is_table: bool = False) -> list[Finding]:
     """What the check finds in the texts of a document."""
-    return findings_of(Stage.JSON, Read("card.json", value, schemes=schemes or ("https",), is_table=is_table))
+    return findings_of(
+        Stage.JSON, Read("card.json", value, schemes=schemes or ("https",), is_table=is_table)
+    )
 
 
 def rules_of(findings: list[Finding]) -> list[str]:
@@ -85,7 +105,11 @@ def listing(folder: Path) -> dict[str, Any]:
     for path in sorted(folder.rglob("*")):
         state = path.lstat()
         is_small = path.is_file() and not path.is_symlink() and state.st_size < 1_000_000
-        found[str(path)] = (state.st_mode, state.st_mtime_ns, path.read_bytes() if is_small else None)
+        found[str(path)] = (
+            state.st_mode,
+            state.st_mtime_ns,
+            path.read_bytes() if is_small else None,
+        )
     return found
 
 
@@ -118,7 +142,9 @@ def test_a_bad_submission_is_refused_and_the_file_named(board: BadBoard, name: s
     if named.split("/")[0] in ("records", "verdicts") and "b" * 64 not in named:
         place = named.replace("records", f"records/{board.card_id}", 1)
     hits = [finding for finding in findings if finding.rule == rule]
-    assert any(hit.path.endswith(place) or place in hit.path for hit in hits), [str(finding) for finding in findings]
+    assert any(hit.path.endswith(place) or place in hit.path for hit in hits), [
+        str(finding) for finding in findings
+    ]
     assert all(str(hit).isprintable() and len(hit.message) > 5 for hit in findings)
     assert named not in places or board.card_id not in {one.card_id for one in sound}
     assert listing(board.folder.parent) == before
@@ -140,7 +166,9 @@ def test_nothing_is_let_through_after_a_fault_in_another_file(full: BadBoard) ->
 
 
 @pytest.mark.parametrize("name", ["verdicts", "series", "decisions", "markets"])
-def test_a_folder_that_the_check_writes_to_may_not_lead_out_of_the_board(full: BadBoard, name: str) -> None:
+def test_a_folder_that_the_check_writes_to_may_not_lead_out_of_the_board(
+    full: BadBoard, name: str
+) -> None:
     outside = full.folder.parent / "outside"
     outside.mkdir()
     (full.folder / name).symlink_to(outside)
@@ -149,18 +177,26 @@ def test_a_folder_that_the_check_writes_to_may_not_lead_out_of_the_board(full: B
     assert list(outside.iterdir()) == []
 
 
-# -- texts -----------------------------------------------------------------------------------------------------------------
+# -- texts
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def shape(path: Place) -> Place:
-    """The place of a text without numbers in lists and without the names of what there are many of."""
+    """The place of a text without numbers in lists and without the names of what there are many
+    of.
+    """
     many = {"metrics", "artefacts", "lines", "undefined", "windows", "benchmark_buy_and_hold"}
-    return tuple("*" if isinstance(part, int) or (place and path[place - 1] in many) else part for place, part in enumerate(path))
+    return tuple(
+        "*" if isinstance(part, int) or (place and path[place - 1] in many) else part
+        for place, part in enumerate(path)
+    )
 
 
 def kinds_of_text(value: Any) -> list[Place]:
     """The place of a text of each kind in a document."""
-    return list({shape(place): place for place, text in leaves(value) if isinstance(text, str)}.values())
+    return list(
+        {shape(place): place for place, text in leaves(value) if isinstance(text, str)}.values()
+    )
 
 
 def test_markup_is_found_in_every_text_of_a_card(good: Good) -> None:
@@ -174,7 +210,9 @@ def test_markup_is_found_in_every_text_of_a_card(good: Good) -> None:
 
 
 @pytest.mark.parametrize("document", ["submission", "list"])
-def test_markup_is_found_in_every_text_of_submission_and_list(full: BadBoard, document: str) -> None:
+def test_markup_is_found_in_every_text_of_submission_and_list(
+    full: BadBoard, document: str
+) -> None:
     path = full.files.submission if document == "submission" else full.files.records
     value = json.loads(path.read_text())
     value.setdefault("url", "https://example.org/records") if document == "list" else None
@@ -183,7 +221,9 @@ def test_markup_is_found_in_every_text_of_submission_and_list(full: BadBoard, do
     for place in places:
         put_json(path, with_value(value, place, SCRIPTS[0]))
         findings, sound = full.look()
-        assert ("markup", full.where(path)) in {(finding.rule, finding.path) for finding in findings}
+        assert ("markup", full.where(path)) in {
+            (finding.rule, finding.path) for finding in findings
+        }
         assert sound == []
 
 
@@ -213,7 +253,7 @@ def test_a_card_may_name_a_server_without_a_certificate_and_a_table_may_hold_no_
         assert (finding.rule, "note" in finding.message) == ("formula", True)
 
 
-def test_depth_is_told_without_recursion() -> None:
+def test_depth_is_measured_without_recursion() -> None:
     value: Any = 0
     for _ in range(100_000):
         value = [value]
@@ -227,10 +267,11 @@ def test_depth_is_told_without_recursion() -> None:
         value = value[0]
 
 
-# -- what is printed -------------------------------------------------------------------------------------------------------
+# -- what is printed
+# -------------------------------------------------------------------------------------------------------
 
 
-def test_a_finding_can_neither_colour_a_terminal_nor_speak_to_the_machine_that_checks() -> None:
+def test_a_finding_cannot_colour_a_terminal_or_send_ci_commands() -> None:
     finding = Finding("::add-mask::x", "path", "a\x1b[31mred\n::error::b\u202ec\ud800" + "y" * 1000)
     assert str(finding).isprintable()
     assert str(finding).isascii() or "…" in str(finding)
@@ -241,7 +282,8 @@ def test_a_finding_can_neither_colour_a_terminal_nor_speak_to_the_machine_that_c
     assert printable("日本 a") == "日本 a"
 
 
-# -- cards beside each other -----------------------------------------------------------------------------------------------
+# -- cards beside each other
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_system_is_division_model_reasoning_and_agent(good: Good, full: BadBoard) -> None:
@@ -252,56 +294,83 @@ def test_a_system_is_division_model_reasoning_and_agent(good: Good, full: BadBoa
     assert identity(typed(card), division) == identity(typed(good.card), division)
     card["call"]["reasoning_effort"] = "high"
     assert identity(typed(card), division) != identity(typed(good.card), division)
-    assert identity_words(typed(card)) == "builtin/momentum with agent react (reasoning_effort high)"
+    assert (
+        identity_words(typed(card)) == "builtin/momentum with agent react (reasoning_effort high)"
+    )
 
 
 def test_another_reasoning_effort_is_another_system(full: BadBoard) -> None:
     full.add_verdict()
-    full.forge(lambda card: [second_attempt(card), card["call"].update(reasoning_effort="high")], stored="elsewhere")
+    full.forge(
+        lambda card: [second_attempt(card), card["call"].update(reasoning_effort="high")],
+        stored="elsewhere",
+    )
     full.edit(full.files.submission, setting("attempts", "runs", to=2))
     findings, sound = full.look()
     assert (findings, len(sound)) == ([], 2)
 
 
-def test_a_withdrawn_card_makes_room_for_the_same_records_and_counts_as_an_attempt(full: BadBoard) -> None:
+def test_a_withdrawn_card_makes_room_for_the_same_records_and_counts_as_an_attempt(
+    full: BadBoard,
+) -> None:
     full.withdraw(full.card_id)
     full.forge(setting("provenance", "wall_time_s", to=1.0))
     full.edit(full.files.submission, setting("attempts", "runs", to=2))
     findings, sound = full.look()
-    assert (findings, {one.card_id == full.card_id: one.is_withdrawn for one in sound}) == ([], {True: False, False: True})
+    assert (findings, {one.card_id == full.card_id: one.is_withdrawn for one in sound}) == (
+        [],
+        {True: False, False: True},
+    )
 
 
-def test_what_the_board_has_a_verdict_on_comes_first_whatever_days_are_written(full: BadBoard) -> None:
+def test_judged_cards_come_first_on_any_stated_days(
+    full: BadBoard,
+) -> None:
     old = full.card_id
     full.add_verdict()
     full.forge(second_attempt, stored="elsewhere")
-    full.edit(full.files.submission, lambda value: [value.update(submitted_on="2026-01-02"), value["attempts"].update(runs=9)])
+    full.edit(
+        full.files.submission,
+        lambda value: [value.update(submitted_on="2026-01-02"), value["attempts"].update(runs=9)],
+    )
     findings, sound = full.look()
-    assert [(finding.rule, full.card_id in finding.path) for finding in findings] == [("duplicate", True)]
+    assert [(finding.rule, full.card_id in finding.path) for finding in findings] == [
+        ("duplicate", True)
+    ]
     assert [candidate.card_id for candidate in sound] == [old]
 
 
-def test_the_boards_own_baselines_may_be_in_two_divisions_and_no_one_elses_cards(full: BadBoard) -> None:
+def test_the_boards_own_baselines_may_be_in_two_divisions_and_no_one_elses_cards(
+    full: BadBoard,
+) -> None:
     def second_division(rules: Any) -> None:
-        short = {**rules["divisions"][0], "id": "short", "windows": rules["divisions"][0]["windows"][:1]}
+        short = {
+            **rules["divisions"][0],
+            "id": "short",
+            "windows": rules["divisions"][0]["windows"][:1],
+        }
         rules["divisions"] = [*rules["divisions"], short]
 
     full.add_verdict()
     full.change_rules(second_division)
     full.forge(only_window, stored="elsewhere")
     assert [finding.rule for finding in full.look()[0]] == ["copy"]
-    full.change_rules(lambda rules: [second_division(rules), rules.update(baselines=[{"model": MODEL}])])
+    full.change_rules(
+        lambda rules: [second_division(rules), rules.update(baselines=[{"model": MODEL}])]
+    )
     assert full.look()[0] == []
 
 
-def test_a_card_with_a_verdict_is_read_and_not_validated_again_unless_asked_for(full: BadBoard) -> None:
+def test_a_card_with_a_verdict_is_read_and_not_validated_again_unless_asked_for(
+    full: BadBoard,
+) -> None:
     full.add_verdict()
     full.change_rules(lambda rules: rules.update(opened_on="2026-01-01"))
     assert full.look(today="2026-01-01")[0] == []
     assert [finding.rule for finding in full.look(today="2026-01-01", every=True)[0]] == ["date"]
 
 
-def test_a_verdict_on_other_bytes_protects_nobody(full: BadBoard) -> None:
+def test_a_verdict_on_other_bytes_protects_no_card(full: BadBoard) -> None:
     full.add_verdict()
     full.edit(full.files.card, setting("metrics", "sharpe", "value", to=9.9))
     findings, sound = full.look()
@@ -310,7 +379,15 @@ def test_a_verdict_on_other_bytes_protects_nobody(full: BadBoard) -> None:
 
 
 def test_the_form_of_records_is_that_of_the_schema() -> None:
-    names = ("ledger.parquet", "answers.jsonl.zst", "transcript.jsonl.zst", "episode.json", "ledger_parquet", "model.pkl", "")
+    names = (
+        "ledger.parquet",
+        "answers.jsonl.zst",
+        "transcript.jsonl.zst",
+        "episode.json",
+        "ledger_parquet",
+        "model.pkl",
+        "",
+    )
     runs = (
         "manifest.json",
         "canary.json",
@@ -320,19 +397,33 @@ def test_the_form_of_records_is_that_of_the_schema() -> None:
         "../manifest.json",
         "manifest.json\n",
     )
-    paths = [*runs, *(f"episodes/{episode}/{name}" for name in names for episode in ("0" * 20, "0" * 19, "..", "g" * 20))]
+    paths = [
+        *runs,
+        *(
+            f"episodes/{episode}/{name}"
+            for name in names
+            for episode in ("0" * 20, "0" * 19, "..", "g" * 20)
+        ),
+    ]
     taken = [
-        path for path in paths if re.search(schema_of("records")["$defs"]["RecordFile"]["properties"]["path"]["pattern"], path)
+        path
+        for path in paths
+        if re.search(
+            schema_of("records")["$defs"]["RecordFile"]["properties"]["path"]["pattern"], path
+        )
     ]
     episode = f"episodes/{'0' * 20}"
     assert taken == [*runs[:3], *(f"{episode}/{name}" for name in names[:4])]
     for path in paths:  # the look at files takes no others, whatever a list says
         item = Item(path.rpartition("/")[2], f"records/{'a' * 64}/{path}", Path(path), stat.S_IFREG)
-        refused = any(next(CHECKS[rule][Stage.FILES](item), None) for rule in ("path", "foreign-file"))
+        refused = any(
+            next(CHECKS[rule][Stage.FILES](item), None) for rule in ("path", "foreign-file")
+        )
         assert refused == (path not in taken), path
 
 
-# -- records, executed again -----------------------------------------------------------------------------------------------
+# -- records, executed again
+# -----------------------------------------------------------------------------------------------
 
 
 def check(board: BadBoard) -> CheckReport:
@@ -352,7 +443,9 @@ def test_a_figure_forged_in_an_episode_with_all_that_follows_is_found(board: Bad
     assert "total_return" in finding.message
 
 
-def test_the_market_that_a_submission_names_is_not_opened(board: BadBoard, good: Good, tmp_path: Path) -> None:
+def test_the_market_that_a_submission_names_is_not_opened(
+    board: BadBoard, good: Good, tmp_path: Path
+) -> None:
     run = Path(shutil.copytree(good.run, tmp_path / "run"))
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["data"] = {"data": "evil_module:Market", "data_args": {"path": "../../../etc/passwd"}}
@@ -362,7 +455,9 @@ def test_the_market_that_a_submission_names_is_not_opened(board: BadBoard, good:
     assert (report.findings, [one.tier for one in report.checked]) == ((), ["re-executed"])
 
 
-def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(board: BadBoard, tmp_path: Path) -> None:
+def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(
+    board: BadBoard, tmp_path: Path
+) -> None:
     canary = tmp_path / "canary"
     payload = f"open({str(canary)!r}, 'w').close()\n"
     for name in [
@@ -384,11 +479,22 @@ def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(board: Ba
         (f"$(touch {canary})", "`id`"),
         ("evil.py", "./evil.py"),
     ):
-        board.forge(setting("model", "args", to={"module": "evil", "path": str(board.folder / "evil.py")}))
-        board.forge(lambda card, m=model, a=agent: [card["model"].update(name=m), card["agent"].update(name=a)])
-    (board.records_folder / "payload.pkl").write_bytes(f"cos\nsystem\n(S'touch {canary}'\ntR.".encode())
+        board.forge(
+            setting("model", "args", to={"module": "evil", "path": str(board.folder / "evil.py")})
+        )
+        board.forge(
+            lambda card, m=model, a=agent: [
+                card["model"].update(name=m),
+                card["agent"].update(name=a),
+            ]
+        )
+    (board.records_folder / "payload.pkl").write_bytes(
+        f"cos\nsystem\n(S'touch {canary}'\ntR.".encode()
+    )
     (board.folder / "imported").mkdir()
-    (board.folder / "imported" / "x.json").write_text(json.dumps({"!!python/object/apply:os.system": f"touch {canary}"}))
+    (board.folder / "imported" / "x.json").write_text(
+        json.dumps({"!!python/object/apply:os.system": f"touch {canary}"})
+    )
     before = listing(tmp_path)
     home = tmp_path.parent / f"{tmp_path.name}-home"
     home.mkdir()
@@ -400,6 +506,12 @@ def test_nothing_of_the_worst_proposal_is_executed_or_written_anywhere(board: Ba
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert not canary.exists()
-    after = {path: state for path, state in listing(tmp_path).items() if f"{board.folder}/markets" not in path}
-    changed = {path for path in after if after[path] != before.get(path) and path != str(board.folder)}
+    after = {
+        path: state
+        for path, state in listing(tmp_path).items()
+        if f"{board.folder}/markets" not in path
+    }
+    changed = {
+        path for path in after if after[path] != before.get(path) and path != str(board.folder)
+    }
     assert changed <= {str(board.folder / name) for name in ("verdicts", "series", "decisions")}

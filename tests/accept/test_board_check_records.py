@@ -1,4 +1,6 @@
-"""Records of a submission before they are executed: files that are not as listed, archives that grow, jobs that take too long."""
+"""Records of a submission before they are executed: files that are not as listed, archives that
+grow, jobs that take too long.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ def board(tmp_path: Path, market: Path, run: Path) -> Path:
     return make_board(tmp_path / "board", market, run)
 
 
-# -- records as files --------------------------------------------------------------------------------------------
+# -- records as files
+# --------------------------------------------------------------------------------------------
 
 
 def moved(path: Path, away: Path) -> None:
@@ -44,34 +47,60 @@ def moved(path: Path, away: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "faults"),
     [
-        (lambda source, _: (source / "manifest.json").write_text("{}"), {("manifest.json", "hash", "of 2 bytes, the list says")}),
         (
-            lambda source, _: (source / "episodes" / "sitecustomize.py").write_text("raise SystemExit"),
+            lambda source, _: (source / "manifest.json").write_text("{}"),
+            {("manifest.json", "hash", "of 2 bytes, the list says")},
+        ),
+        (
+            lambda source, _: (source / "episodes" / "sitecustomize.py").write_text(
+                "raise SystemExit"
+            ),
             {("sitecustomize.py", "records", "is not in the list of records")},
         ),
         (
             lambda source, _: (source / "manifest.json").unlink(),
-            {("manifest.json", "records", "can't be read as a plain file: No such file or directory")},
+            {
+                (
+                    "manifest.json",
+                    "records",
+                    "can't be read as a plain file: No such file or directory",
+                )
+            },
         ),
         (
-            lambda source, away: [moved(source / name, away / name) for name in ("episodes", "manifest.json")],
-            {("manifest.json", "records", "can't be read"), ("episodes", "records", "is not in the list of records")},
+            lambda source, away: [
+                moved(source / name, away / name) for name in ("episodes", "manifest.json")
+            ],
+            {
+                ("manifest.json", "records", "can't be read"),
+                ("episodes", "records", "is not in the list of records"),
+            },
         ),
         (  # a pipe keeps nobody waiting
-            lambda source, _: [(source / "manifest.json").unlink(), os.mkfifo(source / "manifest.json")],
+            lambda source, _: [
+                (source / "manifest.json").unlink(),
+                os.mkfifo(source / "manifest.json"),
+            ],
             {("manifest.json", "records", "can't be read as a plain file")},
         ),
     ],
 )
 def test_records_that_are_not_as_listed_are_refused_unread(
-    board: Path, run: Path, tmp_path: Path, change: Callable[[Path, Path], Any], faults: set[tuple[str, str, str]]
+    board: Path,
+    run: Path,
+    tmp_path: Path,
+    change: Callable[[Path, Path], Any],
+    faults: set[tuple[str, str, str]],
 ) -> None:
     case = recorded_card(board, submit(board, run))
     (tmp_path / "away").mkdir()
     change(case.source, tmp_path / "away")
     findings = copy_records(case, tmp_path / "private")
     for name, rule, message in faults:
-        assert any((Path(each.path).name, each.rule) == (name, rule) and message in each.message for each in findings)
+        assert any(
+            (Path(each.path).name, each.rule) == (name, rule) and message in each.message
+            for each in findings
+        )
     assert all(finding.path.startswith(f"records/{case.files.card_id}") for finding in findings)
     assert not list((tmp_path / "private").rglob("*.py"))
 
@@ -91,11 +120,17 @@ def test_records_over_a_limit_are_refused_unread(board: Path, run: Path, tmp_pat
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        *((text, "json") for text in ("{", '{"a": NaN}', "[" * 100_000, '{"a": 1, "a": 2}', "\xff")),
-        *((text, "records") for text in ("[]", '{"version": 2, "episodes": [{"id": "x"}]}')),  # another shape
+        *(
+            (text, "json")
+            for text in ("{", '{"a": NaN}', "[" * 100_000, '{"a": 1, "a": 2}', "\xff")
+        ),
+        # another shape
+        *((text, "records") for text in ("[]", '{"version": 2, "episodes": [{"id": "x"}]}')),
     ],
 )
-def test_a_manifest_that_is_none_is_refused_in_one_line(board: Path, run: Path, text: str, rule: str) -> None:
+def test_a_manifest_that_is_none_is_refused_in_one_line(
+    board: Path, run: Path, text: str, rule: str
+) -> None:
     files = submit(board, run)
     renew(board, files, "manifest.json", text.encode("latin-1"))
     (finding,) = check_records(recorded_card(board, files)).findings
@@ -103,7 +138,8 @@ def test_a_manifest_that_is_none_is_refused_in_one_line(board: Path, run: Path, 
     assert rule == "json" or "not a readable manifest" in finding.message
 
 
-# -- archives that grow ------------------------------------------------------------------------------------------
+# -- archives that grow
+# ------------------------------------------------------------------------------------------
 
 
 NOISE = random.Random(1).randbytes(300_000)
@@ -114,7 +150,9 @@ def packed(data: bytes, **settings: Any) -> bytes:
 
 
 def lying() -> bytes:
-    """Zeros under a header that states 500 bytes: the size is in four bytes after the descriptor."""
+    """Zeros under a header that states 500 bytes: the size is in four bytes after the
+    descriptor.
+    """
     honest = packed(bytes(200_000))
     assert honest[4] & 0b11000000 == 0b10000000
     return honest.replace((200_000).to_bytes(4, "little"), (500).to_bytes(4, "little"), 1)
@@ -124,20 +162,36 @@ def lying() -> bytes:
     ("data", "problem"),
     [
         (packed(b"x" * 100), None),
-        (packed(bytes(50_000_000)), "would have 50,000,000 bytes unpacked; at most 1,000,000 are taken"),
-        (packed(b"x" * 100, write_content_size=False), "its header does not state the size that it has unpacked"),
-        (packed(b"x" * 100) + packed(bytes(50_000_000)), "has more bytes unpacked than the 100 that its header states"),
+        (
+            packed(bytes(50_000_000)),
+            "would have 50,000,000 bytes unpacked; at most 1,000,000 are taken",
+        ),
+        (
+            packed(b"x" * 100, write_content_size=False),
+            "its header does not state the size that it has unpacked",
+        ),
+        (
+            packed(b"x" * 100) + packed(bytes(50_000_000)),
+            "has more bytes unpacked than the 100 that its header states",
+        ),
         (packed(b"x" * 100)[:-3], "has 0 bytes unpacked, its header states 100"),
         (packed(NOISE)[:-3], "has 299,997 bytes unpacked, its header states 300,000"),
         (lying(), ""),
-        *((data, "is no whole zstd file") for data in (packed(b"x" * 100) + b"hidden", b"PK\x03\x04", b"")),
+        *(
+            (data, "is no whole zstd file")
+            for data in (packed(b"x" * 100) + b"hidden", b"PK\x03\x04", b"")
+        ),
     ],
 )
-def test_lines_are_refused_before_they_grow(tmp_path: Path, data: bytes, problem: str | None) -> None:
+def test_lines_are_refused_before_they_grow(
+    tmp_path: Path, data: bytes, problem: str | None
+) -> None:
     path = tmp_path / "transcript.jsonl.zst"
     path.write_bytes(data)
     found = lines_problem(path, 1_000_000)
-    assert found == problem or (found is not None and problem is not None and found.startswith(problem))
+    assert found == problem or (
+        found is not None and problem is not None and found.startswith(problem)
+    )
 
 
 def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
@@ -147,7 +201,10 @@ def test_a_table_is_refused_before_it_grows(tmp_path: Path) -> None:
     assert table_problem(path, 1_000_000, 999) == "has 1,000 rows; the longest window has 999 days"
     pq.write_table(pa.table({"a": [["x"] * 1_000_000]}), path)
     assert path.stat().st_size < 10_000
-    assert table_problem(path, 1_000_000, 10) == "would have 8,000,000 bytes unpacked; at most 1,000,000 are taken"
+    assert (
+        table_problem(path, 1_000_000, 10)
+        == "would have 8,000,000 bytes unpacked; at most 1,000,000 are taken"
+    )
     pq.write_table(pa.table({"a": ["x" * 5_000_000]}), path, compression="zstd")
     assert "bytes unpacked" in str(table_problem(path, 1_000_000, 10))
     path.write_bytes(b"PAR1 is not enough PAR1")
@@ -164,8 +221,10 @@ def test_an_archive_in_the_place_of_a_record_is_a_finding_on_it(board: Path, run
     assert found == {("transcript.jsonl.zst", "size"), ("ledger.parquet", "size")}
 
 
-def test_a_table_whose_footer_lies_meets_the_limit_of_memory(board: Path, run: Path) -> None:
-    """A million references to one long text: little on disk and by its footer, a terabyte in memory."""
+def test_a_table_with_a_false_footer_is_stopped_by_the_memory_limit(board: Path, run: Path) -> None:
+    """A million references to one long text: little on disk and by its footer, a terabyte in
+    memory.
+    """
     files = submit(board, run)
     text = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000_000, pa.int32()), ["x" * 1_000_000])
     orders = pa.ListArray.from_arrays(pa.array([0, 1_000_000], pa.int32()), text)

@@ -1,4 +1,6 @@
-"""A stranger's path, as leaderboards/README.md tells it: register, run, submit, check, build, and the row is there."""
+"""A stranger's path, as leaderboards/README.md tells it: register, run, submit, check, build, and
+the row is there.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,23 @@ def commands() -> list[str]:
 
 def test_the_whole_path_of_the_readme_ends_in_a_ranked_row(tmp_path: Path) -> None:
     shutil.copytree(PRACTICE, tmp_path / "leaderboards" / "practice")
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     for command in commands():
-        done = subprocess.run(["sh", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["sh", "-ec", command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, (command, done.stdout[-2000:], done.stderr[-2000:])
-    table = read_data_file((tmp_path / "my-site/data/division/blinded-open-research/all.js").read_bytes())
+    table = read_data_file(
+        (tmp_path / "my-site/data/division/blinded-open-research/all.js").read_bytes()
+    )
     (row,) = [row for row in table["rows"] if row["submitter"] == "Your name"]
     assert (row["ranked"], row["tier"], row["model"]) == (True, "re-executed", "builtin/memory")
     assert row["rank"] in range(1, 4)
@@ -61,30 +75,42 @@ def test_the_practice_board_is_read_as_it_is_and_everything_on_it_is_confirmed()
     assert all(entry.division == board.rules.divisions[0] for entry in board.entries)
 
 
-def test_the_practice_board_has_drawn_keys_one_of_its_submitters_own_and_one_that_nobody_used() -> None:
+def test_the_practice_board_has_drawn_own_and_unused_keys() -> None:
     board = load_board(PRACTICE)
     (division,) = board.rules.divisions
-    why = {entry.model: why_unranked(entry, board, division) for entry in board.entries if entry.baseline is None}
+    why = {
+        entry.model: why_unranked(entry, board, division)
+        for entry in board.entries
+        if entry.baseline is None
+    }
     assert {model: bool(reasons) for model, reasons in why.items()} == {
         "builtin/low_volatility": False,
         "builtin/momentum": False,
         "builtin/reversal": True,
     }
-    assert [entry.model for entry in board.entries if "own key" in entry.labels] == ["builtin/reversal"]
-    states = {each.registration.system.model: state_of(board, each) for each in board.registrations.filed}
+    assert [entry.model for entry in board.entries if "own key" in entry.labels] == [
+        "builtin/reversal"
+    ]
+    states = {
+        each.registration.system.model: state_of(board, each) for each in board.registrations.filed
+    }
     assert states.pop("builtin/chaos") == "drawn"
     assert set(states.values()) == {"used"}
 
 
-def test_the_schemas_on_the_practice_board_are_those_of_this_version() -> None:
+def test_the_schemas_on_the_practice_board_match_this_version() -> None:
     texts = schema_texts()
-    assert {path.name for path in (PRACTICE / SCHEMAS).iterdir()} == set(texts) > {f"{name}-v1.json" for name in DOCUMENTS}
+    assert (
+        {path.name for path in (PRACTICE / SCHEMAS).iterdir()}
+        == set(texts)
+        > {f"{name}-v1.json" for name in DOCUMENTS}
+    )
     for name, text in texts.items():
         assert (PRACTICE / SCHEMAS / name).read_text(encoding="utf-8") == text, (
             "write them again: ktdeval_board.reading.write_schemas"
         )
 
 
-def test_the_rules_of_the_check_stand_in_the_docs() -> None:
+def test_the_rules_of_the_check_are_in_the_docs() -> None:
     text = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
     assert rules_table() in text

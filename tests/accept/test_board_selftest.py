@@ -1,4 +1,6 @@
-"""`ktdeval leaderboard selftest`: forgeries of every kind are tried on a copy of a board, and a weakened check is found out."""
+"""`ktdeval leaderboard selftest`: forgeries of every kind are tried on a copy of a board, and a
+weakened check is found out.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,24 @@ import pytest
 from board_bad import TODAY, BadBoard, make_good
 from board_keys import draw, registered, run_under, submit
 from board_runs import begin
-from ktdeval.jsonio import file_sha256
+from ktdeval.values.jsonio import file_sha256
 from ktdeval_board.checking import rules
 from ktdeval_board.checking.rules import RULES
 from ktdeval_board.selftest.run import KINDS
 from run_support import Done, ktdeval
 
-DOCUMENTS = ("future_day", "limited_run", "cherry_picked_seeds", "tampered_headline_with_renewed_hash", "executable_card")
-EXECUTED = ("transcript_with_another_reply", "episodes_in_the_place_of_each_other", "better_episodes_with_all_that_follows")
+DOCUMENTS = (
+    "future_day",
+    "limited_run",
+    "cherry_picked_seeds",
+    "tampered_headline_with_renewed_hash",
+    "executable_card",
+)
+EXECUTED = (
+    "transcript_with_another_reply",
+    "episodes_in_the_place_of_each_other",
+    "better_episodes_with_all_that_follows",
+)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +45,16 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(board: Path, *kinds: str, as_json: bool = True) -> Done:
     words = [word for kind in kinds for word in ("--kind", kind)]
-    return ktdeval("leaderboard", "selftest", board, *words, "--on", TODAY, *(["--json"] if as_json else []), cwd=board.parent)
+    return ktdeval(
+        "leaderboard",
+        "selftest",
+        board,
+        *words,
+        "--on",
+        TODAY,
+        *(["--json"] if as_json else []),
+        cwd=board.parent,
+    )
 
 
 def outcomes(done: Done) -> dict[str, tuple[str, list[str]]]:
@@ -42,22 +63,41 @@ def outcomes(done: Done) -> dict[str, tuple[str, list[str]]]:
 
 
 def digests(board: Path) -> dict[str, str]:
-    return {str(path.relative_to(board)): file_sha256(path) for path in sorted(board.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(board)): file_sha256(path)
+        for path in sorted(board.rglob("*"))
+        if path.is_file()
+    }
 
 
 def weaken(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let the check look for nothing that breaks these rules."""
-    monkeypatch.setattr(rules, "RULES", tuple(replace(each, checks={}) if each.id in names else each for each in RULES))
+    monkeypatch.setattr(
+        rules,
+        "RULES",
+        tuple(replace(each, checks={}) if each.id in names else each for each in RULES),
+    )
 
 
-KEYS = ("key_that_was_not_drawn", "parameter_that_was_not_registered", "system_registered_twice", "registration_that_was_deleted")
+KEYS = (
+    "key_that_was_not_drawn",
+    "parameter_that_was_not_registered",
+    "system_registered_twice",
+    "registration_that_was_deleted",
+)
 
 
 def test_a_submission_under_a_drawn_key_is_forged_as_well(tmp_path: Path, market: Path) -> None:
     begin(tmp_path / "board", market)
     registration = registered(tmp_path / "board", "builtin/momentum")
     draw(tmp_path / "board")
-    assert submit(tmp_path / "board", run_under(tmp_path / "board", registration, tmp_path / "runs" / "run", market)).missing == ()
+    assert (
+        submit(
+            tmp_path / "board",
+            run_under(tmp_path / "board", registration, tmp_path / "runs" / "run", market),
+        ).missing
+        == ()
+    )
     done = run(tmp_path / "board", *KEYS, "tampered_headline_with_renewed_hash")
     assert done.code == 0, done.out + done.err
     assert {outcome for outcome, _ in outcomes(done).values()} == {"refused"}
@@ -74,7 +114,7 @@ def test_each_kind_is_refused_by_its_rule_and_the_board_is_only_read(board: Path
     assert digests(board) == before
 
 
-def test_the_table_says_what_refused_what_was_forged(board: Path) -> None:
+def test_the_table_names_the_rule_that_refused_each_forgery(board: Path) -> None:
     done = run(board, "future_day", "no_certificate_where_one_is_asked_for", as_json=False)
     assert done.code == 0, done.err
     lines = [line.split() for line in done.out.splitlines()]
@@ -84,25 +124,31 @@ def test_the_table_says_what_refused_what_was_forged(board: Path) -> None:
     assert "refused by their rule: 1 of 1 kind; not applicable here: 1" in done.out
 
 
-def test_a_rule_that_looks_for_nothing_is_found_out(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_looks_for_nothing_is_found_out(
+    board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     weaken(monkeypatch, "date")
     done = run(board, "future_day", "limited_run")
     assert done.code == 1
     assert outcomes(done)["future_day"] == ("passed", [])
     assert outcomes(done)["limited_run"][0] == "refused"
-    told = run(board, "future_day", as_json=False)
-    assert told.code == 1
-    assert "future_day: rule date lets it pass" in told.out.splitlines()
+    printed = run(board, "future_day", as_json=False)
+    assert printed.code == 1
+    assert "future_day: rule date lets it pass" in printed.out.splitlines()
 
 
-def test_a_rule_that_another_one_stands_in_for_is_found_out(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_covered_by_another_one_is_detected(
+    board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     weaken(monkeypatch, "limit")
     done = run(board, "limited_run", as_json=False)
     assert done.code == 1
     assert "limited_run: rule limit lets it pass; it is refused by " in done.out
 
 
-def test_a_check_that_executes_nothing_is_found_out(board: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_executes_nothing_is_found_out(
+    board: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     weaken(monkeypatch, "ledger")
     done = run(board, *EXECUTED)
     assert done.code == 1
@@ -110,21 +156,43 @@ def test_a_check_that_executes_nothing_is_found_out(board: Path, monkeypatch: py
 
 
 REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
-    "an unknown kind": (("--kind", "futur_day"), "--kind futur_day: no such kind; did you mean 'future_day'"),
-    "a market that is none of the board's": (("--data", "synthetic_arena"), "which is none of the board's"),
+    "an unknown kind": (
+        ("--kind", "futur_day"),
+        "--kind futur_day: no such kind; did you mean 'future_day'",
+    ),
+    "a market that is none of the board's": (
+        ("--data", "synthetic_arena"),
+        "which is none of the board's",
+    ),
 }
 
 
-@pytest.mark.parametrize(("words", "said"), REFUSALS.values(), ids=REFUSALS)
-def test_what_can_not_be_tried_is_refused(board: Path, words: tuple[object, ...], said: str) -> None:
+@pytest.mark.parametrize(("words", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_what_can_not_be_tried_is_refused(
+    board: Path, words: tuple[object, ...], message: str
+) -> None:
     done = ktdeval("leaderboard", "selftest", board, *words, "--on", TODAY, cwd=board.parent)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
 
 
 def test_a_board_without_submissions_forges_a_small_run_of_its_own(tmp_path: Path) -> None:
-    words = ("--name", "new", "--title", "New", "--tasks", "bright_open_research", "--windows", "W1")
-    assert ktdeval("leaderboard", "init", "board", *words, "--contact", "a@example.org", cwd=tmp_path).code == 0
+    words = (
+        "--name",
+        "new",
+        "--title",
+        "New",
+        "--tasks",
+        "bright_open_research",
+        "--windows",
+        "W1",
+    )
+    assert (
+        ktdeval(
+            "leaderboard", "init", "board", *words, "--contact", "a@example.org", cwd=tmp_path
+        ).code
+        == 0
+    )
     before = digests(tmp_path / "board")
     kinds = ("--kind", "cherry_picked_seeds", "--kind", "transcript_with_another_reply")
     done = ktdeval("leaderboard", "selftest", "board", *kinds, cwd=tmp_path)
@@ -137,6 +205,10 @@ def test_a_board_without_submissions_forges_a_small_run_of_its_own(tmp_path: Pat
 def test_every_kind_is_refused_by_its_rule(board: Path) -> None:
     done = run(board)
     tried = outcomes(done)
-    assert {kind: state for kind, state in tried.items() if state[0] not in ("refused", "not applicable")} == {}
+    assert {
+        kind: state
+        for kind, state in tried.items()
+        if state[0] not in ("refused", "not applicable")
+    } == {}
     assert done.code == 0
     assert sum(outcome == "refused" for outcome, _ in tried.values()) > 140

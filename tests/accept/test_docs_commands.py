@@ -1,4 +1,6 @@
-"""Every command in docs/*.md, as it stands there but for placeholders and length, on the embedded market; or the reason why not."""
+"""Every command in docs/*.md, as it stands there but for placeholders and length, on the embedded
+market; or the reason why not.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,24 @@ def reason(command: str) -> str:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three short runs, of two models and two masks."""
     folder = tmp_path_factory.mktemp("runs")
-    kinds = (("a", "momentum", "blinded"), ("b", "reversal", "blinded"), ("c", "momentum", "bright"))
+    kinds = (
+        ("a", "momentum", "blinded"),
+        ("b", "reversal", "blinded"),
+        ("c", "momentum", "bright"),
+    )
     for name, model, mask in kinds:
-        words = ["--tasks", f"{mask}_open_research", "--windows", "W1,W2", "--limit", "3", "--quiet"]
-        assert main(["--model", f"builtin/{model}", *words, "--out", str(folder / f"run-{name}")]) == 0
+        words = [
+            "--tasks",
+            f"{mask}_open_research",
+            "--windows",
+            "W1,W2",
+            "--limit",
+            "3",
+            "--quiet",
+        ]
+        assert (
+            main(["--model", f"builtin/{model}", *words, "--out", str(folder / f"run-{name}")]) == 0
+        )
     return folder
 
 
@@ -51,27 +67,43 @@ def runnable() -> Iterator[tuple[Path, list[str]]]:
     """Pages with the commands that stand on none before."""
     seen: set[str] = set()
     for page in PAGES:
-        new = [each for each in dict.fromkeys(commands(page)) if not reason(each) and each not in seen]
+        new = [
+            each for each in dict.fromkeys(commands(page)) if not reason(each) and each not in seen
+        ]
         seen.update(new)
         if new:
             yield page, new
 
 
-@pytest.mark.parametrize(("page", "new"), [pytest.param(*each, id=each[0].stem) for each in runnable()])
+@pytest.mark.parametrize(
+    ("page", "new"), [pytest.param(*each, id=each[0].stem) for each in runnable()]
+)
 def test_the_commands_of_a_page_run(
-    page: Path, new: list[str], runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: Path,
+    new: list[str],
+    runs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     for command in new:
         words = shlex.split(command.partition(" > ")[0])
         if words[0].startswith("--model") or words[0] == "run":
             words += [] if "--limit" in words else ["--limit", "2"]
-            words += ["--windows", "W1"] if any("open_research" in word for word in words) and "--windows" not in words else []
+            words += (
+                ["--windows", "W1"]
+                if any("open_research" in word for word in words) and "--windows" not in words
+                else []
+            )
         assert main(words) == 0, f"{page.name}: ktdeval {command}: {capsys.readouterr().err[-300:]}"
 
 
 def test_each_reason_is_that_of_a_command() -> None:
     every = [each for page in PAGES for each in commands(page)]
     assert len(every) > 80
-    assert [pattern for pattern in REASONS if not any(re.search(pattern, each) for each in every)] == []
+    assert [
+        pattern for pattern in REASONS if not any(re.search(pattern, each) for each in every)
+    ] == []

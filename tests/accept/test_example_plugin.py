@@ -1,4 +1,6 @@
-"""The example package, installed with pip as a stranger would, keeps the contract and runs; the kit finds what breaks it."""
+"""The example package, installed with pip as a stranger would, keeps the contract and runs; the kit
+finds what breaks it.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ import numpy as np
 import pytest
 
 from ktdeval import testing
-from ktdeval.contracts.scoring import is_scoring
 from ktdeval.errors import ModelError
 from ktdeval.harness import ModelRequest, Reply, ToolCall
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.plan import target_task_of
 from ktdeval.stats import MetricValue
+from ktdeval.tasks.scoring import is_scoring
 from ktdeval.testing import ConformanceError, random_snapshot, tiny_snapshot
 from ktdeval.testing.ledgers import sample_ledgers, step_record
 from ktdeval_data.params import TwinParams as ArenaParams, ViewParams
@@ -37,24 +39,49 @@ def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example plugin, installed into a folder of its own."""
     target = tmp_path_factory.mktemp("site")
     source = repository / "examples" / "ktdeval-example-plugin"
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--no-index", "--target", str(target)]
+    options = [
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--disable-pip-version-check",
+        "--no-index",
+        "--target",
+        str(target),
+    ]
     command = [sys.executable, "-m", "pip", "install", *options, str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return target
 
 
-def python(site: Path, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def python(
+    site: Path, *arguments: str, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """A Python process that sees the installed example."""
     environment = {**os.environ, "PYTHONPATH": str(site)}
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment, cwd=cwd, check=False)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=cwd,
+        check=False,
+    )
 
 
 def test_the_installed_example_is_found_with_all_it_offers(site: Path, repository: Path) -> None:
     done = python(site, "-m", "ktdeval", "plugins", "--json")
     (entry,) = (entry for entry in json.loads(done.stdout) if entry["name"] == "ktdeval_example")
-    assert (entry["distribution"], entry["version"], done.stderr) == ("ktdeval-example-plugin", "0.1.0", "")
-    assert entry["offers"] == ["tasks:example_two_weeks", "models:example/top_factor", "metrics:example_win_rate"]
+    assert (entry["distribution"], entry["version"], done.stderr) == (
+        "ktdeval-example-plugin",
+        "0.1.0",
+        "",
+    )
+    assert entry["offers"] == [
+        "tasks:example_two_weeks",
+        "models:example/top_factor",
+        "metrics:example_win_rate",
+    ]
     folder = repository / "examples" / "ktdeval-example-plugin" / "src" / "ktdeval_example"
     from_folder = python(Path(), "-m", "ktdeval", "tasks", "--plugin", str(folder))
     assert "example_two_weeks" in from_folder.stdout
@@ -66,16 +93,50 @@ def test_its_task_is_the_extended_one_but_for_what_it_changes(site: Path) -> Non
         for name in ("example_two_weeks", "blinded_open_research")
     )
     changed = {key for key in own if own[key] != base.get(key)}
-    assert changed == {"name", "version", "plugin", "family", "windows", "default_windows", "harness", "metrics"}
+    assert changed == {
+        "name",
+        "version",
+        "plugin",
+        "family",
+        "windows",
+        "default_windows",
+        "harness",
+        "metrics",
+    }
     assert own["harness"] == {**base["harness"], "max_candidates": 10, "max_tool_calls": 4}
 
 
-def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(site: Path, repository: Path, tmp_path: Path) -> None:
+def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(
+    site: Path, repository: Path, tmp_path: Path
+) -> None:
     tests = repository / "examples" / "ktdeval-example-plugin" / "tests"
-    done = python(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tests), "-c", os.devnull, str(tests))
+    done = python(
+        site,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tests),
+        "-c",
+        os.devnull,
+        str(tests),
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     model = ["--model", "example/top_factor", "--model-args", "names=3"]
-    done = python(site, "-m", "ktdeval", *model, "--tasks", "example_two_weeks", "--out", "run", "--quiet", cwd=tmp_path)
+    done = python(
+        site,
+        "-m",
+        "ktdeval",
+        *model,
+        "--tasks",
+        "example_two_weeks",
+        "--out",
+        "run",
+        "--quiet",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     card = json.loads((tmp_path / "run" / "cards" / "example_two_weeks.json").read_text())
     assert "example_win_rate" in json.dumps(card["metrics"])
@@ -87,12 +148,20 @@ def test_its_own_tests_pass_and_its_model_runs_on_its_task_with_its_metric(site:
 NEEDED_ARGUMENTS = {"builtin/linear_factor": {"coefficients": "MOM_12_1:0.02 RV_60:-0.1"}}
 
 
-@pytest.mark.parametrize("name", ["ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data", "models", "metrics"])
-def test_built_in_plugins_models_and_metrics_keep_the_contract(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data", "models", "metrics"],
+)
+def test_built_in_plugins_models_and_metrics_fulfil_the_contract(name: str) -> None:
     plugins = load_plugins()
     if name == "models":
-        # Trained ones need their files: tests/accept/test_rl_training.py, tests/unit/qlib/test_qlib_trading.py.
-        untrained = [each for each in plugins.specs("models") if "/" in each and each.partition("/")[0] not in ("rl", "qlib")]
+        # Trained ones need their files: tests/accept/test_rl_training.py,
+        # tests/unit/qlib/test_qlib_trading.py. An elected one has the replies of its voters alone.
+        untrained = [
+            each
+            for each in plugins.specs("models")
+            if "/" in each and each.partition("/")[0] not in ("rl", "qlib", "elected")
+        ]
         for model in untrained:
             testing.check_model(plugins.make_model(model, NEEDED_ARGUMENTS.get(model, {})))
     elif name == "metrics":
@@ -105,20 +174,28 @@ def test_built_in_plugins_models_and_metrics_keep_the_contract(name: str) -> Non
 @cache
 def own_market(family: str) -> tuple[MarketSnapshot, ...]:
     """The market of a family of tasks that has one of its own."""
-    arenas = {"ama": ("arena", "2025-04-01", "2025-10-31"), "deepfund": ("deepfund", "2024-09-02", "2025-06-30")}
+    arenas = {
+        "ama": ("arena", "2025-04-01", "2025-10-31"),
+        "deepfund": ("deepfund", "2024-09-02", "2025-06-30"),
+    }
     if family in arenas:
         kind, first, last = arenas[family]
         return (make_arena(kind, ArenaParams(first=first, last=last)),)
-    made = {"investorbench": lambda: make_twin(TwinParams()), "views": lambda: make_arena("views", ViewParams())}
+    made = {
+        "investorbench": lambda: make_twin(TwinParams()),
+        "views": lambda: make_arena("views", ViewParams()),
+    }
     return (made[family](),) if family in made else ()
 
 
 @pytest.mark.parametrize("name", list(load_plugins().specs("tasks")))
-def test_built_in_tasks_keep_the_contract(name: str) -> None:
+def test_built_in_tasks_fulfil_the_contract(name: str) -> None:
     plugins = load_plugins()
     task = plugins.make_task(name)
     if is_scoring(task):
         testing.check_scoring_task(task, target_task_of(task, plugins))
+    elif "coins" in name:
+        testing.check_task(task, make_arena("crypto", ArenaParams()))
     else:
         testing.check_task(task, *own_market(name.partition("_")[0]))
 
@@ -163,21 +240,38 @@ class Scripted:
         (Scripted("text"), "the model gave 'text', which is no ktdeval.api.Reply"),
         (Scripted(Reply("a", finish_reason="done")), "reply ended with 'done', expected one of"),
         (Scripted(Reply(tool_calls=(ToolCall("", "x", "{}"),))), "ids of tool calls are empty"),
-        (Scripted(Reply(tool_calls=(ToolCall("a", "x", {}),))), "arguments of a ToolCall are JSON text"),
-        (Scripted(Reply(usage={"input_tokens": 3})), "has a usage that is no ktdeval.harness.Usage"),  # type: ignore[arg-type]
+        (
+            Scripted(Reply(tool_calls=(ToolCall("a", "x", {}),))),
+            "arguments of a ToolCall are JSON text",
+        ),
+        (
+            Scripted(Reply(usage={"input_tokens": 3})),
+            "has a usage that is no ktdeval.harness.Usage",
+        ),  # type: ignore[arg-type]
         (Scripted(ModelError("Rate Limited", "slow down")), "is not of"),
     ],
 )
-def test_the_kit_finds_what_is_wrong_with_a_model(model: Scripted, message: str) -> None:
+def test_the_kit_finds_defects_of_a_model(model: Scripted, message: str) -> None:
     with pytest.raises(ConformanceError, match=message):
         testing.check_model(model)
 
 
 class BadMetric:
-    name, formula, unit, better, source, headline = "bad", "bad/1: 0", "fraction", "higher", "here", False
+    name, formula, unit, better, source, headline = (
+        "bad",
+        "bad/1: 0",
+        "fraction",
+        "higher",
+        "here",
+        False,
+    )
     range: Any = (0.0, None)
 
-    def __init__(self, compute: Callable[..., Any] = lambda *_: MetricValue(None, 0, "never defined"), **wrong: Any) -> None:
+    def __init__(
+        self,
+        compute: Callable[..., Any] = lambda *_: MetricValue(None, 0, "never defined"),
+        **wrong: Any,
+    ) -> None:
         self.compute = compute
         self.__dict__.update(wrong)
 
@@ -194,9 +288,15 @@ COUNT = itertools.count()
     ("metric", "message"),
     [
         (BadMetric(lambda *_: 0.0), "gave float"),
-        (BadMetric(lambda *_: MetricValue(1.0, 1, detail={"x": float("nan")})), "detail: not strict JSON"),
+        (
+            BadMetric(lambda *_: MetricValue(1.0, 1, detail={"x": float("nan")})),
+            "detail: not strict JSON",
+        ),
         (BadMetric(lambda *_: MetricValue(-0.5, 1)), "-0.5 lies outside its range 0.0 … inf"),
-        (BadMetric(lambda *_: MetricValue(float(next(COUNT)), 1)), "a second call gave another value"),
+        (
+            BadMetric(lambda *_: MetricValue(float(next(COUNT)), 1)),
+            "a second call gave another value",
+        ),
         (BadMetric(count_failures), "changed the ledger"),
         (BadMetric(formula=""), "metric bad: formula of BadMetric must be text that is not empty"),
         (BadMetric(source=""), "metric bad: source of BadMetric must be text that is not empty"),
@@ -204,7 +304,7 @@ COUNT = itertools.count()
         (BadMetric(range=None), "range of BadMetric must be a pair"),
     ],
 )
-def test_the_kit_finds_what_is_wrong_with_a_metric(metric: Any, message: str) -> None:
+def test_the_kit_finds_defects_of_a_metric(metric: Any, message: str) -> None:
     with pytest.raises(ConformanceError, match=message):
         testing.check_metric(metric)
 
@@ -224,7 +324,12 @@ def test_the_kit_finds_a_task_that_looks_ahead() -> None:
 
                 def observe(self, step: int, view: Any, account: Any, last: Any) -> Any:
                     seen = scene.observe(step, view, account, last)
-                    return replace(seen, user=f"{seen.user}\n{snapshot.close[-1, 0] > 8}{snapshot.volume[-1, 0] > 10}")
+                    return replace(
+                        seen,
+                        day=(
+                            f"{seen.day}\n{snapshot.close[-1, 0] > 8}{snapshot.volume[-1, 0] > 10}"
+                        ),
+                    )
 
             return PeekingScene()
 
@@ -232,19 +337,21 @@ def test_the_kit_finds_a_task_that_looks_ahead() -> None:
         testing.check_task(Peeking())  # type: ignore[arg-type]
 
 
-def test_markets_and_ledgers_of_the_kit_are_what_they_say() -> None:
+def test_markets_and_ledgers_of_the_kit_match_their_description() -> None:
     market = tiny_snapshot({"609001.SH": [10.0, 10.5, None], "309001.SZ": [5.0, 5.0, 5.0]})
     assert market.codes == ("309001.SZ", "609001.SH")
     assert np.isnan(market.close[2, 1])
     assert market.volume[2, 1] == 0
     assert np.array_equal(random_snapshot(3).close, random_snapshot(3).close, equal_nan=True)
     assert not np.array_equal(random_snapshot(3).close, random_snapshot(4).close, equal_nan=True)
-    for step in (step for ledger in sample_ledgers(random_snapshot()).values() for step in ledger.steps):
+    for step in (
+        step for ledger in sample_ledgers(random_snapshot()).values() for step in ledger.steps
+    ):
         assert step.nav_minor == step.cash_minor + step.holdings_minor
         assert step.holdings_minor == sum(position.value_minor for position in step.positions)
         assert step.decided_on < step.filled_on
 
 
 def test_a_step_record_has_no_field_of_its_own_invention() -> None:
-    with pytest.raises(TypeError, match=r"step record: .*`nave_minor`"):
+    with pytest.raises(TypeError, match=r"step record: .*'nave_minor'"):
         step_record(random_snapshot(), 0, 300, nave_minor=1)

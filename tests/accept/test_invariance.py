@@ -1,4 +1,6 @@
-"""`ktdeval invariance`: what changes when only labels do. Label-blind models: nothing; one that looks at labels is found."""
+"""`ktdeval invariance`: what changes when only labels do. Label-blind models: nothing; one that
+looks at labels is found.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +19,26 @@ from msgspec.structs import replace
 from scipy import stats
 
 from card_cases import CALLS
-from ktdeval.cards.parts import Calls
+from ktdeval.cards.fields.calls import Calls
 from ktdeval.errors import CardError
-from ktdeval.jsonio import content_hash, dumps_canonical
 from ktdeval.market.calendar import window_rows
 from ktdeval.market.storage import load_snapshot
 from ktdeval.runner.store import RunFolder
 from ktdeval.trading.ledger import Ledger, StepRecord
 from ktdeval.trading.market_tape import MarketTape
 from ktdeval.trading.types import TradingConfig
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.values.jsonio import content_hash, dumps_canonical
+from ktdeval.values.typed import from_plain, to_plain
+from ktdeval_compare.courses import FIGURES, course_of, distances, parted_on
 from ktdeval_compare.entrants import Entrant, load_entrants
-from ktdeval_compare.invariance import FIGURES, Options, course_of, distances, invariance, parted_on
+from ktdeval_compare.invariance import Options, invariance
 from ktdeval_compare.keys import first_listed, profits_of
 from metric_cases import CODES, order, step
 from paths import SUPPORT
 from run_support import ktdeval, store_market
 from tables import on_each_row
 
-PLUGIN = SUPPORT / "label_plugin.py"
+PLUGIN = SUPPORT / "masking" / "label_plugin.py"
 TASK = "blinded_open_research"
 FIRST, SECOND = "2024-03-01:2024-03-12", "2024-03-15:2024-03-26"
 STEPS = 6
@@ -50,9 +53,21 @@ class Session:
         store_market(folder / "market")
 
     def run(self, name: str, draw: int = 0, *words: object, mood: str = "") -> Path:
-        """The run of a model under the key of this number, with further options in place of the usual ones; made once."""
-        plan = {"--tasks": TASK, "--data": "market", "--windows": f"{FIRST},{SECOND}", "--limit": STEPS, "--seeds": 2}
-        plan |= {"--model": name, "--mask-key": f"{draw:032x}", **dict(zip(words[::2], words[1::2], strict=True))}
+        """The run of a model under the key of this number, with further options in place of the
+        usual ones; made once.
+        """
+        plan = {
+            "--tasks": TASK,
+            "--data": "market",
+            "--windows": f"{FIRST},{SECOND}",
+            "--limit": STEPS,
+            "--seeds": 2,
+        }
+        plan |= {
+            "--model": name,
+            "--mask-key": f"{draw:032x}",
+            **dict(zip(words[::2], words[1::2], strict=True)),
+        }
         out = self.folder / f"run-{content_hash([list(map(str, plan.items())), mood])[:12]}"
         if not out.exists():
             options = itertools.chain(*plan.items())
@@ -105,41 +120,82 @@ def ledger(*steps: tuple[int, Sequence[dict[str, Any]], Sequence[dict[str, Any]]
     """NAV in fen, orders and positions of each step; 1,000 CNY to begin with."""
     made = []
     for number, (nav, orders, positions) in enumerate(steps):
-        record = {**step(0, nav), "step": number, "decided_on": f"2024-01-0{number + 2}", "filled_on": f"2024-01-0{number + 3}"}
+        record = {
+            **step(0, nav),
+            "step": number,
+            "decided_on": f"2024-01-0{number + 2}",
+            "filled_on": f"2024-01-0{number + 3}",
+        }
         made.append(
-            {**record, "orders": list(orders), "positions": list(positions), "cash_minor": 50_000, "open_nav_minor": 100_000}
+            {
+                **record,
+                "orders": list(orders),
+                "positions": list(positions),
+                "cash_minor": 50_000,
+                "open_nav_minor": 100_000,
+            }
         )
     return Ledger({}, 100_000, from_plain(made, list[StepRecord], "steps"))
 
 
-HELD = [{"code": CODES[0], "shares": 100, "locked": 0, "price_ticks": 100_000, "value_minor": 100_000}]
+HELD = [
+    {"code": CODES[0], "shares": 100, "locked": 0, "price_ticks": 100_000, "value_minor": 100_000}
+]
 
 
 def test_figures_by_hand() -> None:
-    """Three steps: the same purchase; then the same account and another decision; then other accounts and no orders."""
+    """Three steps: the same purchase; then the same account and another decision; then other
+    accounts and no orders.
+    """
     same = order(CODES[0], filled=10)
-    one = ledger((100_000, [same], []), (110_000, [order(CODES[0], filled=20)], HELD), (110_000, [], HELD))
-    other = ledger((100_000, [same], []), (100_000, [order(CODES[1], filled=30), same], []), (121_000, [], []))
+    one = ledger(
+        (100_000, [same], []), (110_000, [order(CODES[0], filled=20)], HELD), (110_000, [], HELD)
+    )
+    other = ledger(
+        (100_000, [same], []), (100_000, [order(CODES[1], filled=30), same], []), (121_000, [], [])
+    )
     found = distances(course_of(one), course_of(other))
-    # Orders by step: {a} {a}; {b'} {b, a}: as decided all weigh 0.05, so that `a` is in both; {} {}.
+    # Orders by step: {a} {a}; {b'} {b, a}: as decided all weigh 0.05, so that `a` is in both; {}
+    # {}.
     assert found["decisions"] == pytest.approx(1 / 3)
     assert found["decisions_alike"] == pytest.approx(1 / 2)
     assert found["orders"] == pytest.approx(1 - 2 / 3)
-    # Filled, as shares of 1,000 CNY: 0.1 in both; then 0.2 of the first asset against 0.1, and 0.3 of the second against none.
+    # Filled, as shares of 1,000 CNY: 0.1 in both; then 0.2 of the first asset against 0.1, and 0.3
+    # of the second against none.
     assert found["turnover"] == pytest.approx((0.1 + 0.3) / (0.2 + 0.3 + 0.3))
     assert found["nav"] == pytest.approx((0 + np.log(1.1) + np.log(1.1)) / 3)
     assert found["total_return"] == pytest.approx(0.11)
     assert parted_on(course_of(one), course_of(other)) == "2024-01-04"
 
 
-def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_and_asset_are() -> None:
+def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_and_asset_are() -> (
+    None
+):
     base = order(CODES[0], filled=0)
 
     def decisions(*orders: dict[str, Any]) -> float | str:
-        return distances(course_of(ledger((100_000, [base], []))), course_of(ledger((100_000, orders, []))))["decisions"]
+        return distances(
+            course_of(ledger((100_000, [base], []))), course_of(ledger((100_000, orders, [])))
+        )["decisions"]
 
-    assert decisions({**base, "confidence": 0.9, "reason": "another thought", "status": "rejected", "rule": "lot"}) == 0.0
-    for change in ({"side": "SELL"}, {"target_weight": 0.06}, {"target_weight": None, "shares": 100}, {"code": CODES[1]}):
+    assert (
+        decisions(
+            {
+                **base,
+                "confidence": 0.9,
+                "reason": "another thought",
+                "status": "rejected",
+                "rule": "lot",
+            }
+        )
+        == 0.0
+    )
+    for change in (
+        {"side": "SELL"},
+        {"target_weight": 0.06},
+        {"target_weight": None, "shares": 100},
+        {"code": CODES[1]},
+    ):
         assert decisions({**base, **change}) == 1.0, change
     assert decisions({**base, "code": None, "stock_id": "asset_9999"}) == 1.0
     assert decisions(base, base) == 1.0
@@ -148,7 +204,9 @@ def test_sequence_confidence_and_reason_are_no_part_of_a_decision_but_side_size_
     assert set(distances(left, right).values()) == {0.0}
 
 
-def test_figures_are_symmetric_and_without_orders_there_is_no_share_of_them(session: Session) -> None:
+def test_figures_are_symmetric_and_without_orders_there_is_no_share_of_them(
+    session: Session,
+) -> None:
     still = course_of(ledger((100_000, [], [])))
     undefined = {"orders": "neither gave an order", "turnover": "neither traded"}
     assert distances(still, still) == dict.fromkeys(FIGURES, 0.0) | undefined
@@ -179,7 +237,10 @@ def test_what_that_model_saw_did_differ(session: Session) -> None:
     """Otherwise the test above would show nothing."""
     folders = [RunFolder.load(path) for path in session.draws("builtin/momentum", 2)]
     specs = [spec for folder in folders for spec in folder.manifest.specs]
-    one, other = (dumps_canonical(to_plain(folder.load_transcript(folder.manifest.specs[0])[0])) for folder in folders)
+    one, other = (
+        dumps_canonical(to_plain(folder.load_transcript(folder.manifest.specs[0])[0]))
+        for folder in folders
+    )
     assert one != other
     for seeds in ("mask_seed", "call_seed"):
         assert len({getattr(spec, seeds) for spec in specs}) == 8
@@ -196,15 +257,26 @@ def test_a_model_that_looks_at_labels_is_found(session: Session) -> None:
     assert rows["orders"]["value"] > 0.5
     assert rows["turnover"]["value"] > 0.5
     assert all(row["value"] > 0 for row in rows.values())
-    assert all(pair["parted_on"] is not None for pair in found["pairs"] if pair["between"] == "labels")
-    # Decisions, from the ledgers: pairs within cells, then t over cells, or over windows of two seeds each, cut at 0 and 1.
+    assert all(
+        pair["parted_on"] is not None for pair in found["pairs"] if pair["between"] == "labels"
+    )
+    # Decisions, from the ledgers: pairs within cells, then t over cells, or over windows of two
+    # seeds each, cut at 0 and 1.
     decided = [orders_of(path) for path in paths]
     pairs = list(itertools.combinations(decided, 2))
     by_cell = {
-        cell: np.mean([a != b for one, other in pairs for a, b in zip(one[cell], other[cell], strict=True)]) for cell in decided[0]
+        cell: np.mean(
+            [a != b for one, other in pairs for a, b in zip(one[cell], other[cell], strict=True)]
+        )
+        for cell in decided[0]
     }
     cells = np.array(list(by_cell.values()))
-    windows = np.array([np.mean([value for (name, _), value in by_cell.items() if name == window]) for window in (FIRST, SECOND)])
+    windows = np.array(
+        [
+            np.mean([value for (name, _), value in by_cell.items() if name == window])
+            for window in (FIRST, SECOND)
+        ]
+    )
     by_window = figures(session.report(*paths, "--over", "window"))["decisions"]
     assert (rows["decisions"]["over"], by_window["over"]) == ("episode", "window")
     for row, values in ((rows["decisions"], cells), (by_window, windows)):
@@ -218,24 +290,33 @@ def test_the_noise_of_a_total_return_is_its_standard_deviation_over_draws(sessio
     found = session.report(*paths)
     (noise,) = [row for row in found["noise"] if row["between"] == "labels"]
     cards = [entrant.episodes() for entrant in load_entrants(paths)]
-    variances = [np.var([card[cell].metrics["total_return"].value for card in cards], ddof=1) for cell in cards[0]]
+    variances = [
+        np.var([card[cell].metrics["total_return"].value for card in cards], ddof=1)
+        for cell in cards[0]
+    ]
     assert noise["sd"] == pytest.approx(np.sqrt(np.mean(variances)))
-    assert noise["difference_of_one"] == pytest.approx(stats.norm.ppf(0.975) * np.sqrt(2) * noise["sd"])
+    assert noise["difference_of_one"] == pytest.approx(
+        stats.norm.ppf(0.975) * np.sqrt(2) * noise["sd"]
+    )
     assert noise["difference_of_means"] == pytest.approx(noise["difference_of_one"] / np.sqrt(4))
-    assert session.report(*paths, "--alpha", "0.01")["noise"][0]["difference_of_one"] > noise["difference_of_one"]
+    assert (
+        session.report(*paths, "--alpha", "0.01")["noise"][0]["difference_of_one"]
+        > noise["difference_of_one"]
+    )
     assert session.report(*reversed(paths)) == found  # in any order
 
 
-def test_chance_of_the_call_seed_is_told_from_labels(session: Session) -> None:
+def test_chance_of_the_call_seed_is_separated_from_labels(session: Session) -> None:
     """Random trades by its seed from a ranking: labels change nothing, the seed all."""
     found = session.report(*session.draws("builtin/random", 2))
     assert figures(found)["decisions"]["value"] == 0.0
     assert figures(found, "seeds")["decisions"]["value"] > 0.5
-    assert figures(found, "seeds")["decisions"]["pairs"] == 2 * 2  # two draws of one pair of seeds in two windows
+    # two draws of one pair of seeds in two windows
+    assert figures(found, "seeds")["decisions"]["pairs"] == 2 * 2
     assert any("this holds the labels' part too" in note for note in found["notes"])
 
 
-def test_the_order_of_rows_alone_can_change_decisions_and_bright_says_so(session: Session) -> None:
+def test_the_order_of_rows_alone_can_change_decisions_as_bright_shows(session: Session) -> None:
     """In memory_only random draws from the universe as it is listed, codes or not."""
     words = ("--tasks", "bright_memory_only", "--seeds", 1, "--limit", 3)
     found = session.report(*session.draws("builtin/random", 2, *words))
@@ -244,16 +325,28 @@ def test_the_order_of_rows_alone_can_change_decisions_and_bright_says_so(session
 
 
 def test_a_draw_run_twice_tells_the_models_own_chance(session: Session) -> None:
-    moody = [session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))]
+    moody = [
+        session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))
+    ]
     found = session.report(*moody)
-    labels, again, beyond = (figures(found, kind)["orders"] for kind in ("labels", "again", "labels - again"))
+    labels, again, beyond = (
+        figures(found, kind)["orders"] for kind in ("labels", "again", "labels - again")
+    )
     assert again["value"] > 0.3
     assert beyond["value"] == pytest.approx(labels["value"] - again["value"])
     assert beyond["low"] < 0 < beyond["high"]  # it never looks at a label
-    sure = [session.run("test/low_labels", 0), session.run("test/low_labels", 0, mood="b"), session.run("test/low_labels", 1)]
+    sure = [
+        session.run("test/low_labels", 0),
+        session.run("test/low_labels", 0, mood="b"),
+        session.run("test/low_labels", 1),
+    ]
     found = session.report(*sure)
     assert figures(found, "again")["decisions"]["value"] == 0.0
-    assert figures(found, "labels - again")["decisions"]["value"] == figures(found)["decisions"]["value"] > 0
+    assert (
+        figures(found, "labels - again")["decisions"]["value"]
+        == figures(found)["decisions"]["value"]
+        > 0
+    )
 
 
 def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Session) -> None:
@@ -273,25 +366,41 @@ def test_one_window_or_one_episode_has_the_intervals_it_can_have(session: Sessio
 
 
 def test_a_window_that_does_not_mix_with_the_others_is_named(session: Session) -> None:
-    runs = session.draws("builtin/momentum", 2, "--windows", "2024-02-01:2024-04-10,2024-03-01:2024-03-12", "--limit", 40)
+    runs = session.draws(
+        "builtin/momentum",
+        2,
+        "--windows",
+        "2024-02-01:2024-04-10,2024-03-01:2024-03-12",
+        "--limit",
+        40,
+    )
     report = session.report(*runs)
     assert {row["windows"] for row in report["figures"] if row["between"] == "labels"} == {1}
-    assert any("window 2024-03-01:2024-03-12 is left out: has 8 weekdays" in note for note in report["notes"])
+    assert any(
+        "window 2024-03-01:2024-03-12 is left out: has 8 weekdays" in note
+        for note in report["notes"]
+    )
 
 
 # ---- what is refused, and how it prints
 
 
 @on_each_row
-def test_runs_that_differ_in_anything_else_are_refused(session: Session, words: tuple[object, ...], reason: str) -> None:
-    assert reason in session.refusal(session.run("builtin/momentum"), session.run("builtin/momentum", 1, *words))
+def test_runs_that_differ_in_anything_else_are_refused(
+    session: Session, words: tuple[object, ...], reason: str
+) -> None:
+    assert reason in session.refusal(
+        session.run("builtin/momentum"), session.run("builtin/momentum", 1, *words)
+    )
 
 
-def test_one_draw_is_not_enough_and_neither_is_a_card_without_its_ledgers(session: Session, tmp_path: Path) -> None:
+def test_one_draw_is_not_enough_and_neither_is_a_card_without_its_ledgers(
+    session: Session, tmp_path: Path
+) -> None:
     first = session.run("test/moody", 0, mood="a")
     assert (
-        f"the one card of {TASK} is of mask key {0:032x}; run the same again with another --out, which draws a new one"
-        in session.refusal(first)
+        f"the one card of {TASK} is of mask key {0:032x}; run the same again with another --out,"
+        " which draws a new one" in session.refusal(first)
     )
     assert "every card of" in session.refusal(first, session.run("test/moody", 0, mood="b"))
     one, other = session.draws("builtin/momentum", 2)
@@ -300,7 +409,9 @@ def test_one_draw_is_not_enough_and_neither_is_a_card_without_its_ledgers(sessio
 
 
 def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Session) -> None:
-    moody = [session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))]
+    moody = [
+        session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))
+    ]
     one, again, other = load_entrants(moody)
 
     def with_calls(answered: int) -> list[Entrant]:
@@ -310,27 +421,46 @@ def test_a_draw_repeated_from_the_cache_is_no_repeat(session: Session) -> None:
 
     with pytest.raises(CardError, match=f"repeats mask key {0:032x} with replies from the cache"):
         invariance(with_calls(0), Options())
-    notes = invariance(with_calls(90), Options())["notes"]
+    notes = invariance(with_calls(90), Options()).notes
     assert any("9 of its replies came from the cache" in note for note in notes)
 
 
-def test_a_provider_without_a_repeat_is_told_what_labels_and_chance_are(session: Session) -> None:
+def test_a_provider_without_a_repeat_gets_a_note_on_labels_and_chance(session: Session) -> None:
     entrants = load_entrants(session.draws("builtin/momentum", 2))
     endpoint = {"endpoint": "https://example.com"}
-    sent = [Entrant(entrant.path, replace(entrant.card, request_settings=endpoint)) for entrant in entrants]
-    for given, is_told in ((sent, True), (entrants, False)):
-        assert any("no mask key was run twice" in note for note in invariance(given, Options())["notes"]) is is_told
+    sent = [
+        Entrant(entrant.path, replace(entrant.card, request_settings=endpoint))
+        for entrant in entrants
+    ]
+    for given, is_shown in ((sent, True), (entrants, False)):
+        assert (
+            any("no mask key was run twice" in note for note in invariance(given, Options()).notes)
+            is is_shown
+        )
 
 
 def test_a_provider_that_was_sent_seeds_bounds_the_labels_from_above_only(session: Session) -> None:
-    runs = [session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))]
-    for settings, is_told in (({}, True), ({"omit": ["seed"]}, False), ({"not_sent": ["seed"]}, False), (None, False)):
-        sent = [Entrant(entrant.path, replace(entrant.card, request_settings=settings)) for entrant in load_entrants(runs)]
-        notes = invariance(sent, Options())["notes"]
-        assert any("labels beyond chance are at most what the table says" in note for note in notes) is is_told
+    runs = [
+        session.run("test/moody", draw, mood=mood) for draw, mood in ((0, "a"), (0, "b"), (1, "c"))
+    ]
+    for settings, is_shown in (
+        ({}, True),
+        ({"omit": ["seed"]}, False),
+        ({"not_sent": ["seed"]}, False),
+        (None, False),
+    ):
+        sent = [
+            Entrant(entrant.path, replace(entrant.card, request_settings=settings))
+            for entrant in load_entrants(runs)
+        ]
+        notes = invariance(sent, Options()).notes
+        assert (
+            any("labels beyond chance are at most what the table says" in note for note in notes)
+            is is_shown
+        )
 
 
-def test_the_table_says_what_differs(session: Session) -> None:
+def test_the_table_names_the_differences(session: Session) -> None:
     done = ktdeval("invariance", *session.draws("test/low_labels", 2), cwd=session.folder)
     assert done.code == 0
     for words in (
@@ -349,7 +479,9 @@ def test_the_table_says_what_differs(session: Session) -> None:
 
 
 def test_the_baseline_over_keys_is_what_the_model_earns_under_a_key(session: Session) -> None:
-    """Names bought one by one, and added up, come to the ledger of `builtin/first_listed`, which bought them together."""
+    """Names bought one by one, and added up, come to the ledger of `builtin/first_listed`, which
+    bought them together.
+    """
     words = ("--tasks", "bright_memory_only,blinded_memory_only", "--model-args", "positions=7")
     run = session.run("builtin/first_listed", 3, *words)
     found = session.report(run, "--keys", 20, "--positions", 7)
@@ -358,15 +490,24 @@ def test_the_baseline_over_keys_is_what_the_model_earns_under_a_key(session: Ses
     assert len(rows) == 2 * 3
     for task, card in cards.items():
         for window in (FIRST, SECOND):
-            earned = [each.metrics["total_return"].value for each in card.episodes if each.window == window]
+            earned = [
+                each.metrics["total_return"].value
+                for each in card.episodes
+                if each.window == window
+            ]
             assert rows[task, window]["own"] == pytest.approx(np.mean(earned), abs=1e-12)
             assert rows[task, window]["bought"] == rows[task, window]["among_first"] > 0
-        assert rows[task, "all windows"]["own"] == pytest.approx(np.mean([rows[task, name]["own"] for name in (FIRST, SECOND)]))
-    assert rows["bright_memory_only", FIRST]["own"] != rows["blinded_memory_only", FIRST]["own"]  # each task has its own order
+        assert rows[task, "all windows"]["own"] == pytest.approx(
+            np.mean([rows[task, name]["own"] for name in (FIRST, SECOND)])
+        )
+    # each task has its own order
+    assert rows["bright_memory_only", FIRST]["own"] != rows["blinded_memory_only", FIRST]["own"]
 
 
 def test_a_key_is_ranked_among_others_and_a_chosen_one_is_named(session: Session) -> None:
-    """Of 200 keys that somebody tries without a call, the best is at the top for a model that buys the first listed."""
+    """Of 200 keys that somebody tries without a call, the best is at the top for a model that buys
+    the first listed.
+    """
     words = ("--tasks", "blinded_memory_only", "--seeds", 1, "--windows", FIRST)
     run = session.run("builtin/first_listed", 0, *words)
     (spec,) = RunFolder.load(run).manifest.specs
@@ -376,7 +517,9 @@ def test_a_key_is_ranked_among_others_and_a_chosen_one_is_named(session: Session
     base_row = window_rows(market.days, spec.span.first, spec.span.last)[0] - 1
 
     def worth(number: int) -> float:
-        listed = first_listed(dataclasses.replace(spec, mask_key=f"{number:032x}"), market, base_row, 10)
+        listed = first_listed(
+            dataclasses.replace(spec, mask_key=f"{number:032x}"), market, base_row, 10
+        )
         return float(profit.of_each[listed].sum()) / profit.cash
 
     values = [worth(number) for number in range(200)]
@@ -386,21 +529,35 @@ def test_a_key_is_ranked_among_others_and_a_chosen_one_is_named(session: Session
         whole = found["spread"][-1]
         assert whole["own"] == pytest.approx(values[number])
         assert (whole["rank"] > 0.975) is is_named
-        assert any("do better for a model that buys the first listed" in note for note in found["notes"]) is is_named
+        assert (
+            any(
+                "do better for a model that buys the first listed" in note
+                for note in found["notes"]
+            )
+            is is_named
+        )
         assert whole["q5"] < whole["q50"] < whole["q95"]
     assert abs(whole["rank"] - 0.5) < 0.2
 
 
-def test_a_model_that_looks_at_figures_buys_the_first_listed_by_chance_only(session: Session) -> None:
+def test_a_model_that_looks_at_figures_buys_the_first_listed_by_chance_only(
+    session: Session,
+) -> None:
     whole = session.report(session.run("builtin/momentum"), "--keys", 20)["spread"][-1]
     assert whole["bought"] > 20
     assert whole["among_first"] < 3 * whole["by_chance"]
 
 
-def test_a_spread_over_keys_takes_no_options_of_pairs_and_needs_a_run(session: Session, tmp_path: Path) -> None:
+def test_a_spread_over_keys_takes_no_options_of_pairs_and_needs_a_run(
+    session: Session, tmp_path: Path
+) -> None:
     run = session.run("builtin/momentum")
-    assert "--over is of runs under several keys, not of --keys" in session.refusal(run, "--keys", 20, "--over", "window")
+    assert "--over is of runs under several keys, not of --keys" in session.refusal(
+        run, "--keys", 20, "--over", "window"
+    )
     assert "--positions goes with --keys" in session.refusal(run, "--positions", 5)
     alone = tmp_path / "card.json"
     shutil.copy(run / "cards" / f"{TASK}.json", alone)
-    assert "lies in no run folder, which says where the market is" in session.refusal(alone, "--keys", 20)
+    assert "lies in no run folder, which says where the market is" in session.refusal(
+        alone, "--keys", 20
+    )

@@ -1,4 +1,6 @@
-"""A model with a planted memory of codes and of what rose later: worth much in bright, nothing where codes or days are hidden."""
+"""A model with a planted memory of codes and of what rose later: worth much in bright, nothing
+where codes or days are hidden.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from ktdfin_market import small_market
 from paths import SUPPORT
 from run_support import card_of, ktdeval, store_market
 
-PLUGIN = SUPPORT / "label_plugin.py"
+PLUGIN = SUPPORT / "masking" / "label_plugin.py"
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 TASKS = tuple(f"{mask}_open_research" for mask in MASKS)
 WINDOWS = tuple(f"2023-{month:02d}-06:2023-{month:02d}-12" for month in range(3, 11))
@@ -25,12 +27,20 @@ RISEN = 8
 
 
 def what_rose(market: MarketSnapshot) -> dict[str, list[str]]:
-    """By the day of each window's first decision: the members that rise most from the next open to the window's last close."""
+    """By the day of each window's first decision: the members that rise most from the next open to
+    the window's last close.
+    """
     memory = {}
     for window in WINDOWS:
         start, stop = window_rows(market.days, *window.split(":"))
-        gain = market.close[stop - 1] * market.factor[stop - 1] / (market.open[start] * market.factor[start])
-        gain = np.where(market.member[start - 1] & np.isfinite(market.close[start - 1]), gain, np.nan)
+        gain = (
+            market.close[stop - 1]
+            * market.factor[stop - 1]
+            / (market.open[start] * market.factor[start])
+        )
+        gain = np.where(
+            market.member[start - 1] & np.isfinite(market.close[start - 1]), gain, np.nan
+        )
         best = np.argsort(np.nan_to_num(-gain, nan=np.inf))[:RISEN]
         memory[str(market.days[start - 1])] = [market.codes[asset] for asset in best]
     return memory
@@ -38,11 +48,23 @@ def what_rose(market: MarketSnapshot) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four masks of a model that remembers (`memory`) and of the same model without its memory (`amnesia`)."""
+    """Four masks of a model that remembers (`memory`) and of the same model without its memory
+    (`amnesia`).
+    """
     session = tmp_path_factory.mktemp("premium")
     store_market(session / "market")
     (session / "memory.json").write_text(json.dumps(what_rose(small_market())))
-    words = ("--tasks", ",".join(TASKS), "--data", "market", "--windows", ",".join(WINDOWS), "--plugin", PLUGIN, "--quiet")
+    words = (
+        "--tasks",
+        ",".join(TASKS),
+        "--data",
+        "market",
+        "--windows",
+        ",".join(WINDOWS),
+        "--plugin",
+        PLUGIN,
+        "--quiet",
+    )
     for model in ("memory", "amnesia"):
         done = ktdeval("--model", f"test/{model}", *words, "--out", model, cwd=session,
                        environment={"LABEL_PLUGIN_MEMORY": "memory.json"})  # fmt: skip
@@ -59,14 +81,21 @@ def effects(runs: Path, model: str) -> dict[str, Any]:
 def returns(runs: Path, mask: str) -> np.ndarray:
     """Total return of each window of the model that remembers, from the card."""
     episodes = card_of(runs / "memory", f"{mask}_open_research")["episodes"]
-    by_window = {episode["window"]: episode["metrics"]["total_return"]["value"] for episode in episodes}
+    by_window = {
+        episode["window"]: episode["metrics"]["total_return"]["value"] for episode in episodes
+    }
     return np.array([by_window[window] for window in WINDOWS])
 
 
 def steps(runs: Path, model: str, mask: str) -> list[Any]:
     """All steps of a model under a mask."""
     folder = RunFolder.load(runs / model)
-    return [step for spec in folder.manifest.specs if spec.mask == mask for step in folder.load_ledger(spec).steps]
+    return [
+        step
+        for spec in folder.manifest.specs
+        if spec.mask == mask
+        for step in folder.load_ledger(spec).steps
+    ]
 
 
 def test_the_memory_is_used_in_bright_and_nowhere_else(runs: Path) -> None:
@@ -74,7 +103,11 @@ def test_the_memory_is_used_in_bright_and_nowhere_else(runs: Path) -> None:
         remembering, without = steps(runs, "memory", mask), steps(runs, "amnesia", mask)
         reasons = {order.reason for step in remembering for order in step.orders}
         assert (reasons == {"remembered to have risen"}) == (mask == "bright"), mask
-        assert ("remembered to have risen" in reasons) == (remembering != without) == (mask == "bright"), mask
+        assert (
+            ("remembered to have risen" in reasons)
+            == (remembering != without)
+            == (mask == "bright")
+        ), mask
 
 
 def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs: Path) -> None:
@@ -82,14 +115,22 @@ def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs:
     premium, truth = found["memory_premium"], returns(runs, "bright") - returns(runs, "blinded")
     assert premium["n"] == len(WINDOWS)
     interval = stats.t.interval(0.95, len(truth) - 1, truth.mean(), stats.sem(truth))
-    assert (premium["value"], premium["low"], premium["high"]) == pytest.approx((truth.mean(), *interval), abs=1e-12)
+    assert (premium["value"], premium["low"], premium["high"]) == pytest.approx(
+        (truth.mean(), *interval), abs=1e-12
+    )
     assert premium["p"] == pytest.approx(stats.wilcoxon(truth, method="exact").pvalue)
-    assert premium["p"] == pytest.approx(2 / 2 ** len(WINDOWS))  # it rose in every window: as small as eight windows allow
+    # it rose in every window: as small as eight windows allow
+    assert premium["p"] == pytest.approx(2 / 2 ** len(WINDOWS))
     assert premium["low"] > 0.01
     assert premium["verdict"] == "above zero"
-    line = next(line for line in ktdeval("effects", "memory", cwd=runs).out.splitlines() if "memory premium (bright" in line)
+    line = next(
+        line
+        for line in ktdeval("effects", "memory", cwd=runs).out.splitlines()
+        if "memory premium (bright" in line
+    )
     assert line.rstrip().endswith("above zero")
-    # A memory that needs code and day is all interaction: hiding either takes all of it, so each is credited with half.
+    # A memory that needs code and day is all interaction: hiding either takes all of it, so each is
+    # credited with half.
     worth = premium["value"]
     values = [found[name]["value"] for name in ("interaction", "stock_effect", "date_effect")]
     assert values == pytest.approx([worth, worth / 2, worth / 2])
@@ -97,7 +138,16 @@ def test_effects_find_the_premium_with_the_right_test_interval_and_verdict(runs:
 
 def test_without_the_memory_or_behind_a_mask_there_is_no_premium(runs: Path) -> None:
     for row in effects(runs, "amnesia").values():
-        assert (row["value"], row["low"], row["high"], row["p"], row["verdict"]) == (0.0, 0.0, 0.0, 1.0, "not shown")
+        assert (row["value"], row["low"], row["high"], row["p"], row["verdict"]) == (
+            0.0,
+            0.0,
+            0.0,
+            1.0,
+            "not shown",
+        )
     report = json.loads(ktdeval("compare", "memory", "amnesia", "--json", cwd=runs).out)
     verdicts = {row["task"]: row["verdict"] for row in report["tests"]}
-    assert verdicts == {f"{mask}_open_research": "test/memory better" if mask == "bright" else "tied" for mask in MASKS}
+    assert verdicts == {
+        f"{mask}_open_research": "test/memory better" if mask == "bright" else "tied"
+        for mask in MASKS
+    }

@@ -29,7 +29,9 @@ TASK = "blinded_open_research"
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> ktdeval.Evaluation:
     out = tmp_path_factory.mktemp("python") / "run"
-    return ktdeval.evaluate("builtin/momentum", TASK, windows="W1, W4", seeds=2, limit=4, out=str(out), quiet=True)
+    return ktdeval.evaluate(
+        "builtin/momentum", TASK, windows="W1, W4", seeds=2, limit=4, out=str(out), quiet=True
+    )
 
 
 def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None:
@@ -43,12 +45,18 @@ def test_figures_of_a_run_are_those_of_its_card(run: ktdeval.Evaluation) -> None
             assert pd.isna(shown.bounds[name])
         else:
             assert shown.bounds[name] == "interquartile"
-    assert [*run.episodes.index] == [(TASK, episode.window, episode.seed) for episode in card.episodes]
+    assert [*run.episodes.index] == [
+        (TASK, episode.window, episode.seed) for episode in card.episodes
+    ]
     assert ktdeval.load_run(run.folder).metrics.equals(run.metrics)
 
 
-def test_ledger_orders_and_equity_say_the_same_in_three_ways(run: ktdeval.Evaluation) -> None:
-    ledger, orders, equity = run.ledger(window="W4", seed=1), run.orders(window="W4", seed=1), run.equity(benchmark=True)
+def test_ledger_orders_and_equity_agree_in_three_ways(run: ktdeval.Evaluation) -> None:
+    ledger, orders, equity = (
+        run.ledger(window="W4", seed=1),
+        run.orders(window="W4", seed=1),
+        run.equity(benchmark=True),
+    )
     assert len(ledger) == 4
     assert ledger.provenance.eq("model").all()
     assert ledger.nav.iloc[-1] == pytest.approx(ledger.cash.iloc[-1] + ledger.holdings.iloc[-1])
@@ -71,9 +79,13 @@ def test_a_model_may_be_a_function_or_an_object_and_its_errors_are_counted(tmp_p
             return Reply(lazy(request))
 
     for model, name in ((lazy, "python/lazy"), (Model(), "python/Model")):
-        run = ktdeval.evaluate(model, TASK, windows="W1", limit=1, out=str(tmp_path / name), quiet=True)
+        run = ktdeval.evaluate(
+            model, TASK, windows="W1", limit=1, out=str(tmp_path / name), quiet=True
+        )
         assert run.cards[0].model.name == name
-        assert set(run.ledger().provenance) == {"fallback"}, "what is no decision is none of the model's"
+        assert set(run.ledger().provenance) == {"fallback"}, (
+            "what is no decision is none of the model's"
+        )
     assert len(asked) == 10, "research and four forced submissions, twice"
 
 
@@ -83,13 +95,29 @@ def test_importing_ktdeval_is_enough_for_names_of_its_modules() -> None:
     assert done.stdout == "metric UsageError\n"
 
 
-def test_python_without_assertions_gives_the_same_and_without_docstrings_is_refused(tmp_path: Path) -> None:
-    """Assertions guard no input; but the model is told the docstrings of tools, and a board's schemas hold those of types."""
+def test_python_without_assertions_gives_the_same_and_without_docstrings_is_refused(
+    tmp_path: Path,
+) -> None:
+    """Assertions guard no input; but the model is told the docstrings of tools, and a board's
+    schemas hold those of types.
+    """
 
     def called(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+        return subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
 
-    task = ("--model", "builtin/momentum", "--tasks", "blinded_open_research", "--windows", "W1", "--limit", "1", "--quiet")
+    task = (
+        "--model",
+        "builtin/momentum",
+        "--tasks",
+        "blinded_open_research",
+        "--windows",
+        "W1",
+        "--limit",
+        "1",
+        "--quiet",
+    )
     fixed = ("--mask-key", "0" * 32)
     for switch, out in (("-O", "lean"), ("-B", "plain")):
         assert called(switch, "-m", "ktdeval", "run", *task, *fixed, "--out", out).returncode == 0
@@ -99,11 +127,17 @@ def test_python_without_assertions_gives_the_same_and_without_docstrings_is_refu
     assert called("-O", "-m", "ktdeval", "card", "verify", "plain").returncode == 0
     done = called("-OO", "-m", "ktdeval", "tasks")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "python -OO takes away the docstrings that tools, schemas and help are made of" in done.stderr
+    assert (
+        "python -OO removes the docstrings that tools, schemas and help are made of" in done.stderr
+    )
 
 
 def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
-    questions = QATask([{"question": "2 + 2?", "gold": "4"}], lambda answer, sample: answer == sample["gold"], name="sums")
+    questions = QATask(
+        [{"question": "2 + 2?", "gold": "4"}],
+        lambda answer, sample: answer == sample["gold"],
+        name="sums",
+    )
 
     @metric("steps", formula="steps/1: n", unit="count", better="neither", source="here")
     def steps(ledger: Any) -> float:
@@ -112,66 +146,122 @@ def test_tasks_and_metrics_may_be_objects(tmp_path: Path) -> None:
 
     run = ktdeval.evaluate("builtin/chaos", questions, out=str(tmp_path / "sums"), quiet=True)
     assert run.metrics.index.tolist() == [("sums", "accuracy")]
-    run = ktdeval.evaluate("builtin/hold", TASK, windows="W1", limit=2, metrics=steps, out=str(tmp_path / "steps"), quiet=True)
+    run = ktdeval.evaluate(
+        "builtin/hold",
+        TASK,
+        windows="W1",
+        limit=2,
+        metrics=steps,
+        out=str(tmp_path / "steps"),
+        quiet=True,
+    )
     assert run.metrics.value[TASK, "steps"] == 2.0
 
 
-def test_comparisons_are_those_of_the_command_line(run: ktdeval.Evaluation, tmp_path: Path) -> None:
-    other = ktdeval.evaluate("builtin/random", TASK, windows=["W1", "W4"], seeds=2, limit=4, out=str(tmp_path / "o"), quiet=True)
+def test_comparisons_match_the_command_line(run: ktdeval.Evaluation, tmp_path: Path) -> None:
+    other = ktdeval.evaluate(
+        "builtin/random",
+        TASK,
+        windows=["W1", "W4"],
+        seeds=2,
+        limit=4,
+        out=str(tmp_path / "o"),
+        quiet=True,
+    )
     for name, options, words in (
-        ("compare", {"metrics": "turnover", "unit": "episode"}, ["--metric", "turnover", "--pairs", "episode"]),
+        (
+            "compare",
+            {"metrics": "turnover", "unit": "episode"},
+            ["--metric", "turnover", "--pairs", "episode"],
+        ),
         ("luck", {}, []),
     ):
         made = getattr(ktdeval, name)(run, [str(other.folder)], **options)
-        said = CliRunner().invoke(cli, [name, str(run.folder), str(other.folder), *words])
-        assert repr(made) == said.stdout.rstrip("\n"), said.output
-        said = CliRunner().invoke(cli, [name, str(run.folder), str(other.folder), *words, "--json"])
-        assert made.report == json.loads(said.stdout)
+        result = CliRunner().invoke(cli, [name, str(run.folder), str(other.folder), *words])
+        assert repr(made) == result.stdout.rstrip("\n"), result.output
+        result = CliRunner().invoke(
+            cli, [name, str(run.folder), str(other.folder), *words, "--json"]
+        )
+        assert made.report == json.loads(result.stdout)
     assert ktdeval.compare(run, other)["tests"].first.tolist() == ["builtin/momentum"]
 
 
 def test_a_process_is_left_as_it_was(tmp_path: Path) -> None:
     def state() -> list[object]:
-        return [gc.get_threshold(), gc.get_freeze_count(), signal.getsignal(signal.SIGINT), sys.excepthook, Path.cwd()]
+        return [
+            gc.get_threshold(),
+            gc.get_freeze_count(),
+            signal.getsignal(signal.SIGINT),
+            sys.excepthook,
+            Path.cwd(),
+        ]
 
     before = state()
     ktdeval.evaluate("builtin/hold", TASK, windows="W1", limit=1, out=tmp_path / "run", quiet=True)
     assert state() == before
 
 
-def test_what_can_not_be_done_is_said_in_one_line(run: ktdeval.Evaluation) -> None:
+def test_impossible_requests_are_reported_in_one_line(run: ktdeval.Evaluation) -> None:
     cases = [
         (
             lambda: ktdeval.evaluate("builtin/hold", TASK, window="W1"),
             ConfigError,
             "unknown field 'window'; did you mean 'windows'",
         ),
-        (lambda: ktdeval.evaluate(3, TASK), UsageError, "a model is a name, an object with reply(request) or a function, not int"),
+        (
+            lambda: ktdeval.evaluate(3, TASK),
+            UsageError,
+            "a model is a name, an object with reply(request) or a function, not int",
+        ),
         (lambda: ktdeval.evaluate("builtin/hold", ()), UsageError, "no task named"),
-        (lambda: ktdeval.evaluate("builtin/hold", TASK, windows=""), ConfigError, "windows: expected one or more names, was ''"),
-        (lambda: ktdeval.evaluate("builtin/hold", TASK, dry_run=True), UsageError, "--dry-run: nothing is run with it"),
-        (lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=None, plugin=[Path("no.py")]), PluginError, "no.py: no such file"),
-        (lambda: ktdeval.evaluate("builtin/hold", TASK, out=Path("a\0b")), ConfigError, "--out: expected text, was 'a\\x00b'"),
+        (
+            lambda: ktdeval.evaluate("builtin/hold", TASK, windows=""),
+            ConfigError,
+            "windows: expected one or more names, was ''",
+        ),
+        (
+            lambda: ktdeval.evaluate("builtin/hold", TASK, dry_run=True),
+            UsageError,
+            "--dry-run: nothing is run with it",
+        ),
+        (
+            lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=None, plugin=[Path("no.py")]),
+            PluginError,
+            "no.py: no such file",
+        ),
+        (
+            lambda: ktdeval.evaluate("builtin/hold", TASK, out=Path("a\0b")),
+            ConfigError,
+            "--out: expected text, was 'a\\x00b'",
+        ),
         (
             lambda: ktdeval.evaluate("builtin/hold", [TASK, 3]),
             UsageError,
             "tasks: each is a name or a task with spec(), as a QATask",
         ),
-        (lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=len), UsageError, "metrics: each is a name or a decorated metric"),
+        (
+            lambda: ktdeval.evaluate("builtin/hold", TASK, metrics=len),
+            UsageError,
+            "metrics: each is a name or a decorated metric",
+        ),
         (lambda: run.ledger(window="W9"), UsageError, "no finished episode with window='W9'"),
         (lambda: run.ledger(day="W9"), UsageError, "chosen by task, window, seed, not by 'day'"),
         (lambda: ktdeval.compare(run, metric="x"), ConfigError, "did you mean 'metrics'"),
         (lambda: ktdeval.compare(), UsageError, "no run given"),
-        (lambda: ktdeval.compare(run, metrics=3), ConfigError, "metrics: expected a list, was int"),
-        (lambda: ktdeval.effects(run, 3), UsageError, "expected a path, was int 3"),
-        (lambda: ktdeval.load_run(3), UsageError, "expected a path, was int 3"),
-        (lambda: ktdeval.load_run("x" * 5000), StoreError, "File name too long; fix that, or name another path"),
+        (lambda: ktdeval.compare(run, metrics=3), ConfigError, "metrics: expected a list, was 3"),
+        (lambda: ktdeval.effects(run, 3), UsageError, "expected a path, was 3"),
+        (lambda: ktdeval.load_run(3), UsageError, "expected a path, was 3"),
+        (
+            lambda: ktdeval.load_run("x" * 5000),
+            StoreError,
+            "File name too long; fix that, or name another path",
+        ),
         (
             lambda: ktdeval.evaluate("builtin/hold", TASK, out="a\ud800b"),
             UsageError,
             "was 'a\\ud800b', which no file can be called",
         ),
-        (lambda: ktdeval.report(None), UsageError, "expected a path, was null None"),
+        (lambda: ktdeval.report(None), UsageError, "expected a path, was null"),
         (lambda: ktdeval.compar, AttributeError, "did you mean 'compare'"),
     ]
     for call, kind, words in cases:

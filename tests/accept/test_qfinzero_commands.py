@@ -49,36 +49,60 @@ def test_tools_are_listed_with_names_or_whole_schemas(capsys: pytest.CaptureFixt
     names = [line.split() for line in printed(capsys, "tools").splitlines()]
     assert names == [[each.name, each.method, each.path] for each in catalogue().operations]
     described = json.loads(printed(capsys, "tools", "--format", "json"))
-    assert [item["tool"] for item in described] == [each.wire_name for each in catalogue().operations]
+    assert [item["tool"] for item in described] == [
+        each.wire_name for each in catalogue().operations
+    ]
     assert all(item["parameters"]["additionalProperties"] is False for item in described)
 
 
 def test_a_call_prints_its_answer(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    wanted = json.dumps({"tickers": "AVLN", "start": "2025-01-02", "end": "2025-01-31", "fields": "ticker,date,close"})
-    answer = json.loads(printed(capsys, "call", "UPQ.stock.daily", wanted, "--data", folder, "--as-of", "2025-01-03T22:00:00Z"))
+    wanted = json.dumps(
+        {
+            "tickers": "AVLN",
+            "start": "2025-01-02",
+            "end": "2025-01-31",
+            "fields": "ticker,date,close",
+        }
+    )
+    answer = json.loads(
+        printed(
+            capsys,
+            "call",
+            "UPQ.stock.daily",
+            wanted,
+            "--data",
+            folder,
+            "--as-of",
+            "2025-01-03T22:00:00Z",
+        )
+    )
     assert answer["as_of_ts"] == "2025-01-03T22:00:00Z"
     assert "2025-01-03" in json.dumps(answer)
     assert "2025-01-06" not in json.dumps(answer)
 
 
-def test_what_can_not_be_called_ends_with_its_code_and_one_line(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_what_can_not_be_called_ends_with_its_code_and_one_line(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     answer = json.loads(printed(capsys, "call", "upq_stock_daily", "{}", "--data", folder, code=1))
     assert answer["error"]["code"] == "invalid_argument"
-    for words, said in (
+    for words, message in (
         (("call", "UPQ.stock.dayly", "{}", "--data", folder), "did you mean"),
         (("call", "UPQ.stock.daily", "{limit: 1}", "--data", folder), "no JSON"),
         (("call", "UPQ.symbols.list", "--data", folder, "--seed", "0"), "give one of them"),
         (("data", "bild"), "qfinzero data: no command 'bild'; did you mean 'build'?"),
         (("tool",), "did you mean 'tools'?"),
     ):
-        assert said in refusal(capsys, *words)
+        assert message in refusal(capsys, *words)
 
 
-def test_a_dataset_is_described_and_checked(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    told = printed(capsys, "data", "info", folder)
-    assert "small, synthetic market, id " in told
-    assert "starts at 2025-01-06T21:00:00Z" in told
-    assert "4,680  stock minute" in told
+def test_a_dataset_is_described_and_checked(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    output = printed(capsys, "data", "info", folder)
+    assert "small, synthetic market, id " in output
+    assert "starts at 2025-01-06T21:00:00Z" in output
+    assert "4,680  stock minute" in output
     assert printed(capsys, "data", "check", folder) == f"{folder}: sound\n"
 
 
@@ -92,9 +116,13 @@ def test_a_damaged_dataset_is_found_out(capsys: pytest.CaptureFixture[str], tmp_
     assert "not a dataset" in refusal(capsys, "data", "info", tmp_path)
 
 
-def test_files_of_ones_own_become_a_dataset_and_grow(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_files_of_ones_own_become_a_dataset_and_grow(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "spec.yaml").write_text(SPEC)
-    (tmp_path / "symbols.csv").write_text("symbol,asset_class,name,sector,listed\nAVLN,stock,Avalon,tech,2024-12-01\n")
+    (tmp_path / "symbols.csv").write_text(
+        "symbol,asset_class,name,sector,listed\nAVLN,stock,Avalon,tech,2024-12-01\n"
+    )
     bars = PRICES + "AVLN,2025-01-02,10,11,9,10.5,1000\nAVLN,2025-01-03,10.5,11,10,10.2,900\n"
     (tmp_path / "bars.csv").write_text(bars + "AVLN,2025-01-06,10.2,9,10,10.1,800\n")
     spec, folder = tmp_path / "spec.yaml", tmp_path / "mine"
@@ -104,24 +132,45 @@ def test_files_of_ones_own_become_a_dataset_and_grow(capsys: pytest.CaptureFixtu
     assert errors.startswith("ktdeval: error: nothing was written")
     assert not folder.exists()
     (tmp_path / "bars.csv").write_text(bars)
-    told = printed(capsys, "data", "import", spec, folder)
-    assert "2  stock day" in told
-    assert "mine, market, id " in told
-    assert "minute bars  none" in told
+    output = printed(capsys, "data", "import", spec, folder)
+    assert "2  stock day" in output
+    assert "mine, market, id " in output
+    assert "minute bars  none" in output
     (tmp_path / "bars.csv").write_text(bars + "AVLN,2025-01-06,10.2,10.4,10,10.1,800\n")
     assert "stock day: 1 new, 2 as stored" in printed(capsys, "data", "update", spec, folder)
     assert "nothing has changed" in printed(capsys, "data", "update", spec, folder)
 
 
-def test_a_market_is_invented_as_it_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    days = ["--first-day", "2025-01-02", "--last-day", "2025-01-08", "--minute-first", "2025-01-06", "--minute-last", "2025-01-06"]
-    small = [*days, "--as-of-day", "2025-01-07", "--stocks", "1", "--coins", "0", "--option-underlyings", "0"]
+def test_a_market_is_generated_by_its_options(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    days = [
+        "--first-day",
+        "2025-01-02",
+        "--last-day",
+        "2025-01-08",
+        "--minute-first",
+        "2025-01-06",
+        "--minute-last",
+        "2025-01-06",
+    ]
+    small = [
+        *days,
+        "--as-of-day",
+        "2025-01-07",
+        "--stocks",
+        "1",
+        "--coins",
+        "0",
+        "--option-underlyings",
+        "0",
+    ]
     words = ["data", "build", tmp_path / "a", *small, "--option-minute-underlyings", "0"]
     for _ in range(2):  # the second time the same market is in the folder already
         assert main(["qfinzero", *map(str, words)]) == 0
-        told, progress = capsys.readouterr()
-        assert "minute bars  2025-01-06 … 2025-01-06" in told
-        assert "starts at 2025-01-07T21:00:00Z" in told
+        output, progress = capsys.readouterr()
+        assert "minute bars  2025-01-06 … 2025-01-06" in output
+        assert "starts at 2025-01-07T21:00:00Z" in output
         assert progress == "generating the market: some seconds\n"
     assert printed(capsys, "data", "check", tmp_path / "a") == f"{tmp_path / 'a'}: sound\n"
 
@@ -139,21 +188,36 @@ def test_the_items_are_printed_proved_and_published_as_a_dataset_that_a_run_asks
     proved = f"{len(tasks)} items: {len(tasks) - refused} carried out, {refused} to be refused\n"
     assert capsys.readouterr().out == f"{folder}: {len(tasks)} items\n{proved}"
     assert load_tasks(folder) == tasks
-    asked = ["--model", "builtin/chaos", "--tasks", "qfinzero_planning_text", "--limit", "2", "--out", str(out), "--quiet"]
+    asked = [
+        "--model",
+        "builtin/chaos",
+        "--tasks",
+        "qfinzero_planning_text",
+        "--limit",
+        "2",
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     assert main([*asked, "--items", str(folder)]) == 0
     assert capsys.readouterr().out.endswith(f"score   ktdeval score {out} --items {folder}\n")
-    material = json.loads((out / "cards" / "qfinzero_planning_text.json").read_text())["task"]["config"]["material"]
+    material = json.loads((out / "cards" / "qfinzero_planning_text.json").read_text())["task"][
+        "config"
+    ]["material"]
     assert (material["tasks_file"]["name"], material["questions"]["count"]) == ("made", len(tasks))
     assert main(["card", "verify", str(out), "--items", str(folder)]) == 0
     assert main(["score", str(out), "--items", str(folder)]) == 0
     capsys.readouterr()
     assert main(["card", "verify", str(out)]) == 2
     assert re.fullmatch(
-        r".*: qfinzero_planning_text ran as version .*, and give the --items that it ran with\n", capsys.readouterr().err
+        r".*: qfinzero_planning_text ran as version .*, and give the --items that it ran with\n",
+        capsys.readouterr().err,
     )
 
 
-@pytest.mark.parametrize("words", [["serve"], ["serve", "qfinzero"], ["qfinzero"], ["qfinzero", "data"]], ids=" ".join)
-def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["serve"], ["serve", "qfinzero"], ["qfinzero"], ["qfinzero", "data"]], ids=" ".join
+)
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert main([*words, "--help"]) == 0
     assert "Usage: ktdeval" in capsys.readouterr().out

@@ -1,4 +1,6 @@
-"""Workspaces over one dataset know nothing of each other: side by side, in threads, and whatever is done to what they answered."""
+"""Workspaces over one dataset know nothing of each other: side by side, in threads, and whatever is
+done to what they answered.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ktdeval.jsonio import dumps_canonical
+from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.rows import Dataset, EventRow, Release
@@ -30,25 +32,43 @@ from qfinzero_world import at, small_dataset
 Call = tuple[str, Any]
 WORLD = small_dataset()
 NESTED = EventRow(
-    "econ_nested", "macro_calendar", "Values in values", at("2025-01-06T15:00:00Z"), at("2024-12-02T00:00:00Z"), "high",
-    expected={"bands": [1.0, {"low": 0.5}]}, releases=(Release(at("2025-01-06T15:00:00Z"), {"actual": {"core": [1, 2]}}),),
-)  # fmt: skip
+    "econ_nested",
+    "macro_calendar",
+    "Values in values",
+    at("2025-01-06T15:00:00Z"),
+    at("2024-12-02T00:00:00Z"),
+    "high",
+    expected={"bands": [1.0, {"low": 0.5}]},
+    releases=(Release(at("2025-01-06T15:00:00Z"), {"actual": {"core": [1, 2]}}),),
+)
 
 
 def alone(dataset: Dataset, calls: list[Call]) -> tuple[list[str], tuple[str, ...]]:
     """Bytes of all answers, and the broker's log."""
     workspace = Workspace(dataset)
-    return [dumps_canonical(answer) for *_, answer in played(calls, in_process(workspace))], workspace.broker.log.to_lines()
+    return [
+        dumps_canonical(answer) for *_, answer in played(calls, in_process(workspace))
+    ], workspace.broker.log.to_lines()
 
 
 def made_up_calls(seed: int, count: int) -> list[Call]:
     """Another client's: an account, a session, then whatever comes."""
     random = Random(seed)
     maker = Maker(random)
-    begun = {"account_id": "acct-000001", "start_ts": "2025-01-07", "end_ts": "2025-01-31", "frequency": "1d"}
-    calls: list[Call] = [("PMB.account.create", {"account_type": random.choice(("MARGIN", "CASH"))})]
+    begun = {
+        "account_id": "acct-000001",
+        "start_ts": "2025-01-07",
+        "end_ts": "2025-01-31",
+        "frequency": "1d",
+    }
+    calls: list[Call] = [
+        ("PMB.account.create", {"account_type": random.choice(("MARGIN", "CASH"))})
+    ]
     calls += [("PMB.session.create", {**begun, "universe": {"stocks": ["AVLN", "BRKT"]}})]
-    names = [operation.name for operation in catalogue().operations] + ["PMB.order.place", "PMB.session.step"] * 8
+    names = [operation.name for operation in catalogue().operations] + [
+        "PMB.order.place",
+        "PMB.session.step",
+    ] * 8
     chosen = random.choices(names, k=count)
     return calls + [(name, maker.arguments(catalogue().find(name))) for name in chosen]
 
@@ -58,17 +78,23 @@ def made_up_calls(seed: int, count: int) -> list[Call]:
 
 @given(st.integers(0, 2**32), st.integers(0, 2**32), st.randoms(use_true_random=True))
 @settings(max_examples=6, derandomize=True)
-def test_two_clients_in_any_order_get_what_each_gets_alone(one: int, other: int, random: Random) -> None:
+def test_two_clients_in_any_order_get_what_each_gets_alone(
+    one: int, other: int, random: Random
+) -> None:
     calls = [made_up_calls(one, 60), made_up_calls(other, 60)]
     workspaces = [Workspace(WORLD), Workspace(WORLD)]
     got: list[list[str]] = [[], []]
     turns = [0] * len(calls[0]) + [1] * len(calls[1])
     random.shuffle(turns)
     for turn in turns:
-        got[turn].append(dumps_canonical(catalogue().answer(workspaces[turn], *calls[turn][len(got[turn])])))
+        got[turn].append(
+            dumps_canonical(catalogue().answer(workspaces[turn], *calls[turn][len(got[turn])]))
+        )
     assert Workspace(WORLD).clock.as_of_ns == WORLD.info.default_as_of_ns
     for number in (0, 1):
-        assert (got[number], workspaces[number].broker.log.to_lines()) == alone(WORLD, calls[number])
+        assert (got[number], workspaces[number].broker.log.to_lines()) == alone(
+            WORLD, calls[number]
+        )
 
 
 # ---- what becomes of answers
@@ -86,13 +112,17 @@ def spoil(value: Any) -> None:
         value.append("spoilt")
 
 
-def test_nobody_sees_what_a_client_does_to_its_answers_and_arguments() -> None:
+def test_changes_of_a_client_to_its_answers_and_arguments_are_invisible_to_others() -> None:
     """Tools in the process hand out and take objects, not texts."""
     calendars = WORLD.calendars
     assert isinstance(calendars, MemoryCalendars)
     dataset = replace(WORLD, calendars=MemoryCalendars([*calendars.rows, NESTED]))
     window = {"mode": "window", "start_utc": "2025-01-01", "end_utc": "2025-02-01", "view": "full"}
-    more: list[Call] = [("ESP.events.query", window), ("ESP.events.get", {"event_id": "econ_nested"}), ("ESP.events.stream", {})]
+    more: list[Call] = [
+        ("ESP.events.query", window),
+        ("ESP.events.get", {"event_id": "econ_nested"}),
+        ("ESP.events.stream", {}),
+    ]
     calls = [*more, *day(), *more, *made_up_calls(7, 100)]
     expected = alone(dataset, calls)
     workspace, got = Workspace(dataset), []
@@ -111,7 +141,9 @@ def test_nobody_sees_what_a_client_does_to_its_answers_and_arguments() -> None:
 
 @pytest.fixture(scope="module")
 def filed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """The reduced synthetic market in files, with so little room in its caches that threads drive each other's data out."""
+    """The reduced synthetic market in files, with so little room in its caches that threads drive
+    each other's data out.
+    """
     market, folder = small_market(), tmp_path_factory.mktemp("filed") / "market"
     save_dataset(folder, market.prices, market.events, market.news, market.info)
     return open_dataset(folder, cache_bytes=400_000)
@@ -121,20 +153,51 @@ def busy_calls(dataset: Dataset, seed: int) -> list[Call]:
     """Reads all over the files, and trading in between."""
     random = Random(seed)
     choice = random.choice
-    tickers = [row.symbol for row in dataset.prices.symbols(dataset.info.default_as_of_ns) if row.asset_class == "stock"]
+    tickers = [
+        row.symbol
+        for row in dataset.prices.symbols(dataset.info.default_as_of_ns)
+        if row.asset_class == "stock"
+    ]
     ids = {"account_id": "acct-000001", "session_id": "sess-000001"}
-    start = {"start_ts": moment_text(dataset.info.default_as_of_ns), "end_ts": "2024-12-31", "universe": {"stocks": tickers[:4]}}
-    calls: list[Call] = [("PMB.account.create", {}), ("PMB.session.create", {"account_id": "acct-000001", **start})]
+    start = {
+        "start_ts": moment_text(dataset.info.default_as_of_ns),
+        "end_ts": "2024-12-31",
+        "universe": {"stocks": tickers[:4]},
+    }
+    calls: list[Call] = [
+        ("PMB.account.create", {}),
+        ("PMB.session.create", {"account_id": "acct-000001", **start}),
+    ]
     for _ in range(12):
         one, last = {"tickers": choice(tickers)}, choice(("2024-11-20", "2024-12-17", "2024-12-23"))
-        order = {"instrument": {"type": "STOCK", "symbol": choice(tickers[:4])}, "side": "BUY", "order_type": "MARKET", "qty": 5}
+        order = {
+            "instrument": {"type": "STOCK", "symbol": choice(tickers[:4])},
+            "side": "BUY",
+            "order_type": "MARKET",
+            "qty": 5,
+        }
         possible: list[Call] = [
-            ("UPQ.stock.daily", {**one, "start": "2024-10-21", "end": last, "indicators": "ema_9", "adjust": "total"}),
-            ("UPQ.stock.minute", {**one, "start": last, "end": last, "limit": 50, "adjust": "split"}),
+            (
+                "UPQ.stock.daily",
+                {
+                    **one,
+                    "start": "2024-10-21",
+                    "end": last,
+                    "indicators": "ema_9",
+                    "adjust": "total",
+                },
+            ),
+            (
+                "UPQ.stock.minute",
+                {**one, "start": last, "end": last, "limit": 50, "adjust": "split"},
+            ),
             ("UPQ.option.chain_query", {"underlying": "AVLN", "date": last, "limit": 20}),
             ("UPQ.symbols.list", {}),
             ("ESP.news.search", {"start_utc": "2024-11-01", "end_utc": last, "limit": 5}),
-            ("ESP.calendar.earnings", {"start_date": "2024-11-01", "end_date": "2025-02-01", "limit": 5}),
+            (
+                "ESP.calendar.earnings",
+                {"start_date": "2024-11-01", "end_date": "2025-02-01", "limit": 5},
+            ),
             ("PMB.order.place", {**ids, "order": order}),
             ("PMB.session.step", {"session_id": "sess-000001", "step": choice((1, 20))}),
             ("PMB.account.get", {"account_id": "acct-000001"}),
@@ -165,4 +228,6 @@ def test_threads_over_one_dataset_of_files_get_what_each_gets_alone(filed: Datas
 
     with switching_often(), ThreadPoolExecutor(len(scripts)) as pool:
         got = [each.result() for each in [pool.submit(client, script) for script in scripts]]
-    assert [mine == whole for mine, whole in zip(got, expected, strict=True)] == [True] * len(scripts)
+    assert [mine == whole for mine, whole in zip(got, expected, strict=True)] == [True] * len(
+        scripts
+    )

@@ -1,4 +1,6 @@
-"""The log: the state is what its events make of it, its commands bring about the same bytes, and what was changed in it shows."""
+"""The log: the state is what its events make of it, its commands bring about the same bytes, and
+what was changed in it shows.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import dumps_canonical
+from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_qfinzero.data.rows import Dataset, DatasetInfo
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import Clock, day_of, moment_text
@@ -30,8 +32,16 @@ CALL, HIGHER = "O:AVLN250117C00090000", "O:AVLN250117C00095000"
 
 
 def everything() -> Play:
-    """A session of days with every command and most events: dividends, a split, expiry, a short position, refusals."""
-    play = Play(small_dataset(), start="2025-01-06T21:00:00Z", frequency="1d", end_ts="2025-01-24", config={})
+    """A session of days with every command and most events: dividends, a split, expiry, a short
+    position, refusals.
+    """
+    play = Play(
+        small_dataset(),
+        start="2025-01-06T21:00:00Z",
+        frequency="1d",
+        end_ts="2025-01-24",
+        config={},
+    )
     play.order("BUY", "MARKET", 100, client_order_id="a")
     play.order("BUY", "MARKET", 100, client_order_id="a")
     play.order("SELL", "MARKET", 20, "BRKT")
@@ -58,7 +68,7 @@ def lines() -> tuple[str, ...]:
     return everything().broker.log.to_lines()
 
 
-def told() -> list[Any]:
+def log_entries() -> list[Any]:
     return [json.loads(line) for line in lines()]
 
 
@@ -68,7 +78,13 @@ def test_the_state_is_what_events_make_of_it_and_the_commands_bring_about_the_sa
     assert state_of_log(lines()) == play.state
     check_invariants(play.broker)
     verify(lines(), small_dataset())
-    order: dict[str, Any] = {"instrument": thing("AVLN"), "side": "BUY", "order_type": "LIMIT", "qty": 1, "limit_price": 1.0}
+    order: dict[str, Any] = {
+        "instrument": thing("AVLN"),
+        "side": "BUY",
+        "order_type": "LIMIT",
+        "qty": 1,
+        "limit_price": 1.0,
+    }
     play = Play([FLAT])
     play.call("order.place", order=order)
     order["qty"] = 2  # what a caller does with its arguments later is no part of the log
@@ -76,18 +92,27 @@ def test_the_state_is_what_events_make_of_it_and_the_commands_bring_about_the_sa
 
 
 def test_the_log_has_every_command_and_every_refusal_each_line_chained_to_the_one_before() -> None:
-    assert [each["seq"] for each in told()] == list(range(len(told())))
-    moments = [each["ts_ns"] for each in told()]
+    assert [each["seq"] for each in log_entries()] == list(range(len(log_entries())))
+    moments = [each["ts_ns"] for each in log_entries()]
     assert moments == sorted(moments)
-    assert {each["type"] for each in told() if each["kind"] == "command"} == {*COMMANDS} - {"session.stop"}
-    assert [each["data"]["code"] for each in told() if each["type"] == "COMMAND_REFUSED"] == ["conflict", "not_found"]
-    assert {"DIVIDEND", "POSITION_SPLIT", "OPTION_EXERCISED", "OPTION_EXPIRED", "BORROW_FEE"} <= {each["type"] for each in told()}
-    assert chained(told()) == list(lines())
+    assert {each["type"] for each in log_entries() if each["kind"] == "command"} == {*COMMANDS} - {
+        "session.stop"
+    }
+    assert [
+        each["data"]["code"] for each in log_entries() if each["type"] == "COMMAND_REFUSED"
+    ] == [
+        "conflict",
+        "not_found",
+    ]
+    assert {"DIVIDEND", "POSITION_SPLIT", "OPTION_EXERCISED", "OPTION_EXPIRED", "BORROW_FEE"} <= {
+        each["type"] for each in log_entries()
+    }
+    assert chained(log_entries()) == list(lines())
 
 
-def test_changed_missing_moved_and_repeated_lines_and_what_is_no_log_are_found() -> None:
+def test_changed_missing_moved_and_repeated_lines_and_other_files_are_found() -> None:
     for index in (0, 1, 7, len(lines()) - 1):
-        changed = told()
+        changed = log_entries()
         changed[index]["ts_ns"] += 1
         with pytest.raises(DataError, match=f"line {index + 1}: its hash"):
             state_of_log([dumps_canonical(each) for each in changed])
@@ -101,8 +126,10 @@ def test_changed_missing_moved_and_repeated_lines_and_what_is_no_log_are_found()
         state_of_log([])
 
 
-def test_a_log_whose_hashes_were_made_anew_or_without_its_last_events_is_found_by_its_commands() -> None:
-    forged = told()
+def test_a_log_whose_hashes_were_made_anew_or_without_its_last_events_is_found_by_its_commands() -> (
+    None
+):
+    forged = log_entries()
     next(each for each in forged if each["type"] == "TRADE")["data"]["price_e4"] -= 100
     state_of_log(chained(forged))
     with pytest.raises(DataError, match="gives something else"):
@@ -116,9 +143,12 @@ def test_a_log_whose_hashes_were_made_anew_or_without_its_last_events_is_found_b
 
 @pytest.mark.parametrize("value", [None, [], {}, "x", -1, 10**30, 1.5])
 @pytest.mark.parametrize(
-    ("type_", "name"), [("session.step", "step"), ("order.place", "order"), ("TRADE", "order_id"), ("TRADE", "qty")]
+    ("type_", "name"),
+    [("session.step", "step"), ("order.place", "order"), ("TRADE", "order_id"), ("TRADE", "qty")],
 )
-def test_a_log_that_no_broker_wrote_is_refused_and_crashes_nothing(type_: str, name: str, value: Any) -> None:
+def test_a_log_that_no_broker_wrote_is_refused_and_crashes_nothing(
+    type_: str, name: str, value: Any
+) -> None:
     play = Play([FLAT] * 5)
     play.order("BUY", "LIMIT", limit_price=100.0)
     play.step(2)
@@ -128,12 +158,19 @@ def test_a_log_that_no_broker_wrote_is_refused_and_crashes_nothing(type_: str, n
         verify(chained(forged), play.dataset)
     with pytest.raises(DataError, match="broker log"):
         state_of_log([dumps_canonical(each) for each in forged])
-    unfit = {"seq": len(forged), "ts_ns": 0, "kind": "event", "type": "ORDER_TRIGGERED", "data": {"order_id": "ord-000009"}}
+    unfit = {
+        "seq": len(forged),
+        "ts_ns": 0,
+        "kind": "event",
+        "type": "ORDER_TRIGGERED",
+        "data": {"order_id": "ord-000009"},
+    }
     with pytest.raises(DataError, match="does not fit what was before"):
         state_of_log(chained([*map(json.loads, play.broker.log.to_lines()), unfit]))
 
 
-# --- Long sessions ----------------------------------------------------------------------------------------------------------------
+# --- Long sessions
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def generated(symbols: int, days: int) -> Dataset:
@@ -146,24 +183,43 @@ def generated(symbols: int, days: int) -> Dataset:
 
 
 def play_orders(dataset: Dataset, orders: int, on_tick: Observer | None) -> tuple[Broker, int]:
-    """A session over all minutes with orders of all types at even distances, and the number of its ticks."""
+    """A session over all minutes with orders of all types at even distances, and the number of its
+    ticks.
+    """
     broker = Broker(dataset, Clock(dataset.info.default_as_of_ns), on_tick)
-    account = broker.execute("account.create", {"account_type": "MARGIN", "initial_cash": 1_000_000}).id
+    account = broker.execute(
+        "account.create", {"account_type": "MARGIN", "initial_cash": 1_000_000}
+    ).id
     symbols = [row.symbol for row in dataset.prices.symbols(broker.clock.as_of_ns)]
     start, end = broker.clock.as_of_ns, dataset.info.last_day.isoformat()
-    asked = {"frequency": "1m", "start_ts": moment_text(start), "end_ts": end, "universe": {"stocks": symbols}}
-    both = {"account_id": account, "session_id": broker.execute("session.create", {"account_id": account, **asked}).id}
-    ticks = ticks_by(trading_hours(), broker.state.sessions[both["session_id"]].end_ns, "1m") - ticks_by(
-        trading_hours(), start, "1m"
-    )
+    asked = {
+        "frequency": "1m",
+        "start_ts": moment_text(start),
+        "end_ts": end,
+        "universe": {"stocks": symbols},
+    }
+    both = {
+        "account_id": account,
+        "session_id": broker.execute("session.create", {"account_id": account, **asked}).id,
+    }
+    ticks = ticks_by(
+        trading_hours(), broker.state.sessions[both["session_id"]].end_ns, "1m"
+    ) - ticks_by(trading_hours(), start, "1m")
     chance = np.random.default_rng(5)
     for number in range(orders):
         symbol = symbols[int(chance.integers(len(symbols)))]
         price = broker.engine.marks().get(f"STOCK:{symbol}", 1_000_000) / 10_000
         near = max(1.0, round(float(price * chance.uniform(0.99, 1.01)), 2))
         order_type = ("MARKET", "LIMIT", "STOP", "STOP_LIMIT")[int(chance.integers(4))]
-        order: dict[str, Any] = {"instrument": thing(symbol), "side": ("BUY", "SELL")[number % 2], "order_type": order_type}
-        order |= {"qty": int(chance.integers(1, 100)), "time_in_force": ("DAY", "GTC")[int(chance.integers(2))]}
+        order: dict[str, Any] = {
+            "instrument": thing(symbol),
+            "side": ("BUY", "SELL")[number % 2],
+            "order_type": order_type,
+        }
+        order |= {
+            "qty": int(chance.integers(1, 100)),
+            "time_in_force": ("DAY", "GTC")[int(chance.integers(2))],
+        }
         order |= {"limit_price": near} if "LIMIT" in order_type else {}
         order |= {"stop_price": near} if "STOP" in order_type else {}
         broker.execute("order.place", {**both, "order": order})

@@ -1,5 +1,5 @@
-"""All eighteen baselines: each finds a planted signal that a control does not, sequences in their order; on a placebo each trades
-and finds nothing.
+"""All eighteen baselines: each finds a planted signal that a control does not, sequences in their
+order; on a placebo each trades and finds nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ NO_MARKET: Any = SimpleNamespace(id="0" * 64)  # samples are planted, not made f
 
 
 class Learning(NamedTuple):
-    """How a baseline learns few samples in seconds: published settings are made for hundreds of thousands."""
+    """How a baseline learns few samples in seconds: published settings are made for hundreds of
+    thousands.
+    """
 
     rounds: int | None
     lag: int = 0  # days ago whose factor tells
@@ -46,13 +48,18 @@ SLOW = ("transformer", "localformer", "sfm", "add", "adarnn", "tcn")
 
 def quick(name: str) -> Recipe:
     recipe = recipes()[name]
-    given = {field: type(recipe.parameters[field])(value) for field, value in LEARNING[name].changed.items()}
+    given = {
+        field: type(recipe.parameters[field])(value)
+        for field, value in LEARNING[name].changed.items()
+    }
     changed = {field: Change(value=value, why="few samples") for field, value in given.items()}
     return replace(recipe, changed={**recipe.changed, **changed})
 
 
 @pytest.mark.parametrize("name", LEARNING)
-def test_a_planted_signal_is_found_and_shuffled_labels_and_days_are_not(name: str, tmp_path: Path) -> None:
+def test_a_planted_signal_is_found_and_shuffled_labels_and_days_are_not(
+    name: str, tmp_path: Path
+) -> None:
     learning, recipe = LEARNING[name], quick(name)
     samples = planted(lag=learning.lag, strength=0.9, names=16 if name in SLOW else 30)
     found: list[Accuracy] = []
@@ -62,11 +69,14 @@ def test_a_planted_signal_is_found_and_shuffled_labels_and_days_are_not(name: st
         found.append(log.accuracy["test"])
     signal, control = found
     assert signal.low > 0.05
-    assert control.high is None or signal.low > control.high, (signal, control)  # None: one constant prediction for all
+    # None: one constant prediction for all
+    assert control.high is None or signal.low > control.high, (signal, control)
     if recipe.layout == "flat":
         return
     predictor, rows = load(recipe, tmp_path / "False"), samples.rows("test")
-    looked_at = sequences(Scaler.fit(samples).apply(samples.features), recipe.layout, recipe.days)[rows]
+    looked_at = sequences(Scaler.fit(samples).apply(samples.features), recipe.layout, recipe.days)[
+        rows
+    ]
     rng = np.random.default_rng(7)
     ics = []
     for order in (range(recipe.days)[::-1], *(rng.permutation(recipe.days) for _ in range(4))):
@@ -78,7 +88,9 @@ def test_a_planted_signal_is_found_and_shuffled_labels_and_days_are_not(name: st
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A placebo of the reduced market: traded as any, with nothing to predict but its styles, which pay nothing here."""
+    """A placebo of the reduced market: traded as any, with nothing to predict but its styles, which
+    pay nothing here.
+    """
     folder = tmp_path_factory.mktemp("reduced") / "data"
     save_snapshot(placebo_of(reduced(embedded()), Placebo("sign_flip", 3, 1)), folder)
     return folder
@@ -91,13 +103,42 @@ def test_it_trains_on_a_placebo_predicts_nothing_trades_and_its_card_verifies(
     parts = zip(("--train", "--valid", "--test"), SHORT if name in SLOW else (TRAIN, VALID, TEST))
     days = [word for part in parts for word in part]
     rounds = () if name == "linear" else ("--rounds", 1 if name in SLOW else 2)
-    done = ktdeval("train", f"qlib/{name}", "--data", data, *days, *rounds, "--out", tmp_path / "models", cwd=tmp_path)
+    done = ktdeval(
+        "train",
+        f"qlib/{name}",
+        "--data",
+        data,
+        *days,
+        *rounds,
+        "--out",
+        tmp_path / "models",
+        cwd=tmp_path,
+    )
     assert done.code == 0, done
     found = read_log(tmp_path / f"models/{name}/seed-0").accuracy["test"]
     if found.rank_ic is not None:  # one constant prediction for all has none
         assert abs(found.rank_ic) < FEW_IN_A_MILLION * (found.high - found.rank_ic) / 1.96, found
-    how = ("--data", data, "--windows", WINDOW, "--limit", 3, *SAME_MASK, "--model-args", f"trained={tmp_path / 'models'}")
-    done = ktdeval("--model", f"qlib/{name}", "--tasks", "blinded_open_research", *how, "--out", tmp_path / "run", cwd=tmp_path)
+    how = (
+        "--data",
+        data,
+        "--windows",
+        WINDOW,
+        "--limit",
+        3,
+        *SAME_MASK,
+        "--model-args",
+        f"trained={tmp_path / 'models'}",
+    )
+    done = ktdeval(
+        "--model",
+        f"qlib/{name}",
+        "--tasks",
+        "blinded_open_research",
+        *how,
+        "--out",
+        tmp_path / "run",
+        cwd=tmp_path,
+    )
     assert done.code == 0, done
     verified = verify_without_libraries(tmp_path / "run", tmp_path, monkeypatch)
     assert verified.code == 0, verified

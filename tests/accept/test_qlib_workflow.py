@@ -1,5 +1,5 @@
-"""LightGBM and Linear against pyqlib's own workflow on the same market: predictions, rank IC, holdings; and what they find on a
-planted market and on its placebos.
+"""LightGBM and Linear against pyqlib's own workflow on the same market: predictions, rank IC,
+holdings; and what they find on a planted market and on its placebos.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from run_support import SAME_MASK, TASK, episodes, ktdeval
 
 NAMES = ("lightgbm", "linear")
 LABEL = ("label", "LABEL0")
-PLUGIN = Path(__file__).parents[1] / "support" / "predictor_plugin.py"
+PLUGIN = Path(__file__).parents[1] / "support" / "baselines" / "predictor_plugin.py"
 
-# ---- pyqlib's own workflow: raw factors and prices in, predictions out, by pyqlib's objects and pandas alone
+# ---- pyqlib's own workflow: raw factors and prices in, predictions out, by pyqlib's objects and
+# pandas alone
 
 
 class Unrecorded:
@@ -48,10 +49,14 @@ class Unrecorded:
 
 def raw_frame(market: MarketSnapshot) -> pd.DataFrame:
     """Factors and Ref($close, -2) / Ref($close, -1) - 1 of the members of each day."""
-    days, codes = pd.DatetimeIndex(market.days, name="datetime"), pd.Index(market.codes, name="instrument")
+    days, codes = (
+        pd.DatetimeIndex(market.days, name="datetime"),
+        pd.Index(market.codes, name="instrument"),
+    )
     panel = factor_panel(market, range(len(days)))
     columns = {
-        ("feature", name): pd.DataFrame(values, days, codes).stack() for name, values in zip(FACTOR_NAMES, panel, strict=True)
+        ("feature", name): pd.DataFrame(values, days, codes).stack()
+        for name, values in zip(FACTOR_NAMES, panel, strict=True)
     }
     close = pd.DataFrame(market.close * market.factor, days, codes)
     columns[LABEL] = (close.shift(-2) / close.shift(-1) - 1).stack()
@@ -60,8 +65,9 @@ def raw_frame(market: MarketSnapshot) -> pd.DataFrame:
 
 
 def segments(frame: pd.DataFrame) -> dict[str, tuple[pd.Timestamp, pd.Timestamp]]:
-    """Days of training and validation without their last two, whose labels read prices of the next segment; of test all; and
-    `traded`, the test days and the day before them, on whose close the first decision is made.
+    """Days of training and validation without their last two, whose labels read prices of the next
+    segment; of test all; and `traded`, the test days and the day before them, on whose close the
+    first decision is made.
     """
     days, found = frame.index.unique("datetime"), {}
     for name, words, purged in (("train", TRAIN, 2), ("valid", VALID, 2), ("test", TEST, 0)):
@@ -71,9 +77,11 @@ def segments(frame: pd.DataFrame) -> dict[str, tuple[pd.Timestamp, pd.Timestamp]
     return found
 
 
-def qlibs_own(name: str, market: MarketSnapshot, monkeypatch: pytest.MonkeyPatch) -> tuple[pd.Series, pd.DataFrame]:
-    """Predictions of the days that are traded as the published configuration makes them, with our seed and one thread; the raw
-    frame.
+def qlibs_own(
+    name: str, market: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
+) -> tuple[pd.Series, pd.DataFrame]:
+    """Predictions of the days that are traded as the published configuration makes them, with our
+    seed and one thread; the raw frame.
     """
     monkeypatch.setattr(gbdt, "R", Unrecorded())
     frame = raw_frame(market)
@@ -83,9 +91,19 @@ def qlibs_own(name: str, market: MarketSnapshot, monkeypatch: pytest.MonkeyPatch
         model: Any = linear.LinearModel(estimator="ols")
     else:  # workflow_config_lightgbm_Alpha158.yaml
         model = gbdt.LGBModel(
-            loss="mse", colsample_bytree=0.8879, learning_rate=0.2, subsample=0.8789, lambda_l1=205.6999, lambda_l2=580.9768,
-            max_depth=8, num_leaves=210, num_threads=1, seed=0, deterministic=True, force_row_wise=True,
-        )  # fmt: skip
+            loss="mse",
+            colsample_bytree=0.8879,
+            learning_rate=0.2,
+            subsample=0.8789,
+            lambda_l1=205.6999,
+            lambda_l2=580.9768,
+            max_depth=8,
+            num_leaves=210,
+            num_threads=1,
+            seed=0,
+            deterministic=True,
+            force_row_wise=True,
+        )
     model.fit(dataset)
     return model.predict(dataset, "traded"), frame
 
@@ -99,7 +117,9 @@ def wanted() -> Segments:
 
 def predicted(name: str, samples: Samples, folder: Path) -> FloatArray:
     """[T, N] predictions of the test days by a stored training."""
-    return predictions(load(recipes()[name], folder), samples, Scaler.fit(samples), recipes()[name], "test")
+    return predictions(
+        load(recipes()[name], folder), samples, Scaler.fit(samples), recipes()[name], "test"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +143,13 @@ def test_predictions_and_rank_ic_are_those_of_pyqlibs_own_workflow(
     samples = make_samples(market, make_split(market, wanted()))
     ours = predicted(name, samples, stored / "models" / name / "seed-0")
     accuracy = read_log(stored / "models" / name / "seed-0").accuracy["test"]
-    expected = theirs.unstack().loc[samples.days[samples.rows("test")], list(market.codes)].to_numpy()
+    expected = (
+        theirs.unstack().loc[samples.days[samples.rows("test")], list(market.codes)].to_numpy()
+    )
     known = np.isfinite(ours)
-    np.testing.assert_array_equal(known, frame[LABEL].unstack().loc[TEST.split(":")[0] : TEST.split(":")[1]].notna())
+    np.testing.assert_array_equal(
+        known, frame[LABEL].unstack().loc[TEST.split(":")[0] : TEST.split(":")[1]].notna()
+    )
     assert expected.std() > 0.01
     np.testing.assert_allclose(ours[known], expected[known], rtol=1e-6, atol=1e-12)
     of_test = theirs.loc[TEST.split(":")[0] :]
@@ -141,18 +165,32 @@ def test_holdings_are_those_of_the_same_trading_fed_with_pyqlibs_predictions(
 ) -> None:
     theirs, frame = qlibs_own(name, load_snapshot(stored / "data"), monkeypatch)
     shown = frame["feature"].loc[theirs.index].dropna(how="all")
-    np.savez(tmp_path / "table.npz", factors=shown.to_numpy(), scores=theirs.loc[shown.index].to_numpy())
+    np.savez(
+        tmp_path / "table.npz", factors=shown.to_numpy(), scores=theirs.loc[shown.index].to_numpy()
+    )
     how = ("--tasks", TASK, "--data", stored / "data", "--windows", WINDOW, *SAME_MASK)
     runs = {
         "ours": ("--model", f"qlib/{name}", "--model-args", f"trained={stored / 'models'}"),
-        "theirs": ("--model", "test/lookup", "--plugin", PLUGIN, "--model-args", f"table={tmp_path / 'table.npz'}"),
+        "theirs": (
+            "--model",
+            "test/lookup",
+            "--plugin",
+            PLUGIN,
+            "--model-args",
+            f"table={tmp_path / 'table.npz'}",
+        ),
     }
     held = []
     for out, words in runs.items():
         done = ktdeval(*words, *how, "--out", tmp_path / out, cwd=tmp_path)
         assert done.code == 0, done
         (episode,) = episodes(tmp_path / out)
-        held.append({step.filled_on: step.positions for step in load_ledger(episode / "ledger.parquet").steps})
+        held.append(
+            {
+                step.filled_on: step.positions
+                for step in load_ledger(episode / "ledger.parquet").steps
+            }
+        )
     assert held[0] == held[1]
     assert len(held[0]) > 15
     assert len(set(map(str, held[0].values()))) > 10  # they are traded
@@ -165,12 +203,18 @@ Interval = tuple[float, float]
 
 
 def rank_ic_of(name: str, market: MarketSnapshot, folder: Path) -> tuple[FloatArray, FloatArray]:
-    """Rank ICs of the test days, of returns and of selection: what attribution leaves of the return of the label's day."""
+    """Rank ICs of the test days, of returns and of selection: what attribution leaves of the return
+    of the label's day.
+    """
     samples = make_samples(market, make_split(market, wanted()))
     train(recipes()[name], market, samples, Settings(), folder)
     scores, rows = predicted(name, samples, folder), samples.rows("test")
-    fit = fit_factors(market, samples.first + rows.start + 2, samples.first + rows.stop + 1, "paper")
-    return rank_ics(scores, samples.labels[rows]), rank_ics(scores, np.where(fit.has_return, fit.residuals, np.nan))
+    fit = fit_factors(
+        market, samples.first + rows.start + 2, samples.first + rows.stop + 1, "paper"
+    )
+    return rank_ics(scores, samples.labels[rows]), rank_ics(
+        scores, np.where(fit.has_return, fit.residuals, np.nan)
+    )
 
 
 def interval(values: FloatArray) -> Interval:
@@ -179,16 +223,23 @@ def interval(values: FloatArray) -> Interval:
     return float(found.low), float(found.high)
 
 
-def over_placebos(name: str, markets: list[MarketSnapshot], folder: Path) -> tuple[Interval, Interval]:
+def over_placebos(
+    name: str, markets: list[MarketSnapshot], folder: Path
+) -> tuple[Interval, Interval]:
     """Intervals over placebos of the mean rank IC of returns and of selection."""
-    found = [[ic.mean() for ic in rank_ic_of(name, market, folder / str(seed))] for seed, market in enumerate(markets)]
+    found = [
+        [ic.mean() for ic in rank_ic_of(name, market, folder / str(seed))]
+        for seed, market in enumerate(markets)
+    ]
     returns, selection = np.array(found).T
     return interval(returns), interval(selection)
 
 
 @pytest.fixture(scope="module")
 def placebos() -> list[MarketSnapshot]:
-    """Of the embedded market's members: with fewer names LightGBM's published regularisation lets no tree grow."""
+    """Of the embedded market's members: with fewer names LightGBM's published regularisation lets
+    no tree grow.
+    """
     source = reduced(embedded(), names=300)
     return [placebo_of(source, Placebo("sign_flip", seed, 1)) for seed in range(8)]
 
@@ -206,16 +257,22 @@ def test_rank_ic_covers_zero_on_placebos_and_not_on_a_planted_market(
     low, high = over_placebos(name, placebos, tmp_path)[0]
     assert low < 0.0 < high
     assert high - low < 0.03
-    assert interval(rank_ic_of(name, planted_market(), tmp_path / "planted")[0])[0] > max(0.05, high)
+    assert interval(rank_ic_of(name, planted_market(), tmp_path / "planted")[0])[0] > max(
+        0.05, high
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_placebo_of_the_planted_market_keeps_the_style_and_leaves_no_selection(
     name: str, placebos_of_planted: list[MarketSnapshot], tmp_path: Path
 ) -> None:
-    """docs/placebo.md: styles pay what they paid, so that IC of returns stays. The hump, which only trees see, is gone."""
+    """docs/placebo.md: styles pay what they paid, so that IC of returns stays. The hump, which only
+    trees see, is gone.
+    """
     returns, selection = over_placebos(name, placebos_of_planted, tmp_path)
     assert returns[0] > 0.1
     assert selection[0] < 0.0 < selection[1]
     if name == "lightgbm":
-        assert interval(rank_ic_of(name, planted_market(), tmp_path / "planted")[1])[0] > max(0.05, selection[1])
+        assert interval(rank_ic_of(name, planted_market(), tmp_path / "planted")[1])[0] > max(
+            0.05, selection[1]
+        )

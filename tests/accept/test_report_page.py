@@ -1,4 +1,6 @@
-"""`ktdeval report` on real runs: what the page holds, that it is one file that asks for nothing, and that bad input is one line."""
+"""`ktdeval report` on real runs: what the page holds, that it is one file that asks for nothing,
+and that bad input is one line.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,59 @@ PLOTS = ("attribution", "drawdown", "equity", "exposures", "weights")
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small market and runs on it: one card, many cards, and one that decides nothing."""
+    """A folder with a small market and runs on it: one card, many cards, and one that decides
+    nothing.
+    """
     folder = tmp_path_factory.mktemp("desk")
     store_market(folder / "market")
     runs = {
-        "one": ("builtin/momentum", "blinded_open_research", "--windows", WINDOWS.partition(",")[0]),
-        "masks": ("builtin/chaos", "blinded_open_research,bright_open_research", "--windows", WINDOWS, "--seeds", 2),
-        "hold": ("builtin/hold", "blinded_memory_only", "--windows", WINDOWS.partition(",")[0], "--limit", 1),
+        "one": (
+            "builtin/momentum",
+            "blinded_open_research",
+            "--windows",
+            WINDOWS.partition(",")[0],
+        ),
+        "masks": (
+            "builtin/chaos",
+            "blinded_open_research,bright_open_research",
+            "--windows",
+            WINDOWS,
+            "--seeds",
+            2,
+        ),
+        "hold": (
+            "builtin/hold",
+            "blinded_memory_only",
+            "--windows",
+            WINDOWS.partition(",")[0],
+            "--limit",
+            1,
+        ),
     }
     for name, (model, tasks, *words) in runs.items():
-        done = ktdeval("--model", model, "--tasks", tasks, *words, "--data", "market", "--out", name, "--quiet", cwd=folder)
+        done = ktdeval(
+            "--model",
+            model,
+            "--tasks",
+            tasks,
+            *words,
+            "--data",
+            "market",
+            "--out",
+            name,
+            "--quiet",
+            cwd=folder,
+        )
         assert done.code == 0, done
     return folder
 
 
 def report(session: Path, *words: object, out: str = "page.html") -> Page:
     """Page of `ktdeval report WORDS`, in this process; checked."""
-    given = [str(session / word) if isinstance(word, str) and (session / word).exists() else str(word) for word in words]
+    given = [
+        str(session / word) if isinstance(word, str) and (session / word).exists() else str(word)
+        for word in words
+    ]
     assert main(["report", *given, "--out", str(session / out), "--paths", "20"]) == 0
     return check_page((session / out).read_text())
 
@@ -55,10 +93,10 @@ def words_of(page: Page, about: str) -> list[str]:
 def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     """One line that says why."""
     assert main(["report", *map(str, words)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1, said
-    assert said.startswith("ktdeval: error: ")
-    return said.removeprefix("ktdeval: error: ").strip()
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1, message
+    assert message.startswith("ktdeval: error: ")
+    return message.removeprefix("ktdeval: error: ").strip()
 
 
 # -- one card
@@ -77,7 +115,14 @@ def card_of(session: Path, run: str = "one", task: str = "blinded_open_research"
 def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Path) -> None:
     # A card is shown with all its plots.
     titles = [figure.all("figcaption")[0].text for figure in one.all("figure")]
-    for words in ("equity", "drawdown", "weights", "where the return came from", "style exposures", "Reliability"):
+    for words in (
+        "equity",
+        "drawdown",
+        "weights",
+        "where the return came from",
+        "style exposures",
+        "Reliability",
+    ):
         assert any(words in title for title in titles), words
     assert len(one.all("svg")) == len(titles) == 6
     # Labels stand before any figure.
@@ -87,7 +132,10 @@ def test_a_card_is_shown_with_labels_plots_and_provenance(one: Page, session: Pa
     # Provenance failures and verification are there.
     rows = {row[0]: row for row in one.table("Who decided each step")}
     assert rows["model"][2] == str(card_of(session)["decisions"]["model"])
-    assert any("ktdeval card verify" in code.text and "blinded_open_research.json" in code.text for code in one.all("code"))
+    assert any(
+        "ktdeval card verify" in code.text and "blinded_open_research.json" in code.text
+        for code in one.all("code")
+    )
     assert card_of(session)["snapshot"]["id"] in one.text
 
 
@@ -99,7 +147,9 @@ def test_the_figures_are_those_of_card_and_ledger_with_intervals(session: Path, 
         shown = rows[name][1].replace("−", "-").replace(",", "").strip("+")
         scale = 100 if metric["unit"] == "fraction" else 1
         expected = "–" if metric["value"] is None else scale * metric["value"]
-        assert shown == "–" if expected == "–" else float(shown) == pytest.approx(expected, abs=0.0051), name
+        assert (
+            shown == "–" if expected == "–" else float(shown) == pytest.approx(expected, abs=0.0051)
+        ), name
     for name in ("total_return", "sharpe", "max_drawdown", "information_ratio", "selection_alpha"):
         assert " … " in rows[name][-1], name
     assert "in simulations of such lengths it covered the truth in" in one.text
@@ -152,7 +202,10 @@ def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> 
     assert any(title.startswith(f"{wanted}:") for title in drawn)
     assert not any(title.startswith(WINDOWS.split(",")[0]) for title in drawn)
     assert "These cards are of different windows" not in page.text
-    assert "Not every window is drawn: 2 windows of the cards below are in tables only." in " ".join(page.text.split())
+    assert (
+        "Not every window is drawn: 2 windows of the cards below are in tables only."
+        in " ".join(page.text.split())
+    )
     # A card given twice is shown once, and a day of cash makes a page and not a crash.
     page = report(session, "hold", "hold/cards/blinded_memory_only.json", "--rules", "strict")
     assert (len(page.all("h2")), "for this page" in page.text) == (1, False)
@@ -164,16 +217,24 @@ def test_windows_are_named_or_chosen_and_a_card_is_shown_once(session: Path) -> 
 # -- edges
 
 
-def test_a_card_on_its_own_gives_tables(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lone = shutil.copy(session / "one" / "cards" / "blinded_open_research.json", tmp_path / "lone.json")
+def test_a_card_on_its_own_gives_tables(
+    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lone = shutil.copy(
+        session / "one" / "cards" / "blinded_open_research.json", tmp_path / "lone.json"
+    )
     page = report(session, lone)
-    assert [figure.all("figcaption")[0].text for figure in page.all("figure")] == ["Reliability of stated confidence"]
+    assert [figure.all("figcaption")[0].text for figure in page.all("figure")] == [
+        "Reliability of stated confidence"
+    ]
     assert "The card lies in no run folder" in page.text
     assert "warning" in capsys.readouterr().err
     assert page.table("By window")[1][0] == WINDOWS.partition(",")[0]
 
 
-def test_a_run_whose_market_is_gone_is_drawn_without_it(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_whose_market_is_gone_is_drawn_without_it(
+    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = tmp_path / "run"
     shutil.copytree(session / "one", run)
     manifest = json.loads((run / "manifest.json").read_text())
@@ -191,7 +252,10 @@ def test_other_rules_are_computed_for_the_page_alone(session: Path, one: Page) -
     file = session / "one" / "cards" / "blinded_open_research.json"
     before = file.read_bytes()
     paper = report(session, file, "--rules", "paper")
-    turnovers = [next(row[1] for row in page.table("Metrics") if row[0] == "turnover") for page in (one, paper)]
+    turnovers = [
+        next(row[1] for row in page.table("Metrics") if row[0] == "turnover")
+        for page in (one, paper)
+    ]
     assert turnovers[0] != turnovers[1]
     assert "paper (for this page; the card is by strict rules)" in paper.text
     assert file.read_bytes() == before
@@ -212,7 +276,9 @@ def test_equal_runs_give_equal_bytes_and_each_plot_a_file(session: Path, tmp_pat
 # -- bad input
 
 
-def test_bad_input_is_one_line(session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line(
+    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "empty").mkdir()
     assert "can't read the card" in refused(capsys, tmp_path / "nope")
     assert "no cards here" in refused(capsys, tmp_path / "empty")
@@ -220,16 +286,22 @@ def test_bad_input_is_one_line(session: Path, tmp_path: Path, capsys: pytest.Cap
     assert "no card has a window" in refused(capsys, session / "one", "--windows", "W99")
     assert "png or svg" in refused(capsys, session / "one", "--format", "pdf")
     assert "is a folder" in refused(capsys, session / "one", "--out", tmp_path)
-    assert "neither a folder nor a data provider" in refused(capsys, session / "one", "--data", tmp_path / "none")
+    assert "neither a folder nor a data provider" in refused(
+        capsys, session / "one", "--data", tmp_path / "none"
+    )
     (tmp_path / "file").write_text("")
-    assert "can't make the folder" in refused(capsys, session / "hold", "--out", tmp_path / "file" / "page.html")
+    assert "is a file, not a folder" in refused(
+        capsys, session / "hold", "--out", tmp_path / "file" / "page.html"
+    )
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     assert "pipe: can't write: there is something that is no plain file" in refused(
         capsys, session / "hold", "--out", tmp_path / "pipe"
     )
     assert (tmp_path / "pipe").is_fifo(), "as /dev/null would be, under a user who may"
-    assert "loop: can't read the card: Too many levels of symbolic links" in refused(capsys, tmp_path / "loop")
+    assert "loop: can't read the card: Too many levels of symbolic links" in refused(
+        capsys, tmp_path / "loop"
+    )
     (tmp_path / "card.json").write_text("{}")
     assert "card.json: line 1" in refused(capsys, tmp_path / "card.json")
 
@@ -248,7 +320,7 @@ def test_a_ledger_that_the_card_was_not_made_from_is_refused(
     assert "is missing from the run folder" in refused(capsys, run)
 
 
-def test_without_matplotlib_one_line_says_how_to_get_it(
+def test_without_matplotlib_one_line_names_the_extra(
     session: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)

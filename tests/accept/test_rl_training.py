@@ -1,5 +1,5 @@
-"""Training of policies: Gymnasium's checks, a planted signal, equal bytes from a seed, NumPy's decisions those of torch. Skips
-where the extra `rl` is not installed.
+"""Training of policies: Gymnasium's checks, a planted signal, equal bytes from a seed, NumPy's
+decisions those of torch. Skips where the extra `rl` is not installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 from planted_signal import share, simulation_of  # noqa: E402
 
 from ktdeval.cli.main import main  # noqa: E402
-from ktdeval.typed import encode_canonical  # noqa: E402
+from ktdeval.values.typed import encode_canonical  # noqa: E402
 from ktdeval_models.rl.policy import Algorithm, read_policy  # noqa: E402
 from ktdeval_models.rl.train import TradingEnv, learn, policy_file  # noqa: E402
 
@@ -59,12 +59,34 @@ def test_the_same_command_gives_the_same_policy_and_a_run_of_it_verifies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, seed in (("a", "0"), ("b", "0"), ("c", "1")):
-        words = ["--task", TASK, "--data", DATA, "--train", "2020-04-01:2020-09-30", "--steps", "1000", "--seed", seed]
+        words = [
+            "--task",
+            TASK,
+            "--data",
+            DATA,
+            "--train",
+            "2020-04-01:2020-09-30",
+            "--steps",
+            "1000",
+            "--seed",
+            seed,
+        ]
         assert main(["rl", "train", *words, "--output", str(tmp_path / name)]) == 0
     assert "(1,000 steps on 2020-04-01:2020-09-30)" in capsys.readouterr().out
     first, again, other = ((tmp_path / name).read_bytes() for name in "abc")
     assert first == again != other
     run = tmp_path / "run"
-    given = ["--model", "rl/policy", "--model-args", f"policy={tmp_path / 'a'}", "--tasks", TASK, "--data", DATA, "--out", str(run)]
+    given = [
+        "--model",
+        "rl/policy",
+        "--model-args",
+        f"policy={tmp_path / 'a'}",
+        "--tasks",
+        TASK,
+        "--data",
+        DATA,
+        "--out",
+        str(run),
+    ]
     assert main([*given, "--limit", "5", "--quiet"]) == 0
     assert main(["card", "verify", str(run / "cards" / f"{TASK}.json")]) == 0

@@ -12,7 +12,8 @@ from browser_pages import Chromium, Reader, open_browser, watching
 from ktdeval_board.site.build import build_site
 
 
-@pytest.fixture(scope="module")  # a process can drive only one at a time, and with it runs no event loop of its own
+# a process can drive only one at a time, and with it runs no event loop of its own
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Chromium]:
     with open_browser() as browser:
         yield browser
@@ -22,7 +23,11 @@ def chromium() -> Iterator[Chromium]:
 def plain_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site of two masks of one mode and three windows, with an entrant of each odd kind."""
     home = tmp_path_factory.mktemp("site")
-    build_site(forge_board(home / "board", entrants=16, divisions=2, windows=3, specials=True), home / "site", workers=1)
+    build_site(
+        forge_board(home / "board", entrants=16, divisions=2, windows=3, specials=True),
+        home / "site",
+        workers=1,
+    )
     return home / "site"
 
 
@@ -30,7 +35,9 @@ def plain_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def odd_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with six windows, two seeds and a scoring division."""
     home = tmp_path_factory.mktemp("models")
-    board = forge_board(home / "board", entrants=12, divisions=2, windows=6, seeds=(0, 1), specials=True, scoring=2)
+    board = forge_board(
+        home / "board", entrants=12, divisions=2, windows=6, seeds=(0, 1), specials=True, scoring=2
+    )
     build_site(board, home / "site", workers=1)
     return home / "site"
 

@@ -28,14 +28,20 @@ def forged_site(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = run_under(board, used, home / "runs" / "run", market)
     own = make_run(home / "runs" / "own", market, model="builtin/low_volatility")
     assert submit(board, run, attempts=2).missing == submit(board, own).missing == ()
-    change_rules(board, ('  - {model: "builtin/equal_weight", kind: rule}\n', ""), ("baselines:\n", "baselines: []\n"))
+    change_rules(
+        board,
+        ('  - {model: "builtin/equal_weight", kind: rule}\n', ""),
+        ("baselines:\n", "baselines: []\n"),
+    )
     confirm(board)
     build_site(board, home / "site", workers=1)
     return home / "site"
 
 
 @needs_browser
-def test_the_page_of_registrations_counts_them_and_says_what_became_of_each(session: Reader) -> None:
+def test_the_page_of_registrations_counts_them_and_states_the_result_of_each(
+    session: Reader,
+) -> None:
     tab = session.open("registrations.html")
     counts, listed = tab.locator("table.grid").all_inner_texts()
     assert counts.splitlines()[-1].split("\t")[1:] == ["3", "1", "1", "1", "1", "10"]
@@ -45,20 +51,26 @@ def test_the_page_of_registrations_counts_them_and_says_what_became_of_each(sess
 
 
 @needs_browser
-def test_a_card_says_who_chose_its_key(session: Reader, forged_site: Path) -> None:
-    rows = {row["model"]: row for row in read_data(forged_site, f"division/{DIVISION}/all")["rows"] if row["card"]}
+def test_a_card_states_who_chose_its_key(session: Reader, forged_site: Path) -> None:
+    rows = {
+        row["model"]: row
+        for row in read_data(forged_site, f"division/{DIVISION}/all")["rows"]
+        if row["card"]
+    }
     drawn = session.open(f"card.html#card={rows[MOMENTUM]['card']}").inner_text("main")
     assert "Mask key drawn on" in drawn
     assert rows[MOMENTUM]["registration"][:8] in drawn
-    own = session.open(f"card.html#card={rows['builtin/low_volatility']['card']}").inner_text("main")
+    own = session.open(f"card.html#card={rows['builtin/low_volatility']['card']}").inner_text(
+        "main"
+    )
     assert "the submitter's own" in own
     assert "own key: its mask key was not drawn by the board" in own
 
 
 @needs_browser
 def test_the_page_of_a_task_tells_to_register_first(session: Reader) -> None:
-    told = session.open(f"task.html#division={DIVISION}").inner_text("main")
-    assert f"ktdeval leaderboard register --board . --division {DIVISION}" in told
-    assert "--registration keys/ID.json" in told
-    assert "drawn by the board, after registration" in told
+    text = session.open(f"task.html#division={DIVISION}").inner_text("main")
+    assert f"ktdeval leaderboard register --board . --division {DIVISION}" in text
+    assert "--registration keys/ID.json" in text
+    assert "drawn by the board, after registration" in text
     assert "registrations" in session.open("about.html").inner_text("main")

@@ -1,4 +1,6 @@
-"""The board in a real browser: what a reader sorts, filters, chooses and links to is what the data say."""
+"""The board in a real browser: what a reader sorts, filters, chooses and links to is what the data
+say.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from browser_pages import PAGES, Reader, axe_violations, is_shown, needs_browser, scrolls_sideways, tick, wait_until
+from browser_pages import (
+    PAGES,
+    Reader,
+    axe_violations,
+    is_shown,
+    needs_browser,
+    scrolls_sideways,
+    tick,
+    wait_until,
+)
 from site_pages import changed_site, read_data
 
 pytestmark = needs_browser
@@ -35,9 +46,10 @@ def rows_of(tab: Any) -> list[dict[str, Any]]:
     """The rows on show: card, name, and the text of each cell."""
     return list(
         tab.evaluate(
-            "[...document.querySelectorAll('tbody tr:not(.gap)')].map(row => ({card: row.dataset.card || null,"
-            " name: row.querySelector('.name').firstChild.textContent, isBase: row.classList.contains('base'),"
-            " cells: [...row.cells].map(cell => cell.innerText)}))"
+            "[...document.querySelectorAll('tbody tr:not(.gap)')].map(row => ({card:"
+            " row.dataset.card || null, name: row.querySelector('.name').firstChild.textContent,"
+            " isBase: row.classList.contains('base'), cells: [...row.cells].map(cell =>"
+            " cell.innerText)}))"
         )
     )
 
@@ -48,8 +60,14 @@ def names_of(tab: Any) -> list[str]:
 
 def values_of(tab: Any, key: str) -> list[float]:
     """Figures of a column, top to bottom, as shown; those that are not defined are left out."""
-    column = tab.evaluate(f"[...document.querySelectorAll('thead th')].findIndex(head => head.querySelector('[data-key={key}]'))")
-    shown = [row["cells"][column].split("\n")[0].replace("−", "-").replace(",", "") for row in rows_of(tab)]
+    column = tab.evaluate(
+        "[...document.querySelectorAll('thead th')].findIndex(head =>"
+        f" head.querySelector('[data-key={key}]'))"
+    )
+    shown = [
+        row["cells"][column].split("\n")[0].replace("−", "-").replace(",", "")
+        for row in rows_of(tab)
+    ]
     return [float(text) for text in shown if re.fullmatch(r"[+-]?[0-9.]+", text)]
 
 
@@ -65,7 +83,12 @@ def test_the_board_shows_the_rows_of_its_data_in_their_order(tab: Any, forged_si
     ]
     for row in data["rows"]:
         assert all(is_shown(tab, why) for why in row["why"])
-    assert {row["baseline"] for row in data["rows"]} >= {"rule", "random", "benchmark", "random_traders"}
+    assert {row["baseline"] for row in data["rows"]} >= {
+        "rule",
+        "random",
+        "benchmark",
+        "random_traders",
+    }
 
 
 def test_a_header_sorts_best_first_and_then_the_other_way(tab: Any) -> None:
@@ -77,7 +100,9 @@ def test_a_header_sorts_best_first_and_then_the_other_way(tab: Any) -> None:
         assert head.get_attribute("aria-sort") == ("ascending" if is_lower_better else "descending")
         tab.click(f"[data-key={key}]")
         assert values_of(tab, key) == sorted(values_of(tab, key), reverse=is_lower_better)
-        assert sorted(names_of(tab)) == everyone, "baselines are sorted among the entrants, and none is lost"
+        assert sorted(names_of(tab)) == everyone, (
+            "baselines are sorted among the entrants, and none is lost"
+        )
     assert tab.locator("th[aria-sort=ascending], th[aria-sort=descending]").count() == 1
 
 
@@ -153,7 +178,8 @@ def test_mask_and_window_choose_the_table(tab: Any, forged_site: Path) -> None:
     wanted = read_data(forged_site, "division/bright-open-research/W2")["rows"]
     wait_until(
         tab,
-        f"document.querySelector('tbody tr[data-card]').dataset.card === '{next(row['card'] for row in wanted if row['card'])}'",
+        "document.querySelector('tbody tr[data-card]').dataset.card ==="
+        f" '{next(row['card'] for row in wanted if row['card'])}'",
     )
     assert [row["card"] for row in rows_of(tab)] == [row["card"] for row in wanted]
     assert tab.input_value("label:has-text('Task') select") == "bright_open_research"
@@ -163,12 +189,20 @@ def test_mask_and_window_choose_the_table(tab: Any, forged_site: Path) -> None:
 def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) -> None:
     tick(tab, "Columns", "Sharpe ratio", "Submitter", "Training cut-off")
     heads = tab.locator("thead th").all_inner_texts()
-    assert [text.split("\n")[0].strip() for text in heads[4:]] == ["Sharpe ratio", "Submitter", "Training cut-off"]
+    assert [text.split("\n")[0].strip() for text in heads[4:]] == [
+        "Sharpe ratio",
+        "Submitter",
+        "Training cut-off",
+    ]
     tab.goto(tab.url.split("#")[0] + "#fees=before&intervals=numbers")
     tab.wait_for_selector("[data-key=gross_return]")
     data = read_data(forged_site, ALL)
     column = data["columns"].index("gross_return")
-    expected = [round(row["values"][column] * 100, 2) for row in data["rows"] if row["values"][column] is not None]
+    expected = [
+        round(row["values"][column] * 100, 2)
+        for row in data["rows"]
+        if row["values"][column] is not None
+    ]
     assert values_of(tab, "gross_return") == expected
     assert tab.locator("[data-key=total_return]").count() == 0
     assert tab.locator(".between").count() > 0
@@ -176,7 +210,7 @@ def test_readers_choose_columns_fees_and_intervals(tab: Any, forged_site: Path) 
     assert is_shown(tab, "ranks are by the return after fees")
 
 
-def test_ranks_by_selection_stand_beside_those_by_return(tab: Any, forged_site: Path) -> None:
+def test_ranks_by_selection_are_shown_next_to_ranks_by_return(tab: Any, forged_site: Path) -> None:
     by_card = {row["card"]: row for row in read_data(forged_site, ALL)["rows"]}
     ranked = [row for row in rows_of(tab) if by_card[row["card"]]["alpha_rank"]]
     by_return = sorted(by_card[row["card"]]["rank"] for row in ranked)
@@ -188,7 +222,11 @@ def test_ranks_by_selection_stand_beside_those_by_return(tab: Any, forged_site: 
         mark = f"{'▲' if gain > 0 else '▼'}{abs(gain)}" if gain else ""
         assert re.match(f"{entry['alpha_rank']}\\s*{mark}", row["cells"][3]), row
     tab.click("[data-key=alpha_rank]")
-    order = [by_card[row["card"]]["alpha_rank"] for row in rows_of(tab) if row["card"] and by_card[row["card"]]["alpha_rank"]]
+    order = [
+        by_card[row["card"]]["alpha_rank"]
+        for row in rows_of(tab)
+        if row["card"] and by_card[row["card"]]["alpha_rank"]
+    ]
     assert order == sorted(order)
 
 
@@ -225,20 +263,39 @@ def test_a_csv_holds_the_rows_and_columns_on_show(session: Reader, forged_site: 
     with tab.expect_download() as download:
         tab.click("text=CSV")
     assert download.value.suggested_filename == "forged-blinded-open-research-all.csv"
-    table = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+    table = list(
+        csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8")))
+    )
     data = read_data(folder, ALL)
     column = data["columns"].index("sharpe")
     by_card = {row["card"] or "": row for row in data["rows"]}
     assert [row["card"] for row in table] == [row["card"] or "" for row in rows_of(tab)]
-    assert all(float(row["sharpe"]) == by_card[row["card"]]["values"][column] for row in table if row["card"] and row["sharpe"])
+    assert all(
+        float(row["sharpe"]) == by_card[row["card"]]["values"][column]
+        for row in table
+        if row["card"] and row["sharpe"]
+    )
     first = next(row for row in table if row["card"] == data["rows"][0]["card"])
-    assert (first["model"], first["submitter"]) == (f"'{formula}", 'a "b", c'), "a spreadsheet does not run a name"
+    assert (first["model"], first["submitter"]) == (
+        f"'{formula}",
+        'a "b", c',
+    ), "a spreadsheet does not run a name"
 
 
-def test_a_long_table_shows_its_beginning_and_all_baselines(session: Reader, forged_site: Path) -> None:
+def test_a_long_table_shows_its_beginning_and_all_baselines(
+    session: Reader, forged_site: Path
+) -> None:
     def lengthen(data: Any) -> Any:
         entrant = next(row for row in data["rows"] if row["rank"])
-        more = [entrant | {"card": f"{number:064x}", "label": f"more/{number}", "model": f"more/{number}"} for number in range(250)]
+        more = [
+            entrant
+            | {
+                "card": f"{number:064x}",
+                "label": f"more/{number}",
+                "model": f"more/{number}",
+            }
+            for number in range(250)
+        ]
         data["rows"] = more + data["rows"]
         return data
 
@@ -250,13 +307,17 @@ def test_a_long_table_shows_its_beginning_and_all_baselines(session: Reader, for
     assert len(rows_of(tab)) == 100 + len(baselines)
     assert is_shown(tab, "baselines are always shown")
     tab.click("text=Show 100 more")
-    assert tab.evaluate("document.activeElement.textContent") == "more/100", "reading goes on where it ended"
+    assert tab.evaluate("document.activeElement.textContent") == "more/100", (
+        "reading goes on where it ended"
+    )
     tab.click(".more button")
     assert len(rows_of(tab)) == len(read_data(folder, ALL)["rows"])
 
 
-def test_a_division_without_cards_says_how_to_begin(session: Reader, forged_site: Path) -> None:
-    folder = changed_site(forged_site, forged_site.parent / "empty", {ALL: lambda data: data | {"rows": []}})
+def test_a_division_without_cards_shows_how_to_begin(session: Reader, forged_site: Path) -> None:
+    folder = changed_site(
+        forged_site, forged_site.parent / "empty", {ALL: lambda data: data | {"rows": []}}
+    )
     tab = session.open("index.html", folder=folder)
     assert is_shown(tab, "No entrant yet")
 
@@ -274,7 +335,9 @@ def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     def walk_to(wanted: str) -> None:
         for _ in range(80):
             tab.keyboard.press("Tab")
-            if tab.evaluate(f"(() => {{ const at = document.activeElement; return Boolean({wanted}); }})()"):
+            if tab.evaluate(
+                f"(() => {{ const at = document.activeElement; return Boolean({wanted}); }})()"
+            ):
                 return
         raise AssertionError(f"not reached: {wanted}")
 
@@ -286,8 +349,13 @@ def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     assert tab.evaluate("document.activeElement.textContent").startswith("Columns")
     walk_to("at.dataset.key === 'turnover'")
     tab.keyboard.press("Enter")
-    assert tab.locator("th:has([data-key=turnover])").get_attribute("aria-sort") in ("ascending", "descending")
-    assert tab.evaluate("document.activeElement.dataset.key") == "turnover", "the focus stays on the button"
+    assert tab.locator("th:has([data-key=turnover])").get_attribute("aria-sort") in (
+        "ascending",
+        "descending",
+    )
+    assert tab.evaluate("document.activeElement.dataset.key") == "turnover", (
+        "the focus stays on the button"
+    )
     for _ in range(2):
         walk_to("at.matches('td.pick input') && !at.checked")
         tab.keyboard.press("Space")
@@ -295,7 +363,9 @@ def test_everything_is_reached_by_keyboard(tab: Any) -> None:
     walk_to("at.textContent === 'Head-to-head' && at.matches('.tray a')")
 
 
-def test_on_a_phone_the_model_stays_in_sight_no_word_is_broken_and_filters_are_folded(session: Reader) -> None:
+def test_on_a_phone_the_model_stays_visible_words_stay_whole_and_filters_are_folded(
+    session: Reader,
+) -> None:
     tab = session.open("index.html", width=390)
     lines_of_parts = """() => [...document.querySelectorAll('.model .name')].flatMap(name => {
         const walker = document.createTreeWalker(name, NodeFilter.SHOW_TEXT), found = [];
@@ -337,7 +407,9 @@ def test_colours_follow_the_system_until_the_reader_chooses(session: Reader) -> 
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_the_page_never_scrolls_sideways_and_axe_finds_nothing_serious(session: Reader, page: str, scheme: str, width: int) -> None:
+def test_the_page_never_scrolls_sideways_and_axe_finds_nothing_serious(
+    session: Reader, page: str, scheme: str, width: int
+) -> None:
     tab = session.open(page, color_scheme=scheme, width=width)
     assert not scrolls_sideways(tab), "tables scroll, the page does not"
     tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")

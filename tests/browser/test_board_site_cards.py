@@ -1,4 +1,6 @@
-"""The pages of one card and of two cards in a real browser, and what holds on those of models too."""
+"""The pages of one card and of two cards in a real browser, and what holds on those of models
+too.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,15 @@ import numpy as np
 import pytest
 
 from browser_pages import Reader, axe_violations, needs_browser, scrolls_sideways, wait_until
-from ktdeval.jsonio import sha256_hex
-from ktdeval.stats import blocks_of, correlated_null, hodges_lehmann, overlap_correlation, sign_flip, signed_rank
+from ktdeval.stats import (
+    blocks_of,
+    correlated_null,
+    hodges_lehmann,
+    overlap_correlation,
+    sign_flip,
+    signed_rank,
+)
+from ktdeval.values.jsonio import sha256_hex
 from ktdeval_board.ranking.pairing import NULL_DRAWS
 from loops import not_empty
 from site_pages import (
@@ -48,20 +57,41 @@ def forged_site(odd_site: Path) -> Path:
 def library_test(site: Path, first: str, second: str, metric: str) -> tuple[Any, Any, Any]:
     """Signed-rank test, shift and sign flips as the library has them."""
     cards = [entry_of(site, card)["card"] for card in (first, second)]
-    values = [{(one["window"], one["seed"]): one["metrics"][metric]["value"] for one in card["episodes"]} for card in cards]
+    values = [
+        {(one["window"], one["seed"]): one["metrics"][metric]["value"] for one in card["episodes"]}
+        for card in cards
+    ]
     windows = [window["name"] for window in cards[0]["windows"]]
     seeds = [seed for seed in cards[0]["seeds"] if seed in cards[1]["seeds"]]
-    sample = np.array([np.median([values[0][window, seed] - values[1][window, seed] for seed in seeds]) for window in windows])
-    spans = [(one["first_day"], one["last_day"]) for name in windows for one in cards[0]["episodes"] if one["window"] == name][
-        :: len(cards[0]["seeds"])
-    ]
+    sample = np.array(
+        [
+            np.median([values[0][window, seed] - values[1][window, seed] for seed in seeds])
+            for window in windows
+        ]
+    )
+    spans = [
+        (one["first_day"], one["last_day"])
+        for name in windows
+        for one in cards[0]["episodes"]
+        if one["window"] == name
+    ][:: len(cards[0]["seeds"])]
     correlation = overlap_correlation(spans)
-    null = correlated_null(correlation, NULL_DRAWS, 0) if read_data(site, f"pairs/{DIVISION}/all")["overlap"] else None
+    null = (
+        correlated_null(correlation, NULL_DRAWS, 0)
+        if read_data(site, f"pairs/{DIVISION}/all")["overlap"]
+        else None
+    )
     blocks = blocks_of(correlation)
-    return signed_rank(sample, null=null), hodges_lehmann(sample, 0.95, null), sign_flip(sample, blocks)
+    return (
+        signed_rank(sample, null=null),
+        hodges_lehmann(sample, 0.95, null),
+        sign_flip(sample, blocks),
+    )
 
 
-def test_a_head_to_head_gives_the_figures_of_the_library(session: Reader, forged_site: Path) -> None:
+def test_a_head_to_head_gives_the_figures_of_the_library(
+    session: Reader, forged_site: Path
+) -> None:
     rows = ranked(forged_site)
     for first, second, metric in (
         (rows[0], rows[-1], "total_return"),
@@ -76,16 +106,20 @@ def test_a_head_to_head_gives_the_figures_of_the_library(session: Reader, forged
         scale, slack = (100, 0.0051) if metric != "sharpe" else (1, 0.0051)
         assert numbers(shown["Shift, A less B"])[0] == pytest.approx(scale * shift.value, abs=slack)
         assert numbers(shown["Rank-biserial"])[0] == pytest.approx(ranks.rank_biserial, abs=0.0051)
-        (interval,) = [said for term, said in shown.items() if term.startswith("Interval")]
+        (interval,) = [text for term, text in shown.items() if term.startswith("Interval")]
         if shift.low is not None:
-            assert numbers(interval) == pytest.approx([scale * shift.low, scale * shift.high], abs=slack)
+            assert numbers(interval) == pytest.approx(
+                [scale * shift.low, scale * shift.high], abs=slack
+            )
         verdict = tab.inner_text(".verdict")
         assert ("can't be told apart" in verdict) == (ranks.p > 0.05)
         if ranks.p <= 0.05:
             is_first = (ranks.rank_biserial > 0) != (metric == "max_drawdown")
             assert verdict.startswith("A, " if is_first else "B, ")
         paths = [entry_of(forged_site, row["card"])["path"] for row in (first, second)]
-        assert f"ktdeval compare {paths[0]} {paths[1]} --metric {metric}" in tab.inner_text(".command")
+        assert f"ktdeval compare {paths[0]} {paths[1]} --metric {metric}" in tab.inner_text(
+            ".command"
+        )
 
 
 def test_the_metric_is_chosen_and_stays_in_the_address(session: Reader, forged_site: Path) -> None:
@@ -96,7 +130,10 @@ def test_the_metric_is_chosen_and_stays_in_the_address(session: Reader, forged_s
     assert "metric=sharpe" in tab.url
     assert "sharpe" in tab.inner_text(".verdict").lower()
     tab.get_by_role("button", name="Swap").click()
-    wait_until(tab, f"document.querySelector('.side h2').textContent.includes({json.dumps(second['label'])})")
+    wait_until(
+        tab,
+        f"document.querySelector('.side h2').textContent.includes({json.dumps(second['label'])})",
+    )
     assert f"a={second['card']}" in tab.url
     assert "metric=sharpe" in tab.url
 
@@ -104,14 +141,16 @@ def test_the_metric_is_chosen_and_stays_in_the_address(session: Reader, forged_s
 def test_cards_of_two_divisions_are_refused_in_words(session: Reader, forged_site: Path) -> None:
     first, second = ranked(forged_site)[0], ranked(forged_site, OTHER)[0]
     tab = pair_page(session, first, second)
-    said = tab.inner_text("[role=alert]")
-    assert f"A is of the division {DIVISION}, B of {OTHER}" in said
+    text = tab.inner_text("[role=alert]")
+    assert f"A is of the division {DIVISION}, B of {OTHER}" in text
     assert tab.locator(".verdict").count() == 0
     same = session.open(link("compare.html", a=first["card"], b=first["card"]))
     assert "Both are the same card" in same.inner_text("[role=alert]")
 
 
-def test_a_pair_without_a_test_says_why_and_shows_its_differences(session: Reader, forged_site: Path, tmp_path: Path) -> None:
+def test_a_pair_without_a_test_gives_the_reason_and_shows_its_differences(
+    session: Reader, forged_site: Path, tmp_path: Path
+) -> None:
     first, second = ranked(forged_site)[:2]
 
     def without_p(tests: Any) -> Any:
@@ -122,7 +161,7 @@ def test_a_pair_without_a_test_says_why_and_shows_its_differences(session: Reade
     def untested(index: Any) -> Any:
         return {**index, "cards": [card for card in index["cards"] if card != second["card"]]}
 
-    for number, (name, change, said) in enumerate(
+    for number, (name, change, reason) in enumerate(
         (
             (f"pairs/{DIVISION}/{first['card']}", without_p, "share days"),
             (f"pairs/{DIVISION}/all", untested, "this site tests the best"),
@@ -131,27 +170,41 @@ def test_a_pair_without_a_test_says_why_and_shows_its_differences(session: Reade
         site = changed_site(forged_site, tmp_path / f"site{number}", {name: change})
         tab = session.open(link("compare.html", a=first["card"], b=second["card"]), folder=site)
         assert "No p-value here" in tab.inner_text(".verdict")
-        assert said in facts_of(tab)["Wilcoxon p"]
+        assert reason in facts_of(tab)["Wilcoxon p"]
         assert "ktdeval compare" in tab.inner_text(".command")
         assert len(table_rows(tab, "Total return by window")) == 6
 
 
-def test_a_baseline_of_other_seeds_is_compared_on_those_in_common(session: Reader, forged_site: Path) -> None:
+def test_a_baseline_of_other_seeds_is_compared_on_those_in_common(
+    session: Reader, forged_site: Path
+) -> None:
     random = next(row for row in cards_of(forged_site) if row["baseline"] == "random")
     tab = session.open(link("compare.html", a=ranked(forged_site)[0]["card"], b=random["card"]))
     assert "compared on those that both have: 0, 1" in tab.inner_text("main")
     assert [cells[-1] for cells in table_rows(tab, "Total return by window")] == ["2"] * 6
 
 
-def test_decisions_stand_side_by_side_where_they_differ(session: Reader, forged_site: Path) -> None:
+def test_decisions_are_shown_side_by_side_where_they_differ(
+    session: Reader, forged_site: Path
+) -> None:
     first, second = ranked(forged_site)[:2]
-    steps = [read_data(forged_site, f"decisions/{row['card']}")["episodes"][0]["steps"] for row in (first, second)]
-    told = [[sorted((o["code"], o["side"], o["asked"]) for o in step["orders"]) for step in own] for own in steps]
-    differing = [step["day"] for step, one, other in zip(steps[0], *told, strict=True) if one != other]
+    steps = [
+        read_data(forged_site, f"decisions/{row['card']}")["episodes"][0]["steps"]
+        for row in (first, second)
+    ]
+    shown = [
+        [sorted((o["code"], o["side"], o["asked"]) for o in step["orders"]) for step in own]
+        for own in steps
+    ]
+    differing = [
+        step["day"] for step, one, other in zip(steps[0], *shown, strict=True) if one != other
+    ]
     tab = pair_page(session, first, second)
     draw_all(tab)
     tab.wait_for_selector("text=The orders differ on")
-    assert f"The orders differ on {len(differing)} of {len(steps[0])} days" in tab.inner_text("main")
+    assert f"The orders differ on {len(differing)} of {len(steps[0])} days" in tab.inner_text(
+        "main"
+    )
     fold = tab.locator("details", has_text=differing[0]).first
     fold.locator("summary").click()
     fold.locator("h4").first.wait_for()
@@ -160,8 +213,12 @@ def test_decisions_stand_side_by_side_where_they_differ(session: Reader, forged_
         assert order["code"] in fold.inner_text()
 
 
-def test_head_to_head_opens_with_the_two_best_and_others_are_chosen_from_lists(session: Reader, forged_site: Path) -> None:
-    first, second, third = [row for row in read_data(forged_site, f"division/{DIVISION}/all")["rows"] if row["ranked"]][:3]
+def test_head_to_head_opens_with_the_two_best_and_others_are_chosen_from_lists(
+    session: Reader, forged_site: Path
+) -> None:
+    first, second, third = [
+        row for row in read_data(forged_site, f"division/{DIVISION}/all")["rows"] if row["ranked"]
+    ][:3]
     tab = session.open("compare.html")
     tab.wait_for_selector(".verdict")
     assert f"a={first['card']}&b={second['card']}" in tab.url
@@ -171,20 +228,31 @@ def test_head_to_head_opens_with_the_two_best_and_others_are_chosen_from_lists(s
     tab.wait_for_selector(".verdict")
     assert f"a={third['card']}" in tab.url
     tab.select_option("label:has-text('Division') select", OTHER)
-    best = [row["card"] for row in read_data(forged_site, f"division/{OTHER}/all")["rows"] if row["ranked"]][:2]
-    wait_until(tab, f"location.hash.includes('a={best[0]}&b={best[1]}')")  # the verdict of before stands until then
+    best = [
+        row["card"]
+        for row in read_data(forged_site, f"division/{OTHER}/all")["rows"]
+        if row["ranked"]
+    ][:2]
+    # the verdict of before stands until then
+    wait_until(tab, f"location.hash.includes('a={best[0]}&b={best[1]}')")
     tab.wait_for_selector(".verdict")
 
 
 # -- one card
 
 
-def test_a_card_page_shows_every_figure_and_where_it_is_from(session: Reader, forged_site: Path) -> None:
+def test_a_card_page_shows_every_figure_and_where_it_is_from(
+    session: Reader, forged_site: Path
+) -> None:
     row = ranked(forged_site)[0]
     entry = entry_of(forged_site, row["card"])
     card, metrics = entry["card"], read_data(forged_site, "board")["metrics"]
     tab = session.open(link("card.html", card=row["card"]))
-    shown = {cells[0]: cells for caption in ("Headline figures", "Further figures") for cells in table_rows(tab, caption)}
+    shown = {
+        cells[0]: cells
+        for caption in ("Headline figures", "Further figures")
+        for cells in table_rows(tab, caption)
+    }
     assert len(shown) == len(card["metrics"])
     for name, metric in card["metrics"].items():
         cells = shown[metrics[name]["title"] if name in metrics else name.replace("_", " ")]
@@ -212,25 +280,44 @@ def test_a_card_page_shows_every_figure_and_where_it_is_from(session: Reader, fo
     assert sha256_hex((forged_site / href).read_text()) == row["card"]
 
 
-def test_a_card_with_a_cutoff_says_the_days_on_each_side(session: Reader, forged_site: Path, tmp_path: Path) -> None:
+def test_a_card_with_a_cutoff_states_the_days_on_each_side(
+    session: Reader, forged_site: Path, tmp_path: Path
+) -> None:
     name = ranked(forged_site)[0]["card"]
 
     def known(entry: Any) -> Any:
-        windows = {window["name"]: {"before": 2, "across": 1, "after": window["days"] - 3} for window in entry["card"]["windows"]}
-        entry["card"]["knowledge_cutoff"] = {"date": "2024-06", "confidence": "given", "source": "x", "windows": windows}
+        windows = {
+            window["name"]: {"before": 2, "across": 1, "after": window["days"] - 3}
+            for window in entry["card"]["windows"]
+        }
+        entry["card"]["knowledge_cutoff"] = {
+            "date": "2024-06",
+            "confidence": "given",
+            "source": "x",
+            "windows": windows,
+        }
         return entry | {"labels": ["spans cutoff"]}
 
     file = f"card/{name}"
     first = read_data(forged_site, file)["card"]["windows"][0]
-    tab = session.open(link("card.html", card=name), folder=changed_site(forged_site, tmp_path / "site", {file: known}))
+    tab = session.open(
+        link("card.html", card=name),
+        folder=changed_site(forged_site, tmp_path / "site", {file: known}),
+    )
     shown = tab.inner_text("main")
     assert f"{first['name']}: 2 before, 1 across, {first['days'] - 3} after" in shown
     assert "(2024-06)" in shown
-    assert "pool days before and after" in tab.get_attribute(".chip:has-text('spans cutoff')", "title")
-    assert "Days to it, by the card" not in session.open(link("card.html", card=name)).inner_text("main")
+    assert "in the model's training time" in tab.get_attribute(
+        ".chip:has-text('spans cutoff')", "title"
+    )
+    assert "Days to it, by the card" not in session.open(link("card.html", card=name)).inner_text(
+        "main"
+    )
 
 
-def test_a_card_without_a_rank_says_why_and_shows_its_errata(session: Reader, forged_site: Path) -> None:
+def test_a_card_without_a_rank_gives_the_reason_and_shows_its_errata(
+    session: Reader, forged_site: Path
+) -> None:
     board = read_data(forged_site, "board")
     erratum = board["errata"][0]
     tab = session.open(link("card.html", card=erratum["card"]))
@@ -246,10 +333,14 @@ def test_a_card_without_a_rank_says_why_and_shows_its_errata(session: Reader, fo
         assert reason in tab.inner_text(".trouble")
 
 
-def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(session: Reader, forged_site: Path) -> None:
+def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(
+    session: Reader, forged_site: Path
+) -> None:
     board = read_data(forged_site, "board")
     division = next(division for division in board["divisions"] if division["kind"] == "scoring")
-    first, second = [row for row in cards_of(forged_site, division["id"]) if row["tier"] != "unchecked"][:2]
+    first, second = [
+        row for row in cards_of(forged_site, division["id"]) if row["tier"] != "unchecked"
+    ][:2]
     card = entry_of(forged_site, first["card"])["card"]
     tab = session.open(link("card.html", card=first["card"]))
     shown = [
@@ -269,10 +360,15 @@ def test_cards_of_scoring_tasks_have_scores_in_the_place_of_returns(session: Rea
 # -- what holds on the pages of a model, of two cards and of one card
 
 
-def test_a_name_that_is_wider_than_the_screen_is_cut_in_its_choice(session: Reader, forged_site: Path, tmp_path: Path) -> None:
+def test_a_name_that_is_wider_than_the_screen_is_cut_in_its_choice(
+    session: Reader, forged_site: Path, tmp_path: Path
+) -> None:
     def with_long_labels(index: Any) -> Any:
         column = index["columns"].index("label")
-        return {**index, "rows": [[*row[:column], "W" * 100, *row[column + 1 :]] for row in index["rows"]]}
+        return {
+            **index,
+            "rows": [[*row[:column], "W" * 100, *row[column + 1 :]] for row in index["rows"]],
+        }
 
     site = changed_site(forged_site, tmp_path / "site", {"cards-index": with_long_labels})
     assert not scrolls_sideways(session.open("compare.html", folder=site, width=1280))
@@ -288,7 +384,9 @@ def pages_of(site: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("index", range(3), ids=["model", "compare", "card"])
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")], ids=["laptop", "telephone"])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1280, "light"), (390, "dark")], ids=["laptop", "telephone"]
+)
 def test_pages_fit_the_screen_are_in_order_and_axe_finds_nothing_serious(
     session: Reader, forged_site: Path, index: int, width: int, scheme: str
 ) -> None:
@@ -300,7 +398,8 @@ def test_pages_fit_the_screen_are_in_order_and_axe_finds_nothing_serious(
         part.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(part => part.outerHTML.slice(0, 99))"""
     assert tab.evaluate(too_wide) == []
     levels = tab.evaluate(
-        "[...document.querySelectorAll('main :is(h1,h2,h3,h4)')].filter(one => one.offsetParent).map(one => +one.tagName[1])"
+        "[...document.querySelectorAll('main :is(h1,h2,h3,h4)')].filter(one =>"
+        " one.offsetParent).map(one => +one.tagName[1])"
     )
     assert levels[0] == 1
     assert all(later - earlier <= 1 for earlier, later in itertools.pairwise(levels)), levels
@@ -340,7 +439,9 @@ def test_keys_alone_reach_everything(session: Reader, forged_site: Path) -> None
     wait_until(tab, "document.activeElement.matches('.days-slider')")
 
 
-def test_hostile_words_are_shown_as_words(session: Reader, forged_site: Path, tmp_path: Path) -> None:
+def test_hostile_words_are_shown_as_words(
+    session: Reader, forged_site: Path, tmp_path: Path
+) -> None:
     first = ranked(forged_site)[0]
 
     def spoil_card(entry: Any) -> Any:
@@ -361,13 +462,18 @@ def test_hostile_words_are_shown_as_words(session: Reader, forged_site: Path, tm
         draw_all(tab)
         tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
         assert MARKUP in tab.inner_text("main")
-        assert tab.locator("main img, main script, main [onerror], [href^='javascript:']").count() == 0
+        assert (
+            tab.locator("main img, main script, main [onerror], [href^='javascript:']").count() == 0
+        )
         assert "owned" not in tab.title().replace(MARKUP, "")
 
 
 def test_pages_print_on_white_with_every_chart(session: Reader, forged_site: Path) -> None:
     tab = session.open(pages_of(forged_site)[0], color_scheme="dark")
-    tab.evaluate("window.print = () => { window.printed = document.querySelectorAll('.chart-plot[data-drawn]').length; }")
+    tab.evaluate(
+        "window.print = () => { window.printed ="
+        " document.querySelectorAll('.chart-plot[data-drawn]').length; }"
+    )
     tab.get_by_role("button", name="Print this page").click()
     wait_until(tab, "window.printed > 8")
     tab.emulate_media(media="print")

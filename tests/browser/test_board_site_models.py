@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from browser_pages import Reader, needs_browser, wait_until
-from ktdeval.jsonio import sha256_hex
 from ktdeval.stats.intervals import wilson
+from ktdeval.values.jsonio import sha256_hex
 from site_pages import (
     DIVISION,
     changed_site,
@@ -45,28 +45,46 @@ def row(forged_site: Path) -> dict[str, Any]:
 # -- the page of a model
 
 
-def test_a_model_page_says_where_each_card_stands(session: Reader, forged_site: Path, row: Any) -> None:
+def test_a_model_page_states_the_rank_of_each_card(
+    session: Reader, forged_site: Path, row: Any
+) -> None:
     tab = session.open(link("model.html", model=row["model"]))
     assert tab.inner_text("h1") == row["model"]
     own = read_data(forged_site, f"model/{sha256_hex(row['model'])[:16]}")["cards"]
     shown = table_rows(tab, "Cards of this model")
     assert len(shown) == len(own) >= 2
     for card in own:
-        (cells,) = [cells for cells in shown if cells[0].startswith(card["division"]) and cells[1].startswith(card["agent"])]
-        assert cells[2:4] == [str((card["ranked"] and card[name]) or "—") for name in ("rank", "alpha_rank")]
+        (cells,) = [
+            cells
+            for cells in shown
+            if cells[0].startswith(card["division"]) and cells[1].startswith(card["agent"])
+        ]
+        assert cells[2:4] == [
+            str((card["ranked"] and card[name]) or "–") for name in ("rank", "alpha_rank")
+        ]
     table = read_data(forged_site, f"division/{DIVISION}/all")
-    (cells,) = [cells for cells in shown if cells[0].startswith(DIVISION) and cells[1].startswith(row["agent"])]
-    assert numbers(cells[4]) == [round(100 * row["values"][table["columns"].index("total_return")], 2)]
+    (cells,) = [
+        cells
+        for cells in shown
+        if cells[0].startswith(DIVISION) and cells[1].startswith(row["agent"])
+    ]
+    assert numbers(cells[4]) == [
+        round(100 * row["values"][table["columns"].index("total_return")], 2)
+    ]
 
 
-def test_windows_stand_before_in_and_after_the_training_data(session: Reader, forged_site: Path, row: Any, tmp_path: Path) -> None:
+def test_windows_are_shown_before_within_and_after_the_training_data(
+    session: Reader, forged_site: Path, row: Any, tmp_path: Path
+) -> None:
     first, second, *_ = entry_of(forged_site, row["card"])["card"]["windows"]
     cutoff = second["first"]  # within the second window
 
     def cut(entry: Any) -> Any:
         entry["submission"]["model"]["cutoff_date"] = cutoff
         for episode in entry["card"]["episodes"]:
-            episode["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.02 * 252 / episode["steps"]}
+            episode["metrics"]["information_ratio"]["detail"] = {
+                "dividend_growth": 0.02 * 252 / episode["steps"]
+            }
         return entry
 
     site = changed_site(forged_site, tmp_path / "site", {f"card/{row['card']}": cut})
@@ -77,10 +95,15 @@ def test_windows_stand_before_in_and_after_the_training_data(session: Reader, fo
     assert set(words.values()) == {"after"}
     assert f"{len(words)} of {len(words) + 2} windows are wholly later" in tab.inner_text("main")
     draw_all(tab)
-    assert "A price index lacks dividends: +2.00\u202f% an episode by the members' factors." in tab.inner_text(".report")
+    assert (
+        "A price index lacks dividends: +2.00\u202f% an episode by the members' factors."
+        in tab.inner_text(".report")
+    )
 
 
-def test_equity_is_that_of_the_series_with_and_without_fees(session: Reader, forged_site: Path, row: Any) -> None:
+def test_equity_is_that_of_the_series_with_and_without_fees(
+    session: Reader, forged_site: Path, row: Any
+) -> None:
     series = read_data(forged_site, f"series/{row['card']}")
     tab = model_page(session, row, window="W3", seed="1")
     (episode,) = [one for one in series["episodes"] if (one["window"], one["seed"]) == ("W3", 1)]
@@ -99,7 +122,7 @@ def test_equity_is_that_of_the_series_with_and_without_fees(session: Reader, for
     assert tab.locator("figcaption strong", has_text="Return in W3, with fees").count() == 1
 
 
-def test_charts_of_an_episode_are_those_of_its_series(session: Reader, forged_site: Path, row: Any) -> None:
+def test_charts_of_an_episode_show_its_series(session: Reader, forged_site: Path, row: Any) -> None:
     episode = read_data(forged_site, f"series/{row['card']}")["episodes"][0]
     state = {"window": episode["window"], "seed": str(episode["seed"])}
     tab = model_page(session, row, **state)
@@ -111,68 +134,113 @@ def test_charts_of_an_episode_are_those_of_its_series(session: Reader, forged_si
     assert min(wanted) < 0
     # parts of the return add up
     *parts, total, returned = numbers(tab.inner_text(".sum"))[:7]
-    wanted = [100 * episode[name][-1] for name in ("common", "industry", "style", "selection", "trading")]
+    wanted = [
+        100 * episode[name][-1] for name in ("common", "industry", "style", "selection", "trading")
+    ]
     assert parts == pytest.approx(wanted, abs=0.0051)
-    assert (total, returned) == pytest.approx((sum(wanted), 100 * (episode["nav"][-1] - 1)), abs=0.0051)
+    assert (total, returned) == pytest.approx(
+        (sum(wanted), 100 * (episode["nav"][-1] - 1)), abs=0.0051
+    )
     assert total == pytest.approx(returned, abs=0.011)
     # a chart is saved as a spec that holds its data
     with tab.expect_download() as saved:
-        tab.get_by_role("button", name=re.compile("Download the Vega-Lite spec: Return in")).first.click()
+        tab.get_by_role(
+            "button", name=re.compile("Download the Vega-Lite spec: Return in")
+        ).first.click()
     spec = json.loads(Path(saved.value.path()).read_text())
     assert spec["$schema"].endswith("/v6.json")
-    values = [row for layer in spec["layer"] for row in layer["data"]["values"] if row.get("series") == "portfolio"]
-    assert [row["value"] for row in values] == pytest.approx([level - 1 for level in episode["nav"]])
+    values = [
+        row
+        for layer in spec["layer"]
+        for row in layer["data"]["values"]
+        if row.get("series") == "portfolio"
+    ]
+    assert [row["value"] for row in values] == pytest.approx(
+        [level - 1 for level in episode["nav"]]
+    )
     # and tells the day under the pointer
-    plot = tab.locator("figure.chart", has_text=f"Return in {episode['window']}").locator(".chart-plot").first
+    plot = (
+        tab.locator("figure.chart", has_text=f"Return in {episode['window']}")
+        .locator(".chart-plot")
+        .first
+    )
     plot.scroll_into_view_if_needed()
     box = plot.bounding_box()
     for at in (300, 330):
         tab.mouse.move(box["x"] + at, box["y"] + box["height"] / 2)
     plot.locator(".chart-tip").wait_for(state="visible")
-    said = plot.locator(".chart-tip").inner_text()
-    (day,) = re.findall(r"\d{4}-\d\d-\d\d", said)
+    tip = plot.locator(".chart-tip").inner_text()
+    (day,) = re.findall(r"\d{4}-\d\d-\d\d", tip)
     value = 100 * (episode["nav"][[episode["base_day"], *episode["days"]].index(day)] - 1)
-    assert numbers(said.split("portfolio")[1])[0] == pytest.approx(value, abs=0.0051)
+    assert numbers(tip.split("portfolio")[1])[0] == pytest.approx(value, abs=0.0051)
 
 
-def test_exposures_calibration_and_random_traders_are_those_of_the_records(session: Reader, forged_site: Path, row: Any) -> None:
+def test_exposures_calibration_and_random_traders_match_the_records(
+    session: Reader, forged_site: Path, row: Any
+) -> None:
     card = entry_of(forged_site, row["card"])["card"]
     episodes = read_data(forged_site, f"series/{row['card']}")["episodes"]
     tab = model_page(session, row)
     _, *exposures = chart_table(tab, "Exposure to style factors")
     middle = statistics.median(one["exposures"]["MOM_12_1"] for one in episodes)
-    (momentum,) = [numbers(cells[1])[0] for cells in exposures if cells[0].startswith("momentum, 12")]
+    (momentum,) = [
+        numbers(cells[1])[0] for cells in exposures if cells[0].startswith("momentum, 12")
+    ]
     assert momentum == pytest.approx(middle, abs=0.0051)
     head, *lines = chart_table(tab, "All lines of the attribution")
     assert head[2:] == ["Low", "High"]
-    assert [cells[0] for cells in lines][-5:] == ["industries", "selection", "timing of fills", "fees", "rounding of money"]
+    assert [cells[0] for cells in lines][-5:] == [
+        "industries",
+        "selection",
+        "timing of fills",
+        "fees",
+        "rounding of money",
+    ]
     _, *bins = chart_table(tab, "Stated confidence and outcome")
-    assert [numbers(cells[4])[0] for cells in bins] == [one["n"] for one in card["calibration"]["bins"] if one["n"]]
+    assert [numbers(cells[4])[0] for cells in bins] == [
+        one["n"] for one in card["calibration"]["bins"] if one["n"]
+    ]
     _, *beaten = chart_table(tab, "Share of random traders beaten")
     wanted = [100 * one["envelope"]["rank"] for one in episodes if one["envelope"]]
     assert [numbers(cells[2])[0] for cells in beaten] == pytest.approx(wanted, abs=0.0051)
 
 
-def test_wilson_intervals_are_those_of_the_library_and_labels_that_occur_twice_are_told_apart(session: Reader) -> None:
+def test_wilson_intervals_match_the_library_and_repeated_labels_are_distinguished(
+    session: Reader,
+) -> None:
     tab = session.open("compare.html")
     for successes, n in ((0, 5), (3, 7), (40, 41), (11, 11)):
-        expected, drawn = wilson(successes, n), tab.evaluate("([share, n]) => kt.charts.wilson(share, n)", [successes / n, n])
+        expected, drawn = (
+            wilson(successes, n),
+            tab.evaluate("([share, n]) => kt.charts.wilson(share, n)", [successes / n, n]),
+        )
         assert drawn == pytest.approx([expected.low, expected.high], abs=1e-12)
-    names = tab.evaluate("kt.charts.distinct([{label: 'a.b'}, {label: 'a.b'}, {label: 'c'}]).map(line => line.label)")
+    names = tab.evaluate(
+        "kt.charts.distinct([{label: 'a.b'}, {label: 'a.b'}, {label: 'c'}]).map(line => line.label)"
+    )
     assert names == ["a.b", "a.b (2)", "c"]
 
 
-def test_mask_effects_are_shown_where_both_masks_are_there(session: Reader, forged_site: Path) -> None:
-    pages = {row["model"]: read_data(forged_site, f"model/{sha256_hex(row['model'])[:16]}") for row in ranked(forged_site)}
+def test_mask_effects_are_shown_where_both_masks_are_there(
+    session: Reader, forged_site: Path
+) -> None:
+    pages = {
+        row["model"]: read_data(forged_site, f"model/{sha256_hex(row['model'])[:16]}")
+        for row in ranked(forged_site)
+    }
     model, page = next((name, page) for name, page in pages.items() if page["mask_effects"])
     tab = session.open(link("model.html", model=model))
     effect = next(row for row in page["mask_effects"] if row["metric"] == "total_return")
     shown = table_rows(tab, "Mask effects: Total return")
     assert numbers(shown[0][1]) == [pytest.approx(100 * effect["value"], abs=0.0051)]
-    assert numbers(shown[0][2]) == pytest.approx([100 * effect["low"], 100 * effect["high"]], abs=0.0051)
+    assert numbers(shown[0][2]) == pytest.approx(
+        [100 * effect["low"], 100 * effect["high"]], abs=0.0051
+    )
 
 
-def test_the_portfolio_of_a_day_is_that_of_the_decisions(session: Reader, forged_site: Path, row: Any) -> None:
+def test_the_portfolio_of_a_day_is_that_of_the_decisions(
+    session: Reader, forged_site: Path, row: Any
+) -> None:
     episode = read_data(forged_site, f"decisions/{row['card']}")["episodes"][2]
     step = next(one for one in episode["steps"][3:] if one["orders"])
     state = {"window": episode["window"], "seed": str(episode["seed"]), "day": step["day"]}
@@ -182,18 +250,20 @@ def test_the_portfolio_of_a_day_is_that_of_the_decisions(session: Reader, forged
     assert [numbers(cells[1])[0] for cells in held[:-1]] == pytest.approx(
         [100 * weight for _, weight in step["holdings"]], abs=0.0051
     )
-    said = tab.inner_text(".orders")
+    text = tab.inner_text(".orders")
     for order in step["orders"]:
-        assert order["code"] in said
-        assert order["side"] in said
+        assert order["code"] in text
+        assert order["side"] in text
     assert step["why"] in tab.inner_text(".why-text")
     tab.get_by_role("button", name="Day after").click()
     after = episode["steps"][episode["steps"].index(step) + 1]["day"]
     assert f"day={after}" in tab.url
-    assert tab.locator("figcaption strong", has_text=f"Holdings at the close of {after}").count() == 1
+    assert (
+        tab.locator("figcaption strong", has_text=f"Holdings at the close of {after}").count() == 1
+    )
 
 
-def test_the_report_says_what_the_card_says(session: Reader, forged_site: Path) -> None:
+def test_the_report_agrees_with_the_card(session: Reader, forged_site: Path) -> None:
     row = ranked(forged_site)[2]
     entry = entry_of(forged_site, row["card"])
     tab = session.open(link("model.html", model=row["model"], card=row["card"]))
@@ -201,36 +271,66 @@ def test_the_report_says_what_the_card_says(session: Reader, forged_site: Path) 
     rank, of = (entry["ranks"]["all"][name] for name in ("rank", "of"))
     assert f"It is ranked {rank}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(rank, 'th') } of {of}" in report
     total = entry["card"]["metrics"]["total_return"]
-    (said,) = re.findall(r"median total return of an episode is ([^ ]+)", report)
-    assert numbers(said) == [pytest.approx(100 * total["value"], abs=0.0051)]
+    (median,) = re.findall(r"median total return of an episode is ([^ ]+)", report)
+    assert numbers(median) == [pytest.approx(100 * total["value"], abs=0.0051)]
     reference = entry["card"]["reference"]["benchmark_buy_and_hold"]
     wins = 0
     for window in entry["card"]["windows"]:
-        own = [one["metrics"]["total_return"]["value"] for one in entry["card"]["episodes"] if one["window"] == window["name"]]
-        wins += statistics.median(own) > reference[window["name"]]["metrics"]["total_return"]["value"]
+        own = [
+            one["metrics"]["total_return"]["value"]
+            for one in entry["card"]["episodes"]
+            if one["window"] == window["name"]
+        ]
+        wins += (
+            statistics.median(own) > reference[window["name"]]["metrics"]["total_return"]["value"]
+        )
     assert f"benchmark in {wins} of {len(entry['card']['windows'])} windows" in report
     assert row["card"] in report
     assert f"in tie group {chr(64 + entry['ranks']['all']['tie'])}:" in report
-    for page in (link("card.html", card=row["card"]), link("compare.html", a=row["card"], b=row["card"])):
+    for page in (
+        link("card.html", card=row["card"]),
+        link("compare.html", a=row["card"], b=row["card"]),
+    ):
         tie = f"Tie group\\s+{chr(64 + entry['ranks']['all']['tie'])}\\b"
-        assert re.search(tie, session.open(page).inner_text("main")), "by the letter that the board has"
+        assert re.search(tie, session.open(page).inner_text("main")), (
+            "by the letter that the board has"
+        )
 
 
-def test_bounds_are_called_quartiles_only_where_they_are(session: Reader, forged_site: Path, row: Any, tmp_path: Path) -> None:
+def test_bounds_are_called_quartiles_only_where_they_are(
+    session: Reader, forged_site: Path, row: Any, tmp_path: Path
+) -> None:
 
     def single(entry: Any) -> Any:
-        for figure in (*entry["card"]["metrics"].values(), *entry["card"]["attribution"]["value"]["lines"].values()):
-            figure["interval"] = {"kind": "stationary bootstrap, percentile", "low": -0.5, "high": 0.5}
+        for figure in (
+            *entry["card"]["metrics"].values(),
+            *entry["card"]["attribution"]["value"]["lines"].values(),
+        ):
+            figure["interval"] = {
+                "kind": "stationary bootstrap, percentile",
+                "low": -0.5,
+                "high": 0.5,
+            }
         return entry
 
     site = changed_site(forged_site, tmp_path / "site", {f"card/{row['card']}": single})
-    both = (forged_site, "Interquartile range", "middle half of episodes"), (site, "Interval", "(interval −0.50")
-    for folder, name, said in both:
+    both = (
+        (forged_site, "Interquartile range", "middle half of episodes"),
+        (site, "Interval", "(interval −0.50"),
+    )
+    for folder, name, expected in both:
         tab = session.open(link("card.html", card=row["card"]), folder=folder)
         heads = tab.locator("th", has_text=re.compile(f"^{name}$"))
         assert heads.count() == 3, "headline figures, further figures, attribution"
-        assert said in session.open(link("model.html", model=row["model"], card=row["card"]), folder=folder).inner_text(".report")
-    assert session.open(link("task.html", division=DIVISION)).locator("th", has_text="Interquartile range").count() == 1
+        assert expected in session.open(
+            link("model.html", model=row["model"], card=row["card"]), folder=folder
+        ).inner_text(".report")
+    assert (
+        session.open(link("task.html", division=DIVISION))
+        .locator("th", has_text="Interquartile range")
+        .count()
+        == 1
+    )
 
 
 def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None:
@@ -248,9 +348,11 @@ def test_every_odd_card_has_its_page(session: Reader, forged_site: Path) -> None
         session.close()
 
 
-def test_a_model_or_card_that_is_not_there_is_said_so(chromium: Any, forged_site: Path) -> None:
+def test_a_missing_model_or_card_is_reported(chromium: Any, forged_site: Path) -> None:
     session = Reader(chromium, forged_site)
-    assert "can't be read" in session.open(link("model.html", model="nobody/nothing")).inner_text("[role=alert]")
+    assert "can't be read" in session.open(link("model.html", model="nobody/nothing")).inner_text(
+        "[role=alert]"
+    )
     for card in ("", "../../etc/passwd", "0" * 64):
         assert session.open(link("card.html", card=card)).locator("[role=alert]").count() == 1
     session.close()
@@ -263,23 +365,34 @@ def test_charts_are_drawn_without_any_code_made_of_text(session: Reader, row: An
     tab = session.open(link("model.html", model=row["model"], card=row["card"]), as_file=True)
     draw_all(tab)
     assert "unsafe" not in tab.get_attribute("meta[http-equiv=Content-Security-Policy]", "content")
-    assert tab.evaluate("[...document.querySelectorAll('.chart-plot')].every(plot => plot.querySelector('svg path'))")
+    assert tab.evaluate(
+        "[...document.querySelectorAll('.chart-plot')].every(plot => plot.querySelector('svg"
+        " path'))"
+    )
     assert tab.locator(".chart-plot").count() >= 11
     assert tab.locator(".chart-plot .trouble").count() == 0
-    assert tab.evaluate("[...document.querySelectorAll('.chart-plot')].every(plot => plot.getAttribute('aria-label').length > 20)")
+    assert tab.evaluate(
+        "[...document.querySelectorAll('.chart-plot')].every(plot =>"
+        " plot.getAttribute('aria-label').length > 20)"
+    )
 
 
 def test_a_chart_is_drawn_anew_for_another_theme(session: Reader, forged_site: Path) -> None:
     tab = session.open(link("model.html", model=ranked(forged_site)[0]["model"]))
     draw_all(tab)
-    strokes = "[...document.querySelectorAll('.chart-plot path')].map(path => path.getAttribute('stroke'))"
+    strokes = (
+        "[...document.querySelectorAll('.chart-plot path')].map(path =>"
+        " path.getAttribute('stroke'))"
+    )
     assert "#1d63a8" in tab.evaluate(strokes)
     tab.select_option("select[aria-label=Colours]", "dark")
     wait_until(tab, f"{strokes}.includes('#68b0f7')")
     assert "#1d63a8" not in tab.evaluate(strokes)
 
 
-@pytest.mark.parametrize(("cutoff", "word"), [("none", "nothing trained"), ("unknown", "not known")])
+@pytest.mark.parametrize(
+    ("cutoff", "word"), [("none", "nothing trained"), ("unknown", "not known")]
+)
 def test_nothing_trained_and_not_known_are_two_words(
     session: Reader, forged_site: Path, row: Any, tmp_path: Path, cutoff: str, word: str
 ) -> None:

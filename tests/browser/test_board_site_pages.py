@@ -1,4 +1,6 @@
-"""The pages around the board, in a real browser where they need one: what they tell, and what none may do."""
+"""The pages around the board, in a real browser where they need one: what they tell, and what none
+may do.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,18 @@ from typing import Any
 import pytest
 
 import ktdeval_board
+import ktdeval_pages
 from board_runs import sums_board
-from browser_pages import PAGES, Chromium, Reader, is_shown, needs_browser, tick, wait_until, watching
+from browser_pages import (
+    PAGES,
+    Chromium,
+    Reader,
+    is_shown,
+    needs_browser,
+    tick,
+    wait_until,
+    watching,
+)
 from ktdeval_board.rules import Rules, SnapshotRule
 from ktdeval_board.site.build import build_site
 from ktdeval_board.site.files import CONTENT_SECURITY_POLICY, render_pages
@@ -30,7 +42,11 @@ def forged_site(plain_site: Path) -> Path:
 
 def rules_of(**texts: str) -> Rules:
     snapshot = SnapshotRule(name="m", id="0" * 64)
-    return Rules(**({"name": "b", "title": "Board", "market": "real"} | texts), snapshots=(snapshot,), divisions=())  # type: ignore[arg-type]
+    return Rules(
+        **({"name": "b", "title": "Board", "market": "real"} | texts),
+        snapshots=(snapshot,),
+        divisions=(),
+    )  # type: ignore[arg-type]
 
 
 def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline() -> None:
@@ -38,12 +54,20 @@ def test_every_page_forbids_code_that_is_not_the_sites_own_and_has_none_inline()
         policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
         assert policy is not None, name
         assert unescape(policy[1]) == CONTENT_SECURITY_POLICY
-        assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=|https?://", page), name
-        assert 'href="data/board.json"' in page, "readers without scripts are told where the data are"
-    assert {"default-src 'none'", "script-src 'self'", "connect-src 'none'"} <= set(CONTENT_SECURITY_POLICY.split("; "))
+        assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=|https?://", page), (
+            name
+        )
+        assert 'href="data/board.json"' in page, (
+            "readers without scripts are told where the data are"
+        )
+    assert {"default-src 'none'", "script-src 'self'", "connect-src 'none'"} <= set(
+        CONTENT_SECURITY_POLICY.split("; ")
+    )
 
 
-def test_texts_of_the_rules_are_escaped_and_a_contact_is_a_link_only_where_it_is_a_plain_address() -> None:
+def test_texts_of_the_rules_are_escaped_and_a_contact_is_a_link_only_where_it_is_a_plain_address() -> (
+    None
+):
     pages = render_pages(rules_of(title=MARKUP, summary=MARKUP, contact=MARKUP))
     assert all("<img" not in page and "&lt;img" in page for page in pages.values())
     for contact, address in (
@@ -56,7 +80,8 @@ def test_texts_of_the_rules_are_escaped_and_a_contact_is_a_link_only_where_it_is
         assert (address in footer) if address else (footer.count("href=") == 2)
     for market in ("synthetic", "real"):
         assert all(
-            ("synthetic market" in page) == (market == "synthetic") for page in render_pages(rules_of(market=market)).values()
+            ("synthetic market" in page) == (market == "synthetic")
+            for page in render_pages(rules_of(market=market)).values()
         )
 
 
@@ -74,7 +99,9 @@ def test_pages_work_from_a_folder_without_a_server(session: Reader, page: str) -
 
 
 @needs_browser
-def test_a_task_page_says_what_is_asked_who_is_on_it_and_how_to_run_it(session: Reader, forged_site: Path) -> None:
+def test_a_task_page_shows_the_question_the_entrants_and_the_command(
+    session: Reader, forged_site: Path
+) -> None:
     tab = session.open("task.html#division=bright-open-research")
     command = tab.inner_text(".command >> nth=0")
     assert "--tasks bright_open_research" in command
@@ -86,7 +113,9 @@ def test_a_task_page_says_what_is_asked_who_is_on_it_and_how_to_run_it(session: 
 
 
 @needs_browser
-def test_a_market_page_shows_regimes_and_entrants_beside_the_benchmark(session: Reader, forged_site: Path) -> None:
+def test_a_market_page_shows_regimes_and_entrants_next_to_the_benchmark(
+    session: Reader, forged_site: Path
+) -> None:
     tab = session.open("market.html")
     market = read_data(forged_site, "market/main")
     for index, window in enumerate(market["windows"]):
@@ -97,8 +126,14 @@ def test_a_market_page_shows_regimes_and_entrants_beside_the_benchmark(session: 
     for number, window in enumerate(("W1", "W2", "W3")):
         table = read_data(forged_site, f"division/blinded-open-research/{window}")
         index = table["columns"].index("total_return")
-        benchmark = next(row["values"][index] for row in table["rows"] if row["baseline"] == "benchmark")
-        ranked = [row["values"][index] for row in table["rows"] if row["ranked"] and row["baseline"] is None]
+        benchmark = next(
+            row["values"][index] for row in table["rows"] if row["baseline"] == "benchmark"
+        )
+        ranked = [
+            row["values"][index]
+            for row in table["rows"]
+            if row["ranked"] and row["baseline"] is None
+        ]
         ahead = sum(value > benchmark for value in ranked) / len(ranked)
         row = tab.locator("section:has-text('Entrants beside the market') tbody tr").nth(number)
         assert f"{ahead * 100:.0f}\u202f% of {len(ranked)}" in row.inner_text()
@@ -120,7 +155,9 @@ def test_history_tells_events_errata_and_who_was_ahead(session: Reader, forged_s
 
 @needs_browser
 @pytest.mark.parametrize("page", PAGES)
-def test_markup_in_any_text_is_shown_and_never_run(session: Reader, forged_site: Path, page: str) -> None:
+def test_markup_in_any_text_is_shown_and_never_run(
+    session: Reader, forged_site: Path, page: str
+) -> None:
     folder = forged_site.parent / "markup"
     if not folder.exists():
         scopes = [
@@ -128,7 +165,11 @@ def test_markup_in_any_text_is_shown_and_never_run(session: Reader, forged_site:
             for division in ("blinded", "bright")
             for scope in ("all", "W1", "W2", "W3")
         ]
-        changed_site(forged_site, folder, dict.fromkeys(["board", "history", "market/main", "cards-index", *scopes], with_markup))
+        changed_site(
+            forged_site,
+            folder,
+            dict.fromkeys(["board", "history", "market/main", "cards-index", *scopes], with_markup),
+        )
     tab = session.open(page, folder=folder)
     tab.wait_for_timeout(200)
     assert is_shown(tab, "<img src=x onerror=")
@@ -141,9 +182,11 @@ def test_the_policy_stops_code_that_is_not_the_sites_own(chromium: Any, forged_s
     session = Reader(chromium, forged_site)
     tab = session.open("index.html")
     tab.evaluate(
-        "document.body.insertAdjacentHTML('beforeend', `<img src='data:,' onerror=\"document.title='owned'\">`);"
-        "const code = document.createElement('script'); code.textContent = `document.title = 'owned'`; document.body.append(code);"
-        "const far = document.createElement('script'); far.src = 'https://example.org/x.js'; document.body.append(far);"
+        "document.body.insertAdjacentHTML('beforeend', `<img src='data:,'"
+        " onerror=\"document.title='owned'\">`);const code = document.createElement('script');"
+        " code.textContent = `document.title = 'owned'`; document.body.append(code);const far ="
+        " document.createElement('script'); far.src = 'https://example.org/x.js';"
+        " document.body.append(far);"
     )
     tab.wait_for_timeout(200)
     assert tab.title() != "owned"
@@ -156,32 +199,52 @@ FIGURES = [
     (0.12345, "fraction", "12.35\u202f%"),
     (-0.00001, "fraction", "0.00\u202f%"),
     (-0.5, "fraction of probes", "−50.00\u202f%"),
-    (1234567.891, "ratio", "1,234,567.89"),
-    (15.55, "per year", "15.6\u202f/year"),
+    (1234567.891, "ratio", "1,234,567.891"),
+    (15.55, "per year", "15.55\u202fper year"),
     (3, "count", "3"),
     (2.5, "count", "2.5"),
     (0.01402, "USD", "$0.0140"),
     (0, "USD", "$0"),
     (1234.5, "USD", "$1,234.50"),
-    (None, "ratio", "—"),
+    (None, "ratio", "–"),
 ]
 
 
 @needs_browser
-def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_no_link(session: Reader) -> None:
+def test_figures_are_shown_by_their_unit_and_an_address_that_runs_code_becomes_no_link(
+    session: Reader,
+) -> None:
     tab = session.open("about.html")
-    texts = [tab.evaluate("([value, unit]) => kt.format.value(value, unit)", [value, unit]) for value, unit, _ in FIGURES]
+    texts = [
+        tab.evaluate("([value, unit]) => kt.format.value(value, unit)", [value, unit])
+        for value, unit, _ in FIGURES
+    ]
     assert texts == [shown for _, _, shown in FIGURES]
     assert tab.evaluate("kt.format.percent(0.015, 1, true)") == "+1.5\u202f%"
     for value in ("javascript:alert(1)", " JavaScript:alert(1)", "data:text/html,x", "vbscript:x"):
-        assert tab.evaluate("value => kt.el('a', {href: value}).getAttribute('href')", value) is None
-    assert tab.evaluate("kt.el('a', {href: 'https://example.org/a?b'}).getAttribute('href')") == "https://example.org/a?b"
-    for name in ("", "openai/gpt-4.1", "模型/é" * 9, *("x" * length for length in (55, 56, 63, 64, 119, 200))):
-        assert tab.evaluate("name => kt.modelKey(name)", name) == hashlib.sha256(name.encode()).hexdigest()[:16]
+        assert (
+            tab.evaluate("value => kt.el('a', {href: value}).getAttribute('href')", value) is None
+        )
+    assert (
+        tab.evaluate("kt.el('a', {href: 'https://example.org/a?b'}).getAttribute('href')")
+        == "https://example.org/a?b"
+    )
+    for name in (
+        "",
+        "openai/gpt-4.1",
+        "模型/é" * 9,
+        *("x" * length for length in (55, 56, 63, 64, 119, 200)),
+    ):
+        assert (
+            tab.evaluate("name => kt.modelKey(name)", name)
+            == hashlib.sha256(name.encode()).hexdigest()[:16]
+        )
 
 
 @needs_browser
-def test_a_page_that_lacks_its_data_says_so(chromium: Any, forged_site: Path, tmp_path: Path) -> None:
+def test_a_page_without_its_data_reports_it(
+    chromium: Any, forged_site: Path, tmp_path: Path
+) -> None:
     folder = changed_site(forged_site, tmp_path / "site", {})
     (folder / "data" / "history.js").unlink()
     session = Reader(chromium, folder)
@@ -191,21 +254,32 @@ def test_a_page_that_lacks_its_data_says_so(chromium: Any, forged_site: Path, tm
 
 
 @needs_browser
-def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(chromium: Any, tmp_path: Path) -> None:
+def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(
+    chromium: Any, tmp_path: Path
+) -> None:
     build_site(sums_board(tmp_path), tmp_path / "site", workers=1)
     (card,) = read_data(tmp_path / "site", "board")["models"][0]["cards"]
-    pages = {"index.html": "", "task.html": "", "history.html": "", f"card.html#card={card}": ".facts, th, h3",
-             "about.html": "thead th", "model.html#model=right/adder&division=sums": ".report, th, h2"}  # fmt: skip
+    pages = {
+        "index.html": "",
+        "task.html": "",
+        "history.html": "",
+        f"card.html#card={card}": ".facts, th, h3",
+        "about.html": "thead th",
+        "model.html#model=right/adder&division=sums": ".report, th, h2",
+    }
     with watching(chromium, tmp_path / "site") as session:
         for page, parts in pages.items():
             shown = session.open(page).locator(parts or "main").all_inner_texts()
             assert shown, page
             for words in shown:
                 matches = re.findall(
-                    "window|mask|market|snapshot|undefined|null|medians|engine held", words.replace("own market", ""), re.IGNORECASE
+                    "window|mask|market|snapshot|undefined|null|medians|engine held",
+                    words.replace("own market", ""),
+                    re.IGNORECASE,
                 )
                 assert not matches, (page, words)
-        data = tmp_path / "site" / "data" / "board.js"  # with a division of another task, whose mask hides something
+        # with a division of another task, whose mask hides something
+        data = tmp_path / "site" / "data" / "board.js"
         masked = '"divisions":[{"id":"masked","task":"other","mask":"blinded","scopes":["all"],"windows":[]},{'
         data.write_text(data.read_text().replace('"divisions":[{', masked, 1))
         tab = session.open("index.html#division=sums")
@@ -216,6 +290,7 @@ def test_pages_of_questions_about_no_market_show_no_window_mask_or_market(chromi
 
 
 ASSETS = Path(ktdeval_board.__file__).parent / "site" / "assets"
+VENDOR = Path(ktdeval_pages.__file__).parent / "vendor"
 
 
 @pytest.fixture(scope="module")
@@ -234,18 +309,38 @@ def episode(window: str, seed: int, value: float | None, reason: str = "") -> di
 
 
 @needs_browser
-def test_a_window_is_one_pair_whatever_its_seeds(blank: Any) -> None:
+def test_a_window_is_one_pair_for_any_number_of_seeds(blank: Any) -> None:
     windows = [{"name": "W1"}, {"name": "W2"}, {"name": "W3"}]
-    first = {"windows": windows, "episodes": [
-        episode("W2", 0, 1.0), episode("W2", 1, 5.0), episode("W2", 2, 2.0), episode("W1", 0, 1.0), episode("W1", 1, 3.0),
-        episode("W3", 0, None, "no trade"),
-    ]}  # fmt: skip
-    second = {"windows": windows, "episodes": [
-        episode("W1", 0, 0.5), episode("W1", 1, 0.5), episode("W1", 7, 9.0), episode("W2", 2, 1.0), episode("W2", 0, 3.0),
-        episode("W2", 1, 1.0), episode("W3", 0, 1.0),
-    ]}  # fmt: skip
-    differences = blank.evaluate("([first, second]) => kt.stats.windowDifferences(first, second, 'sharpe')", [first, second])
-    assert [(row["window"], row["value"], len(row["pairs"])) for row in differences["rows"]] == [("W1", 1.5, 2), ("W2", 1.0, 3)]
+    first = {
+        "windows": windows,
+        "episodes": [
+            episode("W2", 0, 1.0),
+            episode("W2", 1, 5.0),
+            episode("W2", 2, 2.0),
+            episode("W1", 0, 1.0),
+            episode("W1", 1, 3.0),
+            episode("W3", 0, None, "no trade"),
+        ],
+    }
+    second = {
+        "windows": windows,
+        "episodes": [
+            episode("W1", 0, 0.5),
+            episode("W1", 1, 0.5),
+            episode("W1", 7, 9.0),
+            episode("W2", 2, 1.0),
+            episode("W2", 0, 3.0),
+            episode("W2", 1, 1.0),
+            episode("W3", 0, 1.0),
+        ],
+    }
+    differences = blank.evaluate(
+        "([first, second]) => kt.stats.windowDifferences(first, second, 'sharpe')", [first, second]
+    )
+    assert [(row["window"], row["value"], len(row["pairs"])) for row in differences["rows"]] == [
+        ("W1", 1.5, 2),
+        ("W2", 1.0, 3),
+    ]
     assert differences["leftOut"] == {"no trade": 1}
 
 
@@ -253,7 +348,7 @@ def test_a_window_is_one_pair_whatever_its_seeds(blank: Any) -> None:
 
 
 def test_libraries_of_others_are_what_their_packages_hold() -> None:
-    vendor = ASSETS / "vendor"
+    vendor = VENDOR
     versions = json.loads((vendor / "versions.json").read_text())
     listed = {entry["file"]: entry for entry in versions["files"]}
     assert set(listed) == {path.name for path in vendor.glob("*.js")}
@@ -266,8 +361,12 @@ def test_libraries_of_others_are_what_their_packages_hold() -> None:
 
 
 def test_the_one_change_to_a_library_can_be_undone() -> None:
-    vendor = ASSETS / "vendor"
-    (entry,) = [entry for entry in json.loads((vendor / "versions.json").read_text())["files"] if "change" in entry]
+    vendor = VENDOR
+    (entry,) = [
+        entry
+        for entry in json.loads((vendor / "versions.json").read_text())["files"]
+        if "change" in entry
+    ]
     text = (vendor / entry["file"]).read_text()
     names = "ascending, isString, DisallowedObjectProperties"
     opening = f"(function (vega) {{ const {{ {names} }} = vega;\n"
@@ -279,7 +378,18 @@ def test_the_one_change_to_a_library_can_be_undone() -> None:
     assert hashlib.sha256(original.encode()).hexdigest() == entry["sha256_in_package"]
 
 
-def test_licences_of_what_the_libraries_contain_are_there() -> None:
-    text = (ASSETS / "vendor" / "THIRD-PARTY.txt").read_text()
-    for package in ("d3-array", "d3-ease", "d3-scale-chromatic", "delaunator", "robust-predicates", "topojson-client", "tslib"):
-        assert f"\n{package} " in text
+@pytest.mark.parametrize(
+    "package",
+    [
+        "d3-array",
+        "d3-ease",
+        "d3-scale-chromatic",
+        "delaunator",
+        "robust-predicates",
+        "topojson-client",
+        "tslib",
+    ],
+)
+def test_licences_of_bundled_libraries_are_included(package: str) -> None:
+    text = (VENDOR / "THIRD-PARTY.txt").read_text()
+    assert f"\n{package} " in text

@@ -1,4 +1,6 @@
-"""The page in a real browser: nothing is wider than the screen, colours follow the system, nothing is asked of the network."""
+"""The page in a real browser: nothing is wider than the screen, colours follow the system, nothing
+is asked of the network.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ pytest.importorskip("matplotlib")
 
 pytestmark = needs_browser
 
-TASKS = ("blinded_open_research", "bright_open_research", "blinded_fixed_candidate", "blinded_memory_only")
+TASKS = (
+    "blinded_open_research",
+    "bright_open_research",
+    "blinded_fixed_candidate",
+    "blinded_memory_only",
+)
 
 LOOK = """() => {
   const root = document.documentElement, shown = (at) => getComputedStyle(document.querySelector(at));
@@ -34,23 +41,32 @@ LOOK = """() => {
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of four cards, of two masks and three modes, on a small market."""
-    desk = tmp_path_factory.mktemp("desk")
-    store_market(desk / "market")
+    home = tmp_path_factory.mktemp("desk")
+    store_market(home / "market")
     words = ("--model", "builtin/random", "--tasks", ",".join(TASKS), "--data", "market")
-    for command in (("run", *words, "--windows", "2024-03-01:2024-03-29", "--out", "run", "--quiet"), ("report", "run")):
-        done = ktdeval(*command, cwd=desk)
+    for command in (
+        ("run", *words, "--windows", "2024-03-01:2024-03-29", "--out", "run", "--quiet"),
+        ("report", "run"),
+    ):
+        done = ktdeval(*command, cwd=home)
         assert done.code == 0, done
-    check_page((desk / "report.html").read_text())
-    return desk / "report.html"
+    check_page((home / "report.html").read_text())
+    return home / "report.html"
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390], ids=["laptop", "telephone"])
-def test_the_page_fits_the_screen_and_follows_its_scheme(session: Reader, page: Path, width: int, dark: bool) -> None:
+def test_the_page_fits_the_screen_and_follows_its_scheme(
+    session: Reader, page: Path, width: int, dark: bool
+) -> None:
     scheme = "dark" if dark else "light"
-    look = session.open(page.as_uri(), ready="document.readyState === 'complete'", width=width, color_scheme=scheme).evaluate(LOOK)
+    look = session.open(
+        page.as_uri(), ready="document.readyState === 'complete'", width=width, color_scheme=scheme
+    ).evaluate(LOOK)
     assert look["requests"] == 0
-    assert width < 1280 or look["height"] <= (len(TASKS) + 2) * 800, "a screen a card, after what is said of all"
+    assert width < 1280 or look["height"] <= (len(TASKS) + 2) * 800, (
+        "a screen a card, after what is said of all"
+    )
     assert set(look["order"]) == {"FIGURE"}, "plots come before tables"
     assert width - 20 <= look["width"] <= width
     assert look["content"] == look["width"], look["wide"]

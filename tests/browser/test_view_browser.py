@@ -1,4 +1,6 @@
-"""Pages of `ktdeval view` in a real browser: days are reached by key, list, address and search, and all that was said is there."""
+"""Pages of `ktdeval view` in a real browser: days are reached by key, list, address and search, and
+all that was said is there.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from ktdeval_view.pages import Surroundings, make_episode_page
 from ktdeval_view.records import EpisodeRecords, read_episode
 from loops import not_empty
 from run_support import DAYS_IN_WINDOW
-from view_page import KEY, SECRETS, days_of, head_of, make_desk, pages
+from view_page import KEY, SECRETS, days_of, head_of, make_runs_folder, pages
 from view_plugin import CUT, FAILING, INJECTING, MARKUP, MUDDLED, NAMING, TELLING
 
 pytestmark = needs_browser
@@ -28,36 +30,42 @@ LONG = 548
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_desk(tmp_path_factory.mktemp("desk"))
+def runs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_runs_folder(tmp_path_factory.mktemp("desk"))
 
 
 @pytest.fixture(scope="module")
-def talk(desk: Path) -> Path:
+def talk(runs_folder: Path) -> Path:
     """The page of an episode whose model thinks aloud and misbehaves."""
-    (page,) = pages(desk / "talk" / "view")
+    (page,) = pages(runs_folder / "talk" / "view")
     return page
 
 
 @pytest.fixture(scope="module")
-def long(desk: Path) -> Path:
+def long(runs_folder: Path) -> Path:
     """A page of 548 days: those of a short episode again and again."""
-    run = RunFolder.load(desk / "talk")
+    run = RunFolder.load(runs_folder / "talk")
     (spec,) = run.manifest.specs
     records = read_episode(run, spec)
     steps = [replace(records.steps[day % DAYS_IN_WINDOW], step=day) for day in range(LONG)]
     talks = [records.talks[day % DAYS_IN_WINDOW] for day in range(LONG)]
     text = make_episode_page(
-        EpisodeRecords(spec, "finished", dataclasses.replace(records.ledger, steps=steps), talks), Surroundings(), Redactor(SECRETS)
+        EpisodeRecords(spec, "finished", dataclasses.replace(records.ledger, steps=steps), talks),
+        Surroundings(),
+        Redactor(SECRETS),
     )
-    path = desk / "long.html"
+    path = runs_folder / "long.html"
     path.write_text(text)
     return path
 
 
 def open_day(session: Reader, page: Path, address: str = "", **screen: Any) -> Any:
     """A page at a place in it, once its day is shown."""
-    return session.open(f"{page.as_uri()}#{address}", ready="document.querySelector('#day-body')?.children.length > 0", **screen)
+    return session.open(
+        f"{page.as_uri()}#{address}",
+        ready="document.querySelector('#day-body')?.children.length > 0",
+        **screen,
+    )
 
 
 def open_index(session: Reader, run: Path, episodes: int) -> Any:
@@ -72,7 +80,9 @@ def wait_for_day(tab: Any, day: int) -> None:
 def chosen(tab: Any) -> tuple[str, str, str]:
     """The day as the heading, the list and the address have it."""
     title = tab.inner_text("#day-title").removeprefix("Day ")
-    in_list = tab.evaluate("[...document.querySelectorAll('#list a[aria-current]')].map((day) => day.hash).join()")
+    in_list = tab.evaluate(
+        "[...document.querySelectorAll('#list a[aria-current]')].map((day) => day.hash).join()"
+    )
     return title, in_list.removeprefix("#day="), tab.evaluate("location.hash").removeprefix("#day=")
 
 
@@ -81,10 +91,14 @@ def chosen(tab: Any) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390], ids=["laptop", "telephone"])
-def test_pages_fit_the_screen_and_follow_its_scheme(session: Reader, desk: Path, talk: Path, width: int, dark: bool) -> None:
-    for page in (talk, desk / "talk" / "view" / "index.html"):
+def test_pages_fit_the_screen_and_follow_its_scheme(
+    session: Reader, runs_folder: Path, talk: Path, width: int, dark: bool
+) -> None:
+    for page in (talk, runs_folder / "talk" / "view" / "index.html"):
         ready = "document.querySelectorAll('#list a, tbody tr').length > 0"
-        tab = session.open(page.as_uri(), ready=ready, width=width, color_scheme="dark" if dark else "light")
+        tab = session.open(
+            page.as_uri(), ready=ready, width=width, color_scheme="dark" if dark else "light"
+        )
         too_wide = """[...document.querySelectorAll('body *')].filter((part) => !part.closest('.scroll, svg, .skip, dialog') &&
             part.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((part) => part.outerHTML)"""
         assert tab.evaluate(too_wide) == []
@@ -99,11 +113,14 @@ def test_everything_can_be_reached_and_is_named(session: Reader, talk: Path) -> 
         !part.textContent.trim() && !part.getAttribute('aria-label')).map((part) => part.outerHTML)"""
     assert tab.evaluate(nameless) == []
     levels = tab.evaluate(
-        "[...document.querySelectorAll('#page :is(h1,h2,h3,h4,h5)')].filter((head) => head.offsetParent).map((h) => +h.tagName[1])"
+        "[...document.querySelectorAll('#page :is(h1,h2,h3,h4,h5)')].filter((head) =>"
+        " head.offsetParent).map((h) => +h.tagName[1])"
     )
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), levels
-    boxes = tab.evaluate("[...document.querySelectorAll('.scroll')].every((box) => box.tabIndex === 0)")
+    boxes = tab.evaluate(
+        "[...document.querySelectorAll('.scroll')].every((box) => box.tabIndex === 0)"
+    )
     assert boxes
     assert tab.evaluate("document.querySelector('#said').getAttribute('role')") == "status"
 
@@ -124,7 +141,10 @@ def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path)
     wait_for_day(tab, 0)
     # A day that is not there is said so.
     tab = open_day(session, talk, "day=99")
-    assert f"There is no day 99 in this episode; it has days 0 to {DAYS_IN_WINDOW - 1}" in tab.inner_text("#trouble")
+    assert (
+        f"There is no day 99 in this episode; it has days 0 to {DAYS_IN_WINDOW - 1}"
+        in tab.inner_text("#trouble")
+    )
     assert chosen(tab)[0] == "0"
     press(tab, "j")
     wait_for_day(tab, 1)
@@ -138,7 +158,12 @@ def test_the_address_names_the_day_a_call_or_a_part(session: Reader, talk: Path)
 
 def test_keys_walk_through_the_days_and_leave_fields_alone(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=5")
-    for keys, day in ((("j", "j"), 7), (("k",), 6), (("ArrowRight",), 7), (("ArrowLeft", "ArrowLeft"), 5)):
+    for keys, day in (
+        (("j", "j"), 7),
+        (("k",), 6),
+        (("ArrowRight",), 7),
+        (("ArrowLeft", "ArrowLeft"), 5),
+    ):
         press(tab, *keys)
         wait_for_day(tab, day)
         assert chosen(tab) == (str(day),) * 3
@@ -165,9 +190,14 @@ def test_keys_walk_through_the_days_and_leave_fields_alone(session: Reader, talk
 
 def test_the_plot_and_the_slider_choose_a_day(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=0")
-    tab.evaluate("{const slider = document.querySelector('#scrub'); slider.value = 12; slider.dispatchEvent(new Event('input'));}")
+    tab.evaluate(
+        "{const slider = document.querySelector('#scrub'); slider.value = 12;"
+        " slider.dispatchEvent(new Event('input'));}"
+    )
     wait_for_day(tab, 12)
-    assert tab.evaluate("document.querySelector('#scrub').getAttribute('aria-valuetext')").startswith("Day 12, ")
+    assert tab.evaluate(
+        "document.querySelector('#scrub').getAttribute('aria-valuetext')"
+    ).startswith("Day 12, ")
     tab.click("#chart")
     wait_for_day(tab, int(tab.inner_text("#day-title").removeprefix("Day ")))
     assert chosen(tab)[0] in ("9", "10", "11")
@@ -178,9 +208,14 @@ def test_the_plot_and_the_slider_choose_a_day(session: Reader, talk: Path) -> No
 
 def test_the_list_narrows_and_keys_stay_in_it(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=0")
-    tab.evaluate("{const show = document.querySelector('#show'); show.value = 'held'; show.dispatchEvent(new Event('change'));}")
+    tab.evaluate(
+        "{const show = document.querySelector('#show'); show.value = 'held'; show.dispatchEvent(new"
+        " Event('change'));}"
+    )
     assert tab.inner_text("#matches") == f"2 of {DAYS_IN_WINDOW} days"
-    shown = tab.evaluate("[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) => day.hash)")
+    shown = tab.evaluate(
+        "[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) => day.hash)"
+    )
     assert shown == [f"#day={FAILING}", f"#day={MUDDLED}"]
     press(tab, "j")
     wait_for_day(tab, FAILING)
@@ -190,13 +225,20 @@ def test_the_list_narrows_and_keys_stay_in_it(session: Reader, talk: Path) -> No
     assert chosen(tab)[0] == str(MUDDLED)
 
 
-def test_the_search_finds_what_was_said_and_stocks_by_their_true_names(session: Reader, desk: Path, talk: Path) -> None:
+def test_the_search_finds_messages_and_stocks_by_their_true_names(
+    session: Reader, runs_folder: Path, talk: Path
+) -> None:
     def search(words: str) -> list[int]:
         box = "const box = document.querySelector('#search')"
-        tab.evaluate(f"{{{box}; box.value = {json.dumps(words)}; box.dispatchEvent(new Event('input'));}}")
+        tab.evaluate(
+            f"{{{box}; box.value = {json.dumps(words)}; box.dispatchEvent(new Event('input'));}}"
+        )
         tab.evaluate("new Promise((done) => setTimeout(done, 200))")  # it waits for the next letter
         wait_until(tab, "document.querySelector('#matches').textContent !== 'searching'")
-        days = tab.evaluate("[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) => +day.hash.slice(5))")
+        days = tab.evaluate(
+            "[...document.querySelectorAll('#list li:not([hidden]) a')].map((day) =>"
+            " +day.hash.slice(5))"
+        )
         return list(days)
 
     tab = open_day(session, talk, "day=0")
@@ -205,11 +247,13 @@ def test_the_search_finds_what_was_said_and_stocks_by_their_true_names(session: 
     assert search("stub-secret") == []
     assert search("notional") == [], "names of fields are not what was said"
     day = next(day for day in days_of(talk) if day["step"]["orders"])
-    market = load_snapshot(desk / "market")
+    market = load_snapshot(runs_folder / "market")
     code = day["step"]["orders"][0]["code"]
     handle = day["handles"][0]
     expected = [
-        number for number, one in enumerate(days_of(talk)) if handle in json.dumps(one["talk"]) or code in json.dumps(one["step"])
+        number
+        for number, one in enumerate(days_of(talk))
+        if handle in json.dumps(one["talk"]) or code in json.dumps(one["step"])
     ]
     assert search(code) == expected
     assert set(expected) <= set(search(market.names[market.asset_index[code]]))
@@ -226,31 +270,45 @@ def test_every_word_of_a_day_is_there_in_order(session: Reader, talk: Path) -> N
         tab = open_day(session, talk, f"day={day}")
         press(tab, "v", "u")
         wait_until(
-            tab, "document.querySelectorAll('.folded').length === 0 && document.querySelector('#verbatim').ariaPressed === 'true'"
+            tab,
+            "document.querySelectorAll('.folded').length === 0 &&"
+            " document.querySelector('#verbatim').ariaPressed === 'true'",
         )
         tab.evaluate("new Promise((done) => setTimeout(done, 50))")
         shown = tab.evaluate("document.querySelector('#part-talk').textContent")
         at = 0
         for exchange in not_empty(days[day]["talk"]["exchanges"]):
-            new = [message["content"] for message in exchange["sent"] if message["role"] != "assistant"]
+            new = [
+                message["content"] for message in exchange["sent"] if message["role"] != "assistant"
+            ]
             reply = exchange.get("reply", {})
             new += [reply.get("content", ""), reply.get("reasoning", ""), exchange.get("error", "")]
-            new += [call["arguments"] for call in reply.get("tool_calls", ()) if call["arguments"] != "{}"]
+            new += [
+                call["arguments"]
+                for call in reply.get("tool_calls", ())
+                if call["arguments"] != "{}"
+            ]
             for text in not_empty(new):
                 start = shown.find(text, at)
                 assert start >= 0, (day, text[:80])
                 at = start
 
 
-def test_what_a_model_wrote_is_shown_as_words_and_what_was_withheld_beside_it(session: Reader, talk: Path) -> None:
+def test_text_of_a_model_is_shown_escaped_next_to_its_withheld_parts(
+    session: Reader, talk: Path
+) -> None:
     tab = open_day(session, talk, f"day={INJECTING}")
     shown = tab.evaluate("document.querySelector('#day-body').textContent")
     assert MARKUP in shown
-    assert tab.evaluate("document.querySelectorAll('img, #day-body script, #day-body b').length") == 0
+    assert (
+        tab.evaluate("document.querySelectorAll('img, #day-body script, #day-body b').length") == 0
+    )
     assert "owned" not in tab.evaluate("document.title")
     # What was withheld is shown beside what was written.
     tab = open_day(session, talk, f"day={NAMING}")
-    assert "asset_0001 is surely 600519.SH" in tab.evaluate("document.querySelector('#call-2 .turn.reply').textContent")
+    assert "asset_0001 is surely 600519.SH" in tab.evaluate(
+        "document.querySelector('#call-2 .turn.reply').textContent"
+    )
     wait_until(
         tab, "document.querySelector('.withheld').innerText"
     )  # what is below the screen has no letters until a frame is drawn
@@ -262,19 +320,29 @@ def test_what_a_model_wrote_is_shown_as_words_and_what_was_withheld_beside_it(se
     assert KEY not in shown
 
 
-def test_orders_show_true_names_handles_and_what_became_of_them(session: Reader, desk: Path) -> None:
-    market = load_snapshot(desk / "market")
-    page = pages(desk / "seeds" / "view")[0]
+def test_orders_show_true_names_handles_and_what_became_of_them(
+    session: Reader, runs_folder: Path
+) -> None:
+    market = load_snapshot(runs_folder / "market")
+    page = pages(runs_folder / "seeds" / "view")[0]
     days = days_of(page)
     wanted = [
-        next(number for number, day in enumerate(days) if any(order["status"] == status for order in day["step"]["orders"]))
+        next(
+            number
+            for number, day in enumerate(days)
+            if any(order["status"] == status for order in day["step"]["orders"])
+        )
         for status in ("filled", "rejected")
     ]
     for number in wanted:
         tab = open_day(session, page, f"day={number}")
         day = days[number]
-        shown = tab.evaluate("[...document.querySelectorAll('.order')].map((order) => order.innerText)")
-        for text, order, handle, facts in not_empty(zip(shown, day["step"]["orders"], day["handles"], day["facts"], strict=True)):
+        shown = tab.evaluate(
+            "[...document.querySelectorAll('.order')].map((order) => order.innerText)"
+        )
+        for text, order, handle, facts in not_empty(
+            zip(shown, day["step"]["orders"], day["handles"], day["facts"], strict=True)
+        ):
             assert order["side"] in text
             assert order["reason"] in text
             assert order["message"] in text
@@ -289,40 +357,51 @@ def test_orders_show_true_names_handles_and_what_became_of_them(session: Reader,
                 assert ("came out right" in text) == (facts["right"] is True)
 
 
-def test_held_days_say_why_and_replies_what_they_took(session: Reader, talk: Path) -> None:
+def test_days_without_orders_show_the_reason_and_replies_their_cost(
+    session: Reader, talk: Path
+) -> None:
     tab = open_day(session, talk, f"day={FAILING}")
     assert "the model call failed" in tab.inner_text("#part-decision")
-    assert "model_timeout × 1" in tab.inner_text("#part-decision")
-    assert "The call failedtimeout" in tab.evaluate("document.querySelector('#part-talk').textContent")
+    assert "timeout × 1" in tab.inner_text("#part-decision")
+    assert "The call failedtimeout" in tab.evaluate(
+        "document.querySelector('#part-talk').textContent"
+    )
     tab = open_day(session, talk, f"day={MUDDLED}")
     assert "no submission was valid" in tab.inner_text("#part-decision")
-    assert "bad_json × 4" in tab.inner_text("#part-decision")
+    assert "bad JSON × 4" in tab.inner_text("#part-decision")
     assert tab.evaluate("document.querySelectorAll('.tool-call .chip.bad').length") == 4
     # Cut replies tokens and servers are shown.
     tab = open_day(session, talk, f"day={CUT}")
     shown = tab.evaluate("document.querySelector('#part-talk').innerText")
-    for words in ("cut off at the longest reply", "64 from the prompt cache", "200 of reasoning", "served by talker-2024-01-01"):
+    for words in (
+        "cut off at the longest reply",
+        "64 from the prompt cache",
+        "200 of reasoning",
+        "served by talker-2024-01-01",
+    ):
         assert words in shown, words
     # Another conversation of an agent is marked.
     tab = open_day(session, talk, "day=0")
-    first, second = (tab.evaluate(f"document.querySelector('#call-{number}').textContent") for number in (1, 2))
+    first, second = (
+        tab.evaluate(f"document.querySelector('#call-{number}').textContent") for number in (1, 2)
+    )
     assert first.index("You doubt everything.") < first.index("I doubt it.")
     assert "Another conversation: it begins with 0 messages of the call before." in second
     assert "I doubt it." not in second
     # The submission that was taken is marked.
-    assert tab.evaluate("[...document.querySelectorAll('.tool-call .chip.good')].map((chip) => chip.textContent)") == ["taken"]
+    assert tab.evaluate(
+        "[...document.querySelectorAll('.tool-call .chip.good')].map((chip) => chip.textContent)"
+    ) == ["taken"]
     last = "document.querySelector('.call:last-of-type .tool-call').textContent"
     assert "submit_action" in tab.evaluate(last)
 
 
-def test_figures_and_true_names_stand_as_they_were_written(session: Reader, talk: Path) -> None:
+def test_figures_and_true_names_are_shown_as_written(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=0")
-    made = tab.evaluate(
-        """(() => { const assets = {asset_0001: ["600000.SH", "Bank"]};
+    made = tab.evaluate("""(() => { const assets = {asset_0001: ["600000.SH", "Bank"]};
         const names = new Names({assets, sectors: {}, days: ["2024-01-01"], first_day: -1});
         const text = '{"b": 1.16684e6, "a": 2000.0, "a": 1e999, "7": [1, 2], "s": "asset_0001 day_-1 asset_0002 \\\\u00e9"}';
-        return make("div", {}, showJson(parseJson(text), names)).textContent; })()"""
-    )
+        return kt.el("div", {}, showJson(parseJson(text), names)).textContent; })()""")
     assert made == "b1.16684e6a2000.0a1e99971, 2sasset_0001 day_-1 asset_0002 é"
     for text in ("{", "[1,]", '{"a":NaN}', "nul", '"\\x"', "1 2", "[" * 400, '"' + "a" * 200_000):
         assert tab.evaluate(f"parseJson({json.dumps(text)})") is None, text[:20]
@@ -335,7 +414,10 @@ def test_figures_and_true_names_stand_as_they_were_written(session: Reader, talk
     assert tab.evaluate(truth) in ("none", "normal")
     # The portfolio adds up.
     tab = open_day(session, talk, "day=9")
-    rows = tab.evaluate("[...document.querySelectorAll('.positions tbody tr')].map((row) => row.cells[4].textContent)")
+    rows = tab.evaluate(
+        "[...document.querySelectorAll('.positions tbody tr')].map((row) =>"
+        " row.cells[4].textContent)"
+    )
     nav = days_of(talk)[9]["step"]["nav"]
     assert sum(int(row.replace(",", "")) for row in rows) == pytest.approx(nav, abs=len(rows))
 
@@ -344,12 +426,22 @@ def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
     days = days_of(talk)
     number = next(number for number, day in enumerate(days) if day["step"]["orders"])
     code = days[number]["step"]["orders"][0]["code"]
-    expected = [index for index, day in enumerate(days) for order in day["step"]["orders"] if order["code"] == code]
+    expected = [
+        index
+        for index, day in enumerate(days)
+        for order in day["step"]["orders"]
+        if order["code"] == code
+    ]
     tab = open_day(session, talk, f"day={number}")
     tab.click(".order .link")
     wait_until(tab, "document.querySelector('#stock').open")
     assert code in tab.inner_text("#stock-title")
-    assert tab.evaluate("[...document.querySelectorAll('#stock-body a')].map((link) => +link.hash.slice(5))") == expected
+    assert (
+        tab.evaluate(
+            "[...document.querySelectorAll('#stock-body a')].map((link) => +link.hash.slice(5))"
+        )
+        == expected
+    )
     assert tab.evaluate("document.querySelectorAll('#stock-body :is(.bought, .sold)').length") >= 1
     press(tab, "j")
     assert chosen(tab)[0] == str(number), "keys must not act behind an open box"
@@ -360,7 +452,7 @@ def test_a_stock_shows_every_order_in_it(session: Reader, talk: Path) -> None:
 # -- telephone
 
 
-def test_on_a_telephone_the_list_lies_over_the_page(session: Reader, talk: Path) -> None:
+def test_on_a_phone_the_list_covers_the_page(session: Reader, talk: Path) -> None:
     tab = open_day(session, talk, "day=4", width=390)
     assert not tab.evaluate("document.querySelector('#days').checkVisibility()")
     tab.click("#bar-day")
@@ -376,15 +468,20 @@ def test_on_a_telephone_the_list_lies_over_the_page(session: Reader, talk: Path)
 # -- many days, many episodes
 
 
-def test_548_days_are_light_and_without_the_market_all_that_was_said_is_there(session: Reader, long: Path) -> None:
+def test_548_days_load_quickly_and_all_messages_are_shown_without_the_market(
+    session: Reader, long: Path
+) -> None:
     tab = open_day(session, long, "day=500")
     wait_for_day(tab, 500)
     assert tab.evaluate("document.querySelectorAll('#list li').length") == LONG
     assert tab.evaluate("document.querySelectorAll('#list *').length") <= 8 * LONG
     item = (
-        "{const box = document.querySelector('#list').getBoundingClientRect(); const day = document.querySelector('[aria-current]')"
+        "{const box = document.querySelector('#list').getBoundingClientRect(); const day ="
+        " document.querySelector('[aria-current]')"
     )
-    assert tab.evaluate(item + ".getBoundingClientRect(); box.top <= day.top && day.bottom <= box.bottom;}")
+    assert tab.evaluate(
+        item + ".getBoundingClientRect(); box.top <= day.top && day.bottom <= box.bottom;}"
+    )
     elements = tab.evaluate("document.querySelectorAll('*').length")
     press(tab, "Home")
     wait_for_day(tab, 0)
@@ -394,39 +491,51 @@ def test_548_days_are_light_and_without_the_market_all_that_was_said_is_there(se
     wait_for_day(tab, LONG - 1)
     tab.evaluate("location.hash = 'day=500'")
     wait_for_day(tab, 500)
-    assert tab.evaluate("document.querySelectorAll('*').length") == elements, "days that were left stay in the page"
+    assert tab.evaluate("document.querySelectorAll('*').length") == elements, (
+        "days that were left stay in the page"
+    )
     # Without the market a page still shows all that was said.
     tab = open_day(session, long, "day=0")
     assert tab.evaluate("document.querySelector('#true-names').hidden")
     assert tab.evaluate("document.querySelectorAll('#chart .benchmark').length") == 0
     assert tab.evaluate("document.querySelectorAll('.order').length") > 0
-    assert "among the best by MOM_12_1" in tab.evaluate("document.querySelector('#part-talk').textContent")
+    assert "among the best by MOM_12_1" in tab.evaluate(
+        "document.querySelector('#part-talk').textContent"
+    )
 
 
-def test_the_index_sorts_narrows_and_leads_to_the_pages(session: Reader, desk: Path) -> None:
-    tab = open_index(session, desk / "seeds", 3)
-    entries = head_of(desk / "seeds" / "view" / "index.html")["episodes"]
+def test_the_index_sorts_narrows_and_leads_to_the_pages(session: Reader, runs_folder: Path) -> None:
+    tab = open_index(session, runs_folder / "seeds", 3)
+    entries = head_of(runs_folder / "seeds" / "view" / "index.html")["episodes"]
     by_return = [entry["page"] for entry in sorted(entries, key=lambda entry: entry["return"])]
-    pages_shown = "[...document.querySelectorAll('tbody a')].map((link) => link.getAttribute('href'))"
+    pages_shown = (
+        "[...document.querySelectorAll('tbody a')].map((link) => link.getAttribute('href'))"
+    )
     tab.click("thead th:nth-child(4) button")
     assert tab.evaluate(pages_shown) == by_return
     assert tab.evaluate("document.querySelector('thead th:nth-child(4)').ariaSort") == "ascending"
     tab.click("thead th:nth-child(4) button")
     assert tab.evaluate(pages_shown) == by_return[::-1]
-    tab.evaluate("{const box = document.querySelector('#search'); box.value = 'seed-1'; box.dispatchEvent(new Event('input'));}")
+    tab.evaluate(
+        "{const box = document.querySelector('#search'); box.value = 'seed-1';"
+        " box.dispatchEvent(new Event('input'));}"
+    )
     assert tab.evaluate(pages_shown) == [entries[1]["page"]]
     assert tab.inner_text("#matches") == "1 of 3 episodes"
     tab.click("tbody a")
     wait_until(tab, "document.querySelector('#day-body')?.children.length > 0")
     assert "seed 1" in tab.inner_text("#title")
-    links = tab.evaluate("[...document.querySelectorAll('.top nav a:not([hidden])')].map((link) => link.getAttribute('href'))")
+    links = tab.evaluate(
+        "[...document.querySelectorAll('.top nav a:not([hidden])')].map((link) =>"
+        " link.getAttribute('href'))"
+    )
     assert links == [entries[0]["page"], "index.html", entries[2]["page"]]
 
 
-def test_an_unfinished_episode_says_so(session: Reader, desk: Path) -> None:
-    (page,) = pages(desk / "killed" / "view")
+def test_an_unfinished_episode_is_marked(session: Reader, runs_folder: Path) -> None:
+    (page,) = pages(runs_folder / "killed" / "view")
     tab = open_day(session, page, "day=8")
     assert "UNFINISHED" in tab.inner_text("#notes")
     assert f"9 of {DAYS_IN_WINDOW} days so far" in tab.inner_text("#facts")
-    tab = open_index(session, desk / "killed", 2)
+    tab = open_index(session, runs_folder / "killed", 2)
     assert "not begun" in tab.inner_text("tbody tr:nth-child(2)")

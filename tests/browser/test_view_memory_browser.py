@@ -1,4 +1,6 @@
-"""Panels of an agent's memory, the chart of a stock with its signals, and pages of a scoring task, in a real browser."""
+"""Panels of an agent's memory, the chart of a stock with its signals, and pages of a scoring task,
+in a real browser.
+"""
 
 from __future__ import annotations
 
@@ -34,30 +36,67 @@ def one(name: str, text: str, importance: float = 50.0, count: int = 0) -> dict[
 def asked(answer: str) -> dict[str, Any]:
     """A call of an analyst who is shown one stock."""
     shown = json.dumps({"candidates": {"columns": ["stock_id"], "rows": [["MSFT"]]}})
-    sent = [{"role": "system", "content": SIGNAL_FORM}, {"role": "user", "content": f"```json\n{shown}\n```"}]
-    return {"role": MARKUP, "kept": 0, "sent": sent, "tools": [], "tool_choice": None, "seed": 1, "reply": {"content": answer}}
+    sent = [
+        {"role": "system", "content": SIGNAL_FORM},
+        {"role": "user", "content": f"```json\n{shown}\n```"},
+    ]
+    return {
+        "role": MARKUP,
+        "kept": 0,
+        "sent": sent,
+        "tools": [],
+        "tool_choice": None,
+        "seed": 1,
+        "reply": {"content": answer},
+    }
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four days: layers, layers with changes and markup, a plain tree, none; and an analyst's signals."""
+    """Four days: layers, layers with changes and markup, a plain tree, none; and an analyst's
+    signals.
+    """
     folder = tmp_path_factory.mktemp("memory")
-    words = ("--model", "builtin/random", "--tasks", "investorbench_msft", "--data", "synthetic_investorbench", "--limit", "4")
+    words = (
+        "--model",
+        "builtin/random",
+        "--tasks",
+        "investorbench_msft",
+        "--data",
+        "synthetic_investorbench",
+        "--limit",
+        "4",
+    )
     assert ktdeval(*words, "--out", "run", "--quiet", cwd=folder).code == 0
     run = RunFolder.load(folder / "run")
     (spec,) = run.manifest.specs
     memories: list[Any] = [
-        {"memory": {"layers": {"short": [one("M1", "rain in spring"), one("M2", f"key {KEY}")]}, "made": 2}, "step": 0},
         {
-            "memory": {"layers": {"short": [one(MARKUP, MARKUP)], MARKUP: [one("M1", "rain in spring", 62.345, -1)]}, "made": 3},
+            "memory": {
+                "layers": {"short": [one("M1", "rain in spring"), one("M2", f"key {KEY}")]},
+                "made": 2,
+            },
+            "step": 0,
+        },
+        {
+            "memory": {
+                "layers": {
+                    "short": [one(MARKUP, MARKUP)],
+                    MARKUP: [one("M1", "rain in spring", 62.345, -1)],
+                },
+                "made": 3,
+            },
             "note": MARKUP,
         },
         {"plan": {"next": MARKUP}, "counts": [1, 2]},
         None,
     ]
     whole = read_episode(run, spec)
-    said = ['{"MSFT": "Bullish"}', '{"MSFT": "Bearish"}', "", '{"MSFT": "Neutral"}']
-    talks = [replace(talk, exchanges=(asked(text),)) for talk, text in zip(whole.talks, said, strict=True)]
+    replies = ['{"MSFT": "Bullish"}', '{"MSFT": "Bearish"}', "", '{"MSFT": "Neutral"}']
+    talks = [
+        replace(talk, exchanges=(asked(text),))
+        for talk, text in zip(whole.talks, replies, strict=True)
+    ]
     records = dataclasses.replace(whole, memories=memories, talks=talks)
     path = folder / "page.html"
     path.write_text(make_episode_page(records, Surroundings(), Redactor({"TALKER_API_KEY": KEY})))
@@ -66,7 +105,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def open_day(session: Reader, page: Path, number: int, width: int, scheme: str) -> Any:
     ready = "document.querySelector('#part-memory') !== null"
-    return session.open(f"{page.as_uri()}#day={number}", ready=ready, width=width, color_scheme=scheme)
+    return session.open(
+        f"{page.as_uri()}#day={number}", ready=ready, width=width, color_scheme=scheme
+    )
 
 
 def day(tab: Any, number: int) -> None:
@@ -74,26 +115,46 @@ def day(tab: Any, number: int) -> None:
     wait_until(tab, f"document.querySelector('#said').textContent.startsWith('Day {number},')")
 
 
-ROWS = "[...document.querySelectorAll('#part-memory {} tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))"
+ROWS = (
+    "[...document.querySelectorAll('#part-memory {} tbody tr')].map((row) =>"
+    " [...row.children].map((cell) => cell.textContent))"
+)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_memory_of_each_day_is_shown_as_text(session: Reader, page: Path, width: int, scheme: str) -> None:
+def test_the_memory_of_each_day_is_shown_as_text(
+    session: Reader, page: Path, width: int, scheme: str
+) -> None:
     tab = open_day(session, page, 0, width, scheme)
     first = tab.evaluate(ROWS.format(".scroll"))
-    assert [row[:3] for row in first] == [["short", "M1", "rain in spring"], ["short", "M2", "key [TALKER_API_KEY]"]]
+    assert [row[:3] for row in first] == [
+        ["short", "M1", "rain in spring"],
+        ["short", "M2", "key [TALKER_API_KEY]"],
+    ]
     assert [row[-1] for row in first] == ["new", "new"]
     day(tab, 1)
     rows = {row[1]: row for row in tab.evaluate(ROWS.format(".scroll"))}
-    assert rows["M1"] == [MARKUP, "M1", "rain in spring", "62.35", "1", "−1", "", f"credited −1, short → {MARKUP}"]
+    assert rows["M1"] == [
+        MARKUP,
+        "M1",
+        "rain in spring",
+        "62.35",
+        "1",
+        "−1",
+        "",
+        f"credited −1, short → {MARKUP}",
+    ]
     assert rows["M2"][-1] == "gone"
     assert rows[MARKUP][:3] == ["short", MARKUP, MARKUP]
     assert tab.evaluate("document.querySelectorAll('#part-memory :is(img, b)').length") == 0
     assert tab.evaluate("document.title") != "owned"
-    tab.evaluate("document.querySelectorAll('#part-memory details').forEach((part) => { part.open = true; })")
+    tab.evaluate(
+        "document.querySelectorAll('#part-memory details').forEach((part) => { part.open = true; })"
+    )
     wait_until(tab, "document.querySelectorAll('#part-memory details table').length === 1")
     assert MARKUP in tab.inner_text("#part-memory details:last-child")
-    tab.evaluate("document.documentElement.classList.add('laid-out')")  # all calls, not only those in sight
+    # all calls, not only those in sight
+    tab.evaluate("document.documentElement.classList.add('laid-out')")
     assert not scrolls_sideways(tab)
     day(tab, 2)
     assert tab.evaluate("document.querySelector('#part-memory table')") is None
@@ -105,22 +166,32 @@ def test_the_memory_of_each_day_is_shown_as_text(session: Reader, page: Path, wi
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(session: Reader, page: Path, width: int, scheme: str) -> None:
+def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(
+    session: Reader, page: Path, width: int, scheme: str
+) -> None:
     tab = open_day(session, page, 1, width, scheme)
     press(tab, "c")
     wait_until(tab, "document.querySelector('#stock').open")
     assert "MSFT" in tab.inner_text("#stock-title")
-    count = "(document.querySelectorAll('#stock svg .mark.' + name)[1].getAttribute('d').match(/M/g) || []).length"
+    count = (
+        "(document.querySelectorAll('#stock svg .mark.' + name)[1].getAttribute('d').match(/M/g) ||"
+        " []).length"
+    )
     marks = f"['rises', 'falls', 'stays', 'invalid'].map((name) => {count})"
     assert tab.evaluate(marks) == [1, 1, 1, 1]
     rows = tab.evaluate("[...document.querySelectorAll('#stock-body tbody')][0].innerText")
     assert "1 Bullish, 1 Bearish, 1 Neutral, 1 invalid" in rows
     assert MARKUP in rows
     orders = tab.evaluate("[...document.querySelectorAll('#stock-body a')].length")
-    told = tab.evaluate("document.querySelector('#stock-body tbody td').textContent.match(/\\d+ (Buy|Sell)/g) || []")
-    assert sum(int(one.split()[0]) for one in told) == orders
+    counts = tab.evaluate(
+        "document.querySelector('#stock-body tbody td').textContent.match(/\\d+ (Buy|Sell)/g) || []"
+    )
+    assert sum(int(one.split()[0]) for one in counts) == orders
     assert "No prices are known" in tab.evaluate("document.querySelector('#stock svg').textContent")
-    assert tab.evaluate("document.querySelector('#stock').scrollWidth <= document.querySelector('#stock').clientWidth")
+    assert tab.evaluate(
+        "document.querySelector('#stock').scrollWidth <="
+        " document.querySelector('#stock').clientWidth"
+    )
     assert tab.evaluate("document.querySelectorAll('#stock-body :is(img, b)').length") == 0
     assert tab.evaluate("document.title") != "owned"
     press(tab, "Escape")
@@ -132,14 +203,26 @@ def test_the_chart_of_a_stock_shows_decisions_positions_and_signals(session: Rea
 # ==== samples of a scoring task are walked, filtered by kind and outcome, searched, and shown whole
 
 
-PLUGIN, TASK = str(SUPPORT / "qfinzero_suite_plugin.py"), "qfinzero_planning"
+PLUGIN, TASK = str(SUPPORT / "qfinzero" / "qfinzero_suite_plugin.py"), "qfinzero_planning"
 
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Items of a model that never calls anything: right where it should refuse, failed elsewhere."""
+    """Items of a model that never calls anything: right where it should refuse, failed
+    elsewhere.
+    """
     out = tmp_path_factory.mktemp("samples") / "run"
-    words = ["--plugin", PLUGIN, "--model", "agent/silent", "--tasks", TASK, "--out", str(out), "--quiet"]
+    words = [
+        "--plugin",
+        PLUGIN,
+        "--model",
+        "agent/silent",
+        "--tasks",
+        TASK,
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     assert main(words) == 0
     assert main(["view", str(out), "--plugin", PLUGIN]) == 0
     (samples,) = pages(out / "view")
@@ -147,20 +230,28 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def open_sample(session: Reader, samples: Path, address: str = "", **screen: int) -> Any:
-    return session.open(f"{samples.as_uri()}#{address}", ready="document.querySelector('#day-body')?.children.length > 0", **screen)
+    return session.open(
+        f"{samples.as_uri()}#{address}",
+        ready="document.querySelector('#day-body')?.children.length > 0",
+        **screen,
+    )
 
 
 def choose(tab: Any, selector: str, value: str) -> int:
     """Choose from a list; gives how many samples are left."""
-    tab.evaluate(f"(() => {{ const box = document.querySelector('{selector}'); box.value = '{value}';"
-              " box.dispatchEvent(new Event('input')); })()")  # fmt: skip
+    tab.evaluate(
+        f"(() => {{ const box = document.querySelector('{selector}'); box.value = '{value}';"
+        " box.dispatchEvent(new Event('input')); })()"
+    )
     return int(tab.evaluate("document.querySelectorAll('#list li:not([hidden])').length"))
 
 
 def test_a_sample_has_prompt_reply_expected_and_score(session: Reader, samples: Path) -> None:
     tab = open_sample(session, samples, "sample=3")
     assert tab.inner_text("#day-title").startswith("Sample 3 · ")
-    parts = tab.evaluate("[...document.querySelectorAll('#day-body h3')].map((part) => part.textContent)")
+    parts = tab.evaluate(
+        "[...document.querySelectorAll('#day-body h3')].map((part) => part.textContent)"
+    )
     assert parts == ["Prompt", "Answer", "Expected", "Scores", "What was said"]
     shown = tab.inner_text("#day-body")
     for word in ("expected_steps", "reference_overall", "status", "Call 1"):

@@ -12,11 +12,20 @@ from typing import Any
 import pytest
 
 from ktdeval.calls import check_base_url
-from ktdeval.calls.http_errors import Caller, ContentFiltered, Refusal, error_of, one_line, read_refusal, refusal_of, retry_after_s
+from ktdeval.calls.http_errors import (
+    Caller,
+    ContentFiltered,
+    Refusal,
+    error_of,
+    one_line,
+    read_refusal,
+    refusal_of,
+    retry_after_s,
+)
 from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, ProviderError
-from ktdeval.fields import build, build_params, parse_assignments
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.values.fields import build, build_params, parse_assignments
 from ktdeval_models.remote.base import find_key, missing_key
 from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, RemoteParams
@@ -24,9 +33,20 @@ from stub_provider import KEY
 from tables import on_each_row
 
 PROVIDERS = {
-    "openai", "anthropic", "google", "openai_compatible", "vllm", "ollama", "dashscope", "deepseek", "stepfun", "moonshot", "zhipu",
-    "minimax", "volcengine",
-}  # fmt: skip
+    "openai",
+    "anthropic",
+    "google",
+    "openai_compatible",
+    "vllm",
+    "ollama",
+    "dashscope",
+    "deepseek",
+    "stepfun",
+    "moonshot",
+    "zhipu",
+    "minimax",
+    "volcengine",
+}
 SECRET = "sk-proj-abcdefghijklmnop0123456789"
 CALLER = Caller("openai", "gpt-x", "https://api.openai.com/v1", ("OPENAI_API_KEY",), (SECRET,))
 
@@ -63,7 +83,9 @@ def test_a_key_comes_from_the_first_variable_that_is_set(monkeypatch: pytest.Mon
 
 
 def test_a_key_comes_from_the_keyring_when_no_variable_is_set() -> None:
-    """With the real package, in a process of its own: it changes how a process looks for installed distributions."""
+    """With the real package, in a process of its own: it changes how a process looks for installed
+    distributions.
+    """
     script = """
 import os, keyring
 from keyring.backend import KeyringBackend
@@ -90,7 +112,9 @@ try:
 except ProviderError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("the keyring's entry ktdeval BAD_KEY holds a space")
     assert "bad key" not in done.stdout
@@ -98,14 +122,20 @@ except ProviderError as error:
 
 @pytest.mark.usefixtures("no_keys")
 @pytest.mark.parametrize("value", ["abc def", "abc\ndef", "abcé", "abc\x7fd"])
-def test_what_can_be_no_key_is_refused_without_showing_it(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_be_no_key_is_refused_without_showing_it(
+    value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ONE_KEY", value)
-    with pytest.raises(ProviderError, match="the environment variable ONE_KEY holds a space") as caught:
+    with pytest.raises(
+        ProviderError, match="the environment variable ONE_KEY holds a space"
+    ) as caught:
         find_key(("ONE_KEY",))
     assert value not in str(caught.value)
 
 
-def test_every_provider_is_listed_and_shown_with_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_provider_is_listed_and_shown_with_what_it_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     # Every provider is listed with what it needs.
     specs = load_plugins().specs("models")
     assert set(specs) >= PROVIDERS
@@ -119,9 +149,10 @@ def test_every_provider_is_listed_and_shown_with_what_it_needs(capsys: pytest.Ca
     head = "openai: OpenAI; needs the extra openai and a key in OPENAI_API_KEY"
     assert all(words in shown for words in (head, "which API to speak", "--model-args", "omit"))
     # A missing key names the variables and the keyring.
-    assert str(missing_key("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY"))) == (
-        "google: no API key; set the environment variable GEMINI_API_KEY or GOOGLE_API_KEY, or store it with "
-        "`keyring set ktdeval GEMINI_API_KEY`"
+    assert (
+        str(missing_key("google", ("GEMINI_API_KEY", "GOOGLE_API_KEY")))
+        == "google: no API key; set the environment variable GEMINI_API_KEY or GOOGLE_API_KEY, or"
+        " store it with `keyring set ktdeval GEMINI_API_KEY`"
     )
 
 
@@ -140,7 +171,9 @@ def test_connecting_twice_makes_one_client() -> None:
 
 
 @on_each_row
-def test_parameters_that_hold_a_key_are_refused_without_showing_it(args: dict[str, Any], message: str) -> None:
+def test_parameters_that_hold_a_key_are_refused_without_showing_it(
+    args: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         build(RemoteParams, args, "model x")
     assert SECRET not in str(caught.value)
@@ -148,15 +181,19 @@ def test_parameters_that_hold_a_key_are_refused_without_showing_it(args: dict[st
 
 
 def test_parameters_as_a_user_types_them() -> None:
-    args = parse_assignments(["omit=temperature,seed,api_key_env=MY_KEY,forced_tool=required"], "--model-args")
+    args = parse_assignments(
+        ["omit=temperature,seed,api_key_env=MY_KEY,forced_tool=required"], "--model-args"
+    )
     assert build_params(CompatibleParams, args, "model vllm") == CompatibleParams(
         omit=("temperature", "seed"), api_key_env="MY_KEY", forced_tool="required"
     )
     args = parse_assignments(
-        ['{"extra_body": {"top_k": 20, "guided_grammar": "a sentence of some thirty characters"}}'], "--model-args"
+        ['{"extra_body": {"top_k": 20, "guided_grammar": "a sentence of some thirty characters"}}'],
+        "--model-args",
     )
     assert build_params(CompatibleParams, args, "model vllm").extra_body["top_k"] == 20
-    account = {"base_url": "https://gateway.example/v1/0123456789abcdef0123456789abcdef/openai"}  # not a key
+    # not a key
+    account = {"base_url": "https://gateway.example/v1/0123456789abcdef0123456789abcdef/openai"}
     assert build_params(CompatibleParams, account, "model vllm").base_url == account["base_url"]
 
 
@@ -174,23 +211,29 @@ def test_a_base_url_is_a_bare_http_address(url: str, problem: str) -> None:
 
 def test_making_models_needs_no_sdk_no_key_and_no_network() -> None:
     script = (
-        "import sys\nfrom ktdeval.registry import load_plugins\nplugins = load_plugins()\n"
-        f"for name in {sorted(PROVIDERS)!r}:\n"
-        "    model = plugins.make_model(f'{name}/some-model', {'base_url': 'http://127.0.0.1:9/v1'})\n"
-        "    assert model.provider == name and model.name == 'some-model' and model.secrets() == ()\n"
-        "    assert model.settings() is not None and model.price_table.is_file() and model.protocols[0] == 'native'\n"
-        "print(*sys.modules)"
+        "import sys\nfrom ktdeval.plugins.registry import load_plugins\nplugins = load_plugins()\nfor name"
+        f" in {sorted(PROVIDERS)!r}:\n    model = plugins.make_model(f'{{name}}/some-model',"
+        " {'base_url': 'http://127.0.0.1:9/v1'})\n    assert model.provider == name and"
+        " model.name == 'some-model' and model.secrets() == ()\n    assert model.settings() is not"
+        " None and model.price_table.is_file() and model.protocols[0] =="
+        " 'native'\nprint(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    assert not {"openai", "anthropic", "google.genai", "httpx", "httpx2", "keyring"} & set(done.stdout.split())
+    assert not {"openai", "anthropic", "google.genai", "httpx", "httpx2", "keyring"} & set(
+        done.stdout.split()
+    )
 
 
 # ---- what refusals mean
 
 
 def in_seconds(seconds: float) -> str:
-    return format_datetime(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds), usegmt=True)
+    return format_datetime(
+        datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds), usegmt=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,19 +247,25 @@ def in_seconds(seconds: float) -> str:
         ({"retry-after-ms": "soon", "retry-after": "2"}, 2, 2),
     ],
 )
-def test_a_wait_that_a_provider_asks_for_is_read(headers: dict[str, str], low: float, high: float) -> None:
+def test_a_wait_that_a_provider_asks_for_is_read(
+    headers: dict[str, str], low: float, high: float
+) -> None:
     seconds = retry_after_s(headers)
     assert seconds is not None
     assert low <= seconds <= high
 
 
 def test_a_wait_that_makes_no_sense_is_none() -> None:
-    assert [retry_after_s({"retry-after": text}) for text in ("soon", "-1", "nan", "inf", "")] == [None] * 5
+    assert [retry_after_s({"retry-after": text}) for text in ("soon", "-1", "nan", "inf", "")] == [
+        None
+    ] * 5
     assert retry_after_s({}) is None
 
 
 @on_each_row
-def test_errors_are_read_in_the_forms_that_providers_use(body: Any, codes: tuple[str, ...], message: str) -> None:
+def test_errors_are_read_in_the_forms_that_providers_use(
+    body: Any, codes: tuple[str, ...], message: str
+) -> None:
     refusal = read_refusal(400, body)
     assert refusal.codes == tuple(codes)
     assert refusal.message in (message, str(body))
@@ -228,11 +277,24 @@ def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are
     assert one_line(refusal.message) == "Bad Gateway"
     assert refusal.retry_after_s == 3
     # A parameter is blamed as the provider names it.
-    refusal = Refusal(400, ("unsupported_parameter",), "This model does not take the temperature at all.", "reasoning.effort")
+    refusal = Refusal(
+        400,
+        ("unsupported_parameter",),
+        "This model does not take the temperature at all.",
+        "reasoning.effort",
+    )
     assert "refuses 'reasoning'" in str(error_of(refusal, CALLER, {"temperature", "reasoning"}))
     # A server may mean something else by a code.
-    caller = Caller("dashscope", "m", "http://h", ("K",), meanings={"insufficient_quota": 429, "sensitive": 451, "1113": 402})
-    busy = error_of(Refusal(429, ("insufficient_quota",), "You exceeded your current quota"), caller)
+    caller = Caller(
+        "dashscope",
+        "m",
+        "http://h",
+        ("K",),
+        meanings={"insufficient_quota": 429, "sensitive": 451, "1113": 402},
+    )
+    busy = error_of(
+        Refusal(429, ("insufficient_quota",), "You exceeded your current quota"), caller
+    )
     assert isinstance(busy, ModelError)
     assert busy.kind == "rate_limited"
     assert isinstance(error_of(Refusal(400, ("sensitive.violence",)), caller), ContentFiltered)
@@ -240,7 +302,7 @@ def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are
     # Foreign words are one short line without keys.
     text = f"bad\x1b[31m\nkey {SECRET} and {SECRET[:9]}… and sk-live******9876 \u202e" + "x" * 400
     line = one_line(text, (SECRET,))
-    assert line.endswith(" …")  # cut between words: the last one was too long
+    assert line.endswith("characters cut …]")  # between words: the last one was too long
     assert line.startswith("bad [31m key [key] and [key] and [key]")
     for encoding in ("utf-16-le", "utf-16", "utf-32"):  # a page that is not in UTF-8
         page = refusal_of(502, f"<b>bad</b> key {SECRET}".encode(encoding), {})
@@ -248,7 +310,9 @@ def test_errors_that_are_no_json_or_blame_a_parameter_or_mean_something_else_are
 
 
 @on_each_row
-def test_a_refusal_of_one_attempt_has_a_kind(status: int, codes: tuple[str, ...], message: str, kind: str) -> None:
+def test_a_refusal_of_one_attempt_has_a_kind(
+    status: int, codes: tuple[str, ...], message: str, kind: str
+) -> None:
     error = error_of(Refusal(status, codes, message, retry_after_s=4.0), CALLER, {"temperature"})
     assert isinstance(error, ModelError)
     assert (error.kind, error.retry_after_s) == (kind, 4.0)
@@ -256,19 +320,29 @@ def test_a_refusal_of_one_attempt_has_a_kind(status: int, codes: tuple[str, ...]
 
 
 @on_each_row
-def test_what_would_fail_always_says_what_to_set(status: int, codes: tuple[str, ...], message: str, mend: str) -> None:
-    error = error_of(Refusal(status, codes, message), CALLER, {"temperature", "max_tokens", "messages", "tools"})
+def test_a_permanent_failure_names_the_setting_to_fix(
+    status: int, codes: tuple[str, ...], message: str, mend: str
+) -> None:
+    error = error_of(
+        Refusal(status, codes, message), CALLER, {"temperature", "max_tokens", "messages", "tools"}
+    )
     assert isinstance(error, ProviderError)
     assert mend in str(error)
 
 
 def test_a_refused_tool_protocol_is_no_refused_parameter() -> None:
     """Another protocol may work, so the check of what a model can do must be able to go on."""
-    words = "The tool_choice parameter does not support being set to required or object in thinking mode"
+    words = (
+        "The tool_choice parameter does not support being set to required or object in thinking"
+        " mode"
+    )
     cases = [
         (Refusal(400, (), words), {"messages", "tools", "tool_choice", "thinking"}),
         *(
-            (Refusal(400, ("unsupported_parameter",), f"{name} is not supported", name), {name, "temperature"})
+            (
+                Refusal(400, ("unsupported_parameter",), f"{name} is not supported", name),
+                {name, "temperature"},
+            )
             for name in ("tools", "tool_choice", "response_format", "messages")
         ),
     ]

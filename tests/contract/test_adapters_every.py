@@ -1,4 +1,6 @@
-"""Every wire alike: what each failure is called, what stops a run, and what a model does wrong, against one stub provider."""
+"""Every wire alike: what each failure is called, what stops a run, and what a model does wrong,
+against one stub provider.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask as asked, failure_of as failed, prepared
+from adapter_server import (
+    LOOK,
+    QUESTION,
+    SUBMIT,
+    Prepared,
+    ask as asked,
+    failure_of as failed,
+    prepared,
+)
 from ktdeval.errors import KtdevalError, ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from stub_faults import BENT, BROKEN, KINDS, NOT_ON_WIRE, PROMPT, REFUSALS
 from stub_provider import KEY, FaultPlan, Stub, running_stub
 
@@ -26,10 +36,13 @@ class Wire(NamedTuple):
     args: dict[str, Any]  # further parameters
     variables: str  # that may hold its key, as messages name them
     package: str  # module of its SDK
-    lacks: frozenset[str] = frozenset()  # faults that this provider's errors can't express, or express otherwise
+    # faults that this provider's errors can't express, or express otherwise
+    lacks: frozenset[str] = frozenset()
 
     def at(self, address: str, name: str = "stub-model", **params: Any) -> Any:
-        return load_plugins().make_model(f"{self.provider}/{name}", {"base_url": address, **self.args, **params})
+        return load_plugins().make_model(
+            f"{self.provider}/{name}", {"base_url": address, **self.args, **params}
+        )
 
 
 OPENAI = ("OPENAI_API_KEY", "openai")
@@ -38,20 +51,40 @@ GOOGLE = ("GEMINI_API_KEY or GOOGLE_API_KEY", "google.genai")
 WIRES = {
     "responses": Wire("responses", "openai", {}, *OPENAI),
     "chat": Wire("chat", "openai", {"api": "chat"}, *OPENAI),
-    "anthropic": Wire("anthropic", "anthropic", {}, *ANTHROPIC, frozenset({"unsupported", *NOT_ON_WIRE["anthropic"]})),
-    "google": Wire("google", "google", {}, *GOOGLE, frozenset({"prompt_filter", *NOT_ON_WIRE["google"]})),
+    "anthropic": Wire(
+        "anthropic",
+        "anthropic",
+        {},
+        *ANTHROPIC,
+        frozenset({"unsupported", *NOT_ON_WIRE["anthropic"]}),
+    ),
+    "google": Wire(
+        "google", "google", {}, *GOOGLE, frozenset({"prompt_filter", *NOT_ON_WIRE["google"]})
+    ),
 }
-FAILURES = {**KINDS, "context": PROMPT["context"], "too_large": PROMPT["too_large"]}  # a blocked prompt is a reply
+# a blocked prompt is a reply
+FAILURES = {**KINDS, "context": PROMPT["context"], "too_large": PROMPT["too_large"]}
 STOPS = {
-    "no_quota": "set {} to the key of another account", "no_balance": "set {} to the key of another account",
-    "unauthorized": "set {} to a valid key", "forbidden": "check what the key in {} may do",
-    "unknown_model": "check the name after the slash in --model", "unsupported": "--model-args omit=temperature",
-}  # fmt: skip
+    "no_quota": "set {} to the key of another account",
+    "no_balance": "set {} to the key of another account",
+    "unauthorized": "set {} to a valid key",
+    "forbidden": "check what the key in {} may do",
+    "unknown_model": "check the name after the slash in --model",
+    "unsupported": "--model-args omit=temperature",
+}
 REPLIES = {
-    "prompt_filter": "content_filter", "wrong_tool": "tool_calls", "odd_tool_name": "tool_calls", "parallel": "tool_calls",
-    "bad_arguments": "tool_calls", "truncated": "length", "truncated_call": "length", "empty": "stop", "refusal": "refusal",
-    "content_filter": "content_filter", "prose": "stop",
-}  # fmt: skip
+    "prompt_filter": "content_filter",
+    "wrong_tool": "tool_calls",
+    "odd_tool_name": "tool_calls",
+    "parallel": "tool_calls",
+    "bad_arguments": "tool_calls",
+    "truncated": "length",
+    "truncated_call": "length",
+    "empty": "stop",
+    "refusal": "refusal",
+    "content_filter": "content_filter",
+    "prose": "stop",
+}
 
 every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 
@@ -81,8 +114,13 @@ def spoilt(wire: Wire, fault: str, stub: Stub) -> Reply | KtdevalError:
     stub.plan = FaultPlan(faults=(fault,), retry_after_s=7)
     stub.counts.clear()
     stub.answered.clear()
-    model, request = wire.at(stub.base_url_of(wire.stub)), ask(timeout_s=0.3 if fault in ("silent", "slow") else 240.0)
-    outcome: Reply | KtdevalError = model.reply(request) if fault in REPLIES else failure_of(model, request)
+    model, request = (
+        wire.at(stub.base_url_of(wire.stub)),
+        ask(timeout_s=0.3 if fault in ("silent", "slow") else 240.0),
+    )
+    outcome: Reply | KtdevalError = (
+        model.reply(request) if fault in REPLIES else failure_of(model, request)
+    )
     assert stub.counts == {fault: 1}  # one attempt
     assert stub.answers == (fault in BENT)  # paid for where it came whole
     model.reply(ask())  # a fault comes once
@@ -94,7 +132,9 @@ def test_every_fault_has_a_name() -> None:
 
 
 @every_wire
-def test_a_failed_attempt_is_a_model_error_of_its_kind_and_made_once(wire: Wire, stub: Stub) -> None:
+def test_a_failed_attempt_is_a_model_error_of_its_kind_and_made_once(
+    wire: Wire, stub: Stub
+) -> None:
     for fault, kind in FAILURES.items():
         error = spoilt(wire, fault, stub)
         assert isinstance(error, ModelError), fault
@@ -122,7 +162,11 @@ def test_what_a_model_does_wrong_is_a_reply(wire: Wire, stub: Stub) -> None:
         reply = replies[fault] = spoilt(wire, fault, stub)
         assert isinstance(reply, Reply), fault
         assert reply.finish_reason == finish, fault
-    assert len({call.id for call in replies["parallel"].tool_calls}) == len(replies["parallel"].tool_calls) >= 2
+    assert (
+        len({call.id for call in replies["parallel"].tool_calls})
+        == len(replies["parallel"].tool_calls)
+        >= 2
+    )
     assert replies["odd_tool_name"].tool_calls[0].name == "get news?"
     assert replies["truncated"].content == "The first thing to look at is"
     empty = replies["empty"]
@@ -143,19 +187,25 @@ def test_usage_reasoning_and_server_are_reported(wire: Wire) -> None:
 
 
 @every_wire
-def test_an_unknown_model_a_wrong_address_and_nobody_there_are_named(wire: Wire) -> None:
+def test_an_unknown_model_a_wrong_address_and_an_unreachable_server_are_named(wire: Wire) -> None:
     with running_stub() as stub:
-        assert "there is no model 'no-such-model' at" in str(failure_of(wire.at(stub.base_url_of(wire.stub), "no-such-model")))
+        assert "there is no model 'no-such-model' at" in str(
+            failure_of(wire.at(stub.base_url_of(wire.stub), "no-such-model"))
+        )
         assert "--base-url" in str(failure_of(wire.at(f"{stub.address}/elsewhere")))
-    nobody = failure_of(wire.at(stub.base_url_of(wire.stub)))
-    assert isinstance(nobody, ModelError)
-    assert nobody.kind == "connection"
+    unanswered = failure_of(wire.at(stub.base_url_of(wire.stub)))
+    assert isinstance(unanswered, ModelError)
+    assert unanswered.kind == "connection"
 
 
 @every_wire
 def test_a_reply_nested_without_end_or_of_no_text_is_a_bad_response(wire: Wire) -> None:
     deep = b'{"content": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    bad = (Prepared(deep), Prepared(b"\xff\xfe\x00 no text"), Prepared(b"\xff\xfe", headers={"Content-Encoding": "gzip"}))
+    bad = (
+        Prepared(deep),
+        Prepared(b"\xff\xfe\x00 no text"),
+        Prepared(b"\xff\xfe", headers={"Content-Encoding": "gzip"}),
+    )
     for answer in bad:
         with prepared(answer) as server:
             error = failure_of(wire.at(server.address))
@@ -166,12 +216,13 @@ def test_a_reply_nested_without_end_or_of_no_text_is_a_bad_response(wire: Wire) 
 
 
 @every_wire
-def test_making_a_model_needs_neither_key_nor_package_and_connecting_says_what_is_missing(
+def test_making_a_model_needs_no_key_or_package_and_connecting_names_missing_ones(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = wire.at("http://127.0.0.1:9", api_key_env="MY_KEY")
     assert (model.secrets(), model.protocols[0], model.provider) == ((), "native", wire.provider)
-    assert model.settings() == wire.at("http://127.0.0.1:9").settings()  # the name of a variable changes no reply
+    # the name of a variable changes no reply
+    assert model.settings() == wire.at("http://127.0.0.1:9").settings()
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(ProviderError, match="MY_KEY"):
         model.connect()
@@ -199,4 +250,6 @@ def test_threads_share_a_model(wire: Wire) -> None:
         assert stub.answers == 40
         assert stub.answered_twice == {}
         assert stub.most_at_once > 1
-        assert [model.reply(ask(text)).tool_calls for text in texts[:10]] == [reply.tool_calls for reply in together[:10]]
+        assert [model.reply(ask(text)).tool_calls for text in texts[:10]] == [
+            reply.tool_calls for reply in together[:10]
+        ]

@@ -1,4 +1,6 @@
-"""The HTTP client under the SDKs: one total timeout, connections of its own, and nothing sent elsewhere."""
+"""The HTTP client under the SDKs: one total timeout, connections of its own, and nothing sent
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ from ktdeval_models.remote.openai import make_openai
 from ktdeval_models.remote.params import OpenAIParams
 from stub_provider import KEY
 
-ANSWER = {"status": "completed", "model": "m", "output": [], "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}}
+ANSWER = {
+    "status": "completed",
+    "model": "m",
+    "output": [],
+    "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +46,15 @@ def model_at(base_url: str) -> Any:
 
 
 def ask(model: Any, timeout_s: float = 240.0, text: str = "hello") -> Reply:
-    reply: Reply = model.reply(ModelRequest((Message("user", text),), params=CallParams(timeout_s=timeout_s)))
+    reply: Reply = model.reply(
+        ModelRequest((Message("user", text),), params=CallParams(timeout_s=timeout_s))
+    )
     return reply
 
 
-def failure(base_url: str, kind: str, *words: str, timeout_s: float = 240.0, text: str = "hello") -> None:
+def failure(
+    base_url: str, kind: str, *words: str, timeout_s: float = 240.0, text: str = "hello"
+) -> None:
     """One call fails, with this kind and these words in its message."""
     with pytest.raises(ModelError) as caught:
         ask(model_at(base_url), timeout_s, text)
@@ -88,7 +99,11 @@ def read_request(connection: socket.socket) -> bytes:
             raise ConnectionError
         data += piece
     head, _, body = data.partition(b"\r\n\r\n")
-    length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+    length = next(
+        int(line.split(b":")[1])
+        for line in head.split(b"\r\n")
+        if line.lower().startswith(b"content-length")
+    )
     while len(body) < length:
         body += connection.recv(1 << 16)
     return head + b"\r\n\r\n" + body
@@ -96,7 +111,14 @@ def read_request(connection: socket.socket) -> bytes:
 
 def response(body: Any = ANSWER, head: str = "HTTP/1.1 200 OK", *headers: str) -> bytes:
     payload = json.dumps(body).encode()
-    lines = [head, "Content-Type: application/json", f"Content-Length: {len(payload)}", *headers, "", ""]
+    lines = [
+        head,
+        "Content-Type: application/json",
+        f"Content-Length: {len(payload)}",
+        *headers,
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode() + payload
 
 
@@ -166,7 +188,9 @@ def test_a_connection_survives_no_failure() -> None:
 
     def serve(connection: socket.socket) -> None:
         is_first = b"the first" in read_request(connection)
-        connection.sendall(response()[:-10] if is_first else response({**ANSWER, "model": "second"}))
+        connection.sendall(
+            response()[:-10] if is_first else response({**ANSWER, "model": "second"})
+        )
         connection.recv(1)  # until the client has gone
 
     with raw_server(serve) as url:
@@ -181,7 +205,11 @@ def test_an_answer_that_comes_before_all_was_sent_counts() -> None:
 
     def serve(connection: socket.socket) -> None:
         connection.recv(1000)
-        connection.sendall(response({"error": {"message": "too long"}}, "HTTP/1.1 413 Too Large", "Connection: close"))
+        connection.sendall(
+            response(
+                {"error": {"message": "too long"}}, "HTTP/1.1 413 Too Large", "Connection: close"
+            )
+        )
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(1 << 20):
             pass
@@ -190,7 +218,9 @@ def test_an_answer_that_comes_before_all_was_sent_counts() -> None:
         failure(url, "bad_request", "HTTP 413: too long", text="x" * 5_000_000)
 
 
-@pytest.mark.parametrize(("begun", "kind"), [(b"", "connection"), (response()[:-10], "bad_response")])
+@pytest.mark.parametrize(
+    ("begun", "kind"), [(b"", "connection"), (response()[:-10], "bad_response")]
+)
 def test_a_connection_that_breaks_after_a_request_may_be_billed(begun: bytes, kind: str) -> None:
     def reset(connection: socket.socket) -> None:
         read_request(connection)
@@ -206,7 +236,7 @@ def test_a_connection_that_breaks_after_a_request_may_be_billed(begun: bytes, ki
     assert (caught.value.kind, caught.value.may_be_billed) == ("connection", False)
 
 
-def test_what_is_not_http_is_a_connection_failure() -> None:
+def test_a_reply_that_is_not_http_is_a_connection_failure() -> None:
     def nonsense(connection: socket.socket) -> None:
         read_request(connection)
         connection.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
@@ -222,20 +252,30 @@ def test_a_body_without_bounds_is_a_bad_response(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_redirect_is_not_followed() -> None:
-    with prepared(Prepared(ANSWER)) as elsewhere, prepared(Prepared({}, 307, {"Location": elsewhere.address})) as server:
-        with pytest.raises(ProviderError, match=r"is not the address of this API \(HTTP 307\); give the right one with --base-url"):
+    with (
+        prepared(Prepared(ANSWER)) as elsewhere,
+        prepared(Prepared({}, 307, {"Location": elsewhere.address})) as server,
+    ):
+        with pytest.raises(
+            ProviderError,
+            match=(
+                r"is not the address of this API \(HTTP 307\); give the right one with --base-url"
+            ),
+        ):
             ask(model_at(server.address))
         assert elsewhere.paths == []
 
 
-def test_nobody_there_is_a_connection_failure_that_names_the_address() -> None:
+def test_an_unreachable_server_is_a_connection_failure_that_names_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     failure(url, "connection", f"{url} can't be reached", "refused")
     failure("http://no-such-host.invalid/v1", "connection", "is the address right")
 
 
-def test_a_proxy_of_the_environment_is_used_unless_excepted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_used_unless_excepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with prepared(Prepared(ANSWER)) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.address.replace("http://", "http://me:pass%20word@"))
         monkeypatch.setenv("NO_PROXY", "")
@@ -248,15 +288,24 @@ def test_a_proxy_of_the_environment_is_used_unless_excepted(monkeypatch: pytest.
             ask(model_at(f"{server.address}/v1"))
             assert server.paths == ["/v1/responses"]
         assert len(proxy.paths) == 1
-    for unusable in ("http://[::1", "ftp://me:pass-word@proxy:1", "http://me:päss-word@proxy:1", "http://:1"):
+    for unusable in (
+        "http://[::1",
+        "ftp://me:pass-word@proxy:1",
+        "http://me:päss-word@proxy:1",
+        "http://:1",
+    ):
         monkeypatch.setenv("HTTP_PROXY", unusable)
-        with pytest.raises(ProviderError, match=r"the proxy that the environment names \(HTTP_PROXY or ALL_PROXY\)") as caught:
+        with pytest.raises(
+            ProviderError, match=r"the proxy that the environment names \(HTTP_PROXY or ALL_PROXY\)"
+        ) as caught:
             ask(model_at("http://model.example/v1"))
         assert "ss-word" not in str(caught.value)
 
 
-def test_an_answer_may_be_packed_and_say_so_in_any_case() -> None:
-    with prepared(Prepared(gzip.compress(json.dumps(ANSWER).encode()), headers={"Content-Encoding": "GZIP"})) as server:
+def test_an_answer_may_be_compressed_with_a_header_in_any_case() -> None:
+    with prepared(
+        Prepared(gzip.compress(json.dumps(ANSWER).encode()), headers={"Content-Encoding": "GZIP"})
+    ) as server:
         assert ask(model_at(f"{server.address}/v1")).usage.input_tokens == 1
 
 
@@ -277,13 +326,18 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         .serial_number(1)
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
     (folder / "cert.pem").write_bytes(made.public_bytes(pem))
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
     return folder / "cert.pem", folder / "key.pem"
 
 

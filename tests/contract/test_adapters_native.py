@@ -1,4 +1,6 @@
-"""`anthropic` and `google`: what goes over the wire, what comes back, and what each failure is called."""
+"""`anthropic` and `google`: what goes over the wire, what comes back, and what each failure is
+called.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,20 @@ import pytest
 
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, ask, failure_of, prepared
 from ktdeval.errors import ModelError, ProviderError, UsageError
-from ktdeval.harness.messages import Message, ModelRequest, Opaque, Reply, ToolCall, Usage
-from ktdeval.jsonio import dumps_canonical
-from ktdeval_models.remote.anthropic import AnthropicModel, closed_schema
-from ktdeval_models.remote.google import GoogleModel, readable_schema
+from ktdeval.harness.messages import (
+    NO_TOOL,
+    Message,
+    ModelRequest,
+    Opaque,
+    Reply,
+    ToolCall,
+    Usage,
+)
+from ktdeval.values.jsonio import dumps_canonical
+from ktdeval_models.remote.anthropic import AnthropicModel
+from ktdeval_models.remote.google import GoogleModel
 from ktdeval_models.remote.params import AnthropicParams, GoogleParams
+from ktdeval_models.remote.schema_rewrites import closed_schema, readable_schema
 from stub_provider import KEY, Stub, running_stub
 from tables import on_each_row
 
@@ -30,7 +41,10 @@ ROUND = (
     Message("tool", "second", tool_call_id="id-2"),
     Message("user", "Submit now."),
 )
-SIGNED = [{"type": "thinking", "thinking": "", "signature": "c2lnbmVk"}, {"type": "redacted_thinking", "data": "aGlkZGVu"}]
+SIGNED = [
+    {"type": "thinking", "thinking": "", "signature": "c2lnbmVk"},
+    {"type": "redacted_thinking", "data": "aGlkZGVu"},
+]
 OLD = {"api_version": "2023-06-01"}
 FORCED = {"type": "tool", "name": "submit_action"}
 
@@ -58,18 +72,36 @@ def gemini(address: str | None = None, **params: Any) -> GoogleModel:
 
 def message(*content: Any, stop_reason: Any = "end_turn", **fields: Any) -> dict[str, Any]:
     usage = {"input_tokens": 5, "output_tokens": 2}
-    told = {"type": "message", "model": "claude-x-1", "content": list(content), "stop_reason": stop_reason, "usage": usage}
-    return {**told, **fields}
+    message_fields = {
+        "type": "message",
+        "model": "claude-x-1",
+        "content": list(content),
+        "stop_reason": stop_reason,
+        "usage": usage,
+    }
+    return {**message_fields, **fields}
 
 
 def response(*parts: dict[str, Any], reason: Any = "STOP", **fields: Any) -> dict[str, Any]:
-    candidate = {"content": {"role": "model", "parts": list(parts)}, "finishReason": reason, "index": 0}
+    candidate = {
+        "content": {"role": "model", "parts": list(parts)},
+        "finishReason": reason,
+        "index": 0,
+    }
     usage = {"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 7}
-    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-x-001", **fields}
+    return {
+        "candidates": [candidate],
+        "usageMetadata": usage,
+        "modelVersion": "gemini-x-001",
+        **fields,
+    }
 
 
 def error(status: int, word: str, text: str, *details: dict[str, Any]) -> Prepared:
-    return Prepared({"error": {"code": status, "message": text, "status": word, "details": list(details)}}, status)
+    return Prepared(
+        {"error": {"code": status, "message": text, "status": word, "details": list(details)}},
+        status,
+    )
 
 
 def decoded(body: dict[str, Any], request: ModelRequest | None = None) -> Reply:
@@ -84,7 +116,10 @@ def decoded(body: dict[str, Any], request: ModelRequest | None = None) -> Reply:
 def test_a_round_of_tool_use_becomes_alternating_turns_with_results_first(stub: Stub) -> None:
     request = ask(ROUND, (SUBMIT,), "submit_action", seed=2**61 + 5)
     body = claude().encode(request)
-    uses = [{"type": "tool_use", "id": f"id-{n}", "name": "get_snapshot", "input": {"id": f"S{n}"}} for n in (1, 2)]
+    uses = [
+        {"type": "tool_use", "id": f"id-{n}", "name": "get_snapshot", "input": {"id": f"S{n}"}}
+        for n in (1, 2)
+    ]
     assert (body["system"], body["tool_choice"], body["max_tokens"]) == ("You trade.", FORCED, 4096)
     assert body["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "Day 3."}]},
@@ -99,7 +134,10 @@ def test_a_round_of_tool_use_becomes_alternating_turns_with_results_first(stub: 
         },
     ]
     body = gemini().encode(request)
-    calls = [{"functionCall": {"id": f"id-{n}", "name": "get_snapshot", "args": {"id": f"S{n}"}}} for n in (1, 2)]
+    calls = [
+        {"functionCall": {"id": f"id-{n}", "name": "get_snapshot", "args": {"id": f"S{n}"}}}
+        for n in (1, 2)
+    ]
     results = [
         {"functionResponse": {"id": id_, "name": "get_snapshot", "response": {"output": text}}}
         for id_, text in (("id-1", "first"), ("id-2", "second"))
@@ -107,51 +145,89 @@ def test_a_round_of_tool_use_becomes_alternating_turns_with_results_first(stub: 
     assert body["systemInstruction"] == {"parts": [{"text": "You trade."}]}
     assert body["contents"] == [
         {"role": "user", "parts": [{"text": "Day 3."}]},
-        {"role": "model", "parts": [{"text": "Two of them."}, {**calls[0], "thoughtSignature": "c2ln"}, calls[1]]},
+        {
+            "role": "model",
+            "parts": [{"text": "Two of them."}, {**calls[0], "thoughtSignature": "c2ln"}, calls[1]],
+        },
         {"role": "user", "parts": results},
         {"role": "user", "parts": [{"text": "Submit now."}]},
     ]
-    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["submit_action"]}}
+    assert body["toolConfig"] == {
+        "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["submit_action"]}
+    }
     assert body["tools"][0]["functionDeclarations"][0]["name"] == "submit_action"
     assert body["generationConfig"]["seed"] == 5  # of the size that the API takes
     assert claude(stub.address).reply(request).tool_calls  # a strict server takes them
     assert gemini(stub.address).reply(request).tool_calls
 
 
-def test_turns_of_nothing_are_not_sent_and_what_an_api_would_refuse_is_made_to_fit_the_same_way_everywhere(stub: Stub) -> None:
-    turns = (Message("user", "a"), Message("assistant", " \n"), Message("user", "b"), Message("assistant", "c"))
+def test_turns_of_nothing_are_not_sent_and_what_an_api_would_refuse_is_made_to_fit_the_same_way_everywhere(
+    stub: Stub,
+) -> None:
+    turns = (
+        Message("user", "a"),
+        Message("assistant", " \n"),
+        Message("user", "b"),
+        Message("assistant", "c"),
+    )
     assert claude().encode(ask(turns))["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         {"role": "assistant", "content": [{"type": "text", "text": "c"}]},
     ]
-    odd = Message("assistant", "", (ToolCall("call 3:α", "2 news?", "not JSON"), ToolCall("call_4_withheld", "withheld", "[1]")))
-    results = (Message("tool", "", tool_call_id="call 3:α"), Message("tool", "!", tool_call_id="call_4_withheld"))
+    odd = Message(
+        "assistant",
+        "",
+        (
+            ToolCall("call 3:α", "2 news?", "not JSON"),
+            ToolCall("call_4_withheld", "withheld", "[1]"),
+        ),
+    )
+    results = (
+        Message("tool", "", tool_call_id="call 3:α"),
+        Message("tool", "!", tool_call_id="call_4_withheld"),
+    )
     messages = (*QUESTION, Message("assistant", ""), odd, *results)
     wrapped = [{"malformed_arguments": text} for text in ("not JSON", "[1]")]
     made = claude().encode(ask(messages))["messages"]
     names = ("call_3__", "2_news_"), ("call_4_withheld", "withheld")
     assert made[1]["content"] == [
-        {"type": "tool_use", "id": id_, "name": name, "input": value} for (id_, name), value in zip(names, wrapped, strict=True)
+        {"type": "tool_use", "id": id_, "name": name, "input": value}
+        for (id_, name), value in zip(names, wrapped, strict=True)
     ]
     assert [block["tool_use_id"] for block in made[2]["content"]] == ["call_3__", "call_4_withheld"]
     contents = gemini().encode(ask(messages))["contents"]
     fits = ("call 3:α", "_2_news_"), ("call_4_withheld", "withheld")
     assert [part["functionCall"] for part in contents[1]["parts"]] == [
-        {"id": id_, "name": name, "args": value} for (id_, name), value in zip(fits, wrapped, strict=True)
+        {"id": id_, "name": name, "args": value}
+        for (id_, name), value in zip(fits, wrapped, strict=True)
     ]
-    assert [part["functionResponse"]["name"] for part in contents[2]["parts"]] == ["_2_news_", "withheld"]
+    assert [part["functionResponse"]["name"] for part in contents[2]["parts"]] == [
+        "_2_news_",
+        "withheld",
+    ]
     for model in (claude(stub.address), gemini(stub.address)):
         assert model.reply(ask(messages, (LOOK,))).finish_reason in ("stop", "tool_calls")
 
 
 @on_each_row
-def test_a_tool_is_forced_unless_the_model_or_thinking_forbids_it(model: str, params: Any, call: Any, choice: Any) -> None:
-    assert claude(None, model, **params).encode(ask(QUESTION, (SUBMIT,), "submit_action", **call))["tool_choice"] == choice
+def test_a_tool_is_forced_unless_the_model_or_thinking_forbids_it(
+    model: str, params: Any, call: Any, choice: Any
+) -> None:
+    assert (
+        claude(None, model, **params).encode(ask(QUESTION, (SUBMIT,), "submit_action", **call))[
+            "tool_choice"
+        ]
+        == choice
+    )
 
 
-def test_tools_that_are_not_forced_are_free_and_those_of_a_conversation_are_listed_and_forbidden() -> None:
+def test_tools_that_are_not_forced_are_free_and_those_of_a_conversation_are_listed_and_forbidden() -> (
+    None
+):
     assert claude().encode(ask(QUESTION, (LOOK, SUBMIT)))["tool_choice"] == {"type": "auto"}
-    assert "toolConfig" not in gemini(forced_tool="auto").encode(ask(QUESTION, (SUBMIT,), "submit_action"))
+    assert "toolConfig" not in gemini(forced_tool="auto").encode(
+        ask(QUESTION, (SUBMIT,), "submit_action")
+    )
     assert "toolConfig" not in gemini().encode(ask(QUESTION, (LOOK, SUBMIT)))
     body = claude().encode(ask(ROUND))
     assert body["tools"] == [{"name": "get_snapshot", "input_schema": {"type": "object"}}]
@@ -159,106 +235,164 @@ def test_tools_that_are_not_forced_are_free_and_those_of_a_conversation_are_list
     assert not claude().encode(ask()).keys() & {"tools", "tool_choice"}
 
 
+def test_tools_of_which_none_may_be_called_stay_on_offer() -> None:
+    request = ask(QUESTION, (LOOK, SUBMIT), NO_TOOL)
+    free = ask(QUESTION, (LOOK, SUBMIT))
+    assert claude().encode(request)["tools"] == claude().encode(free)["tools"]
+    assert claude().encode(request)["tool_choice"] == {"type": "none"}
+    assert gemini().encode(request)["tools"] == gemini().encode(free)["tools"]
+    assert gemini().encode(request)["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
+
+
+def test_a_tool_that_must_be_called_without_a_name_is_the_only_one_on_offer() -> None:
+    def offered(how: str) -> list[str]:
+        body = claude(forced_tool=how).encode(ask(QUESTION, (LOOK, SUBMIT), "submit_action"))
+        return [tool["name"] for tool in body["tools"]]
+
+    assert offered("any") == ["submit_action"]
+    assert offered("auto") == offered("named") == ["get_snapshot", "submit_action"]
+
+
 @on_each_row
-def test_reasoning_options_become_thinking_and_effort(params: Any, call: Any, thinking: Any, effort: Any) -> None:
+def test_reasoning_options_become_thinking_and_effort(
+    params: Any, call: Any, thinking: Any, effort: Any
+) -> None:
     body = claude(**params).encode(ask(**call))
     assert (body.get("thinking"), body.get("output_config", {}).get("effort")) == (thinking, effort)
 
 
 @on_each_row
 def test_reasoning_options_become_a_thinking_config(params: Any, call: Any, thinking: Any) -> None:
-    assert gemini(**params).encode(ask(**call))["generationConfig"].get("thinkingConfig") == thinking
+    assert (
+        gemini(**params).encode(ask(**call))["generationConfig"].get("thinkingConfig") == thinking
+    )
 
 
 @on_each_row
-def test_options_that_an_api_does_not_have_stop_the_run_before_a_call(make: str, params: Any, call: Any, mend: str) -> None:
+def test_options_that_an_api_does_not_have_stop_the_run_before_a_call(
+    make: str, params: Any, call: Any, mend: str
+) -> None:
     model = {"claude": claude, "gemini": gemini}[make](**params)
     with pytest.raises(ProviderError, match=mend):
         model.encode(ask(**call))
 
 
-def test_the_temperature_is_sent_only_to_the_version_that_takes_one_and_never_with_thinking() -> None:
+def test_the_temperature_is_sent_only_to_the_version_that_takes_one_and_never_with_thinking() -> (
+    None
+):
     assert "temperature" not in claude().encode(ask())
     assert "temperature" not in claude(**OLD).encode(ask(reasoning_tokens=2000))
-    assert claude(**OLD).encode(ask())["temperature"] == claude(**OLD).encode(ask(reasoning_tokens=0))["temperature"] == 0.7
+    assert (
+        claude(**OLD).encode(ask())["temperature"]
+        == claude(**OLD).encode(ask(reasoning_tokens=0))["temperature"]
+        == 0.7
+    )
     config = gemini().encode(ask(temperature=0.3, max_output_tokens=99))["generationConfig"]
     assert (config["temperature"], config["maxOutputTokens"]) == (0.3, 99)
 
 
-def test_version_key_and_address_go_where_they_belong_whatever_the_environment_says(
+def test_version_key_and_address_are_sent_correctly_in_any_environment(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    others = {"ANTHROPIC_AUTH_TOKEN": "another", "GOOGLE_API_KEY": "another", "GOOGLE_GENAI_USE_VERTEXAI": "true"}
-    addresses = dict.fromkeys(("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"), "http://127.0.0.1:9")
+    others = {
+        "ANTHROPIC_AUTH_TOKEN": "another",
+        "GOOGLE_API_KEY": "another",
+        "GOOGLE_GENAI_USE_VERTEXAI": "true",
+    }
+    addresses = dict.fromkeys(
+        ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"), "http://127.0.0.1:9"
+    )
     for name, value in (others | addresses | {"GOOGLE_GENAI_API_VERSION": "v9"}).items():
         monkeypatch.setenv(name, value)
     with prepared(Prepared(message({"type": "text", "text": "hi"}))) as server:
         model = claude(f"{server.address}/v1", **OLD)
         assert model.reply(ask()) == Reply("hi", usage=Usage(5, 2), served_by="claude-x-1")
     heard = server.headers[0]
-    assert (server.paths, heard["anthropic-version"], model.endpoint) == (["/v1/messages"], "2023-06-01", server.address)
+    assert (server.paths, heard["anthropic-version"], model.endpoint) == (
+        ["/v1/messages"],
+        "2023-06-01",
+        server.address,
+    )
     assert KEY in (heard.get("x-api-key"), heard.get("authorization", "").removeprefix("Bearer "))
     with caplog.at_level(logging.INFO), prepared(Prepared(response({"text": "hi"}))) as server:
         request = ask(ROUND, (SUBMIT,), "submit_action")
-        assert gemini(f"{server.address}/v1").reply(request) == Reply("hi", usage=Usage(5, 2), served_by="gemini-x-001")
+        assert gemini(f"{server.address}/v1").reply(request) == Reply(
+            "hi", usage=Usage(5, 2), served_by="gemini-x-001"
+        )
         gemini(server.address, api_version="v1").reply(ask())
     assert server.bodies[0] == gemini().encode(request)
-    assert server.paths == [f"/{version}/models/{MODEL}:generateContent" for version in ("v1beta", "v1")]
+    assert server.paths == [
+        f"/{version}/models/{MODEL}:generateContent" for version in ("v1beta", "v1")
+    ]
     assert server.headers[0]["x-goog-api-key"] == KEY
     assert KEY not in caplog.text
 
 
-def test_fields_are_left_out_and_added_as_the_user_says() -> None:
-    model = claude(omit=("system", "effort"), extra_body={"service_tier": "standard_only"}, prompt_cache="1h")
+def test_fields_are_omitted_and_added_by_option() -> None:
+    model = claude(
+        omit=("system", "effort"), extra_body={"service_tier": "standard_only"}, prompt_cache="1h"
+    )
     body = model.encode(ask(reasoning_effort="low"))
     assert not body.keys() & {"system", "output_config"}
-    assert (body["service_tier"], body["cache_control"]) == ("standard_only", {"type": "ephemeral", "ttl": "1h"})
-    extra = {"generationConfig": {"topP": 0.9}, "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}]}
-    body = gemini(omit=("temperature", "max_output_tokens", "systemInstruction"), extra_body=extra).encode(ask(seed=3))
-    assert body["generationConfig"] == {"seed": 3, "thinkingConfig": {"includeThoughts": True}, "topP": 0.9}
+    assert (body["service_tier"], body["cache_control"]) == (
+        "standard_only",
+        {"type": "ephemeral", "ttl": "1h"},
+    )
+    extra = {
+        "generationConfig": {"topP": 0.9},
+        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "OFF"}],
+    }
+    body = gemini(
+        omit=("temperature", "max_output_tokens", "systemInstruction"), extra_body=extra
+    ).encode(ask(seed=3))
+    assert body["generationConfig"] == {
+        "seed": 3,
+        "thinkingConfig": {"includeThoughts": True},
+        "topP": 0.9,
+    }
     assert body["safetySettings"] == extra["safetySettings"]
     assert "systemInstruction" not in body
 
 
 def test_schemas_are_sent_in_the_part_of_the_language_that_each_api_reads() -> None:
-    calls = {"type": "array", "minItems": 1, "maxItems": 9, "items": {"type": "object", "properties": {"n": {"minimum": 0}}}}
-    schema: dict[str, Any] = {"type": "object", "properties": {"calls": calls, "minimum": {"type": "string", "minLength": 1}}}
-    closed = {"type": "object", "properties": {"n": {}}, "additionalProperties": False}
-    assert closed_schema(schema) == {
+    item = {
         "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 0}},
         "additionalProperties": False,
-        "properties": {"calls": {"type": "array", "minItems": 1, "items": closed}, "minimum": {"type": "string"}},
     }
-    assert closed_schema({"minItems": 2}) == {}
+    calls = {"type": "array", "minItems": 1, "maxItems": 9, "items": item}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {"calls": calls},
+        "additionalProperties": False,
+    }
     assert claude().encode(ask(schema=schema))["output_config"] == {
         "format": {"type": "json_schema", "schema": closed_schema(schema)}
     }
-    rows = {"type": "array", "items": {"type": "integer", "minimum": 1, "multipleOf": 100}, "prefixItems": [{"type": "integer"}]}
-    plain = {"type": "object", "additionalProperties": False, "required": ["side"]}
-    schema = {
-        **plain,
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "oneOf": [{"required": ["weight"]}, {"required": ["shares"]}],
-        "properties": {
-            "side": {"enum": ["BUY", "SELL"]},
-            "weight": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}]},
-            "kind": {"const": "limit"},
-            "pattern": {"type": "string", "pattern": "[a-z]+", "minLength": 1},
-            "rows": rows,
-        },
-    }
-    assert readable_schema(schema) == {
-        **plain,
-        "properties": {
-            "side": {"enum": ["BUY", "SELL"], "type": "string"},
-            "weight": {"anyOf": [{"type": "number"}, {"type": "null"}]},
-            "kind": {"enum": ["limit"], "type": "string"},
-            "pattern": {"type": "string"},
-            "rows": {**rows, "items": {"type": "integer", "minimum": 1}},
-        },
-    }
     config = gemini().encode(ask(schema=schema))["generationConfig"]
-    assert (config["responseMimeType"], config["responseJsonSchema"]) == ("application/json", readable_schema(schema))
+    assert (config["responseMimeType"], config["responseJsonSchema"]) == (
+        "application/json",
+        readable_schema(schema),
+    )
+
+
+def test_a_schema_that_claude_cannot_enforce_is_not_sent_and_the_user_is_warned(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    weights = {"type": "object", "additionalProperties": {"type": "number"}}
+    schema = {
+        "type": "object",
+        "properties": {"weights": weights},
+        "required": ["weights"],
+        "additionalProperties": False,
+    }
+    model = claude()
+    with caplog.at_level(logging.WARNING):
+        bodies = [model.encode(ask(schema=schema)) for _ in range(2)]
+    assert [body.get("output_config") for body in bodies] == [None, None]
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "weights: an object with names of the writer's own" in warning
+    assert "--tool-protocol native or text" in warning
 
 
 # -- thoughts within a round of tool use
@@ -266,38 +400,67 @@ def test_schemas_are_sent_in_the_part_of_the_language_that_each_api_reads() -> N
 
 def test_signed_thoughts_come_back_with_the_calls_they_came_with(stub: Stub) -> None:
     use = {"type": "tool_use", "id": "toolu_9", "name": "get_snapshot", "input": {"id": "S1"}}
-    with prepared(Prepared(message(*SIGNED, use, stop_reason="tool_use")), Prepared(message())) as server:
+    with prepared(
+        Prepared(message(*SIGNED, use, stop_reason="tool_use")), Prepared(message())
+    ) as server:
         model = claude(server.address)
         reply = model.reply(ask(QUESTION, (LOOK,), reasoning_tokens=2000))
-        answered = (Message("assistant", reply.content, reply.tool_calls), Message("tool", "first", tool_call_id="toolu_9"))
+        answered = (
+            Message("assistant", reply.content, reply.tool_calls),
+            Message("tool", "first", tool_call_id="toolu_9"),
+        )
         model.reply(ask((*QUESTION, *answered), (LOOK,), reasoning_tokens=2000))
     _, assistant, user = server.bodies[1]["messages"]
     assert (assistant["content"], user["content"][0]["tool_use_id"]) == ([*SIGNED, use], "toolu_9")
     assert server.bodies[1]["thinking"]["type"] == "enabled"
     calls = [
-        {"functionCall": {"id": "fc-1", "name": "get_snapshot", "args": {"id": "S1"}}, "thoughtSignature": "AbC+/9=="},
+        {
+            "functionCall": {"id": "fc-1", "name": "get_snapshot", "args": {"id": "S1"}},
+            "thoughtSignature": "AbC+/9==",
+        },
         {"functionCall": {"id": "fc-2", "name": "get_snapshot", "args": {}}},
     ]
-    with prepared(Prepared(response({"text": "Hm.", "thought": True}, *calls)), Prepared(response({"text": "hi"}))) as server:
+    with prepared(
+        Prepared(response({"text": "Hm.", "thought": True}, *calls)),
+        Prepared(response({"text": "hi"})),
+    ) as server:
         reply = gemini(server.address).reply(ask(QUESTION, (LOOK,)))
         results = tuple(Message("tool", "x", tool_call_id=call.id) for call in reply.tool_calls)
-        gemini(server.address).reply(ask((*QUESTION, Message("assistant", reply.content, reply.tool_calls), *results), (LOOK,)))
+        gemini(server.address).reply(
+            ask(
+                (*QUESTION, Message("assistant", reply.content, reply.tool_calls), *results),
+                (LOOK,),
+            )
+        )
     assert server.bodies[1]["contents"][1] == {"role": "model", "parts": calls}
     assert [call.opaque for call in reply.tool_calls] == [Opaque("google", "AbC+/9=="), None]
     messages: tuple[Message, ...] = QUESTION  # and with the strict server
     for _ in range(3):
         reply = gemini(stub.address).reply(ask(messages, (SUBMIT,), "submit_action"))
-        messages += (Message("assistant", "", reply.tool_calls), Message("tool", "no", tool_call_id=reply.tool_calls[0].id))
-    last = [part for content in stub.requests[-1].body["contents"] for part in content["parts"] if "functionCall" in part]
-    assert [part["thoughtSignature"] for part in last] == [reply.tool_calls[0].opaque_of("google")] * 2
+        messages += (
+            Message("assistant", "", reply.tool_calls),
+            Message("tool", "no", tool_call_id=reply.tool_calls[0].id),
+        )
+    last = [
+        part
+        for content in stub.requests[-1].body["contents"]
+        for part in content["parts"]
+        if "functionCall" in part
+    ]
+    assert [part["thoughtSignature"] for part in last] == [
+        reply.tool_calls[0].opaque_of("google")
+    ] * 2
 
 
-def test_without_signed_thoughts_the_one_call_that_needs_them_goes_without_thinking() -> None:
+def test_a_call_that_needs_missing_signed_thoughts_disables_thinking() -> None:
     silent = (*QUESTION, Message("assistant", "", CALLS), *ROUND[3:])
     body = claude().encode(ask(silent, (SUBMIT,), "submit_action", reasoning_tokens=2000))
     assert (body["thinking"], body["tool_choice"]) == ({"type": "disabled"}, FORCED)
     finished = (*ROUND, Message("assistant", "I hold."), Message("user", "Why?"))
-    assert claude().encode(ask(finished, (SUBMIT,), reasoning_tokens=2000))["thinking"]["type"] == "enabled"
+    assert (
+        claude().encode(ask(finished, (SUBMIT,), reasoning_tokens=2000))["thinking"]["type"]
+        == "enabled"
+    )
 
 
 def test_thoughts_as_text_are_shown_but_never_sent_back_nor_are_those_of_another_provider() -> None:
@@ -306,13 +469,18 @@ def test_thoughts_as_text_are_shown_but_never_sent_back_nor_are_those_of_another
         reply = model.reply(ask(QUESTION, (SUBMIT,), "submit_action", reasoning_tokens=2000))
         assert reply.reasoning
         assert reply.usage.reasoning_tokens > 0
-        again = (Message("assistant", "", reply.tool_calls), Message("tool", "no", tool_call_id=reply.tool_calls[0].id))
+        again = (
+            Message("assistant", "", reply.tool_calls),
+            Message("tool", "no", tool_call_id=reply.tool_calls[0].id),
+        )
         model.reply(ask((*QUESTION, *again), (SUBMIT,), "submit_action", reasoning_tokens=2000))
         assert [seen.outcome for seen in stub.requests] == ["answered"] * 2
         assert reply.reasoning not in dumps_canonical([seen.body for seen in stub.requests])
     for model, other in ((claude(), "google"), (gemini(), "anthropic")):
         call = ToolCall("id-9", "get_snapshot", "{}", Opaque(other, '"secret"'))
-        body = model.encode(ask((*QUESTION, Message("assistant", "", (call,))), (LOOK,), reasoning_tokens=2000))
+        body = model.encode(
+            ask((*QUESTION, Message("assistant", "", (call,))), (LOOK,), reasoning_tokens=2000)
+        )
         assert "secret" not in dumps_canonical(body)
 
 
@@ -324,26 +492,43 @@ def test_thoughts_as_text_are_shown_but_never_sent_back_nor_are_those_of_another
     [
         (
             lambda reason: message({"type": "text", "text": "x"}, stop_reason=reason),
-            {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "model_context_window_exceeded": "length",
-             "refusal": "refusal"},
+            {
+                "end_turn": "stop",
+                "stop_sequence": "stop",
+                "max_tokens": "length",
+                "model_context_window_exceeded": "length",
+                "refusal": "refusal",
+            },
         ),
         (
             lambda reason: response({"text": "x"}, reason=reason),
-            {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length", "MALFORMED_FUNCTION_CALL": "stop",
-             "SAFETY": "content_filter", "RECITATION": "content_filter", "PROHIBITED_CONTENT": "content_filter"},
+            {
+                "STOP": "stop",
+                "MAX_TOKENS": "length",
+                "CONTINUATION": "length",
+                "MALFORMED_FUNCTION_CALL": "stop",
+                "SAFETY": "content_filter",
+                "RECITATION": "content_filter",
+                "PROHIBITED_CONTENT": "content_filter",
+            },
         ),
     ],
     ids=["anthropic", "google"],
-)  # fmt: skip
+)
 def test_every_way_to_stop_has_its_name(make: Any, finishes: dict[str, str]) -> None:
     assert {reason: decoded(make(reason)).finish_reason for reason in finishes} == finishes
 
 
-def test_parallel_calls_come_back_in_order_with_text_and_thoughts_apart() -> None:
+def test_parallel_calls_come_back_in_order_separate_from_text_and_thoughts() -> None:
     blocks = [
         {"type": "thinking", "thinking": "First.", "signature": "x"},
         {"type": "text", "text": "I look at two."},
-        {"type": "tool_use", "id": "toolu_1", "name": "get_snapshot", "input": {"id": "S1", "lookback": 20}},
+        {
+            "type": "tool_use",
+            "id": "toolu_1",
+            "name": "get_snapshot",
+            "input": {"id": "S1", "lookback": 20},
+        },
         {"type": "thinking", "thinking": "Then.", "signature": "y"},
         {"type": "tool_use", "id": "toolu_2", "name": "get_snapshot", "input": {"id": "茅台"}},
     ]
@@ -351,8 +536,12 @@ def test_parallel_calls_come_back_in_order_with_text_and_thoughts_apart() -> Non
         ToolCall("toolu_1", "get_snapshot", '{"id": "S1", "lookback": 20}'),
         ToolCall("toolu_2", "get_snapshot", '{"id": "茅台"}'),
     )
-    reply = claude().decode(message(*blocks, stop_reason="tool_use"), ask(), {"thinking": {"type": "enabled"}})
-    assert reply == Reply("I look at two.", calls, "tool_calls", Usage(5, 2), "First.\n\nThen.", "claude-x-1")
+    reply = claude().decode(
+        message(*blocks, stop_reason="tool_use"), ask(), {"thinking": {"type": "enabled"}}
+    )
+    assert reply == Reply(
+        "I look at two.", calls, "tool_calls", Usage(5, 2), "First.\n\nThen.", "claude-x-1"
+    )
     parts = [
         {"text": "First.", "thought": True},
         {"text": "I look at two."},
@@ -361,13 +550,28 @@ def test_parallel_calls_come_back_in_order_with_text_and_thoughts_apart() -> Non
         {"text": "", "thoughtSignature": "c2ln"},
     ]
     # Numbered on from the two calls in the conversation, where the provider gave no id.
-    calls = ToolCall("call_3", "get_snapshot", '{"id": "茅台", "lookback": 20}'), ToolCall("call_4", "get_snapshot", "{}")
+    calls = (
+        ToolCall("call_3", "get_snapshot", '{"id": "茅台", "lookback": 20}'),
+        ToolCall("call_4", "get_snapshot", "{}"),
+    )
     reply = decoded(response(*parts), ask(ROUND))
-    assert reply == Reply("I look at two.", calls, "tool_calls", Usage(5, 2), "First.", "gemini-x-001")
+    assert reply == Reply(
+        "I look at two.", calls, "tool_calls", Usage(5, 2), "First.", "gemini-x-001"
+    )
 
 
-def test_a_call_in_which_a_reply_of_claude_broke_off_stays_cut_however_whole_its_part_looks() -> None:
-    blocks = [{"type": "tool_use", "id": f"toolu_{number}", "name": "submit_action", "input": {"orders": []}} for number in (1, 2)]
+def test_a_call_in_which_a_reply_of_claude_broke_off_stays_cut_however_whole_its_part_looks() -> (
+    None
+):
+    blocks = [
+        {
+            "type": "tool_use",
+            "id": f"toolu_{number}",
+            "name": "submit_action",
+            "input": {"orders": []},
+        }
+        for number in (1, 2)
+    ]
     note = {"type": "text", "text": "So far"}
     for reason, content, expected in (
         ("max_tokens", blocks, ['{"orders": []}', '{"orders": []']),
@@ -375,23 +579,43 @@ def test_a_call_in_which_a_reply_of_claude_broke_off_stays_cut_however_whole_its
         ("max_tokens", [*blocks[:1], note], ['{"orders": []}']),
         ("tool_use", blocks[:1], ['{"orders": []}']),
     ):
-        assert [call.arguments for call in decoded(message(*content, stop_reason=reason)).tool_calls] == expected
+        assert [
+            call.arguments for call in decoded(message(*content, stop_reason=reason)).tool_calls
+        ] == expected
 
 
 def test_usage_counts_the_whole_prompt_and_thoughts_as_output_and_names_the_cached_parts() -> None:
     cached = {"cache_creation_input_tokens": 300, "cache_read_input_tokens": 4000}
-    usage = {"input_tokens": 10, "output_tokens": 50, "output_tokens_details": {"thinking_tokens": 20}, **cached}
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 50,
+        "output_tokens_details": {"thinking_tokens": 20},
+        **cached,
+    }
     assert decoded(message(usage=usage)).usage == Usage(4310, 50, 20, 4000, 300)
-    usage = {"promptTokenCount": 4000, "cachedContentTokenCount": 3000, "candidatesTokenCount": 50, "thoughtsTokenCount": 20}
+    usage = {
+        "promptTokenCount": 4000,
+        "cachedContentTokenCount": 3000,
+        "candidatesTokenCount": 50,
+        "thoughtsTokenCount": 20,
+    }
     assert decoded(response(usageMetadata=usage)).usage == Usage(4000, 70, 20, 3000, 0)
     # A reply that does not say is paid for all the same; it is not thrown away.
     for usage in (None, {"input_tokens": 10}, {"output_tokens": 50}, {"candidatesTokenCount": 50}):
-        assert decoded(message(usage=usage)).usage == decoded(response(usageMetadata=usage)).usage == Usage()
+        assert (
+            decoded(message(usage=usage)).usage
+            == decoded(response(usageMetadata=usage)).usage
+            == Usage()
+        )
 
 
 def test_a_blocked_prompt_and_a_candidate_without_content_are_outcomes() -> None:
-    blocked = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 9}}
-    assert decoded(blocked) == Reply(finish_reason="content_filter", usage=Usage(9))
+    blocked = {
+        "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+        "usageMetadata": {"promptTokenCount": 9},
+    }
+    note = "prompt blocked: PROHIBITED_CONTENT"
+    assert decoded(blocked) == Reply(finish_reason="content_filter", usage=Usage(9), notes=(note,))
     for content in ({"content": {"role": "model"}}, {}):
         reply = decoded({**response(), "candidates": [{**content, "finishReason": "MAX_TOKENS"}]})
         assert (reply.finish_reason, reply.content) == ("length", "")
@@ -407,7 +631,9 @@ def test_a_body_of_another_shape_is_a_bad_response_and_never_guessed_at(
     assert caught.value.kind == "bad_response"
 
 
-def test_a_barred_account_stops_the_run_and_a_reply_that_would_go_on_is_not_paid_for_twice() -> None:
+def test_a_barred_account_stops_the_run_and_a_reply_that_would_go_on_is_not_paid_for_twice() -> (
+    None
+):
     with pytest.raises(ProviderError, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
         decoded(response(reason="PUP_LIMITED_DISABLED"))
     body = response({"text": "half"}, reason="CONTINUATION")
@@ -421,22 +647,39 @@ def test_a_barred_account_stops_the_run_and_a_reply_that_would_go_on_is_not_paid
 
 
 def spent(code: str) -> Prepared:
-    told = {"type": "rate_limit_error", "message": "Limit reached.", "details": {"error_code": code}}
-    return Prepared({"type": "error", "error": told}, 429, {"retry-after": "12"})
+    counted = {
+        "type": "rate_limit_error",
+        "message": "Limit reached.",
+        "details": {"error_code": code},
+    }
+    return Prepared({"type": "error", "error": counted}, 429, {"retry-after": "12"})
 
 
 def quota(name: str) -> Prepared:
     text = "You exceeded your current quota, please check your plan and billing details."
-    failure = {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": name, "quotaValue": "50"}]}
+    failure = {
+        "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+        "violations": [{"quotaId": name, "quotaValue": "50"}],
+    }
     wait = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
     return error(429, "RESOURCE_EXHAUSTED", text, failure, wait)
 
 
-NO_FORCE = {"type": "invalid_request_error", "message": 'tool_choice: type "tool" is not supported for this model.'}
-BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com"}
+NO_FORCE = {
+    "type": "invalid_request_error",
+    "message": 'tool_choice: type "tool" is not supported for this model.',
+}
+BAD_KEY = {
+    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+    "reason": "API_KEY_INVALID",
+    "domain": "googleapis.com",
+}
 
 
-LOST = "Function call is missing a thought_signature in functionCall parts. Unexpected for thinking models."
+LOST = (
+    "Function call is missing a thought_signature in functionCall parts. Unexpected for thinking"
+    " models."
+)
 
 
 @pytest.mark.parametrize(
@@ -444,13 +687,35 @@ LOST = "Function call is missing a thought_signature in functionCall parts. Unex
     [
         (claude, spent("enforced_spend_limit_reached"), "ANTHROPIC_API_KEY"),
         (claude, spent("organization_on_hold"), "ANTHROPIC_API_KEY"),
-        (claude, Prepared({"type": "error", "error": NO_FORCE}, 400), "--model-args forced_tool=auto"),
+        (
+            claude,
+            Prepared({"type": "error", "error": NO_FORCE}, 400),
+            "--model-args forced_tool=auto",
+        ),
         (claude, spent("ramp_limit_exceeded"), ("rate_limited", 12)),
-        (gemini, error(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", BAD_KEY), "GEMINI_API_KEY"),
+        (
+            gemini,
+            error(
+                400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", BAD_KEY
+            ),
+            "GEMINI_API_KEY",
+        ),
         (gemini, quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"), "GEMINI_API_KEY"),
-        (gemini, error(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."), "GEMINI_API_KEY"),
-        (gemini, error(400, "FAILED_PRECONDITION", "User location is not supported for the API use."), "region"),
-        (gemini, quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"), ("rate_limited", 34.5)),
+        (
+            gemini,
+            error(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."),
+            "GEMINI_API_KEY",
+        ),
+        (
+            gemini,
+            error(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
+            "region",
+        ),
+        (
+            gemini,
+            quota("GenerateRequestsPerMinutePerProjectPerModel-FreeTier"),
+            ("rate_limited", 34.5),
+        ),
         (gemini, error(400, "INVALID_ARGUMENT", LOST), ("bad_request", None)),
     ],
 )
@@ -469,7 +734,9 @@ def test_what_would_fail_again_stops_the_run_and_other_failures_have_their_kind_
 
 @on_each_row
 def test_a_refused_parameter_can_be_left_out(text: str, name: str) -> None:
-    with prepared(error(400, "INVALID_ARGUMENT", text), Prepared(response({"text": "hi"}))) as server:
+    with prepared(
+        error(400, "INVALID_ARGUMENT", text), Prepared(response({"text": "hi"}))
+    ) as server:
         assert f"--model-args omit={name}" in str(failure_of(gemini(server.address)))
         assert gemini(server.address, omit=(name,)).reply(ask()).content == "hi"
     first, second = (body["generationConfig"].keys() for body in server.bodies)
@@ -492,12 +759,24 @@ def test_settings_hold_what_can_change_a_reply_and_the_second_variable_serves_wh
     monkeypatch.delenv("GEMINI_API_KEY")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     opus, pro = AnthropicModel("claude-opus-5-5"), GoogleModel("gemini-3-pro")
-    assert (opus.endpoint, pro.endpoint) == ("https://api.anthropic.com", "https://generativelanguage.googleapis.com")
+    assert (opus.endpoint, pro.endpoint) == (
+        "https://api.anthropic.com",
+        "https://generativelanguage.googleapis.com",
+    )
     settings = opus.settings()
     assert (settings["forced_tool"], settings["not_sent"]) == ("auto", ["seed", "temperature"])
     assert settings != AnthropicModel("claude-opus-4-6").settings()
-    assert settings == AnthropicModel("claude-opus-5-5", AnthropicParams(prompt_cache="5m", api_key_env="OTHER_KEY")).settings()
-    for changed in (GoogleParams(api_version="v1"), GoogleParams(thoughts=False), GoogleParams(omit=("seed",))):
+    assert (
+        settings
+        == AnthropicModel(
+            "claude-opus-5-5", AnthropicParams(prompt_cache="5m", api_key_env="OTHER_KEY")
+        ).settings()
+    )
+    for changed in (
+        GoogleParams(api_version="v1"),
+        GoogleParams(thoughts=False),
+        GoogleParams(omit=("seed",)),
+    ):
         assert GoogleModel("gemini-3-pro", changed).settings() != pro.settings()
     monkeypatch.setenv("GOOGLE_API_KEY", KEY)
     model = gemini(stub.address)
@@ -505,12 +784,19 @@ def test_settings_hold_what_can_change_a_reply_and_the_second_variable_serves_wh
     assert model.secrets() == (KEY,)
 
 
-def test_the_cache_knows_the_headers_and_the_account_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_knows_the_headers_and_the_account_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("SECOND_KEY", KEY)
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
-    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Workspace: w-1\nX-Api-Key: other\nAnthropic-Version: old")
-    first, second = AnthropicModel("claude"), AnthropicModel("claude", AnthropicParams(api_key_env="SECOND_KEY"))
+    monkeypatch.setenv(
+        "ANTHROPIC_CUSTOM_HEADERS", "X-Workspace: w-1\nX-Api-Key: other\nAnthropic-Version: old"
+    )
+    first, second = (
+        AnthropicModel("claude"),
+        AnthropicModel("claude", AnthropicParams(api_key_env="SECOND_KEY")),
+    )
     google = GoogleModel("gemini")
     assert first.routing() == {}  # nothing is known before
     for model in (first, second, google):

@@ -1,4 +1,6 @@
-"""OpenAI's two wire formats and the servers that took one of them over: what is sent, what is read, what is called what."""
+"""OpenAI's two wire formats and the servers that took one of them over: what is sent, what is read,
+what is called what.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,25 @@ import pytest
 
 from adapter_server import LOOK, QUESTION, SUBMIT, Prepared, PreparedServer, ask, prepared
 from ktdeval.errors import ConfigError, ModelError, ProviderError
-from ktdeval.harness.messages import Message, ModelRequest, Reply, ToolCall, Usage
+from ktdeval.harness.messages import (
+    NO_TOOL,
+    Message,
+    ModelRequest,
+    Reply,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
 from ktdeval_models.remote.openai import make_compatible, make_openai
 from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, presets
 from stub_provider import KEY, running_stub
 from tables import on_each_row
 
 APIS = ("responses", "chat")
-CALLS = (ToolCall("call_a", "get_snapshot", '{"id": "S1"}'), ToolCall("call_b", "get_snapshot", '{"id": "S2"}'))
+CALLS = (
+    ToolCall("call_a", "get_snapshot", '{"id": "S1"}'),
+    ToolCall("call_b", "get_snapshot", '{"id": "S2"}'),
+)
 ROUND = (
     *QUESTION,
     Message("assistant", "Let me see.", CALLS),
@@ -45,26 +58,39 @@ def server_at(base_url: str, provider: str = "openai_compatible", **params: Any)
     return make_compatible(provider, "some-model", CompatibleParams(base_url=base_url, **params))
 
 
-def completion(message: dict[str, Any] | None = None, finish: Any = "stop", **fields: Any) -> Prepared:
-    said = {"role": "assistant", "content": "hi"} if message is None else message
-    choices = [{"index": 0, "message": said, "finish_reason": finish}]
+def completion(
+    message: dict[str, Any] | None = None, finish: Any = "stop", **fields: Any
+) -> Prepared:
+    reply_message = {"role": "assistant", "content": "hi"} if message is None else message
+    choices = [{"index": 0, "message": reply_message, "finish_reason": finish}]
     return Prepared({"model": "served", "choices": choices, "usage": USAGE, **fields})
 
 
 def response(*output: Any, status: str = "completed", **fields: Any) -> Prepared:
     usage = {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}
-    return Prepared({"model": "served", "status": status, "error": None, "output": list(output), "usage": usage, **fields})
+    return Prepared(
+        {
+            "model": "served",
+            "status": status,
+            "error": None,
+            "output": list(output),
+            "usage": usage,
+            **fields,
+        }
+    )
 
 
-def answer_of(told: dict[str, Any]) -> Prepared:
-    """An answer of a table: a completion or a response with some fields, another body, or the fields of one, with its status."""
-    if "completion" in told:
-        return completion(**told["completion"])
-    if "response" in told:
-        fields = dict(told["response"])
+def answer_of(raw_body: dict[str, Any]) -> Prepared:
+    """An answer of a table: a completion or a response with some fields, another body, or the
+    fields of one, with its status.
+    """
+    if "completion" in raw_body:
+        return completion(**raw_body["completion"])
+    if "response" in raw_body:
+        fields = dict(raw_body["response"])
         return response(*fields.pop("output", ()), **fields)
-    body = told.get("body", {key: told[key] for key in told if key != "status"})
-    return Prepared(body.encode() if isinstance(body, str) else body, told.get("status", 200))
+    body = raw_body.get("body", {key: raw_body[key] for key in raw_body if key != "status"})
+    return Prepared(body.encode() if isinstance(body, str) else body, raw_body.get("status", 200))
 
 
 def sent(model: Any, request: ModelRequest, server: PreparedServer) -> dict[str, Any]:
@@ -97,8 +123,16 @@ def test_a_conversation_with_several_calls_is_taken_by_a_strict_server(api: str)
             ask(),
             ask(tools=(LOOK, SUBMIT)),
             ask(ROUND, (LOOK,)),
-            ask((*ROUND[:2], replace(ROUND[2], content=""), *ROUND[3:]), (SUBMIT,), forced="submit_action"),
-            ask((*ROUND, Message("assistant", "I hold."), Message("user", "Once more.")), (SUBMIT,), forced="submit_action"),
+            ask(
+                (*ROUND[:2], replace(ROUND[2], content=""), *ROUND[3:]),
+                (SUBMIT,),
+                forced="submit_action",
+            ),
+            ask(
+                (*ROUND, Message("assistant", "I hold."), Message("user", "Once more.")),
+                (SUBMIT,),
+                forced="submit_action",
+            ),
             ask(schema=SCHEMA),
             ask(ROUND),
         ):
@@ -106,9 +140,14 @@ def test_a_conversation_with_several_calls_is_taken_by_a_strict_server(api: str)
         assert set(stub.counts) == {"answered"}
 
 
-def test_both_apis_say_the_same_to_the_model() -> None:
+def test_both_apis_send_the_same_content() -> None:
     """The stub hashes what was said, offered and forced, whatever the wire."""
-    requests = [ask(), ask(tools=(LOOK, SUBMIT)), ask(ROUND, (LOOK,)), ask(ROUND, (SUBMIT,), forced="submit_action")]
+    requests = [
+        ask(),
+        ask(tools=(LOOK, SUBMIT)),
+        ask(ROUND, (LOOK,)),
+        ask(ROUND, (SUBMIT,), forced="submit_action"),
+    ]
     with running_stub() as stub:
         for api in APIS:
             for request in requests:
@@ -128,7 +167,9 @@ def test_what_a_misbehaving_model_wrote_can_be_sent_back(api: str) -> None:
     )
     results = tuple(Message("tool", "no such tool", tool_call_id=call.id) for call in odd)
     with running_stub() as stub:
-        openai_at(stub.base_url, api).reply(ask((*QUESTION, Message("assistant", "", odd), *results, Message("user", "Go on."))))
+        openai_at(stub.base_url, api).reply(
+            ask((*QUESTION, Message("assistant", "", odd), *results, Message("user", "Go on.")))
+        )
         text = json.dumps(stub.requests[0].body)
     assert set(stub.counts) == {"answered"}
     assert "get_news_" in text
@@ -140,17 +181,38 @@ def test_what_a_misbehaving_model_wrote_can_be_sent_back(api: str) -> None:
 
 def test_a_response_is_asked_for_whole_and_not_stored(responses_server: PreparedServer) -> None:
     model = openai_at(
-        f"{responses_server.address}/v1", reasoning_summary="auto", service_tier="flex", extra_body={"truncation": "auto"}
+        f"{responses_server.address}/v1",
+        reasoning_summary="auto",
+        service_tier="flex",
+        extra_body={"truncation": "auto"},
     )
-    request = ask(ROUND, (SUBMIT,), forced="submit_action", reasoning_effort="low", temperature=0.2, seed=5, max_output_tokens=99)
+    request = ask(
+        ROUND,
+        (SUBMIT,),
+        forced="submit_action",
+        reasoning_effort="low",
+        temperature=0.2,
+        seed=5,
+        max_output_tokens=99,
+    )
     assert sent(model, request, responses_server) == {
         "model": "stub-model",
         "input": [
             {"role": "system", "content": "You trade."},
             {"role": "user", "content": "Day 3."},
             {"role": "assistant", "content": "Let me see."},
-            {"type": "function_call", "call_id": "call_a", "name": "get_snapshot", "arguments": '{"id": "S1"}'},
-            {"type": "function_call", "call_id": "call_b", "name": "get_snapshot", "arguments": '{"id": "S2"}'},
+            {
+                "type": "function_call",
+                "call_id": "call_a",
+                "name": "get_snapshot",
+                "arguments": '{"id": "S1"}',
+            },
+            {
+                "type": "function_call",
+                "call_id": "call_b",
+                "name": "get_snapshot",
+                "arguments": '{"id": "S2"}',
+            },
             {"type": "function_call_output", "call_id": "call_a", "output": "first"},
             {"type": "function_call_output", "call_id": "call_b", "output": "second"},
             {"role": "user", "content": "Submit now."},
@@ -178,7 +240,14 @@ def test_a_response_is_asked_for_whole_and_not_stored(responses_server: Prepared
 
 def test_a_chat_completion_has_seed_effort_and_whole_length(chat_server: PreparedServer) -> None:
     model = openai_at(f"{chat_server.address}/v1", "chat", service_tier="priority")
-    request = ask(ROUND, (LOOK, SUBMIT), forced="submit_action", reasoning_effort="none", seed=2**40 + 3, schema=SCHEMA)
+    request = ask(
+        ROUND,
+        (LOOK, SUBMIT),
+        forced="submit_action",
+        reasoning_effort="none",
+        seed=2**40 + 3,
+        schema=SCHEMA,
+    )
     assert sent(model, request, chat_server) == {
         "model": "stub-model",
         "messages": [
@@ -188,8 +257,16 @@ def test_a_chat_completion_has_seed_effort_and_whole_length(chat_server: Prepare
                 "role": "assistant",
                 "content": "Let me see.",
                 "tool_calls": [
-                    {"id": "call_a", "type": "function", "function": {"name": "get_snapshot", "arguments": '{"id": "S1"}'}},
-                    {"id": "call_b", "type": "function", "function": {"name": "get_snapshot", "arguments": '{"id": "S2"}'}},
+                    {
+                        "id": "call_a",
+                        "type": "function",
+                        "function": {"name": "get_snapshot", "arguments": '{"id": "S1"}'},
+                    },
+                    {
+                        "id": "call_b",
+                        "type": "function",
+                        "function": {"name": "get_snapshot", "arguments": '{"id": "S2"}'},
+                    },
                 ],
             },
             {"role": "tool", "content": "first", "tool_call_id": "call_a"},
@@ -200,11 +277,28 @@ def test_a_chat_completion_has_seed_effort_and_whole_length(chat_server: Prepare
         "max_completion_tokens": 4096,
         "seed": 3,
         "tools": [
-            {"type": "function", "function": {"name": "get_snapshot", "description": "One stock.", "parameters": LOOK.parameters}},
-            {"type": "function", "function": {"name": "submit_action", "description": "Submit.", "parameters": SUBMIT.parameters}},
+            {
+                "type": "function",
+                "function": {
+                    "name": "get_snapshot",
+                    "description": "One stock.",
+                    "parameters": LOOK.parameters,
+                },
+            },
+            {
+                "type": "function",
+                "function": {
+                    "name": "submit_action",
+                    "description": "Submit.",
+                    "parameters": SUBMIT.parameters,
+                },
+            },
         ],
         "tool_choice": {"type": "function", "function": {"name": "submit_action"}},
-        "response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": SCHEMA, "strict": False}},
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "schema": SCHEMA, "strict": False},
+        },
         "reasoning_effort": "none",
         "service_tier": "priority",
     }
@@ -212,26 +306,46 @@ def test_a_chat_completion_has_seed_effort_and_whole_length(chat_server: Prepare
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_fields_can_be_left_out_and_added(api: str, chat_server: PreparedServer, responses_server: PreparedServer) -> None:
+def test_fields_can_be_left_out_and_added(
+    api: str, chat_server: PreparedServer, responses_server: PreparedServer
+) -> None:
     server = chat_server if api == "chat" else responses_server
     other = "seed" if api == "chat" else "store"
-    model = openai_at(server.address, api, omit=("temperature", other), extra_body={"verbosity": "low"})
+    model = openai_at(
+        server.address, api, omit=("temperature", other), extra_body={"verbosity": "low"}
+    )
     body = sent(model, ask(), server)
     assert not {"temperature", other} & set(body)
     assert body["verbosity"] == "low"
 
 
-def test_extra_fields_can_not_change_what_the_suite_counts_on_and_what_is_left_out_must_be_optional() -> None:
-    for field in ("messages", "tools", "tool_choice", "max_tokens", "max_output_tokens", "stream", "n", "temperature"):
+def test_extra_fields_cannot_change_required_fields_and_omitted_ones_must_be_optional() -> None:
+    for field in (
+        "messages",
+        "tools",
+        "tool_choice",
+        "max_tokens",
+        "max_output_tokens",
+        "stream",
+        "n",
+        "temperature",
+    ):
         for make in (openai_at, server_at):
             with pytest.raises(ConfigError, match=f"extra_body can't hold '{field}': "):
                 make("http://h/v1", extra_body={field: 1})
-    with pytest.raises(ConfigError, match="omit can't name 'temprature'; did you mean 'temperature'"):
+    with pytest.raises(
+        ConfigError, match="omit can't name 'temprature'; did you mean 'temperature'"
+    ):
         openai_at("http://h/v1", omit=("temprature",))
     for name in ("max_tokens", "messages"):
         with pytest.raises(ConfigError, match=f"omit can't name '{name}'"):
             server_at("http://h/v1", omit=(name,))
-    server_at("http://h/v1", "vllm", omit=("chat_template_kwargs", "thinking_token_budget", "my_field"), extra_body={"my_field": 1})
+    server_at(
+        "http://h/v1",
+        "vllm",
+        omit=("chat_template_kwargs", "thinking_token_budget", "my_field"),
+        extra_body={"my_field": 1},
+    )
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -249,8 +363,17 @@ def test_settings_tell_what_can_change_a_reply_and_no_key(api: str) -> None:
 
 def test_a_response_is_read_item_by_item() -> None:
     output = (
-        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "I think."}, {"type": "summary_text", "text": " So."}]},
-        {"type": "message", "content": [{"type": "output_text", "text": "A"}, {"type": "output_text", "text": "B"}]},
+        {
+            "type": "reasoning",
+            "summary": [
+                {"type": "summary_text", "text": "I think."},
+                {"type": "summary_text", "text": " So."},
+            ],
+        },
+        {
+            "type": "message",
+            "content": [{"type": "output_text", "text": "A"}, {"type": "output_text", "text": "B"}],
+        },
         {"type": "something_new", "content": 1},
         {"type": "function_call", "call_id": "c1", "name": "x", "arguments": "{}"},
         {"type": "function_call", "call_id": "c2", "name": "y", "arguments": '{"a": 1}'},
@@ -274,18 +397,24 @@ def test_a_response_is_read_item_by_item() -> None:
 
 
 @on_each_row
-def test_an_answer_of_another_shape_or_with_an_unknown_end_is_a_bad_response(answer: dict[str, Any]) -> None:
+def test_an_answer_of_another_shape_or_with_an_unknown_end_is_a_bad_response(
+    answer: dict[str, Any],
+) -> None:
     with prepared(answer_of(answer)) as server, pytest.raises(ModelError) as caught:
         (server_at if "completion" in answer else openai_at)(server.address).reply(ask())
     assert caught.value.kind == "bad_response"
 
 
 @on_each_row
-def test_a_server_that_gave_up_is_a_failure_and_a_policy_that_blocks_an_outcome(answer: dict[str, Any], kind: str) -> None:
+def test_a_server_that_gave_up_is_a_failure_and_a_policy_that_blocks_an_outcome(
+    answer: dict[str, Any], kind: str
+) -> None:
     with prepared(answer_of(answer)) as server, pytest.raises(ModelError) as caught:
         (server_at if "completion" in answer else openai_at)(server.address).reply(ask())
     assert caught.value.kind == kind
-    with prepared(response(status="failed", error={"code": "invalid_prompt", "message": "no"})) as server:
+    with prepared(
+        response(status="failed", error={"code": "invalid_prompt", "message": "no"})
+    ) as server:
         assert openai_at(server.address).reply(ask()) == Reply(finish_reason="content_filter")
 
 
@@ -296,19 +425,26 @@ def read(message: dict[str, Any], finish: str = "stop", **fields: Any) -> Reply:
 
 
 @on_each_row
-def test_reasoning_is_a_channel_of_its_own_wherever_a_server_puts_it(message: dict[str, Any], content: str, reasoning: str) -> None:
+def test_reasoning_is_a_channel_of_its_own_wherever_a_server_puts_it(
+    message: dict[str, Any], content: str, reasoning: str
+) -> None:
     reply = read(message)
     assert (reply.content, reply.reasoning) == (content, reasoning)
 
 
 def test_calls_without_ids_refusals_and_unpaid_usage_are_read() -> None:
     # Calls without ids and with objects for arguments are read.
-    calls = [{"id": None, "function": {"name": "x", "arguments": {"é": 1}}}, {"function": {"name": "y", "arguments": ""}}]
+    calls = [
+        {"id": None, "function": {"name": "x", "arguments": {"é": 1}}},
+        {"function": {"name": "y", "arguments": ""}},
+    ]
     reply = read({"content": None, "tool_calls": calls}, "stop")
     assert reply.tool_calls == (ToolCall("call_3", "x", '{"é": 1}'), ToolCall("call_4", "y", ""))
     assert reply.finish_reason == "tool_calls"
     # A refusal is a refusal whatever the end.
-    assert read({"content": None, "refusal": "No."}) == Reply("No.", (), "refusal", Usage(9, 4), served_by="served")
+    assert read({"content": None, "refusal": "No."}) == Reply(
+        "No.", (), "refusal", Usage(9, 4), served_by="served"
+    )
     # A paid server must say what a reply took.
     with prepared(completion(usage=None)) as server:
         assert server_at(server.address, "vllm").reply(ask()).usage == Usage()
@@ -333,40 +469,100 @@ def test_each_server_is_asked_in_its_own_way(
 ) -> None:
     request = replace(FORCED, params=replace(FORCED.params, reasoning_effort=effort))
     body = sent(server_at(chat_server.address, provider), request, chat_server)
-    assert body.get("tool_choice") == (tool_choice and {"type": "function", "function": {"name": tool_choice}})
+    assert body.get("tool_choice") == (
+        tool_choice and {"type": "function", "function": {"name": tool_choice}}
+    )
     # What can't be forced by name is forced by offering nothing else.
     names = [tool["function"]["name"] for tool in body["tools"]]
     assert names == (["get_snapshot", "submit_action"] if tool_choice else ["submit_action"])
     assert body.items() >= extra.items()
-    fields = {"thinking", "enable_thinking", "reasoning_effort", "chat_template_kwargs", "reasoning_split"}
+    fields = {
+        "thinking",
+        "enable_thinking",
+        "reasoning_effort",
+        "chat_template_kwargs",
+        "reasoning_split",
+    }
     assert fields & set(body) == fields & set(extra)
     assert ("seed" in body) == (provider in ("openai_compatible", "vllm", "ollama", "dashscope"))
     assert chat_server.headers[-1]["authorization"] == f"Bearer key-of-{provider}-0123456789"
 
 
-def test_how_a_tool_is_forced_and_a_reply_bounded_can_be_said(chat_server: PreparedServer) -> None:
-    model = server_at(chat_server.address, "deepseek", forced_tool="required", max_tokens_field="max_completion_tokens")
+def test_the_fields_that_force_a_tool_and_bound_a_reply_are_options(
+    chat_server: PreparedServer,
+) -> None:
+    model = server_at(
+        chat_server.address,
+        "deepseek",
+        forced_tool="required",
+        max_tokens_field="max_completion_tokens",
+    )
     body = sent(model, FORCED, chat_server)
     assert body["tool_choice"] == "required"
     assert [tool["function"]["name"] for tool in body["tools"]] == ["submit_action"]
     assert (body["max_completion_tokens"], "max_tokens" in body) == (4096, False)
 
 
-def test_a_budget_and_earlier_thoughts_have_the_fields_that_a_server_has_for_them(chat_server: PreparedServer) -> None:
+def test_tools_of_which_none_may_be_called_stay_on_offer_where_a_server_can_forbid_them(
+    chat_server: PreparedServer,
+) -> None:
+    request = replace(FORCED, tool_choice=NO_TOOL)
+    named = server_at(chat_server.address, "openai_compatible", forced_tool="named")
+    body = sent(named, request, chat_server)
+    assert body["tool_choice"] == "none"
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["get_snapshot", "submit_action"]
+    required = server_at(chat_server.address, "openai_compatible", forced_tool="required")
+    assert not {"tools", "tool_choice"} & set(sent(required, request, chat_server))
+
+
+def test_a_budget_and_earlier_thoughts_have_the_fields_that_a_server_has_for_them(
+    chat_server: PreparedServer,
+) -> None:
     for provider, field in (("vllm", "thinking_token_budget"), ("dashscope", "thinking_budget")):
         model = server_at(chat_server.address, provider)
         assert sent(model, ask(reasoning_tokens=512), chat_server)[field] == 512
         assert field not in sent(model, ask(), chat_server)
         off = sent(model, ask(reasoning_effort="none"), chat_server)
         assert sent(model, ask(reasoning_tokens=0), chat_server) == off
-    for provider, thought in (("deepseek", ""), ("moonshot", " ")):  # insisted on in a turn with calls, while they think
+    # insisted on in a turn with calls, while they think
+    for provider, thought in (("deepseek", ""), ("moonshot", " ")):
         model = server_at(chat_server.address, provider)
-        turns = [message.get("reasoning_content") for message in sent(model, ask(ROUND), chat_server)["messages"]]
+        turns = [
+            message.get("reasoning_content")
+            for message in sent(model, ask(ROUND), chat_server)["messages"]
+        ]
         assert turns == [None, None, thought, None, None, None]
-        assert "reasoning_content" not in json.dumps(sent(model, ask(ROUND, reasoning_effort="none"), chat_server))
+        assert "reasoning_content" not in json.dumps(
+            sent(model, ask(ROUND, reasoning_effort="none"), chat_server)
+        )
 
 
-def test_where_a_server_takes_no_schema_it_stands_in_the_first_message(chat_server: PreparedServer) -> None:
+def test_schemas_have_bounds_where_the_server_needs_them_or_the_user_gives_them(
+    chat_server: PreparedServer,
+) -> None:
+    text = {"type": "object", "properties": {"reason": {"type": "string"}}}
+    asked = ask(tools=(ToolSpec("submit", "Submit.", text),), forced="submit", schema=text)
+
+    def patterns(**options: Any) -> list[Any]:
+        body = sent(server_at(chat_server.address, **options), asked, chat_server)
+        schemas = (
+            body["tools"][0]["function"]["parameters"],
+            body["response_format"]["json_schema"]["schema"],
+        )
+        return [schema["properties"]["reason"].get("pattern") for schema in schemas]
+
+    assert patterns(provider="vllm") == [None, None]
+    of_server, of_user = (
+        patterns(provider="llama_cpp_python"),
+        patterns(provider="openai_compatible", longest_text=200),
+    )
+    assert [pattern.rpartition("]")[2] for pattern in of_server] == ["{0,1000}$"] * 2
+    assert [pattern.rpartition("]")[2] for pattern in of_user] == ["{0,200}$"] * 2
+
+
+def test_a_server_without_schemas_gets_the_schema_in_the_first_message(
+    chat_server: PreparedServer,
+) -> None:
     model = server_at(chat_server.address, "zhipu")
     body = sent(model, ask(schema=SCHEMA), chat_server)
     assert body["response_format"] == {"type": "json_object"}
@@ -374,11 +570,19 @@ def test_where_a_server_takes_no_schema_it_stands_in_the_first_message(chat_serv
     assert '"answer"' in body["messages"][0]["content"]
     body = sent(model, ask((Message("user", "Day 3."),), schema=SCHEMA), chat_server)
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
-    told = (Message("system", "Each reply is one JSON object."), Message("user", "Day 3."))
-    assert sent(model, ask(told, schema=SCHEMA), chat_server)["messages"][0]["content"] == told[0].content
-    assert sent(server_at(chat_server.address, "zhipu", json_mode="json_schema"), ask(schema=SCHEMA), chat_server)[
-        "response_format"
-    ]["json_schema"]["schema"] == SCHEMA  # fmt: skip
+    asked = (Message("system", "Each reply is one JSON object."), Message("user", "Day 3."))
+    assert (
+        sent(model, ask(asked, schema=SCHEMA), chat_server)["messages"][0]["content"]
+        == asked[0].content
+    )
+    assert (
+        sent(
+            server_at(chat_server.address, "zhipu", json_mode="json_schema"),
+            ask(schema=SCHEMA),
+            chat_server,
+        )["response_format"]["json_schema"]["schema"]
+        == SCHEMA
+    )
 
 
 @on_each_row
@@ -395,7 +599,9 @@ def test_what_each_server_answers_is_a_failed_attempt_or_stops_the_run_or_is_an_
     assert outcome == means or (" " in outcome and means in outcome)
 
 
-def test_a_server_may_need_an_address_and_no_key(monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer) -> None:
+def test_a_server_may_need_an_address_and_no_key(
+    monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer
+) -> None:
     # Servers without keys need none.
     for provider in ("openai_compatible", "vllm", "ollama"):
         monkeypatch.delenv(presets()[provider].variables[0])
@@ -404,19 +610,25 @@ def test_a_server_may_need_an_address_and_no_key(monkeypatch: pytest.MonkeyPatch
         assert model.secrets() == ()
     # A server without an address of its own needs one.
     with pytest.raises(
-        ConfigError, match="openai_compatible needs the server's address: --base-url, such as http://localhost:8000/v1"
+        ConfigError,
+        match=(
+            "openai_compatible needs the server's address: --base-url, such as"
+            " http://localhost:8000/v1"
+        ),
     ):
         make_compatible("openai_compatible", "m")
     assert make_compatible("ollama", "m").endpoint == "http://localhost:11434/v1"  # type: ignore[attr-defined]
     assert make_openai("m").endpoint == "https://api.openai.com/v1"  # type: ignore[attr-defined]
 
 
-def test_what_the_environment_says_for_openai_goes_to_nobody_else(
+def test_openai_environment_variables_apply_to_openai_only(
     monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer
 ) -> None:
     monkeypatch.setenv("OPENAI_ORG_ID", "org-mine")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-mine")
-    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: secret-value\nAuthorization: Bearer other")
+    monkeypatch.setenv(
+        "OPENAI_CUSTOM_HEADERS", "X-Gateway: secret-value\nAuthorization: Bearer other"
+    )
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     server_at(chat_server.address, "deepseek").reply(ask())
     heard = json.dumps(chat_server.headers[-1])
@@ -426,8 +638,12 @@ def test_what_the_environment_says_for_openai_goes_to_nobody_else(
     assert all(word in heard for word in ("org-mine", "proj-mine", f"Bearer {KEY}"))
 
 
-def test_the_cache_knows_who_asks_and_no_secret(monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer) -> None:
-    """Organisation, project and headers of a gateway are part of a reply's key; keys, tokens and cookies are of none."""
+def test_the_cache_knows_who_asks_and_no_secret(
+    monkeypatch: pytest.MonkeyPatch, chat_server: PreparedServer
+) -> None:
+    """Organisation, project and headers of a gateway are part of a reply's key; keys, tokens and
+    cookies are of none.
+    """
 
     def caller(**environment: str) -> Mapping[str, str]:
         with monkeypatch.context() as patch:
@@ -441,8 +657,20 @@ def test_the_cache_knows_who_asks_and_no_secret(monkeypatch: pytest.MonkeyPatch,
     assert caller(OPENAI_ORG_ID="org-mine", OPENAI_PROJECT_ID="proj_x") == {
         "openai-organization": "org-mine", "openai-project": "proj_x",
     }  # fmt: skip
-    lines = ["X-Gateway-Account: 0123456789abcdef0123456789abcdef", "X-Route: eu", "Cookie: a=b", "X-Auth: 1", "X-Api-Key: 2"]
-    lines += ["X-Session-Token: 3", "X-Odd: sk-0123456789abcdefghij", f"X-Echo: {KEY}", "User-Agent: me", "X-Stainless-OS: none"]
+    lines = [
+        "X-Gateway-Account: 0123456789abcdef0123456789abcdef",
+        "X-Route: eu",
+        "Cookie: a=b",
+        "X-Auth: 1",
+        "X-Api-Key: 2",
+    ]
+    lines += [
+        "X-Session-Token: 3",
+        "X-Odd: sk-0123456789abcdefghij",
+        f"X-Echo: {KEY}",
+        "User-Agent: me",
+        "X-Stainless-OS: none",
+    ]
     assert caller(OPENAI_CUSTOM_HEADERS="\n".join(lines)) == {
         "x-gateway-account": "0123456789abcdef0123456789abcdef", "x-route": "eu",
     }  # fmt: skip

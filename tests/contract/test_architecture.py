@@ -15,25 +15,34 @@ import pytest
 
 from ktdeval import api, hookspecs
 from ktdeval.cli.main import cli
-from ktdeval.config import RunConfig
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.hookspecs import Spec
 from ktdeval.market.assembly import REPAIRS
-from ktdeval.registry import KINDS, load_plugins
+from ktdeval.plugins.registry import KINDS, load_plugins
+from ktdeval.runner import RunConfig
 from ktdeval.trading.types import TradingConfig
 from loops import not_empty
 from paths import REPOSITORY
 from source_trees import SOURCES, functions_in, imports_in, nodes_of, tree_of
 
 ROOT = REPOSITORY
-MANIFESTS = {path for path in SOURCES if path.name == "__init__.py" and path.relative_to(ROOT).parts[0] in ("tasks", "plugins")}
+MANIFESTS = {
+    path
+    for path in SOURCES
+    if path.name == "__init__.py" and path.relative_to(ROOT).parts[0] in ("tasks", "plugins")
+}
 
 MAX_MODULE_LINES = 600
-MAX_FUNCTION_LINES = 60
+MAX_STATEMENTS = 40  # of a function; lines are not counted: they cost a reader nothing
 MAX_PARAMETERS = 6
 
-# Where foreign code is called, which may raise anything: a plugin, and an episode; and where a server answers whatever came in.
-BROAD_EXCEPT_ALLOWED = {"ktdeval/plugin_import.py", "ktdeval/runner/execute.py", "tasks/ktdeval_qfinzero/access/dispatch.py"}
+# Where foreign code is called, which may raise anything: a plugin, and an episode; and where a
+# server answers whatever came in.
+BROAD_EXCEPT_ALLOWED = {
+    "ktdeval/plugins/plugin_import.py",
+    "ktdeval/runner/execute.py",
+    "tasks/ktdeval_qfinzero/access/dispatch.py",
+}
 
 API = """
 Agent AnswerRecord AssetArg AssetRef Bounds CallParams ConfigError DataError DayArg DayRef Decision Environment
@@ -43,7 +52,23 @@ Sample SampleSet Scene Score ScoreDefinition ScoringTask Shares Spec StepSession
 TradingConfig UsageError Window assemble derive_seed hookimpl metric option task_specs tool
 """
 MOST_API_NAMES = 60
-PUBLIC_PACKAGES = ("attribution", "cards", "cli", "contracts", "harness", "market", "masking", "runner", "stats", "trading")
+PUBLIC_PACKAGES = (
+    "attribution",
+    "cards",
+    "cli",
+    "harness",
+    "market",
+    "masking",
+    "observation",
+    "runner",
+    "stats",
+    "tasks",
+    "trading",
+)
+OPEN_PACKAGES = ("plugins", "secrets", "values")
+"""Packages whose modules are public, each with names of its own."""
+KITS = ("ktdeval_memory", "ktdeval_pages")
+"""Packages under `plugins/` that register nothing, and that plugins may import."""
 
 
 def name_of(path: Path) -> str:
@@ -60,12 +85,15 @@ def test_modules_and_functions_are_small() -> None:
             too_large.append(f"{name_of(path)}: {lines} lines")
         for function in functions_in(path):
             where = f"{name_of(path)}:{function.lineno} {function.name}"
-            if (lines := (function.end_lineno or 0) - function.lineno + 1) > MAX_FUNCTION_LINES:
-                too_large.append(f"{where}: {lines} lines")
+            statements = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
+            if statements > MAX_STATEMENTS:
+                too_large.append(f"{where}: {statements} statements")
             given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
             count = len([argument for argument in given if argument.arg not in ("self", "cls")])
             # Commands take one parameter for each option; click calls them, nobody else does.
-            if count > MAX_PARAMETERS and not any("command" in ast.unparse(decorator) for decorator in function.decorator_list):
+            if count > MAX_PARAMETERS and not any(
+                "command" in ast.unparse(decorator) for decorator in function.decorator_list
+            ):
                 too_large.append(f"{where}: {count} parameters, use a record")
     assert not too_large, "\n".join(too_large)
 
@@ -81,66 +109,108 @@ def test_only_boundaries_catch_everything() -> None:
                 caught = ast.walk(node.type) if node.type else [ast.Name("BaseException")]
                 names = {name.id for name in caught if isinstance(name, ast.Name)}
                 passes_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
-                if names & {"Exception", "BaseException"} and not passes_on and name_of(path) not in BROAD_EXCEPT_ALLOWED:
+                if (
+                    names & {"Exception", "BaseException"}
+                    and not passes_on
+                    and name_of(path) not in BROAD_EXCEPT_ALLOWED
+                ):
                     broad.append(f"{name_of(path)}:{node.lineno}")
     assert not broad, f"catch what you expect: {broad}"
 
 
-def test_nothing_is_pickled_or_evaluated_and_the_library_has_no_clock_and_no_global_chance() -> None:
+def test_nothing_is_pickled_or_evaluated_and_the_library_has_no_clock_and_no_global_chance() -> (
+    None
+):
     impure = re.compile(
-        r"\bdatetime\.now|\bdate\.today|\btime\.time\(|np\.random\.(seed|rand|normal)\b|^import random", re.MULTILINE
+        r"\bdatetime\.now|\bdate\.today|\btime\.time\(|np\.random\.(seed|rand|normal)\b|^import"
+        r" random",
+        re.MULTILINE,
     )
     for path in SOURCES:
-        assert {"pickle", "marshal", "shelve", "dill"} & set(imports_in(nodes_of(path))) == set(), name_of(path)
-        called = {node.func.id for node in nodes_of(path) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+        assert {"pickle", "marshal", "shelve", "dill"} & set(imports_in(nodes_of(path))) == set(), (
+            name_of(path)
+        )
+        called = {
+            node.func.id
+            for node in nodes_of(path)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
         assert called & {"eval", "exec", "compile", "__import__"} == set(), name_of(path)
-        if path.relative_to(ROOT).parts[1] in ("market", "masking", "trading", "harness", "attribution", "stats"):
+        if path.relative_to(ROOT).parts[1] in (
+            "market",
+            "masking",
+            "observation",
+            "trading",
+            "harness",
+            "attribution",
+            "stats",
+        ):
             assert impure.search(path.read_text()) is None, name_of(path)
 
 
-# ---- rings: the contracts of pyproject.toml are checked by import-linter, in make lint; here what it cannot say
+# ---- rings: the contracts of pyproject.toml are checked by import-linter, in make lint; here what
+# it cannot say
 
 
 def test_plugins_import_public_names_only_and_ktdeval_no_plugin() -> None:
-    """From a package of ktdeval its `__all__`, never a module inside; of other plugins nothing."""
+    """From a package of ktdeval its `__all__`, never a module inside, but for packages whose modules
+    are public; of other plugins nothing but the kits.
+    """
     wrong = []
     for path in SOURCES:
         parts = path.relative_to(ROOT).parts
         own = parts[0] if parts[0] == "ktdeval" else parts[1]
         for module in imports_in(nodes_of(path)):
             package, *inside = module.split(".")
-            if package == "ktdeval" != own and len(inside) > 1:
+            if package == "ktdeval" != own and len(inside) > 1 and inside[0] not in OPEN_PACKAGES:
                 wrong.append(f"{name_of(path)}: {module}")
-            elif package.startswith("ktdeval_") and package != own:
+            elif package.startswith("ktdeval_") and package not in (own, *KITS):
                 wrong.append(f"{name_of(path)}: {module} is a plugin's")
     assert not wrong, "\n".join(wrong)
 
 
 def test_own_code_is_imported_late_only_by_manifests_and_commands() -> None:
     """Elsewhere an import inside a function means that something lies in the wrong layer."""
-    # `--help` is held to a time: it imports no YAML, no task file and no maker of near matches.
-    allowed = {"ktdeval/registry.py", "ktdeval/lazy.py"}
+    # `--help` is held to a time: it imports no YAML, no msgspec, no task file and no maker of near
+    # matches.
+    allowed = {
+        "ktdeval/plugins/registry.py",
+        "ktdeval/runner/config.py",
+        "ktdeval/values/lazy.py",
+    }
     late = {}
     for path in not_empty([*SOURCES, *sorted((ROOT / "examples").rglob("src/**/*.py"))]):
-        if path in MANIFESTS or path.parent.name in ("cli", "ktdeval_example") or name_of(path) in allowed:
+        if (
+            path in MANIFESTS
+            or path.parent.name in ("cli", "ktdeval_example")
+            or name_of(path) in allowed
+        ):
             continue
         for function in functions_in(path):
-            own = [module for module in imports_in(ast.walk(function)) if module.split(".")[0].startswith("ktdeval")]
+            own = [
+                module
+                for module in imports_in(ast.walk(function))
+                if module.split(".")[0].startswith("ktdeval")
+            ]
             late[f"{name_of(path)}: {function.name}"] = own
     assert len(late) > 1000
     assert {function: own for function, own in late.items() if own} == {}
 
 
-def test_there_are_no_cycles_of_modules_and_of_packages() -> None:
+@pytest.mark.parametrize(
+    "part_of", [lambda module: module, lambda module: ".".join(module.split(".")[:2])]
+)
+def test_there_are_no_cycles_of_modules_and_of_packages(part_of) -> None:
     """At run time: what stands under TYPE_CHECKING does not count."""
-    for part_of in (lambda module: module, lambda module: ".".join(module.split(".")[:2])):
-        graph: dict[str, set[str]] = {}
-        for path in SOURCES:
-            graph.setdefault(part_of(module_name(path)), set()).update(map(part_of, imports_in(tree_of(path).body, names=True)))
-        graph = {part: (targets & graph.keys()) - {part} for part, targets in graph.items()}
-        while leaves := {part for part, targets in graph.items() if not targets}:
-            graph = {part: targets - leaves for part, targets in graph.items() if part not in leaves}
-        assert not graph, f"on or behind a cycle: {sorted(graph)}"
+    graph: dict[str, set[str]] = {}
+    for path in SOURCES:
+        graph.setdefault(part_of(module_name(path)), set()).update(
+            map(part_of, imports_in(tree_of(path).body, names=True))
+        )
+    graph = {part: (targets & graph.keys()) - {part} for part, targets in graph.items()}
+    while leaves := {part for part, targets in graph.items() if not targets}:
+        graph = {part: targets - leaves for part, targets in graph.items() if part not in leaves}
+    assert not graph, f"on or behind a cycle: {sorted(graph)}"
 
 
 def module_name(path: Path) -> str:
@@ -156,7 +226,7 @@ def test_every_hook_is_documented_in_the_guide_and_all_fit_one_screen() -> None:
     for hook, text in {"event": hookspecs.ktdeval_event.__doc__, **hookspecs.HOOKS}.items():
         assert text
         assert f"`ktdeval_{hook}`" in guide
-    assert len((ROOT / "ktdeval/hookspecs.py").read_text().splitlines()) <= 60
+    assert len((ROOT / "ktdeval/hookspecs.py").read_text().splitlines()) <= 90
 
 
 def test_every_field_of_a_spec_a_config_and_of_plugins_parameters_is_documented() -> None:
@@ -165,7 +235,12 @@ def test_every_field_of_a_spec_a_config_and_of_plugins_parameters_is_documented(
     plugins = load_plugins()
     specs = [spec for kind in KINDS for spec in plugins.specs(kind).values()]
     assert [spec.name for spec in specs if not spec.summary] == []
-    for config in (RunConfig, TradingConfig, HarnessConfig, *(spec.params for spec in specs if spec.params)):
+    for config in (
+        RunConfig,
+        TradingConfig,
+        HarnessConfig,
+        *(spec.params for spec in specs if spec.params),
+    ):
         for field in dataclasses.fields(config):
             assert len(field.metadata.get("help", "")) > 5, f"{config.__name__}: {field.name}"
 
@@ -175,7 +250,9 @@ def test_every_command_and_option_has_help(name: str) -> None:
     def check(command: click.Command, path: str) -> None:
         assert command.help, path
         for parameter in command.params:
-            assert not isinstance(parameter, click.Option) or parameter.help, f"{path} {parameter.opts}"
+            assert not isinstance(parameter, click.Option) or parameter.help, (
+                f"{path} {parameter.opts}"
+            )
         if isinstance(command, click.Group) and type(command) is click.Group:
             for child, inner in command.commands.items():
                 check(inner, f"{path} {child}")
@@ -186,7 +263,9 @@ def test_every_command_and_option_has_help(name: str) -> None:
 def test_modules_and_public_names_have_docstrings() -> None:
     for path in SOURCES:
         tree = tree_of(path)
-        assert not tree.body or ast.get_docstring(tree), f"{name_of(path)}: the module says nothing of itself"
+        assert not tree.body or ast.get_docstring(tree), (
+            f"{name_of(path)}: the module says nothing of itself"
+        )
         for node in tree.body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
                 assert ast.get_docstring(node), f"{name_of(path)}: {node.name}"
@@ -205,9 +284,14 @@ def test_every_kind_of_finding_and_every_repair_is_documented() -> None:
 def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
     """A package that pyproject.toml forgets would be in the wheel and never be found."""
     text = (ROOT / "pyproject.toml").read_text()
-    folders = [path.parent.name for root in ("tasks", "plugins") for path in sorted((ROOT / root).glob("*/__init__.py"))]
+    folders = [
+        path.parent.name
+        for root in ("tasks", "plugins")
+        for path in sorted((ROOT / root).glob("*/__init__.py"))
+    ]
     for name in not_empty(folders):
-        assert f'= "{name}"' in text, f"{name} has no entry point"
+        has_entry_point = f'= "{name}"' in text
+        assert has_entry_point == (name not in KITS), f"{name}: wrong entry point"
         assert name in text.partition("root_packages")[2], f"{name} is not linted for imports"
 
 
@@ -215,9 +299,13 @@ def test_every_plugin_has_an_entry_point_and_is_linted() -> None:
 
 
 def test_the_api_is_frozen() -> None:
-    """Adding a name is a decision, removing one breaks somebody's plugin: change this list knowingly."""
+    """Adding a name is a decision, removing one breaks somebody's plugin: change this list
+    knowingly.
+    """
     assert api.__all__ == API.split()
-    with pytest.raises(AttributeError, match="has no name 'MarketSnapsht'; did you mean 'MarketSnapshot'"):
+    with pytest.raises(
+        AttributeError, match="has no name 'MarketSnapsht'; did you mean 'MarketSnapshot'"
+    ):
         api.MarketSnapsht  # noqa: B018
 
 
@@ -227,4 +315,6 @@ def test_every_public_name_resolves() -> None:
         for name in module.__all__:
             assert getattr(module, name) is not None
             # Importing the module would put it in the place of the name.
-            assert not Path(module.__file__ or "").with_name(f"{name}.py").exists(), f"{module.__name__}.{name} is a module, too"
+            assert not Path(module.__file__ or "").with_name(f"{name}.py").exists(), (
+                f"{module.__name__}.{name} is a module, too"
+            )

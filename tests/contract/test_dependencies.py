@@ -13,7 +13,12 @@ from paths import REPOSITORY
 from source_trees import SOURCES, imports_in, nodes_of
 
 PAGE = REPOSITORY / "docs/dependencies.md"
-MODULE_OF = {"pyyaml": "yaml", "pyqlib": "qlib", "google-genai": "google.genai", "exchange_calendars": "exchange_calendars"}
+MODULE_OF = {
+    "pyyaml": "yaml",
+    "pyqlib": "qlib",
+    "google-genai": "google.genai",
+    "exchange_calendars": "exchange_calendars",
+}
 HEAD = """# Dependencies
 
 Which packages of ktdeval import what it depends on; made by `python tests/contract/test_dependencies.py`. Those of an extra are
@@ -27,10 +32,17 @@ installed with `pip install 'ktdeval[EXTRA]'` and imported when they are used.
 def dependencies() -> dict[str, str]:
     """Distribution -> the extra that brings it, empty for the core."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    extras = {name: texts for name, texts in project["optional-dependencies"].items() if name != "dev"}
+    extras = {
+        name: texts for name, texts in project["optional-dependencies"].items() if name != "dev"
+    }
     by_extra = {"": project["dependencies"], **extras}
-    names = {extra: [re.split(r"[\[<>=!~ ]", text)[0] for text in texts] for extra, texts in by_extra.items()}
-    return {name: extra for extra, packages in names.items() for name in packages if name != "ktdeval"}
+    names = {
+        extra: [re.split(r"[\[<>=!~ ]", text)[0] for text in texts]
+        for extra, texts in by_extra.items()
+    }
+    return {
+        name: extra for extra, packages in names.items() for name in packages if name != "ktdeval"
+    }
 
 
 @functools.cache
@@ -48,16 +60,29 @@ def importers() -> dict[str, set[str]]:
 
 
 def imported(path: Path) -> set[str]:
-    """What a module imports; adapters of models name the package of their SDK, which is imported when the model is made."""
-    constants = [node for node in nodes_of(path) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)]
-    packages = {node.value.value for node in constants if "package" in [getattr(target, "id", "") for target in node.targets]}
+    """What a module imports; adapters of models name the package of their SDK, which is imported
+    when the model is made.
+    """
+    constants = [
+        node
+        for node in nodes_of(path)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    ]
+    packages = {
+        node.value.value
+        for node in constants
+        if "package" in [getattr(target, "id", "") for target in node.targets]
+    }
     return {*imports_in(nodes_of(path), names=True), *packages}
 
 
 def rows() -> list[tuple[str, str, str]]:
     users = importers()
     module_of = {name: MODULE_OF.get(name, name.replace("-", "_")) for name in dependencies()}
-    return [(name, extra, ", ".join(sorted(users[module_of[name]]))) for name, extra in sorted(dependencies().items())]
+    return [
+        (name, extra, ", ".join(sorted(users[module_of[name]])))
+        for name, extra in sorted(dependencies().items())
+    ]
 
 
 def test_every_dependency_is_imported_by_product_code() -> None:

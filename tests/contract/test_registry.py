@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advertised import advertise
-from ktdeval import discovery
 from ktdeval.errors import ConfigError, ModelError, PluginError, UsageError
-from ktdeval.fields import build_params, option, parse_assignments, parse_scalar
 from ktdeval.hookspecs import Spec, hookimpl
-from ktdeval.jsonio import loads_untrusted
-from ktdeval.registry import KINDS, Plugins, load_plugins
-from ktdeval.task_files import merge_layers, task_specs
-from ktdeval.yamlio import parse_yaml
+from ktdeval.plugins import discovery
+from ktdeval.plugins.registry import KINDS, Plugins, load_plugins
+from ktdeval.plugins.task_files import merge_layers, task_specs
+from ktdeval.values.fields import build_params, option, parse_assignments, parse_scalar
+from ktdeval.values.jsonio import loads_untrusted
+from ktdeval.values.yamlio import parse_yaml
 from tables import on_each_row
 
 HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs\n"
@@ -31,7 +31,9 @@ HEADER = "from ktdeval.api import ModelError, Spec, hookimpl, option, task_specs
 
 @pytest.fixture
 def write_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
-    """Writes a plugin file and returns its path; the modules it becomes are forgotten after the test."""
+    """Writes a plugin file and returns its path; the modules it becomes are forgotten after the
+    test.
+    """
     before = set(sys.modules)
 
     def write(name: str, code: str) -> str:
@@ -60,32 +62,45 @@ MODEL = """
 def test_built_ins_are_found_through_entry_points_and_each_load_is_a_fresh_object() -> None:
     first, second = load_plugins(), load_plugins()
     assert first.broken == {}
-    assert {"ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data"} <= set(first.info)
+    assert {"ktdeval_ktdfin", "ktdeval_models", "ktdeval_builtin", "ktdeval_data"} <= set(
+        first.info
+    )
     first.broken["x"] = "y"
     assert second.broken == {}
 
 
-def test_entry_points_of_a_stranger_are_found_as_the_standard_library_finds_them(
+def test_external_entry_points_are_found_as_by_the_standard_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = "one = foreign_one\ntwo = foreign_two : manifest [extra]\n# note = x"
     advertise(tmp_path, "Foreign.Plugin", entries, monkeypatch)
-    plugins = [entry for entry in discovery.find_entry_points() if entry.distribution == "foreign-plugin"]
-    assert [(entry.value, entry.version) for entry in plugins] == [("foreign_one", "1.2"), ("foreign_two:manifest", "1.2")]
+    plugins = [
+        entry for entry in discovery.find_entry_points() if entry.distribution == "foreign-plugin"
+    ]
+    assert [(entry.value, entry.version) for entry in plugins] == [
+        ("foreign_one", "1.2"),
+        ("foreign_two:manifest", "1.2"),
+    ]
     assert sorted(discovery._scan()) == sorted(discovery._standard_library())
 
 
-def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_distributions_with_one_name_the_first_on_the_path_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for folder in ("later", "first"):
         advertise(tmp_path / folder, "shadow", f"x = {folder}", monkeypatch)
-    assert [entry.value for entry in discovery.find_entry_points() if entry.distribution == "shadow"] == ["first"]
+    assert [
+        entry.value for entry in discovery.find_entry_points() if entry.distribution == "shadow"
+    ] == ["first"]
 
 
 def test_archives_and_finders_of_distributions_are_left_to_the_standard_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Finder(importlib.metadata.DistributionFinder):
-        def find_distributions(self, context: object = None) -> list[importlib.metadata.Distribution]:
+        def find_distributions(
+            self, context: object = None
+        ) -> list[importlib.metadata.Distribution]:
             return []
 
     assert not discovery._needs_standard_library()
@@ -99,15 +114,26 @@ def test_archives_and_finders_of_distributions_are_left_to_the_standard_library(
     assert discovery._needs_standard_library()
 
 
-def test_an_installed_plugin_that_fails_is_reported_and_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_plugin_that_fails_is_reported_and_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     entries = "broken = broken_manifest\ngone = no_such_module\nlate = late_manifest"
     late = HEADER + "@hookimpl\ndef ktdeval_models(): return {}['no']\n"
-    advertise(tmp_path, "broken", entries, monkeypatch, broken_manifest="1 / 0\n", late_manifest=late)
+    advertise(
+        tmp_path, "broken", entries, monkeypatch, broken_manifest="1 / 0\n", late_manifest=late
+    )
     heard: list[str] = []
     plugins = load_plugins(warn=heard.append)
-    assert plugins.broken["broken_manifest"] == "can't be imported: ZeroDivisionError: division by zero"
+    assert (
+        plugins.broken["broken_manifest"]
+        == "can't be imported: ZeroDivisionError: division by zero"
+    )
     assert "No module named 'no_such_module'" in plugins.broken["no_such_module"]
-    assert sorted(heard)[0] == "plugin broken_manifest is skipped: can't be imported: ZeroDivisionError: division by zero"
+    assert (
+        sorted(heard)[0]
+        == "plugin broken_manifest is skipped: can't be imported: ZeroDivisionError: division by"
+        " zero"
+    )
     assert len(heard) == 2  # of the third nothing is known before its hook is called
     assert "builtin/momentum" in plugins.specs("models")
     assert plugins.broken["late_manifest"] == "ktdeval_models: KeyError: 'no'"
@@ -116,14 +142,19 @@ def test_an_installed_plugin_that_fails_is_reported_and_skipped(tmp_path: Path, 
         plugins.spec("models", "late/model")
 
 
-def test_a_file_or_a_package_folder_is_a_plugin(write_plugin: Callable[[str, str], str], tmp_path: Path) -> None:
+def test_a_file_or_a_package_folder_is_a_plugin(
+    write_plugin: Callable[[str, str], str], tmp_path: Path
+) -> None:
     path = write_plugin("file_plugin", MODEL.format(name="mine/echo"))
     assert load_plugins([path, path]).make_model("mine/echo").name == "echo"
     assert load_plugins([path]).owner("models", "mine/echo") == "file_plugin"
     folder = tmp_path / "folder_plugin"
     folder.mkdir()
     (folder / "words.py").write_text("SUMMARY = 'from a submodule'\n")
-    manifest = "from folder_plugin.words import SUMMARY\n@hookimpl\ndef ktdeval_agents(): return [Spec('folder', list, SUMMARY)]\n"
+    manifest = (
+        "from folder_plugin.words import SUMMARY\n@hookimpl\ndef ktdeval_agents(): return"
+        " [Spec('folder', list, SUMMARY)]\n"
+    )
     (folder / "__init__.py").write_text(HEADER + manifest)
     assert load_plugins([str(folder)]).spec("agents", "folder").summary == "from a submodule"
 
@@ -135,7 +166,11 @@ def test_a_file_or_a_package_folder_is_a_plugin(write_plugin: Callable[[str, str
 def test_a_plugin_asked_for_by_name_that_breaks_the_contract_is_an_error(
     write_plugin: Callable[[str, str], str], code: str, message: str
 ) -> None:
-    code = MODEL.format(name="builtin/momentum") if code == "A MODEL OF THE NAME builtin/momentum" else code
+    code = (
+        MODEL.format(name="builtin/momentum")
+        if code == "A MODEL OF THE NAME builtin/momentum"
+        else code
+    )
     kind = next((kind for kind in ("metrics", "tasks") if f"def ktdeval_{kind}(" in code), "models")
     with pytest.raises(PluginError, match=message):
         load_plugins([write_plugin("odd", code + "\n")]).specs(kind)
@@ -179,22 +214,54 @@ ECHO = """
 """
 
 
-def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(write_plugin: Callable[[str, str], str]) -> None:
+def test_models_are_made_by_name_or_provider_and_what_does_not_fit_is_named(
+    write_plugin: Callable[[str, str], str],
+) -> None:
     echo = load_plugins([write_plugin("echo_plugin", ECHO)])
     model = echo.make_model("echo/some/model-4.1", {"depth": "5", "label": 7, "dims": "a,b"})
-    assert (model.name, model.params.depth, model.params.label, model.params.dims) == ("some/model-4.1", 5, "7", ("a", "b"))
+    assert (model.name, model.params.depth, model.params.label, model.params.dims) == (
+        "some/model-4.1",
+        5,
+        "7",
+        ("a", "b"),
+    )
     assert echo.make_model("echo/plain").params is None, "a listed model goes before its provider"
     refused: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
-        (UsageError, "'echo' is a provider of models; name one of its models, as in echo/NAME", ("echo",)),
-        (UsageError, "unknown model 'builtin/momentun'; did you mean 'builtin/momentum'", ("builtin/momentun",)),
-        (ConfigError, "model echo: unknown field 'deph'; did you mean 'depth'", ("echo/x", {"deph": 1})),
-        (ConfigError, "model echo: depth: expected a value in 1", ("echo/x", {"depth": 0})),
-        (UsageError, "model echo/plain takes no arguments, was given depth", ("echo/plain", {"depth": 1})),
+        (
+            UsageError,
+            "'echo' is a provider of models; name one of its models, as in echo/NAME",
+            ("echo",),
+        ),
+        (
+            UsageError,
+            "unknown model 'builtin/momentun'; did you mean 'builtin/momentum'",
+            ("builtin/momentun",),
+        ),
+        (
+            ConfigError,
+            "model echo: unknown field 'deph'; did you mean 'depth'",
+            ("echo/x", {"deph": 1}),
+        ),
+        (
+            ConfigError,
+            "model echo: depth: expected a value of at least 1",
+            ("echo/x", {"depth": 0}),
+        ),
+        (
+            UsageError,
+            "model echo/plain takes no arguments, was given depth",
+            ("echo/plain", {"depth": 1}),
+        ),
     ]
     for kind, message, asked in refused:
         with pytest.raises(kind, match=message):
             echo.make_model(*asked)
-    with pytest.raises(PluginError, match="metric needs_more of plugin echo_plugin needs what is not installed: No module named"):
+    with pytest.raises(
+        PluginError,
+        match=(
+            "metric needs_more of plugin echo_plugin needs what is not installed: No module named"
+        ),
+    ):
         echo.make_metric("needs_more")
 
 
@@ -208,13 +275,29 @@ def test_unknown_names_of_every_kind_are_usage_errors() -> None:
 def test_tasks_resolve_by_name_group_and_glob() -> None:
     plugins = load_plugins()
     assert plugins.resolve_tasks(["blinded_open_research"]) == ["blinded_open_research"]
-    assert len(plugins.resolve_tasks(["ktdfin"])) == len(plugins.resolve_tasks(["ktdfin", "b*t_*"])) == 12
+    assert (
+        len(plugins.resolve_tasks(["ktdfin"]))
+        == len(plugins.resolve_tasks(["ktdfin", "b*t_*"]))
+        == 12
+    )
     rebased = ["blinded_rebased_fixed_candidate", "blinded_rebased_open_research"]
-    assert plugins.resolve_tasks(["ktdfin_rebased"]) == plugins.resolve_tasks(["blinded_rebased_*"]) == rebased
+    assert (
+        plugins.resolve_tasks(["ktdfin_rebased"])
+        == plugins.resolve_tasks(["blinded_rebased_*"])
+        == rebased
+    )
     blinded = plugins.resolve_tasks(["blinded_*"])
-    assert blinded == ["blinded_fixed_candidate", "blinded_memory_only", "blinded_open_research", *rebased]
+    assert blinded == [
+        "blinded_fixed_candidate",
+        "blinded_memory_only",
+        "blinded_open_research",
+        *rebased,
+    ]
     assert plugins.resolve_tasks(["blinded_memory_only", "blinded_*"])[0] == "blinded_memory_only"
-    with pytest.raises(UsageError, match="no task, group or glob 'blindd_open_research'; did you mean 'blinded_open_research'"):
+    with pytest.raises(
+        UsageError,
+        match="no task, group or glob 'blindd_open_research'; did you mean 'blinded_open_research'",
+    ):
         plugins.resolve_tasks(["blindd_open_research"])
 
 
@@ -288,24 +371,39 @@ def test_variants_resolve_against_defaults_and_what_they_extend(tmp_path: Path) 
     plugins = plugins_with(tmp_path, FILE)
     name, config, where = plugins.spec("tasks", "toy_two").make()
     assert (name, where) == ("toy_two", f"{tmp_path}/tasks.yaml: variants: toy_two")
-    windows = {"windows": {"w": {"first": "2024-01-02", "last": "2024-01-05"}}, "default_windows": ["w"]}
-    assert config == {"family": "toy", "version": "1", **windows, "mask": "bright", "harness": {"a": 1, "b": 2}}
+    windows = {
+        "windows": {"w": {"first": "2024-01-02", "last": "2024-01-05"}},
+        "default_windows": ["w"],
+    }
+    assert config == {
+        "family": "toy",
+        "version": "1",
+        **windows,
+        "mask": "bright",
+        "harness": {"a": 1, "b": 2},
+    }
     assert plugins.spec("tasks", "toy_one").make()[1]["harness"] == {"a": 1, "b": 3}
-    assert plugins.resolve_tasks(["toy"]) == plugins.resolve_tasks(["small"]) == ["toy_one", "toy_two"]
+    assert (
+        plugins.resolve_tasks(["toy"]) == plugins.resolve_tasks(["small"]) == ["toy_one", "toy_two"]
+    )
     assert plugins.resolve_tasks(["first"]) == ["toy_one"]
     assert plugins.spec("tasks", "toy_two").summary == "another"
 
 
 @on_each_row
-def test_mistakes_in_task_files_name_file_and_key(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+def test_mistakes_in_task_files_name_file_and_key(
+    tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
     plugins = plugins_with(tmp_path, FILE.replace(*change))
     plugins.specs("tasks")
     assert message in plugins.broken["toy"]
     assert f"{tmp_path}/tasks.yaml" in plugins.broken["toy"]
-    assert len(plugins.broken["toy"]) < len(str(tmp_path)) + 200, "a value of any length is one readable line"
+    assert len(plugins.broken["toy"]) < len(str(tmp_path)) + 200, (
+        "a value of any length is one readable line"
+    )
 
 
-def test_a_variant_extends_what_is_made_from_a_file_or_has_a_maker(tmp_path: Path) -> None:
+def test_a_variant_extends_a_task_from_a_file_or_has_a_maker(tmp_path: Path) -> None:
     class Other:
         @hookimpl
         def ktdeval_tasks(self) -> list[Spec]:
@@ -315,16 +413,24 @@ def test_a_variant_extends_what_is_made_from_a_file_or_has_a_maker(tmp_path: Pat
     plugins.add(Other(), "other", "other-dist", "1")
     assert set(plugins.specs("tasks")) == {"toy_one", "handmade"}
     assert "task 'handmade' is not made from a task file" in plugins.broken["toy"]
-    with pytest.raises(ConfigError, match="variants: toy_one: say which task it builds on, as in `extends: "):
+    with pytest.raises(
+        ConfigError, match="variants: toy_one: say which task it builds on, as in `extends: "
+    ):
         task_specs(tmp_path / "tasks.yaml")
 
 
-plain = st.recursive(st.integers(0, 9), lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3), max_leaves=8)
+plain = st.recursive(
+    st.integers(0, 9),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
 mappings = st.dictionaries(st.sampled_from("abc"), plain, max_size=3)
 
 
 @given(mappings, mappings, mappings)
-def test_merging_layers_is_associative_and_leaves_its_inputs_alone(one: dict, two: dict, three: dict) -> None:
+def test_merging_layers_is_associative_and_leaves_its_inputs_alone(
+    one: dict, two: dict, three: dict
+) -> None:
     before = repr((one, two, three))
     merged = merge_layers((one, two, three))
     assert merged == merge_layers((merge_layers((one, two)), three))
@@ -336,9 +442,20 @@ def test_merging_layers_is_associative_and_leaves_its_inputs_alone(one: dict, tw
 
 
 def test_yaml_scalars_follow_the_core_schema_of_1_2() -> None:
-    text = "a: 2024-01-02\nb: no\nc: 1e-3\nd: 010\ne: [1, 2.5, ~, null, true, -.inf]\nf:\ng: {<<: {x: 1}, y: -3}\nh: 1:30"
+    text = (
+        "a: 2024-01-02\nb: no\nc: 1e-3\nd: 010\ne: [1, 2.5, ~, null, true, -.inf]\nf:\ng: {<<: {x:"
+        " 1}, y: -3}\nh: 1:30"
+    )
     nested = {"e": [1, 2.5, None, None, True, float("-inf")], "g": {"x": 1, "y": -3}}
-    assert parse_yaml(text, "f") == {"a": "2024-01-02", "b": "no", "c": 0.001, "d": 10, "f": None, "h": "1:30", **nested}
+    assert parse_yaml(text, "f") == {
+        "a": "2024-01-02",
+        "b": "no",
+        "c": 0.001,
+        "d": 10,
+        "f": None,
+        "h": "1:30",
+        **nested,
+    }
 
 
 @on_each_row
@@ -348,17 +465,36 @@ def test_yaml_mistakes_are_one_line_with_the_file(text: str, message: str) -> No
 
 
 def test_assignments_are_read_as_typed() -> None:
-    read = parse_assignments(["a=1,b=x,y,c=true", "d=1e-3", "e=007,f=", '{"g": [1, 2]}'], "--model-args")
+    read = parse_assignments(
+        ["a=1,b=x,y,c=true", "d=1e-3", "e=007,f=", '{"g": [1, 2]}'], "--model-args"
+    )
     assert read == {"a": 1, "b": "x,y", "c": True, "d": 0.001, "e": "007", "f": "", "g": [1, 2]}
 
 
-@pytest.mark.parametrize("texts", [["a"], ["=1"], ["a=1,a=2"], ["a=1", "a=2"], ['{"a": 1, "a": 2}'], ['{"a": NaN}'], ["{"], ["{]"]])
-def test_what_is_no_assignment_or_given_twice_is_refused_in_one_line(texts: list[str]) -> None:
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a"],
+        ["=1"],
+        ["a=1,a=2"],
+        ["a=1", "a=2"],
+        ['{"a": 1, "a": 2}'],
+        ['{"a": NaN}'],
+        ["{"],
+        ["{]"],
+    ],
+)
+def test_invalid_and_repeated_assignments_are_refused_in_one_line(texts: list[str]) -> None:
     with pytest.raises(UsageError, match=r"^--model-args: [^\n]*$"):
         parse_assignments(texts, "--model-args")
 
 
-@given(st.integers(-(10**12), 10**12) | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False, width=32))
+@given(
+    st.integers(-(10**12), 10**12)
+    | st.booleans()
+    | st.none()
+    | st.floats(allow_nan=False, allow_infinity=False, width=32)
+)
 def test_scalars_come_back_from_their_text(value: object) -> None:
     words = {"True": "true", "False": "false", "None": "null"}
     assert parse_scalar(words.get(repr(value), repr(value))) == value
@@ -379,17 +515,29 @@ class Everything:
 
 
 def test_parameters_take_text_where_it_plainly_fits_and_are_refused_by_name_where_not() -> None:
-    built = build_params(Everything, {"number": "3", "share": 1, "name": 7, "names": "1,2", "on": "true"}, "here")
+    built = build_params(
+        Everything, {"number": "3", "share": 1, "name": 7, "names": "1,2", "on": "true"}, "here"
+    )
     assert built == Everything(3, 1.0, "7", (1, 2), True)
     assert build_params(Everything, {"names": 4, "name": None}, "here") == Everything(names=(4,))
     for number in (-(1 << 63), (1 << 63) - 1):  # the ends of 64 bits, in each form
         text = str(number)
-        assert build_params(Everything, {"number": text}, "here").number == parse_yaml(f"a: {text}", "here")["a"] == number
+        assert (
+            build_params(Everything, {"number": text}, "here").number
+            == parse_yaml(f"a: {text}", "here")["a"]
+            == number
+        )
         assert loads_untrusted(text) == number
         assert parse_scalar(f"{text}0") == f"{text}0"  # no float, which would be another number
         with pytest.raises(ConfigError, match=r"an integer of 2[01] digits does not fit 64 bits"):
             parse_yaml(f"a: {text}0", "here")
-    for name, value in [("number", "x"), ("number", 1.5), ("on", "maybe"), ("share", "2"), ("names", "a")]:
+    for name, value in [
+        ("number", "x"),
+        ("number", 1.5),
+        ("on", "maybe"),
+        ("share", "2"),
+        ("names", "a"),
+    ]:
         with pytest.raises(ConfigError, match=f"^here: {name}"):
             build_params(Everything, {name: value}, "here")
 
@@ -397,19 +545,23 @@ def test_parameters_take_text_where_it_plainly_fits_and_are_refused_by_name_wher
 MADE = """
     from types import SimpleNamespace as Object
 
+    from ktdeval.api import HarnessConfig, ScoreDefinition, TradingConfig
+
     def nothing(*given): ...
 
-    TASK = dict(name="t", version="1", mask="bright", mode="m", tools=(), harness=Object(max_tool_calls=1), windows={},
-                default_windows=(), describe=nothing, trading=None, metrics=(), scene=nothing)
+    TASK = dict(name="t", version="1", mask="bright", mode="m", tools=(), harness=HarnessConfig(max_tool_calls=1), windows={},
+                default_windows=(), describe=nothing, trading=TradingConfig(), metrics=(), scene=nothing)
     SCORING = {**TASK, "target_task": None, "scores": {}, "samples": nothing, "summarise": nothing}
     METRIC = dict(name="x", formula="f", unit="u", range=(0, 1), better="higher", source="s", headline=False, compute=nothing)
-    TOOL = dict(name="x", description="", parameters={}, function=nothing)
+    TOOL = dict(name="x", description="", parameters={}, function=nothing, arguments=None)
     REMOTE = dict(connect=nothing, reply=nothing, provider="p", name="n", endpoint="e", protocols=("native",), price_table=None,
                   settings=nothing, secrets=nothing)
 """
 
 
-def maker_of(write_plugin: Callable[[str, str], str], kind: str, made: str, name: str = "x") -> Callable[[str], Any]:
+def maker_of(
+    write_plugin: Callable[[str, str], str], kind: str, made: str, name: str = "x"
+) -> Callable[[str], Any]:
     """What makes things of a kind, of which a plugin `made` offers one, an expression of `MADE`."""
     code = f"""
     {MADE}
@@ -424,19 +576,29 @@ def maker_of(write_plugin: Callable[[str, str], str], kind: str, made: str, name
 def test_what_a_plugin_makes_is_checked_when_it_is_made(
     write_plugin: Callable[[str, str], str], kind: str, made: str, message: str
 ) -> None:
-    """`PARTS | name=value` is an object with the parts of that kind, one of them changed; `PARTS - name` lacks one."""
+    """`PARTS | name=value` is an object with the parts of that kind, one of them changed; `PARTS -
+    name` lacks one.
+    """
     if match := re.fullmatch(r"([A-Z]+) \| (\w+)=(.*)", made):
         made = f"Object(**{{**{match[1]}, {match[2]!r}: {match[3]}}})"
     elif match := re.fullmatch(r"([A-Z]+) - (\w+)", made):
-        made = f"Object(**{{part: {match[1]}[part] for part in {match[1]} if part != {match[2]!r}}})"
+        made = (
+            f"Object(**{{part: {match[1]}[part] for part in {match[1]} if part != {match[2]!r}}})"
+        )
     with pytest.raises(PluginError, match=message):
         maker_of(write_plugin, kind, made)("x")
 
 
-def test_a_maker_of_another_signature_is_told_how_it_is_called(write_plugin: Callable[[str, str], str]) -> None:
-    code = "@hookimpl\ndef ktdeval_agents():\n    return [Spec('x', lambda params: params, 'an agent')]\n"
+def test_a_maker_with_a_wrong_signature_gets_an_error_with_the_right_one(
+    write_plugin: Callable[[str, str], str],
+) -> None:
+    code = (
+        "@hookimpl\ndef ktdeval_agents():\n    return [Spec('x', lambda params: params, 'an"
+        " agent')]\n"
+    )
     message = (
-        "agent x of plugin odd: make of its Spec: missing a required argument: 'params'; a Spec without params calls it without"
+        "agent x of plugin odd: make of its Spec: missing a required argument: 'params'; a Spec"
+        " without params calls it without"
     )
     with pytest.raises(PluginError, match=message):
         load_plugins([write_plugin("odd", code)]).make("agents", "x")
@@ -447,5 +609,7 @@ def test_a_maker_of_another_signature_is_told_how_it_is_called(write_plugin: Cal
 def test_a_task_or_metric_whose_cards_could_not_be_files_is_refused_before_anything_runs(
     write_plugin: Callable[[str, str], str], kind: str, parts: str, name: str
 ) -> None:
-    with pytest.raises(PluginError, match="of plugin made: the name can't be a file's; use up to 120 of A-Z"):
+    with pytest.raises(
+        PluginError, match="of plugin made: the name can't be a file's; use up to 120 of A-Z"
+    ):
         maker_of(write_plugin, kind, f"Object(**{{**{parts}, 'name': {name!r}}})", name)(name)

@@ -1,4 +1,6 @@
-"""The stub provider itself: it takes what the official SDKs send, refuses what a real provider refuses, and fails as it is told."""
+"""The stub provider itself: it takes what the official SDKs send, refuses what a real provider
+refuses, and fails as it is told.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,11 @@ def body_of(wire: str) -> dict[str, Any]:
 def post(stub: Stub, wire: str, body: Any) -> tuple[int, Any]:
     """One request by hand: status and parsed body."""
     connection = http.client.HTTPConnection("127.0.0.1", stub.port, timeout=240.0)
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}", "x-goog-api-key": KEY}
+    headers = {
+        "Content-Type": "application/json",
+        "Authorization": f"Bearer {KEY}",
+        "x-goog-api-key": KEY,
+    }
     if wire == "anthropic":
         headers["anthropic-version"] = "2023-06-01"
     try:
@@ -56,19 +62,29 @@ def post(stub: Stub, wire: str, body: Any) -> tuple[int, Any]:
 
 
 def sdk_call(wire: str, stub: Stub) -> tuple[str, str]:
-    """The same request through the official SDK; name and arguments of the one call that comes back."""
+    """The same request through the official SDK; name and arguments of the one call that comes
+    back.
+    """
     body, base_url = body_of(wire), stub.base_url_of(wire)
     if wire == "anthropic":
         import anthropic
 
-        reply = anthropic.Anthropic(base_url=base_url, api_key=KEY, max_retries=0).messages.create(**body)
+        reply = anthropic.Anthropic(base_url=base_url, api_key=KEY, max_retries=0).messages.create(
+            **body
+        )
         return reply.content[0].name, json.dumps(reply.content[0].input)
     if wire == "google":
         from google import genai
 
         client = genai.Client(api_key=KEY, http_options={"base_url": base_url})
-        config = {"systemInstruction": body["systemInstruction"], "tools": body["tools"], "toolConfig": body["toolConfig"]}
-        answer = client.models.generate_content(model="stub-model", contents=body["contents"], config=config)
+        config = {
+            "systemInstruction": body["systemInstruction"],
+            "tools": body["tools"],
+            "toolConfig": body["toolConfig"],
+        }
+        answer = client.models.generate_content(
+            model="stub-model", contents=body["contents"], config=config
+        )
         return answer.function_calls[0].name, json.dumps(answer.function_calls[0].args)
     import openai
 
@@ -80,14 +96,17 @@ def sdk_call(wire: str, stub: Stub) -> tuple[str, str]:
     return call.function.name, call.function.arguments
 
 
-# -- answers ---------------------------------------------------------------------------------------------------------
+# -- answers
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_the_official_sdks_get_the_same_decision_and_the_stub_sees_the_same_content() -> None:
     with running_stub() as stub:
         answers = {sdk_call(wire, stub) for wire in WIRES}
-        assert answers == {("submit_action", '{"orders": [], "overall_reason": "Nothing to change by rule."}')}
+        assert answers == {
+            ("submit_action", '{"orders": [], "overall_reason": "Nothing to change by rule."}')
+        }
         assert [seen.wire for seen in stub.requests] == list(WIRES)
         assert len({seen.digest for seen in stub.requests}) == 1
         assert stub.counts == {"answered": 4}
@@ -95,7 +114,8 @@ def test_the_official_sdks_get_the_same_decision_and_the_stub_sees_the_same_cont
         assert KEY not in repr(stub.requests)
 
 
-# -- refusals --------------------------------------------------------------------------------------------------------
+# -- refusals
+# --------------------------------------------------------------------------------------------------------
 
 
 @on_each_row
@@ -120,7 +140,10 @@ def test_what_the_real_provider_would_refuse_is_refused_in_its_words(
 
 
 def test_a_json_object_is_only_promised_where_json_is_asked_for(shared: Stub) -> None:
-    body: dict[str, Any] = {"model": "stub-model", "messages": [{"role": "user", "content": "A number."}]}
+    body: dict[str, Any] = {
+        "model": "stub-model",
+        "messages": [{"role": "user", "content": "A number."}],
+    }
     body["response_format"] = {"type": "json_object"}
     assert "must contain the word 'json'" in post(shared, "chat", body)[1]["error"]["message"]
     body["messages"][0]["content"] = "A number as JSON."
@@ -139,7 +162,8 @@ def test_a_thinking_budget_wants_its_thoughts_back_within_a_round_of_tool_use(sh
     assert "Invalid `signature`" in post(shared, "anthropic", body)[1]["error"]["message"]
 
 
-# -- faults ----------------------------------------------------------------------------------------------------------
+# -- faults
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_plan_hits_by_number_by_share_of_contents_and_by_phase() -> None:
@@ -153,7 +177,9 @@ def test_a_plan_hits_by_number_by_share_of_contents_and_by_phase() -> None:
     with running_stub(FaultPlan(faults=("server", "overloaded"), every=3, attempts=2)) as stub:
         hit = [variant for variant in range(30) if post(stub, "chat", body(variant))[0] != 200]
         assert 4 <= len(hit) <= 16
-        assert [post(stub, "chat", body(variant))[0] for variant in hit] == [500 if n % 2 == 0 else 529 for n in range(len(hit))]
+        assert [post(stub, "chat", body(variant))[0] for variant in hit] == [
+            500 if n % 2 == 0 else 529 for n in range(len(hit))
+        ]
         assert all(post(stub, "chat", body(variant))[0] == 200 for variant in range(30))
         assert abs(stub.counts["server"] - stub.counts["overloaded"]) <= 2
         assert {seen.attempt for seen in stub.requests if seen.outcome != "answered"} == {1, 2}

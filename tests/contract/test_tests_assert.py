@@ -1,4 +1,6 @@
-"""Tests fail where there is nothing to test: no test asserts only inside loops that may run over nothing."""
+"""Tests fail where there is nothing to test: no test asserts only inside loops that may run over
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ TESTS = sorted((REPOSITORY / "tests").rglob("test_*.py"))
 def test_no_test_asserts_only_inside_loops_that_may_be_empty() -> None:
     assert len(TESTS) > 200
     found = [
-        f"{path.relative_to(REPOSITORY)}:{each.line}: {each.name} asserts only over {', '.join(each.loops)}"
+        f"{path.relative_to(REPOSITORY)}:{each.line}: {each.name} asserts only over"
+        f" {', '.join(each.loops)}"
         for path in TESTS
         for each in empty_loops(path)
     ]
@@ -96,5 +99,7 @@ def test_nothing_to_loop_over_fails_and_so_does_another_number_of_values() -> No
         not_empty("ab", 3)
 
 
-def test_a_table_of_cases_without_rows_fails_when_tests_are_collected(pytestconfig: pytest.Config) -> None:
+def test_a_table_of_cases_without_rows_fails_when_tests_are_collected(
+    pytestconfig: pytest.Config,
+) -> None:
     assert pytestconfig.getini("empty_parameter_set_mark") == "fail_at_collect"

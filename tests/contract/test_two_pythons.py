@@ -1,4 +1,6 @@
-"""Records are equal on Python 3.11, 3.12 and 3.13. `.ci/second-python` runs two of them; here is why they can't differ by a sum."""
+"""Records are equal on Python 3.11, 3.12 and 3.13. `.ci/second-python` runs two of them; here is
+why they can't differ by a sum.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from ktdeval.config import RunConfig
-from ktdeval.registry import load_plugins
-from ktdeval.runner import evaluate
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig, evaluate
 from paths import REPOSITORY
 
 pytestmark = pytest.mark.slow
@@ -32,13 +33,23 @@ def started(floats: Iterable[float]) -> float: return sum(floats, 0.0)
 def whole_sum(terms: Iterable[Any], start: Any = 0) -> Any:
     """`sum`, but for floats, which it adds in another way since Python 3.12."""
     given = list(terms)
-    assert not any(isinstance(term, float) for term in (*given, start)), "floats are added by math.fsum"
+    assert not any(isinstance(term, float) for term in (*given, start)), (
+        "floats are added by math.fsum"
+    )
     return sum(given, start)
 
 
 @pytest.mark.parametrize("model", ["builtin/reversal", "builtin/chaos"])
-def test_no_episode_adds_floats_by_the_builtin_sum(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = RunConfig(model=model, tasks=("blinded_open_research",), windows=("W1",), limit=4, out=str(tmp_path / "run"))
+def test_no_episode_adds_floats_by_the_builtin_sum(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = RunConfig(
+        model=model,
+        tasks=("blinded_open_research",),
+        windows=("W1",),
+        limit=4,
+        out=str(tmp_path / "run"),
+    )
     plugins = load_plugins()
     evaluate(replace(config, limit=1, out=str(tmp_path / "first")), plugins)  # loads the modules
     for name, module in list(sys.modules.items()):
@@ -49,7 +60,11 @@ def test_no_episode_adds_floats_by_the_builtin_sum(model: str, tmp_path: Path, m
 
 def test_mypy_refuses_the_builtin_sum_of_floats(tmp_path: Path) -> None:
     (tmp_path / "sums.py").write_text(SUMS)
-    (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = True\nplugins = {REPOSITORY / '.ci/mypy_sums.py'}\n")
+    (tmp_path / "mypy.ini").write_text(
+        f"[mypy]\nstrict = True\nplugins = {REPOSITORY / '.ci/mypy_sums.py'}\n"
+    )
     command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "sums.py"]
-    lines = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=False).stdout.splitlines()
+    lines = subprocess.run(
+        command, cwd=tmp_path, text=True, capture_output=True, check=False
+    ).stdout.splitlines()
     assert {line.split(":")[1] for line in lines[:-1]} == {"6", "7", "8"}, lines

@@ -1,4 +1,6 @@
-"""Laws of the broker over random histories: the state stays whole, replays bit for bit, and shortcuts change nothing."""
+"""Laws of the broker over random histories: the state stays whole, replays bit for bit, and
+shortcuts change nothing.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,14 @@ FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChec
 
 @FEW
 @given(st.integers(0, 2**32 - 1), st.sampled_from(("BUY", "SELL")))
-def test_a_margin_call_begins_at_the_first_tick_at_which_maintenance_is_missed(seed: int, side: str) -> None:
+def test_a_margin_call_begins_at_the_first_tick_at_which_maintenance_is_missed(
+    seed: int, side: str
+) -> None:
     """A leveraged position on a random walk, looked at after each tick."""
     close = np.round(100 * np.exp(np.cumsum(np.random.default_rng(seed).normal(0, 0.02, 200))), 2)
-    rows: list[Row] = [(price, price, price, price, 1e9) for price in [100.0, 100.0, *close.tolist()]]
+    rows: list[Row] = [
+        (price, price, price, price, 1e9) for price in [100.0, 100.0, *close.tolist()]
+    ]
     missed: list[bool] = []
 
     def look(state: BrokerState, marks: Mapping[str, int]) -> None:
@@ -44,26 +50,52 @@ def test_a_margin_call_begins_at_the_first_tick_at_which_maintenance_is_missed(s
     assert calls[:1] == ([OPEN + (missed.index(True) + 1) * MINUTE] if any(missed) else [])
 
 
-HOLDINGS = st.lists(st.tuples(st.integers(-500, 500), st.integers(10_000, 2_000_000)), min_size=1, max_size=4)
+HOLDINGS = st.lists(
+    st.tuples(st.integers(-500, 500), st.integers(10_000, 2_000_000)), min_size=1, max_size=4
+)
 
 
-@given(HOLDINGS, st.integers(-(10**9), 10**9), st.lists(st.integers(1, 300), min_size=1, max_size=5))
-def test_the_quick_look_at_margin_never_misses_a_call(holdings: list[tuple[int, int]], cash_e4: int, moves: list[int]) -> None:
+@given(
+    HOLDINGS, st.integers(-(10**9), 10**9), st.lists(st.integers(1, 300), min_size=1, max_size=5)
+)
+def test_the_quick_look_at_margin_never_misses_a_call(
+    holdings: list[tuple[int, int]], cash_e4: int, moves: list[int]
+) -> None:
     stocks = [Instrument("STOCK", f"S{number}") for number in range(len(holdings))]
     account = Account("a", "MARGIN", 0, 0, cash_e4)
-    account.positions = {stock.id: Position(stock, qty) for stock, (qty, _) in zip(stocks, holdings, strict=True)}
+    account.positions = {
+        stock.id: Position(stock, qty) for stock, (qty, _) in zip(stocks, holdings, strict=True)
+    }
     rows = [[price * move // 100 + 1 for _, price in holdings] for move in moves]
     marks = np.array([[price for _, price in holdings], *rows], np.int64)
     ticks = OPEN + np.arange(1, len(marks), dtype=np.int64) * MINUTE
     none = np.zeros((len(ticks), len(stocks)), np.int64)
     columns = {stock.id: index for index, stock in enumerate(stocks)}
-    frame = Frame(date(2025, 1, 6), ticks - MINUTE, ticks, tuple(stocks), columns, none, none, none, none, none, marks)
-    missed = [tick for tick in range(len(moves)) if margin_state(account, frame.marks_at(tick + 1), Rules()).deficit_e4]
+    frame = Frame(
+        date(2025, 1, 6),
+        ticks - MINUTE,
+        ticks,
+        tuple(stocks),
+        columns,
+        none,
+        none,
+        none,
+        none,
+        none,
+        marks,
+    )
+    missed = [
+        tick
+        for tick in range(len(moves))
+        if margin_state(account, frame.marks_at(tick + 1), Rules()).deficit_e4
+    ]
     assert not missed or next_look(account, Rules(), frame, 0) <= missed[0]
 
 
 @on_each_row
-def test_a_state_that_was_tampered_with_is_found(what: str, changes: dict[str, Any], words: str) -> None:
+def test_a_state_that_was_tampered_with_is_found(
+    what: str, changes: dict[str, Any], words: str
+) -> None:
     play = Play([(100, 100, 100, 100, 1_000)] * 3)
     play.order("BUY", "LIMIT", 10, limit_price=100.0)
     play.step()

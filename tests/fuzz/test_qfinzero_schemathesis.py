@@ -1,7 +1,9 @@
-"""Every operation under requests that a machine makes up from the OpenAPI document: no failure, and no undeclared answer.
+"""Every operation under requests that a machine makes up from the OpenAPI document: no failure, and
+no undeclared answer.
 
-All of schemathesis' checks run but one: that every request which follows the schema is accepted. A schema can't say all that a
-service knows (a day that is none, a cursor of another query), so these are refused with 400, as the document declares.
+All of schemathesis' checks run but one: that every request which follows the schema is accepted. A
+schema can't say all that a service knows (a day that is none, a cursor of another query), so these
+are refused with 400, as the document declares.
 """
 
 from __future__ import annotations
@@ -29,13 +31,19 @@ ADDRESS = "http://127.0.0.1:8765"
 TOKEN = "a-token-of-some-length"
 EXAMPLES = 2
 
-DAYS = st.sampled_from(["2025-01-02", "2025-01-06", "2025-01-08", "2025-01-08T15:00:00Z", "2025-01-10T20:00:00-05:00"])
+DAYS = st.sampled_from(
+    ["2025-01-02", "2025-01-06", "2025-01-08", "2025-01-08T15:00:00Z", "2025-01-10T20:00:00-05:00"]
+)
 TICKERS = ["AVLN", "BRKT", "CSTL", "BTCX", "NONE"]
 CONTRACTS = st.sampled_from([CONTRACT, FARTHER, "O:AVLN250221P00090000", "O:NONE250221P00090000"])
 UNKNOWABLE = ("cursor", "fields")
 SENSIBLE: dict[str, st.SearchStrategy[Any]] = {
-    **dict.fromkeys(("start", "end", "date", "start_utc", "end_utc", "start_date", "end_date", "as_of_ts"), DAYS),
-    **dict.fromkeys(("start_ts", "end_ts", "until_ts", "expire_ts", "expiry_min", "expiry_max"), DAYS),
+    **dict.fromkeys(
+        ("start", "end", "date", "start_utc", "end_utc", "start_date", "end_date", "as_of_ts"), DAYS
+    ),
+    **dict.fromkeys(
+        ("start_ts", "end_ts", "until_ts", "expire_ts", "expiry_min", "expiry_max"), DAYS
+    ),
     "account_id": st.just("acct-000001"),
     "session_id": st.just("sess-000001"),
     "order_id": st.sampled_from(["ord-000001", "ord-000002", "ord-000003", "ord-000099"]),
@@ -56,7 +64,9 @@ def workspaces() -> Workspaces:
 
 @asynccontextmanager
 async def no_lifespan(_: Any) -> AsyncIterator[None]:
-    """Each request starts and ends the application, and sessions of MCP, which these are not, can be started once only."""
+    """Each request starts and ends the application, and sessions of MCP, which these are not, can
+    be started once only.
+    """
     yield
 
 
@@ -69,7 +79,9 @@ def schema(workspaces: Workspaces) -> Any:
 
 
 def busy_workspace(workspaces: Workspaces) -> str:
-    """A workspace in the midst of trading: fills, positions, a cancelled order, a session that runs."""
+    """A workspace in the midst of trading: fills, positions, a cancelled order, a session that
+    runs.
+    """
     name = workspaces.open()
     workspace = workspaces.find(name).workspace
     played(amid_trading(), in_process(workspace))
@@ -79,7 +91,11 @@ def busy_workspace(workspaces: Workspaces) -> str:
 def sensible(value: Any, draw: Any, name: str = "") -> Any:
     """A made-up value with its names, days and ids replaced by such as there are."""
     if isinstance(value, dict):
-        return {each: sensible(item, draw, each) for each, item in value.items() if each not in UNKNOWABLE}
+        return {
+            each: sensible(item, draw, each)
+            for each, item in value.items()
+            if each not in UNKNOWABLE
+        }
     if name in ("tickers", "stocks"):
         chosen = draw(st.lists(st.sampled_from(TICKERS), min_size=1, max_size=3, unique=True))
         return chosen if isinstance(value, list) else ",".join(chosen)
@@ -97,16 +113,28 @@ def operation_paths() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("path", "method"), list(operation_paths()))
-def test_an_operation_answers_as_the_document_says(schema: Any, workspaces: Workspaces, path: str, method: str) -> None:
+def test_an_operation_answers_like_the_document(
+    schema: Any, workspaces: Workspaces, path: str, method: str
+) -> None:
     operation = schema[path][method]
     workspace = busy_workspace(workspaces)
-    modes = [operation.as_strategy(generation_mode=mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)]
+    modes = [
+        operation.as_strategy(generation_mode=mode)
+        for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+    ]
 
     @given(case=st.one_of(modes), data=st.data())
-    @settings(max_examples=2 * EXAMPLES, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=2 * EXAMPLES,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     def check(case: Any, data: Any) -> None:
         components = case.meta.components
-        is_valid = all(component.mode is GenerationMode.POSITIVE for component in components.values())
+        is_valid = all(
+            component.mode is GenerationMode.POSITIVE for component in components.values()
+        )
         if is_valid and data.draw(st.integers(0, 3)):
             for part in ("query", "path_parameters", "body"):
                 if isinstance(getattr(case, part), dict):

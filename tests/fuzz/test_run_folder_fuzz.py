@@ -1,4 +1,6 @@
-"""Run folders of strangers: whatever stands in a file of one, or in its place, each command says it on a line and ends."""
+"""Run folders of strangers: whatever stands in a file of one, or in its place, each command says it
+on a line and ends.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,27 @@ import pytest
 from forging import change_transcript, edit_json, read_transcript, rehash
 from json_places import Place, places, with_value
 from ktdeval.cli.main import main
-from ktdeval.config import RunConfig
-from ktdeval.contracts.spec import EpisodeSpec
-from ktdeval.fields import build
-from ktdeval.registry import load_plugins
-from ktdeval.runner import evaluate
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig, evaluate
+from ktdeval.tasks.spec import EpisodeSpec
+from ktdeval.values.fields import build
 from run_support import WINDOW, episodes
 from searching import is_searching
 
 TASK = "bright_open_research"
-WRONG: tuple[Any, ...] = (None, True, -1, 1.5, 10**17, "x", "\x1b]0;x\x07", [], [[1]], {}, {"x": {"y": None}})
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1.5,
+    10**17,
+    "x",
+    "\x1b]0;x\x07",
+    [],
+    [[1]],
+    {},
+    {"x": {"y": None}},
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +50,7 @@ def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def said(*words: object) -> tuple[int, str]:
+def run_command(*words: object) -> tuple[int, str]:
     """Exit code and stderr of a command, in this process; a defect is raised."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -49,12 +62,18 @@ def with_own_id(manifest: Any) -> Any:
     """Make the ids of a plan agree with its specs, as far as they are any."""
     for episode in manifest["episodes"] if isinstance(manifest.get("episodes"), list) else ():
         with contextlib.suppress(Exception):
-            episode["id"] = build(EpisodeSpec, {k: v for k, v in episode.items() if k != "id"}, "spec").id
+            episode["id"] = build(
+                EpisodeSpec, {k: v for k, v in episode.items() if k != "id"}, "spec"
+            ).id
     return manifest
 
 
-def check_each(run: Path, changed: Iterator[tuple[str, Callable[[], Any]]], *commands: tuple[object, ...]) -> int:
-    """Do each change and run each command: its code is 0, or an error on one line; a traceback is a defect."""
+def check_each(
+    run: Path, changed: Iterator[tuple[str, Callable[[], Any]]], *commands: tuple[object, ...]
+) -> int:
+    """Do each change and run each command: its code is 0, or an error on one line; a traceback is a
+    defect.
+    """
     bad, count = [], 0
     for name, change in changed:
         change()
@@ -62,18 +81,33 @@ def check_each(run: Path, changed: Iterator[tuple[str, Callable[[], Any]]], *com
             count += 1
             shutil.rmtree(run.parent / "replayed", ignore_errors=True)
             try:
-                code, err = said(*words)
+                code, err = run_command(*words)
             except Exception as error:  # noqa: BLE001 - the traceback that nobody may see
                 bad.append((name, words[:2], f"{type(error).__name__}: {error}"))
                 continue
-            if code not in (0, 1, 2) or (code and (err.count("\n") != 1 or not err.startswith("ktdeval: error: "))):
+            if code not in (0, 1, 2) or (
+                code and (err.count("\n") != 1 or not err.startswith("ktdeval: error: "))
+            ):
                 bad.append((name, words[:2], err))
     assert bad == []
     return count
 
 
 def commands(run: Path, market: Path, out: Path) -> tuple[tuple[object, ...], ...]:
-    replay = ("run", "--model", f"replay/{run}", "--tasks", TASK, "--windows", WINDOW, "--limit", 2, "--data", market, "--quiet")
+    replay = (
+        "run",
+        "--model",
+        f"replay/{run}",
+        "--tasks",
+        TASK,
+        "--windows",
+        WINDOW,
+        "--limit",
+        2,
+        "--data",
+        market,
+        "--quiet",
+    )
     return (
         ("card", "verify", run),
         ("score", run),
@@ -83,7 +117,9 @@ def commands(run: Path, market: Path, out: Path) -> tuple[tuple[object, ...], ..
     )
 
 
-def test_every_field_of_a_manifest_of_each_wrong_type_is_one_line(original: Path, market: Path, tmp_path: Path) -> None:
+def test_every_field_of_a_manifest_of_each_wrong_type_is_one_line(
+    original: Path, market: Path, tmp_path: Path
+) -> None:
     run = Path(shutil.copytree(original, tmp_path / "run"))
     manifest = json.loads((run / "manifest.json").read_text())
 
@@ -91,7 +127,10 @@ def test_every_field_of_a_manifest_of_each_wrong_type_is_one_line(original: Path
         for place in places(manifest):
             for value in wrong:
                 text = json.dumps(with_own_id(with_value(manifest, place, value)))
-                yield f"{place} = {value!r}", lambda text=text: (run / "manifest.json").write_text(text)
+                yield (
+                    f"{place} = {value!r}",
+                    lambda text=text: (run / "manifest.json").write_text(text),
+                )
 
     verify, *others = commands(run, market, tmp_path)
     assert check_each(run, changes(WRONG), verify) > 350
@@ -102,12 +141,18 @@ def of_each_kind(found: Iterable[Place]) -> list[Place]:
     """The first and the last of the places that differ in nothing but positions in lists."""
     kinds: dict[Place, list[Place]] = {}
     for place in found:
-        kinds.setdefault(tuple("#" if isinstance(part, int) else part for part in place), []).append(place)
+        kinds.setdefault(
+            tuple("#" if isinstance(part, int) else part for part in place), []
+        ).append(place)
     return [place for alike in kinds.values() for place in dict.fromkeys((alike[0], alike[-1]))]
 
 
-def test_every_field_of_a_record_of_a_wrong_type_is_one_line(original: Path, market: Path, tmp_path: Path) -> None:
-    """Of fields in the same place of list items the first and the last; with `--hypothesis-profile search` all of them."""
+def test_every_field_of_a_record_of_a_wrong_type_is_one_line(
+    original: Path, market: Path, tmp_path: Path
+) -> None:
+    """Of fields in the same place of list items the first and the last; with `--hypothesis-profile
+    search` all of them.
+    """
     run = Path(shutil.copytree(original, tmp_path / "run"))
     chosen = list if is_searching() else of_each_kind
     (folder,) = episodes(run)
@@ -124,7 +169,10 @@ def test_every_field_of_a_record_of_a_wrong_type_is_one_line(original: Path, mar
         for place in places(mark):
             for value in wrong:
                 false = with_value(mark, place, value)
-                yield f"mark, {place} = {value!r}", lambda false=false: edit_json(folder / "episode.json", lambda old: false)
+                yield (
+                    f"mark, {place} = {value!r}",
+                    lambda false=false: edit_json(folder / "episode.json", lambda old: false),
+                )
 
     verify, _, view, _, replay = commands(run, market, tmp_path)
     assert check_each(run, records(), verify, view, replay) > 200
@@ -137,15 +185,25 @@ def replace_second(folder: Path, entry: Any) -> None:
     rehash(folder)
 
 
-def test_a_pipe_a_device_or_a_socket_in_the_place_of_any_file_is_said_and_never_waited_for(
+def test_a_pipe_device_or_socket_instead_of_a_file_is_reported_without_waiting(
     original: Path, market: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
     files = sorted(path.relative_to(original) for path in original.rglob("*") if path.is_file())
 
     def changes() -> Iterator[tuple[str, Callable[[], Any]]]:
-        for name in (*files, Path("certificate.json"), Path("canary.json"), Path("calls.sqlite"), Path("calls.jsonl")):
-            for how, make in (("pipe", os.mkfifo), ("socket", bind), ("device", lambda path: path.symlink_to("/dev/zero"))):
+        for name in (
+            *files,
+            Path("certificate.json"),
+            Path("canary.json"),
+            Path("calls.sqlite"),
+            Path("calls.jsonl"),
+        ):
+            for how, make in (
+                ("pipe", os.mkfifo),
+                ("socket", bind),
+                ("device", lambda path: path.symlink_to("/dev/zero")),
+            ):
 
                 def put(name: Path = name, make: Callable[[Path], Any] = make) -> None:
                     shutil.rmtree(run, ignore_errors=True)
@@ -159,19 +217,29 @@ def test_a_pipe_a_device_or_a_socket_in_the_place_of_any_file_is_said_and_never_
 
 
 def bind(path: Path) -> None:
-    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:  # the path of a socket is short
+    # the path of a socket is short
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as made:
         made.bind(path.name)
 
 
 def test_a_config_or_a_card_that_is_deep_or_no_file_is_one_line(tmp_path: Path) -> None:
     deep, pipe = tmp_path / "deep.yaml", tmp_path / "pipe"
     os.mkfifo(pipe)
-    for text in ("x: " + "[" * 5000 + "]" * 5000, "{x: " * 30_000 + "1" + "}" * 30_000, "- " * 3000 + "1"):
+    for text in (
+        "x: " + "[" * 5000 + "]" * 5000,
+        "{x: " * 30_000 + "1" + "}" * 30_000,
+        "- " * 3000 + "1",
+    ):
         deep.write_text(text)
-        code, err = said("run", "--config", deep)
+        code, err = run_command("run", "--config", deep)
         assert (code, err.count("\n")) == (2, 1), err
         assert "is nested more than 200 levels deep" in err
-    for words in (("run", "--config", pipe), ("card", "show", pipe), ("card", "validate", pipe), ("compare", pipe, pipe)):
-        code, err = said(*words)
+    for words in (
+        ("run", "--config", pipe),
+        ("card", "show", pipe),
+        ("card", "validate", pipe),
+        ("compare", pipe, pipe),
+    ):
+        code, err = run_command(*words)
         assert (code, err.count("\n")) == (2, 1), err
         assert "is no plain file but a pipe, a device or a socket" in err

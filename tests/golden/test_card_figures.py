@@ -1,4 +1,6 @@
-"""Every figure of a card of a short run on a small market follows from its ledgers and prices, without ktdeval's arithmetic."""
+"""Every figure of a card of a short run on a small market follows from its ledgers and prices,
+without ktdeval's arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_figure_of_a_card_follows_from_ledgers_and_prices(name: str, market: Path, tmp_path: Path) -> None:
+def test_every_figure_of_a_card_follows_from_ledgers_and_prices(
+    name: str, market: Path, tmp_path: Path
+) -> None:
     model, task = RUNS[name]
     words = ("--data", str(market), "--windows", f"{FIRST}:{LAST}", "--seeds", "2")
     run = evaluate(tmp_path / "run", model, [task], *words).path

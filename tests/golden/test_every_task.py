@@ -1,4 +1,6 @@
-"""One short run of every task, by its records' hash and its card's figures: what changes one shows here, and is meant or mended."""
+"""One short run of every task, by its records' hash and its card's figures: what changes one shows
+here, and is meant or mended.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ktdeval.config import RunConfig
-from ktdeval.jsonio import sha256_hex
-from ktdeval.registry import load_plugins
-from ktdeval.runner import evaluate
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig, evaluate
+from ktdeval.values.jsonio import sha256_hex
 
 GOLDEN = Path(__file__).with_name("every_task.json")
 GOLDEN_FIGURES = Path(__file__).with_name("every_card.json")
@@ -35,39 +36,61 @@ def read(golden: Path) -> dict[str, Any]:
 
 
 def records_of(run: Path) -> dict[str, dict[str, str]]:
-    """SHA-256 of what each episode's records hold: the same whichever version of Parquet or zstd packed them."""
+    """SHA-256 of what each episode's records hold: the same whichever version of Parquet or zstd
+    packed them.
+    """
     found: dict[str, dict[str, str]] = {}
     for path in sorted(run.glob("episodes/*/*.zst")):
         content = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
         found.setdefault(path.parent.name, {})[path.name] = sha256_hex(content)
     for path in sorted(run.glob("episodes/*/*.parquet")):
         rows = pq.read_table(path).to_pylist()
-        found.setdefault(path.parent.name, {})[path.name] = sha256_hex(json.dumps(rows, sort_keys=True, default=str))
+        found.setdefault(path.parent.name, {})[path.name] = sha256_hex(
+            json.dumps(rows, sort_keys=True, default=str)
+        )
     return found
 
 
 def figures_of(run: Path) -> dict[str, dict[str, Any]]:
-    """Value, interval and number of values of each metric and score on the run's card, with the reason where there is none."""
+    """Value, interval and number of values of each metric and score on the run's card, with the
+    reason where there is none.
+    """
     (path,) = (run / "cards").glob("*.json")
     card = json.loads(path.read_text(encoding="utf-8"))
     found: dict[str, dict[str, Any]] = {}
     for part in ("metrics", "scores"):
         for name, line in card.get(part, {}).items():
-            kept = {key: line[key] for key in ("value", "n", "undefined", "reason", "never", "baseline") if key in line}
+            fields = {
+                key: line[key]
+                for key in ("value", "n", "undefined", "reason", "never", "baseline")
+                if key in line
+            }
             interval = line.get("interval") or {}
-            found[f"{part}.{name}"] = kept | {key: interval[key] for key in ("low", "high") if key in interval}
+            found[f"{part}.{name}"] = fields | {
+                key: interval[key] for key in ("low", "high") if key in interval
+            }
     return found
 
 
-def differences(found: Mapping[str, dict[str, Any]], expected: Mapping[str, dict[str, Any]]) -> dict[str, tuple[Any, Any]]:
-    """Return the figures of two cards that are not the same to twelve digits, found and expected."""
+def differences(
+    found: Mapping[str, dict[str, Any]], expected: Mapping[str, dict[str, Any]]
+) -> dict[str, tuple[Any, Any]]:
+    """Return the figures of two cards that are not the same to twelve digits, found and
+    expected.
+    """
     names = sorted({*found, *expected})
-    return {name: (found.get(name), expected.get(name)) for name in names if not _are_alike(found.get(name), expected.get(name))}
+    return {
+        name: (found.get(name), expected.get(name))
+        for name in names
+        if not _are_alike(found.get(name), expected.get(name))
+    }
 
 
 def _are_alike(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_are_alike(value, other[key]) for key, value in one.items())
+        return one.keys() == other.keys() and all(
+            _are_alike(value, other[key]) for key, value in one.items()
+        )
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
     return type(one) is type(other) and one == other
@@ -78,14 +101,29 @@ def short_run(task: str, folder: Path) -> Path:
     plugins = load_plugins()
     family = plugins.spec("tasks", task).groups[0]
     is_trading = family.startswith(("ktdfin", "markets", *MARKETS))
-    has_market, data = "qfinzero" not in task, {"data": MARKETS[family]} if family in MARKETS else {}
+    has_market, data = (
+        "qfinzero" not in task,
+        {"data": MARKETS[family]} if family in MARKETS else {},
+    )
     if "minutes" in task:
-        data = {"data": "synthetic_mixed", "data_args": {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12}}
+        data = {
+            "data": "synthetic_mixed",
+            "data_args": {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12},
+        }
+    if "coins" in task:
+        data = {"data": "synthetic_crypto"}
     last = "2024-04-05" if "minutes" in task else "2024-06-05"
     windows = {"markets": (f"2024-04-01:{last}",), **dict.fromkeys(MARKETS, ())}
-    model = "builtin/buy_and_hold" if family in STANCES else "builtin/momentum" if is_trading else "builtin/chaos"
+    model = (
+        "builtin/buy_and_hold"
+        if family in STANCES
+        else "builtin/momentum"
+        if is_trading
+        else "builtin/chaos"
+    )
     config = RunConfig(
-        model="builtin/random" if task.endswith("memory_only") else model,  # which shows no figure to rank by
+        # which shows no figure to rank by
+        model="builtin/random" if task.endswith("memory_only") else model,
         tasks=(task,),
         limit=3,
         mask_key="0" * 32 if has_market else None,
@@ -113,7 +151,14 @@ def test_every_golden_record_is_of_a_task_and_each_has_figures() -> None:
 def test_a_figure_that_differs_is_named_with_both_values() -> None:
     line = {"value": 0.25, "n": 3, "undefined": {}, "low": None}
     assert differences({"a": line}, {"a": {**line, "value": 0.25 + 1e-15}}) == {}
-    for change in ({"value": 0.2500001}, {"value": None}, {"n": 4}, {"undefined": {"no trade": 1}}, {"low": 0.0}, {"high": 1.0}):
+    for change in (
+        {"value": 0.2500001},
+        {"value": None},
+        {"n": 4},
+        {"undefined": {"no trade": 1}},
+        {"low": 0.0},
+        {"high": 1.0},
+    ):
         assert differences({"a": line}, {"a": line | change}) == {"a": (line, line | change)}
     assert differences({"a": line}, {"b": line}) == {"a": (line, None), "b": (None, line)}
 

@@ -1,4 +1,6 @@
-"""Figures of a trading and a scoring card, to eight digits: what moves a published number shows here, and is meant or mended."""
+"""Figures of a trading and a scoring card, to eight digits: what moves a published number shows
+here, and is meant or mended.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,8 @@ from typing import Any
 import pytest
 
 from ktdeval.cards import load_card
-from ktdeval.config import RunConfig
-from ktdeval.registry import load_plugins
-from ktdeval.runner import evaluate
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig, evaluate
 
 GOLDEN = Path(__file__).with_name("card_figures.json")
 
@@ -34,33 +35,43 @@ RUNS: Mapping[str, Mapping[str, Any]] = {
         "mask_key": "0" * 32,
     },
 }
-"""Models of this machine that are right now and then, so that no figure is 0 or 1 for want of a case."""
+"""Models of this machine that are right now and then, so that no figure is 0 or 1 for want of a
+case.
+"""
 
-PLUGIN = Path(__file__).parents[1] / "support" / "deanon_plugin.py"  #: Has the model that answers the probes
+#: Has the model that answers the probes
+PLUGIN = Path(__file__).parents[1] / "support" / "masking" / "deanon_plugin.py"
 
 RELATIVE = 1e-8  #: Machines differ in the last digits
 
 
 def card_of(kind: str, folder: Path) -> dict[str, Any]:
     """The card of a run."""
-    result = evaluate(RunConfig(out=str(folder), quiet=True, **RUNS[kind]), load_plugins((str(PLUGIN),)))
+    result = evaluate(
+        RunConfig(out=str(folder), quiet=True, **RUNS[kind]), load_plugins((str(PLUGIN),))
+    )
     (path,) = result.cards
     return load_card(path).plain
 
 
 def figure_of(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Value, interval, count and reason of a figure; of a line of the attribution, too."""
-    kept = ("value", "interval", "n", "reason", "undefined", "baseline")
-    return {name: entry[name] for name in kept if name in entry}
+    fields = ("value", "interval", "n", "reason", "undefined", "baseline")
+    return {name: entry[name] for name in fields if name in entry}
 
 
 def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Every headline figure with its interval, what the attribution adds up, and the counts behind them."""
+    """Every headline figure with its interval, what the attribution adds up, and the counts behind
+    them.
+    """
     figures = card["metrics"] if card["kind"] == "trading" else card["scores"]
     shown = {name: figure_of(entry) for name, entry in figures.items() if entry["headline"]}
     found: dict[str, Any] = {
         "figures": shown,
-        **{name: card[name] for name in ("labels", "coverage", "rankable", "decisions", "failures", "cost")},
+        **{
+            name: card[name]
+            for name in ("labels", "coverage", "rankable", "decisions", "failures", "cost")
+        },
     }
     if card["kind"] == "trading":
         lines = card["attribution"]["value"]["lines"]
@@ -73,8 +84,12 @@ def figures_of(card: Mapping[str, Any]) -> dict[str, Any]:
         found["episodes"] = [
             {
                 "window": episode["window"],
-                "final_nav_fen": episode["final_nav_fen"],
-                **{name: figure_of(entry) for name, entry in sorted(episode["metrics"].items()) if name in shown},
+                "final_nav_minor": episode["final_nav_minor"],
+                **{
+                    name: figure_of(entry)
+                    for name, entry in sorted(episode["metrics"].items())
+                    if name in shown
+                },
             }
             for episode in card["episodes"]
         ]
@@ -94,12 +109,20 @@ def flat(value: Any, where: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", sorted(RUNS))
 def test_a_card_gives_the_same_figures_as_ever(kind: str, tmp_path: Path) -> None:
-    made, golden = flat(figures_of(card_of(kind, tmp_path / "run"))), flat(json.loads(GOLDEN.read_text())[kind])
+    made, golden = (
+        flat(figures_of(card_of(kind, tmp_path / "run"))),
+        flat(json.loads(GOLDEN.read_text())[kind]),
+    )
     assert sorted(made) == sorted(golden)
     moved = {
         place: (value, golden[place])
         for place, value in made.items()
-        if value != (pytest.approx(golden[place], rel=RELATIVE, abs=1e-12) if isinstance(golden[place], float) else golden[place])
+        if value
+        != (
+            pytest.approx(golden[place], rel=RELATIVE, abs=1e-12)
+            if isinstance(golden[place], float)
+            else golden[place]
+        )
     }
     assert moved == {}
 
@@ -111,7 +134,11 @@ def test_the_golden_figures_are_of_cards_that_show_something() -> None:
     assert len(trading["attribution"]) >= 5
     assert len(trading["episodes"]) == 2
     assert any("interval" in figure for figure in trading["figures"].values())
-    assert any("interval" in figure for figure in trading["episodes"][0].values() if isinstance(figure, dict))
+    assert any(
+        "interval" in figure
+        for figure in trading["episodes"][0].values()
+        if isinstance(figure, dict)
+    )
     assert trading["orders"]["filled"] > 0
     scores = golden["scoring"]["figures"].values()
     assert len({figure["value"] for figure in scores} - {None}) >= 2
@@ -119,7 +146,8 @@ def test_the_golden_figures_are_of_cards_that_show_something() -> None:
     assert any(0 < figure["baseline"] < 1 for figure in scores)
 
 
-if __name__ == "__main__":  # python tests/golden/test_golden_figures.py, after a change that is meant
+# python tests/golden/test_golden_figures.py, after a change that is meant
+if __name__ == "__main__":
     sys.path.insert(0, str(PLUGIN.parent))
     with TemporaryDirectory() as scratch:
         made = {kind: figures_of(card_of(kind, Path(scratch) / kind)) for kind in sorted(RUNS)}

@@ -1,4 +1,6 @@
-"""The whole benchmark without keys: every generated item under every variant, and whole runs from command line to card."""
+"""The whole benchmark without keys: every generated item under every variant, and whole runs from
+command line to card.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,18 @@ from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.suite.task import SuiteTask
 from loops import not_empty
 from paths import SUPPORT
-from qfinzero_suite_play import VARIANTS, Perfect, Silent, config_of, embedded_items_of, exam_of, perfect_calls, sit
+from qfinzero_suite_play import (
+    VARIANTS,
+    Perfect,
+    Silent,
+    config_of,
+    embedded_items_of,
+    perfect_calls,
+    sample_set_of,
+    sit,
+)
 
-PLUGIN = str(SUPPORT / "qfinzero_suite_plugin.py")
+PLUGIN = str(SUPPORT / "qfinzero" / "qfinzero_suite_plugin.py")
 SAMPLED = 6
 NOTHING: dict[str, Any] = {"status": "done", "summary": "", "calls": []}
 
@@ -40,30 +51,55 @@ def bare(value: Any, schema: Mapping[str, Any]) -> Any:
     if not isinstance(value, Mapping):
         return value
     parts = schema.get("properties", {})
-    kept = {name: item for name, item in value.items() if "default" not in parts.get(name, {}) or parts[name]["default"] != item}
-    return {name: bare(item, parts.get(name, {})) for name, item in kept.items()}
+    fields = {
+        name: item
+        for name, item in value.items()
+        if "default" not in parts.get(name, {}) or parts[name]["default"] != item
+    }
+    return {name: bare(item, parts.get(name, {})) for name, item in fields.items()}
 
 
 @pytest.mark.parametrize("suite", ["calling", "planning"])
-def test_the_expected_calls_of_every_item_earn_everything_also_without_what_is_at_its_default_and_none_earn_nothing(
+def test_expected_calls_earn_everything_also_without_defaults_and_no_calls_nothing(
     suite: str,
 ) -> None:
-    exam, items, shortened = exam_of(task_named(f"qfinzero_{suite}")), embedded_items_of(suite), 0
-    assert len(exam) == len(items) >= {"calling": 300, "planning": 100}[suite]
+    sample_set, items, shortened = (
+        sample_set_of(task_named(f"qfinzero_{suite}")),
+        embedded_items_of(suite),
+        0,
+    )
+    assert len(sample_set) == len(items) >= {"calling": 300, "planning": 100}[suite]
     for number, item in enumerate(items):
         calls = perfect_calls(item)
-        perfect = exam.score(number, {**NOTHING, "calls": calls})
-        assert [perfect[f"paper_{name}"] for name in ("overall", "tm", "pa", "ta")] == [100.0, 1.0, 1.0, 1.0], item.task.id
+        perfect = sample_set.score(number, {**NOTHING, "calls": calls})
+        assert [perfect[f"paper_{name}"] for name in ("overall", "tm", "pa", "ta")] == [
+            100.0,
+            1.0,
+            1.0,
+            1.0,
+        ], item.task.id
         assert perfect["exact"], item.task.id
-        assert exam.score(number, NOTHING)["paper_overall"] == (100.0 if item.task.refuse else 0.0), item.task.id
-        short = [{**call, "arguments": bare(call["arguments"], catalogue().find(call["tool"]).parameters)} for call in calls]
+        assert sample_set.score(number, NOTHING)["paper_overall"] == (
+            100.0 if item.task.refuse else 0.0
+        ), item.task.id
+        short = [
+            {
+                **call,
+                "arguments": bare(call["arguments"], catalogue().find(call["tool"]).parameters),
+            }
+            for call in calls
+        ]
         shortened += short != calls
-        assert short == calls or exam.score(number, {**NOTHING, "calls": short})["exact"], item.task.id
+        assert short == calls or sample_set.score(number, {**NOTHING, "calls": short})["exact"], (
+            item.task.id
+        )
     assert shortened > 20
 
 
 def made(item: Item) -> tuple[list[RecordedCall], Any]:
-    """The expected calls with what they refer to filled in, made one after the other; and the workspace that they leave."""
+    """The expected calls with what they refer to filled in, made one after the other; and the
+    workspace that they leave.
+    """
     workspace, answers, calls = open_workspace(item, embedded_dataset(0)), [], []
     for call in item.gold:
         arguments = resolved(call.args, answers)
@@ -75,12 +111,12 @@ def made(item: Item) -> tuple[list[RecordedCall], Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", ["calling", "planning"])
 def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(suite: str) -> None:
-    exam = exam_of(task_named(f"qfinzero_{suite}_live"))
+    sample_set = sample_set_of(task_named(f"qfinzero_{suite}_live"))
     for number, item in enumerate(not_empty(embedded_items_of(suite))):
-        environment = exam.sample(number).environment
+        environment = sample_set.sample(number).environment
         calls, environment.workspace = made(item)
         environment.calls.extend(calls)
-        scores = exam.score(number, environment.completed({"status": "done", "summary": ""}))
+        scores = sample_set.score(number, environment.completed({"status": "done", "summary": ""}))
         assert (scores["paper_overall"], scores["end_state_match"]) == (100.0, True), item.task.id
 
 
@@ -88,7 +124,7 @@ def test_the_expected_calls_of_every_item_can_be_made_and_lead_to_its_end_state(
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_sample_of_each_variant_goes_through_the_real_desk(variant: str) -> None:
+def test_a_sample_of_each_variant_goes_through_a_real_session(variant: str) -> None:
     task, items = task_named(variant), embedded_items_of(variant)
     numbers = range(0, len(items), len(items) // SAMPLED)
     records = sit(task, Perfect(items, live="live" in variant), numbers)
@@ -97,16 +133,24 @@ def test_a_sample_of_each_variant_goes_through_the_real_desk(variant: str) -> No
     assert "live" not in variant or scores["end_state_match"].value == 1.0
     assert all(record.failures == {} for record in records)
     silent = sit(task, Silent(), numbers)
-    assert [record.scores["paper_overall"] for record in silent] == [100.0 * record.facts["refusal"] for record in silent]
+    assert [record.scores["paper_overall"] for record in silent] == [
+        100.0 * record.facts["refusal"] for record in silent
+    ]
 
 
 def test_no_question_tells_its_answer() -> None:
     """Neither prompt nor form holds the gold, a category, a difficulty or a template."""
-    exam = exam_of(task_named("qfinzero_calling"))
-    for number in not_empty(range(0, len(exam), 37)):
-        sample = exam.sample(number)
+    sample_set = sample_set_of(task_named("qfinzero_calling"))
+    for number in not_empty(range(0, len(sample_set), 37)):
+        sample = sample_set.sample(number)
         shown = json.dumps([sample.system, sample.user, sample.form.parameters])
-        for hidden in ("expected_tool_calls", "required_params", sample.facts["category"], "difficulty", "REFUSE"):
+        for hidden in (
+            "expected_tool_calls",
+            "required_params",
+            sample.facts["category"],
+            "difficulty",
+            "REFUSE",
+        ):
             assert hidden not in shown
 
 
@@ -114,13 +158,26 @@ def test_no_question_tells_its_answer() -> None:
 
 
 def run(out: Path, task: str, model: str, *more: str) -> Mapping[str, Any]:
-    arguments = ["--plugin", PLUGIN, "--model", model, "--tasks", task, "--out", str(out), "--quiet", *more]
+    arguments = [
+        "--plugin",
+        PLUGIN,
+        "--model",
+        model,
+        "--tasks",
+        task,
+        "--out",
+        str(out),
+        "--quiet",
+        *more,
+    ]
     assert main(arguments) == 0
     card: Mapping[str, Any] = json.loads((out / "cards" / f"{task}.json").read_text())
     return card
 
 
-def test_a_run_from_the_command_line_ends_in_a_card_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_from_the_command_line_ends_in_a_card_that_verifies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     task, out = "qfinzero_planning_live", tmp_path / "run"
     card = run(out, task, "agent/perfect_live", "--limit", "12")
     assert card["kind"] == "scoring"
@@ -128,7 +185,10 @@ def test_a_run_from_the_command_line_ends_in_a_card_that_verifies(tmp_path: Path
     assert card["scores"]["overall"]["value"] == 100.0
     assert card["scores"]["end_state_match"]["value"] == 1.0
     material = card["task"]["config"]["material"]
-    assert material["dataset"] == {"name": "synthetic", "content_id": embedded_dataset(0).info.content_id}
+    assert material["dataset"] == {
+        "name": "synthetic",
+        "content_id": embedded_dataset(0).info.content_id,
+    }
     assert material["questions"]["count"] >= 100
     assert main(["card", "validate", str(out)]) == 0
     assert main(["card", "verify", str(out), "--plugin", PLUGIN]) == 0
@@ -150,7 +210,7 @@ def _tamper(out: Path) -> None:
     (folder.episode_path(spec) / ANSWERS).write_bytes(pack_lines(answers))
 
 
-def test_the_cards_of_a_silent_and_of_a_chaotic_model_say_what_they_are(tmp_path: Path) -> None:
+def test_cards_of_silent_and_chaotic_models_state_their_failures(tmp_path: Path) -> None:
     silent = run(tmp_path / "silent", "qfinzero_calling", "agent/silent", "--limit", "15")["scores"]
     assert silent["overall"]["value"] == pytest.approx(silent["overall"]["baseline"])
     assert silent["refusal_accuracy"]["detail"]["false_refusals"]["value"] == 1.0

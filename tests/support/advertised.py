@@ -8,13 +8,22 @@ from pathlib import Path
 import pytest
 
 
-def advertise(folder: Path, distribution: str, entries: str, patch: pytest.MonkeyPatch, **modules: str) -> None:
-    """Put a distribution, version 1.2, with entry points of group `ktdeval` on sys.path, and beside it modules of this code."""
+def advertise(
+    folder: Path, distribution: str, entries: str, patch: pytest.MonkeyPatch, **modules: str
+) -> None:
+    """Put a distribution, version 1.2, with entry points of group `ktdeval` on sys.path, and beside
+    it modules of this code.
+    """
     metadata = folder / f"{distribution}-1.2.dist-info"
     metadata.mkdir(parents=True, exist_ok=True)
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
-    (metadata / "entry_points.txt").write_text(f"[console_scripts]\nx = y:z\n\n[ktdeval]\n{entries}\n[other]\na = b\n")
-    patch.setattr(sys, "dont_write_bytecode", True)  # two versions of a module within one second look alike to its cache
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n"
+    )
+    (metadata / "entry_points.txt").write_text(
+        f"[console_scripts]\nx = y:z\n\n[ktdeval]\n{entries}\n[other]\na = b\n"
+    )
+    # two versions of a module within one second look alike to its cache
+    patch.setattr(sys, "dont_write_bytecode", True)
     patch.syspath_prepend(str(folder))
     for name, code in modules.items():
         (folder / f"{name}.py").write_text(code)

@@ -22,7 +22,13 @@ def places(value: Any, path: Place = ()) -> Iterator[Place]:
     """Every place in a JSON value, from the outside in; objects and lists as a whole, too."""
     if path:
         yield path
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, item in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield from places(item, (*path, key))
 
 

@@ -13,7 +13,9 @@ from typing import Any
 @contextmanager
 def running(server: socketserver.BaseServer) -> Iterator[None]:
     """Run a server until the end of the block; then no request of it is under way."""
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield
@@ -33,7 +35,9 @@ class Quiet(BaseHTTPRequestHandler):
 class Answering(Quiet):
     """A handler that answers in one piece."""
 
-    def answer(self, content: bytes = b"", status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+    def answer(
+        self, content: bytes = b"", status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send a whole answer; `headers` may say another length than the content has."""
         self.send_response(status)
         for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():

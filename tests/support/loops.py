@@ -1,6 +1,9 @@
-"""Loops of tests over values that may be empty: a guard to run them with, and a search for those without one.
+"""Loops of tests over values that may be empty: a guard to run them with, and a search for those
+without one.
 
-A test whose every assertion stands inside such a loop passes where there is nothing to loop over."""
+A test whose every assertion stands inside such a loop passes where there is nothing to loop
+over.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,19 @@ from typing import TypeVar
 GUARD = "not_empty"
 # Calls that give as many values as their first argument holds, or more.
 FILLED_AS_THEIR_FIRST = {
-    "cycle", "dict", "enumerate", "fromkeys", "frozenset", "iter", "list", "permutations", "reversed", "set", "sorted", "tuple",
-}  # fmt: skip
+    "cycle",
+    "dict",
+    "enumerate",
+    "fromkeys",
+    "frozenset",
+    "iter",
+    "list",
+    "permutations",
+    "reversed",
+    "set",
+    "sorted",
+    "tuple",
+}
 CURE = f"assert first how many there are, or loop over `{GUARD}(...)` of loops.py"
 
 
@@ -47,7 +61,9 @@ def empty_loops(path: Path) -> list[EmptyLoop]:
 def empty_loops_in(module: ast.Module) -> list[EmptyLoop]:
     """List the tests of a module that may pass without one assertion."""
     constants = _assigned(module.body)
-    helpers = {node.name for node in module.body if isinstance(node, ast.FunctionDef) and _asserts(node)}
+    helpers = {
+        node.name for node in module.body if isinstance(node, ast.FunctionDef) and _asserts(node)
+    }
     found = []
     for test in _tests(module):
         search = _Search({**constants, **_assigned(ast.walk(test))}, _parametrised(test), helpers)
@@ -87,10 +103,15 @@ def _bindings(statement: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _parametrised(test: ast.FunctionDef) -> set[str]:
-    """Name the arguments that `parametrize` sets: an empty list of rows fails when tests are collected."""
+    """Name the arguments that `parametrize` sets: an empty list of rows fails when tests are
+    collected.
+    """
     names: set[str] = set()
     for decorator in test.decorator_list:
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.parametrize":
+        if (
+            isinstance(decorator, ast.Call)
+            and ast.unparse(decorator.func) == "pytest.mark.parametrize"
+        ):
             for node in ast.walk(decorator.args[0]):
                 if isinstance(node, ast.Constant):
                     names |= {name.strip() for name in str(node.value).split(",")}
@@ -124,7 +145,9 @@ def _is_assertion(node: ast.AST, helpers: set[str]) -> bool:
 class _Search:
     """The loops around the assertions of one test."""
 
-    def __init__(self, values: Mapping[str, list[ast.expr | None]], given: set[str], helpers: set[str]) -> None:
+    def __init__(
+        self, values: Mapping[str, list[ast.expr | None]], given: set[str], helpers: set[str]
+    ) -> None:
         self.values = dict(values)
         self.given = given
         self.helpers = helpers
@@ -153,7 +176,9 @@ class _Search:
         self.is_certain = self.is_certain or not around
 
     def over_of_quantifier(self, test: ast.expr) -> tuple[str, ...]:
-        """Name what `all(… for …)` and `not any(… for …)` run over where that may be empty: both hold for nothing."""
+        """Name what `all(… for …)` and `not any(… for …)` run over where that may be empty: both
+        hold for nothing.
+        """
         name = "all"
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             test, name = test.operand, "any"
@@ -170,9 +195,15 @@ class _Search:
             case ast.Constant(value=str() | bytes()):
                 return bool(node.value)
             case ast.Tuple() | ast.List() | ast.Set():
-                return any(self.is_filled(each.value) if isinstance(each, ast.Starred) else True for each in node.elts)
+                return any(
+                    self.is_filled(each.value) if isinstance(each, ast.Starred) else True
+                    for each in node.elts
+                )
             case ast.Dict():
-                return any(key is not None or self.is_filled(value) for key, value in zip(node.keys, node.values, strict=True))
+                return any(
+                    key is not None or self.is_filled(value)
+                    for key, value in zip(node.keys, node.values, strict=True)
+                )
             case ast.Name():
                 return self.is_filled_name(node.id)
             case ast.Attribute():
@@ -180,7 +211,9 @@ class _Search:
             case ast.Subscript():
                 return self.is_filled_part(node)
             case ast.BinOp():
-                return self.is_filled(node.left) or (isinstance(node.op, ast.Add | ast.BitOr) and self.is_filled(node.right))
+                return self.is_filled(node.left) or (
+                    isinstance(node.op, ast.Add | ast.BitOr) and self.is_filled(node.right)
+                )
             case ast.IfExp():
                 return self.is_filled(node.body) and self.is_filled(node.orelse)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
@@ -213,10 +246,14 @@ class _Search:
             return True
         if last == "range":
             return all(self.is_number(each) for each in arguments)
-        if last in {"items", "values", "keys", "split", "splitlines"} and isinstance(node.func, ast.Attribute):
+        if last in {"items", "values", "keys", "split", "splitlines"} and isinstance(
+            node.func, ast.Attribute
+        ):
             return self.is_filled(node.func.value)
         if last == "zip":
-            strict = any(each.arg == "strict" and ast.unparse(each.value) == "True" for each in node.keywords)
+            strict = any(
+                each.arg == "strict" and ast.unparse(each.value) == "True" for each in node.keywords
+            )
             return (any if strict else all)(self.is_filled(each) for each in arguments)
         if last in FILLED_AS_THEIR_FIRST:
             return any(self.is_filled(each) for each in arguments[:1])

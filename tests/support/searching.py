@@ -1,4 +1,6 @@
-"""How much a test looks at: a part of the cases that are alike, or with `--hypothesis-profile search` all of them."""
+"""How much a test looks at: a part of the cases that are alike, or with `--hypothesis-profile
+search` all of them.
+"""
 
 from __future__ import annotations
 
@@ -11,5 +13,7 @@ def is_searching() -> bool:
 
 
 def examples(count: int, search: int = 100) -> settings:
-    """Let a property be tried on so many examples in the suite, and in a search on Hypothesis' own number or another one."""
+    """Let a property be tried on so many examples in the suite, and in a search on Hypothesis' own
+    number or another one.
+    """
     return settings(max_examples=search if is_searching() else count)

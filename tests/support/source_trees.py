@@ -1,4 +1,6 @@
-"""Syntax trees of the product's modules, each parsed and walked once for all the rules that read them."""
+"""Syntax trees of the product's modules, each parsed and walked once for all the rules that read
+them.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,16 @@ from pathlib import Path
 
 from paths import REPOSITORY
 
-SOURCES = sorted(path for root in ("ktdeval", "tasks", "plugins") for path in (REPOSITORY / root).rglob("*.py"))
+SOURCES = sorted(
+    path for root in ("ktdeval", "tasks", "plugins") for path in (REPOSITORY / root).rglob("*.py")
+)
 
 
 @functools.cache
 def _trees() -> dict[Path, ast.Module]:
-    gc.disable()  # half a million nodes that all stay: looking through them for cycles would take longer than parsing
+    # half a million nodes that all stay: looking through them for cycles would take longer than
+    # parsing
+    gc.disable()
     trees = {path: ast.parse(path.read_text(), filename=str(path)) for path in SOURCES}
     gc.freeze()
     gc.enable()
@@ -29,18 +35,24 @@ def tree_of(path: Path) -> ast.Module:
 
 @functools.cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Nodes that rules ask for, in the order of `ast.walk`: statements, calls and handlers; no names, constants or operators."""
+    """Nodes that rules ask for, in the order of `ast.walk`: statements, calls and handlers; no
+    names, constants or operators.
+    """
     kinds = (ast.stmt, ast.Call, ast.ExceptHandler)
     return tuple(node for node in ast.walk(tree_of(path)) if isinstance(node, kinds))
 
 
 def functions_in(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Functions and methods of a file, at every depth."""
-    return (node for node in nodes_of(path) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return (
+        node for node in nodes_of(path) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    )
 
 
 def imports_in(nodes: Iterable[ast.AST], names: bool = False) -> Iterator[str]:
-    """Modules that statements import; with `names` also what is imported from them, which may be modules too."""
+    """Modules that statements import; with `names` also what is imported from them, which may be
+    modules too.
+    """
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module

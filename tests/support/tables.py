@@ -1,4 +1,4 @@
-"""Tables of cases in YAML beside the tests: what is given, and what must come of it."""
+"""Tables of cases in YAML next to the tests: inputs and expected results."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.yamlio import load_yaml
 
 
 @cache
 def beside(module: str) -> dict[str, Any]:
-    """What stands in the YAML file beside a test module, of the same name."""
+    """Load the YAML file of the same name next to a test module."""
     return dict(load_yaml(Path(module).with_suffix(".yaml")))
 
 
@@ -26,13 +26,15 @@ def on_each_row(test: Callable[..., None]) -> Callable[..., None]:
 
 
 def _id(row: Sequence[Any]) -> str:
-    """Words of a case that stand for it: the last text, mostly what must be said."""
+    """Name a case by its last text, mostly the expected message."""
     texts = [part for part in row if isinstance(part, str) and part]
     return texts[-1][:60] if texts else str(row[0])[:60]
 
 
 def changed(text: str, change: Any) -> Any:
-    """A faultless text with a fault: words replaced (a mapping), lines added at its end (a list), or something else altogether."""
+    """A faultless text with a fault: words replaced (a mapping), lines added at its end (a list),
+    or something else altogether.
+    """
     if isinstance(change, dict):
         for old, new in change.items():
             assert old in text, old
@@ -42,5 +44,5 @@ def changed(text: str, change: Any) -> Any:
 
 
 def number(figure: float | str) -> float:
-    """A number of a table; a fraction stands there as it was worked out: 1/6."""
+    """Return a number of a table, where a fraction may be written as such: 1/6."""
     return float(Fraction(figure)) if isinstance(figure, str) else float(figure)

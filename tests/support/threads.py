@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
-    """What `work` returned or raised in each of so many threads, which must all end."""
+    """Return the result or error of `work` in each of `count` threads, which must all end."""
     results: list[object] = [None] * count
 
     def run(number: int) -> None:
@@ -26,7 +26,9 @@ def in_threads(count: int, work: Callable[[int], object]) -> list[object]:
 
 
 class Waiter:
-    """A thread that waits for something: `wait` is given what to call when it does. Made, it is waiting; `outcome` is its end's."""
+    """A thread that waits for something: `wait` is given what to call when it does. Made, it is
+    waiting; `outcome` is its end's.
+    """
 
     def __init__(self, wait: Callable[[Callable[[], None]], object]) -> None:
         waits = threading.Event()

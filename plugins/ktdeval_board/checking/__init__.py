@@ -1,1 +1,1 @@
-"""Check of a board: what is submitted is held against the rules, and nothing of it is believed or executed."""
+"""Check of a board: submissions are data, and nothing of them is trusted or executed."""

@@ -1,25 +1,33 @@
-"""Rules on cards together: one attempt for each system, no one's records twice, one market and benchmark for all.
+"""Rules on cards together: one attempt for each system, no records twice, one market and benchmark
+for all.
 
-A finding is on the later of two cards. A card that the board has a verdict on comes before one that it has none on, whatever days
-their submitters wrote.
+A finding is on the later of two cards. Cards that have a verdict of the board come before those
+without one, whatever days their submitters wrote.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from msgspec.structs import asdict
 
 from ktdeval.cards import SnapshotPart, TradingCard, card_difference
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_board.attempts import OF_ONE, known_attempts, registrant_of
 from ktdeval_board.checking.findings import At, Check, Stage, rule
-from ktdeval_board.entries import Candidate, Card, count_own_keys, figures_of, identity, identity_words
+from ktdeval_board.documents import TRUST, Submitter
+from ktdeval_board.entries import (
+    Candidate,
+    Card,
+    count_own_keys,
+    figures_of,
+    identity,
+    identity_words,
+)
 from ktdeval_board.layout import path_segment
-from ktdeval_board.ranking.describe import TRUST
 from ktdeval_board.registrations import NONE_FILED, Registrations, family_of
 
 _DEFINITION = ("better", "formula", "range", "unit")
@@ -31,14 +39,25 @@ class Together:
 
     candidates: Sequence[Candidate]
     registrations: Registrations = NONE_FILED
+    #: ids of cards that are being submitted
+    submitted: Collection[str] = ()
     where: str = "cards"
 
     @cached_property
     def ordered(self) -> list[Candidate]:
-        """Cards in the order in which they have the say."""
-        return sorted(
-            self.candidates,
-            key=lambda each: (each.verdict is None, TRUST.index(each.tier), each.submission.submitted_on, each.where),
+        """Cards by precedence."""
+        return sorted(self.candidates, key=self._precedence)
+
+    def _precedence(self, candidate: Candidate) -> tuple[bool, bool, int, str, str]:
+        # A card that is being submitted comes last. Otherwise the day that its submitter wrote
+        # could put it before a card of the board that has no verdict yet, and that card would be
+        # the one refused.
+        return (
+            candidate.card_id in self.submitted,
+            candidate.verdict is None,
+            TRUST.index(candidate.tier),
+            candidate.submission.submitted_on,
+            candidate.where,
         )
 
     @cached_property
@@ -63,7 +82,10 @@ class Together:
 @rule("duplicate", Stage.TOGETHER)
 def _duplicate(together: Together) -> Iterator[At]:
     for earlier, candidate in together.later(lambda each: identity(each.card, each.division)):
-        there = f"has a card in division {candidate.division.id} already: {earlier.where}; one attempt each"
+        there = (
+            f"has a card in division {candidate.division.id} already: {earlier.where}; one attempt"
+            " each"
+        )
         yield At(candidate.where, f"{identity_words(candidate.card)} {there}")
 
 
@@ -73,32 +95,53 @@ def _copied(together: Together) -> Iterator[At]:
     for candidate in together.standing:
         for key, what in _fingerprints(candidate):
             earlier = first.setdefault(key, candidate)
-            is_baseline = earlier.baseline is not None and earlier.baseline == candidate.baseline
-            if earlier is not candidate and not (is_baseline and earlier.division != candidate.division):
+            if earlier is not candidate and not _is_baseline_elsewhere(earlier, candidate):
                 yield At(candidate.where, f"{what} is also on {earlier.where}")
                 break
+
+
+def _is_baseline_elsewhere(one: Candidate, other: Candidate) -> bool:
+    """Return whether two cards are of one baseline in two divisions, which may share episodes."""
+    is_one = one.baseline is not None and one.baseline == other.baseline
+    return is_one and one.division != other.division
 
 
 @rule("mask-key", Stage.TOGETHER)
 def _key_used(together: Together) -> Iterator[At]:
     first: dict[str, Candidate] = {}
     for candidate in together.ordered:
-        if key := candidate.card.mask_key:
-            earlier = first.setdefault(key, candidate)
-            if not _is_one_run(earlier, candidate):
-                problem = f"was the key of {earlier.where}, whose records tell what each handle stands for"
-                yield At(candidate.where, f"{key} {problem}; run again without --mask-key")
+        key = candidate.card.mask_key
+        if not key:
+            continue
+
+        earlier = first.setdefault(key, candidate)
+        if not _is_one_run(earlier, candidate):
+            problem = (
+                f"was the key of {earlier.where}, whose records tell what each handle stands for"
+            )
+            yield At(candidate.where, f"{key} {problem}; run again without --mask-key")
 
 
 def _is_one_run(one: Candidate, other: Candidate) -> bool:
-    """Whether two cards may be of one run: of the same episodes, or handed in together for one model and agent."""
-    handed_in = [(each.model, each.agent, each.submission.submitter, each.submission.submitted_on) for each in (one, other)]
-    ids = [{episode.id for episode in each.card.episodes} for each in (one, other)]
-    return handed_in[0] == handed_in[1] or not ids[0].isdisjoint(ids[1])
+    """Return whether two cards may be of one run: of the same episodes, or submitted together for
+    one model and agent.
+    """
+    if _submitted(one) == _submitted(other):
+        return True
+
+    ids = {episode.id for episode in one.card.episodes}
+    return any(episode.id in ids for episode in other.card.episodes)
+
+
+def _submitted(candidate: Candidate) -> tuple[str, str, Submitter, str]:
+    submission = candidate.submission
+    return candidate.model, candidate.agent, submission.submitter, submission.submitted_on
 
 
 def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
-    """Yield what two honest cards never share: an episode, a ledger or a transcript. Right answers to a few questions they may."""
+    """Yield key and name of everything that two honest cards never share: an episode, a ledger or a
+    transcript. They may share correct answers to a few questions.
+    """
     for episode in candidate.card.episodes:
         yield episode.id, f"episode {episode.id}"
     for path, digest in candidate.card.artefacts.items():
@@ -108,38 +151,57 @@ def _fingerprints(candidate: Candidate) -> Iterator[tuple[str, str]]:
 
 @rule("name", Stage.TOGETHER)
 def _name(together: Together) -> Iterator[At]:
-    for part in ("model", "agent"):
-        for earlier, candidate in together.later(lambda each, part=part: path_segment(getattr(each, part)).casefold()):  # type: ignore[misc]
-            mine, other = getattr(candidate, part), getattr(earlier, part)
-            if mine != other:
-                yield At(candidate.where, f"{part}.name: {mine!r} can be taken for {other!r} of {earlier.where}")
+    for earlier, candidate in together.later(lambda each: path_segment(each.model).casefold()):
+        if candidate.model != earlier.model:
+            yield _mistaken("model", candidate, candidate.model, earlier, earlier.model)
+
+    for earlier, candidate in together.later(lambda each: path_segment(each.agent).casefold()):
+        if candidate.agent != earlier.agent:
+            yield _mistaken("agent", candidate, candidate.agent, earlier, earlier.agent)
+
+
+def _mistaken(part: str, candidate: Candidate, name: str, earlier: Candidate, other: str) -> At:
+    problem = f"{part}.name: {name!r} can be taken for {other!r} of {earlier.where}"
+    return At(candidate.where, problem)
 
 
 @rule("attempts", Stage.TOGETHER)
 def _attempts(together: Together) -> Iterator[At]:
     counts: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+    # Withdrawn cards count as attempts of all others.
     for candidate in sorted(together.ordered, key=lambda each: not each.is_withdrawn):
         key = candidate.division.id, candidate.model, candidate.agent
         counts[key] += 1
         if candidate.verdict is not None or candidate.is_withdrawn:
             continue
-        declared, where = candidate.submission.attempts.runs, f"{candidate.where.removesuffix('.json')}.submission.json"
+
+        declared = candidate.submission.attempts.runs
+        where = f"{candidate.where.removesuffix('.json')}.submission.json"
         if declared < counts[key]:
             there = f"{counts[key]} cards of this model and agent are here, withdrawn ones included"
             yield At(where, f"attempts.runs: {declared} declared; {there}")
-        elif declared < (known := _known_attempts(together, candidate)):
-            yield At(where, f"attempts.runs: {declared} declared; {known} registrations and cards {OF_ONE} are here")
+            continue
+
+        known = _known_attempts(together, candidate)
+        if declared < known:
+            there = f"{known} registrations and cards {OF_ONE} are here"
+            yield At(where, f"attempts.runs: {declared} declared; {there}")
 
 
 def _known_attempts(together: Together, candidate: Candidate) -> int:
+    """Return the attempts that the board knows of; 0 if it does not count them for this card."""
     division = candidate.division
-    if not division.is_governed or not candidate.card.registration or candidate.baseline is not None:
+    if not division.is_governed or not candidate.card.registration:
         return 0
-    who = (registrant_of(candidate), family_of(division.id, candidate.model, candidate.agent))
-    return known_attempts(together.registrations, together.own_keys, *who)
+    if candidate.baseline is not None:
+        return 0
+
+    registrant = registrant_of(candidate)
+    family = family_of(division.id, candidate.model, candidate.agent)
+    return known_attempts(together.registrations, together.own_keys, registrant, family)
 
 
-# -- cards that describe the market, the benchmark or a metric otherwise than the first card of their division
+# -- cards whose market, benchmark or metrics differ from those of the first card of their division
 
 
 def _against_first(rule_id: str) -> Callable[[Callable[[Card, Card], Iterator[str]]], Check]:
@@ -165,10 +227,12 @@ def _other_kind(first: Card, card: Card) -> Iterator[str]:
 
 @_against_first("snapshot")
 def _other_snapshot(first: Card, card: Card) -> Iterator[str]:
-    if card.kind == first.kind and card.snapshot is not None:
-        for field in sorted(SnapshotPart.__struct_fields__):
-            if getattr(card.snapshot, field) != getattr(first.snapshot, field):
-                yield f"snapshot.{field}: is described otherwise"
+    if card.kind != first.kind or card.snapshot is None:
+        return
+
+    for field in sorted(SnapshotPart.__struct_fields__):
+        if getattr(card.snapshot, field) != getattr(first.snapshot, field):
+            yield f"snapshot.{field}: is described otherwise"
 
 
 @_against_first("windows")
@@ -179,22 +243,31 @@ def _other_windows(first: Card, card: Card) -> Iterator[str]:
 
 @_against_first("reference")
 def _other_benchmark(first: Card, card: Card) -> Iterator[str]:
-    if isinstance(card, TradingCard) and isinstance(first, TradingCard) and card_difference(_benchmark(first), _benchmark(card)):
+    if not isinstance(card, TradingCard) or not isinstance(first, TradingCard):
+        return
+    if card_difference(_benchmark(first), _benchmark(card)):
         yield "reference: gives the benchmark other figures"
 
 
 @_against_first("metric")
 def _other_metric(first: Card, card: Card) -> Iterator[str]:
-    mine, theirs = figures_of(card), figures_of(first) if card.kind == first.kind else {}
+    if card.kind != first.kind:
+        return
+
+    mine = figures_of(card)
+    theirs = figures_of(first)
     for each in sorted(mine.keys() & theirs.keys()):
         for part in _DEFINITION:
-            if (own := getattr(mine[each], part)) != getattr(theirs[each], part):
+            own = getattr(mine[each], part)
+            if own != getattr(theirs[each], part):
                 yield f"{each}.{part}: is {str(own)[:80]!r}, which is another"
 
 
 def _benchmark(card: TradingCard) -> dict[str, JsonValue]:
     """Return days and figures of the benchmark by window, without intervals and reasons."""
-    return {
-        window: [policy.base_day, policy.last_day, *(figure.value for figure in asdict(policy.metrics).values())]
-        for window, policy in card.reference.benchmark_buy_and_hold.items()
-    }
+    benchmark: dict[str, JsonValue] = {}
+    for window, policy in card.reference.benchmark_buy_and_hold.items():
+        values = [figure.value for figure in asdict(policy.metrics).values()]
+        benchmark[window] = [policy.base_day, policy.last_day, *values]
+
+    return benchmark

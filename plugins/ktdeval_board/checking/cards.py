@@ -1,4 +1,4 @@
-"""Rules on one card, its submission and its list of records: what can be checked without other cards."""
+"""Rules on one card, its submission and its list of records, without other cards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from ktdeval_board.rules import Division, Rules
 _METRIC = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _MOST_METRICS = 200
 _CALL_FIELDS = {field.name for field in dataclasses.fields(CallParams)}
-_PLACEBO, _SYNTHETIC = "placebo", "synthetic"
+_PLACEBO = "placebo"
+_SYNTHETIC = "synthetic"
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,19 @@ class CardInputs:
     @cached_property
     def division(self) -> Division | None:
         """Nearest division, if it is of the card's task."""
-        return self.nearest if self.nearest is not None and self.nearest.task == self.card.task.name else None
+        nearest = self.nearest
+        if nearest is None or nearest.task != self.card.task.name:
+            return None
+
+        return nearest
 
     @cached_property
     def facets(self) -> Mapping[str, str]:
         """Why the card is not of the nearest division, by rule."""
-        return {} if self.nearest is None else facets(self.rules, self.nearest, self.card)
+        if self.nearest is None:
+            return {}
+
+        return facets(self.rules, self.nearest, self.card)
 
     @property
     def is_trading(self) -> bool:
@@ -56,7 +64,7 @@ class CardInputs:
 
 
 def _facet(rule_id: str, inputs: CardInputs) -> Iterator[str]:
-    """Compare the card with its division alone."""
+    """Yield how the card differs from its division in one respect."""
     if rule_id in inputs.facets and inputs.nearest is not None:
         yield f"{inputs.facets[rule_id]} (division {inputs.nearest.id})"
 
@@ -67,15 +75,19 @@ for _id in ("task-version", "task-config", "snapshot", "rules"):
 
 @rule("name", Stage.CARD)
 def _name(inputs: CardInputs) -> Iterator[str]:
-    for part in ("model", "agent"):
-        name = getattr(inputs.card, part).name
+    card = inputs.card
+    for part, name in (("model", card.model.name), ("agent", card.agent.name)):
         if not PLAIN_NAME.fullmatch(name):
-            yield f"{part}.name: {name[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a letter or digit"
+            yield (
+                f"{part}.name: {name[:80]!r} is not 1 to 100 signs of printable ASCII that begin"
+                " with a letter or digit"
+            )
 
 
 @rule("kind", Stage.CARD)
 def _kind(inputs: CardInputs) -> Iterator[str]:
-    config, is_trading = inputs.card.task.config, inputs.is_trading
+    config = inputs.card.task.config
+    is_trading = inputs.is_trading
     trades = "trading" in config
     if trades != is_trading and (trades or "subject_config" in config):
         yield f"is a {inputs.card.kind} card of a {'trading' if trades else 'scoring'} task"
@@ -90,10 +102,15 @@ def _task(inputs: CardInputs) -> Iterator[str]:
 
 @rule("synthetic", Stage.CARD)
 def _synthetic(inputs: CardInputs) -> Iterator[str]:
-    snapshot, market = inputs.card.snapshot, inputs.rules.market
+    snapshot = inputs.card.snapshot
+    market = inputs.rules.market
     if snapshot and snapshot.synthetic != (market == "synthetic"):
         kind = "synthetic" if snapshot.synthetic else "real"
-        yield f"snapshot.synthetic: the card says that its market is {kind}, the board is of {market} markets"
+        yield (
+            f"snapshot.synthetic: the card says that its market is {kind}, the board is of {market}"
+            " markets"
+        )
+
     if snapshot and not snapshot.synthetic and _SYNTHETIC in _market_words(inputs):
         yield f"snapshot: says that it is not synthetic, but is called {snapshot.name[:60]!r}"
 
@@ -114,12 +131,19 @@ def _windows(inputs: CardInputs) -> Iterator[str]:
     division = inputs.nearest
     if division is None or not division.windows or "windows" not in inputs.facets:
         return
-    covered, wanted = spans_of(inputs.card), {window.name: (window.first, window.last) for window in division.windows}
+
+    covered = spans_of(inputs.card)
+    wanted = {window.name: (window.first, window.last) for window in division.windows}
     again = f"run again with --windows {','.join(wanted)}"
-    if lacking := [each for each in wanted if each not in covered]:
+
+    lacking = [each for each in wanted if each not in covered]
+    if lacking:
         yield f"{', '.join(lacking)} missing for division {division.id}; {again}"
-    if surplus := [each for each in covered if each not in wanted]:
+
+    surplus = [each for each in covered if each not in wanted]
+    if surplus:
         yield f"{', '.join(surplus)} too many for division {division.id}; {again}"
+
     for each in wanted:
         if each in covered and covered[each] != wanted[each]:
             yield f"{each} is {'…'.join(covered[each])}, the division's is {'…'.join(wanted[each])}"
@@ -131,12 +155,21 @@ def _seeds(inputs: CardInputs) -> Iterator[str]:
     division = inputs.nearest
     if division is None or "seeds" not in inputs.facets:
         return
-    seeds, wanted = card.seeds, seeds_of(inputs.rules, division, card.model.name)
-    again = f"run again with --seeds {len(wanted)}" + (f" --seed {wanted[0]}" if wanted[0] else "")
-    if lacking := [seed for seed in wanted if seed not in seeds]:
+
+    seeds = card.seeds
+    wanted = seeds_of(inputs.rules, division, card.model.name)
+    again = f"run again with --seeds {len(wanted)}"
+    if wanted[0]:
+        again += f" --seed {wanted[0]}"
+
+    lacking = [seed for seed in wanted if seed not in seeds]
+    if lacking:
         yield f"{', '.join(map(str, lacking))} missing; {again}"
-    if surplus := [seed for seed in seeds if seed not in wanted]:
+
+    surplus = [seed for seed in seeds if seed not in wanted]
+    if surplus:
         yield f"{', '.join(map(str, surplus))} too many; {again}"
+
     if not lacking and not surplus:
         yield inputs.facets["seeds"]
 
@@ -153,7 +186,8 @@ def _coverage(inputs: CardInputs) -> Iterator[str]:
     if card.missing_episodes:
         yield f"{len(card.missing_episodes)} planned episodes did not finish"
     elif not card.rankable.value and card.limit is None and _PLACEBO not in card.labels:
-        reasons = [reason for reason in card.rankable.reasons if reason != NEVER_TRADED]  # such a card is listed without a rank
+        # A card that never traded is accepted, and listed without a rank.
+        reasons = [reason for reason in card.rankable.reasons if reason != NEVER_TRADED]
         if reasons or not card.rankable.reasons:
             yield "; ".join(reasons) or "the card says that it can't be ranked"
 
@@ -166,31 +200,41 @@ def _mask_key(inputs: CardInputs) -> Iterator[str]:
 
 @rule("registered", Stage.CARD)
 def _registered(inputs: CardInputs) -> Iterator[str]:
-    division, card = inputs.division, inputs.card
+    division = inputs.division
+    card = inputs.card
     yield from card_problems(card, division, inputs.registrations)
     is_baseline = inputs.rules.baseline_of(card.model.name) is not None
+
     if is_baseline and division is not None and division.is_governed and not card.registration:
-        yield f"{card.model.name} is a baseline, which the board runs itself, under a key drawn for it"
+        yield (
+            f"{card.model.name} is a baseline, which the board runs itself, under a key drawn"
+            " for it"
+        )
 
 
 @rule("certificate", Stage.CARD)
 def _certificate(inputs: CardInputs) -> Iterator[str]:
-    division, card = inputs.division, inputs.card
+    division = inputs.division
+    card = inputs.card
     if division is None or division.certificate != "required" or not isinstance(card, TradingCard):
         return
+
     if card.certificate.value is None:
         yield (
-            f"division {division.id} asks for a certificate of the mask: {card.certificate.reason}; make one with "
-            "`ktdeval certify`, then `ktdeval score RUN --certificate FILE`"
+            f"division {division.id} asks for a certificate of the mask: {card.certificate.reason};"
+            " make one with `ktdeval certify`, then `ktdeval score RUN --certificate FILE`"
         )
-    elif "mask not certified" in card.labels:
+        return
+
+    problem = division.attacker_problem(card.certificate.value)
+    if "mask not certified" in card.labels:
         yield "rests on too few probes, controls, answers or guesses to call the mask certified"
-    elif problem := division.attacker_problem(card.certificate.value):
+    elif problem is not None:
         yield f"{problem}; let one of them attack, or name another in board.yaml"
     elif not inputs.is_certified:
         yield (
-            "is claimed, and this board has not verified it; give the maintainers the certificate and the runs of its attacks, for "
-            "`ktdeval leaderboard certify FILE --attackers RUN`"
+            "is claimed, and this board has not verified it; give the maintainers the certificate"
+            " and the runs of its attacks, for `ktdeval leaderboard certify FILE --attackers RUN`"
         )
 
 
@@ -202,19 +246,26 @@ def _call(inputs: CardInputs) -> Iterator[str]:
 
 @rule("metric", Stage.CARD)
 def _metric(inputs: CardInputs) -> Iterator[str]:
-    figures, division = figures_of(inputs.card), inputs.division
+    figures = figures_of(inputs.card)
+    division = inputs.division
     if division is not None and division.rank_by not in figures:
         yield f"has no {division.rank_by}, which the rank of division {division.id} goes by"
+
     for each in figures:
         if not _METRIC.fullmatch(each):
-            yield f"{each[:60]!r} is no name of a metric (letters, digits, dots, dashes and underscores)"
+            yield (
+                f"{each[:60]!r} is no name of a metric (letters, digits, dots, dashes and"
+                " underscores)"
+            )
+
     if len(figures) > _MOST_METRICS:
         yield f"has {len(figures)} metrics; at most {_MOST_METRICS} are taken"
 
 
 @rule("size", Stage.CARD)
 def _size(inputs: CardInputs) -> Iterator[str]:
-    card, most = inputs.card, inputs.rules.limits.episodes
+    card = inputs.card
+    most = inputs.rules.limits.episodes
     planned = len(card.episodes) + len(card.missing_episodes)
     if planned > most:
         yield f"has {planned:,} episodes; at most {most:,} are taken"
@@ -232,7 +283,8 @@ class SubmissionInputs:
     card_id: str  #: SHA-256 of the card's file
     card: Card
     submission: Submission
-    today: str | None  #: day of the check; None where the card was looked at before, so that its days are past
+    #: day of the check; None if the card was checked before, so that its days are past
+    today: str | None
     registrations: Registrations = NONE_FILED
 
 
@@ -243,8 +295,13 @@ def _registered_submitter(inputs: SubmissionInputs) -> Iterator[str]:
 
 @rule("submission", Stage.SUBMISSION)
 def _submission(inputs: SubmissionInputs) -> Iterator[str]:
-    submission, card = inputs.submission, inputs.card
-    named = (("model.name", submission.model.name, card.model.name), ("agent.name", submission.agent.name, card.agent.name))
+    submission = inputs.submission
+    card = inputs.card
+    named = (
+        ("model.name", submission.model.name, card.model.name),
+        ("agent.name", submission.agent.name, card.agent.name),
+    )
+
     for field, claimed, recorded in (("card", submission.card, inputs.card_id), *named):
         if claimed != recorded:
             yield f"{field}: is {claimed[:80]!r}, the card says {recorded[:80]!r}"
@@ -252,10 +309,12 @@ def _submission(inputs: SubmissionInputs) -> Iterator[str]:
 
 @rule("cutoff", Stage.SUBMISSION)
 def _cutoff(inputs: SubmissionInputs) -> Iterator[str]:
-    submission, model = inputs.submission, inputs.submission.model
+    submission = inputs.submission
+    model = inputs.submission.model
     for day, event in ((submission.submitted_on, "submission"), (model.released_on, "release")):
         if model.cutoff_day is not None and day and model.cutoff_day > day:
             yield f"model.cutoff_date: {model.cutoff_day} is after the {event} ({day})"
+
     recorded = recorded_cutoff(inputs.card)
     if recorded is not None and not model.cutoff_date.startswith(recorded.date):
         yield f"model.cutoff_date: is {model.cutoff_date}, the card says {recorded.date}"
@@ -265,10 +324,15 @@ def _cutoff(inputs: SubmissionInputs) -> Iterator[str]:
 
 @rule("date", Stage.SUBMISSION)
 def _date(inputs: SubmissionInputs) -> Iterator[str]:
-    submission, opened = inputs.submission, inputs.rules.opened_on
+    submission = inputs.submission
+    opened = inputs.rules.opened_on
     if opened and submission.submitted_on < opened:
         yield f"submitted_on: {submission.submitted_on} is before the board began ({opened})"
-    for field, day in (("submitted_on", submission.submitted_on), ("model.released_on", submission.model.released_on)):
+
+    for field, day in (
+        ("submitted_on", submission.submitted_on),
+        ("model.released_on", submission.model.released_on),
+    ):
         if inputs.today is not None and day > inputs.today:
             yield f"{field}: {day} has not come yet (today is {inputs.today})"
 
@@ -294,37 +358,58 @@ class ListInputs:
 
     @property
     def is_here(self) -> bool:
-        """Whether the records are in the repository; what is not is nobody's burden."""
+        """Whether the records are in the repository; those stored elsewhere have no size limit."""
         return self.records.stored == "repository"
 
     def expected(self, is_whole: bool) -> set[str]:
-        """Return the files that records hold: for each episode three, the manifest, and files that the card names."""
+        """Return the files that the records of the card must have. `is_whole`: with the episodes'
+        marks of completeness.
+        """
         card = self.card
-        names = [TRANSCRIPT, LEDGER if isinstance(card, TradingCard) else ANSWERS, *([MARK] if is_whole else [])]
-        expected = {f"episodes/{episode.id}/{each}" for episode in card.episodes for each in names}
-        has_certificate = isinstance(card, TradingCard) and card.certificate.value is not None
-        optional = {CERTIFICATE: has_certificate, CANARY: card.drift.value is not None, MANIFEST: True}
-        return expected | {each for each, holds in optional.items() if holds}
+        names = [TRANSCRIPT]
+        names.append(LEDGER if isinstance(card, TradingCard) else ANSWERS)
+        if is_whole:
+            names.append(MARK)
+
+        expected = {MANIFEST}
+        for episode in card.episodes:
+            expected.update(f"episodes/{episode.id}/{name}" for name in names)
+
+        if isinstance(card, TradingCard) and card.certificate.value is not None:
+            expected.add(CERTIFICATE)
+
+        if card.drift.value is not None:
+            expected.add(CANARY)
+
+        return expected
 
     @cached_property
     def surplus(self) -> Sequence[str]:
-        """Listed files that are no records of the card."""
+        """Listed files that are not records of the card."""
         return sorted(self.files.keys() - self.expected(is_whole=True) - {CANARY})
 
 
 @rule("records", Stage.LIST)
 def _listed_records(inputs: ListInputs) -> Iterator[str]:
-    records, card_id = inputs.records, inputs.card_id
+    records = inputs.records
+    card_id = inputs.card_id
     if records.card != card_id:
         yield f"card: is {records.card[:12]}…, expected {card_id[:12]}…"
+
     if len(inputs.files) < len(records.files):
         yield "files: a path stands there twice"
+
     for path in inputs.card.artefacts:
         if path not in inputs.files:
             yield f"files: {path[:120]} is missing, which the card was made from"
+
     for path in sorted(inputs.expected(inputs.is_here) - inputs.files.keys()):
         yield f"files: {path} is missing"
-    yield from (f"files: {path} is no record of this card" for path in inputs.surplus if path != CERTIFICATE)
+
+    for path in inputs.surplus:
+        if path != CERTIFICATE:  # reported as `certificate`
+            yield f"files: {path} is no record of this card"
+
     if inputs.has_folder != inputs.is_here:
         there = "there is such a folder" if inputs.has_folder else "there is no such folder"
         yield f"stored: {records.stored}, but records/{card_id[:12]}…: {there}"
@@ -347,12 +432,19 @@ def _listed_hash(inputs: ListInputs) -> Iterator[str]:
 @rule("size", Stage.LIST)
 def _listed_size(inputs: ListInputs) -> Iterator[str]:
     if inputs.is_here:
-        yield from (f"files: {problem}" for problem in size_problems(inputs.rules, inputs.records.files))
+        yield from _size_problems(inputs.rules, inputs.records.files)
 
 
-def size_problems(rules: Rules, files: Sequence[RecordFile]) -> Iterator[str]:
-    """Yield what is too large of records that are to be in the repository."""
-    largest, most = rules.limits.bytes_of("file_mb"), rules.limits.bytes_of("records_mb")
-    yield from (f"{file.path} has {file.bytes:,} bytes; at most {largest:,} are taken" for file in files if file.bytes > largest)
-    if (total := sum(file.bytes for file in files)) > most:
-        yield f"the records have {total:,} bytes; at most {most:,} are taken in the repository; store them with --records elsewhere"
+def _size_problems(rules: Rules, files: Sequence[RecordFile]) -> Iterator[str]:
+    largest = rules.limits.bytes_of("file_mb")
+    for file in files:
+        if file.bytes > largest:
+            yield f"files: {file.path} has {file.bytes:,} bytes; at most {largest:,} are taken"
+
+    total = sum(file.bytes for file in files)
+    most = rules.limits.bytes_of("records_mb")
+    if total > most:
+        yield (
+            f"files: the records have {total:,} bytes; at most {most:,} are taken in the"
+            " repository; store them with --records elsewhere"
+        )

@@ -1,6 +1,6 @@
-"""Changes of a pull request: a submission only adds files, and everything else is the maintainers'.
+"""Rules on the changes of a pull request: a submission only adds files, maintainers change the rest.
 
-Verdicts, rules and errata are what the other checks believe, so nobody may bring their own.
+The other checks trust verdicts, rules and errata, so that a submission must not change them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,23 @@ from ktdeval_board.checking.files import SUBMITTED, WRITTEN
 from ktdeval_board.checking.findings import Stage, printable, rule
 from ktdeval_board.layout import KEYS, VERDICTS
 
-_LINK, _SUBMODULE, _EXECUTABLE, _PLAIN = "120000", "160000", "100755", "100644"
+_LINK = "120000"
+_SUBMODULE = "160000"
+_EXECUTABLE = "100755"
+_PLAIN = "100644"
 _SECONDS = 300
-# Nothing that a repository's settings could name is started: no monitor, hook, pager, or program that shows differences.
-_GIT = ("git", "--no-pager", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=")
+# No program that a repository's settings could name is started: no monitor, hook, pager or viewer of
+# differences.
+_GIT = (
+    "git",
+    "--no-pager",
+    "-c",
+    "core.fsmonitor=",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "diff.external=",
+)
 _QUIET = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
@@ -28,26 +41,35 @@ _QUIET = {
     "LC_ALL": "C",
 }
 _DIFF = (
-    *("diff", "--raw", "-z", "--relative", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-abbrev"),
+    *(
+        "diff",
+        "--raw",
+        "-z",
+        "--relative",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-abbrev",
+    ),
     "--ignore-submodules=dirty",
 )
 _VERBS = {"M": "changes", "D": "deletes", "T": "changes the kind of"}
 
 
 class Change(NamedTuple):
-    """A file that differs from the common state: how (git's letter), its mode now, and its path relative to the board."""
+    """A file that differs from the common state."""
 
-    how: str
-    mode: str
-    where: str
+    how: str  #: git's letter for the kind of change
+    mode: str  #: its mode now
+    where: str  #: its path relative to the board
 
 
 def changes_since(folder: Path, since: str) -> list[Change]:
-    """List the files that differ from where a branch left another one.
+    """List the files that differ from where the branch left another one.
 
-    Files that are not committed yet count, so that it can be asked before a commit, too; of these, what the check itself writes
-    (verdicts and what goes with them) does not. Raises UsageError: git is not there, the folder is in no repository, or there is no
-    such revision.
+    Files that are not committed yet count, so that a submission can be checked before its commit;
+    of these, files that the check itself writes do not. Raises UsageError: git is not there, the
+    folder is in no repository, or there is no such revision.
     """
     return list(_changes(folder, _merge_base(folder, since)))
 
@@ -73,8 +95,11 @@ def _executable(change: Change) -> Iterator[str]:
 def _foreign_file(change: Change) -> Iterator[str]:
     if change.how != "A":
         verb = _VERBS.get(change.how, "changes")
-        yield f"the submission {verb} this file; a submission only adds files, maintainers change the rest"
-    elif (change.where.partition("/")[0] not in SUBMITTED or "/" not in change.where) and not _is_answer(change):
+        yield (
+            f"the submission {verb} this file; a submission only adds files, maintainers change the"
+            " rest"
+        )
+    elif not _is_below_submitted(change) and not _is_answer(change):
         yield _added()
 
 
@@ -87,11 +112,19 @@ def _verdict(change: Change) -> Iterator[str]:
 @rule("drawn-key", Stage.CHANGES)
 def _drawn_key(change: Change) -> Iterator[str]:
     if change.how == "A" and _is_key(change):
-        yield "the submission adds this file; keys are drawn by the board alone, on its main branch (`ktdeval leaderboard draw`)"
+        yield (
+            "the submission adds this file; keys are drawn by the board alone, on its main branch"
+            " (`ktdeval leaderboard draw`)"
+        )
+
+
+def _is_below_submitted(change: Change) -> bool:
+    folder, slash, _ = change.where.partition("/")
+    return bool(slash) and folder in SUBMITTED
 
 
 def _is_answer(change: Change) -> bool:
-    """Whether a file is of those that the board answers a submission with, which have rules of their own."""
+    """Return whether a file is one that only the board adds, which has a rule of its own."""
     return _is_verdict(change) or _is_key(change)
 
 
@@ -104,7 +137,10 @@ def _is_verdict(change: Change) -> bool:
 
 
 def _added() -> str:
-    return f"the submission adds this file; it may add to {', '.join(SUBMITTED)} alone, maintainers change the rest"
+    return (
+        f"the submission adds this file; it may add to {', '.join(SUBMITTED)} alone, maintainers"
+        " change the rest"
+    )
 
 
 # -- what git says
@@ -113,35 +149,59 @@ def _added() -> str:
 def _merge_base(folder: Path, since: str) -> str:
     """Return where the work left the other branch, as a full object id."""
     if _git(folder, ("rev-parse", "--is-inside-work-tree")) is None:
-        raise UsageError(f"--since: {folder} is in no git repository, or in one that git does not trust (safe.directory)")
+        raise UsageError(
+            f"--since: {folder} is in no git repository, or in one that git does not trust"
+            " (safe.directory)"
+        )
     if since.startswith("-") or not since.isprintable():
-        raise UsageError(f"--since: {printable(since)!r} is no revision; give one such as origin/main")
-    revision = _git(folder, ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}"))
+        raise UsageError(
+            f"--since: {printable(since)!r} is no revision; give one such as origin/main"
+        )
+
+    revision = _git(
+        folder, ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}")
+    )
     if revision is None:
-        raise UsageError(f"--since: git knows no revision {since!r} in {folder}; fetch it first (in CI: fetch-depth: 0)")
+        raise UsageError(
+            f"--since: git knows no revision {since!r} in {folder}; fetch it first (in CI:"
+            " fetch-depth: 0)"
+        )
+
     base = _git(folder, ("merge-base", revision.decode("ascii").strip(), "HEAD"))
     if base is None:
-        raise UsageError(f"--since: HEAD and {since!r} have nothing in common; fetch the whole history (in CI: fetch-depth: 0)")
+        raise UsageError(
+            f"--since: HEAD and {since!r} have nothing in common; fetch the whole history (in CI:"
+            " fetch-depth: 0)"
+        )
+
     return base.decode("ascii").split()[0]
 
 
 def _changes(folder: Path, base: str) -> Iterator[Change]:
-    """Yield what commits changed, then what is not committed but for what the check itself writes."""
+    """Yield changes in commits, then those that are not committed, without files that the check
+    itself writes.
+    """
     yield from _differences(folder, (base, "HEAD"))
     new = _git(folder, ("ls-files", "-z", "--others", "--exclude-standard", "--", "."))
     if new is None:
         raise UsageError(f"{folder}: git can't list the work tree; is it a whole checkout?")
-    untracked = (Change("A", _PLAIN, os.fsdecode(path)) for path in new.split(b"\0") if path)
-    for change in (*_differences(folder, ("HEAD",)), *untracked):
+
+    changes = list(_differences(folder, ("HEAD",)))
+    for path in new.split(b"\0"):
+        if path:
+            changes.append(Change("A", _PLAIN, os.fsdecode(path)))
+
+    for change in changes:
         if change.where.partition("/")[0] not in WRITTEN:
             yield change
 
 
 def _differences(folder: Path, revisions: Sequence[str]) -> Iterator[Change]:
-    """Files that differ between two revisions, or between one and the work tree."""
+    """Yield files that differ between two revisions, or between one and the work tree."""
     raw = _git(folder, (*_DIFF, *revisions, "--", "."))
     if raw is None:
         raise UsageError(f"{folder}: git can't compare the work tree; is it a whole checkout?")
+
     fields = raw.split(b"\0")
     for head, path in zip(fields[::2], fields[1::2], strict=False):
         _, mode, _, _, how = head.decode("ascii").split(" ")
@@ -149,8 +209,8 @@ def _differences(folder: Path, revisions: Sequence[str]) -> Iterator[Change]:
 
 
 def _git(folder: Path, arguments: Sequence[str]) -> bytes | None:
-    """Return what git prints; None where it refuses."""
-    # What the surroundings say about git (another index, another folder, a program to run) is not passed on.
+    """Return git's output; None if it fails."""
+    # Variables of git (another index, another folder, a program to run) are not passed on.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(  # noqa: S603 - no shell; every argument is ours or a resolved object id
@@ -162,7 +222,10 @@ def _git(folder: Path, arguments: Sequence[str]) -> bytes | None:
             check=False,
         )
     except OSError as error:
-        raise UsageError(f"--since: git can't be started ({error.strerror or error}); install git") from error
+        raise UsageError(
+            f"--since: git can't be started ({error.strerror or error}); install git"
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"{folder}: git took longer than {_SECONDS} s") from error
+
     return done.stdout if done.returncode == 0 else None

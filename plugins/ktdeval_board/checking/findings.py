@@ -1,4 +1,6 @@
-"""Findings of a check: the file, the rule, and one line that is safe to print whatever a submission holds; and what finds them."""
+"""Findings of a check: file, rule, and one line that is safe to print whatever a submission holds; and
+the register of the functions that look for them.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,13 @@ from typing import Any, NamedTuple, TypeVar
 _LONGEST_MESSAGE = 400
 _LONGEST_PATH = 300
 _UNPRINTED = ("C", "Z", "M")
-"""Unicode categories that are shown by their number: controls, formats, surrogates, separators, marks that pile up."""
+"""Unicode categories whose characters are printed by their numbers: controls, formats, surrogates,
+separators, combining marks.
+"""
 
 
 class At(NamedTuple):
-    """Message of a rule on another file than the one that is looked at."""
+    """Message of a rule on another file than the one that is checked."""
 
     path: str
     message: str
@@ -26,18 +30,21 @@ class At(NamedTuple):
 class Finding:
     """One reason to refuse.
 
-    Both texts are made printable here, whoever made them: a submission can't colour a terminal, hide what is reported or command
-    the machine that runs the check through them.
+    Both texts are made printable here, so that a submission can't colour a terminal, hide a finding
+    or command the machine that runs the check through them.
     """
 
     path: str  #: the file or folder, relative to the board
     rule: str  #: id of a rule of the check
-    message: str  #: what is wrong, what is there and what is asked for, on one line
+    message: str  #: what is wrong, found and expected, on one line
 
     def __post_init__(self) -> None:
         path = printable(self.path, _LONGEST_PATH)
         # `::name::` and `##[name]` at the start of a line are commands to hosted CI.
-        object.__setattr__(self, "path", path if path[:1].isalnum() or path[:1] in "._" else f"./{path}")
+        if not path[:1].isalnum() and path[:1] not in "._":
+            path = f"./{path}"
+
+        object.__setattr__(self, "path", path)
         object.__setattr__(self, "message", printable(self.message, _LONGEST_MESSAGE))
 
     def __str__(self) -> str:
@@ -45,14 +52,19 @@ class Finding:
 
 
 def printable(text: str, longest: int = _LONGEST_MESSAGE) -> str:
-    """Return a foreign text on one line: what can't be seen is written as its number, what is too long is cut."""
+    """Return a foreign text on one line: invisible characters are written as their numbers, a long
+    text is cut.
+    """
     line = "".join(map(_printable_sign, text[:longest]))
     return line if len(text) <= longest else f"{line}…"
 
 
 def _printable_sign(sign: str) -> str:
-    if sign == " " or (sign.isascii() and sign.isprintable()) or unicodedata.category(sign)[0] not in _UNPRINTED:
+    if sign == " " or (sign.isascii() and sign.isprintable()):
         return sign
+    if unicodedata.category(sign)[0] not in _UNPRINTED:
+        return sign
+
     return sign.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
@@ -76,13 +88,14 @@ class Stage(StrEnum):
 Check = Callable[[Any], Iterator[str | At]]
 C = TypeVar("C", bound=Check)
 CHECKS: defaultdict[str, dict[Stage, Check]] = defaultdict(dict)
-"""Of each rule, by its id in `rules.yaml`: stage to the function that looks for what breaks it."""
+"""Id of a rule in `rules.yaml` to stage to the function that looks for breaches of it."""
 
 
 def rule(rule_id: str, stage: Stage) -> Callable[[C], C]:
-    """Let a function look, at a stage, for what breaks a rule.
+    """Register a function that looks, at a stage, for breaches of a rule.
 
-    It is pure: it takes the inputs of its stage and yields messages on the file that is looked at, or `At` another one.
+    It is pure: it takes the inputs of its stage and yields messages on the file that is checked, or
+    `At` another one.
     """
 
     def register(check: C) -> C:

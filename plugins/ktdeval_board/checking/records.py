@@ -1,7 +1,9 @@
-"""Records of a submission: that they are there as listed, and that executed again on the board's own market they give the card.
+"""Check the records of a submission: they must be there as listed, and give the card when they are
+executed again on the board's own market.
 
-The records are copied, hashed as they are, into a private folder shaped as a run with the submitted card in it; only this copy is
-read, by a process of its own (`sandbox`). The market is the one that board.yaml names, never one that a submission names.
+The records are copied, hashed as they are, into a private folder with the layout of a run, with the
+submitted card in it. Only this copy is read, by a process of its own (`sandbox`). The market is the
+one that board.yaml names, never one that a submission names.
 """
 
 from __future__ import annotations
@@ -13,19 +15,19 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from ktdeval.errors import CardError
-from ktdeval.jsonio import dumps_pretty, open_plain, write_atomic
-from ktdeval.registry import Plugins
-from ktdeval.typed import encode_canonical, to_plain
+from ktdeval.plugins.registry import Plugins
+from ktdeval.values.jsonio import dumps_pretty, open_plain, write_atomic
+from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.typed import encode_canonical, to_plain
 from ktdeval_board.checking.findings import At, Finding
 from ktdeval_board.checking.rules import Faults, Stage, findings_of
 from ktdeval_board.checking.sandbox import CARD, DECISIONS, RESULT, SERIES, STDERR, Job, Result
@@ -36,27 +38,44 @@ from ktdeval_board.reading import parse_untrusted, read_own, read_text, read_unt
 from ktdeval_board.rules import Division, Limits, Rules
 
 T = TypeVar("T")
-Fault = tuple[str, At]  #: The rule that is broken, and how, by a path that is relative to the records' folder or names the card
+#: A broken rule, and a message at a path relative to the records' folder, or at the card
+Fault = tuple[str, At]
 
 _BLOCK = 1 << 20
 _SPARE_MEMORY = 4_000_000_000
 _MEMORY_TIMES_UNPACKED = 6
-"""Address space of the process that executes again: libraries and market, and values of JSON, which take more than their text."""
+"""Address space of the process that executes records: libraries and market, and values of JSON,
+which take more than their text.
+"""
 
-_SPARE_SECONDS, _SECONDS_OF_EPISODE = 300, 120
+_SPARE_SECONDS = 300
+_SECONDS_OF_EPISODE = 120
 _MOST_RESULT_BYTES = 1_000_000_000
-_KEPT_VARIABLES = (
-    "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
-    "XDG_CACHE_HOME", "KTDEVAL_CACHE_DIR", "SYSTEMROOT", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_CBWR",
+_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "TZ",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+    "XDG_CACHE_HOME",
+    "KTDEVAL_CACHE_DIR",
+    "SYSTEMROOT",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "MKL_CBWR",
     "NPY_DISABLE_CPU_FEATURES",
-)  # fmt: skip
-"""What a Python process needs to find itself and the cache of generated markets, and what decides the last bits of sums.
-
-Keys of providers are not among it.
+)
+"""Variables that a Python process needs to find itself and the cache of generated markets, and those
+that decide the last bits of sums. Keys of providers are not among them.
 """
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""Each thread of these libraries takes address space, and there is nothing here that they would quicken."""
+"""Threads of these libraries take address space and would speed up nothing here."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +83,14 @@ class Evidence:
     """Evidence of a card's records."""
 
     findings: tuple[Finding, ...] = ()  #: why they are refused; then nothing else counts
-    tier: Tier = "self-reported"  #: how far the card's figures are confirmed by them
+    tier: Tier = "self-reported"  #: tier of the card by this evidence
     notes: tuple[str, ...] = ()  #: why the tier is not higher
-    episodes: int = 0  #: what was executed again (episodes, steps)
-    steps: int = 0
-    series: Series | None = None  #: what was derived from them; None where there is nothing (series, decisions)
+    episodes: int = 0  #: episodes that were executed again
+    steps: int = 0  #: steps that were executed again
+    #: derived documents; None if there are none
+    series: Series | None = None
     decisions: Decisions | None = None
-    rerun: Rerun | None = None  #: the board's own run of the same plan; None where there is none
+    rerun: Rerun | None = None  #: the board's own run of the same plan, if there is one
 
 
 @dataclass(frozen=True)
@@ -98,44 +118,66 @@ class RecordedCard:
     def refused(self, *faults: Fault) -> tuple[Finding, ...]:
         """Return faults as findings, each on its file of the board."""
         where = self.folder.relative(self.source)
-        card = self.folder.relative(self.files.card)
-        located = [(rule, At(card if at.path == CARD else f"{where}/{at.path}".rstrip("/"), at.message)) for rule, at in faults]
+        located = []
+        for rule, at in faults:
+            path = f"{where}/{at.path}".rstrip("/")
+            if at.path == CARD:
+                path = self.folder.relative(self.files.card)
+
+            located.append((rule, At(path, at.message)))
+
         return tuple(findings_of(Stage.RECORDS, Faults(where, located)))
 
 
 def check_records(recorded: RecordedCard) -> Evidence:
-    """Execute a card's records again: `re-executed` with series and decisions, or why the records are refused."""
-    with tempfile.TemporaryDirectory(prefix="ktdeval-check-") as private:
-        run, out = Path(private) / "run", Path(private) / "out"
+    """Execute a card's records again: `re-executed` with series and decisions, or why the records
+    are refused.
+    """
+    with temporary_folder("ktdeval-check-") as private:
+        run = private / "run"
+        out = private / "out"
         findings = copy_records(recorded, run)
         if findings:
             return Evidence(findings)
+
         out.mkdir()
         return _executed(recorded, run, out)
 
 
 def copy_records(recorded: RecordedCard, run: Path) -> tuple[Finding, ...]:
-    """Copy the listed records and the card into a run folder; return everything that is not as listed.
+    """Copy the listed records and the card into a run folder; return records that are not as listed.
 
-    Nothing larger than the limits is read, no link is followed, and what is copied is what was hashed.
+    No file larger than the limits is read, no link is followed, and the bytes that are hashed are
+    those that are copied.
     """
     listed = {file.path: file for file in recorded.records.files}
-    total, most = sum(file.bytes for file in listed.values()), recorded.limits.bytes_of("records_mb")
+    total = sum(file.bytes for file in listed.values())
+    most = recorded.limits.bytes_of("records_mb")
     if total > most:
-        return recorded.refused(("size", At("", f"has {total:,} bytes; at most {most:,} are taken")))
-    faults = [("records", At(name, "is not in the list of records")) for name in _present(recorded.source) if name not in listed]
+        return recorded.refused(
+            ("size", At("", f"has {total:,} bytes; at most {most:,} are taken"))
+        )
+
+    faults: list[Fault] = []
+    for name in _present(recorded.source):
+        if name not in listed:
+            faults.append(("records", At(name, "is not in the list of records")))
+
     for file in listed.values():
         target = run / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        faults += [(rule, At(file.path, message)) for rule, message in _copied(recorded, file, target)]
+        for rule, message in _copied(recorded, file, target):
+            faults.append((rule, At(file.path, message)))
+
     card = run / "cards" / CARD
     card.parent.mkdir(parents=True, exist_ok=True)
     card.write_bytes(read_text(recorded.files.card, recorded.limits.bytes_of("card_mb")).encode())
+
     return recorded.refused(*faults)
 
 
 def _present(source: Path) -> Iterator[str]:
-    """Yield everything in the folder that is no folder, by its path in it; links are named and not followed."""
+    """Yield the path in the folder of everything in it that is no folder; links are not followed."""
     for folder, folders, names in os.walk(source, followlinks=False):
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]  # noqa: PTH114, PTH118 - names of any bytes
         for name in sorted([*names, *links]):
@@ -151,10 +193,12 @@ def _copied(recorded: RecordedCard, file: RecordFile, target: Path) -> Iterator[
     except OSError as error:
         yield "records", f"can't be read as a plain file: {error.strerror or error}"
         return
+
     if size > most:
         yield "size", f"has more than {most:,} bytes, the most that is taken"
     elif digest != file.sha256 or size != file.bytes:
-        yield "hash", f"SHA-256 is {digest[:12]}… of {size:,} bytes, the list says {file.sha256[:12]}… of {file.bytes:,}"
+        found = f"SHA-256 is {digest[:12]}… of {size:,} bytes"
+        yield "hash", f"{found}, the list says {file.sha256[:12]}… of {file.bytes:,}"
     elif is_json:
         try:
             parse_untrusted(target.read_text(encoding="utf-8"), file.path)
@@ -163,43 +207,69 @@ def _copied(recorded: RecordedCard, file: RecordFile, target: Path) -> Iterator[
 
 
 def _copy(source: Path, target: Path, most: int) -> tuple[str, int]:
-    """Copy at most one block more than `most` bytes of a plain file; return SHA-256 and size of what was copied."""
-    digest, size = hashlib.sha256(), 0
+    """Copy at most one block more than `most` bytes of a plain file; return SHA-256 and size of the
+    copy.
+    """
+    digest = hashlib.sha256()
+    size = 0
     with open_plain(source, follow=False) as stream, target.open("wb") as copy:
-        while size <= most and (block := stream.read(_BLOCK)):
+        while size <= most:
+            block = stream.read(_BLOCK)
+            if not block:
+                break
+
             digest.update(block)
             size += len(block)
             copy.write(block)
+
     return digest.hexdigest(), size
 
 
 def _executed(recorded: RecordedCard, run: Path, out: Path) -> Evidence:
-    """Let a process execute the copy again, and judge what it left."""
+    """Execute the copy in a process of its own, and read its results."""
+    changes: dict[str, Any] = {}
     market = recorded.rules.snapshot_of(recorded.division)
+    if market is not None:
+        changes = {"data": market.data, "data_args": market.data_args}
+
+    unpacked = recorded.limits.bytes_of("unpacked_mb")
     job = Job(
         cwd=str(Path.cwd()),
         run=str(run),
         card_id=recorded.files.card_id,
         out=str(out),
-        changes={} if market is None else {"data": market.data, "data_args": market.data_args},
+        changes=changes,
         plugins=recorded.plugins,
-        unpacked_bytes=recorded.limits.bytes_of("unpacked_mb"),
+        unpacked_bytes=unpacked,
         rows=max((window.days for window in recorded.card.windows), default=0),
-        memory_bytes=_SPARE_MEMORY + _MEMORY_TIMES_UNPACKED * recorded.limits.bytes_of("unpacked_mb"),
+        memory_bytes=_SPARE_MEMORY + _MEMORY_TIMES_UNPACKED * unpacked,
         seconds=_SPARE_SECONDS + _SECONDS_OF_EPISODE * len(recorded.card.episodes),
         file_bytes=_MOST_RESULT_BYTES,
     )
     problem = _run(job)
     if problem is not None:
-        return Evidence(recorded.refused(("size" if problem.startswith("takes more") else "records", At("", problem))))
+        rule = "size" if problem.startswith("takes more") else "records"
+        return Evidence(recorded.refused((rule, At("", problem))))
+
     result = read_own(out / RESULT, Result)
-    if findings := recorded.refused(*_faults(recorded, result)):
+    findings = recorded.refused(*_faults(recorded, result))
+    if findings:
         return Evidence(findings)
+
     try:
-        series, decisions = _derived(out / SERIES, Series), _derived(out / DECISIONS, Decisions)
+        series = _derived(out / SERIES, Series)
+        decisions = _derived(out / DECISIONS, Decisions)
     except CardError as error:
-        return Evidence(recorded.refused(("records", At("", f"give no sound series: {str(error).removeprefix(f'{out}/')}"))))
-    return Evidence((), "re-executed", (), result.episodes, result.steps, series, decisions)
+        reason = str(error).removeprefix(f"{out}/")
+        return Evidence(recorded.refused(("records", At("", f"give no sound series: {reason}"))))
+
+    return Evidence(
+        tier="re-executed",
+        episodes=result.episodes,
+        steps=result.steps,
+        series=series,
+        decisions=decisions,
+    )
 
 
 def _run(job: Job) -> str | None:
@@ -209,56 +279,79 @@ def _run(job: Job) -> str | None:
         code = _ask(encode_canonical(job).encode() + b"\n", seconds)
     except TimeoutError:
         return f"takes more than {seconds:,} seconds to execute again"
+
     if code == 0 and (Path(job.out) / RESULT).is_file():
         return None
+
+    stderr = ""
     path = Path(job.out) / STDERR
-    stderr = path.read_bytes()[:_BLOCK].decode("utf-8", "replace").strip() if path.is_file() else ""
+    if path.is_file():
+        stderr = path.read_bytes()[:_BLOCK].decode("utf-8", "replace").strip()
+
     last = stderr.splitlines()[-1] if stderr else f"exit code {code}"
     if code < 0 or "MemoryError" in stderr or "ArrowMemoryError" in stderr:
         allowed = f"{job.memory_bytes:,} bytes, {job.seconds:,} seconds"
         return f"takes more memory or time to execute again than is given ({allowed}): {last}"
+
     return f"can't be executed again: {last}"
 
 
 def _ask(line: bytes, seconds: int) -> int:
-    """Return the exit code of the process that did a job. Raises TimeoutError: it took more seconds than these."""
-    server = _server(*sorted({name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}.items()))
+    """Return the exit code of the process that did a job. Raises TimeoutError: it took longer than
+    `seconds`.
+    """
+    environment = [(name, os.environ[name]) for name in _VARIABLES if name in os.environ]
+    server = _server(*sorted(environment))
     assert server.stdin is not None
     assert server.stdout is not None
     answer = b""
+
     try:
         server.stdin.write(line)
         server.stdin.flush()
         if not select.select([server.stdout], [], [], seconds)[0]:
             raise TimeoutError
+
         answer = server.stdout.readline()
     except BrokenPipeError:
         pass
     finally:
-        if not answer:  # another job needs another server
+        # A server that did not answer is of no use for the next job.
+        if not answer:
             _server.cache_clear()
             os.killpg(server.pid, signal.SIGKILL)
             server.communicate()
+
     return int(answer or server.returncode)
 
 
 @cache
 def _server(*environment: tuple[str, str]) -> subprocess.Popen[bytes]:
-    """Start the server of the sandbox with these variables; it ends with this process, which no longer writes to it then."""
-    # -P: a folder that the check happens to be called in is not imported from.
+    """Start the server of the sandbox with these variables; it ends when this process does and
+    closes its stdin.
+    """
+    # -P: nothing is imported from the folder in which the check is called.
     words = [sys.executable, "-P", "-m", "ktdeval_board.checking.sandbox"]
     server = subprocess.Popen(  # noqa: S603 - our own module, and no word of it is from a submission
-        words, env={**dict(environment), **_ONE_THREAD}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        words,
+        env={**dict(environment), **_ONE_THREAD},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     atexit.register(server.communicate)
+
     return server
 
 
 def _faults(recorded: RecordedCard, result: Result) -> Iterator[Fault]:
     """Yield the result's lines, each on the file that it names."""
-    yield from (("size", At(*each)) for each in result.size)
+    for path, problem in result.size:
+        yield "size", At(path, problem)
+
     paths = {file.path for file in recorded.records.files}
-    for line in (result.error,) if result.error else result.findings:
+    lines = (result.error,) if result.error else result.findings
+    for line in lines:
         name, _, problem = line.partition(": ")
         if name in paths:
             yield "ledger" if name.startswith("episodes/") else "records", At(name, problem)
@@ -269,15 +362,20 @@ def _faults(recorded: RecordedCard, result: Result) -> Iterator[Fault]:
 
 
 def _derived(path: Path, type_: type[T]) -> T | None:
-    """Read a document that was derived; None where there is none, as of a task that does not trade."""
-    return read_untrusted(path, type_, _MOST_RESULT_BYTES) if path.is_file() else None
+    """Read a derived document; None if there is none, as for a task that does not trade."""
+    if not path.is_file():
+        return None
+
+    return read_untrusted(path, type_, _MOST_RESULT_BYTES)
 
 
 _REPLACE = msgspec.structs.replace
 
 
-def make_verdict(card_id: str, division: str, evidence: Evidence, on: str, plugins: Plugins) -> Verdict:
-    """Make the verdict that evidence without findings leads to."""
+def make_verdict(
+    card_id: str, division: str, evidence: Evidence, on: str, plugins: Plugins
+) -> Verdict:
+    """Make the verdict from evidence without findings."""
     info = plugins.info.get("ktdeval_board")
     return Verdict(
         card=card_id,
@@ -293,33 +391,44 @@ def make_verdict(card_id: str, division: str, evidence: Evidence, on: str, plugi
 
 
 def settle(earlier: Verdict | None, new: Verdict) -> Verdict:
-    """Return the verdict that stands when a card with one is checked again.
+    """Return the verdict to record when a card with an earlier one is checked again.
 
-    The card's bytes are the same, so what was once shown of them stays shown: a check that could not execute the records, as the
-    market is not on this machine, takes nothing back, and the maintainers' own run is not forgotten.
+    The card's bytes are the same, so a tier is never lowered: a check that could not execute the
+    records, because the market is not on this machine, changes nothing, and the maintainers' own
+    run stays recorded.
     """
     if earlier is None:
         return new
     if not new.is_executed and _REPLACE(new, checked_on=earlier.checked_on) == earlier:
-        return earlier  # recorded once is enough, or every day would change the file
+        return earlier  # else the file would change every day
     if not new.is_executed and earlier.is_executed and new.rerun is None:
         return earlier
     if new.rerun is None and earlier.rerun is not None:
         return _REPLACE(new, tier="re-run" if new.is_executed else new.tier, rerun=earlier.rerun)
+
     return new
 
 
 def is_whole(folder: BoardFolder, card_id: str, verdict: Verdict, is_trading: bool) -> bool:
-    """Return whether everything that belongs to a verdict is there, so that the card need not be checked again."""
-    derived = (folder.series(card_id), folder.decisions(card_id))
-    return not is_trading or not verdict.is_executed or all(path.is_file() for path in derived)
+    """Return whether the derived files of a verdict are there, so that the card need not be checked
+    again.
+    """
+    if not is_trading or not verdict.is_executed:
+        return True
+
+    return folder.series(card_id).is_file() and folder.decisions(card_id).is_file()
 
 
 def write_findings(folder: BoardFolder, verdict: Verdict, evidence: Evidence) -> None:
-    """Write a verdict, after what it rests on, so that a check that is cut short leaves no verdict without it."""
-    for path, document in ((folder.series(verdict.card), evidence.series), (folder.decisions(verdict.card), evidence.decisions)):
-        if document is not None:
-            write_own(path, encode_canonical(document) + "\n")
+    """Write a verdict, after its derived files, so that a check that is cut short leaves no verdict
+    without them.
+    """
+    if evidence.series is not None:
+        write_own(folder.series(verdict.card), encode_canonical(evidence.series) + "\n")
+
+    if evidence.decisions is not None:
+        write_own(folder.decisions(verdict.card), encode_canonical(evidence.decisions) + "\n")
+
     write_own(folder.verdict(verdict.card), dumps_pretty(to_plain(verdict)))
 
 
@@ -328,5 +437,6 @@ def write_own(path: Path, text: str) -> None:
     data = text.encode()
     if path.is_file() and not path.is_symlink() and path.read_bytes() == data:
         return
+
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, data)

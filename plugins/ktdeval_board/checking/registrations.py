@@ -1,4 +1,4 @@
-"""Rules on registrations, on the keys that the board drew for them, and on cards that were made under one."""
+"""Rules on registrations, on their drawn keys, and on cards of registered runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ktdeval.contracts import TRANSPORT, DrawnKey, Registrant, Registration, registered_call
 from ktdeval.errors import CardError
 from ktdeval.harness import CallParams
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.runner import TRANSPORT, DrawnKey, Registrant, Registration, registered_call
+from ktdeval.values.typed import from_plain, to_plain
 from ktdeval_board.checking.findings import Stage, rule
 from ktdeval_board.documents import Submission, Submitter, in_words
 from ktdeval_board.entries import Card, seeds_of, spans_of
@@ -25,7 +25,7 @@ from ktdeval_board.registrations import (
 from ktdeval_board.rules import Division, Rules
 
 PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[!-;=?-~ ]{0,98}[!-;=?-~])?", re.ASCII)
-"""Name of a model or agent that none can be taken for another of."""
+"""Name of a model or agent in printable ASCII, so that none can be mistaken for another."""
 
 _CALL_FIELDS = {each.name for each in dataclasses.fields(CallParams)} - set(TRANSPORT)
 
@@ -38,7 +38,8 @@ class RegistrationInputs:
     rules: Rules
     filed: Filed
     all: Registrations
-    today: str | None  #: day of the check; None where the key was drawn before, so that its days are past
+    #: day of the check; None if the key was drawn before, so that its days are past
+    today: str | None
 
     @property
     def registration(self) -> Registration:
@@ -47,12 +48,16 @@ class RegistrationInputs:
 
     @cached_property
     def division(self) -> Division | None:
-        """Its division; None where the board has none of that name."""
-        return next((each for each in self.rules.divisions if each.id == self.filed.division), None)
+        """Its division; None if the board has none of that name."""
+        for division in self.rules.divisions:
+            if division.id == self.filed.division:
+                return division
+
+        return None
 
     @property
     def is_open(self) -> bool:
-        """Whether its key is not drawn yet; what has one stays as it is, whatever becomes of the rules."""
+        """Whether it has no key yet. One with a key stays valid if the board's rules change."""
         return self.filed.drawn is None
 
 
@@ -60,32 +65,46 @@ class RegistrationInputs:
 def _registration(inputs: RegistrationInputs) -> Iterator[str]:
     if not inputs.is_open:
         return
+
     yield from _place_problems(inputs)
     yield from _system_problems(inputs)
     yield from _submitter_problems(inputs)
     earlier = inputs.all.earlier(inputs.filed)
+
     if earlier is not None:
         yield (
-            f"{inputs.filed.words} is registered in division {inputs.filed.division} already, as {earlier.words} in "
-            f"{earlier.where}; a system has one registration, however its name and parameters are written"
+            f"{inputs.filed.words} is registered in division {inputs.filed.division} already, as"
+            f" {earlier.words} in {earlier.where}; a system has one registration, however its name"
+            " and parameters are written"
         )
+
     most = None if inputs.division is None else inputs.division.most_registrations
     if most is not None and inputs.all.is_beyond(inputs.filed, most):
-        yield f"submitter: has {most} registrations in division {inputs.filed.division}, the most that it takes of one"
+        yield (
+            f"submitter: has {most} registrations in division {inputs.filed.division}, the most"
+            " that it takes of one"
+        )
 
 
 def _place_problems(inputs: RegistrationInputs) -> Iterator[str]:
     """Yield why the board draws no key for its plan."""
-    registration, division, rules = inputs.registration, inputs.division, inputs.rules
+    registration = inputs.registration
+    division = inputs.division
+    rules = inputs.rules
+
     if registration.board != rules.name:
         yield f"board: is {registration.board[:60]!r}, this board is {rules.name!r}"
+
     if division is None:
         known = ", ".join(each.id for each in rules.divisions)
         yield f"division: the board has no division {registration.division[:60]!r} (it has {known})"
         return
+
     if not division.is_governed:
         yield f"division: in {division.id} keys are the submitters' own; it needs no registration"
-    for name in registration_differences(registration, _asked(rules, division, registration.system.model)):
+
+    asked = _asked(rules, division, registration.system.model)
+    for name in registration_differences(registration, asked):
         yield f"{name}: is not that of division {division.id}; register again"
 
 
@@ -104,31 +123,50 @@ def _asked(rules: Rules, division: Division, model: str) -> Mapping[str, object]
 
 
 def _system_problems(inputs: RegistrationInputs) -> Iterator[str]:
-    """Yield what of its system is left open, or could be taken for another."""
+    """Yield fields of its system that are open, or could be mistaken for others."""
     system = inputs.registration.system
     for part, name in (("model", system.model), ("agent", system.agent)):
         if not PLAIN_NAME.fullmatch(name):
-            yield f"{part}: {name[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a letter or digit"
+            yield (
+                f"{part}: {name[:80]!r} is not 1 to 100 signs of printable ASCII that begin with a"
+                " letter or digit"
+            )
+
     for name in sorted(system.call.keys() - _CALL_FIELDS):
         yield f"call.{name[:60]}: is no parameter of a call that a registration fixes"
+
     if system.call.get("tool_protocol") == "auto":
         yield "call.tool_protocol: is left open; say native, json_schema or text"
 
 
 def _submitter_problems(inputs: RegistrationInputs) -> Iterator[str]:
-    """Yield what is wrong with who registers, and when."""
-    registration, rules = inputs.registration, inputs.rules
+    """Yield what is wrong with the submitter and the day."""
+    registration = inputs.registration
+    rules = inputs.rules
     submitter = registration.submitter
+
     try:
         from_plain(to_plain(submitter), Submitter, "submitter", CardError)
     except CardError as error:
         yield in_words(str(error))
-    if rules.baseline_of(registration.system.model) is not None and submitter.name != BOARD_SUBMITTER:
-        yield f"{registration.system.model} is a baseline, which the board registers and runs itself"
+
+    is_baseline = rules.baseline_of(registration.system.model) is not None
+    if is_baseline and submitter.name != BOARD_SUBMITTER:
+        yield (
+            f"{registration.system.model} is a baseline, which the board registers and runs itself"
+        )
+
     if rules.opened_on and registration.registered_on < rules.opened_on:
-        yield f"registered_on: {registration.registered_on} is before the board began ({rules.opened_on})"
+        yield (
+            f"registered_on: {registration.registered_on} is before the board began"
+            f" ({rules.opened_on})"
+        )
+
     if inputs.today is not None and registration.registered_on > inputs.today:
-        yield f"registered_on: {registration.registered_on} has not come yet (today is {inputs.today})"
+        yield (
+            f"registered_on: {registration.registered_on} has not come yet (today is"
+            f" {inputs.today})"
+        )
 
 
 # -- keys
@@ -139,10 +177,10 @@ class KeyInputs:
     """A file in the folder of drawn keys."""
 
     where: str
-    is_named: bool  #: whether its name is that of a key
+    is_named: bool  #: whether its name has the form of a key's
     drawn: DrawnKey
-    registration: Registration | None  #: registration of its name; None where the board has none
-    twin: str  #: another key's file with the same key; empty where there is none
+    registration: Registration | None  #: registration of its name, if the board has one
+    twin: str  #: another file with the same key; empty if there is none
 
 
 @rule("drawn-key", Stage.KEY)
@@ -150,12 +188,17 @@ def _drawn_key(inputs: KeyInputs) -> Iterator[str]:
     drawn = inputs.drawn
     if not inputs.is_named or drawn.id not in inputs.where:
         yield "its name is not the id of its registration"
+
     if inputs.registration is None:
         yield "is the key of a registration that is not on the board; none is ever deleted"
     elif inputs.registration != drawn.registration or drawn.registration.id != drawn.id:
         yield "the registration in it is not the one on the board; none is ever changed"
     elif drawn.drawn_on < drawn.registration.registered_on:
-        yield f"drawn_on: {drawn.drawn_on} is before the registration ({drawn.registration.registered_on})"
+        yield (
+            f"drawn_on: {drawn.drawn_on} is before the registration"
+            f" ({drawn.registration.registered_on})"
+        )
+
     if inputs.twin:
         yield f"has the key of {inputs.twin}; each registration has a key of its own"
 
@@ -163,22 +206,37 @@ def _drawn_key(inputs: KeyInputs) -> Iterator[str]:
 # -- cards
 
 
-def card_problems(card: Card, division: Division | None, registrations: Registrations) -> Iterator[str]:
-    """Yield why a card can't be one of the registration that it names, or why its key is none that it may have."""
+def card_problems(
+    card: Card, division: Division | None, registrations: Registrations
+) -> Iterator[str]:
+    """Yield why a card can't be of the registration that it names, or must not have its key."""
     key = card.mask_key or ""
     if not card.registration:
-        if key in registrations.by_key:
-            yield f"mask_key: is the key drawn for registration {registrations.by_key[key].words}; a run under it names it"
+        drawn_for = registrations.by_key.get(key)
+        if drawn_for is not None:
+            yield (
+                f"mask_key: is the key drawn for registration {drawn_for.words}; a run under it"
+                " names it"
+            )
+
         return
+
     filed = registrations.by_id.get(card.registration)
     if filed is None:
-        if division is None or division.is_governed:  # elsewhere it is another board's, where this one asks for none
+        # A division that needs no registration accepts one of another board.
+        if division is None or division.is_governed:
             unknown = f"registration: {card.registration[:12]}… is none of this board"
             yield f"{unknown}; register first, with `ktdeval leaderboard register`"
     elif filed.drawn is None:
-        yield f"registration: {filed.words} has no key yet; wait for the board to draw it, and run then"
+        yield (
+            f"registration: {filed.words} has no key yet; wait for the board to draw it, and run"
+            " then"
+        )
     elif filed.drawn.mask_key != key:
-        yield f"mask_key: is not the one drawn for registration {filed.words}; run again with --registration keys/{filed.id}.json"
+        yield (
+            f"mask_key: is not the one drawn for registration {filed.words}; run again with"
+            f" --registration keys/{filed.id}.json"
+        )
     else:
         yield from _system_differences(card, division, filed)
 
@@ -186,7 +244,10 @@ def card_problems(card: Card, division: Division | None, registrations: Registra
 def _system_differences(card: Card, division: Division | None, filed: Filed) -> Iterator[str]:
     """Yield the fields in which a card differs from its registration."""
     if division is not None and division.id != filed.division:
-        yield f"registration: {filed.words} is of division {filed.division}, the card is of {division.id}"
+        yield (
+            f"registration: {filed.words} is of division {filed.division}, the card is of"
+            f" {division.id}"
+        )
     facts: dict[str, object] = {
         "task": card.task.name,
         "task version": card.task.version,
@@ -204,15 +265,24 @@ def _system_differences(card: Card, division: Division | None, filed: Filed) -> 
         yield f"{name}: is not what registration {filed.words} fixed before the key was drawn"
 
 
-def submitter_problems(card: Card, submission: Submission, registrations: Registrations) -> Iterator[str]:
-    """Yield why a submission can't be of who registered, or of its day."""
+def submitter_problems(
+    card: Card, submission: Submission, registrations: Registrations
+) -> Iterator[str]:
+    """Yield why a submission can't be of the submitter of its registration, or of its day."""
     filed = registrations.by_id.get(card.registration or "")
     if filed is None or filed.drawn is None:
         return
-    registrant, submitter = filed.registration.submitter, submission.submitter
+
+    registrant = filed.registration.submitter
+    submitter = submission.submitter
     theirs = marks_of(registrant)[0]
     mine = marks_of(Registrant(name=submitter.name, contact=submitter.contact))[0]
+
     if theirs != mine:
         yield f"submitter.contact: is not that of registration {filed.words}; who registers submits"
+
     if submission.submitted_on < filed.drawn.drawn_on:
-        yield f"submitted_on: {submission.submitted_on} is before the key was drawn ({filed.drawn.drawn_on})"
+        yield (
+            f"submitted_on: {submission.submitted_on} is before the key was drawn"
+            f" ({filed.drawn.drawn_on})"
+        )

@@ -1,9 +1,11 @@
-"""Processes in which the records of submissions are read and executed again: `python -m ktdeval_board.checking.sandbox`.
+"""Processes that read and execute the records of submissions: `python -m
+ktdeval_board.checking.sandbox`.
 
-Nothing of a submission is code, and no model is made from it. But what reads its archives and tables is large, so each is read in a
-process of its own, with little memory, little time, small files, no secrets in its environment, and the board out of its sight. A
-server imports what they need once, and forks one for each job, a line on its stdin; how that ended is the answer, and its results
-are left in files of a private folder.
+Nothing of a submission is code, and no model is made from it. But the libraries that read its
+archives and tables are large, so that each submission is read in a process of its own, with limited
+memory, time and file sizes, no secrets in its environment, and no path of the board. A server
+imports the libraries once and forks a process for each job, a line on its stdin; it answers with
+the exit code, and results are files in a private folder.
 """
 
 from __future__ import annotations
@@ -24,30 +26,33 @@ import zstandard
 
 from ktdeval.cards import TradingCard, load_card
 from ktdeval.errors import KtdevalError
-from ktdeval.jsonio import write_atomic
-from ktdeval.registry import Plugins, load_plugins
+from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner import RunFolder, open_recorded_snapshot, verify_card
-from ktdeval.typed import Value, decode_json, encode_canonical
+from ktdeval.values.jsonio import write_atomic
+from ktdeval.values.typed import Value, decode_json, encode_canonical
 from ktdeval_board.series import make_decisions, make_series
 
-RESULT, SERIES, DECISIONS = "result.json", "series.json", "decisions.json"
+RESULT = "result.json"
+SERIES = "series.json"
+DECISIONS = "decisions.json"
 STDERR = "stderr"
 CARD = "card.json"
-"""File name of the card in the run folder, whatever its task is called: no name from a submission becomes a path."""
+"""File name of the card in the run folder, of any task: no name from a submission becomes a path."""
 
 _BLOCK = 1 << 20
 _BYTES_OF_VALUE = 8
-"""What one value of a column takes at least once it is read, however well it was packed."""
+"""Least size of a value of a column in memory, however well it was packed."""
 
 
 class Job(Value, frozen=True, kw_only=True):
     """Job of a process."""
 
     cwd: str  #: the folder that paths of plugins and of the market are relative to
-    run: str  #: the records as a run folder; the submitted card lies in it as that run's
+    run: str  #: the records as a run folder, with the submitted card as its card
     card_id: str  #: SHA-256 of the card's file
     out: str  #: the folder for results
-    changes: dict[str, Any]  #: `data` and `data_args` of the market as the board declares it; empty without one
+    #: `data` and `data_args` of the market as the board declares it; empty without one
+    changes: dict[str, Any]
     plugins: tuple[str, ...]  #: further plugins to load
     unpacked_bytes: int  #: largest size of a record unpacked
     rows: int  #: most steps of an episode
@@ -61,46 +66,53 @@ class Result(Value, frozen=True, kw_only=True):
 
     size: tuple[tuple[str, str], ...] = ()  #: path and problem of files that are not read
     findings: tuple[str, ...] = ()
-    error: str = ""  #: why it came to no end
-    episodes: int = 0  #: what was executed again (episodes, steps)
-    steps: int = 0
+    error: str = ""  #: why it stopped before its end
+    episodes: int = 0  #: episodes that were executed again
+    steps: int = 0  #: steps that were executed again
 
 
 def main() -> int:
     """Do the jobs on stdin, one after the other; answer each with the exit code of its process."""
     answers = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a plugin prints is no answer
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # a plugin's prints must not become answers
     load_plugins(())
-    # Python warns of the thread that pyarrow's allocator has: nothing of it is waited for.
+    # Python warns of forks while pyarrow's allocator has a thread, which no job waits for.
     warnings.filterwarnings("ignore", "This process", DeprecationWarning)
+
     for line in sys.stdin.buffer:
         process = os.fork()
         if process == 0:
             os.close(answers)
             _do(line)
-        os.write(answers, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+
+        _, status = os.waitpid(process, 0)
+        os.write(answers, b"%d\n" % os.waitstatus_to_exitcode(status))
+
     return 0
 
 
 def _do(line: bytes) -> NoReturn:
-    """Do a job in this process and end it; 0 when there is a result, whatever it is."""
+    """Do a job in this process and end it, with code 0 if there is a result of any kind."""
     code = 1
     try:
         job = decode_json(line, Job, "job")
         os.chdir(job.cwd)
-        for stream, path in ((0, os.devnull), (2, f"{job.out}/{STDERR}")):  # the server's own are no job's affair
+        # A job has neither the server's stdin nor its stderr.
+        for stream, path in ((0, os.devnull), (2, f"{job.out}/{STDERR}")):
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), stream)
+
         _set_limits(job)
         write_atomic(Path(job.out) / RESULT, encode_canonical(_check(job)))
         code = 0
     finally:
         if code != 0:
             traceback.print_exc()
+
         os._exit(code)
 
 
 def _set_limits(job: Job) -> None:
-    """Limits of this process and what it starts; they can't be raised again."""
+    """Limit this process and its children; limits can't be raised again."""
     limits = {
         resource.RLIMIT_AS: job.memory_bytes,
         resource.RLIMIT_CPU: job.seconds,
@@ -116,6 +128,7 @@ def _check(job: Job) -> Result:
     sizes = tuple(_size_problems(run, job))
     if sizes:
         return Result(size=sizes)
+
     plugins = load_plugins(job.plugins)
     try:
         verified = verify_card(run / "cards" / CARD, plugins, job.changes)
@@ -123,6 +136,7 @@ def _check(job: Job) -> Result:
             _derive(job, run, plugins)
     except KtdevalError as error:
         return Result(error=_short(str(error), run))
+
     findings = tuple(_short(finding, run) for finding in verified.findings)
     return Result(findings=findings, episodes=verified.episodes, steps=verified.steps)
 
@@ -135,16 +149,19 @@ def _size_problems(run: Path, job: Job) -> Iterator[tuple[str, str]]:
             problem = table_problem(path, job.unpacked_bytes, job.rows)
         elif path.suffix == ".zst":
             problem = lines_problem(path, job.unpacked_bytes)
+
         if problem is not None:
             yield str(path.relative_to(run)), problem
 
 
 def _derive(job: Job, run: Path, plugins: Plugins) -> None:
-    """Series and decisions of a trading card, once its records are known to be right."""
+    """Write series and decisions of a trading card whose records were verified."""
     card = load_card(run / "cards" / CARD)
     if not isinstance(card, TradingCard):
         return
-    folder, out = RunFolder.load(run), Path(job.out)
+
+    folder = RunFolder.load(run)
+    out = Path(job.out)
     snapshot = open_recorded_snapshot(folder, plugins, job.changes)
     write_atomic(out / SERIES, encode_canonical(make_series(folder, job.card_id, card, snapshot)))
     write_atomic(out / DECISIONS, encode_canonical(make_decisions(folder, job.card_id, card)))
@@ -158,9 +175,10 @@ def _short(text: str, run: Path) -> str:
 
 
 def lines_problem(path: Path, most_bytes: int) -> str | None:
-    """Return why compressed lines are not to be unpacked, or None.
+    """Return why compressed lines must not be unpacked, or None.
 
-    The size in the frame's header is looked at first; then everything is unpacked once, a block at a time, for a header may lie.
+    The size in the frame's header is checked first. Then everything is unpacked once, a block at a
+    time, as the header may be false.
     """
     try:
         with path.open("rb") as stream:
@@ -169,35 +187,55 @@ def lines_problem(path: Path, most_bytes: int) -> str | None:
                 return "its header does not state the size that it has unpacked"
             if stated > most_bytes:
                 return f"would have {stated:,} bytes unpacked; at most {most_bytes:,} are taken"
+
             stream.seek(0)
             unpacked = 0
-            with zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True) as reader:
-                while block := reader.read(_BLOCK):
+            with zstandard.ZstdDecompressor().stream_reader(
+                stream, read_across_frames=True
+            ) as reader:
+                while True:
+                    block = reader.read(_BLOCK)
+                    if not block:
+                        break
+
                     unpacked += len(block)
                     if unpacked > stated:
                         return f"has more bytes unpacked than the {stated:,} that its header states"
     except zstandard.ZstdError as error:
         return f"is no whole zstd file: {error}"
-    return None if unpacked == stated else f"has {unpacked:,} bytes unpacked, its header states {stated:,}"
+
+    if unpacked != stated:
+        return f"has {unpacked:,} bytes unpacked, its header states {stated:,}"
+
+    return None
 
 
 def table_problem(path: Path, most_bytes: int, most_rows: int) -> str | None:
-    """Return why a Parquet file is not to be read, or None; only its footer is looked at.
+    """Return why a Parquet file must not be read, or None, by its footer.
 
-    A footer may lie as well, so the reading itself needs a limit of memory besides.
+    A footer may be false, too, so that reading still needs a limit of memory.
     """
     try:
         footer = pq.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
         return f"is no Parquet file: {' '.join(str(error).split())}"
+
     if footer.num_rows > most_rows:
         return f"has {footer.num_rows:,} rows; the longest window has {most_rows:,} days"
-    chunks = [
-        footer.row_group(group).column(column) for group in range(footer.num_row_groups) for column in range(footer.num_columns)
-    ]
-    size = sum(max(chunk.total_uncompressed_size, 0) for chunk in chunks)
-    size = max(size, sum(max(chunk.num_values, 0) for chunk in chunks) * _BYTES_OF_VALUE)
-    return f"would have {size:,} bytes unpacked; at most {most_bytes:,} are taken" if size > most_bytes else None
+
+    stated = 0
+    values = 0
+    for group in range(footer.num_row_groups):
+        for column in range(footer.num_columns):
+            chunk = footer.row_group(group).column(column)
+            stated += max(chunk.total_uncompressed_size, 0)
+            values += max(chunk.num_values, 0)
+
+    size = max(stated, values * _BYTES_OF_VALUE)
+    if size > most_bytes:
+        return f"would have {size:,} bytes unpacked; at most {most_bytes:,} are taken"
+
+    return None
 
 
 if __name__ == "__main__":

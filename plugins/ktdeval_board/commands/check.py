@@ -1,4 +1,4 @@
-"""`ktdeval leaderboard check` and `certify`: hold submissions and the certificates of masks against what they rest on."""
+"""`ktdeval leaderboard check` and `certify`: verify submissions and certificates of masks."""
 
 from __future__ import annotations
 
@@ -10,107 +10,176 @@ import click
 import ktdeval
 from ktdeval.cards import ATTACHED, card_kinds, count
 from ktdeval.cli import FilePath, open_plugins, plugin_option, warn
-from ktdeval.errors import PluginError, StoreError, UsageError, VerificationError
-from ktdeval.jsonio import dumps_pretty, file_sha256, read_plain, write_atomic
+from ktdeval.errors import PluginError, UsageError, VerificationError, explained
 from ktdeval.runner import RunFolder
-from ktdeval.typed import to_plain
+from ktdeval.values.jsonio import dumps_pretty, file_sha256, read_plain, write_atomic
+from ktdeval.values.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
 from ktdeval_board.documents import Certified
 from ktdeval_board.entries import VERDICT
 from ktdeval_board.layout import ANSWERS, CERTIFICATE, MANIFEST, MARK, TRANSCRIPT, BoardFolder
-from ktdeval_board.options import as_day, moved_market, say
+from ktdeval_board.options import (
+    as_day,
+    board_argument,
+    board_option,
+    day_option,
+    market_options,
+    moved_market,
+    say,
+)
 from ktdeval_board.rules import load_rules
 
 
 @click.command()
-@click.argument("board", default=".", type=FilePath(), metavar="[DIR]")
-@click.option("--since", metavar="REV", help="what a pull request is proposed to, such as origin/main: it may only add submissions")
-@click.option("--all", "every", is_flag=True, help="execute the records of all cards again, also of those that have a verdict")
-@click.option("--card", "only", multiple=True, metavar="ID", help="execute the records of this card alone; may be repeated")
-@click.option("--no-record", "is_dry", is_flag=True, help="write no verdict, series, decisions or market")
+@board_argument
 @click.option(
-    "--data", metavar="DATA", help="one of the board's markets, where it is not where board.yaml says: folder or provider"
+    "--since",
+    metavar="REV",
+    help="what a pull request is proposed to, such as origin/main: it may only add submissions",
 )
-@click.option("--rerun", type=FilePath(), metavar="RUN", help="your own run of the plan of a submitted card")
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="execute the records of all cards again, also of those that have a verdict",
+)
+@click.option(
+    "--card",
+    "only",
+    multiple=True,
+    metavar="ID",
+    help="execute the records of this card alone; may be repeated",
+)
+@click.option(
+    "--no-record", "is_dry", is_flag=True, help="write no verdict, series, decisions or market"
+)
+@click.option(
+    "--data",
+    metavar="DATA",
+    help="one of the board's markets, where it is not where board.yaml says: folder or provider",
+)
+@click.option(
+    "--rerun", type=FilePath(), metavar="RUN", help="your own run of the plan of a submitted card"
+)
 @click.option("--by", "rerun_by", default="", metavar="NAME", help="who made the run of --rerun")
-@click.option("--on", "today", metavar="DAY", help="day of the check, YYYY-MM-DD [default: today, UTC]")
+@day_option("check")
 @plugin_option
 @click.option("--json", "as_json", is_flag=True, help="print the report as JSON")
-def check(board: Path, is_dry: bool, as_json: bool, today: str | None, extra: tuple[str, ...], **choices: Any) -> int:
+def check(
+    board: Path,
+    is_dry: bool,
+    as_json: bool,
+    today: str | None,
+    extra: tuple[str, ...],
+    **choices: Any,
+) -> int:
     """Check a board as its CI does, and record what was found.
 
-    Every file, submission and card is looked at; the records of cards without a verdict are executed again on the board's own
-    market. Nothing of a submission is run. Exit code 0: nothing is refused; 1: something is; 2: it can't be checked.
+    Every file, submission and card is looked at; the records of cards without a verdict are
+    executed again on the board's own market. Nothing of a submission is run. Exit code 0: nothing
+    is refused; 1: something is; 2: it can't be checked.
     """
     options = CheckOptions(today=as_day(today), record=not is_dry, plugins=extra, **choices)
     if (options.rerun is None) != (not options.rerun_by):
         raise UsageError("--rerun and --by go together: the run, and the name that readers see")
+
     report = check_board(board, open_plugins(options.plugins), options, say)
     if as_json:
         click.echo(dumps_pretty(to_plain(report)), nl=False)
     else:
         _print(report)
+
     return 1 if report.findings else 0
 
 
 def _print(report: CheckReport) -> None:
     for note in report.notes:
         warn(note)
+
     for card in report.checked:
         click.echo(f"{card.tier:<13} {card.where}")
         for note in card.notes:
             click.echo(f"              {note}")
+
     for finding in report.findings:
         click.echo(str(finding))
+
     refused = len(report.findings)
-    counts = (f"checked {len(report.checked)}", f"with a verdict before {report.skipped}", f"findings {refused}")
-    click.echo(", ".join(counts) + ("" if refused else ": nothing is refused"))
+    summary = (
+        f"checked {len(report.checked)}, with a verdict before {report.skipped}, findings {refused}"
+    )
+    if not refused:
+        summary += ": nothing is refused"
+
+    click.echo(summary)
 
 
 @click.command()
 @click.argument("certificate", type=FilePath(), metavar="FILE")
-@click.option("--board", default=".", show_default=True, type=FilePath(), metavar="DIR", help="the board's folder")
+@board_option("the board's folder")
 @click.option(
-    "--attackers", "runs", type=FilePath(), multiple=True, required=True, metavar="RUN", help="run of an attack; all, in order"
+    "--attackers",
+    "runs",
+    type=FilePath(),
+    multiple=True,
+    required=True,
+    metavar="RUN",
+    help="run of an attack; all, in order",
 )
-@click.option("--data", metavar="DATA", help="the market, where it has moved: a snapshot folder or data provider")
-@click.option("--data-args", multiple=True, metavar="NAME=VALUE,…", help="arguments of the data provider")
-@click.option("--on", "today", metavar="DAY", help="day of the verdict, YYYY-MM-DD [default: today, UTC]")
+@market_options("the market, if it has moved: a snapshot folder or data provider")
+@day_option("verdict")
 @plugin_option
 def certify(  # noqa: PLR0913 - a command takes one parameter for each option
-    certificate: Path, board: Path, runs: tuple[Path, ...], data: str | None, data_args: tuple[str, ...], today: str | None,
+    certificate: Path,
+    board: Path,
+    runs: tuple[Path, ...],
+    data: str | None,
+    data_args: tuple[str, ...],
+    today: str | None,
     extra: tuple[str, ...],
-) -> None:  # fmt: skip
-    """Verify the certificate FILE of a mask, and keep it with the runs of its attacks, for maintainers.
+) -> None:
+    """Verify the certificate FILE of a mask, and add it to the board with the runs of its attacks.
+    For maintainers.
 
-    The probes are attacked again, and each model's answers must follow from its recorded replies. Cards that carry this
-    certificate are then shown as verified, and stand in divisions that ask for one; until then it is claimed.
+    The probes are attacked again, and each model's answers must follow from its recorded replies.
+    Cards with this certificate are then shown as verified and accepted in divisions that ask for
+    one; until then it is shown as claimed.
     """
     load_rules(board)
-    plugins, day = open_plugins(extra), as_day(today)
+    plugins = open_plugins(extra)
+    day = as_day(today)
     verify = card_kinds(ATTACHED, plugins)[ATTACHED].verify
     if verify is None:
         raise PluginError("the plugin of certificates can't verify one")
-    if (difference := verify(certificate, plugins, moved_market(data, data_args), runs)) is not None:
+
+    difference = verify(certificate, plugins, moved_market(data, data_args), runs)
+    if difference is not None:
         raise VerificationError(f"{certificate}: does not verify: {difference}")
+
     sha256 = file_sha256(certificate)
     folder = BoardFolder(board).certificate(sha256)
-    names = tuple(f"attack-{number}" for number, _ in enumerate(runs, 1))
-    verdict = Certified(certificate=sha256, checked_on=day, suite_version=ktdeval.__version__, runs=names)
-    try:
+    names = tuple(f"attack-{number}" for number in range(1, len(runs) + 1))
+    verdict = Certified(
+        certificate=sha256, checked_on=day, suite_version=ktdeval.__version__, runs=names
+    )
+
+    with explained(f"{folder}: can't write the certificate"):
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / CERTIFICATE, read_plain(certificate))
         for name, run in zip(verdict.runs, map(RunFolder.load, runs), strict=True):
-            _keep(run, folder / name)
-    except OSError as error:
-        raise StoreError(f"{folder}: can't keep the certificate: {error.strerror or error}") from error
+            _copy_answers(run, folder / name)
+
     write_atomic(folder / VERDICT, dumps_pretty(to_plain(verdict)))
     click.echo(f"{folder}: certificate verified, with {count(len(runs), 'attack')}")
 
 
-def _keep(run: RunFolder, target: Path) -> None:
-    """Copy what the answers of a run follow from: its plan and its records."""
-    names = [MANIFEST, *(f"episodes/{spec.id}/{name}" for spec in run.manifest.specs for name in (ANSWERS, TRANSCRIPT, MARK))]
-    for name in names:  # and no others, for the run is a stranger's
+def _copy_answers(run: RunFolder, target: Path) -> None:
+    """Copy the plan and the records of a run, which its answers follow from."""
+    names = [MANIFEST]
+    for spec in run.manifest.specs:
+        names += [f"episodes/{spec.id}/{name}" for name in (ANSWERS, TRANSCRIPT, MARK)]
+
+    # No other files: the run comes from outside and may hold anything.
+    for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomic(target / name, read_plain(run.path / name))

@@ -1,12 +1,14 @@
-"""Frames as Parquet or CSV files, and as a dataset for Hugging Face's `datasets`: `load_dataset(FOLDER, "cards")`.
+"""Frames as Parquet or CSV files, and as a dataset for Hugging Face's `datasets`:
+`load_dataset(FOLDER, "cards")`.
 
-A dataset has one Parquet file for each configuration, and a README whose YAML header names the file of each for `datasets` and the
-Hub's viewer. Facts of it are from the Hub's dataset card specification (`configs`, `size_categories`, `license`, `tags`).
+A dataset has one Parquet file for each configuration, and a README whose YAML header names the file
+of each for `datasets` and the Hub's viewer. Facts of it are from the Hub's dataset card
+specification (`configs`, `size_categories`, `license`, `tags`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_board.exchange.board_data import (
     FRAME_SUMMARIES,
     FRAMES,
@@ -45,10 +47,11 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_parquet(data: BoardData, folder: Path) -> Exported:
-    """Write each frame as `<frame>.parquet`; every column carries its unit and meaning as metadata."""
+    """Write each frame as `<frame>.parquet`, with unit and meaning of each column as metadata."""
     exported = Exported()
     for frame in FRAMES:
         _write_arrow(arrow_table(data, frame), folder, f"{frame}.parquet", exported)
+
     _write_columns(data, folder, exported)
     return exported
 
@@ -61,32 +64,40 @@ def _write_arrow(table: pa.Table, folder: Path, name: str, exported: Exported) -
 def write_csv(data: BoardData, folder: Path) -> Exported:
     """Write each frame as `<frame>.csv`: UTF-8, missing cells empty, lists joined by `; `.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe before it: names on a board are chosen by submitters.
+    A text that a spreadsheet would take for a formula gets an apostrophe before it, as submitters
+    choose the names on a board.
     """
     exported = Exported()
     for frame in FRAMES:
         table = MAKERS[frame](data)
-        plain = pd.DataFrame({column.name: _plain(column, table[column.name]) for column in _columns(data, frame)})
+        columns = _columns(data, frame)
+        plain = pd.DataFrame({each.name: _plain(each, table[each.name]) for each in columns})
         name = f"{frame}.csv"
         plain.to_csv(folder / name, index=False, lineterminator="\n", encoding="utf-8")
         exported.files[name] = len(plain)
+
     _write_columns(data, folder, exported)
     return exported
 
 
 def arrow_table(data: BoardData, frame: Frame) -> pa.Table:
-    """A frame as an Arrow table whose schema does not depend on what is on the board."""
+    """Return a frame as an Arrow table, with the same schema on every board."""
     columns = _columns(data, frame)
-    fields = [
-        pa.field(column.name, _ARROW[column.type], metadata={"unit": column.unit, "description": column.meaning})
-        for column in columns
-    ]
     table = MAKERS[frame](data)
+    fields = []
     for column in columns:
+        metadata = {"unit": column.unit, "description": column.meaning}
+        fields.append(pa.field(column.name, _ARROW[column.type], metadata=metadata))
         if column.type == "counts":
-            small = [[number for number in numbers if abs(number) <= INT64] for numbers in table[column.name]]
+            small = [_small(numbers) for numbers in table[column.name]]
             table[column.name] = pd.Series(small, dtype=object)
+
     return pa.Table.from_pandas(table, schema=pa.schema(fields), preserve_index=False)
+
+
+def _small(numbers: Iterable[int]) -> list[int]:
+    """Return the numbers that an Arrow integer can hold."""
+    return [number for number in numbers if abs(number) <= INT64]
 
 
 def _columns(data: BoardData, frame: Frame) -> tuple[Column, ...]:
@@ -101,6 +112,7 @@ def _plain(column: Column, values: pd.Series[Any]) -> pd.Series[Any]:
             values = values.map(_no_formula, na_action="ignore")
         case "day":
             values = values.dt.strftime("%Y-%m-%d")
+
     return values
 
 
@@ -109,36 +121,58 @@ def _no_formula(text: str) -> str:
 
 
 def _write_columns(data: BoardData, folder: Path, exported: Exported) -> None:
-    """Write `columns.csv`: what every column of every frame means."""
-    rows = [
-        {"frame": frame, "column": column.name, "type": column.type, "unit": _no_formula(column.unit), "meaning": column.meaning}
-        for frame in FRAMES
-        for column in _columns(data, frame)
-    ]
-    pd.DataFrame(rows).to_csv(folder / "columns.csv", index=False, lineterminator="\n", encoding="utf-8")
+    """Write `columns.csv`: the meaning of every column of every frame."""
+    rows = []
+    for frame in FRAMES:
+        for column in _columns(data, frame):
+            row = {
+                "frame": frame,
+                "column": column.name,
+                "type": column.type,
+                "unit": _no_formula(column.unit),
+                "meaning": column.meaning,
+            }
+            rows.append(row)
+
+    pd.DataFrame(rows).to_csv(
+        folder / "columns.csv", index=False, lineterminator="\n", encoding="utf-8"
+    )
     exported.files["columns.csv"] = len(rows)
 
 
 SPLIT = "train"  #: The split that `datasets` gives a file that is of none; there is only this one
 
 _TAGS = ("leaderboard", "evaluation", "finance", "agents", "ktdeval")
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"), (10_000_000, "1M<n<10M"))
+_SIZES = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"),
+)
 _LARGEST_SIZE = "10M<n<100M"
 
 
 def write_hf_dataset(data: BoardData, folder: Path, licence: str) -> Exported:
     """Write the dataset."""
     if not data.entries:
-        raise UsageError(f"{data.board.folder.path}: has no card to export, and a dataset needs at least one row; submit one first")
+        raise UsageError(
+            f"{data.board.folder.path}: has no card to export, and a dataset needs at least one"
+            " row; submit one first"
+        )
+
     exported = Exported()
     for frame in FRAMES:
         table = arrow_table(data, frame)
         if table.num_rows == 0:
             exported.notes.append(f"no configuration {frame!r}, for it would have no rows")
             continue
-        # The Hub's viewer wants a folder for each configuration whose files would otherwise be taken together.
+
+        # The Hub's viewer wants a folder for each configuration whose files would otherwise be
+        # taken together.
         (folder / frame).mkdir()
         _write_arrow(table, folder, f"{frame}/{SPLIT}-00000-of-00001.parquet", exported)
+
     write_text(folder, "README.md", _readme(data, exported, licence))
     return exported
 
@@ -152,36 +186,51 @@ def load_published(name: str, frame: Frame = "cards") -> pd.DataFrame:
 
 
 def _readme(data: BoardData, exported: Exported, licence: str) -> str:
-    frames = {frame: rows for name, rows in exported.files.items() for frame in FRAMES if name.startswith(f"{frame}/")}
+    rows_of: dict[Frame, int] = {}
+    frames = []
+    for name, rows in exported.files.items():
+        for frame in FRAMES:
+            if name.startswith(f"{frame}/"):
+                rows_of[frame] = rows
+                facts = {
+                    "name": frame,
+                    "rows": rows,
+                    "summary": FRAME_SUMMARIES[frame],
+                    "columns": columns_of(frame),
+                }
+                frames.append(facts)
+
     rules = data.board.rules
-    return render(
-        "dataset.md",
-        rules=rules,
-        header=yaml.safe_dump(_header(rules, frames, licence), sort_keys=False, allow_unicode=True, width=1000),
-        frames=[
-            {"name": frame, "rows": rows, "summary": FRAME_SUMMARIES[frame], "columns": columns_of(frame)}
-            for frame, rows in frames.items()
-        ],
-        metrics=[(_code(name), _code(unit)) for name, unit in data.units("cards").items()],
+    header = yaml.safe_dump(
+        _header(rules, rows_of, licence), sort_keys=False, allow_unicode=True, width=1000
     )
+    metrics = [(_code(name), _code(unit)) for name, unit in data.units("cards").items()]
+    return render("dataset.md", rules=rules, header=header, frames=frames, metrics=metrics)
 
 
 def _header(rules: Rules, frames: Mapping[Frame, int], licence: str) -> dict[str, JsonValue]:
+    tags = list(_TAGS)
+    if rules.market == "synthetic":
+        tags.append("synthetic")
+
     largest = max(frames.values())
+    size = next((name for bound, name in _SIZES if largest < bound), _LARGEST_SIZE)
+    configs: list[JsonValue] = []
+    for frame in frames:
+        config: dict[str, JsonValue] = {"config_name": frame}
+        if frame == "cards":
+            config["default"] = True
+
+        config["data_files"] = [{"split": SPLIT, "path": f"{frame}/*.parquet"}]
+        configs.append(config)
+
     return {
         "pretty_name": rules.title,
         "license": licence,
         "language": ["en"],
-        "tags": [*_TAGS, *(["synthetic"] if rules.market == "synthetic" else [])],
-        "size_categories": [next((name for bound, name in _SIZES if largest < bound), _LARGEST_SIZE)],
-        "configs": [
-            {
-                "config_name": frame,
-                **({"default": True} if frame == "cards" else {}),
-                "data_files": [{"split": SPLIT, "path": f"{frame}/*.parquet"}],
-            }
-            for frame in frames
-        ],
+        "tags": tags,
+        "size_categories": [size],
+        "configs": configs,
     }
 
 

@@ -1,4 +1,6 @@
-"""Facts of a card's daily series that the ranking needs: few numbers, so that thousands of cards fit in memory."""
+"""Facts of a card's daily series that the ranking needs: few numbers, so that those of thousands of
+cards fit in memory.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class Daily:
     """Days of one episode."""
 
     days: Days  #: [n] trading days
-    returns: Vector  #: [n] simple daily returns of the NAV; NaN where the NAV before or after is not positive
+    #: [n] simple daily returns of the NAV; NaN where the NAV before or after is not positive
+    returns: Vector
     selection: Vector  #: [n] daily selection returns, unlinked; NaN where they are not defined
 
 
@@ -32,46 +35,82 @@ class Daily:
 class SeriesFacts:
     """Facts of one card's series, by cell."""
 
-    gross: Mapping[Cell, float | str] = field(default_factory=dict)  #: total return before fees, or why there is none
-    beaten: Mapping[Cell, float | str] = field(default_factory=dict)  #: share of random traders beaten, or why there is none
+    #: total return before fees, or why there is none
+    gross: Mapping[Cell, float | str] = field(default_factory=dict)
+    #: share of random traders beaten, or why there is none
+    beaten: Mapping[Cell, float | str] = field(default_factory=dict)
     daily: Mapping[Cell, Daily] = field(default_factory=dict)
 
 
 def facts_of(series: Series) -> SeriesFacts:
     """Return the facts of a series."""
     arrays: dict[tuple[str, ...], Days] = {}
-    gross, beaten, daily = dict[Cell, float | str](), dict[Cell, float | str](), dict[Cell, Daily]()
+    gross = dict[Cell, float | str]()
+    beaten = dict[Cell, float | str]()
+    daily = dict[Cell, Daily]()
+
     for episode in series.episodes:
-        cell, envelope = (episode.window, episode.seed), episode.envelope
-        is_positive = min(*episode.nav, *episode.gross_nav) > 0
-        gross[cell] = episode.gross_nav[-1] / episode.gross_nav[0] - 1.0 if is_positive else "a level is not positive"
-        beaten[cell] = envelope.rank if envelope is not None else episode.envelope_reason or "no order was filled"
+        cell = (episode.window, episode.seed)
+        envelope = episode.envelope
+        if min(*episode.nav, *episode.gross_nav) > 0:
+            gross[cell] = episode.gross_nav[-1] / episode.gross_nav[0] - 1.0
+        else:
+            gross[cell] = "a level is not positive"
+
+        if envelope is not None:
+            beaten[cell] = envelope.rank
+        else:
+            beaten[cell] = episode.envelope_reason or "no order was filled"
+
         daily[cell] = _daily(episode, arrays)
+
     return SeriesFacts(gross, beaten, daily)
 
 
 def _daily(episode: EpisodeSeries, arrays: dict[tuple[str, ...], Days]) -> Daily:
+    # Episodes of one window share one array of days.
     days = tuple(episode.days)
     if days not in arrays:
         arrays[days] = np.array(days, dtype="datetime64[D]")
+
+    selection = np.full(len(days), math.nan)
+    if episode.selection_daily is not None:
+        selection = np.array(episode.selection_daily)
+
     nav = np.array(episode.nav)
-    selection = np.full(len(days), math.nan) if episode.selection_daily is None else np.array(episode.selection_daily)
     with np.errstate(divide="ignore", invalid="ignore"):
         returns = nav[1:] / nav[:-1] - 1.0
-    return Daily(arrays[days], np.where((nav[1:] > 0) & (nav[:-1] > 0), returns, math.nan), selection)
+
+    is_positive = (nav[1:] > 0) & (nav[:-1] > 0)
+    return Daily(arrays[days], np.where(is_positive, returns, math.nan), selection)
 
 
 def mean_by_day(episodes: Sequence[Sequence[Daily]], attribute: str) -> Vector:
-    """[days, agents] mean over seeds, and over windows that share a day: a day counts once however many windows hold it."""
+    """Return the [days, agents] means over seeds, and over windows that share a day: a day counts
+    once however many windows hold it.
+    """
     if not episodes or not episodes[0]:
         return np.empty((0, len(episodes)))
-    days, index = np.unique(np.concatenate([each.days for each in episodes[0]]), return_inverse=True)
+
+    # All agents have the days of the first.
+    dates = np.concatenate([each.days for each in episodes[0]])
+    days, index = np.unique(dates, return_inverse=True)
     index = index.reshape(-1)
     counts = np.bincount(index, minlength=len(days))
-    columns = [np.concatenate([getattr(each, attribute) for each in of_agent]) for of_agent in episodes]
-    return np.array([np.bincount(index, column, len(days)) / counts for column in columns]).T
+    means = []
+
+    for of_agent in episodes:
+        column = np.concatenate([getattr(each, attribute) for each in of_agent])
+        means.append(np.bincount(index, column, len(days)) / counts)
+
+    return np.array(means).T
 
 
 def same_days(one: Sequence[Daily], other: Sequence[Daily]) -> bool:
     """Return whether two agents' episodes cover the same days."""
-    return len(one) == len(other) and all(np.array_equal(left.days, right.days) for left, right in zip(one, other, strict=True))
+    if len(one) != len(other):
+        return False
+
+    return all(
+        np.array_equal(left.days, right.days) for left, right in zip(one, other, strict=True)
+    )

@@ -1,4 +1,6 @@
-"""What is known of each model over all divisions, and the history of the board: its events by day, and who was best when."""
+"""Pages of models over all divisions, and the history of the board: its events by day, and which
+card led each division when.
+"""
 
 from __future__ import annotations
 
@@ -6,201 +8,411 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ktdeval.cards import Line, System, TradingCard, system_labels as labels_of
-from ktdeval.jsonio import JsonValue, content_hash
-from ktdeval.stats import MASK_FACTORS, mask_contrasts, mean_with_interval, overlap_correlation, window_means
-from ktdeval.typed import to_plain
-from ktdeval_board.documents import rounded
+from ktdeval.cards import Line, System, TradingCard, TradingEpisode, system_labels as labels_of
+from ktdeval.stats import (
+    MASK_FACTORS,
+    mask_contrasts,
+    mean_with_interval,
+    overlap_correlation,
+    window_means,
+)
+from ktdeval.values.jsonio import JsonValue, content_hash
+from ktdeval.values.typed import Value, to_plain
+from ktdeval_board.documents import rounded, rounded_or_none, to_object
 from ktdeval_board.entries import Board, Card, Entry, settings_of, unset_to_none
-from ktdeval_board.ranking.daily import Vector
+from ktdeval_board.ranking.daily import Cell, Vector
 from ktdeval_board.ranking.describe import ALPHA, system_labels
+from ktdeval_board.ranking.rows import Row, Standing, Table, Tables
 from ktdeval_board.registrations import Filed
 
 MASK_METRICS = ("total_return", ALPHA)  #: Metrics whose mask effects are shown
 
-_MASK_FIELDS = ("name", "mask", "summary", "tool_texts")  #: What task configs of one family may differ in from mask to mask
-_ROW_FIELDS = ("rank", "alpha_rank", "tie", "alpha_tie", "ranked", "why")
+#: Fields in which task configs of one family may differ from mask to mask
+_MASK_FIELDS = ("name", "mask", "summary", "tool_texts")
 
 
-def model_pages(board: Board, rankings: Rankings) -> Iterator[tuple[str, JsonValue]]:
-    """Name of each model of the board, in order, with the data of its page."""
-    labels, tables = system_labels(board), {division: scopes["all"]["rows"] for division, scopes in rankings.items()}
-    rows = {row["card"]: row for table in tables.values() for row in table if row["card"] is not None}
-    ranked = {division: sum(row["ranked"] for row in table) for division, table in tables.items()}  # entrants with a rank
+# ---- pages of models
+
+
+def model_pages(board: Board, tables: Tables) -> Iterator[tuple[str, dict[str, JsonValue]]]:
+    """Yield the name of each model of the board, in order, with the data of its page."""
+    labels = system_labels(board)
+    rows: dict[str | None, Row] = {}
+    ranked: dict[str, int] = {}
+    for division, scopes in tables.items():
+        table = scopes["all"]
+        ranked[division] = sum(row["ranked"] for row in table["rows"])
+        rows |= {row["card"]: row for row in table["rows"]}
+
     by_model: dict[str, list[Entry]] = defaultdict(list)
     for entry in board.entries:
         by_model[entry.model].append(entry)
-    for name in sorted(by_model):
-        entries = by_model[name]
-        cards = [_card(entry, labels[entry.card_id], rows.get(entry.card_id), ranked) for entry in entries]
+
+    for name, entries in sorted(by_model.items()):
+        cards = []
+        for entry in entries:
+            division = "" if entry.division is None else entry.division.id
+            row = rows.get(entry.card_id)
+            cards.append(_card(entry, labels[entry.card_id], row, ranked.get(division, 0)))
+
         yield name, {"name": name, "cards": cards, "mask_effects": mask_effects(entries)}
 
 
-def _card(entry: Entry, label: str, row: Mapping[str, JsonValue] | None, ranked: Mapping[str, int]) -> dict[str, JsonValue]:
+def _card(entry: Entry, label: str, row: Row | None, ranked: int) -> dict[str, JsonValue]:
+    """Return a card's part of a page. `ranked`: how many cards of its division have a rank."""
     card = entry.card
-    division = entry.division.id if entry.division else None
     attribution = card.attribution.value if isinstance(card, TradingCard) else None
+    lines = {} if attribution is None else attribution.lines
+
     return {
-        **entry.facts(label),
-        "division": division,
+        **to_object(entry.facts(label)),
+        "division": None if entry.division is None else entry.division.id,
         "task": card.task.name,
         "mask": card.task.mask,
         "mode": card.task.mode,
         "withdrawn": entry.is_withdrawn,
         "cutoff_source": entry.submission.model.cutoff_source,
-        **{field: None if row is None else row[field] for field in _ROW_FIELDS},
-        "of": ranked.get(division or "", 0),
-        "attribution": {name: _line(line) for name, line in (attribution.lines if attribution else {}).items()},
+        **_standing(row),
+        "of": ranked,
+        "attribution": {name: _line(line) for name, line in lines.items()},
         "exposures": mean_exposures(card),
         "cost": {"value": rounded(card.cost.value), "reason": unset_to_none(card.cost.reason)},
         "decisions": to_plain(card.decisions),
-        "failures": card.failures,
+        "failures": to_plain(card.failures),
+    }
+
+
+def _standing(row: Row | None) -> dict[str, JsonValue]:
+    """Return a card's place in its division; all null for a card in no table."""
+    if row is None:
+        return dict.fromkeys(Standing.__annotations__)
+
+    return {
+        "rank": row["rank"],
+        "alpha_rank": row["alpha_rank"],
+        "tie": row["tie"],
+        "alpha_tie": row["alpha_tie"],
+        "ranked": row["ranked"],
+        "why": row["why"],
     }
 
 
 def _line(line: Line) -> JsonValue:
-    """A line of the attribution: the median over episodes of what it adds to the total return."""
+    """Return a line of the attribution: the median over episodes of its part in the total
+    return.
+    """
+    low = None
+    high = None
     interval = unset_to_none(line.interval)
-    low, high = (None, None) if interval is None else (interval.low, interval.high)
-    return rounded({"value": line.value, "low": low, "high": high, "n": line.n})
+    if interval is not None:
+        low = rounded_or_none(interval.low)
+        high = rounded_or_none(interval.high)
+
+    return {"value": rounded_or_none(line.value), "low": low, "high": high, "n": line.n}
 
 
-def mean_exposures(card: Card) -> dict[str, float]:
-    """Style factor -> median over pooled episodes of the mean daily exposure, in standard deviations of the market's names."""
+def mean_exposures(card: Card) -> dict[str, float | None]:
+    """Return style factor -> median over pooled episodes of the mean daily exposure, in standard
+    deviations of the market's names.
+    """
     by_factor: dict[str, list[float]] = defaultdict(list)
-    for episode in card.pooled if isinstance(card, TradingCard) else ():
-        alpha = episode.metrics.get(ALPHA)
-        exposures = alpha.detail.get("mean_exposures") if alpha is not None and isinstance(alpha.detail, Mapping) else None
-        for name, value in exposures.items() if isinstance(exposures, Mapping) else ():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                by_factor[name].append(float(value))
-    return {name: rounded(statistics.median(values)) for name, values in sorted(by_factor.items())}
+    if isinstance(card, TradingCard):
+        for episode in card.pooled:
+            for name, value in _exposures(episode):
+                by_factor[name].append(value)
+
+    return {
+        name: rounded_or_none(statistics.median(values))
+        for name, values in sorted(by_factor.items())
+    }
+
+
+def _exposures(episode: TradingEpisode) -> Iterator[tuple[str, float]]:
+    alpha = episode.metrics.get(ALPHA)
+    if alpha is None or not isinstance(alpha.detail, Mapping):
+        return
+
+    exposures = alpha.detail.get("mean_exposures")
+    if not isinstance(exposures, Mapping):
+        return
+
+    for name, value in exposures.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield name, float(value)
+
+
+# ---- effects of masks
+
+
+class MaskEffect(Value, frozen=True, kw_only=True):
+    """Value of knowing stocks or dates to one system in one mode, by one metric."""
+
+    system: str
+    mode: str
+    agent: str
+    settings: str
+    metric: str
+    effect: str
+    place: int  #: place of the effect in the list of effects
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int  #: windows
+    left_out: int  #: (window, seed) whose figure is undefined under a mask
+    reason: str | None  #: why there is no value or no interval
 
 
 def mask_effects(entries: Sequence[Entry]) -> list[JsonValue]:
-    """What knowing stocks and dates is worth to each agent of one model, in each mode, where cards of several masks are there.
+    """Return the value of knowing stocks and dates to each agent of one model, in each mode that
+    has cards of several masks.
 
-    Contrasts of means over seeds within each window, then their mean over windows with its t interval, widened where windows share
-    days: as `ktdeval effects` has it. Cards are compared when mask and the words that belong to it are all they differ
-    in. Cards that may not be ranked by themselves, are not checked or were withdrawn are left out.
+    Contrasts of means over seeds within each window, then their mean over windows with its t
+    interval, widened where windows share days: as of `ktdeval effects`. Cards are compared if they
+    differ only in the mask and the words that belong to it. Cards that may not be ranked by
+    themselves, are not checked or were withdrawn are excluded.
     """
-    rows: list[JsonValue] = []
-    designs: dict[str, dict[str, list[TradingCard]]] = {}  # by all that must be equal, then by mask
     names = labels_of(System.of(entry.card) for entry in entries)
+    effects: list[MaskEffect] = []
+
+    for design in _designs(entries):
+        # Of two cards with one mask neither can be chosen.
+        cards = {mask: members[0] for mask, members in design.items() if len(members) == 1}
+        if not {"bright", "blinded"} <= cards.keys():
+            continue
+
+        system = names[System.of(cards["blinded"])]  # all cards of a design are of one system
+        for metric in MASK_METRICS:
+            effects += _effects(cards, metric, system)
+
+    effects.sort(key=lambda each: (each.mode, each.system, each.metric, each.place))
+    return [to_plain(effect) for effect in effects]
+
+
+def _designs(entries: Sequence[Entry]) -> Iterator[Mapping[str, list[TradingCard]]]:
+    """Yield cards by mask, for each group of cards that differ only in their mask."""
+    designs: dict[str, dict[str, list[TradingCard]]] = {}
     for entry in entries:
         card = entry.card
         usable = card.rankable.value and not entry.is_withdrawn and entry.verdict is not None
         if usable and isinstance(card, TradingCard) and card.task.mask in MASK_FACTORS:
             designs.setdefault(_shared(card), {}).setdefault(card.task.mask, []).append(card)
-    for design in designs.values():  # of two cards with one mask neither can be chosen
-        cards = {mask: members[0] for mask, members in design.items() if len(members) == 1}
-        for card in list(cards.values())[:1]:  # all of a design are of one system
-            rows += [{"system": names[System.of(card)], **row} for metric in MASK_METRICS for row in _effects(cards, metric)]
-    return sorted(rows, key=lambda row: (row["mode"], row["system"], row["metric"], row["place"]))
+
+    yield from designs.values()
 
 
 def _shared(card: TradingCard) -> str:
-    """Hash of all that cards of different masks must have in common."""
+    """Hash everything that cards of different masks must have in common."""
     config = {name: value for name, value in card.task.config.items() if name not in _MASK_FIELDS}
     fields = ("model", "agent", "call", "request_settings", "rules", "windows", "seeds", "limit")
-    same = [config, card.task.mode, card.task.version, card.snapshot.id, *(to_plain(getattr(card, name)) for name in fields)]
-    return content_hash(same)
+    settings = [to_plain(getattr(card, name)) for name in fields]
+
+    return content_hash([config, card.task.mode, card.task.version, card.snapshot.id, *settings])
 
 
-def _effects(cards: Mapping[str, TradingCard], metric: str) -> Iterator[JsonValue]:
-    """One row for each effect that the masks allow."""
-    if not {"bright", "blinded"} <= set(cards):
-        return
-    values, windows, left_out = _paired(cards, metric)
+def _effects(cards: Mapping[str, TradingCard], metric: str, system: str) -> Iterator[MaskEffect]:
+    """Yield each effect that the masks allow."""
+    values, windows, undefined = _paired(cards, metric)
     first = cards["blinded"]
     covered = {episode.window: (episode.first_day, episode.last_day) for episode in first.episodes}
     correlation = overlap_correlation([covered[window] for window in windows])
-    for number, (effect, contrast) in enumerate(mask_contrasts(values).items()):
+
+    for place, (effect, contrast) in enumerate(mask_contrasts(values).items()):
         mean = mean_with_interval(contrast, correlation)
-        detail = mean.detail or {}
-        figures = rounded({"value": mean.value, "low": detail.get("low"), "high": detail.get("high"), "n": len(contrast)})
-        what = {"mode": first.task.mode, "agent": first.agent.name, "settings": settings_of(first), "metric": metric}
-        reason = mean.reason or detail.get("reason")
-        yield {**what, "effect": effect, "place": number, **figures, "left_out": left_out, "reason": reason}
+        detail = mean.detail if isinstance(mean.detail, Mapping) else {}
+        yield MaskEffect(
+            system=system,
+            mode=first.task.mode,
+            agent=first.agent.name,
+            settings=settings_of(first),
+            metric=metric,
+            effect=effect,
+            place=place,
+            value=rounded_or_none(mean.value),
+            low=_number(detail.get("low")),
+            high=_number(detail.get("high")),
+            n=len(contrast),
+            left_out=undefined,
+            reason=mean.reason or _text(detail.get("reason")),
+        )
 
 
-def _paired(cards: Mapping[str, TradingCard], metric: str) -> tuple[dict[str, Vector], list[str], int]:
-    """Mask -> mean over seeds by window; the windows; how many (window, seed) were left out because a figure is undefined."""
-    of_masks = [{(each.window, each.seed): each.metrics.get(metric) for each in card.pooled} for card in cards.values()]
-    cells = [(each.window, each.seed) for each in cards["blinded"].pooled]
-    rows = {cell: [each.value for of in of_masks if (each := of.get(cell)) and each.value is not None] for cell in cells}
-    whole = {cell: row for cell, row in rows.items() if len(row) == len(cards)}
+def _number(value: JsonValue) -> float | None:
+    return rounded_or_none(value) if isinstance(value, int | float) else None
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _paired(
+    cards: Mapping[str, TradingCard], metric: str
+) -> tuple[dict[str, Vector], list[str], int]:
+    """Return mask -> mean over seeds by window; the windows; and how many (window, seed) are
+    excluded because a figure is undefined.
+    """
+    figures = [_figures(card, metric) for card in cards.values()]
+    cells = [(episode.window, episode.seed) for episode in cards["blinded"].pooled]
+    whole: dict[Cell, list[float]] = {}
+    for cell in cells:
+        row = [values[cell] for values in figures if cell in values]
+        if len(row) == len(cards):
+            whole[cell] = row
+
     mode = cards["blinded"].task.mode
     windows, means = window_means([(mask, mode) for mask in cards], whole)
-    return {mask: means[mask, mode] for mask in cards}, windows, len(cells) - len(whole)
+    undefined = len(cells) - len(whole)
+
+    return {mask: means[mask, mode] for mask in cards}, windows, undefined
 
 
-Rankings = Mapping[str, Mapping[str, JsonValue]]  #: Division id -> scope -> table of `rank_division`
+def _figures(card: TradingCard, metric: str) -> dict[Cell, float]:
+    """Return the defined figures of a metric by window and seed."""
+    figures = {}
+    for episode in card.pooled:
+        figure = episode.metrics.get(metric)
+        if figure is not None and figure.value is not None:
+            figures[episode.window, episode.seed] = figure.value
+
+    return figures
+
+
+# ---- history
+
 
 _ORDER = ("registered", "drawn", "excused", "submitted", "checked", "rerun", "erratum")
+"""Kinds of events, in the order of events of one day."""
 
 
-def history(board: Board, rankings: Rankings) -> JsonValue:
-    """Events of the board, and the best of each division over time.
+class Event(Value, frozen=True, kw_only=True):
+    """Event on a board."""
 
-    Returns `events` in the order of their dates, errata of cards that are no longer there included; `best`: for each division the
-    ranked cards that were ahead of all on the day of their submission, by today's ranks.
+    date: str
+    kind: str
+    card: str = ""  #: id; empty for an event of a registration
+    model: str | None = None
+    agent: str | None = None
+    division: str | None = None
+    text: str
+
+
+def history(board: Board, tables: Tables) -> dict[str, JsonValue]:
+    """Return the events of the board, and the cards that led each division over time.
+
+    `events` are in the order of their dates, errata of cards that are no longer there included;
+    `best`: for each division the ranked cards that were ahead of all others on the day of their
+    submission, by today's ranks.
     """
+    events = sorted(
+        _events(board), key=lambda event: (event.date, _ORDER.index(event.kind), event.card)
+    )
+    best: list[JsonValue] = []
+    for division in board.rules.divisions:
+        table = tables.get(division.id, {}).get("all")
+        if table is not None:
+            best += _leaders(table)
+
+    return {"events": [to_plain(event) for event in events], "best": best}
+
+
+def _events(board: Board) -> Iterator[Event]:
     labels = system_labels(board)
-    events = [event for entry in board.entries for event in _events(entry, labels[entry.card_id])]
+    for entry in board.entries:
+        yield from _card_events(entry, labels[entry.card_id])
+
     known = {entry.card_id for entry in board.entries}
-    events += [
-        _event(erratum.date, "erratum", None, erratum.card, f"a card that is no longer here: {erratum.effect}: {erratum.what}")
-        for erratum in board.errata
-        if erratum.card not in known
-    ]
-    events += [event for filed in board.registrations.filed for event in _registration_events(filed)]
-    events.sort(key=lambda event: (event["date"], _ORDER.index(event["kind"]), event["card"]))
-    return {"events": events, "best": [best for division in board.rules.divisions for best in _best(division.id, rankings)]}
+    for erratum in board.errata:
+        if erratum.card not in known:
+            text = f"a card that is no longer here: {erratum.effect}: {erratum.what}"
+            yield Event(date=erratum.date, kind="erratum", card=erratum.card, text=text)
+
+    for filed in board.registrations.filed:
+        yield from _registration_events(filed)
 
 
-def _event(date: str, kind: str, entry: Entry | None, card_id: str, text: str) -> dict[str, JsonValue]:
-    division = None if entry is None or entry.division is None else entry.division.id
-    system = {"model": entry and entry.model, "agent": entry and entry.agent, "division": division}
-    return {"date": date, "kind": kind, "card": card_id, **system, "text": text}
+def _card_events(entry: Entry, label: str) -> Iterator[Event]:
+    division = None if entry.division is None else entry.division.id
 
+    def event(date: str, kind: str, text: str) -> Event:
+        return Event(
+            date=date,
+            kind=kind,
+            card=entry.card_id,
+            model=entry.model,
+            agent=entry.agent,
+            division=division,
+            text=f"{label}{text}",
+        )
 
-def _events(entry: Entry, label: str) -> Iterator[dict[str, JsonValue]]:
-    submission, verdict = entry.submission, entry.verdict
-    text = f"{label} was submitted by {submission.submitter.name}"
-    yield _event(submission.submitted_on, "submitted", entry, entry.card_id, text)
+    submission = entry.submission
+    by = submission.submitter.name
+    yield event(submission.submitted_on, "submitted", f" was submitted by {by}")
+
+    verdict = entry.verdict
     if verdict is not None:
-        steps = f"; {verdict.steps:,} steps were executed again" if verdict.steps else ""
-        yield _event(verdict.checked_on, "checked", entry, entry.card_id, f"{label} was checked: {verdict.tier}{steps}")
-        if verdict.rerun is not None:
-            yield _event(verdict.rerun.on, "rerun", entry, entry.card_id, f"{label} was run again by {verdict.rerun.by}")
+        text = f" was checked: {verdict.tier}"
+        if verdict.steps:
+            text += f"; {verdict.steps:,} steps were executed again"
+
+        yield event(verdict.checked_on, "checked", text)
+
+        rerun = verdict.rerun
+        if rerun is not None:
+            yield event(rerun.on, "rerun", f" was run again by {rerun.by}")
+
     for erratum in entry.errata:
-        by = f" ({erratum.by})" if erratum.by else ""
-        yield _event(erratum.date, "erratum", entry, entry.card_id, f"{label}: {erratum.effect}: {erratum.what}{by}")
+        text = f": {erratum.effect}: {erratum.what}{_by(erratum.by)}"
+        yield event(erratum.date, "erratum", text)
 
 
-def _registration_events(filed: Filed) -> Iterator[dict[str, JsonValue]]:
-    """Yield what happened to a registration; these events are of no card."""
-    of_division: dict[str, JsonValue] = {"division": filed.division}
-    registration, drawn, excuse = filed.registration, filed.drawn, filed.excuse
-    text = f"{filed.words} was registered by {registration.submitter.name}"
-    yield _event(registration.registered_on, "registered", None, "", text) | of_division
-    if drawn is not None:
-        yield _event(drawn.drawn_on, "drawn", None, "", f"the key of registration {filed.words} was drawn") | of_division
+def _registration_events(filed: Filed) -> Iterator[Event]:
+    """Yield the events of a registration, which have no card."""
+    registration = filed.registration
+    yield Event(
+        date=registration.registered_on,
+        kind="registered",
+        division=filed.division,
+        text=f"{filed.words} was registered by {registration.submitter.name}",
+    )
+    if filed.drawn is not None:
+        yield Event(
+            date=filed.drawn.drawn_on,
+            kind="drawn",
+            division=filed.division,
+            text=f"the key of registration {filed.words} was drawn",
+        )
+
+    excuse = filed.excuse
     if excuse is not None:
-        by = f" ({excuse.by})" if excuse.by else ""
-        yield _event(excuse.date, "excused", None, "", f"registration {filed.words} was excused: {excuse.what}{by}") | of_division
+        yield Event(
+            date=excuse.date,
+            kind="excused",
+            division=filed.division,
+            text=f"registration {filed.words} was excused: {excuse.what}{_by(excuse.by)}",
+        )
 
 
-def _best(division_id: str, rankings: Rankings) -> Iterator[JsonValue]:
-    """Ranked rows that were ahead of all submitted until their day; of those of one day the best alone."""
-    table = rankings.get(division_id, {}).get("all")
-    if table is None:
-        return
-    column = table["columns"].index(table["rank_by"]) if table["rows"] else 0
+def _by(maintainer: str) -> str:
+    return f" ({maintainer})" if maintainer else ""
+
+
+def _leaders(table: Table) -> Iterator[JsonValue]:
+    """Yield the ranked rows that were ahead of all rows submitted until their day; of those of one
+    day only the best.
+    """
+    ranked = []
+    for row in table["rows"]:
+        if row["rank"] is not None:
+            ranked.append((row["submitted_on"], row["rank"], row["card"] or "", row))
+
     ahead: int | None = None
-    ranked = [row for row in table["rows"] if row["rank"] is not None]
-    for row in sorted(ranked, key=lambda row: (row["submitted_on"], row["rank"], row["card"])):
-        if ahead is None or row["rank"] < ahead:
-            ahead, value = row["rank"], row["values"][column]
-            yield {"division": division_id, "date": row["submitted_on"], "card": row["card"], "label": row["label"], "value": value}
+    for submitted_on, rank, card_id, row in sorted(ranked, key=lambda each: each[:3]):
+        if ahead is None or rank < ahead:
+            ahead = rank
+            column = table["columns"].index(table["rank_by"])
+            yield {
+                "division": table["division"],
+                "date": submitted_on,
+                "card": card_id,
+                "label": row["label"],
+                "value": row["values"][column],
+            }

@@ -1,7 +1,8 @@
-"""Tables of a division: every card with its figures, ranks and tie groups, next to benchmark, baselines and random traders.
+"""Tables of a division: every card with its figures, ranks and tie groups, next to benchmark,
+baselines and random traders.
 
-Tie groups go by mean daily returns and ranks by the median over episodes, so a group need not be a run of ranks: it says that daily
-returns show no difference between its members and the best of them.
+Tie groups go by mean daily returns and ranks by the median over episodes, so a group need not be a
+run of ranks: daily returns show no difference between its members and the best of them.
 """
 
 from __future__ import annotations
@@ -9,35 +10,55 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
 from operator import itemgetter
 
 import numpy as np
 
 from ktdeval.errors import CardError, ConfigError
-from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue
 from ktdeval.stats import tie_groups
+from ktdeval.values.fields import near_matches
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.entries import Board, Entry
 from ktdeval_board.ranking import describe
-from ktdeval_board.ranking.daily import Daily, LoadSeries, SeriesFacts, facts_of, mean_by_day, same_days
+from ktdeval_board.ranking.daily import (
+    Daily,
+    LoadSeries,
+    SeriesFacts,
+    facts_of,
+    mean_by_day,
+    same_days,
+)
 from ktdeval_board.ranking.describe import ALPHA
-from ktdeval_board.ranking.figures import Figures, Samples, benchmark_of, collect, nullable, reference_rows, score_figures, stacked
+from ktdeval_board.ranking.figures import (
+    Benchmark,
+    Figures,
+    Samples,
+    benchmark_of,
+    collect,
+    nullable,
+    reference_rows,
+    score_figures,
+    stacked,
+)
+from ktdeval_board.ranking.rows import Row, Table, Ties
 from ktdeval_board.rules import Division
 
-Row = dict[str, JsonValue]
 Ranks = Sequence[int | None]
 
-MOST_TESTED = 40  #: Entrants that take part in the tie test, the best by rank: time and memory grow with the square of their number
+MOST_TESTED = 40
+"""Entrants that take part in the tie test, the best by rank: time and memory grow with the square of
+their number.
+"""
 
 
-def rank_division(board: Board, division: Division, load_series: LoadSeries) -> dict[str, JsonValue]:
-    """Return the tables of a division: scope (`all`, and each window of a trading task) -> columns, rows in order, ties, notes."""
+def rank_division(board: Board, division: Division, load_series: LoadSeries) -> dict[str, Table]:
+    """Return the tables of a division by scope: `all`, and each window of a trading task."""
     work = _Work(board, division)
     if work.entries:
         work.check_rank_by()
         work.collect(load_series)
+
     return {scope: work.table(scope) for scope in describe.division_scopes(board, division)}
 
 
@@ -54,29 +75,41 @@ class Ranked:
 
 
 def ranked_cards(board: Board, division: Division, load_series: LoadSeries) -> Ranked:
-    """Rank the cards of a division that has some over all windows; arguments and errors as of `rank_division`."""
+    """Rank the cards of a division that has some over all windows; arguments and errors as of
+    `rank_division`.
+    """
     work = _Work(board, division)
-    work.columns += [name for name in (division.rank_by, ALPHA) if name not in work.columns]
+    work.columns = list(dict.fromkeys([*work.columns, division.rank_by, ALPHA]))
     work.collect(load_series)
     figures = work.figures("all")
     why = work.why(figures)
-    return Ranked(work.entries, work.columns, figures, why, *work.ranks(figures, why))
+    ranks, alpha_ranks = work.ranks(figures, why)
+
+    return Ranked(work.entries, work.columns, figures, why, ranks, alpha_ranks)
 
 
 def missing_baselines(board: Board, division: Division) -> list[str]:
-    """Baselines of the board's rules that have no card in a division of a trading task; none where nobody was submitted."""
+    """Return the baselines of the board's rules that have no card in a division of a trading task;
+    none where no entrant was submitted.
+    """
     entries = board.of_division(division)
-    if describe.division_kind(board, division) == "scoring" or all(entry.baseline for entry in entries):
+    if describe.division_kind(board, division) == "scoring":
         return []
+    if all(entry.baseline is not None for entry in entries):
+        return []
+
     there = {entry.model for entry in entries}
     return [baseline.model for baseline in board.rules.baselines if baseline.model not in there]
 
 
 def require_baselines(board: Board) -> None:
-    """Refuse to publish a board that does not show its baselines."""
+    """Raise CardError for a board that lacks baselines, which is not to be published."""
     for division in board.rules.divisions:
-        if missing := missing_baselines(board, division):
-            raise CardError(f"{board.folder.path}: division {division.id}: {_missing_note(missing, division)}")
+        missing = missing_baselines(board, division)
+        if missing:
+            raise CardError(
+                f"{board.folder.path}: division {division.id}: {_missing_note(missing, division)}"
+            )
 
 
 def _missing_note(missing: Sequence[str], division: Division) -> str:
@@ -87,15 +120,20 @@ def _missing_note(missing: Sequence[str], division: Division) -> str:
 
 
 class _Work:
-    """Tables of a division, and what they share."""
+    """Tables of a division, and the values that they share."""
 
     def __init__(self, board: Board, division: Division) -> None:
-        self.board, self.division, self.samples = board, division, list[Samples]()
+        self.board = board
+        self.division = division
+        self.samples: list[Samples] = []
         self.entries = board.of_division(division)
         self.columns = describe.division_columns(board, division)
         self.kind = describe.division_kind(board, division)
         self.better = describe.direction(board, division, division.rank_by)
-        self.benchmark = {} if self.kind == "scoring" else benchmark_of(self.entries)
+        self.benchmark: Benchmark = {}
+        if self.kind == "trading":
+            self.benchmark = benchmark_of(self.entries)
+
         self.facts: dict[str, SeriesFacts | None] = {}
         self.labels = describe.system_labels(board)
         self.missing = missing_baselines(board, division)
@@ -104,82 +142,135 @@ class _Work:
         return self.division.window_names() if scope == "all" else [scope]
 
     def collect(self, load_series: LoadSeries) -> None:
-        """Collect the figures by episode, and what is known of the cards' daily series."""
+        """Collect the figures by episode, and facts of the cards' daily series."""
         for entry in self.entries:
             series = load_series(entry.card_id)
             if series is not None and series.card != entry.card_id:
-                raise CardError(f"series of card {entry.card_id}: of another card; run `ktdeval leaderboard check --all`")
+                raise CardError(
+                    f"series of card {entry.card_id}: of another card; run `ktdeval leaderboard"
+                    " check --all`"
+                )
+
             self.facts[entry.card_id] = None if series is None else facts_of(series)
+
         if self.kind == "trading":
             self.samples = collect(self.entries, self.columns, self.benchmark, self.facts.get)
+            # in the order of the figures
             self.entries = [entry for group in self.samples for entry in group.entries]
 
     def figures(self, scope: str) -> Figures:
         if self.kind == "scoring":
             return score_figures(self.entries, self.columns)
-        return stacked([group.over(self.windows_of(scope)) for group in self.samples])
+
+        windows = self.windows_of(scope)
+        return stacked([group.over(windows) for group in self.samples])
 
     def check_rank_by(self) -> None:
-        """Refuse rules by which nothing can be ranked."""
+        """Raise ConfigError for rules by which nothing can be ranked."""
         name = self.division.rank_by
         where = f"{self.board.folder.path}: board.yaml: divisions: {self.division.id}: rank_by"
         if name not in self.columns:
-            raise ConfigError(f"{where}: {name!r} is no figure of its cards{near_matches(name, self.columns)}")
+            raise ConfigError(
+                f"{where}: {name!r} is no figure of its cards{near_matches(name, self.columns)}"
+            )
         if self.better == "neither":
-            raise ConfigError(f"{where}: of {name} neither more nor less is better; name another figure")
+            raise ConfigError(
+                f"{where}: of {name} neither more nor less is better; name another figure"
+            )
 
     def why(self, figures: Figures) -> list[list[str]]:
         """Return why each entry has no rank in the scope of the figures."""
-        name, reasons = self.division.rank_by, []
+        name = self.division.rank_by
+        reasons = []
         for row, entry in enumerate(self.entries):
             planned = int(figures.planned[row])
-            n = planned if name == "decided" else int(figures.n[row, self.columns.index(name)])  # counts steps, not episodes
-            undefined = describe.undefined_reason(name, n, planned, figures.reasons[row].get(name))
+            n = int(figures.n[row, self.columns.index(name)])
+            if name == "decided":  # its n counts steps, not episodes
+                n = planned
+
             why = describe.why_unranked(entry, self.board, self.division)
-            reasons.append(why if undefined is None else [*why, undefined])
+            undefined = describe.undefined_reason(name, n, planned, figures.reasons[row].get(name))
+            if undefined is not None:
+                why.append(undefined)
+
+            reasons.append(why)
+
         return reasons
 
     def ranks(self, figures: Figures, why: Sequence[Sequence[str]]) -> tuple[Ranks, Ranks]:
         """Return the ranks of entrants by the division's figure and by selection alpha."""
-        ranked = np.array([not reasons and entry.baseline is None for reasons, entry in zip(why, self.entries, strict=True)])
+        eligible = [
+            not reasons and entry.baseline is None
+            for reasons, entry in zip(why, self.entries, strict=True)
+        ]
+        ranked = np.array(eligible, dtype=bool)
         column = self.columns.index(self.division.rank_by)
         ranks = describe.competition_ranks(figures.value[:, column], self.better, ranked)
         if self.kind == "scoring" or ALPHA not in self.columns:
             return ranks, [None] * len(self.entries)
+
         alpha = self.columns.index(ALPHA)
         whole = ranked & (figures.n[:, alpha] >= figures.planned)
         return ranks, describe.competition_ranks(figures.value[:, alpha], "higher", whole)
 
-    def table(self, scope: str) -> Row:
-        division = self.division
-        frame: Row = {"division": division.id, "scope": scope, "rank_by": division.rank_by, "columns": self.columns}
-        frame["missing_baselines"] = self.missing
+    def table(self, scope: str) -> Table:
+        table: Table = {
+            "division": self.division.id,
+            "scope": scope,
+            "rank_by": self.division.rank_by,
+            "columns": self.columns,
+            "missing_baselines": self.missing,
+            "rows": [],
+            "notes": [],
+            "ties": {name: _no_ties("nobody was submitted") for name in ("return", "alpha")},
+        }
         if not self.entries:
-            ties = {name: _ties("nobody was submitted") for name in ("return", "alpha")}
-            return frame | {"rows": [], "notes": [], "ties": ties}
+            return table
+
         figures = self.figures(scope)
         why = self.why(figures)
         ranks = self.ranks(figures, why)
         returns, alpha = self._tie_groups(scope, ranks)
-        rows = [*self._rows(figures, why, ranks, (returns.groups, alpha.groups))]
-        rows += reference_rows(self.columns, self.windows_of(scope), self.benchmark, self.entries, self.samples)
-        column, sign = self.columns.index(division.rank_by), -1.0 if self.better == "higher" else 1.0
-        exact = dict(zip((entry.card_id for entry in self.entries), figures.value[:, column].tolist(), strict=True))
+        rows = list(self._rows(figures, why, ranks, (returns.groups, alpha.groups)))
+        rows += reference_rows(
+            self.columns, self.windows_of(scope), self.benchmark, self.entries, self.samples
+        )
+        notes = [*returns.notes, *alpha.notes, *self._notes(why)]
+
+        table["rows"] = self._sorted(rows, figures)
+        table["notes"] = list(dict.fromkeys(notes))
+        table["ties"] = {"return": returns.ties, "alpha": alpha.ties}
+        return table
+
+    def _sorted(self, rows: list[Row], figures: Figures) -> list[Row]:
+        """Sort rows by the division's figure, those without a place in the ranking last."""
+        column = self.columns.index(self.division.rank_by)
+        sign = -1.0 if self.better == "higher" else 1.0
+        # Rows show six digits; cards are ordered by all of them.
+        ids = [entry.card_id for entry in self.entries]
+        exact = dict(zip(ids, figures.value[:, column].tolist(), strict=True))
 
         def order(row: Row) -> tuple[bool, float, str, str]:
-            value = exact.get(row["card"] or "", row["values"][column])
-            undefined = value is None or math.isnan(value)
-            stands = not undefined and (row["ranked"] or (row["baseline"] is not None and not row["why"]))
-            return not stands, math.inf if undefined else sign * value, row["label"], row["card"] or ""
+            card_id = row["card"] or ""
+            value = exact.get(card_id, row["values"][column])
+            if value is None or math.isnan(value):
+                return True, math.inf, row["label"], card_id
 
-        rows.sort(key=order)
-        notes = dict.fromkeys([*returns.notes, *alpha.notes, *self._notes(why)])
-        return frame | {"rows": rows, "notes": list(notes), "ties": {"return": returns.ties, "alpha": alpha.ties}}
+            has_place = row["ranked"] or (row["baseline"] is not None and not row["why"])
+            return not has_place, sign * value, row["label"], card_id
+
+        return sorted(rows, key=order)
 
     def _rows(
-        self, figures: Figures, why: Sequence[list[str]], ranks: tuple[Ranks, Ranks], groups: tuple[Mapping[str, int], ...]
+        self,
+        figures: Figures,
+        why: Sequence[list[str]],
+        ranks: tuple[Ranks, Ranks],
+        groups: tuple[Mapping[str, int], ...],
     ) -> Iterator[Row]:
-        value, low, high = (nullable(part) for part in (figures.value, figures.low, figures.high))
+        value = nullable(figures.value)
+        low = nullable(figures.low)
+        high = nullable(figures.high)
         n = figures.n.tolist()
         for row, entry in enumerate(self.entries):
             yield {
@@ -205,68 +296,116 @@ class _Work:
     def _notes(self, why: Sequence[Sequence[str]]) -> Iterator[str]:
         if self.missing:
             yield _missing_note(self.missing, self.division)
-        entrants = [bool(reasons) for reasons, entry in zip(why, self.entries, strict=True) if entry.baseline is None]
-        if any(entrants):
-            yield f"{sum(entrants)} of {len(entrants)} entrants are not ranked; their rows say why"
+
+        entrants = 0
+        unranked = 0
+        for entry, reasons in zip(self.entries, why, strict=True):
+            if entry.baseline is None:
+                entrants += 1
+                unranked += bool(reasons)
+
+        if unranked:
+            yield f"{unranked} of {entrants} entrants are not ranked; their rows say why"
 
     def _tie_groups(self, scope: str, ranks: tuple[Ranks, Ranks]) -> tuple[_Groups, _Groups]:
         """Return the tie groups next to the rank and next to the rank by selection alpha.
 
-        Those next to the rank are of daily NAV returns where it goes by the total return, of daily selection returns where it goes
-        by selection alpha; no daily returns say which other figures are tied.
+        Those next to the rank are of daily NAV returns if ranks go by total return, of daily
+        selection returns if they go by selection alpha. Other figures have no daily returns that
+        could show ties.
         """
         by = self.division.rank_by
         if self.kind == "scoring":
-            none = _Groups({}, _ties("scores of a scoring task have no daily returns"))
+            none = _Groups({}, _no_ties("scores of a scoring task have no daily returns"))
             return none, none
+
         alpha = self._tested(scope, ranks[1], "selection", "tie groups by selection")
         if by == ALPHA:
             return alpha, alpha
         if by != "total_return":
-            return _Groups({}, _ties(f"the rank goes by {by}, and tie groups are of mean daily returns")), alpha
+            reason = f"the rank goes by {by}, and tie groups are of mean daily returns"
+            return _Groups({}, _no_ties(reason)), alpha
+
         return self._tested(scope, ranks[0], "returns", "tie groups by return"), alpha
 
     def _tested(self, scope: str, ranks: Ranks, attribute: str, what: str) -> _Groups:
-        cells = [(window, seed) for window in self.windows_of(scope) for seed in self.division.seeds]
-        ordered = sorted((rank, entry.card_id) for rank, entry in zip(ranks, self.entries, strict=True) if rank is not None)
+        """Test ranked cards for ties. `attribute`: daily returns of `Daily` to test; `what`: words
+        for notes.
+        """
+        cells = list(product(self.windows_of(scope), self.division.seeds))
+        ordered = sorted(
+            (rank, entry.card_id)
+            for rank, entry in zip(ranks, self.entries, strict=True)
+            if rank is not None
+        )
         chosen: dict[str, list[Daily]] = {}
-        is_cut = False
+        why = "no daily series of theirs"
+
         for _, sharing in groupby(ordered, key=itemgetter(0)):
-            whole = dict(self._whole_days([card_id for _, card_id in sharing], cells, attribute, chosen))
-            is_cut = len(chosen) + len(whole) > MOST_TESTED  # cards that share a rank take part all or none
-            if is_cut:
+            cards = [card_id for _, card_id in sharing]
+            whole = dict(self._whole_days(cards, cells, attribute, chosen))
+            # Cards that share a rank take part all or none.
+            if len(chosen) + len(whole) > MOST_TESTED:
+                why = f"the best {len(chosen)} were tested"
                 break
+
             chosen |= whole
-        groups = tie_groups(mean_by_day(list(chosen.values()), attribute), self.board.rules.tie_level)
-        left = len(ordered) - len(chosen)
-        why = f"the best {len(chosen)} were tested" if is_cut else "no daily series of theirs"
-        p = {} if groups.p is None else dict(zip(chosen, (round(value, 6) for value in groups.p), strict=True))
-        ties = {"groups": max(groups.group or (0,)), "tested": len(p), "days": groups.days, "p": p, "reason": groups.reason}
-        notes = (f"{what}: {left} ranked without a tie group: {why}",) if left else ()
+
+        returns = mean_by_day(list(chosen.values()), attribute)
+        groups = tie_groups(returns, self.board.rules.tie_level)
+        p: dict[str, float] = {}
+        if groups.p is not None:
+            for card_id, value in zip(chosen, groups.p, strict=True):
+                p[card_id] = round(value, 6)
+
+        ties = Ties(
+            groups=max(groups.group or (0,)),
+            tested=len(p),
+            days=groups.days,
+            p=p,
+            reason=groups.reason,
+        )
+        notes = []
+        untested = len(ordered) - len(chosen)
+        if untested:
+            notes.append(f"{what}: {untested} ranked without a tie group: {why}")
+
+        # There are no groups where the test could not be made.
         return _Groups(dict(zip(chosen, groups.group or (), strict=False)), ties, notes)
 
     def _whole_days(
-        self, cards: Sequence[str], cells: Sequence[tuple[str, int]], attribute: str, chosen: Mapping[str, list[Daily]]
+        self,
+        cards: Sequence[str],
+        cells: Sequence[tuple[str, int]],
+        attribute: str,
+        chosen: Mapping[str, list[Daily]],
     ) -> Iterator[tuple[str, list[Daily]]]:
-        """Yield cards with their days, those with all cells and the days of the cards chosen before."""
+        """Yield cards with their days, those with all cells and the days of the cards chosen
+        before.
+        """
         same_as = next(iter(chosen.values()), None)
         for card_id in cards:
             facts = self.facts.get(card_id)
-            days = [] if facts is None else [facts.daily[cell] for cell in cells if cell in facts.daily]
-            is_whole = len(days) == len(cells) and all(np.isfinite(getattr(each, attribute)).all() for each in days)
-            if facts is not None and is_whole and (same_as is None or same_days(days, same_as)):
+            if facts is None:
+                continue
+
+            days = [facts.daily[cell] for cell in cells if cell in facts.daily]
+            is_whole = len(days) == len(cells) and all(
+                np.isfinite(getattr(each, attribute)).all() for each in days
+            )
+            if is_whole and (same_as is None or same_days(days, same_as)):
                 same_as = days
                 yield card_id, days
 
 
 @dataclass(frozen=True)
 class _Groups:
-    """Tie groups: card id -> group, for those that took part; the test, as the site shows it; notes for readers."""
+    """Tie groups of a table."""
 
-    groups: Mapping[str, int]
-    ties: JsonValue
-    notes: tuple[str, ...] = ()
+    groups: Mapping[str, int]  #: card id to group, for the cards that took part
+    ties: Ties  #: the test, as the site shows it
+    notes: Sequence[str] = ()  #: notes for readers
 
 
-def _ties(reason: str) -> Row:
+def _no_ties(reason: str) -> Ties:
     return {"groups": 0, "tested": 0, "days": 0, "p": {}, "reason": reason}

@@ -1,4 +1,4 @@
-"""Kinds of forged cards: figures, JSON, what is compared with the division, and cards beside others."""
+"""Kinds of forged cards: figures, JSON, differences from the division, and conflicts with other cards."""
 
 from __future__ import annotations
 
@@ -6,12 +6,31 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ktdeval.jsonio import dumps_pretty, sha256_hex
-from ktdeval.yamlio import load_yaml
-from ktdeval_board.selftest.kinds import bad, edited, file_with, forge, forged, full, of_task, rewritten, verdict
-from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen, Value, derived_fields, in_turn, setting
+from ktdeval.values.jsonio import dumps_pretty, sha256_hex
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_board.selftest.kinds import (
+    bad,
+    edited,
+    file_with,
+    forge,
+    forged,
+    full,
+    of_task,
+    rewritten,
+    verdict,
+)
+from ktdeval_board.selftest.specimen import (
+    Change,
+    NotApplicableError,
+    Specimen,
+    Value,
+    derived_fields,
+    in_turn,
+    setting,
+)
 
-# -- one value, or one file ------------------------------------------------------------------------------------------------
+# -- one value, or one file
+# ------------------------------------------------------------------------------------------------
 
 for document, rows in load_yaml(Path(__file__).with_name("kinds.yaml")).items():
     for name, (rule, where, what) in rows.items():
@@ -22,19 +41,33 @@ for document, rows in load_yaml(Path(__file__).with_name("kinds.yaml")).items():
         else:
             forged(name, rule, setting(*where, to=what), renew=document == "card")
 
-# -- figures and hashes ----------------------------------------------------------------------------------------------------
+# -- figures and hashes
+# --------------------------------------------------------------------------------------------------
 
 
 def _artefact_of_another_hash(value: Value) -> None:
-    next(entry for entry in value["files"] if entry["path"].endswith("ledger.parquet"))["sha256"] = "0" * 64
+    next(entry for entry in value["files"] if entry["path"].endswith("ledger.parquet"))[
+        "sha256"
+    ] = "0" * 64
 
 
 SHARPE = setting("metrics", "sharpe", "value", to=9.9)
-full("tampered_metric_under_the_old_name", "hash", "card", lambda board: board.edit(board.files.card, SHARPE))
+full(
+    "tampered_metric_under_the_old_name",
+    "hash",
+    "card",
+    lambda board: board.edit(board.files.card, SHARPE),
+)
 edited("artefact_of_another_hash", "hash", "list", _artefact_of_another_hash)
-full("card_under_a_name_that_is_not_its_hash", "hash", "card", lambda b: b.rewrite(b.files.card.read_bytes(), "a" * 64))
+full(
+    "card_under_a_name_that_is_not_its_hash",
+    "hash",
+    "card",
+    lambda b: b.rewrite(b.files.card.read_bytes(), "a" * 64),
+)
 
-# -- JSON ------------------------------------------------------------------------------------------------------------------
+# -- JSON
+# --------------------------------------------------------------------------------------------------
 
 LIMIT = '"limit": null'
 full("card_that_is_no_json", "json", "card", lambda board: board.rewrite(b"{"))
@@ -42,25 +75,65 @@ full("field_twice", "json", "card", rewritten('{\n "agent"', '{\n "kind": "tradi
 full("not_a_number", "json", "card", rewritten(LIMIT, '"limit": NaN'))
 full("number_out_of_range", "json", "card", rewritten(LIMIT, '"limit": 1e400'))
 full("integer_of_ten_thousand_digits", "json", "card", rewritten(LIMIT, f'"limit": {"9" * 10_000}'))
-full("json_nested_a_hundred_thousand_deep", "json", "card", lambda board: board.rewrite(b"[" * 100_000))
-full("open_object_nested_deep", "depth", "card", rewritten(LIMIT, f'"limit": {"[" * 400}{"]" * 400}'))
+full(
+    "json_nested_a_hundred_thousand_deep",
+    "json",
+    "card",
+    lambda board: board.rewrite(b"[" * 100_000),
+)
+full(
+    "open_object_nested_deep", "depth", "card", rewritten(LIMIT, f'"limit": {"[" * 400}{"]" * 400}')
+)
 full("card_that_is_a_list", "json", "card", lambda board: board.rewrite(b"[]"))
-full("card_that_is_not_utf8", "json", "card", lambda b: b.rewrite(b.files.card.read_bytes().replace(b'"kind"', b'"k\xffnd"', 1)))
+full(
+    "card_that_is_not_utf8",
+    "json",
+    "card",
+    lambda b: b.rewrite(b.files.card.read_bytes().replace(b'"kind"', b'"k\xffnd"', 1)),
+)
 full("lone_surrogate", "text", "card", rewritten('"source": "', '"source": "\\ud800'))
-full("prototype_as_a_field", "key", "card", rewritten('"environment": {', '"environment": {"__proto__": {"ranked": true},'))
-full("huge_card", "size", "card", lambda b: b.rewrite(b.files.card.read_bytes() + b" " * b.rules.limits.bytes_of("card_mb")))
-full("huge_submission", "size", "submission", lambda board: os.truncate(board.files.submission, 300_000))
-full("submission_nested_deep", "json", "submission", lambda board: board.files.submission.write_text('{"a":' * 30_000))
-full("list_with_a_field_twice", "json", "list", lambda board: board.files.records.write_text('{"card": 1, "card": 2}'))
+full(
+    "prototype_as_a_field",
+    "key",
+    "card",
+    rewritten('"environment": {', '"environment": {"__proto__": {"ranked": true},'),
+)
+full(
+    "huge_card",
+    "size",
+    "card",
+    lambda b: b.rewrite(b.files.card.read_bytes() + b" " * b.rules.limits.bytes_of("card_mb")),
+)
+full(
+    "huge_submission",
+    "size",
+    "submission",
+    lambda board: os.truncate(board.files.submission, 300_000),
+)
+full(
+    "submission_nested_deep",
+    "json",
+    "submission",
+    lambda board: board.files.submission.write_text('{"a":' * 30_000),
+)
+full(
+    "list_with_a_field_twice",
+    "json",
+    "list",
+    lambda board: board.files.records.write_text('{"card": 1, "card": 2}'),
+)
 
-# -- what is compared with what --------------------------------------------------------------------------------------------
+# -- differences from the division
+# --------------------------------------------------------------------------------------------
 
 
 def _keep(card: Value, holds: Callable[[Value], bool]) -> None:
     """Drop episodes, and with them their artefacts, windows and seeds."""
     card["episodes"] = [episode for episode in card["episodes"] if holds(episode)]
     ids = {episode["id"] for episode in card["episodes"]}
-    card["artefacts"] = {path: digest for path, digest in card["artefacts"].items() if path.split("/")[1] in ids}
+    card["artefacts"] = {
+        path: digest for path, digest in card["artefacts"].items() if path.split("/")[1] in ids
+    }
 
 
 def _only_seed(card: Value) -> None:
@@ -84,7 +157,9 @@ def _one_episode_less(card: Value) -> None:
 
 
 def _doubled_seed(card: Value) -> None:
-    """The better of _two seeds under both numbers: 0 and 0.0 are equal, but not to the hash of an episode."""
+    """The better of _two seeds under both numbers: 0 and 0.0 are equal, but not to the hash of an
+    episode.
+    """
     first = card["seeds"][0]
     card["seeds"] = [first, first + 1]
     for episode in card["episodes"]:
@@ -92,11 +167,25 @@ def _doubled_seed(card: Value) -> None:
 
 
 def _as_scoring(card: Value) -> None:
-    """Turn a trading card into a valid scoring one, whose score is called as the metric that the rank goes by."""
-    for name in ("rules", "metrics", "orders", "calibration", "reference", "attribution", "certificate"):
+    """Turn a trading card into a valid scoring one, whose score is called as the metric that the
+    rank goes by.
+    """
+    for name in (
+        "rules",
+        "metrics",
+        "orders",
+        "calibration",
+        "reference",
+        "attribution",
+        "certificate",
+    ):
         del card[name]
-    kept = ("id", "window", "seed", "steps", "decisions", "failures", "usage")
-    card["episodes"] = [{name: episode[name] for name in kept} | {"answered": episode["steps"]} for episode in card["episodes"]]
+
+    shared = ("id", "window", "seed", "steps", "decisions", "failures", "usage")
+    card["episodes"] = [
+        {name: episode[name] for name in shared} | {"answered": episode["steps"]}
+        for episode in card["episodes"]
+    ]
     score: Value = {
         "value": 9.9,
         "n": 4,
@@ -107,7 +196,13 @@ def _as_scoring(card: Value) -> None:
         "range": [None, None],
     }
     score |= {"better": "higher", "formula": "luck/1", "headline": True, "source": "a stranger"}
-    card.update(kind="scoring", subject=None, scores={"total_return": score}, score_order=["total_return"], labels=[])
+    card.update(
+        kind="scoring",
+        subject=None,
+        scores={"total_return": score},
+        score_order=["total_return"],
+        labels=[],
+    )
     card["cost"].pop("return_per_usd", None)
     card.update(derived_fields(card))
 
@@ -118,7 +213,11 @@ def _without_market(card: Value) -> None:
     window = card["windows"][0]["name"]
     card["episodes"] = [episode for episode in card["episodes"] if episode.pop("window") == window]
     del card["snapshot"], card["windows"], card["mask_key"]
-    config = {name: value for name, value in card["task"]["config"].items() if name not in ("mask", "mode", "windows")}
+    config = {
+        name: value
+        for name, value in card["task"]["config"].items()
+        if name not in ("mask", "mode", "windows")
+    }
     del card["task"]["mask"], card["task"]["mode"]
     card["task"]["config"] = config
 
@@ -126,22 +225,38 @@ def _without_market(card: Value) -> None:
 def _cut(card: Value) -> None:
     card["limit"] = 5
     for episode in card["episodes"]:
-        episode.update(steps=5, decisions={"model": 5, "model_after_retry": 0, "fallback": 0, "error": 0})
+        episode.update(
+            steps=5, decisions={"model": 5, "model_after_retry": 0, "fallback": 0, "error": 0}
+        )
 
 
 def _undecided(card: Value) -> None:
     for episode in card["episodes"]:
         held = episode["steps"] // 5
-        episode["decisions"] = {"model": episode["steps"] - held, "model_after_retry": 0, "fallback": held, "error": 0}
+        episode["decisions"] = {
+            "model": episode["steps"] - held,
+            "model_after_retry": 0,
+            "fallback": held,
+            "error": 0,
+        }
 
 
 def _unfinished(card: Value) -> None:
     gone = card["episodes"].pop()
-    card["missing_episodes"] = [{name: gone[name] for name in ("id", "window", "seed")} | {"error": "not run to its end"}]
-    card["artefacts"] = {path: digest for path, digest in card["artefacts"].items() if gone["id"] not in path}
+    card["missing_episodes"] = [
+        {name: gone[name] for name in ("id", "window", "seed")} | {"error": "not run to its end"}
+    ]
+    card["artefacts"] = {
+        path: digest for path, digest in card["artefacts"].items() if gone["id"] not in path
+    }
 
 
-_ATTACKER = {"kind": "model", "name": "openai/gpt-4.1", "model": "openai/gpt-4.1", "counts_for": ["joint"]}
+_ATTACKER = {
+    "kind": "model",
+    "name": "openai/gpt-4.1",
+    "model": "openai/gpt-4.1",
+    "counts_for": ["joint"],
+}
 
 
 def certified(*labels: str) -> Change:
@@ -193,47 +308,88 @@ def _certificate_of_nothing(board: Specimen) -> None:
 
 
 forged("cherry_picked_seeds", "seeds", _only_seed)
-forged("cherry_picked_seeds_with_all_of_them_named", "card", lambda c: _keep(c, lambda episode: episode["seed"] == c["seeds"][0]))
+forged(
+    "cherry_picked_seeds_with_all_of_them_named",
+    "card",
+    lambda c: _keep(c, lambda episode: episode["seed"] == c["seeds"][0]),
+)
 forged("missing_window", "windows", only_window)
 forged("one_window_left_out", "card", _one_episode_less)
 forged("seed_written_as_a_fraction", "card", _doubled_seed, renew=False)
 forged("other_seeds", "seeds", _seeds_further_on)
 forged("other_task", "task", of_task(name="a_task_that_no_board_has"))
 forged("other_task_version", "task-version", of_task(version="0"))
-forged("snapshot_of_equal_first_digits", "snapshot", lambda c: c["snapshot"].update(id=c["snapshot"]["id"][:12] + "0" * 52))
+forged(
+    "snapshot_of_equal_first_digits",
+    "snapshot",
+    lambda c: c["snapshot"].update(id=c["snapshot"]["id"][:12] + "0" * 52),
+)
 forged("no_mask_key", "mask-key", lambda card: card.pop("mask_key"))
 forged("synthetic_market_as_real_or_real_as_synthetic", "synthetic", _other_kind_of_market)
 bad("card_without_a_market", "snapshot", "card", forge(_without_market, stored="elsewhere"))
-bad("scoring_card_of_a_trading_task", "kind", "card", forge(_as_scoring, renew=False, stored="elsewhere"))
+bad(
+    "scoring_card_of_a_trading_task",
+    "kind",
+    "card",
+    forge(_as_scoring, renew=False, stored="elsewhere"),
+)
 full(
-    "certificate_in_the_place_of_a_card", "kind", "card",
-    verdict(), lambda b: b.rewrite(dumps_pretty({**b.original.card, "kind": "certificate"}).encode()), verdict(),
-)  # fmt: skip
+    "certificate_in_the_place_of_a_card",
+    "kind",
+    "card",
+    verdict(),
+    lambda b: b.rewrite(dumps_pretty({**b.original.card, "kind": "certificate"}).encode()),
+    verdict(),
+)
 forged("limited_run", "limit", _cut)
 forged("low_coverage", "coverage", _undecided)
 forged("missing_episode", "coverage", _unfinished)
-bad("no_certificate_where_one_is_asked_for", "certificate", "card", _asked_for_a_certificate, Specimen.add)
-bad("certificate_that_rests_on_nothing", "certificate", "card", _asked_for_a_certificate, forge(certified("few answers")))
-bad("certificate_that_nobody_verified", "certificate", "card", _asked_for_a_certificate, forge(certified()))
+bad(
+    "no_certificate_where_one_is_asked_for",
+    "certificate",
+    "card",
+    _asked_for_a_certificate,
+    Specimen.add,
+)
+bad(
+    "certificate_that_rests_on_nothing",
+    "certificate",
+    "card",
+    _asked_for_a_certificate,
+    forge(certified("few answers")),
+)
+bad(
+    "certificate_that_nobody_verified",
+    "certificate",
+    "card",
+    _asked_for_a_certificate,
+    forge(certified()),
+)
 bad("certificate_without_its_file", "records", "list", forge(certified()))
 full("certificate_file_of_a_card_without_one", "certificate", "list", _certificate_of_nothing)
 bad("metric_of_the_rank_left_out", "metric", "card", _without_the_ranked_metric)
 forged("benchmark_left_out", "card", _drop_reference)
 forged("metric_of_a_free_name", "metric", _rename_metric)
 
-# -- cards beside others ---------------------------------------------------------------------------------------------------
+# -- cards beside others
+# --------------------------------------------------------------------------------------------------
 
 
 def _two(rule: str, change: Change, name: str, named: str = "card", attempts: int = 2) -> None:
     """Note a second card beside the good one, on which the board has its verdict."""
     runs = setting("attempts", "runs", to=attempts)
-    second = (forge(change, stored="elsewhere"), lambda board: board.edit(board.files.submission, runs))
+    second = (
+        forge(change, stored="elsewhere"),
+        lambda board: board.edit(board.files.submission, runs),
+    )
     full(name, rule, named, verdict(), *second)
 
 
 def _other_files(card: Value) -> None:
     """Give a card files of other bytes."""
-    card["artefacts"] = {path: sha256_hex(path + digest) for path, digest in card["artefacts"].items()}
+    card["artefacts"] = {
+        path: sha256_hex(path + digest) for path, digest in card["artefacts"].items()
+    }
 
 
 def _other_records(card: Value) -> None:
@@ -259,7 +415,9 @@ GPT = "nobody/another-model"
 
 def _in_capitals(board: Specimen) -> None:
     name = board.original.card["model"]["name"]
-    board.forge(_renamed(name.upper() if name != name.upper() else name.lower()), stored="elsewhere")
+    board.forge(
+        _renamed(name.upper() if name != name.upper() else name.lower()), stored="elsewhere"
+    )
 
 
 def _filed_alike(board: Specimen) -> None:
@@ -271,25 +429,46 @@ def _filed_alike(board: Specimen) -> None:
 
 def _other_benchmark(card: Value) -> None:
     first = card["windows"][0]["name"]
-    card["reference"]["benchmark_buy_and_hold"][first]["metrics"]["total_return"] = {"value": -0.9, "n": 1}
+    card["reference"]["benchmark_buy_and_hold"][first]["metrics"]["total_return"] = {
+        "value": -0.9,
+        "n": 1,
+    }
 
 
 def _same_mask_key(board: Specimen) -> None:
     """The key of the sound card on the card of another model."""
-    board.forge(_renamed(GPT, setting("mask_key", to=board.original.card["mask_key"])), stored="elsewhere")
+    board.forge(
+        _renamed(GPT, setting("mask_key", to=board.original.card["mask_key"])), stored="elsewhere"
+    )
 
 
 _two("duplicate", second_attempt, "second_attempt_of_one_system")
-_two("duplicate", in_turn(second_attempt, setting("call", "reasoning_effort", to=None)), "second_attempt_with_an_unset_setting")
+_two(
+    "duplicate",
+    in_turn(second_attempt, setting("call", "reasoning_effort", to=None)),
+    "second_attempt_with_an_unset_setting",
+)
 _two("copy", setting("model", "name", to=GPT), "records_of_another_card")
 _two("copy", _other_files, "episodes_of_another_card")
 full("mask_key_of_another_run", "mask-key", "card", verdict(), _same_mask_key)
 full("model_name_that_differs_by_case_alone", "name", "card", verdict(), _in_capitals)
 full("model_name_that_files_alike", "name", "card", verdict(), _filed_alike)
 _two("reference", _renamed(GPT, _other_benchmark), "forged_benchmark")
-_two("metric", _renamed(GPT, setting("metrics", "total_return", "better", to="lower")), "metric_turned_round")
-_two("snapshot", _renamed(GPT, setting("snapshot", "name", to="another market")), "market_of_another_name")
-_two("snapshot", _renamed(GPT, setting("snapshot", "benchmark_name", to="SYN 500")), "benchmark_of_another_name")
+_two(
+    "metric",
+    _renamed(GPT, setting("metrics", "total_return", "better", to="lower")),
+    "metric_turned_round",
+)
+_two(
+    "snapshot",
+    _renamed(GPT, setting("snapshot", "name", to="another market")),
+    "market_of_another_name",
+)
+_two(
+    "snapshot",
+    _renamed(GPT, setting("snapshot", "benchmark_name", to="SYN 500")),
+    "benchmark_of_another_name",
+)
 HIGH = setting("call", "reasoning_effort", to="high")
 _two("attempts", in_turn(second_attempt, HIGH), "fewer_attempts_than_cards", "submission", 1)
 bad(

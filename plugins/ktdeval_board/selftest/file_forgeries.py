@@ -1,4 +1,6 @@
-"""Kinds of forged submissions, lists of records and files: names, links, executables, sizes, and what is missing."""
+"""Kinds of forged submissions, lists of records and files: names, links, executables, sizes, and
+what is missing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from ktdeval_board.selftest.kinds import (
 )
 from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen, Value, setting
 
-# -- names -----------------------------------------------------------------------------------------------------------------
+# -- names
+# --------------------------------------------------------------------------------------------------
 
 
 def _into_another_models_folder(board: Specimen) -> None:
@@ -36,24 +39,37 @@ def _into_another_models_folder(board: Specimen) -> None:
 
 forged("model_name_of_a_thousand_signs", "name", setting("model", "name", to="m" * 1000))
 forged("task_name_that_climbs", "task", of_task(name="../../.github/workflows"))
-forged("window_twice", "card", lambda card: card["windows"].append({**card["windows"][0], "days": 1}))
+forged(
+    "window_twice", "card", lambda card: card["windows"].append({**card["windows"][0], "days": 1})
+)
 PASSWD = setting("artefacts", "../../../etc/passwd", to="0" * 64)
 bad("artefact_that_climbs", "records", "list", forge(PASSWD, renew=False))
 full("card_in_another_models_folder", "path", "card", _into_another_models_folder)
 
-# -- list of records -------------------------------------------------------------------------------------------------------
+# -- list of records
+# --------------------------------------------------------------------------------------------------
 
 
 def _without(part: str) -> Change:
-    return lambda value: value.update(files=[entry for entry in value["files"] if part not in entry["path"]])
+    return lambda value: value.update(
+        files=[entry for entry in value["files"] if part not in entry["path"]]
+    )
 
 
-edited("record_listed_twice", "records", "list", lambda value: value["files"].append(value["files"][0]))
+edited(
+    "record_listed_twice", "records", "list", lambda value: value["files"].append(value["files"][0])
+)
 edited("list_without_the_manifest", "records", "list", _without("mani"))
 edited("list_without_an_artefact", "records", "list", _without("ledger"))
-full("records_here_that_are_not", "records", "list", lambda board: shutil.rmtree(board.records_folder))
+full(
+    "records_here_that_are_not",
+    "records",
+    "list",
+    lambda board: shutil.rmtree(board.records_folder),
+)
 
-# -- files -----------------------------------------------------------------------------------------------------------------
+# -- files
+# --------------------------------------------------------------------------------------------------
 
 
 def _task_folder_in_capitals(board: Specimen) -> None:
@@ -68,8 +84,10 @@ def _pipe_in_its_place(board: Specimen) -> None:
 
 
 def _socket_in_its_place(board: Specimen) -> None:
-    path, here = board.files.submission, Path.cwd()
+    path = board.files.submission
+    here = Path.cwd()
     path.unlink()
+
     with socket.socket(socket.AF_UNIX) as made:
         os.chdir(path.parent)  # the path of a socket is short
         try:
@@ -89,19 +107,36 @@ def _truncated(pattern: str, limit: str) -> Build:
 
 
 MANIFEST = "records/manifest.json"
-full("card_that_is_a_link", "link", "card", lambda b: [b.files.card.unlink(), b.files.card.symlink_to("/etc/passwd")])
+full(
+    "card_that_is_a_link",
+    "link",
+    "card",
+    lambda b: [b.files.card.unlink(), b.files.card.symlink_to("/etc/passwd")],
+)
 full("record_that_is_a_link", "link", MANIFEST, linked(MANIFEST))
-full("link_loop", "link", "cards/loop", lambda b: (b.folder / "cards" / "loop").symlink_to(b.folder / "cards"))
+full(
+    "link_loop",
+    "link",
+    "cards/loop",
+    lambda b: (b.folder / "cards" / "loop").symlink_to(b.folder / "cards"),
+)
 full("records_behind_a_link", "link", "records/episodes", moved_out("records/episodes"))
 full("cards_behind_a_link", "link", "cards", moved_out("cards"))
 full("link_at_the_root", "link", "site", linked("site", "/"))
 full("link_among_what_the_board_wrote", "link", "series/x.json", linked("series/x.json"))
 full("record_that_is_a_pipe", "special", MANIFEST, _pipe_in_its_place)
 full("submission_that_is_a_socket", "special", "submission", _socket_in_its_place)
-full("executable_record", "executable", MANIFEST, lambda board: path_in(board, MANIFEST).chmod(0o755))
+full(
+    "executable_record", "executable", MANIFEST, lambda board: path_in(board, MANIFEST).chmod(0o755)
+)
 full("executable_card", "executable", "card", lambda board: board.files.card.chmod(0o755))
 for name, rule, path, said in (
-    ("folders_too_deep", "foreign-file", "cards/deep/er/and/deeper/still", "cards/deep/er/and/deeper"),
+    (
+        "folders_too_deep",
+        "foreign-file",
+        "cards/deep/er/and/deeper/still",
+        "cards/deep/er/and/deeper",
+    ),
     ("name_that_is_not_ascii", "path", "cards/na\u00efve", ""),
     ("name_that_is_not_utf8", "path", "cards/\udcff", "cards/\\udcff"),
     ("name_with_a_line_break", "path", "cards/a\nb", "cards/a\\nb"),
@@ -115,12 +150,21 @@ full("name_that_differs_by_case_alone", "case", "cards", _task_folder_in_capital
 full("verdict_on_another_card", "verdict", "verdicts", verdict(card="0" * 64))
 full("verdict_of_no_schema", "verdict", "verdicts", verdict(tier="the best"))
 
-# -- submission ------------------------------------------------------------------------------------------------------------
+# -- submission
+# --------------------------------------------------------------------------------------------------
 
 
 def _with_an_early_cutoff(card: Value) -> None:
-    days = {window["name"]: {"before": 0, "across": 0, "after": window["days"]} for window in card["windows"]}
-    card["knowledge_cutoff"] = {"date": "2010-06", "confidence": "given", "source": "--knowledge-cutoff", "windows": days}
+    days = {
+        window["name"]: {"before": 0, "across": 0, "after": window["days"]}
+        for window in card["windows"]
+    }
+    card["knowledge_cutoff"] = {
+        "date": "2010-06",
+        "confidence": "given",
+        "source": "--knowledge-cutoff",
+        "windows": days,
+    }
 
 
 def _after_the_release(value: Value) -> None:

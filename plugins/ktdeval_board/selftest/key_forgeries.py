@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from ktdeval.contracts import (
+from ktdeval.runner import (
     DrawnKey,
     RegisteredSystem,
     RegisteredTask,
@@ -17,7 +17,7 @@ from ktdeval.contracts import (
     Registration,
     registered_call,
 )
-from ktdeval.typed import to_plain
+from ktdeval.values.typed import to_plain
 from ktdeval_board.layout import BoardFolder
 from ktdeval_board.rules import RULES_FILE
 from ktdeval_board.selftest.kinds import bad
@@ -28,10 +28,14 @@ _DAY = "2000-01-01"
 
 
 def _registration(board: Specimen, **system: Any) -> Registration:
-    """Return the registration that the sound card could have been made under, with another system where it is given."""
-    card, submitter = board.original.card, board.original.submission["submitter"]
+    """Return a registration that fits the sound card, but for fields of its system that are given."""
+    card = board.original.card
+    submitter = board.original.submission["submitter"]
     task = card["task"]
-    windows = (RegisteredWindow(**{name: each[name] for name in ("name", "first", "last")}) for each in card["windows"])
+    windows = []
+    for each in card["windows"]:
+        windows.append(RegisteredWindow(name=each["name"], first=each["first"], last=each["last"]))
+
     facts = {
         "model": card["model"]["name"],
         "model_args": card["model"]["args"],
@@ -39,6 +43,7 @@ def _registration(board: Specimen, **system: Any) -> Registration:
         "agent_args": card["agent"]["args"],
         "call": registered_call(card["call"]),
     }
+
     return Registration(
         board=board.rules.name,
         division=board.original.division,
@@ -59,21 +64,30 @@ def _governed(board: Specimen) -> None:
     rules = yaml.safe_load(path.read_text(encoding="utf-8"))
     for division in rules["divisions"]:
         division["keys"] = "registered"
+
     path.write_text(yaml.safe_dump(rules, sort_keys=False), encoding="utf-8")
 
 
 def _file(board: Specimen, registration: Registration, key: str = "") -> str:
-    """Write a registration, and its key where one is given; return its id."""
+    """Write a registration, and its key if one is given; return its id."""
     folder = BoardFolder(board.folder)
     put_json(folder.registration(registration.id), to_plain(registration))
     if key:
-        drawn = DrawnKey(id=registration.id, registration=registration, mask_key=key, drawn_on=registration.registered_on)
+        drawn = DrawnKey(
+            id=registration.id,
+            registration=registration,
+            mask_key=key,
+            drawn_on=registration.registered_on,
+        )
         put_json(folder.key(registration.id), to_plain(drawn))
+
     return registration.id
 
 
-def _under(make: Callable[[Specimen], Registration], own_key: bool = True) -> Callable[[Specimen], None]:
-    """Return the making of a card that names a registration, under its key or under one that was not drawn."""
+def _under(
+    make: Callable[[Specimen], Registration], own_key: bool = True
+) -> Callable[[Specimen], None]:
+    """Return the step that adds a card of a registration, under its key or under another one."""
 
     def build(board: Specimen) -> None:
         key = board.original.card["mask_key"] if own_key else _OTHER_KEY
@@ -98,7 +112,9 @@ def _other_contact(board: Specimen) -> Registration:
 
 def _key_without_its_registration(board: Specimen) -> None:
     _file(board, _registration(board), board.original.card["mask_key"])
-    board.add({name: value for name, value in board.original.card.items() if name != "registration"})
+    card = dict(board.original.card)
+    card.pop("registration", None)
+    board.add(card)
 
 
 def _edited(board: Specimen) -> None:

@@ -1,7 +1,8 @@
-"""Kinds of forged submissions, each made of a sound one: what is done, the rule that refuses it, and the file that is named.
+"""Kinds of forged submissions, each made from a sound one: its steps, the rule that must refuse it,
+and the file that the finding must name.
 
-Those that differ from it by one value, or by one file that has no place there, are rows of the YAML file beside this module. A new
-kind is one more call of `bad`, `full`, `forged`, `edited` or `two`.
+Kinds with one changed value or one file too many are rows of the YAML file next to this module. A
+new kind is one more call of `bad`, `full`, `forged`, `edited` or `two`.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen
+from ktdeval_board.selftest.specimen import Change, NotApplicableError, Specimen, Value
 
-Build = Callable[[Any], object]  #: Does something to a board, a `Specimen`
+Build = Callable[[Any], object]  #: Step that changes a board, a `Specimen`
 
 
 class Kind(NamedTuple):
     """A kind of forgery."""
 
-    build: Build  #: what is done to an empty board
-    rule: str  #: rule of the check that refuses it
-    named: str  #: file that the finding names: `card`, `submission`, `list`, `records`, or a path of the board
+    build: Build  #: its steps on an empty board
+    rule: str  #: rule of the check that must refuse it
+    #: file that the finding names: `card`, `submission`, `list`, `records`, or a path of the board
+    named: str
 
 
 KINDS: dict[str, Kind] = {}
@@ -28,53 +30,62 @@ KINDS: dict[str, Kind] = {}
 
 
 def bad(name: str, rule: str, named: str, *steps: Build) -> None:
-    """Note what is done to an empty board."""
-    KINDS[name] = Kind(lambda board: [step(board) for step in steps], rule, named)
+    """Register a kind by its steps on an empty board."""
+
+    def build(board: Specimen) -> None:
+        for step in steps:
+            step(board)
+
+    KINDS[name] = Kind(build, rule, named)
 
 
 def full(name: str, rule: str, named: str, *steps: Build) -> None:
-    """Note what is done to a board with the sound submission."""
+    """Register a kind by its steps on a board with the sound submission."""
     bad(name, rule, named, Specimen.add, *steps)
 
 
 def forged(name: str, rule: str, change: Change, renew: bool = True) -> None:
-    """Note a card with a change after which every hash, id and total was renewed."""
+    """Register a change of the card after which every hash, id and total is renewed."""
     bad(name, rule, "card", forge(change, renew=renew))
 
 
 def edited(name: str, rule: str, named: str, change: Change) -> None:
-    """Note the sound submission with a change of its submission or its list."""
-    part = "submission" if named == "submission" else "records"
-    full(name, rule, named, lambda board: board.edit(getattr(board.files, part), change))
+    """Register a change of the submission document or of the list of records."""
+
+    def build(board: Specimen) -> None:
+        files = board.files
+        board.edit(files.submission if named == "submission" else files.records, change)
+
+    full(name, rule, named, build)
 
 
-# -- steps -----------------------------------------------------------------------------------------------------------------
+# -- steps
 
 
 def forge(change: Change, **where: Any) -> Build:
-    """Return the making of a card with a change."""
+    """Return the step that adds a card with a change."""
     return lambda board: board.forge(change, **where)
 
 
 def path_in(board: Specimen, path: str) -> Path:
-    """A path of the board; below `records/` it is one of the card's records."""
+    """Return a path of the board; below `records/` it is one of the card's records."""
     made = board.folder / path.replace("records/", f"records/{board.card_id}/", 1)
     made.parent.mkdir(parents=True, exist_ok=True)
     return made
 
 
 def file_with(path: str, text: str) -> Build:
-    """Return the writing of a file that has no place there."""
+    """Return the step that writes a file."""
     return lambda board: path_in(board, path).write_text(text)
 
 
 def folder(path: str) -> Build:
-    """Return the making of a folder."""
+    """Return the step that makes a folder."""
     return lambda board: (board.folder / path).mkdir(parents=True)
 
 
 def linked(path: str, to: str = "/etc/passwd") -> Build:
-    """A link, in the place of the file that is there."""
+    """Return the step that replaces a file by a link."""
 
     def build(board: Specimen) -> None:
         place = path_in(board, path)
@@ -85,7 +96,7 @@ def linked(path: str, to: str = "/etc/passwd") -> Build:
 
 
 def moved_out(path: str) -> Build:
-    """A link in the place of a folder, which lies outside of the board now."""
+    """Return the step that moves a folder out of the board and links to it."""
 
     def build(board: Specimen) -> None:
         outside = board.folder.parent / "outside"
@@ -96,22 +107,28 @@ def moved_out(path: str) -> Build:
 
 
 def rewritten(old: str, new: str) -> Build:
-    """Other words in the text of the sound card; it gets the name that its bytes ask for."""
+    """Return the step that replaces words in the text of the sound card and renews its name."""
 
     def build(board: Specimen) -> None:
         text = board.files.card.read_text()
         if old not in text:
             raise NotApplicableError(f"the card does not hold {old!r}")
+
         board.rewrite(text.replace(old, new, 1).encode("utf-8", "surrogatepass"))
 
     return build
 
 
 def verdict(**fields: Any) -> Build:
-    """Return the writing of a verdict on the card that was added last."""
+    """Return the step that writes a verdict on the card that was added last."""
     return lambda board: board.add_verdict(**fields)
 
 
 def of_task(**fields: Any) -> Change:
-    """Return the change of fields of a card's task, and of its config with them."""
-    return lambda card: [part.update(fields) for part in (card["task"], card["task"]["config"])]
+    """Return the change of fields of a card's task and of its config."""
+
+    def change(card: Value) -> None:
+        card["task"].update(fields)
+        card["task"]["config"].update(fields)
+
+    return change

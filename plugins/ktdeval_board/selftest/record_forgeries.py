@@ -1,4 +1,6 @@
-"""Kinds of forged records, with marks, card and list of records that agree with them: what only executing them again can tell."""
+"""Kinds of forged records, with marks, card and list of records that agree with them: what only
+executing them again can tell.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,12 @@ from ktdeval_board.selftest.specimen import (
 _RULE = "ledger"  #: Rule that what is executed again breaks
 
 
-def _with_all_that_follows(change: Callable[[Specimen, Path], object]) -> Callable[[Specimen], None]:
-    """Return a change of the first episode's records, after which marks, card and list name the files as they are then."""
+def _with_all_that_follows(
+    change: Callable[[Specimen, Path], object],
+) -> Callable[[Specimen], None]:
+    """Return a change of the first episode's records, after which marks, card and list name the
+    files as they are then.
+    """
 
     def build(board: Specimen) -> None:
         change(board, board.episode())
@@ -43,6 +49,7 @@ def _change_ledger(change: Callable[[list[Value]], object]) -> Callable[[Specime
         path = folder / LEDGER
         if not path.is_file():
             raise NotApplicableError("the submission has no ledger")
+
         table = pq.read_table(path)
         rows = table.to_pylist()
         change(rows)
@@ -69,7 +76,12 @@ def _raise_value(rows: list[Value]) -> None:
 
 
 def _reply_otherwise(entries: list[Any]) -> None:
-    reply = next(exchange["reply"] for entry in entries for exchange in entry["exchanges"] if "reply" in exchange)
+    reply = next(
+        exchange["reply"]
+        for entry in entries
+        for exchange in entry["exchanges"]
+        if "reply" in exchange
+    )
     reply["content"] = f"{reply['content']} Or so."
 
 
@@ -82,12 +94,15 @@ def _swap_episodes(board: Specimen) -> None:
     """Put two episodes, as of two seeds or windows, in the place of each other."""
     if len(board.original.card["episodes"]) < 2:
         raise NotApplicableError("the card has one episode")
-    one, other = board.episode(0), board.episode(1)
+
+    one = board.episode(0)
+    other = board.episode(1)
     for name in (LEDGER, TRANSCRIPT):
         if (one / name).is_file():
             held = (one / name).read_bytes()
             (one / name).write_bytes((other / name).read_bytes())
             (other / name).write_bytes(held)
+
     board.renew_records()
 
 
@@ -113,15 +128,19 @@ def _count_otherwise(board: Specimen) -> None:
     path = board.episode() / MARK
     mark = json.loads(path.read_text())
     mark["said"]["replies"] += 1
+
     if mark.get("calls") is not None:
         mark["calls"]["answered"] += 1
         mark["calls"]["attempts"] += 1
+
     put_json(path, mark)
     board.renew_records()
 
 
 def _count_calls_otherwise(board: Specimen) -> None:
-    """Count one answered call less than the transcripts have replies, in the mark, on the card and in its sums."""
+    """Count one answered call less than the transcripts have replies, in the mark, on the card and
+    in its sums.
+    """
     path = board.episode() / MARK
     mark = json.loads(path.read_text())
     if mark.get("calls") is None:
@@ -149,11 +168,27 @@ def _calls_of_a_model_that_makes_none(board: Specimen) -> None:
             card["provenance"]["calls"] = None
             card["sent_as"] = None
             return
-        counts = {"attempts": 0, "answered": 0, "cached": 0, "repeated": 0, "unused": 0, "failed_attempts": {}, "tokens": {}}
+
+        counts = {
+            "attempts": 0,
+            "answered": 0,
+            "cached": 0,
+            "repeated": 0,
+            "unused": 0,
+            "failed_attempts": {},
+            "tokens": {},
+        }
         paid = {"paid_usd": 0.0, "possibly_paid_usd": 0.0}
         seconds = dict.fromkeys(("median", "p90", "p99", "longest"))
         checks = {"requests": 0, "attempts": 0, **paid}
-        more = {"requests": 0, "latency_s": seconds, "lost_s": 0.0, "served_by": {}, "checks": checks, "episodes": {}}
+        more = {
+            "requests": 0,
+            "latency_s": seconds,
+            "lost_s": 0.0,
+            "served_by": {},
+            "checks": checks,
+            "episodes": {},
+        }
         card["provenance"]["calls"] = {**counts, **paid, **more}
 
     board.change_card(change)
@@ -167,11 +202,36 @@ def _bomb(board: Specimen, folder: Path) -> None:
     (folder / TRANSCRIPT).write_bytes(head)
 
 
-full("ledger_with_another_value", _RULE, "ledger", _with_all_that_follows(_change_ledger(_raise_value)))
-full("ledger_without_its_last_step", _RULE, "ledger", _with_all_that_follows(_change_ledger(lambda rows: rows.pop())))
-full("transcript_with_another_reply", _RULE, "transcript", _with_all_that_follows(_change_transcript(_reply_otherwise)))
-full("transcript_with_a_reply_less", _RULE, "transcript", _with_all_that_follows(_change_transcript(_one_reply_less)))
-full("transcript_without_its_last_step", _RULE, "transcript", _with_all_that_follows(_change_transcript(lambda old: old.pop())))
+full(
+    "ledger_with_another_value",
+    _RULE,
+    "ledger",
+    _with_all_that_follows(_change_ledger(_raise_value)),
+)
+full(
+    "ledger_without_its_last_step",
+    _RULE,
+    "ledger",
+    _with_all_that_follows(_change_ledger(lambda rows: rows.pop())),
+)
+full(
+    "transcript_with_another_reply",
+    _RULE,
+    "transcript",
+    _with_all_that_follows(_change_transcript(_reply_otherwise)),
+)
+full(
+    "transcript_with_a_reply_less",
+    _RULE,
+    "transcript",
+    _with_all_that_follows(_change_transcript(_one_reply_less)),
+)
+full(
+    "transcript_without_its_last_step",
+    _RULE,
+    "transcript",
+    _with_all_that_follows(_change_transcript(lambda old: old.pop())),
+)
 full("transcript_that_is_a_bomb", "size", "transcript", _with_all_that_follows(_bomb))
 full("episodes_in_the_place_of_each_other", _RULE, "ledger", _swap_episodes)
 full("replies_counted_otherwise_than_in_the_transcript", _RULE, "mark", _count_otherwise)

@@ -1,10 +1,11 @@
-"""Self-test of a board: each kind of forgery, made of a submission of the board in a copy, is given to the check of the board."""
+"""Self-test of a board: the check must refuse each kind of forgery, made from a submission in a copy of
+the board.
+"""
 
 from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,22 +15,31 @@ from typing import Literal
 import yaml
 
 from ktdeval.cards import TradingCard
-from ktdeval.config import RunConfig
 from ktdeval.errors import KtdevalError, UsageError
-from ktdeval.fields import near_matches
-from ktdeval.registry import Plugins
-from ktdeval.runner import evaluate
-from ktdeval.typed import Value as TypedValue, to_plain
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import RunConfig, evaluate
+from ktdeval.values.fields import near_matches
+from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.typed import Value as TypedValue, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.entries import Entry, load_board, unset_to_none
 from ktdeval_board.rules import RULES_FILE, Rules, load_rules
-from ktdeval_board.selftest import card_forgeries, file_forgeries, key_forgeries, record_forgeries  # noqa: F401 - they note their kinds
+from ktdeval_board.selftest import (
+    card_forgeries,  # noqa: F401 - they register their kinds
+    file_forgeries,  # noqa: F401
+    key_forgeries,  # noqa: F401
+    record_forgeries,  # noqa: F401
+)
 from ktdeval_board.selftest.kinds import KINDS, Kind
 from ktdeval_board.selftest.specimen import NotApplicableError, Original, Specimen, Value
 
 _ERRATA = "errata.yaml"
-_COPIED = ("certificates",)  #: What a sound submission may rest on besides its records
-_TASK, _MODEL, _DATA, _WINDOWS, _SEEDS = "blinded_open_research", "builtin/momentum", "synthetic", ("W1", "W2"), 2
+_COPIED = ("certificates",)  #: Folders that a sound submission may need besides its records
+_TASK = "blinded_open_research"
+_MODEL = "builtin/momentum"
+_DATA = "synthetic"
+_WINDOWS = ("W1", "W2")
+_SEEDS = 2
 _DIVISION = "selftest"
 
 
@@ -51,7 +61,8 @@ class Tried(TypedValue, frozen=True, kw_only=True):
 class SelfTest(TypedValue, frozen=True, kw_only=True):
     """Result of a self-test."""
 
-    original: str  #: submission that was forged: its path on the board, or what was run in its place
+    #: submission that was forged: its path on the board, or words on the run that was made instead
+    original: str
     tried: tuple[Tried, ...]
 
     @property
@@ -67,37 +78,52 @@ def selftest(
     only: Sequence[str] = (),
     tell: Callable[[Tried], None] = lambda _: None,
 ) -> SelfTest:
-    """Try every kind of forgery on copies of a board, which itself is only read. `only`: names of kinds; empty for all.
+    """Try every kind of forgery on copies of a board, which is only read. `only`: names of kinds;
+    empty for all.
 
-    Raises ConfigError: there is no board here; UsageError: an unknown kind, or the sound submission itself is refused, so that a
-    refusal would show nothing.
+    Raises ConfigError: there is no board here; UsageError: an unknown kind, or the sound submission
+    is refused, so that refusals would prove nothing.
     """
     for name in only:
         if name not in KINDS:
             raise UsageError(f"--kind {name}: no such kind{near_matches(name, KINDS)}")
+
     kinds = {name: KINDS[name] for name in only or KINDS}
-    with tempfile.TemporaryDirectory(prefix="ktdeval-selftest-") as private:
-        original, board, words = _original(folder, plugins, Path(private))
-        bench = _Bench(board, original, plugins, replace(options, record=False, every=False, only=(), since=None))
-        bench.check_sound()
+    with temporary_folder("ktdeval-selftest-") as private:
+        original, board, words = _original(folder, plugins, private)
+        options = replace(options, record=False, every=False, only=(), since=None)
+        forger = _Forger(board, original, plugins, options)
+        forger.check_sound()
         tried = []
+
         for name, kind in kinds.items():
-            tried.append(bench.attempt(name, kind))
+            tried.append(forger.attempt(name, kind))
             tell(tried[-1])
+
     return SelfTest(original=words, tried=tuple(tried))
 
 
 def _original(folder: Path, plugins: Plugins, private: Path) -> tuple[Original, Path, str]:
-    """Return a sound submission of the board, or one that is made where the board has none with records, and the board it is on."""
+    """Return a sound submission of the board, or one that is made where the board has none with
+    records, and the board it is on.
+    """
     board = load_board(folder)
     stored = [entry for entry in board.entries if _can_be_forged(entry, folder)]
     if stored:
-        # Entrants before baselines, which the board runs itself; then the one of most seeds, of which some can be left out.
-        entry = min(stored, key=lambda each: (each.baseline is not None, -len(each.card.seeds), each.card_id))
+        # Entrants before baselines, which the board runs itself; then the one of most seeds, of
+        # which some can be left out.
+        entry = min(
+            stored,
+            key=lambda each: (each.baseline is not None, -len(each.card.seeds), each.card_id),
+        )
         assert entry.division is not None  # see `_can_be_forged`
         submission = json.loads(entry.files.submission.read_text(encoding="utf-8"))
-        original = Original(board.folder.records(entry.card_id), _card(entry), submission, entry.division.id)
+        original = Original(
+            board.folder.records(entry.card_id), _card(entry), submission, entry.division.id
+        )
+
         return original, folder, board.folder.relative(entry.files.card)
+
     return _made_original(board.rules, plugins, private)
 
 
@@ -108,20 +134,42 @@ def _card(entry: Entry) -> Value:
 
 def _can_be_forged(entry: Entry, folder: Path) -> bool:
     records = folder / "records" / entry.card_id / "episodes"
-    is_sound = entry.division is not None and not entry.is_withdrawn and isinstance(entry.card, TradingCard)
+    is_sound = (
+        entry.division is not None
+        and not entry.is_withdrawn
+        and isinstance(entry.card, TradingCard)
+    )
     return is_sound and unset_to_none(entry.card.mask_key) is not None and records.is_dir()
 
 
 def _made_original(rules: Rules, plugins: Plugins, private: Path) -> tuple[Original, Path, str]:
-    """Run a keyless model on the embedded market, as a submission to a board of its own with the limits of this one."""
+    """Run a keyless model on the embedded market, as a submission to a board of its own with the
+    limits of this one.
+    """
     config = RunConfig(
-        model=_MODEL, tasks=(_TASK,), data=_DATA, windows=_WINDOWS, seeds=_SEEDS, out=str(private / "run"), quiet=True
+        model=_MODEL,
+        tasks=(_TASK,),
+        data=_DATA,
+        windows=_WINDOWS,
+        seeds=_SEEDS,
+        out=str(private / "run"),
+        quiet=True,
     )
     card_path = evaluate(config, plugins).cards[0]
     card: Value = json.loads(card_path.read_text())
-    windows = [{name: window[name] for name in ("name", "first", "last")} for window in card["windows"]]
-    task = {"task": card["task"]["name"], "version": card["task"]["version"], "hash": card["task"]["hash"]}
-    division = {"id": _DIVISION, **task, "snapshot": "embedded", "windows": windows, "seeds": card["seeds"]}
+    windows = []
+    for window in card["windows"]:
+        windows.append({name: window[name] for name in ("name", "first", "last")})
+
+    division = {
+        "id": _DIVISION,
+        "task": card["task"]["name"],
+        "version": card["task"]["version"],
+        "hash": card["task"]["hash"],
+        "snapshot": "embedded",
+        "windows": windows,
+        "seeds": card["seeds"],
+    }
     board = private / "board"
     board.mkdir()
     content = {
@@ -143,36 +191,58 @@ def _made_original(rules: Rules, plugins: Plugins, private: Path) -> tuple[Origi
         "submitted_on": card["provenance"]["created_at"][:10],
         "statement": True,
     }
-    words = f"a run of {_MODEL} on the embedded market, for the board has no trading card with records in the repository"
+    words = (
+        f"a run of {_MODEL} on the embedded market, for the board has no trading card with records"
+        " in the repository"
+    )
+
     return Original(private / "run", card, submission, _DIVISION), board, words
 
 
 def _without_drawn_keys(rules: Path) -> str:
-    """Return the rules of a board that leaves keys to submitters, so that each forgery meets the rule that it is made for, and not
-    that of the registration which it breaks, too. Forgeries of keys let their board draw them.
+    """Return the rules of a board with keys chosen by submitters. Otherwise each forgery would also
+    break the rule on its registration. Forgeries of keys let their board draw them.
     """
     content = yaml.safe_load(rules.read_text(encoding="utf-8"))
     for division in content["divisions"]:
         division["keys"] = "own"
+
     return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
 
 
-class _Bench:
-    """Forges a submission in copies of its board, and asks the check about each."""
+class _Forger:
+    """Forges a submission in copies of its board, and checks each copy."""
 
-    def __init__(self, board: Path, original: Original, plugins: Plugins, options: CheckOptions) -> None:
-        self._board, self._original, self._plugins, self._options = board, original, plugins, options
+    def __init__(
+        self, board: Path, original: Original, plugins: Plugins, options: CheckOptions
+    ) -> None:
+        self._board = board
+        self._original = original
+        self._plugins = plugins
+        self._options = options
 
     def check_sound(self) -> None:
-        """Raise UsageError where the check refuses the sound submission, or can't execute its records."""
+        """Raise UsageError if the check refuses the sound submission, or can't execute its
+        records.
+        """
         with self._copy() as specimen:
             specimen.add()
             report = check_board(specimen.folder, self._plugins, self._options)
+
         if report.findings:
-            raise UsageError(f"the submission that is to be forged is itself refused: {report.findings[0]}")
+            raise UsageError(
+                f"the submission that is to be forged is itself refused: {report.findings[0]}"
+            )
+
         if not report.checked or report.checked[0].tier not in ("re-executed", "re-run"):
-            why = "; ".join((*report.notes, *(note for checked in report.checked for note in checked.notes)))
-            raise UsageError(f"the records of the submission that is to be forged can't be executed here: {why}; see --data")
+            notes = list(report.notes)
+            for checked in report.checked:
+                notes += checked.notes
+
+            raise UsageError(
+                "the records of the submission that is to be forged can't be executed here:"
+                f" {'; '.join(notes)}; see --data"
+            )
 
     def attempt(self, name: str, kind: Kind) -> Tried:
         """Make a forgery and let the check judge it."""
@@ -182,8 +252,15 @@ class _Bench:
             except NotApplicableError as error:
                 return Tried(kind=name, rule=kind.rule, outcome="not applicable", why=str(error))
             except (LookupError, StopIteration, KtdevalError) as error:
-                return Tried(kind=name, rule=kind.rule, outcome="not applicable", why=f"the card has no such field: {error}")
+                return Tried(
+                    kind=name,
+                    rule=kind.rule,
+                    outcome="not applicable",
+                    why=f"the card has no such field: {error}",
+                )
+
             findings = check_board(specimen.folder, self._plugins, self._options).findings
+
         rules = tuple(dict.fromkeys(finding.rule for finding in findings))
         if kind.rule in rules:
             outcome: Literal["refused", "refused by another rule", "passed"] = "refused"
@@ -191,19 +268,26 @@ class _Bench:
             outcome = "refused by another rule"
         else:
             outcome = "passed"
+
         own = [finding for finding in findings if finding.rule == kind.rule] or list(findings)
-        return Tried(kind=name, rule=kind.rule, outcome=outcome, by=rules, why=own[0].message if own else "")
+        return Tried(
+            kind=name, rule=kind.rule, outcome=outcome, by=rules, why=own[0].message if own else ""
+        )
 
     @contextmanager
     def _copy(self) -> Iterator[Specimen]:
         """Yield a board with the rules of the one that is tested, without a submission."""
-        with tempfile.TemporaryDirectory(prefix="ktdeval-selftest-") as private:
-            folder = Path(private) / "board"
+        with temporary_folder("ktdeval-selftest-") as private:
+            folder = private / "board"
             folder.mkdir()
-            (folder / RULES_FILE).write_text(_without_drawn_keys(self._board / RULES_FILE), encoding="utf-8")
+            (folder / RULES_FILE).write_text(
+                _without_drawn_keys(self._board / RULES_FILE), encoding="utf-8"
+            )
             (folder / _ERRATA).write_text("errata: []\n")
+
             for name in _COPIED:
                 if (self._board / name).is_dir():
                     shutil.copytree(self._board / name, folder / name)
+
             load_rules(folder)
             yield Specimen(folder, self._original)

@@ -1,4 +1,4 @@
-"""From a board's repository to its static site: every figure from the board's own files, nothing asked of anybody, no clock."""
+"""Build the static site of a board from its repository alone: no network, no clock."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 
 from ktdeval.cards import count
 from ktdeval.errors import CardError, StoreError
-from ktdeval.jsonio import JsonValue, dumps_canonical, sha256_hex
-from ktdeval.typed import to_plain
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, sha256_hex
+from ktdeval.values.typed import to_object, to_plain
+from ktdeval.values.undo import undone_on_error
 from ktdeval_board.attempts import state_of
 from ktdeval_board.documents import Decisions, Imported, Series
 from ktdeval_board.entries import Board, Entry, load_board
@@ -28,18 +29,28 @@ from ktdeval_board.market_document import Market
 from ktdeval_board.placement import replacing
 from ktdeval_board.ranking.models import history, model_pages
 from ktdeval_board.ranking.pairing import pair_tests, paired_cards, pairs_index, windows_of
+from ktdeval_board.ranking.rows import Table, Tables
 from ktdeval_board.ranking.table import rank_division, require_baselines
 from ktdeval_board.reading import decode_own, read_bytes, read_own, read_untrusted
 from ktdeval_board.rules import ERRATA_FILE, Division, load_excuses, load_rules
 from ktdeval_board.site.curves import curves, has_curves
-from ktdeval_board.site.data import Tables, board_data, card_data, cards_index, ranks_of, registrations_data, standings_of
+from ktdeval_board.site.data import (
+    board_data,
+    card_data,
+    cards_index,
+    ranks_of,
+    registrations_data,
+    standings_of,
+)
 from ktdeval_board.site.files import MARKER, SiteWriter, render_pages
 
 Progress = Callable[[str], None]
-"""Called with what a build does next, in a few words."""
+"""Called with the next step of a build, in a few words."""
 
 _CHUNK = 20
-"""Cards of one job: few enough that processes end together, enough that starting a job costs nothing."""
+"""Cards of one job: few enough that processes end together, enough that starting a job costs
+nothing.
+"""
 
 
 @dataclass(frozen=True)
@@ -54,12 +65,15 @@ class BuildReport:
     notes: tuple[str, ...]
 
 
-def build_site(board_path: Path, out: Path, progress: Progress | None = None, workers: int | None = None) -> BuildReport:
+def build_site(
+    board_path: Path, out: Path, progress: Progress | None = None, workers: int | None = None
+) -> BuildReport:
     """Write the site of a board; equal boards give equal bytes.
 
-    The folder is written next to `out` and replaces it at the end; a failure leaves what was there. Raises ConfigError: no
-    board here, or its rules or errata are not valid; CardError: a file of the board can't be read, or a division lacks the board's
-    baselines; names it; UsageError: `out` holds something else; StoreError: the site can't be written.
+    The folder is written next to `out` and replaces it at the end; a failure leaves what was there.
+    Raises ConfigError: no board here, or its rules or errata are not valid; CardError: a file of
+    the board can't be read, or a division lacks the board's baselines; names it; UsageError: `out`
+    holds something else; StoreError: the site can't be written.
     """
     tell = progress or (lambda _: None)
     load_rules(board_path)  # a slip in its name makes no folder
@@ -74,92 +88,123 @@ def build_site(board_path: Path, out: Path, progress: Progress | None = None, wo
         tell("writing cards and pages")
         _write_pages(board, site, tables, processes)
         _write_shared(board, site, tables)
-        columns = {name for scopes in tables.values() for name in scopes["all"]["columns"]}
+        columns: set[str] = set()
+        for scopes in tables.values():
+            columns.update(scopes["all"]["columns"])
+
         site.add_static(board.rules, columns)
         for name, page in render_pages(board.rules, columns).items():
             site.write(name, page)
+
         files, size = site.count()
-    return BuildReport(out, len(board.entries), len(board.rules.divisions), files, size, tuple(_notes(board)))
+
+    notes = tuple(_notes(board))
+    return BuildReport(out, len(board.entries), len(board.rules.divisions), files, size, notes)
 
 
 def _write_parts(board: Board, site: SiteWriter, workers: int) -> Tables:
-    """Tables and records, by as many processes as there are; gives the tables."""
-    jobs: list[Callable[[], Any]] = [partial(_write_division, board, site, division) for division in board.rules.divisions]
+    """Write tables and records with that many processes; return the tables."""
+    divisions = board.rules.divisions
+    jobs: list[Callable[[], Any]] = [
+        partial(_write_division, board, site, division) for division in divisions
+    ]
     jobs += [partial(_write_records, board, site, chunk) for chunk in _chunks(board.entries)]
     results = list(run_jobs(jobs, workers))
-    return dict(zip((division.id for division in board.rules.divisions), results, strict=False))
+
+    # Divisions are the first jobs; those of records return nothing.
+    return {division.id: tables for division, tables in zip(divisions, results, strict=False)}
 
 
-def _chunks(items: Sequence[JsonValue]) -> Iterator[Sequence[JsonValue]]:
-    for start in range(0, len(items), _CHUNK):
-        yield items[start : start + _CHUNK]
+def _chunks(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    for start in range(0, len(entries), _CHUNK):
+        yield entries[start : start + _CHUNK]
 
 
 def _series(board: Board, site: SiteWriter, card_id: str) -> Series | None:
-    """Read a card's series, which goes to the site on the way; None where the board has none."""
+    """Write a card's series to the site, and return it; None if the board has none."""
     path = board.folder.series(card_id)
     if not path.is_file():
         return None
+
     data = path.read_bytes()
     series = decode_own(data, Series, path)
     if series.card != card_id:
         raise _of_another_card(path)
+
     site.put_json(f"series/{card_id}", data)
     return series
 
 
 def _copy_unread(path: Path, name: str, card_id: str, site: SiteWriter) -> None:
-    """Put a document on the site that the build itself needs nothing of, and that is too large to be parsed for nothing.
+    """Copy a large document to the site without parsing it, since the build needs nothing in it.
 
-    Packed, it can't be a script whatever is in it. That it begins with its card and ends as an object does is looked at.
+    The check is that it begins with its card and ends as an object does. Packed, it can't be a
+    script, whatever it holds.
     """
     if not path.is_file():
         return
+
     data = path.read_bytes().strip()
     if not data.startswith(f'{{"card":"{card_id}",'.encode()) or not data.endswith(b"}"):
         raise _of_another_card(path)
+
     site.put_json(name, data, is_packed=True)
 
 
 def _of_another_card(path: Path) -> CardError:
-    return CardError(f"{path}: belongs to another card; run `ktdeval leaderboard check --all` to write it again")
+    return CardError(
+        f"{path}: belongs to another card; run `ktdeval leaderboard check --all` to write it again"
+    )
 
 
-def _write_division(board: Board, site: SiteWriter, division: Division) -> Mapping[str, JsonValue]:
+def _write_division(board: Board, site: SiteWriter, division: Division) -> Mapping[str, Table]:
     """Write the tables of a division and the series of its cards; return the tables."""
-    tables: Mapping[str, JsonValue] = rank_division(board, division, lambda card_id: _series(board, site, card_id))
+    tables = rank_division(board, division, lambda card_id: _series(board, site, card_id))
     for scope, table in tables.items():
         key = path_segment(scope)
-        site.put(f"division/{division.id}/{key}", {**table, "scope": key}, is_plain=True)
+        shown = {**to_object(table), "scope": key}
+        site.put(f"division/{division.id}/{key}", shown, is_plain=True)
+
     if has_curves(tables["all"]["columns"]):
-        site.put(f"curves/{division.id}", curves(division, _records(board, division)), is_plain=True)
+        site.put(
+            f"curves/{division.id}", curves(division, _records(board, division)), is_plain=True
+        )
+
     return tables
 
 
 def _records(board: Board, division: Division) -> Iterator[tuple[Series, Decisions]]:
     """Yield series and decisions of the cards of a division that have both."""
     for entry in board.of_division(division):
-        series, decisions = board.folder.series(entry.card_id), board.folder.decisions(entry.card_id)
+        series = board.folder.series(entry.card_id)
+        decisions = board.folder.decisions(entry.card_id)
         if series.is_file() and decisions.is_file():
             yield read_own(series, Series), read_own(decisions, Decisions)
 
 
 def _write_records(board: Board, site: SiteWriter, entries: Sequence[Entry]) -> None:
-    """Write raw cards as they were submitted and decisions; series of cards that stand in no table."""
+    """Write cards as they were submitted and their decisions, and the series of cards that are in no
+    table.
+    """
     for entry in entries:
         site.write(f"cards/{entry.card_id}.json", _card_bytes(board, entry))
-        _copy_unread(board.folder.decisions(entry.card_id), f"decisions/{entry.card_id}", entry.card_id, site)
+        decisions = board.folder.decisions(entry.card_id)
+        _copy_unread(decisions, f"decisions/{entry.card_id}", entry.card_id, site)
         if entry.division is None or entry.is_withdrawn:
             _series(board, site, entry.card_id)
 
 
 def _write_pairs(board: Board, site: SiteWriter, division: Division, tables: Tables) -> None:
-    """Write head-to-head tests, a file for each card that is tested against the others of its division."""
+    """Write head-to-head tests, a file for each card that is tested against the others of its
+    division.
+    """
     windows = windows_of(board, division)
     index = pairs_index(windows, paired_cards(tables[division.id]["all"]["rows"]))
-    site.put(f"pairs/{division.id}/all", index)
+    site.put(f"pairs/{division.id}/all", to_object(index))
+
     entry_of = {entry.card_id: entry for entry in board.of_division(division)}
-    for card_id, tests in pair_tests([entry_of[card_id] for card_id in index["cards"]], windows).items():
+    tested = [entry_of[card_id] for card_id in index["cards"]]
+    for card_id, tests in pair_tests(tested, windows).items():
         site.put(f"pairs/{division.id}/{card_id}", {"card": card_id, "tests": tests})
 
 
@@ -171,13 +216,16 @@ def _card_bytes(board: Board, entry: Entry) -> bytes:
 
 
 def _write_pages(board: Board, site: SiteWriter, tables: Tables, workers: int) -> None:
-    """The pages of cards and models, which say ranks."""
-    ranks, standings = ranks_of(tables), standings_of(board, tables)
-    jobs: list[Callable[[], None]] = [
-        partial(_write_models, board, site, tables),
-        *(partial(_write_pairs, board, site, each, tables) for each in board.rules.divisions),
-    ]
-    jobs += [partial(_write_cards, board, site, chunk, ranks, standings) for chunk in _chunks(board.entries)]
+    """Write the pages of models and cards, which show ranks, and head-to-head tests."""
+    ranks = ranks_of(tables)
+    standings = standings_of(board, tables)
+
+    jobs: list[Callable[[], None]] = [partial(_write_models, board, site, tables)]
+    for division in board.rules.divisions:
+        jobs.append(partial(_write_pairs, board, site, division, tables))
+    for chunk in _chunks(board.entries):
+        jobs.append(partial(_write_cards, board, site, chunk, ranks, standings))
+
     for _ in run_jobs(jobs, workers):
         pass
 
@@ -196,24 +244,30 @@ def _write_cards(
 ) -> None:
     for entry in entries:
         facts = card_data(board, entry, standings[entry.card_id], ranks.get(entry.card_id, {}))
-        # The card's own text, which was parsed when the board was read, instead of another serialisation of the same.
+        # The card's own text is copied: to write it again from its values would take longer.
+        card = _card_bytes(board, entry).strip()
         rest = dumps_canonical(facts).encode()[1:]
-        site.put_json(f"card/{entry.card_id}", b'{"card":%s,%s' % (_card_bytes(board, entry).strip(), rest))
+        site.put_json(f"card/{entry.card_id}", b'{"card":%s,%s' % (card, rest))
 
 
 def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
-    """What is there once: the board itself, the list of its cards, its markets, its history and what was imported."""
+    """Write what a site has once: the board, the list of cards, markets, history, registrations and
+    imported results.
+    """
     markets: dict[str, Market] = {}
     for snapshot in board.rules.snapshots:
         path = board.folder.market(snapshot.name)
         if path.is_file():
             markets[snapshot.name] = read_own(path, Market)
             site.put(f"market/{snapshot.name}", to_plain(markets[snapshot.name]))
+
     site.put("board", board_data(board, tables, markets), is_plain=True)
     site.put("cards-index", cards_index(board), is_plain=True)
     site.put("history", history(board, tables), is_plain=True)
+
     if board.rules.draws_keys:
         site.put("registrations", {"registrations": registrations_data(board)}, is_plain=True)
+
     most = board.rules.limits.bytes_of("card_mb")
     imported = [to_plain(read_untrusted(path, Imported, most)) for path in board.folder.imported()]
     site.put("imported", {"results": imported}, is_plain=True)
@@ -222,33 +276,57 @@ def _write_shared(board: Board, site: SiteWriter, tables: Tables) -> None:
 def _notes(board: Board) -> Iterator[str]:
     unchecked = sum(entry.verdict is None for entry in board.entries)
     if unchecked:
-        yield f"{unchecked:,} of {len(board.entries):,} cards have no verdict and are not ranked; run `ktdeval leaderboard check`"
+        yield (
+            f"{unchecked:,} of {len(board.entries):,} cards have no verdict and are not ranked; run"
+            " `ktdeval leaderboard check`"
+        )
+
     strays = [entry for entry in board.entries if entry.division is None and not entry.is_withdrawn]
     for entry in strays[:5]:
-        yield f"{board.folder.relative(entry.files.card)}: belongs to no division; `ktdeval leaderboard check --all` says why"
+        yield (
+            f"{board.folder.relative(entry.files.card)}: belongs to no division; `ktdeval"
+            " leaderboard check --all` says why"
+        )
+
     if len(strays) > 5:
         yield f"{len(strays) - 5:,} more cards belong to no division"
+
     yield from _key_notes(board)
     for division in board.rules.divisions:
         if not board.of_division(division):
             yield f"division {division.id} has no cards yet"
-    for erratum in {
-        each.card: each for each in board.errata if each.card not in {entry.card_id for entry in board.entries}
-    }.values():
-        yield f"{ERRATA_FILE}: there is no card {erratum.card[:12]}… (erratum of {erratum.date}: {erratum.effect})"
+
+    cards = {entry.card_id for entry in board.entries}
+    unknown = {erratum.card: erratum for erratum in board.errata if erratum.card not in cards}
+    for erratum in unknown.values():
+        yield (
+            f"{ERRATA_FILE}: there is no card {erratum.card[:12]}… (erratum of {erratum.date}:"
+            f" {erratum.effect})"
+        )
 
 
 def _key_notes(board: Board) -> Iterator[str]:
-    """Yield what maintainers should know of registrations and their keys."""
-    unused = sum(state_of(board, each) == "drawn" and each.excuse is None for each in board.registrations.filed)
+    """Yield notes on registrations and keys for the maintainers."""
+    unused = sum(
+        state_of(board, each) == "drawn" and each.excuse is None
+        for each in board.registrations.filed
+    )
     if unused:
-        yield f"{count(unused, 'drawn key')} without a checked card; entrants of these submitters are not ranked"
+        yield (
+            f"{count(unused, 'drawn key')} without a checked card; entrants of these submitters are"
+            " not ranked"
+        )
+
     waiting = sum(each.drawn is None and each.excuse is None for each in board.registrations.filed)
     if waiting:
         yield f"{count(waiting, 'registration')} without a key; `ktdeval leaderboard draw` draws it"
+
     for excuse in load_excuses(board.folder.path):
         if excuse.registration not in board.registrations.by_id:
-            yield f"{ERRATA_FILE}: there is no registration {excuse.registration[:12]}… (excused on {excuse.date})"
+            yield (
+                f"{ERRATA_FILE}: there is no registration {excuse.registration[:12]}… (excused on"
+                f" {excuse.date})"
+            )
 
 
 Result = TypeVar("Result")
@@ -256,11 +334,13 @@ Result = TypeVar("Result")
 _MOST_WORKERS = 8
 
 _jobs: Sequence[Callable[[], Any]] = ()
-"""Jobs of the pool that is open; processes forked from this one have them without being sent them."""
+"""Jobs of the open pool; forked processes inherit them."""
 
 
 def usable_workers() -> int:
-    """Return how many processes a build uses: as many as there are processors; one where processes can't inherit memory safely."""
+    """Return the number of processes of a build: that of processors, or one where processes can't
+    inherit memory safely.
+    """
     if sys.platform != "linux":  # elsewhere libraries may not be used after a fork
         return 1
     return min(_MOST_WORKERS, len(os.sched_getaffinity(0)))
@@ -271,28 +351,34 @@ def run_jobs(jobs: Sequence[Callable[[], Result]], workers: int) -> Iterator[Res
     if workers < 2 or len(jobs) < 2:
         for job in jobs:
             yield job()
+
         return
+
     global _jobs
     _jobs = jobs
     context = multiprocessing.get_context("fork")
+
     try:
-        # The parent ends the build at Ctrl-C, and says so once.
+        # At Ctrl-C the parent alone ends the build and reports it.
         quiet: Any = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
-        with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, **quiet) as pool:
-            try:
-                yield from pool.map(_run_job, range(len(jobs)))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with (
+            ProcessPoolExecutor(min(workers, len(jobs)), mp_context=context, **quiet) as pool,
+            undone_on_error(lambda _: pool.shutdown(wait=False, cancel_futures=True)),
+        ):
+            yield from pool.map(_run_job, range(len(jobs)))
     except BrokenProcessPool as error:
-        raise StoreError("a process of the build was killed, most likely for want of memory; nothing was written") from error
+        raise StoreError(
+            "a process of the build was killed, most likely for want of memory; nothing was written"
+        ) from error
     finally:
         _jobs = ()
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Keep the collector of reference cycles from walking over a large board again and again: JSON has no cycles."""
+    """Turn off the collector of reference cycles, which would walk over a large board again and
+    again: JSON has no cycles.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,32 +1,38 @@
-"""Values of the site's data files, made of a board and of its ranked tables. Nothing here reads or writes files."""
+"""Values of the site's data files, from a board and its ranked tables; no file is read or written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ktdeval.jsonio import JsonValue
-from ktdeval.typed import to_plain
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import to_plain
 from ktdeval_board.attempts import attempts_of, state_of
 from ktdeval_board.entries import Board, Entry, facets
 from ktdeval_board.layout import path_segment
 from ktdeval_board.market_document import Market
 from ktdeval_board.ranking import describe
 from ktdeval_board.ranking.describe import by_trust
+from ktdeval_board.ranking.rows import Table, Tables
 from ktdeval_board.registrations import Filed
 from ktdeval_board.rules import Division, Rules, SnapshotRule
 
 SITE_VERSION = 1
 """Version of the formats of the data files."""
 
-Table = Mapping[str, JsonValue]
-"""A ranked table of one division and scope, as `division/<id>/<scope>` holds it."""
-
-Tables = Mapping[str, Mapping[str, Table]]
-"""Division id -> scope -> table."""
-
 _RULES = ("name", "title", "summary", "market", "contact", "url", "opened_on", "tie_level")
 _KEY_RULES = ("keys", "most_registrations")
-_DIVISION_RULES = ("id", "task", "version", "hash", "snapshot", "rules", "rank_by", "certificate", "attackers", *_KEY_RULES)
+_DIVISION_RULES = (
+    "id",
+    "task",
+    "version",
+    "hash",
+    "snapshot",
+    "rules",
+    "rank_by",
+    "certificate",
+    "attackers",
+    *_KEY_RULES,
+)
 _SNAPSHOT_FACTS = ("benchmark", "benchmark_name", "source", "assets", "first_day", "last_day")
 _ERRATUM = ("date", "effect", "what", "by")
 _CARD_COLUMNS = ("card", "model", "agent", "division", "tier", "baseline", "submitted_on", "label")
@@ -36,15 +42,18 @@ def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> d
     """Return the value of `board`: everything that pages need before any row."""
     rules = board.rules
     shown = [entry for entry in board.entries if not entry.is_withdrawn]
+    snapshots = [_snapshot(board, rule, markets.get(rule.name)) for rule in rules.snapshots]
+    divisions = []
+    for division in rules.divisions:
+        market = markets.get(division.snapshot or "")
+        divisions.append(_division(board, division, tables[division.id]["all"], market))
+
     return {
         "site_version": SITE_VERSION,
         **{name: getattr(rules, name) for name in _RULES},
         "suite_version": _suite_version(board),
-        "snapshots": [_snapshot(board, snapshot, markets.get(snapshot.name)) for snapshot in rules.snapshots],
-        "divisions": [
-            _division(board, division, tables[division.id]["all"], markets.get(division.snapshot or ""))
-            for division in rules.divisions
-        ],
+        "snapshots": snapshots,
+        "divisions": divisions,
         "metrics": describe.describe_metrics(board),
         "models": models_data(board),
         "errata": to_plain(board.errata),
@@ -57,16 +66,29 @@ def board_data(board: Board, tables: Tables, markets: Mapping[str, Market]) -> d
 
 
 def _suite_version(board: Board) -> str | None:
-    """Return the version that made the latest check; None where nothing was checked."""
+    """Return the version that made the latest check; None if nothing was checked."""
     verdicts = [entry.verdict for entry in board.entries if entry.verdict is not None]
     latest = max(verdicts, key=lambda verdict: (verdict.checked_on, verdict.card), default=None)
     return None if latest is None else latest.suite_version
 
 
 def _snapshot(board: Board, rule: SnapshotRule, market: Market | None) -> dict[str, JsonValue]:
-    """Return facts of a market: the board's own, else those of the card that is confirmed best; null where there is neither."""
-    cards = by_trust(entry for entry in board.entries if entry.card.snapshot and entry.card.snapshot.id == rule.id)
-    facts = market.snapshot if market is not None else cards[0].card.snapshot if cards else None
+    """Return facts of a market: the board's own, or those of the most trusted card; null without
+    either.
+    """
+    facts: object = None
+    if market is not None:
+        facts = market.snapshot
+    else:
+        entries = []
+        for entry in board.entries:
+            snapshot = entry.card.snapshot
+            if snapshot is not None and snapshot.id == rule.id:
+                entries.append(entry)
+
+        if entries:
+            facts = by_trust(entries)[0].card.snapshot
+
     return {
         "name": rule.name,
         "id": rule.id,
@@ -78,10 +100,13 @@ def _snapshot(board: Board, rule: SnapshotRule, market: Market | None) -> dict[s
     }
 
 
-def _division(board: Board, division: Division, table: Table, market: Market | None) -> dict[str, JsonValue]:
+def _division(
+    board: Board, division: Division, table: Table, market: Market | None
+) -> dict[str, JsonValue]:
     entries = board.of_division(division)
     task = by_trust(entries)[0].card.task if entries else None
     columns = describe.division_columns(board, division)
+
     return {
         **{name: getattr(division, name) for name in _DIVISION_RULES},
         "mask": task and task.mask,
@@ -100,97 +125,138 @@ def _division(board: Board, division: Division, table: Table, market: Market | N
     }
 
 
-def _windows(division: Division, entries: Iterable[Entry], market: Market | None) -> list[JsonValue]:
-    """Return the windows with their trading days, as cards say, or the market's document; null where neither does."""
-    days = {} if market is None else {(each.first, each.last): each.days for each in market.windows}
+def _windows(
+    division: Division, entries: Iterable[Entry], market: Market | None
+) -> list[JsonValue]:
+    """Return the windows with their trading days, from the most trusted card or the market; null
+    without either.
+    """
+    days: dict[tuple[str, str], int] = {}
+    if market is not None:
+        for window in market.windows:
+            days[window.first, window.last] = window.days
+
+    # After those of the market: a card was checked on its windows, and has the say.
     for entry in by_trust(entries)[:1]:
-        days |= {(each.first, each.last): each.days for each in entry.card.windows}
-    return [
-        {"name": each.name, "first": each.first, "last": each.last, "days": days.get((each.first, each.last))}
-        for each in division.windows
-    ]
+        for ran in entry.card.windows:
+            days[ran.first, ran.last] = ran.days
+
+    windows: list[JsonValue] = []
+    for rule in division.windows:
+        known = days.get((rule.first, rule.last))
+        windows.append({"name": rule.name, "first": rule.first, "last": rule.last, "days": known})
+
+    return windows
 
 
 def models_data(board: Board) -> list[JsonValue]:
-    """Facts of each model by name, withdrawn cards included; who and when as its latest submission says."""
+    """Return facts of each model by name, withdrawn cards included; who and when come from its
+    latest submission.
+    """
     by_model: dict[str, list[Entry]] = {}
     for entry in board.entries:
         by_model.setdefault(entry.model, []).append(entry)
+
     return [_model(board, name, entries) for name, entries in sorted(by_model.items())]
 
 
 def _model(board: Board, name: str, entries: list[Entry]) -> dict[str, JsonValue]:
-    latest = max(entries, key=lambda entry: (entry.submission.submitted_on, entry.card_id)).submission
-    order = [division.id for division in board.rules.divisions]
+    latest = max(entries, key=lambda entry: (entry.submission.submitted_on, entry.card_id))
+    submission = latest.submission
     own = {entry.division.id for entry in entries if entry.division is not None}
+
     return {
         "name": name,
         "agents": sorted({entry.agent for entry in entries}),
-        "divisions": [division for division in order if division in own],
+        "divisions": [each.id for each in board.rules.divisions if each.id in own],
         "cards": [entry.card_id for entry in entries],
-        "cutoff_date": latest.model.cutoff_date,
-        "submitter": latest.submitter.name,
-        "open_weights": latest.model.open_weights,
+        "cutoff_date": submission.model.cutoff_date,
+        "submitter": submission.submitter.name,
+        "open_weights": submission.model.open_weights,
     }
 
 
 def cards_index(board: Board) -> dict[str, JsonValue]:
-    """Return the value of `cards-index`: one short row for each card that was not withdrawn, so that any page can name it."""
+    """Return the value of `cards-index`: a short row for each card that was not withdrawn, so that
+    any page can name it.
+    """
     labels = describe.system_labels(board)
-    rows = []
+    rows: list[JsonValue] = []
     for entry in board.entries:
-        if not entry.is_withdrawn:
-            division = None if entry.division is None else entry.division.id
-            rest = (entry.tier, entry.baseline_kind, entry.submission.submitted_on, labels[entry.card_id])
-            rows.append([entry.card_id, entry.model, entry.agent, division, *rest])
+        if entry.is_withdrawn:
+            continue
+
+        row: list[JsonValue] = [entry.card_id, entry.model, entry.agent]
+        row.append(None if entry.division is None else entry.division.id)
+        row += [entry.tier, entry.baseline_kind, entry.submission.submitted_on]
+        row.append(labels[entry.card_id])
+        rows.append(row)
+
     return {"columns": list(_CARD_COLUMNS), "rows": rows}
 
 
 def ranks_of(tables: Tables) -> dict[str, dict[str, JsonValue]]:
-    """Card id -> scope -> rank, α-rank, tie group and out of how many, for each ranked card."""
+    """Return for each ranked card, by id and scope, its rank, its α-rank, its tie group, and how
+    many rows are ranked (`of`).
+    """
     ranks: dict[str, dict[str, JsonValue]] = {}
     for scopes in tables.values():
         for scope, table in scopes.items():
-            ranked = sum(row["ranked"] for row in table["rows"])
-            for row in table["rows"]:
-                if row["card"] is not None and row["ranked"]:
-                    standing = {name: row[name] for name in ("rank", "alpha_rank", "tie")}
-                    ranks.setdefault(row["card"], {})[path_segment(scope)] = {**standing, "of": ranked}
+            ranked = [row for row in table["rows"] if row["ranked"]]
+            for row in ranked:
+                if row["card"] is None:  # a baseline without a card
+                    continue
+
+                scopes_of_card = ranks.setdefault(row["card"], {})
+                scopes_of_card[path_segment(scope)] = {
+                    "rank": row["rank"],
+                    "alpha_rank": row["alpha_rank"],
+                    "tie": row["tie"],
+                    "of": len(ranked),
+                }
+
     return ranks
 
 
 def standings_of(board: Board, tables: Tables) -> dict[str, tuple[bool, list[str]]]:
-    """Card id -> whether it is ranked, and why not; baselines are not, without a reason."""
+    """Return for each card, by id, whether it is ranked and the reasons why not; a baseline is not
+    ranked and needs no reason.
+    """
     standings: dict[str, tuple[bool, list[str]]] = {}
     for scopes in tables.values():
         for row in scopes["all"]["rows"]:
             if row["card"] is not None:
                 standings[row["card"]] = (row["ranked"], list(row["why"]))
+
     for entry in board.entries:
         if entry.card_id not in standings:
             standings[entry.card_id] = (False, _absence(board.rules, entry))
+
     return standings
 
 
 def registrations_data(board: Board) -> list[JsonValue]:
-    """Return the value of `registrations`: each with what became of it, in the order of their days."""
+    """Return the value of `registrations`: each with its state and its cards, by day."""
     cards: dict[str, list[str]] = {}
     for entry in board.entries:
         if entry.card.registration:
             cards.setdefault(entry.card.registration, []).append(entry.card_id)
-    ordered = sorted(board.registrations.filed, key=lambda each: (each.registration.registered_on, each.id))
-    return [
-        {
-            **_registered(each),
-            "model": each.registration.system.model,
-            "agent": each.registration.system.agent,
-            "division": each.division,
-            "state": state_of(board, each),
-            "excuse": None if each.excuse is None else to_plain(each.excuse),
-            "cards": cards.get(each.id, []),
-        }
-        for each in ordered
-    ]
+
+    ordered = sorted(
+        board.registrations.filed, key=lambda each: (each.registration.registered_on, each.id)
+    )
+    rows: list[JsonValue] = []
+    for each in ordered:
+        row = _registered(each)
+        row["model"] = each.registration.system.model
+        row["agent"] = each.registration.system.agent
+        row["division"] = each.division
+        row["state"] = state_of(board, each)
+        row["excuse"] = None if each.excuse is None else to_plain(each.excuse)
+        row["cards"] = cards.get(each.id, [])
+        rows.append(row)
+
+    return rows
 
 
 def _registered(filed: Filed) -> dict[str, JsonValue]:
@@ -203,22 +269,35 @@ def _registered(filed: Filed) -> dict[str, JsonValue]:
 
 
 def _registration(board: Board, entry: Entry) -> dict[str, JsonValue] | None:
-    """Return the registration of a card; None of one under a key of its own, or where the board does not have it."""
+    """Return the registration of a card; None if its key is its own, or the board does not have the
+    registration.
+    """
     filed = board.registrations.by_id.get(entry.card.registration or "")
     return None if filed is None else _registered(filed)
 
 
 def _absence(rules: Rules, entry: Entry) -> list[str]:
-    """Return why a card stands in no table."""
-    withdrawn = [f"withdrawn on {each.date}: {each.what}" for each in entry.errata if each.effect == "withdrawn"]
+    """Return why a card is in no table."""
+    withdrawn = []
+    for erratum in entry.errata:
+        if erratum.effect == "withdrawn":
+            withdrawn.append(f"withdrawn on {erratum.date}: {erratum.what}")
+
     if withdrawn or entry.division is not None:
         return withdrawn
+
+    reasons = ["belongs to no division of the board"]
     same_task = [division for division in rules.divisions if division.task == entry.card.task.name]
-    return ["belongs to no division of the board", *(facets(rules, same_task[0], entry.card).values() if same_task else ())]
+    if same_task:
+        reasons += facets(rules, same_task[0], entry.card).values()
+
+    return reasons
 
 
-def card_data(board: Board, entry: Entry, standing: tuple[bool, list[str]], ranks: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the value of `card/<id>`, but for the card itself."""
+def card_data(
+    board: Board, entry: Entry, standing: tuple[bool, list[str]], ranks: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Return the value of `card/<id>` without the card itself."""
     return {
         "id": entry.card_id,
         "path": board.folder.relative(entry.files.card),

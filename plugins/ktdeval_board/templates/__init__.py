@@ -1,10 +1,12 @@
-"""Templates of pages and files: Jinja2, with every value of HTML escaped and an unknown name an error."""
+"""Templates of pages and files of a board."""
 
 from __future__ import annotations
 
 import functools
 import json
 from typing import TYPE_CHECKING, Any
+
+from ktdeval_pages.frame import make_environment
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -17,16 +19,7 @@ def render(name: str, /, **values: Any) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
-    environment = Environment(
-        loader=PackageLoader("ktdeval_board", "templates"),
-        autoescape=select_autoescape(["html"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = make_environment("ktdeval_board")
     # A JSON scalar is a YAML scalar.
     environment.filters["scalar"] = lambda value: json.dumps(value, ensure_ascii=False)
     return environment

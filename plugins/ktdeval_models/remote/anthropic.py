@@ -1,12 +1,12 @@
 """`anthropic/NAME`: Claude over the native Messages API, with the headers of the official SDK.
 
-Sources: the API's reference (https://platform.claude.com/docs/en/api/messages), its pages on thinking and tool use, and the types
-of the `anthropic` package.
+Sources: the API's reference (https://platform.claude.com/docs/en/api/messages), its pages on
+thinking and tool use, and the types of the `anthropic` package.
 """
 
 from __future__ import annotations
 
-import json
+import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,18 +15,32 @@ from typing import Any
 
 from ktdeval.calls import Refusal, bad_response, one_line
 from ktdeval.errors import ModelError, ProviderError
-from ktdeval.harness import CallParams, FinishReason, Message, ModelRequest, Opaque, Reply, ToolCall, Usage
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.harness import (
+    NO_TOOL,
+    CallParams,
+    Message,
+    ModelRequest,
+    Opaque,
+    Reply,
+    ToolCall,
+    Usage,
+)
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_models.remote import base
-from ktdeval_models.remote.base import RemoteAdapter, count, finish_of, sent_arguments, whole_usage
+from ktdeval_models.remote.base import RemoteAdapter, count, text_of, whole_usage
+from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
 from ktdeval_models.remote.params import AnthropicParams
+from ktdeval_models.remote.schema_rewrites import InexpressibleError, closed_schema
+from ktdeval_models.remote.words import wire_words
 
 Body = dict[str, Any]
 
-_WORDS = base.wire_words("anthropic")
-_FINISH: Mapping[Any, FinishReason] = _WORDS["finish"]
+_LOG = logging.getLogger(__name__)
+_WORDS = wire_words("anthropic")
 _NO_SAMPLING = "2026-10-21"
-"""From this version of the API on, temperature, top_p and top_k are refused at any value (notes of that version)."""
+"""From this version of the API on, temperature, top_p and top_k are refused at any value (notes of
+that version).
+"""
 
 # "What's new in Claude …", pages of the models named: a forced tool_choice returns an error.
 _UNFORCED = re.compile(r"claude-(opus-5-5|sonnet-5-5|(fable|mythos)-5-[12])(-\d{8})?")
@@ -44,10 +58,11 @@ _THINKS = ("enabled", "adaptive")
 class AnthropicModel(RemoteAdapter):
     """A Claude model over the Messages API (or a server that speaks it).
 
-    Not sent: the seed, which the API does not have, and from API version 2026-10-21 on the temperature, which it no longer takes.
-    Thoughts are sent back only where the API requires them: with a thinking budget, the signed thoughts before calls, which are
-    the first call's opaque field. In the adaptive mode it does not require them, and newer models refuse them after the tools on
-    offer have changed, as they do between research and submission.
+    Not sent: the seed, which the API does not have, and from API version 2026-10-21 on the
+    temperature, which it no longer takes. Thoughts are sent back only where the API requires them:
+    with a thinking budget, the signed thoughts before calls, which are the first call's opaque
+    field. In the adaptive mode it does not require them, and newer models refuse them after the
+    tools on offer have changed, as they do between research and submission.
     """
 
     package = "anthropic"
@@ -57,53 +72,98 @@ class AnthropicModel(RemoteAdapter):
     params: AnthropicParams
 
     def __init__(self, name: str, params: AnthropicParams | None = None) -> None:
-        super().__init__("anthropic", name, params or AnthropicParams(), "https://api.anthropic.com", ("ANTHROPIC_API_KEY",))
+        super().__init__(
+            "anthropic",
+            name,
+            params or AnthropicParams(),
+            "https://api.anthropic.com",
+            ("ANTHROPIC_API_KEY",),
+        )
+        self._said: set[str] = set()
         self._has_sampling = self.params.api_version < _NO_SAMPLING
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers, with values that it would take from the environment set here."""
+        """Return the SDK's headers, with values that it would take from the environment set
+        here.
+        """
         version = {"anthropic-version": self.params.api_version}
-        own = {"base_url": self.endpoint, "http_client": base.no_network(sdk), "default_headers": version}
+        own = {
+            "base_url": self.endpoint,
+            "http_client": base.no_network(sdk),
+            "default_headers": version,
+        }
         with sdk.Anthropic(api_key=key, **own) as client:
             return base.plain_headers(client)
 
     def settings(self) -> JsonValue:
-        """Return parameters that can change a reply, how tools are forced, and the run's options that the API does not have."""
+        """Return parameters that can change a reply, how tools are forced, and the run's options
+        that the API does not have.
+        """
+        not_sent: list[JsonValue] = ["seed"]
+        if not self._has_sampling:
+            not_sent.append("temperature")
+
         return {
-            **{name: getattr(self.params, name) for name in ("api_version", "thinking", "thinking_display")},
+            "api_version": self.params.api_version,
+            "thinking": self.params.thinking,
+            "thinking_display": self.params.thinking_display,
             "omit": list(self.params.omit),
             "extra_body": dict(self.params.extra_body),
             "forced_tool": self._how_forced(None),
             "forced_tool_while_thinking": self._how_forced("enabled"),
-            "not_sent": ["seed"] if self._has_sampling else ["seed", "temperature"],
+            "inexpressible_schemas": "not_sent",
+            "not_sent": not_sent,
         }
 
     # --- a request
 
     def encode(self, request: ModelRequest) -> Body:
-        """Return the body of a call. Raises ProviderError: an option of the run is unknown to this API."""
+        """Return the body of a call. Raises ProviderError if this API does not support an option of
+        the run.
+        """
         thinking = self._thinking(request.params)
         turns = list(_turns(request.messages, with_thoughts=True))
         if thinking is not None and thinking["type"] == "enabled" and _lacks_thought(turns):
-            # The thoughts before the last calls were not kept (they came as text, or the agent wrote the calls). Without them
-            # the API refuses a budget inside a round of tool use, so this call has none.
+            # The last calls have no signed thoughts (the thoughts came as text, or the agent wrote
+            # the calls). Inside a round of tool use the API then refuses a budget, so this call
+            # has none.
             thinking = {"type": "disabled"}
             turns = list(_turns(request.messages, with_thoughts=False))
-        body: Body = {"model": self.name, "max_tokens": request.params.max_output_tokens, "messages": turns}
-        if system := [text for message in request.messages if message.role == "system" and (text := _text_or_empty(message))]:
+
+        body: Body = {
+            "model": self.name,
+            "max_tokens": request.params.max_output_tokens,
+            "messages": turns,
+        }
+        system = []
+        for message in request.messages:
+            if message.role == "system" and _text_or_empty(message):
+                system.append(message.content)
+        if system:
             body["system"] = "\n\n".join(system)
+
         if thinking is not None:
             body["thinking"] = thinking
+
         mode = None if thinking is None else thinking["type"]
-        if self._has_sampling and mode not in _THINKS:  # with thinking, only the API's own temperature of 1 is taken
+        # With thinking the API accepts no other temperature than its default, 1.
+        if self._has_sampling and mode not in _THINKS:
             if request.params.temperature > 1:
-                raise self._refused(f"temperatures go from 0 to 1, was {request.params.temperature:g}; set --temperature")
+                raise self._refused(
+                    f"temperatures go from 0 to 1, was {request.params.temperature:g}; set"
+                    " --temperature"
+                )
+
             body["temperature"] = request.params.temperature
+
         body |= self._tools(request, self._how_forced(mode))
-        if output := self._output(request):
+        output = self._output(request)
+        if output:
             body["output_config"] = output
+
         if self.params.prompt_cache is not None:
             body["cache_control"] = {"type": "ephemeral", "ttl": self.params.prompt_cache}
+
         body = {name: value for name, value in body.items() if name not in self.params.omit}
         return {**body, **self.params.extra_body}
 
@@ -113,123 +173,220 @@ class AnthropicModel(RemoteAdapter):
     def _how_forced(self, mode: str | None) -> str:
         """Return how a tool is forced: `named`, `any` or `auto`.
 
-        With thinking switched on it is `auto`: with a budget the API refuses other values, and in the adaptive mode a forced call
-        comes without the thoughts that were asked for. The agent's own words then make the model call the tool.
+        With thinking it is `auto`: with a budget the API refuses other values, and in the adaptive
+        mode a forced call comes without thoughts. The prompt then asks for the tool.
         """
         if self.params.forced_tool is not None:
             return self.params.forced_tool
-        return "auto" if mode in _THINKS or _UNFORCED.fullmatch(self.name) else "named"
+        if mode in _THINKS or _UNFORCED.fullmatch(self.name):
+            return "auto"
+        return "named"
+
+    def _thinking_mode(self, call: CallParams) -> str:
+        """Return the mode of thinking that the parameters set, or else the run's options imply."""
+        mode: str = self.params.thinking
+        if mode != "auto":
+            return mode
+        if call.reasoning_tokens == 0 or call.reasoning_effort == "none":
+            return "disabled"
+        if call.reasoning_tokens is not None:
+            return "budget"
+        if call.reasoning_effort is not None:
+            return "adaptive"
+        return "unset"
 
     def _thinking(self, call: CallParams) -> Body | None:
-        mode: str = self.params.thinking
-        if mode == "auto":
-            if call.reasoning_tokens == 0 or call.reasoning_effort == "none":
-                mode = "disabled"
-            elif call.reasoning_tokens is not None:
-                mode = "budget"
-            else:
-                mode = "adaptive" if call.reasoning_effort is not None else "unset"
-        if mode in ("unset", "disabled", "between_tools"):
-            return None if mode == "unset" else {"type": mode}
-        display = self.params.thinking_display or ("omitted" if mode == "budget" else "summarized")
-        shown = {} if display == "default" else {"display": display}
+        """Return the field `thinking` of a call; None if it is not sent."""
+        mode = self._thinking_mode(call)
+        if mode == "unset":
+            return None
+        if mode in ("disabled", "between_tools"):
+            return {"type": mode}
+
+        display = self.params.thinking_display
+        if display is None:
+            # With a budget thoughts have to be sent back, and only those without text may be.
+            display = "omitted" if mode == "budget" else "summarized"
+
+        shown = {}
+        if display != "default":
+            shown["display"] = display
         if mode == "adaptive":
             return {"type": "adaptive", **shown}
+
         budget = call.reasoning_tokens or 0
         if not _MIN_BUDGET <= budget < call.max_output_tokens:
             raise self._refused(
-                f"a thinking budget has to be at least {_MIN_BUDGET} tokens and below "
-                f"--max-output-tokens {call.max_output_tokens}, was {budget}; set --reasoning-tokens"
+                f"a thinking budget has to be at least {_MIN_BUDGET} tokens and below"
+                f" --max-output-tokens {call.max_output_tokens}, was {budget}; set"
+                " --reasoning-tokens"
             )
+
         return {"type": "enabled", "budget_tokens": budget, **shown}
 
     def _tools(self, request: ModelRequest, forced: str) -> Body:
+        """Return the tools on offer, and how they may be chosen.
+
+        If some tool must be called, and none can be named, only that one is offered. If the choice
+        is left to the model, all stay on offer, since another list would end the reuse of the
+        prompt's cache.
+        """
         if not request.tools:
-            # A conversation with calls needs tools; those that it names are listed and can't be called.
-            names = dict.fromkeys(_fit(call.name) for message in request.messages for call in message.tool_calls)
-            listed = [{"name": name, "input_schema": {"type": "object"}} for name in names]
-            return {"tools": listed, "tool_choice": {"type": "none"}} if listed else {}
+            return _uncallable_tools(request)
+
+        tools = request.tools
+        if request.tool_choice and forced == "any":
+            tools = tuple(tool for tool in tools if tool.name == request.tool_choice)
+
         offered = [
-            {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)} for tool in request.tools
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": dict(tool.parameters),
+            }
+            for tool in tools
         ]
-        choice: Body = {"type": "any"} if forced == "any" else {"type": "tool", "name": request.tool_choice}
-        if request.tool_choice is None or forced == "auto":
+        choice: Body
+        if request.tool_choice == NO_TOOL:
+            choice = {"type": "none"}
+        elif request.tool_choice is None or forced == "auto":
             choice = {"type": "auto"}
+        elif forced == "any":
+            choice = {"type": "any"}
+        else:
+            choice = {"type": "tool", "name": request.tool_choice}
+
         return {"tools": offered, "tool_choice": choice}
 
     def _output(self, request: ModelRequest) -> Body:
         output: Body = {}
         effort = request.params.reasoning_effort
         if effort == "minimal":
-            raise ProviderError("anthropic knows no --reasoning-effort minimal; choose low, medium, high, xhigh or none")
+            raise ProviderError(
+                "anthropic knows no --reasoning-effort minimal; choose low, medium, high, xhigh or"
+                " none"
+            )
+
         if effort not in (None, "none"):
             output["effort"] = effort
+
         if request.response_schema is not None:
-            output["format"] = {"type": "json_schema", "schema": closed_schema(request.response_schema)}
+            schema = self._enforced(request.response_schema)
+            if schema is not None:
+                output["format"] = {"type": "json_schema", "schema": schema}
+
         return {name: value for name, value in output.items() if name not in self.params.omit}
+
+    def _enforced(self, schema: Mapping[str, JsonValue]) -> Body | None:
+        """Return the schema that the API enforces; None if the API can't express it.
+
+        A reply is the same in both cases: the prompt describes it, and the harness checks it.
+        """
+        try:
+            return closed_schema(schema)
+        except InexpressibleError as error:
+            self._say_once(str(error))
+            return None
+
+    def _say_once(self, problem: str) -> None:
+        if problem in self._said:
+            return
+        self._said.add(problem)
+        _LOG.warning(
+            "anthropic/%s: structured outputs can't express the reply's schema (%s); it is asked"
+            " for by the prompt alone, and checked as ever. --tool-protocol native or text needs no"
+            " such schema",
+            self.name,
+            problem,
+        )
 
     # --- a reply
 
-    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
-        """Return the reply in a message; with a thinking budget its calls carry the signed thoughts, for the next one of the round.
+    def decode(
+        self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]
+    ) -> Reply:
+        """Return the reply in a message.
 
-        Raises ModelError `bad_response`: it is not a message, or ended for an unknown reason.
+        With a thinking budget the first call carries the signed thoughts, which the next request of
+        the round sends back. Raises ModelError `bad_response` if it is not a message, or ended for
+        an unknown reason.
         """
-        reason, served_by = answer.get("stop_reason"), answer.get("model")
-        if not isinstance(reason, str) or reason not in _FINISH:
-            raise bad_response(self.caller, "the reply has no known stop_reason")
         texts: list[str] = []
         thoughts: list[Body] = []
         calls: list[ToolCall] = []
         blocks = base.parts(answer, "content", self.caller)
+
         for block in blocks:
-            if block.get("type") == "text":
+            kind = block.get("type")
+            if kind == "text":
                 texts.append(self._text(block, "text"))
-            elif block.get("type") in _THOUGHTS:
+            elif kind in _THOUGHTS:
                 thoughts.append(dict(block))
-            elif block.get("type") == "tool_use":
-                calls.append(self._call(block, is_cut=block is blocks[-1] and _FINISH[reason] in ("length", "refusal")))
+            elif kind == "tool_use":
+                name = call_name(block.get("name"))
+                arguments = arguments_text(block, "input")
+                calls.append(ToolCall(text_of(block.get("id")), name, arguments))
             else:
-                raise bad_response(self.caller, "the reply holds a block that was not asked for")
-        carries = body.get("thinking", {}).get("type") == "enabled"
-        if calls and carries and thoughts and not any(block.get("thinking") for block in thoughts):
-            # Only where none of the thoughts came as text may they be carried.
+                shown = one_line(str(kind), self.caller.secrets)
+                raise bad_response(
+                    self.caller, f"the reply holds a block that was not asked for ({shown})"
+                )
+
+        content = "".join(texts)
+        ending = self.ending(answer.get("stop_reason"), content, calls, request)
+        broke_off = ending.finish in ("length", "refusal")
+        if broke_off and calls and blocks[-1].get("type") == "tool_use":
+            calls[-1] = _cut(calls[-1])
+
+        has_budget = body.get("thinking", {}).get("type") == "enabled"
+        came_as_text = any(block.get("thinking") for block in thoughts)
+        # Thoughts as text are words of the model: unlike opaque ones, they might hold an identity
+        # that is hidden, and are not sent back.
+        if calls and has_budget and thoughts and not came_as_text:
             calls[0] = replace(calls[0], opaque=Opaque("anthropic", dumps_canonical(thoughts)))
+
+        thought_texts = [self._text(block, "thinking") for block in thoughts]
         return Reply(
-            content="".join(texts),
+            content=content,
             tool_calls=tuple(calls),
-            finish_reason=finish_of(_FINISH[reason], calls),
+            finish_reason=ending.finish,
             usage=_usage(answer.get("usage")),
-            reasoning="\n\n".join(text for block in thoughts if (text := self._text(block, "thinking"))),
-            served_by=served_by if isinstance(served_by, str) else "",
+            reasoning="\n\n".join(filter(None, thought_texts)),
+            served_by=text_of(answer.get("model")),
+            notes=ending.notes,
         )
 
     def _text(self, block: Mapping[str, Any], name: str) -> str:
-        text = block.get(name, "" if block["type"] == "redacted_thinking" else None)
+        text = block.get(name)
+        if block["type"] == "redacted_thinking":
+            text = block.get(name, "")  # its thoughts are encrypted, without a text
         if not isinstance(text, str):
             raise bad_response(self.caller, "a block of the reply holds no text where it should")
         return text
 
-    def _call(self, block: Mapping[str, Any], is_cut: bool) -> ToolCall:
-        """Return a call. Where the reply broke off in it, its arguments are a part that may look whole; their text is cut, too."""
-        call_id, name, arguments = block.get("id"), block.get("name"), block.get("input")
-        if not (isinstance(call_id, str) and call_id and isinstance(name, str) and isinstance(arguments, dict)):
-            raise bad_response(self.caller, "a tool call of the reply lacks its id, name or arguments")
-        text = json.dumps(arguments, ensure_ascii=False)
-        return ToolCall(call_id, name, text[:-1] if is_cut else text)
-
     # --- a refusal
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
-        """Return the request fields that a refusal may blame and `omit` may name; the API requires `max_tokens`."""
+        """Return the request fields that a refusal may blame and `omit` may name: all but
+        `max_tokens`, which the API requires.
+        """
         return {*body, *body.get("output_config", {})} - {"max_tokens"}
 
-    def refusal_error(self, refusal: Refusal, content: bytes, body: Mapping[str, Any]) -> ModelError | ProviderError:
-        """Return the error for a refusal; some of this API's need a closer look than their status."""
+    def refusal_error(
+        self, refusal: Refusal, content: bytes, body: Mapping[str, Any]
+    ) -> ModelError | ProviderError:
+        """Return the error for a refusal.
+
+        A filtered reply and an empty account come with the status of an invalid request; their
+        words tell them from it.
+        """
+        details = base.error_details(content)
+        error_code = details.get("error_code") if isinstance(details, dict) else None
         if _FILTERED in refusal.message:
             refusal = replace(refusal, codes=("content_filter",))
-        elif isinstance(details := base.error_details(content), dict) and details.get("error_code") in _WORDS["no_money"]:
+        elif error_code in _WORDS["no_money"]:
             refusal = replace(refusal, codes=("billing_error",))
+
         was_forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
         if refusal.status == 400 and "tool_choice" in refusal.message and was_forced:
             message = one_line(refusal.message, self.caller.secrets)
@@ -237,22 +394,41 @@ class AnthropicModel(RemoteAdapter):
                 f"anthropic/{self.name} takes no forced tool (HTTP {refusal.status}: {message}); "
                 "ask for the tool instead, with --model-args forced_tool=auto"
             )
+
         return super().refusal_error(refusal, content, body)
 
 
+def _uncallable_tools(request: ModelRequest) -> Body:
+    """Return the tools of earlier calls, with a choice of none: the API requires that a conversation
+    with calls lists tools.
+    """
+    names: dict[str, None] = {}
+    for message in request.messages:
+        names |= dict.fromkeys(_fit(call.name) for call in message.tool_calls)
+
+    if not names:
+        return {}
+    listed = [{"name": name, "input_schema": {"type": "object"}} for name in names]
+    return {"tools": listed, "tool_choice": {"type": "none"}}
+
+
 def _turns(messages: Sequence[Message], with_thoughts: bool) -> Iterator[Body]:
-    """Turns of alternating roles: results of calls come first in the user turn that follows the calls."""
-    role, blocks = "", list[Body]()
+    """Yield turns of alternating roles. The results of calls come first in the user's next turn."""
+    role = ""
+    blocks = list[Body]()
     for message in messages:
         more = _blocks_of(message, with_thoughts)
         if not more:
             continue
+
         next_role = "assistant" if message.role == "assistant" else "user"
         if next_role != role and blocks:
             yield {"role": role, "content": blocks}
             blocks = []
+
         role = next_role
         blocks.extend(more)
+
     if blocks:
         yield {"role": role, "content": blocks}
 
@@ -260,63 +436,89 @@ def _turns(messages: Sequence[Message], with_thoughts: bool) -> Iterator[Body]:
 def _blocks_of(message: Message, with_thoughts: bool) -> list[Body]:
     if message.role == "system":
         return []
-    text = [{"type": "text", "text": message.content}] if _text_or_empty(message) else []
+
+    text: list[Body] = []
+    if _text_or_empty(message):
+        text = [{"type": "text", "text": message.content}]
+
     if message.role == "assistant":
-        carried = [call.opaque_of("anthropic") for call in message.tool_calls] if with_thoughts else []
-        thoughts = [block for opaque in carried if opaque is not None for block in loads_strict(opaque)]
+        thoughts = _thoughts_of(message) if with_thoughts else []
         return [*thoughts, *text, *map(_call_block, message.tool_calls)]
+
     if message.tool_call_id is not None:
-        return [{"type": "tool_result", "tool_use_id": _fit(message.tool_call_id), "content": message.content}]
+        return [
+            {
+                "type": "tool_result",
+                "tool_use_id": _fit(message.tool_call_id),
+                "content": message.content,
+            }
+        ]
+
     return text
 
 
+def _thoughts_of(message: Message) -> list[Body]:
+    """Return the blocks of reasoning that came with the calls of a message."""
+    thoughts: list[Body] = []
+    for call in message.tool_calls:
+        opaque = call.opaque_of("anthropic")
+        if opaque is None:
+            continue
+
+        blocks = loads_strict(opaque)
+        if isinstance(blocks, list):
+            thoughts.extend(blocks)
+
+    return thoughts
+
+
 def _call_block(call: ToolCall) -> Body:
-    arguments = loads_strict(sent_arguments(call.arguments))  # the API wants an object, whatever the model wrote
+    # The API requires an object, whatever the model wrote.
+    arguments = loads_strict(sent_arguments(call.arguments))
     return {"type": "tool_use", "id": _fit(call.id), "name": _fit(call.name), "input": arguments}
 
 
+def _cut(call: ToolCall) -> ToolCall:
+    """Return the call in which a reply broke off, without the last character of its arguments.
+
+    The part that arrived may look complete; so cut, it can't pass as the model's decision.
+    """
+    return replace(call, arguments=call.arguments[:-1])
+
+
 def _text_or_empty(message: Message) -> str:
-    """Return a message's text, empty if it is only space, which the API refuses."""
-    return message.content if message.content.strip() else ""
+    """Return a message's text; empty if it is only whitespace, which the API refuses."""
+    if not message.content.strip():
+        return ""
+    return message.content
 
 
 def _lacks_thought(turns: Sequence[Body]) -> bool:
-    """Whether the turns end inside a round of tool use whose calls come without the thoughts before them."""
-    if len(turns) < 2 or not any(block["type"] == "tool_result" for block in turns[-1]["content"]):
+    """Whether the turns end with results of calls that have no thoughts before them."""
+    if len(turns) < 2:
+        return False
+    if not any(block["type"] == "tool_result" for block in turns[-1]["content"]):
         return False
     return turns[-2]["content"][0]["type"] not in _THOUGHTS
 
 
 def _fit(name: str) -> str:
-    """Return an id or name in the characters that the API takes; its own stay as they are."""
-    return name if _ID.fullmatch(name) else _NOT_IN_ID.sub("_", name)[:128] or "_"
-
-
-def closed_schema(schema: Any) -> Any:
-    """Return a JSON Schema as structured outputs take it: every object closed, no bounds of numbers, lengths and counts.
-
-    Source: the page on structured outputs, "JSON Schema limitations". The reader of the reply checks it against the whole schema.
-    """
-    if isinstance(schema, list):
-        return [closed_schema(item) for item in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    bounds = _WORDS["bounds"]
-    kept = {name: closed_schema(value) for name, value in schema.items() if name not in bounds or isinstance(value, Mapping)}
-    if kept.get("type") == "object":
-        kept["additionalProperties"] = False
-    if isinstance(kept.get("minItems"), int) and kept["minItems"] > 1:
-        del kept["minItems"]
-    return kept
+    """Return an id or name with characters that the API accepts. Ids made by the API stay unchanged."""
+    if _ID.fullmatch(name):
+        return name
+    return _NOT_IN_ID.sub("_", name)[:128] or "_"
 
 
 def _usage(usage: Any) -> Usage:
-    read, write = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
+    read = count(usage, "cache_read_input_tokens")
+    write = count(usage, "cache_creation_input_tokens")
     counts = Usage(
-        input_tokens=count(usage, "input_tokens", missing=base.NO_COUNT) + read + write,  # the API counts the three separately
+        # The API counts cached tokens separately.
+        input_tokens=count(usage, "input_tokens", missing=base.NO_COUNT) + read + write,
         output_tokens=count(usage, "output_tokens", missing=base.NO_COUNT),
         reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
         cache_read_tokens=read,
         cache_write_tokens=write,
     )
+
     return whole_usage(0, counts)

@@ -1,48 +1,77 @@
-"""Base of all adapters: keys, client, one attempt of a call, and the parts of JSON that all wire formats read and write."""
+"""Base of all adapters: keys, client, one attempt of a call, and the parts of JSON that all wire
+formats read and write.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
-from ktdeval.calls import Caller, ContentFiltered, Refusal, bad_response, check_base_url, error_of, json_reply, refusal_of
+from ktdeval.calls import (
+    Caller,
+    ContentFiltered,
+    Refusal,
+    bad_response,
+    check_base_url,
+    error_of,
+    json_reply,
+    refusal_of,
+)
 from ktdeval.errors import ModelError, ProviderError
-from ktdeval.harness import MAX_TOKEN_COUNT, FinishReason, ModelRequest, Reply, ToolCall, ToolProtocol, Usage
-from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval.yamlio import load_yaml
+from ktdeval.harness import (
+    MAX_TOKEN_COUNT,
+    ModelRequest,
+    Reply,
+    ToolCall,
+    ToolProtocol,
+    Usage,
+    with_distinct_ids,
+)
+from ktdeval.secrets.redaction import SHORTEST_SECRET
+from ktdeval.values.jsonio import JsonValue, loads_strict
+from ktdeval_models.remote.called import loads_reply, sent_ids, unread_reply
+from ktdeval_models.remote.endings import Ending, read_ending
+from ktdeval_models.remote.forms import Forms, with_tried
 from ktdeval_models.remote.params import RemoteParams, looks_like_key
-from ktdeval_models.remote.transport import Transport, http_libraries
+from ktdeval_models.remote.transport import Answer, Transport, http_libraries
 
 T = TypeVar("T")
 
-PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"  # dated price table of these models
-KEYRING_SERVICE = "ktdeval"  # under which a key is stored in the system's keyring; the user name is the variable's name
+# dated price table of these models
+PRICE_TABLE = Path(__file__).resolve().parents[1] / "prices.yaml"
+# under which a key is stored in the system's keyring; the user name is the variable's name
+KEYRING_SERVICE = "ktdeval"
 # Raised by code that reads a reply of an unforeseen shape.
 _UNREADABLE = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError)
-NO_COUNT = -10 * MAX_TOKEN_COUNT  # stands for what is no count of tokens: a sum with it stays below 0
+# stands for what is no count of tokens: a sum with it stays below 0
+NO_COUNT = -10 * MAX_TOKEN_COUNT
 _NO_NAME_SIGN = re.compile(r"[^A-Za-z0-9_-]")
-# Headers, in lower case, that say nothing of who asks: those of HTTP and of the SDK, and versions, which are settings.
-_NO_ROUTING = re.compile(r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version")
+# Headers, in lower case, that say nothing of who asks: those of HTTP and of the SDK, and versions,
+# which are settings.
+_NO_ROUTING = re.compile(
+    r"accept(-.*)?|connection|content-.*|host|user-agent|x-stainless-.*|x-goog-api-client|anthropic-version"
+)
 _SECRET_NAME = re.compile(r"auth|cookie|credential|jwt|key|passw|secret|session|signature|token")
 
 
 class RemoteAdapter:
-    """A `ktdeval.api.RemoteModel` without the wire format: a subclass has `path`, `headers`, `encode`, `decode` and `settings`.
+    """A `ktdeval.api.RemoteModel` without the wire format: a subclass has `path`, `headers`,
+    `encode`, `decode` and `settings`.
 
-    The provider's SDK gives the headers of a request and the HTTP library. Its typed methods, which validate the whole
-    conversation again on each call, are not used: they take half of a call's CPU time.
+    The provider's SDK gives the headers of a request and the HTTP library. Its typed methods, which
+    validate the whole conversation again on each call, are not used: they take half of a call's CPU
+    time.
 
-    `default_url` is the address when the user gives none, `variables` are environment variables that may hold the key when the
-    user names none.
+    `default_url` is the address when the user gives none, `variables` are environment variables
+    that may hold the key when the user names none.
     """
 
     package = ""  # module of the SDK
@@ -53,9 +82,17 @@ class RemoteAdapter:
     meanings: Mapping[str, int] = {}  # error codes of this server: see `ktdeval.calls.Caller`
     protocols: tuple[ToolProtocol, ...] = ("native", "json_schema", "text")
     price_table: Path | None = PRICE_TABLE
-    loads: Callable[[bytes], JsonValue] = staticmethod(loads_strict)  # reads the body of an answer; ValueError: it is not JSON
+    # reads the body of an answer; ValueError: it is not JSON
+    loads: Callable[[bytes], JsonValue] = staticmethod(loads_reply)
 
-    def __init__(self, provider: str, name: str, params: RemoteParams, default_url: str, variables: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        provider: str,
+        name: str,
+        params: RemoteParams,
+        default_url: str,
+        variables: tuple[str, ...],
+    ) -> None:
         self.provider = provider
         self.name = name
         self.params = params
@@ -66,87 +103,190 @@ class RemoteAdapter:
         self._secrets: tuple[str, ...] = ()
         self._routing: Mapping[str, str] = {}
         self._connecting = threading.Lock()
+        self.forms = Forms({})  # in which the server takes parts of a request
 
     def connect(self) -> None:
-        """Import the SDK, find the key, build the client; safe to call again. Makes no network request.
+        """Import the SDK, find the key, build the client; safe to call again. Makes no network
+        request.
 
-        Raises ProviderError: the SDK or the key is missing or unusable; names the extra to install or the variable to set.
+        Raises ProviderError: the SDK or the key is missing or unusable; names the extra to install
+        or the variable to set.
         """
         if self.client is not None:
             return
+
         with self._connecting:
             if self.client is not None:  # made by another thread meanwhile
                 return
+
             try:
                 sdk = import_module(self.package)
             except ImportError:
                 install = f"pip install 'ktdeval[{self.extra}]'"
                 raise ProviderError(
-                    f"{self.provider}: the package {self.package!r} is not installed; get it with `{install}`"
+                    f"{self.provider}: the package {self.package!r} is not installed; get it with"
+                    f" `{install}`"
                 ) from None
-            # A server that needs no key rarely has one, and asking a keyring may mean a question to the user.
+
+            # A server that needs no key rarely has one, and asking a keyring may mean a question to
+            # the user.
             key = find_key(self.variables, KEYRING_SERVICE if self.needs_key else None)
             if key is None and self.needs_key:
                 raise missing_key(self.provider, self.variables)
-            self._secrets = (key,) if key else ()
-            self.caller = replace(self.caller, secrets=self._secrets, meanings=self.meanings)
+
             headers = self.headers(sdk, key)
-            account = {} if self.params.api_key_env is None else {"api_key_env": self.params.api_key_env}
+            self._secrets = tuple(dict.fromkeys((*filter(None, (key,)), *secret_headers(headers))))
+            self.caller = replace(self.caller, secrets=self._secrets, meanings=self.meanings)
+            account = (
+                {} if self.params.api_key_env is None else {"api_key_env": self.params.api_key_env}
+            )
             self._routing = {**routing_headers(headers, self._secrets), **account}
             self.client = Transport(self.endpoint, headers)
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the headers of a request, with nothing taken from the environment that is not this provider's.
+        """Return the headers of a request, with nothing taken from the environment that is not this
+        provider's.
 
         `key` is None where there is none and none is needed.
         """
         raise NotImplementedError
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a call. Raises ProviderError: this provider does not take an option of the run."""
+        """Return the body of a call. Raises ProviderError: this provider does not take an option of
+        the run.
+        """
         raise NotImplementedError
 
-    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:
-        """Return the reply in an answer to `body`. Raises ModelError `bad_response`: it is not of the API's shape."""
+    def decode(
+        self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]
+    ) -> Reply:
+        """Return the reply in an answer to `body`. Raises ModelError `bad_response`: it is not of
+        the API's shape.
+        """
         raise NotImplementedError
+
+    def ending(
+        self, word: Any, content: str, calls: Sequence[ToolCall], request: ModelRequest
+    ) -> Ending:
+        """Return how a reply ended, by the server's word for it; errors as of `read_ending`."""
+        return read_ending(word, content, calls, request, self.caller)
 
     def sent(self, body: Mapping[str, Any]) -> Collection[str]:
         """Return the request fields that a refusal may blame and `omit` may name."""
         return body
 
-    def refusal_error(self, refusal: Refusal, content: bytes, body: Mapping[str, Any]) -> ModelError | ProviderError:  # noqa: ARG002
-        """Return the error for a refusal; a subclass may read more from its provider's `content`."""
+    def refusal_error(
+        self,
+        refusal: Refusal,
+        content: bytes,  # noqa: ARG002
+        body: Mapping[str, Any],
+    ) -> ModelError | ProviderError:
+        """Return the error for a refusal; a subclass may read more from its provider's
+        `content`.
+        """
         return error_of(refusal, self.caller, self.sent(body))
 
     def reply(self, request: ModelRequest) -> Reply:
         """Make one attempt. Thread-safe, without state between calls.
 
-        Raises ModelError: this attempt failed; ProviderError: all would, since key, model name, address, quota or a parameter is
-        refused.
+        Raises ModelError: this attempt failed; ProviderError: all would, since key, model name,
+        address, quota or a parameter is refused.
         """
         self.connect()
+        reply = self._attempt(request)
+        return with_distinct_ids(reply, sent_ids(request))
+
+    def _attempt(self, request: ModelRequest) -> Reply:
+        """Ask in the forms that the server is known to take; where it refuses one, at once in the
+        next.
+        """
+        forms = self.forms.current()
+        tried: list[str] = []
+        while True:
+            body = self.encode_as(request, forms)
+            answer = self._post(body, request)
+            if 200 <= answer.status < 300:
+                break
+
+            refusal = refusal_of(answer.status, answer.content, answer.headers)
+            if (unread := unread_reply(refusal, answer.content, request)) is not None:
+                return unread
+
+            further = self.forms.after_refusal(forms, refusal, self.parts_of(body, request))
+            if further is None:
+                return self._reply_or_raise(refusal, answer.content, body, tried)
+
+            changed = next(part for part in further if further[part] != forms[part])
+            tried.append(f"{changed} {forms[changed]}")
+            forms = further
+
+        reply = self._read(answer.content, request, body)
+        sent = self.parts_of(body, request)
+        self.forms.learn({part: forms[part] for part in sent})
+        notes = self.forms.notes(forms, sent)
+
+        return replace(reply, notes=(*reply.notes, *notes)) if notes else reply
+
+    def _post(self, body: Mapping[str, Any], request: ModelRequest) -> Answer:
         assert self.client is not None
-        body = self.encode(request)
-        answer = self.client.post(f"{self.endpoint}{self.path}", body, request.params.timeout_s, self.caller)
+        return self.client.post(
+            f"{self.endpoint}{self.path}", body, request.params.timeout_s, self.caller
+        )
+
+    def _reply_or_raise(
+        self, refusal: Refusal, content: bytes, body: Mapping[str, Any], tried: Sequence[str]
+    ) -> Reply:
+        """Return the reply that a refusal stands for, which is one of a content filter, or raise
+        its error.
+        """
+        error = self.refusal_error(refusal, content, body)
+        if isinstance(error, ContentFiltered):
+            return Reply(finish_reason="content_filter")
+        raise with_tried(error, tried)
+
+    def _read(self, content: bytes, request: ModelRequest, body: Mapping[str, Any]) -> Reply:
         try:
-            if not 200 <= answer.status < 300:
-                refusal = refusal_of(answer.status, answer.content, answer.headers)
-                raise self.refusal_error(refusal, answer.content, body)
-            return self.decode(json_reply(answer.content, self.caller, self.sent(body), self.loads), request, body)
+            return self.decode(
+                json_reply(content, self.caller, self.sent(body), self.loads), request, body
+            )
         except ContentFiltered:
             return Reply(finish_reason="content_filter")
         except RecursionError:
             problem = "the reply is nested too deeply"
         except _UNREADABLE as error:
             problem = f"the reply can't be read ({type(error).__name__})"
+
         raise bad_response(self.caller, problem)
 
+    def look_up(self, url: str, timeout_s: float) -> JsonValue:
+        """Return the JSON at an address of the provider's; None where there is none. Raises
+        ProviderError as of `connect`.
+        """
+        self.connect()
+        assert self.client is not None
+        try:
+            answer = self.client.get(url, timeout_s, self.caller)
+            return self.loads(answer.content) if answer.status == 200 else None
+        except (ModelError, ValueError, RecursionError):
+            return None
+
+    def encode_as(self, request: ModelRequest, forms: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
+        """Return the body of a call, with each part in the form given."""
+        return self.encode(request)
+
+    def parts_of(self, body: Mapping[str, Any], request: ModelRequest) -> list[str]:  # noqa: ARG002
+        """Return the parts of a request that have several forms."""
+        return []
+
     def secrets(self) -> tuple[str, ...]:
-        """Texts that no message may show: the key; empty before `connect`."""
+        """Texts that no message may show: the key, and what further headers hold; empty before
+        `connect`.
+        """
         return self._secrets
 
     def routing(self) -> Mapping[str, str]:
-        """What says for whom the provider answers, and which way: organisation, project, headers of gateways, variable of the key.
+        """What says for whom the provider answers, and which way: organisation, project, headers of
+        gateways, variable of the key.
 
         No secrets; empty before `connect`.
         """
@@ -155,50 +295,89 @@ class RemoteAdapter:
 
 def plain_headers(client: Any) -> dict[str, str]:
     """Return the headers that an SDK's client sends with each request, its key among them."""
-    return {name: value for name, value in client.default_headers.items() if isinstance(value, str)}  # others are left out
+    # others are left out
+    return {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
+
+
+def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield what the headers of a request hold that a server may echo and nobody may read."""
+    for name, value in headers.items():
+        if not _SECRET_NAME.search(name.lower()):
+            continue
+
+        # Of `Bearer KEY` and `Basic USER:KEY`, the word before is no secret.
+        scheme, _, rest = value.strip().partition(" ")
+        secret = rest.strip() or scheme
+        # A word such as the `none` of servers without keys stands in many texts.
+        if len(secret) >= SHORTEST_SECRET:
+            yield secret
 
 
 def routing_headers(headers: Mapping[str, str], secrets: Collection[str]) -> dict[str, str]:
-    """Return the headers, by names in lower case, that say for whom a request is answered, without any that may hold a secret."""
+    """Return the headers, by names in lower case, that say for whom a request is answered, without
+    any that may hold a secret.
+    """
     routing = {}
     for name, value in sorted((name.lower(), value) for name, value in headers.items()):
-        is_secret = _SECRET_NAME.search(name) or looks_like_key(value) or any(secret in value for secret in secrets)
+        is_secret = (
+            _SECRET_NAME.search(name)
+            or looks_like_key(value)
+            or any(secret in value for secret in secrets)
+        )
         if not is_secret and not _NO_ROUTING.fullmatch(name):
             routing[name] = value
+
     return routing
 
 
 def no_network(sdk: ModuleType) -> Any:
-    """Return an HTTP client for an SDK that only builds headers. It can't send, so it loads no certificates."""
+    """Return an HTTP client for an SDK that only builds headers. It can't send, so it loads no
+    certificates.
+    """
     return sdk.DefaultHttpxClient(transport=http_libraries()[0].BaseTransport())
 
 
-# --- API keys, from the environment or the system's keyring; never from options, files or model parameters
+# --- API keys, from the environment or the system's keyring; never from options, files or model
+# parameters
 
 
 def find_key(variables: Sequence[str], service: str | None = KEYRING_SERVICE) -> str | None:
-    """Return the first key that is set: environment variables in the order given, then the keyring, when `keyring` is installed.
+    """Return the first key that is set: environment variables in the order given, then the keyring,
+    when `keyring` is installed.
 
-    Space around a key (such as a final newline) is dropped; an empty variable counts as not set. `service` None: only the
-    environment is read. Raises ProviderError: a key holds characters that can't be sent in a header; the key is not shown.
+    Space around a key (such as a final newline) is dropped; an empty variable counts as not set.
+    `service` None: only the environment is read. Raises ProviderError: a key holds characters that
+    can't be sent in a header; the key is not shown.
     """
-    from_environment = [(f"the environment variable {variable}", os.environ.get(variable, "")) for variable in variables]
-    from_keyring = ((f"the keyring's entry {service} {name}", _from_keyring(service, name) or "") for name in variables if service)
+    from_environment = [
+        (f"the environment variable {variable}", os.environ.get(variable, ""))
+        for variable in variables
+    ]
+    from_keyring = (
+        (f"the keyring's entry {service} {name}", _from_keyring(service, name) or "")
+        for name in variables
+        if service
+    )
     for where, text in chain(from_environment, from_keyring):
         if key := text.strip():
             if not key.isascii() or not key.isprintable() or " " in key:
                 raise ProviderError(
-                    f"{where} holds a space, a control character or a letter outside ASCII, which no API key has; "
-                    "copy the key again"
+                    f"{where} holds a space, a control character or a letter outside ASCII, which"
+                    " no API key has; copy the key again"
                 )
+
             return key
+
     return None
 
 
 def missing_key(provider: str, variables: Sequence[str]) -> ProviderError:
     """Return the error to raise when a provider's key is not set."""
-    names, store = " or ".join(variables), f"keyring set {KEYRING_SERVICE} {variables[0]}"
-    return ProviderError(f"{provider}: no API key; set the environment variable {names}, or store it with `{store}`")
+    names = " or ".join(variables)
+    store = f"keyring set {KEYRING_SERVICE} {variables[0]}"
+    return ProviderError(
+        f"{provider}: no API key; set the environment variable {names}, or store it with `{store}`"
+    )
 
 
 def _from_keyring(service: str, variable: str) -> str | None:
@@ -207,6 +386,7 @@ def _from_keyring(service: str, variable: str) -> str | None:
         from keyring.errors import KeyringError  # noqa: PLC0415 - as above
     except ImportError:
         return None
+
     try:
         return keyring.get_password(service, variable)
     except KeyringError:  # no backend on this machine, or it stays locked: the same as no key
@@ -217,10 +397,16 @@ def _from_keyring(service: str, variable: str) -> str | None:
 
 
 def part(mapping: Mapping[str, Any], name: str, kind: type[T], caller: Caller) -> T:
-    """Return a required field. Raises ModelError `bad_response`: it is missing or of another type."""
+    """Return a required field. Raises ModelError `bad_response`: it is missing or of another
+    type.
+    """
     value = mapping.get(name)
     if not isinstance(value, kind):
-        raise bad_response(caller, f"the reply's {name!r} is {'missing' if value is None else f'a {type(value).__name__}'}")
+        raise bad_response(
+            caller,
+            f"the reply's {name!r} is"
+            f" {'missing' if value is None else f'a {type(value).__name__}'}",
+        )
     return value
 
 
@@ -232,28 +418,21 @@ def parts(mapping: Mapping[str, Any], name: str, caller: Caller) -> list[dict[st
     return found
 
 
-def wire_words(api: str) -> dict[str, Any]:
-    """Return an API's entry of `wire.yaml`, and under `finish` how a reply ended by the API's word for it."""
-    words = load_yaml(Path(__file__).with_name("wire.yaml"))[api]
-    return {"finish": by_word({reason: words[reason] for reason in get_args(FinishReason) if reason in words}), **words}
-
-
-def by_word(meanings: Mapping[Any, Sequence[str]]) -> dict[str, Any]:
-    """Word -> meaning, from meaning -> its words."""
-    return {word: meaning for meaning, words in meanings.items() for word in words}
-
-
 def text_of(value: JsonValue) -> str:
     """Return the text of a field that may be missing, text, or a list of parts with text."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
         return ""
-    return "".join(item["text"] for item in value if isinstance(item, dict) and isinstance(item.get("text"), str))
+    return "".join(
+        item["text"]
+        for item in value
+        if isinstance(item, dict) and isinstance(item.get("text"), str)
+    )
 
 
 def error_details(content: bytes) -> Any:
-    """Return `error.details` of an error's body; None where there are none."""
+    """Return `error.details` of an error's body, or None."""
     try:
         match loads_strict(content):
             case {"error": {"details": details}}:
@@ -264,46 +443,47 @@ def error_details(content: bytes) -> Any:
 
 
 def sent_name(name: str) -> str:
-    """Return a tool's name as every server takes it in an earlier turn: a model may have called an impossible name."""
+    """Return a tool's name as every server accepts it in a history.
+
+    A model may have called a name that no server accepts.
+    """
     return _NO_NAME_SIGN.sub("_", name)[:64] or "_"
 
 
-def sent_arguments(text: str) -> str:
-    """Return a call's arguments as every server takes them in an earlier turn: some fail unless they are a JSON object."""
-    try:
-        is_object = isinstance(loads_strict(text), dict)
-    except ValueError:
-        is_object = False
-    return text if is_object else json.dumps({"malformed_arguments": text}, ensure_ascii=False)
-
-
-def earlier_calls(request: ModelRequest) -> int:
-    """Count the calls of a conversation, for the numbers of new ones that come without an id."""
-    return sum(len(message.tool_calls) for message in request.messages)
-
-
-def finish_of(finish: FinishReason, calls: Collection[ToolCall]) -> FinishReason:
-    """Return how a reply ended: a reply with calls ended for them, even if the provider reports `stop`."""
-    return "tool_calls" if calls and finish == "stop" else finish
-
-
 def count(usage: Any, *path: str, missing: int = 0) -> int:
-    """Return a count of tokens, `missing` where there is none, and `NO_COUNT` if it is something else."""
+    """Return a count of tokens: `missing` if it is absent, and `NO_COUNT` if it is not a count."""
+    found = usage
     for name in path:
-        usage = usage.get(name) if isinstance(usage, dict) else None
-    if usage is None:
+        found = found.get(name) if isinstance(found, dict) else None
+
+    if found is None:
         return missing
-    return usage if type(usage) is int and 0 <= usage <= MAX_TOKEN_COUNT else NO_COUNT
+    if type(found) is int and 0 <= found <= MAX_TOKEN_COUNT:
+        return found
+    return NO_COUNT
 
 
 def whole_usage(total: int, usage: Usage) -> Usage:
-    """Make counts consistent: a part is never more than its whole, and the output includes the reasoning. Where one of them is no
-    count, or the prompt has no tokens, nothing is known: the others would look like all.
+    """Make counts consistent: a part is never more than its whole, and the output includes the
+    reasoning.
 
-    `total`: of input and output, by the provider; 0 if it gives none. Some leave reasoning out of the output, but not of the total.
+    If one of them is not a count, or the prompt has no tokens, none is known: the sum of the others
+    would be too low. `total`: of input and output, by the provider; 0 if it gives none. Some omit
+    reasoning from the output, but not from the total.
     """
-    if min(total, *usage.to_json().values()) < 0 or usage.input_tokens == 0:
+    counts = (
+        total,
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.reasoning_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+    )
+    if min(counts) < 0 or usage.input_tokens == 0:
         return Usage()
-    read, output = min(usage.cache_read_tokens, usage.input_tokens), max(usage.output_tokens, total - usage.input_tokens)
+
+    read = min(usage.cache_read_tokens, usage.input_tokens)
+    output = max(usage.output_tokens, total - usage.input_tokens)
     write = min(usage.cache_write_tokens, usage.input_tokens - read)
+
     return Usage(usage.input_tokens, output, min(usage.reasoning_tokens, output), read, write)

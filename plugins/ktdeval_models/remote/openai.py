@@ -2,42 +2,85 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ktdeval.calls import bad_response
-from ktdeval.errors import ConfigError, ModelError
-from ktdeval.fields import near_matches
-from ktdeval.harness import CallParams, FinishReason, Message, Model, ModelRequest, Reply, ToolCall, ToolSpec, Usage, split_thought
-from ktdeval.jsonio import JsonValue, dumps_canonical
+from ktdeval.calls import Context, bad_response, one_line, served_text
+from ktdeval.errors import ConfigError
+from ktdeval.harness import (
+    CallParams,
+    Message,
+    Model,
+    ModelRequest,
+    Reply,
+    ToolCall,
+    Usage,
+    split_thought,
+)
+from ktdeval.values.fields import near_matches
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_models.remote import base
-from ktdeval_models.remote.base import RemoteAdapter, count, earlier_calls, finish_of, part, sent_arguments, sent_name, text_of
-from ktdeval_models.remote.params import CompatibleParams, OpenAIParams, Preset, RemoteParams, presets
+from ktdeval_models.remote.base import RemoteAdapter, count, part, sent_name, text_of
+from ktdeval_models.remote.called import arguments_text, call_name, sent_arguments
+from ktdeval_models.remote.chat_parts import (
+    CALLS_CONTENT,
+    chat_messages,
+    chat_tools,
+    forms_from,
+    has_text,
+    response_format,
+    responses_tools,
+)
+from ktdeval_models.remote.contents import read_content
+from ktdeval_models.remote.forms import EMPTY, FREE, SCHEMA_FORMS, Forms
+from ktdeval_models.remote.held_schemas import Bounds
+from ktdeval_models.remote.params import (
+    CompatibleParams,
+    OpenAIParams,
+    Preset,
+    RemoteParams,
+    TokensField,
+    presets,
+)
+from ktdeval_models.remote.served_context import MODELS, served_context
+from ktdeval_models.remote.words import by_word, wire_words
 
 Body = dict[str, Any]
 
 _MOST_SEED = 2**31  # seeds are sent modulo this: the smallest range that a server documents
-_WORDS = base.wire_words("openai")
-_FINISH: Mapping[Any, FinishReason] = _WORDS["finish"]
-_FINISH_FAILURES, _NOT_TO_ADD = base.by_word(_WORDS["failures"]), base.by_word(_WORDS["not_to_add"])
-_PRESET_SETTINGS = ("thinks", "takes_seed", "takes_effort", "budget_field", "think_on", "think_off", "empty_thought")
-_SCHEMA_PROMPT = "Reply with one JSON object and nothing else. It must follow this JSON Schema:"
+_NOT_TO_ADD = by_word(wire_words("openai")["not_to_add"])
+_FORCED_FORMS = ("named", "required", "auto")
+# `provider` is a field of OpenRouter's: the server that answered.
+_SERVED = ("model", "provider", "system_fingerprint")
+_PRESET_SETTINGS = (
+    "thinks",
+    "takes_seed",
+    "takes_effort",
+    "budget_field",
+    "think_on",
+    "think_off",
+    "empty_thought",
+)
 
 
 def make_openai(name: str, params: OpenAIParams | None = None) -> Model:
-    """Return a model of OpenAI's, over the API that `params` name. Raises ConfigError: a parameter is not usable."""
+    """Return a model of OpenAI, over the API that `params.api` names. Raises ConfigError if a
+    parameter can't be used.
+    """
     params = params or OpenAIParams()
-    return ResponsesModel(name, params) if params.api == "responses" else ChatModel(presets()["openai"], name, params)
+    if params.api == "responses":
+        return ResponsesModel(name, params)
+    return ChatModel(presets()["openai"], name, params)
 
 
 def make_compatible(provider: str, name: str, params: CompatibleParams | None = None) -> Model:
-    """Return a model of another server that speaks Chat Completions; `provider` is one of `presets.yaml`.
+    """Return a model of another server that speaks Chat Completions; `provider` is one of
+    `presets.yaml`.
 
-    Raises ConfigError: a parameter is not usable, or there is no address.
+    Raises ConfigError if a parameter can't be used, or if no address is known.
     """
     return ChatModel(presets()[provider], name, params or CompatibleParams())
 
@@ -49,53 +92,60 @@ class OpenAIAdapter(RemoteAdapter):
     extra = "openai"
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:
-        """Return the SDK's headers; for other servers, without organisation, project and headers that the environment names."""
+        """Return the SDK's headers; for other servers, without organisation, project and headers
+        that the environment names.
+        """
         is_openai = self.provider == "openai"
         own: dict[str, Any] = {}
         if not is_openai:
             lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
-            names = {line.partition(":")[0].strip() for line in lines if ":" in line}
-            own = {name: sdk.Omit() for name in names if name.lower() != "authorization"}
-        key = key or "none"  # the SDK wants one; servers without keys do not look
+            for line in lines:
+                name, colon, _ = line.partition(":")
+                name = name.strip()
+                if colon and name.lower() != "authorization":
+                    own[name] = sdk.Omit()
+
+        key = key or "none"  # the SDK requires a key; servers without keys ignore it
         own["Authorization"] = f"Bearer {key}"
-        with sdk.OpenAI(api_key=key, default_headers=own, http_client=base.no_network(sdk)) as client:
+        with sdk.OpenAI(
+            api_key=key, default_headers=own, http_client=base.no_network(sdk)
+        ) as client:
             if not is_openai:
                 client.organization = client.project = None
+
             return base.plain_headers(client)
 
     def check_fields(self, params: RemoteParams, optional: Collection[str | None]) -> None:
-        """Raise ConfigError if the user adds a reserved field to requests, or omits one that is not `optional`."""
+        """Raise ConfigError if the user adds a reserved field to requests, or omits one that is not
+        `optional`.
+        """
         for name in params.extra_body:
             if name in _NOT_TO_ADD:
                 raise ConfigError(f"extra_body can't hold {name!r}: {_NOT_TO_ADD[name]}")
+
         omittable = sorted({*filter(None, optional), *params.extra_body})
         for name in params.omit:
             if name not in omittable:
                 hint = near_matches(name, omittable) or f"; it takes {', '.join(omittable)}"
                 raise ConfigError(f"omit can't name {name!r}{hint}")
 
-    def finish(self, reason: Any) -> FinishReason:
-        """Return how a reply ended. Raises ModelError: for an unknown reason."""
-        if reason not in _FINISH:
-            raise bad_response(self.caller, "the reply ended for an unknown reason")
-        return _FINISH[reason]
-
-    def arguments(self, value: JsonValue) -> str:
-        """Return the raw arguments of a call; some servers send them as an object instead of its text."""
-        if isinstance(value, str):
-            return value
-        if isinstance(value, dict):
-            return json.dumps(value, ensure_ascii=False, allow_nan=False)
-        raise bad_response(self.caller, "a tool call's arguments are neither text nor an object")
-
 
 def _usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) -> Usage:
-    """Return counts of either API, which name input and output differently; reads of a cache may be under `elsewhere`."""
+    """Return the counts of a reply of either API.
+
+    `whole`: the names of the counts of input and output. `elsewhere`: names of the count of tokens
+    read from a cache, if it is not among the details of the input.
+    """
     into, out = whole
-    read = count(usage, f"{into}_details", "cached_tokens") or next(filter(None, (count(usage, name) for name in elsewhere)), 0)
-    reasoning, write = count(usage, f"{out}_details", "reasoning_tokens"), count(usage, f"{into}_details", "cache_write_tokens")
+    read = count(usage, f"{into}_details", "cached_tokens")
+    for name in elsewhere:
+        read = read or count(usage, name)
+
+    reasoning = count(usage, f"{out}_details", "reasoning_tokens")
+    write = count(usage, f"{into}_details", "cache_write_tokens")
     total = count(usage, "total_tokens")
     output = count(usage, out, missing=0 if total else base.NO_COUNT)
+
     return base.whole_usage(total, Usage(count(usage, into), output, reasoning, read, write))
 
 
@@ -103,13 +153,17 @@ def _usage(usage: Mapping[str, Any], whole: tuple[str, str], *elsewhere: str) ->
 
 
 class ChatModel(OpenAIAdapter):
-    """A model behind Chat Completions, at a server that `preset` describes."""
+    """Model over Chat Completions, at a server that `preset` describes."""
 
     path = "/chat/completions"
 
     def __init__(self, preset: Preset, name: str, params: CompatibleParams | OpenAIParams) -> None:
         if not (params.base_url or preset.base_url):
-            raise ConfigError(f"{preset.provider} needs the server's address: --base-url, such as http://localhost:8000/v1")
+            raise ConfigError(
+                f"{preset.provider} needs the server's address: --base-url, such as"
+                " http://localhost:8000/v1"
+            )
+
         super().__init__(preset.provider, name, params, preset.base_url, preset.variables)
         self.needs_key = preset.needs_key
         self.meanings = preset.meanings
@@ -119,161 +173,241 @@ class ChatModel(OpenAIAdapter):
         self._forced_tool_thinking = options.forced_tool or preset.forced_tool_thinking
         self._max_tokens_field = options.max_tokens_field or preset.max_tokens_field
         self._json_mode = options.json_mode or preset.json_mode
+        longest_text = options.longest_text or preset.longest_text
+        self._bounds = Bounds(longest_text, options.longest_list)
         self._extra_body = {**preset.extra_body, **params.extra_body}
+        self.forms = Forms(self._ladders(options))
+
         if isinstance(params, OpenAIParams) and params.service_tier is not None:
             self._extra_body["service_tier"] = params.service_tier
-        fields = {"temperature", "seed", "tool_choice", "response_format", "reasoning_effort", "service_tier", preset.budget_field}
-        self.check_fields(params, {*fields, *preset.think_on, *preset.think_off, *preset.extra_body})
+
+        fields = {
+            "temperature",
+            "seed",
+            "tool_choice",
+            "response_format",
+            "reasoning_effort",
+            "service_tier",
+            preset.budget_field,
+        }
+        self.check_fields(
+            params, {*fields, *preset.think_on, *preset.think_off, *preset.extra_body}
+        )
+
+    def served_context(self, timeout_s: float) -> Context | None:
+        """Return the context length that the server states; None if it states none."""
+        if self.needs_key:  # none of the hosted servers states one
+            return None
+
+        root = re.sub(r"/v[0-9]+\Z", "", self.endpoint)
+
+        def get(path: str) -> JsonValue:
+            base_url = self.endpoint if path == MODELS else root
+            return self.look_up(f"{base_url}{path}", timeout_s)
+
+        return served_context(get, self.name)
+
+    def _ladders(self, options: CompatibleParams) -> dict[str, Sequence[str]]:
+        """Return the forms of each part of a request that servers accept in different forms, the
+        best first. A part that the user sets has one form.
+        """
+        length: TokensField = "max_tokens"
+        if self._max_tokens_field == "max_tokens":
+            length = "max_completion_tokens"
+        return {
+            "strict": ("false", "left out"),
+            "response_format": forms_from(SCHEMA_FORMS, self._json_mode, options.json_mode),
+            "tool_choice": forms_from(_FORCED_FORMS, self._forced_tool, options.forced_tool),
+            "length": forms_from(
+                (self._max_tokens_field, length), self._max_tokens_field, options.max_tokens_field
+            ),
+            CALLS_CONTENT: (FREE, EMPTY),
+        }
 
     def settings(self) -> JsonValue:
-        """Return settings that change how a request is encoded."""
+        """Return settings that change how a request is encoded.
+
+        These are the settings at the start of a run. Forms that it learns from refusals are not in
+        them, so keys of the cache stay the same.
+        """
+        preset_settings = {name: getattr(self.preset, name) for name in _PRESET_SETTINGS}
         return {
             "api": "chat",
-            **{name: getattr(self.preset, name) for name in _PRESET_SETTINGS},
+            **preset_settings,
             "forced_tool": self._forced_tool,
             "forced_tool_thinking": self._forced_tool_thinking,
             "max_tokens_field": self._max_tokens_field,
             "json_mode": self._json_mode,
+            "longest_text": self._bounds.longest_text,
+            "longest_list": self._bounds.longest_list,
             "omit": list(self.params.omit),
             "extra_body": self._extra_body,
         }
 
     def encode(self, request: ModelRequest) -> Body:
         """Return the body of a call."""
+        return self.encode_as(request, self.forms.current())
+
+    def encode_as(self, request: ModelRequest, forms: Mapping[str, str]) -> Body:
+        """Return the body of a call, with each part in the form given."""
         params = request.params
-        effort, budget = params.reasoning_effort, params.reasoning_tokens
-        is_silent = effort is None and budget is None
-        thinks = self.preset.thinks if is_silent else effort != "none" and budget != 0
+        effort = params.reasoning_effort
+        budget = params.reasoning_tokens
+        has_no_wish = effort is None and budget is None
+        if has_no_wish:
+            thinks = self.preset.thinks
+        else:
+            thinks = effort != "none" and budget != 0
+
+        empty_thought = self.preset.empty_thought if thinks else None
         body: Body = {
             "model": self.name,
-            "messages": list(self._messages(request, thinks)),
+            "messages": list(chat_messages(request, forms, empty_thought)),
             "temperature": params.temperature,
-            self._max_tokens_field: params.max_output_tokens,
+            forms["length"]: params.max_output_tokens,
         }
+
         if self.preset.takes_seed:
             body["seed"] = params.seed % _MOST_SEED
-        if request.tools:
-            body |= self._tools(request, self._forced_tool_thinking if thinks else self._forced_tool)
-        if request.response_schema is not None:
-            # Not strict: OpenAI's strict mode refuses schemas with optional or free-form parts.
-            schema = {"json_schema": {"name": "reply", "schema": request.response_schema, "strict": False}}
-            body["response_format"] = {"type": self._json_mode, **(schema if self._json_mode == "json_schema" else {})}
-        body |= {} if is_silent else self._thinking(params)
+
+        held = self._bounds.request(request)
+        if held.tools:
+            how = forms["tool_choice"]
+            if thinks and how == self._forced_tool:
+                how = self._forced_tool_thinking
+
+            body |= chat_tools(held, how)
+
+        if held.response_schema is not None:
+            body |= response_format(held.response_schema, forms)
+
+        if not has_no_wish:
+            body |= self._thinking(params)
+
         body |= self._extra_body
         return {name: value for name, value in body.items() if name not in self.params.omit}
 
+    def parts_of(self, body: Mapping[str, Any], request: ModelRequest) -> list[str]:
+        """Return the parts of a request that have several forms."""
+        # A field that the user adds or omits is sent as the user says, in no other form.
+        own = [name for name in body if name not in self._extra_body]
+        parts = ["length"]
+        set_by_user = (*self._extra_body, *self.params.omit)
+        if request.response_schema is not None and "response_format" not in set_by_user:
+            parts.append("response_format")
+            if "json_schema" in body.get("response_format", {}):
+                parts.append("strict")
+
+        if "tool_choice" in own:
+            parts.append("tool_choice")
+
+        if not all(map(has_text, request.messages)):
+            parts.append(CALLS_CONTENT)
+
+        return parts
+
     def _thinking(self, params: CallParams) -> Body:
-        effort, budget = params.reasoning_effort, params.reasoning_tokens
+        effort = params.reasoning_effort
+        budget = params.reasoning_tokens
         if effort == "none" or budget == 0:
             return dict(self.preset.think_off)
+
         fields: Body = dict(self.preset.think_on)
         if effort is not None and self.preset.takes_effort:
             fields["reasoning_effort"] = effort
+
         if budget is not None and self.preset.budget_field is not None:
             fields[self.preset.budget_field] = budget
+
         return fields
 
-    def _messages(self, request: ModelRequest, thinks: bool) -> Iterator[Body]:
-        messages: Sequence[Message] = request.messages
-        if request.response_schema is not None and self._json_mode == "json_object":
-            messages = _with_schema(messages, request.response_schema)
-        for message in messages:
-            entry: Body = {"role": message.role, "content": message.content}
-            if message.role == "tool":
-                entry["tool_call_id"] = message.tool_call_id
-            elif message.tool_calls:
-                entry["tool_calls"] = [
-                    {
-                        "id": call.id,
-                        "type": "function",
-                        "function": {"name": sent_name(call.name), "arguments": sent_arguments(call.arguments)},
-                    }
-                    for call in message.tool_calls
-                ]
-                if thinks and self.preset.empty_thought is not None:
-                    entry["reasoning_content"] = self.preset.empty_thought
-            yield entry
-
-    def _tools(self, request: ModelRequest, how: str) -> Body:
-        forced = request.tool_choice
-        only = forced is not None and how != "named"  # the forced tool is the only one on offer
-        body: Body = {"tools": [_tool_body(tool) for tool in request.tools if not only or tool.name == forced]}
-        if forced is not None and how != "auto":
-            named = {"type": "function", "function": {"name": forced}}
-            body["tool_choice"] = named if how == "named" else "required"
-        return body
-
-    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
+    def decode(
+        self,
+        answer: Mapping[str, Any],
+        request: ModelRequest,
+        body: Mapping[str, Any],  # noqa: ARG002
+    ) -> Reply:
         """Return the reply in an answer."""
         choices = part(answer, "choices", list, self.caller)
-        choice = choices[0] if choices and isinstance(choices[0], dict) else {}
+        choice: Mapping[str, Any] = {}
+        if choices and isinstance(choices[0], dict):
+            choice = choices[0]
+
         message = part(choice, "message", dict, self.caller)
-        reason = part(choice, "finish_reason", str, self.caller)
+        texts = read_content(message.get("content"), self.caller)
+        calls = tuple(self._calls(message))
+        refusal = text_of(message.get("refusal")) or texts.refusal
+
+        word = choice.get("finish_reason")
         if answer.get("input_sensitive") or answer.get("output_sensitive"):  # MiniMax
-            reason = "content_filter"
-        if reason in _FINISH_FAILURES:
-            raise ModelError(_FINISH_FAILURES[reason], f"{self.provider}/{self.name}: the server gave up ({reason})")
-        finish = self.finish(reason)
-        calls = tuple(self._calls(message, earlier_calls(request) + 1))
-        said = message.get("content")
-        # Raises where it is neither text nor parts: that must not pass for an empty reply, which is the model's.
-        pieces = [{"text": said}] if isinstance(said, str | None) else base.parts(message, "content", self.caller)
-        content, refusal = "".join(piece.get("text") or "" for piece in pieces), text_of(message.get("refusal"))
-        # The reasoning channel, under the servers' names for it; else the thought that a server left in the content.
-        channels = (text_of(message.get(name)) for name in ("reasoning_content", "reasoning", "reasoning_details"))
-        reasoning = next(filter(None, channels), "")
+            word = "content_filter"
+
+        ending = self.ending(word, texts.content, calls, request)
+
+        # Servers have different names for the reasoning; some leave it in the content.
+        reasoning = ""
+        for name in ("reasoning_content", "reasoning", "reasoning_details"):
+            reasoning = reasoning or text_of(message.get(name))
+
+        reasoning = reasoning or texts.reasoning
+        content = texts.content
         if not reasoning:
             reasoning, content = split_thought(content)
+
         return Reply(
             content=refusal or content,
             tool_calls=calls,
-            finish_reason="refusal" if refusal else finish_of(finish, calls),
+            finish_reason="refusal" if refusal else ending.finish,
             usage=self._counted(answer.get("usage")),
             reasoning=reasoning,
-            served_by="/".join(text for name in ("model", "system_fingerprint") if (text := text_of(answer.get(name)))),
+            served_by=served_text(*(text_of(answer.get(name)) for name in _SERVED)),
+            notes=ending.notes,
         )
 
-    def _calls(self, message: Mapping[str, Any], first: int) -> Iterator[ToolCall]:
-        for number, call in enumerate(message.get("tool_calls") or (), first):
-            function = part(call if isinstance(call, dict) else {}, "function", dict, self.caller)
-            name = part(function, "name", str, self.caller)
-            # Some servers give no id.
-            yield ToolCall(text_of(call.get("id")) or f"call_{number}", name, self.arguments(function.get("arguments")))
+    def _calls(self, message: Mapping[str, Any]) -> Iterator[ToolCall]:
+        calls = message.get("tool_calls") or []
+        if not isinstance(calls, list):
+            calls = [calls]
+
+        if not calls and isinstance(message.get("function_call"), dict):  # the form before tools
+            calls = [{"function": message["function_call"]}]
+
+        for call in calls:
+            if not isinstance(call, dict):
+                raise bad_response(
+                    self.caller, f"a tool call of the reply is a {type(call).__name__}"
+                )
+
+            function = call.get("function")
+            if not isinstance(function, dict):
+                function = call  # some servers write name and arguments beside the id
+
+            name = call_name(function.get("name"))
+            arguments = arguments_text(function, "arguments")
+            yield ToolCall(text_of(call.get("id")), name, arguments)
 
     def _counted(self, usage: Any) -> Usage:
-        if isinstance(usage, dict):  # StepFun and Moonshot, then DeepSeek, count reads of the cache elsewhere
-            return _usage(usage, ("prompt_tokens", "completion_tokens"), "cached_tokens", "prompt_cache_hit_tokens")
+        # The last two names are those of StepFun and Moonshot, and of DeepSeek.
+        if isinstance(usage, dict):
+            return _usage(
+                usage,
+                ("prompt_tokens", "completion_tokens"),
+                "cached_tokens",
+                "prompt_cache_hit_tokens",
+            )
         if self.needs_key:
             raise bad_response(self.caller, "the reply has no count of tokens")
         return Usage()
-
-
-def _with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) -> Sequence[Message]:
-    """Return the conversation with the schema in its first message, the only place where every server takes a system message.
-
-    A prompt that already describes the JSON object to reply with, as the harness's does for tool calls as text, stays as it is.
-    """
-    first = messages[0]
-    if first.role == "system" and "JSON object" in first.content:
-        return messages
-    rule = f"{_SCHEMA_PROMPT}\n\n{dumps_canonical(schema)}"
-    if first.role == "system":
-        return (replace(first, content=f"{first.content}\n\n{rule}"), *messages[1:])
-    return (Message("system", rule), *messages)
-
-
-def _tool_body(tool: ToolSpec) -> Body:
-    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters}}
 
 
 # --- Responses
 
 
 class ResponsesModel(OpenAIAdapter):
-    """A model behind the Responses API.
+    """Model over the Responses API.
 
-    The conversation is sent whole with each request, and nothing is stored at the provider. There is no seed, and no limit on
-    reasoning of its own.
+    Each request has the whole conversation, and nothing is stored at the provider. The API has no
+    seed, and no separate limit on reasoning.
     """
 
     path = "/responses"
@@ -282,7 +416,9 @@ class ResponsesModel(OpenAIAdapter):
     def __init__(self, name: str, params: OpenAIParams) -> None:
         openai = presets()["openai"]
         super().__init__("openai", name, params, openai.base_url, openai.variables)
-        self.check_fields(params, ("temperature", "store", "tool_choice", "text", "reasoning", "service_tier"))
+        self.check_fields(
+            params, ("temperature", "store", "tool_choice", "text", "reasoning", "service_tier")
+        )
 
     def settings(self) -> JsonValue:
         """Return settings that change how a request is encoded."""
@@ -296,71 +432,119 @@ class ResponsesModel(OpenAIAdapter):
 
     def encode(self, request: ModelRequest) -> Body:
         """Return the body of a call."""
+        items: list[Body] = []
+        for message in request.messages:
+            items += _items(message)
+
         body: Body = {
             "model": self.name,
-            "input": [item for message in request.messages for item in _items(message)],
+            "input": items,
             "temperature": request.params.temperature,
             "max_output_tokens": request.params.max_output_tokens,
             "store": False,
         }
         if request.tools:
-            # `strict` is true unless said otherwise, which refuses schemas with optional or free-form parts.
-            body["tools"] = [{"type": "function", **_tool_body(tool)["function"], "strict": False} for tool in request.tools]
-            if request.tool_choice is not None:
-                body["tool_choice"] = {"type": "function", "name": request.tool_choice}
+            body |= responses_tools(request)
+
         if request.response_schema is not None:
-            schema = {"type": "json_schema", "name": "reply", "schema": request.response_schema, "strict": False}
+            schema = {
+                "type": "json_schema",
+                "name": "reply",
+                "schema": request.response_schema,
+                "strict": False,
+            }
             body["text"] = {"format": schema}
-        requested = {"effort": request.params.reasoning_effort, "summary": self.params.reasoning_summary}
-        if reasoning := {name: value for name, value in requested.items() if value is not None}:
+
+        reasoning: Body = {}
+        if request.params.reasoning_effort is not None:
+            reasoning["effort"] = request.params.reasoning_effort
+        if self.params.reasoning_summary is not None:
+            reasoning["summary"] = self.params.reasoning_summary
+        if reasoning:
             body["reasoning"] = reasoning
+
         if self.params.service_tier is not None:
             body["service_tier"] = self.params.service_tier
+
         body |= self.params.extra_body
         return {name: value for name, value in body.items() if name not in self.params.omit}
 
-    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
+    def decode(
+        self,
+        answer: Mapping[str, Any],
+        request: ModelRequest,
+        body: Mapping[str, Any],  # noqa: ARG002
+    ) -> Reply:
         """Return the reply in an answer."""
-        finish = self._finish(answer)
+        word = self._word(answer)
         texts: list[str] = []
         refusals: list[str] = []
         thoughts: list[str] = []
         calls: list[ToolCall] = []
+
         for item in base.parts(answer, "output", self.caller):
             kind = item.get("type")
             if kind == "message":
-                pieces = base.parts(item, "content", self.caller)
-                texts += [part(piece, "text", str, self.caller) for piece in pieces if piece.get("type") == "output_text"]
-                refusals += [part(piece, "refusal", str, self.caller) for piece in pieces if piece.get("type") == "refusal"]
+                for piece in base.parts(item, "content", self.caller):
+                    if piece.get("type") == "output_text":
+                        texts.append(part(piece, "text", str, self.caller))
+                    elif piece.get("type") == "refusal":
+                        refusals.append(part(piece, "refusal", str, self.caller))
             elif kind == "function_call":
-                call_id, name = (part(item, name, str, self.caller) for name in ("call_id", "name"))
-                calls.append(ToolCall(call_id, name, self.arguments(item.get("arguments"))))
+                call_id = text_of(item.get("call_id")) or text_of(item.get("id"))
+                name = call_name(item.get("name"))
+                arguments = arguments_text(item, "arguments")
+                calls.append(ToolCall(call_id, name, arguments))
             elif kind == "reasoning":
                 thoughts.append(text_of(item.get("content")) or text_of(item.get("summary")))
+
+        content = "\n".join(refusals or texts)
+        ending = self.ending(word, content, calls, request)
+        usage = part(answer, "usage", dict, self.caller)
         return Reply(
-            content="\n".join(refusals or texts),
+            content=content,
             tool_calls=tuple(calls),
-            finish_reason="refusal" if refusals else finish_of(finish, calls),
-            usage=_usage(part(answer, "usage", dict, self.caller), ("input_tokens", "output_tokens")),
+            finish_reason="refusal" if refusals else ending.finish,
+            usage=_usage(usage, ("input_tokens", "output_tokens")),
             reasoning="\n".join(filter(None, thoughts)),
             served_by=text_of(answer.get("model")),
+            notes=ending.notes,
         )
 
-    def _finish(self, answer: Mapping[str, Any]) -> FinishReason:
+    def _word(self, answer: Mapping[str, Any]) -> str:
+        """Return the word for how a response ended. Raises ModelError if it has not ended."""
         status = part(answer, "status", str, self.caller)
-        if status == "completed":
-            return "stop"
-        details = answer.get("incomplete_details")
-        reason = details.get("reason") if status == "incomplete" and isinstance(details, dict) else None
-        return self.finish({"max_output_tokens": "length", "content_filter": "content_filter"}.get(reason or ""))
+        if status == "incomplete":
+            details = answer.get("incomplete_details")
+            if not isinstance(details, dict):
+                return status
+            return text_of(details.get("reason")) or status
+
+        if status != "completed":
+            shown = one_line(status, self.caller.secrets)
+            raise bad_response(self.caller, f"the response has the status {shown!r}")
+
+        return status
 
 
 def _items(message: Message) -> Iterator[Body]:
+    """Yield the items of the Responses API for one message."""
     if message.role == "tool":
-        yield {"type": "function_call_output", "call_id": message.tool_call_id, "output": message.content}
+        yield {
+            "type": "function_call_output",
+            "call_id": message.tool_call_id,
+            "output": message.content,
+        }
         return
-    if message.content or not message.tool_calls:
+
+    if message.content.strip() or not message.tool_calls:
         yield {"role": message.role, "content": message.content}
+
     for call in message.tool_calls:
         arguments = sent_arguments(call.arguments)
-        yield {"type": "function_call", "call_id": call.id, "name": sent_name(call.name), "arguments": arguments}
+        yield {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": sent_name(call.name),
+            "arguments": arguments,
+        }

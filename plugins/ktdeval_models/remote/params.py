@@ -1,4 +1,6 @@
-"""Parameters of the remote models, and the servers that speak OpenAI's Chat Completions; listing them imports no SDK."""
+"""Parameters of the remote models, and the servers that speak OpenAI's Chat Completions; listing
+them imports no SDK.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import build, option
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.fields import build, option
+from ktdeval.values.yamlio import load_yaml
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _REQUEST_FIELD = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
-# Prefixes that providers give their keys, long unbroken runs of letters and digits mixed, and Zhipu's `id.secret`.
+# Prefixes that providers give their keys, long unbroken runs of letters and digits mixed, and
+# Zhipu's `id.secret`.
 _PREFIXED = r"(sk|rk|pk|ak|gsk|xai|nvapi)[-_][-\w]{16,}|AIza[-\w]{16,}"
-_KEY_LIKE = re.compile(_PREFIXED + r"|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+")
-_SURE_KEY = re.compile(rf"{_PREFIXED}|ey[\w-]{{16,}}\.[\w.-]+")  # ids of accounts are unbroken runs of letters and digits, too
-_KEY_IN_PATH = re.compile(rf".*/({_PREFIXED})(/.*)?")  # of an address, whose account names are such runs, too
+_KEY_LIKE = re.compile(
+    _PREFIXED + r"|(?=\w*\d)(?=\w*[A-Za-z])[^\W_]{28,}(\.\w{12,})?|ey[\w-]{16,}\.[\w.-]+"
+)
+# ids of accounts are unbroken runs of letters and digits, too
+_SURE_KEY = re.compile(rf"{_PREFIXED}|ey[\w-]{{16,}}\.[\w.-]+")
+# of an address, whose account names are such runs, too
+_KEY_IN_PATH = re.compile(rf".*/({_PREFIXED})(/.*)?")
 
 ForcedTool = Literal["named", "required", "auto"]
 JsonMode = Literal["json_schema", "json_object"]
@@ -31,30 +38,48 @@ TokensField = Literal["max_tokens", "max_completion_tokens"]
 class RemoteParams:
     """Parameters of every remote model."""
 
-    base_url: str | None = option(None, help="address of the API, as --base-url; default: the provider's own")
-    api_key_env: str | None = option(None, help="name of the environment variable that holds the key; default: the provider's own")
-    omit: tuple[str, ...] = option((), help="request fields not to send, for models that refuse them, such as temperature")
+    base_url: str | None = option(
+        None, help="address of the API, as --base-url; default: the provider's own"
+    )
+    api_key_env: str | None = option(
+        None,
+        help="name of the environment variable that holds the key; default: the provider's own",
+    )
+    omit: tuple[str, ...] = option(
+        (), help="request fields not to send, for models that refuse them, such as temperature"
+    )
     extra_body: Mapping[str, Any] = option(
-        factory=dict, help='further request fields, sent as they are: --model-args \'{"extra_body": {"top_p": 0.9}}\''
+        factory=dict,
+        help=(
+            'further request fields, sent as they are: --model-args \'{"extra_body": {"top_p":'
+            " 0.9}}'"
+        ),
     )
 
     def __post_init__(self) -> None:
-        """Refuse values that must not be parameters, because parameters are written to run folders and cards.
+        """Refuse values that must not be parameters, because parameters are written to run folders
+        and cards.
 
-        Raises ConfigError: a value looks like an API key, or is not a name of a variable or field. The value is not shown.
+        Raises ConfigError: a value looks like an API key, or is not a name of a variable or field.
+        The value is not shown.
         """
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             raise ConfigError(
-                "api_key_env takes the NAME of an environment variable, such as OPENAI_API_KEY, not the key itself; "
-                "keys are read from the environment or the keyring only"
+                "api_key_env takes the NAME of an environment variable, such as OPENAI_API_KEY, not"
+                " the key itself; keys are read from the environment or the keyring only"
             )
         if not all(map(_REQUEST_FIELD.fullmatch, self.omit)):
-            raise ConfigError("omit takes names of request fields separated by commas, such as omit=temperature,seed")
+            raise ConfigError(
+                "omit takes names of request fields separated by commas, such as"
+                " omit=temperature,seed"
+            )
+
         for own in dataclasses.fields(self):
             words = " ".join(_texts(getattr(self, own.name))).split()
             if any(_KEY_LIKE.fullmatch(word) or _KEY_IN_PATH.fullmatch(word) for word in words):
                 raise ConfigError(
-                    f"{own.name} looks like an API key; set the key in the environment or the keyring, never as a parameter"
+                    f"{own.name} looks like an API key; set the key in the environment or the"
+                    " keyring, never as a parameter"
                 )
 
 
@@ -78,26 +103,58 @@ def _texts(value: Any) -> Iterator[str]:
 class OpenAIParams(RemoteParams):
     """Parameters of `openai`."""
 
-    api: Literal["responses", "chat"] = option("responses", help="which API to speak: Responses or Chat Completions")
+    api: Literal["responses", "chat"] = option(
+        "responses", help="which API to speak: Responses or Chat Completions"
+    )
     reasoning_summary: Literal["auto", "concise", "detailed"] | None = option(
         None, help="ask for a summary of the reasoning (Responses), for accounts that may have it"
     )
     service_tier: Literal["auto", "default", "flex", "priority"] | None = option(
-        None, help="OpenAI's processing tier, each with prices of its own (see --price); default: the project's"
+        None,
+        help=(
+            "OpenAI's processing tier, each with prices of its own (see --price); default: the"
+            " project's"
+        ),
     )
 
 
 @dataclass(frozen=True)
 class CompatibleParams(RemoteParams):
-    """Parameters of `openai_compatible` and of the named servers that speak OpenAI's Chat Completions."""
+    """Parameters of `openai_compatible` and of the named servers that speak OpenAI's Chat
+    Completions.
+    """
 
     forced_tool: ForcedTool | None = option(
-        None, help="how a tool is forced: by name, as the one tool 'required', or by asking (auto); default: what the server takes"
+        None,
+        help=(
+            "how a tool is forced: by name, as the one tool 'required', or by asking (auto);"
+            " default: what the server takes"
+        ),
     )
     max_tokens_field: TokensField | None = option(
         None, help="the field that limits a reply's length; default: what the server takes"
     )
-    json_mode: JsonMode | None = option(None, help="how a reply is held to a JSON Schema; default: what the server takes")
+    json_mode: JsonMode | None = option(
+        None, help="how a reply is held to a JSON Schema; default: what the server takes"
+    )
+    longest_text: int | None = option(
+        None,
+        help=(
+            "most characters of each text in a reply that is held to a schema, without line breaks,"
+            " quotes and backslashes; default: no such limit, but with llama_cpp_python"
+        ),
+        minimum=1,
+        maximum=2000,
+    )
+    longest_list: int | None = option(
+        None,
+        help=(
+            "most items of each list in such a reply, so that a small model comes to an end;"
+            " default: as the schema says"
+        ),
+        minimum=1,
+        maximum=2000,
+    )
 
 
 @dataclass(frozen=True)
@@ -105,21 +162,39 @@ class AnthropicParams(RemoteParams):
     """Parameters of `anthropic`."""
 
     api_version: str = option(
-        "2026-10-21", help="anthropic-version to send; the older 2023-06-01 still takes a temperature, with models that have one"
+        "2026-10-21",
+        help=(
+            "anthropic-version to send; the older 2023-06-01 still takes a temperature, with models"
+            " that have one"
+        ),
     )
     thinking: Literal["auto", "adaptive", "budget", "between_tools", "disabled", "unset"] = option(
         "auto",
-        help="thinking mode; auto: budget with --reasoning-tokens, adaptive with --reasoning-effort, disabled with either at none, "
-        "else the model's own (unset)",
+        help=(
+            "thinking mode; auto: budget with --reasoning-tokens, adaptive with --reasoning-effort,"
+            " disabled with either at none, else the model's own (unset)"
+        ),
     )
     thinking_display: Literal["summarized", "omitted", "default"] | None = option(
-        None, help="whether thoughts come back as text where a mode is sent; default: summarized, but omitted with a budget"
+        None,
+        help=(
+            "whether thoughts come back as text where a mode is sent; default: summarized, but"
+            " omitted with a budget"
+        ),
     )
     forced_tool: Literal["named", "any", "auto"] | None = option(
-        None, help="how a tool is forced: by its name, as 'any', or by asking only (auto); default: what the model is known to take"
+        None,
+        help=(
+            "how a tool is forced: by its name, as 'any', or by asking only (auto); default: what"
+            " the model is known to take"
+        ),
     )
     prompt_cache: Literal["5m", "1h"] | None = option(
-        None, help="let the provider cache prompts for so long: cheaper reading, dearer writing, the same replies"
+        None,
+        help=(
+            "let the provider cache prompts for so long: cheaper reading, dearer writing, the same"
+            " replies"
+        ),
     )
 
 
@@ -127,34 +202,47 @@ class AnthropicParams(RemoteParams):
 class GoogleParams(RemoteParams):
     """Parameters of `google`."""
 
-    api_version: str = option("v1beta", help="version of the Gemini API; v1beta knows every model and field that v1 does")
-    thoughts: bool = option(True, help="ask for summaries of the model's thoughts; false for models that don't think")
-    forced_tool: Literal["named", "auto"] = option("named", help="how a tool is forced: by its name, or by asking only (auto)")
+    api_version: str = option(
+        "v1beta", help="version of the Gemini API; v1beta knows every model and field that v1 does"
+    )
+    thoughts: bool = option(
+        True, help="ask for summaries of the model's thoughts; false for models that don't think"
+    )
+    forced_tool: Literal["named", "auto"] = option(
+        "named", help="how a tool is forced: by its name, or by asking only (auto)"
+    )
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A server and its differences from others. A parameter of `--model-args` overrides it (`CompatibleParams`).
+    """A server and its differences from others. A parameter of `--model-args` overrides it
+    (`CompatibleParams`).
 
-    A tool is forced by name, as the one tool on offer that is `required`, or (`auto`) by the conversation alone, with no other tool
-    on offer. The reasoning of earlier turns is not sent back; servers that refuse an earlier turn with tool calls without the field
-    for it, while they think, get `empty_thought` in `reasoning_content`.
+    A tool is forced by name, as the one tool on offer that is `required`, or (`auto`) by the
+    conversation alone, with no other tool on offer. The reasoning of earlier turns is not sent
+    back; servers that refuse an earlier turn with tool calls without the field for it, while they
+    think, get `empty_thought` in `reasoning_content`.
     """
 
     provider: str
     summary: str
     base_url: str  # "" when there is none by default
     variables: tuple[str, ...]  # environment variables that may hold its key
-    needs_key: bool = True  # such servers are paid for, so that their replies must say what they used
+    # such servers are paid for, so that their replies must say what they used
+    needs_key: bool = True
     thinks: bool = False  # whether its models think unless told not to
     forced_tool: ForcedTool = "named"  # while the model does not think
     forced_tool_thinking: ForcedTool = "named"
     max_tokens_field: TokensField = "max_tokens"  # limits a reply, reasoning included
     takes_seed: bool = False
-    json_mode: JsonMode = "json_object"  # a reply is held to the schema, or is any JSON object with the schema in the prompt
+    # a reply is held to the schema, or is any JSON object with the schema in the prompt
+    json_mode: JsonMode = "json_object"
+    # characters of each text in a reply held to a schema; None: schemas are sent as they are
+    longest_text: int | None = None
     takes_effort: bool = True  # whether it has a field `reasoning_effort`
     budget_field: str | None = None  # for the most tokens of reasoning
-    think_on: Mapping[str, Any] = field(default_factory=dict)  # fields sent with an effort other than none, or with a budget
+    # fields sent with an effort other than none, or with a budget
+    think_on: Mapping[str, Any] = field(default_factory=dict)
     think_off: Mapping[str, Any] = field(default_factory=dict)  # fields sent with the effort `none`
     empty_thought: str | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)  # fields that every request has
@@ -167,6 +255,13 @@ def presets() -> Mapping[str, Preset]:
     path = Path(__file__).with_name("presets.yaml")
     by_provider = {}
     for provider, entry in load_yaml(path).items():
-        codes = {code: int(status) for status, codes in entry.pop("meanings", {}).items() for code in codes}
-        by_provider[provider] = build(Preset, {"provider": provider, **entry, "meanings": codes}, f"{path}: {provider}")
+        codes = {
+            code: int(status)
+            for status, codes in entry.pop("meanings", {}).items()
+            for code in codes
+        }
+        by_provider[provider] = build(
+            Preset, {"provider": provider, **entry, "meanings": codes}, f"{path}: {provider}"
+        )
+
     return by_provider

@@ -1,7 +1,9 @@
-"""A third party's trading agent behind HTTP, in any language: Agent Market Arena's endpoint `POST /trading_action/`.
+"""Ask an external trading agent over HTTP, by Agent Market Arena's endpoint `POST
+/trading_action/`.
 
-It is asked once a step, for the decision; its answer is recorded as any model's reply, so that cards verify without it. An invalid
-answer is a failed call, never a HOLD. Source of the fields: The-FinAI/Agent_Market_Arena, testbed.
+The agent is asked for one decision a step. Its answer is recorded like a model's reply, so cards
+verify without the agent. An invalid answer is a failed call, never a HOLD. Source of the fields:
+The-FinAI/Agent_Market_Arena, testbed.
 """
 
 from __future__ import annotations
@@ -13,21 +15,28 @@ from typing import Any
 from ktdeval.calls import bad_response
 from ktdeval.errors import ConfigError, ProviderError
 from ktdeval.harness import ModelRequest, Reply, ToolProtocol
-from ktdeval.jsonio import JsonValue, loads_untrusted
 from ktdeval.keyless import NO_ACCOUNT, Conversation, Row
 from ktdeval.masking import shorten
+from ktdeval.values.jsonio import JsonValue, loads_untrusted
 from ktdeval_models.remote.base import RemoteAdapter
 from ktdeval_models.remote.params import RemoteParams
+from ktdeval_models.remote.words import by_word
 
 ACTIONS = ("BUY", "SELL", "HOLD")
-MOST_REASON = 2_000  #: characters of a reason that are kept
+MOST_REASON = 2_000  #: characters; longer reasons are shortened
+HISTORY_DAYS = 10  #: earlier prices that are sent at most, as the testbed does
 _FILINGS = {"10k": ("annual report", "10-K"), "10q": ("quarterly report", "10-Q")}
+"""Field of a request -> kinds of documents that it takes."""
+_FIELD_OF_KIND = by_word(_FILINGS)
 
 
 class TradingActionModel(RemoteAdapter):
-    """An agent that takes date, price, news, filings and earlier prices of one asset, as the mask shows them, and answers with
-    `recommended_action` and `reasoning`. `name` is sent as `model`, for servers that run several. Tools are not offered to it, and
-    only questions for a decision are sent (not lessons of a warm-up, nor roles of a team).
+    """External agent that decides on one asset.
+
+    It is sent the date and the asset's price, news, filings and earlier prices, as the mask shows
+    them, and answers with `recommended_action` and `reasoning`. `name` is sent as `model`, for
+    servers that run several agents. The agent gets no tools, and is asked for decisions only: not
+    for lessons of a warm-up, nor as a role of a team.
     """
 
     package = extra = "openai"  # its HTTP library
@@ -35,84 +44,201 @@ class TradingActionModel(RemoteAdapter):
     path = "/trading_action/"
     needs_key = False
     protocols: tuple[ToolProtocol, ...] = ("native",)
-    loads = staticmethod(loads_untrusted)  # refuses two actions in one answer
+    loads = staticmethod(loads_untrusted)  # refuses repeated keys: an answer with two actions
 
     def __init__(self, name: str, params: RemoteParams | None = None) -> None:
         params = params or RemoteParams()
         if not params.base_url:
-            raise ConfigError("trading_action needs the agent's address: --base-url, such as http://localhost:8001/trading_action/")
+            raise ConfigError(
+                "trading_action needs the agent's address: --base-url, such as"
+                " http://localhost:8001/trading_action/"
+            )
         super().__init__("trading_action", name, params, "", ("TRADING_AGENT_API_KEY",))
 
     def headers(self, sdk: ModuleType, key: str | None) -> Mapping[str, str]:  # noqa: ARG002 - of no SDK
-        """Return headers for JSON, and the key, if any, as a bearer's."""
-        return {"content-type": "application/json", "accept": "application/json"} | (
-            {"authorization": f"Bearer {key}"} if key else {}
-        )
+        """Return headers for JSON, with the key, if there is one, as a bearer token."""
+        headers = {"content-type": "application/json", "accept": "application/json"}
+        if key:
+            headers["authorization"] = f"Bearer {key}"
+        return headers
 
     def settings(self) -> JsonValue:
-        """Return settings that can change a reply; sampling parameters and the seed are not sent."""
-        return {"api": "trading_action", "omit": list(self.params.omit), "extra_body": dict(self.params.extra_body)}
+        """Return settings that can change a reply; sampling parameters and the seed are not
+        sent.
+        """
+        return {
+            "api": "trading_action",
+            "omit": list(self.params.omit),
+            "extra_body": dict(self.params.extra_body),
+        }
 
     def reply(self, request: ModelRequest) -> Reply:
-        """Ask for a decision; as of `RemoteAdapter`."""
-        if not Conversation(request).is_submission:
+        """Ask for a decision, as `RemoteAdapter.reply`. An asset that never had a price is not asked
+        about and held, as in the testbed.
+        """
+        conversation = Conversation(request)
+        if not conversation.is_submission:
             return Reply("This agent answers with a decision alone.")
+        if self._problem(conversation) is None and _last_price(conversation) is None:
+            return _submission(
+                conversation, "HOLD", "The asset has no price yet, so the agent was not asked."
+            )
+
         return super().reply(request)
 
     def request_problem(self, request: ModelRequest) -> str | None:
-        """Return why a task can't be answered: it does not ask for BUY, SELL or HOLD of one asset."""
+        """Return why a task can't be answered: it does not ask for BUY, SELL or HOLD of one
+        asset. None if it can.
+        """
         return self._problem(Conversation(request))
 
     def step_problem(self, requests: Sequence[ModelRequest]) -> str | None:
-        """Return why a step can't be answered: it asks for no submission."""
-        return None if any(Conversation(request).is_submission for request in requests) else NO_ACCOUNT
+        """Return why a step can't be answered: it asks for no submission. None if it can."""
+        if any(Conversation(request).is_submission for request in requests):
+            return None
+        return NO_ACCOUNT
 
     def _problem(self, conversation: Conversation) -> str | None:
-        asks_for_one = len(conversation.rows(conversation.state.get("candidates"))) == 1
-        if not conversation.is_submission or (asks_for_one and "hold" in conversation.state.get("constraints", {})):
+        """Return why a request can't be answered; requests for no decision are never sent."""
+        if not conversation.is_submission:
             return None
-        problem = "takes tasks that ask for BUY, SELL or HOLD of one asset, such as ama_tsla or investorbench_msft"
-        return f"trading_action/{self.name} {problem}; this one does not: --agent by_asset asks for each"
+
+        state = conversation.state
+        asks_for_one = len(conversation.rows(state.get("candidates"))) == 1
+        # Only tasks of decisions state what HOLD means.
+        if asks_for_one and "hold" in state.get("constraints", {}):
+            return None
+
+        problem = (
+            "takes tasks that ask for BUY, SELL or HOLD of one asset, such as ama_tsla or"
+            " investorbench_msft"
+        )
+        return (
+            f"trading_action/{self.name} {problem}; this one does not: --agent by_asset asks for"
+            " each"
+        )
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a call. Raises ProviderError as of `request_problem`."""
         conversation = Conversation(request)
-        if problem := self._problem(conversation):
+        problem = self._problem(conversation)
+        if problem:
             raise ProviderError(problem)
+
         state = conversation.state
         rows = conversation.rows(state["candidates"])
-        symbol, news = str(rows[0]["stock_id"]), conversation.rows(state.get("news"))
+        symbol = str(rows[0]["stock_id"])
+        news = conversation.documents
+        price = _last_price(conversation)
+        if price is None:
+            raise ProviderError(f"{symbol} has no price yet: there is nothing to ask about")
+
+        filings_of: dict[str, list[Row]] = {field: [] for field in _FILINGS}
+        other_news = []
+        for row in news:
+            field = _FIELD_OF_KIND.get(row["kind"])
+            if field is None:
+                other_news.append(row)
+            else:
+                filings_of[field].append(row)
+
         body = {
             "date": state["day"],
-            "price": {symbol: rows[0]["close"]},
-            "news": {symbol: "\n".join(_texts(news, None))},
+            "price": {symbol: price},
+            "news": {symbol: "\n".join(_texts(other_news))},
             "symbol": [symbol],
             "model": self.name,
         }
-        body |= {field: {symbol: texts} for field, kinds in _FILINGS.items() if (texts := _texts(news, kinds))}
-        history = [{"date": bar["day"], "price": bar["close"]} for bar in conversation.rows(state.get("history"))]
-        body |= {"history_price": {symbol: history[:-1]}} if history else {}
+        for field, filings in filings_of.items():
+            if filings:
+                body[field] = {symbol: _texts(filings)}
+
+        # Today's price is sent above. When the exchange is closed today, all bars are earlier ones.
+        earlier = []
+        for bar in conversation.rows(state.get("history")):
+            if bar["day"] != state["day"]:
+                earlier.append({"date": bar["day"], "price": bar["close"]})
+        if earlier:
+            body["history_price"] = {symbol: earlier[-HISTORY_DAYS:]}
+
         body = {name: value for name, value in body.items() if name not in self.params.omit}
         return {**body, **self.params.extra_body}
 
-    def decode(self, answer: Mapping[str, Any], request: ModelRequest, body: Mapping[str, Any]) -> Reply:  # noqa: ARG002
-        """Return the decision as a submission. Raises ModelError: the answer holds no decision."""
-        action, reasoning = answer.get("recommended_action"), answer.get("reasoning", "")
-        decision = action.strip().upper() if isinstance(action, str) else ""
+    def decode(
+        self,
+        answer: Mapping[str, Any],
+        request: ModelRequest,
+        body: Mapping[str, Any],  # noqa: ARG002
+    ) -> Reply:
+        """Return the decision as a submission. Raises ModelError if the answer has no decision."""
+        action = answer.get("recommended_action")
+        reasoning = answer.get("reasoning", "")
+        decision = ""
+        if isinstance(action, str):
+            decision = action.strip().upper()
+
         if decision not in ACTIONS or not isinstance(reasoning, str):
-            raise bad_response(self.caller, f"expected recommended_action, one of {', '.join(ACTIONS)}, and reasoning, a text")
+            raise bad_response(
+                self.caller,
+                f"expected recommended_action, one of {', '.join(ACTIONS)}, and reasoning, a text",
+            )
+
         conversation = Conversation(request)
         stock = conversation.rows(conversation.state["candidates"])[0]["stock_id"]
         if answer.get("symbol") not in (None, stock, [stock]):
-            raise bad_response(self.caller, f"the answer's symbol is not the one that was asked about, {stock}")
+            raise bad_response(
+                self.caller, f"the answer's symbol is not the one that was asked about, {stock}"
+            )
+
         text = shorten(reasoning.strip(), MOST_REASON)
-        reason = conversation.reason(text or "The agent gave no reasoning.")
-        submitted = {"stock_id": stock, "decision": decision, "confidence": 0.5, "reason": reason}
-        return conversation.call([("submit_action", {"decisions": [submitted], "overall_reason": reason})])
+        return _submission(conversation, decision, text or "The agent gave no reasoning.")
 
 
-def _texts(news: Sequence[Row], kinds: Sequence[str] | None) -> list[str]:
-    """Return the texts of documents of some kinds; None: of all but filings."""
-    filings = [kind for names in _FILINGS.values() for kind in names]
-    chosen = [row for row in news if (row["kind"] in kinds if kinds is not None else row["kind"] not in filings)]
-    return [" ".join(str(part) for part in (row["title"], row["text"]) if part) for row in chosen]
+def _submission(conversation: Conversation, decision: str, text: str) -> Reply:
+    """Return the submission of a decision on the one asset that the request shows."""
+    stock = conversation.rows(conversation.state["candidates"])[0]["stock_id"]
+    reason = conversation.reason(text)
+    submitted = {"stock_id": stock, "decision": decision, "confidence": 0.5, "reason": reason}
+
+    return conversation.call(
+        [("submit_action", {"decisions": [submitted], "overall_reason": reason})]
+    )
+
+
+def _last_price(conversation: Conversation) -> float | None:
+    """Return the last known price of the one asset; None if it never had one.
+
+    When its exchange is closed, this is an earlier day's price, as in the testbed
+    (`get_previous_valid_price` in its `get_daily_action.py`).
+    """
+    state = conversation.state
+    (candidate,) = conversation.rows(state["candidates"])
+    stock = candidate["stock_id"]
+
+    # From the newest to the oldest.
+    known = [candidate.get("close"), candidate.get("last_close")]
+    for row in conversation.rows(state.get("positions")):
+        if row.get("stock_id") == stock:
+            known.append(row.get("last_close"))
+
+    for bar in reversed(conversation.rows(state.get("history"))):
+        known.append(bar.get("close"))
+
+    for price in known:
+        if price is not None:
+            return float(price)
+
+    return None
+
+
+def _texts(documents: Sequence[Row]) -> list[str]:
+    """Return title and text of each document in one line, and its sentiment as InvestorBench's
+    texts end on it.
+    """
+    texts = []
+    for row in documents:
+        parts = [str(row[name]) for name in ("title", "text") if row[name]]
+        if row.get("sentiment"):
+            parts.append(f"(Sentiment: {row['sentiment']})")
+        texts.append(" ".join(parts))
+    return texts

@@ -1,4 +1,4 @@
-"""HTTP for model calls: a timeout that holds for a call as a whole, and little CPU with many threads."""
+"""HTTP for model calls, with a timeout for each call as a whole, and little CPU for many threads."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from urllib.request import getproxies, proxy_bypass
 
 from ktdeval.calls import Caller, bad_response, network_error
 from ktdeval.errors import ProviderError
-from ktdeval.jsonio import JsonValue, dumps_compact
+from ktdeval.values.jsonio import JsonValue, dumps_compact
 
-MAX_REPLY_BYTES = 16 << 20  #: A body of more bytes, as sent or unpacked, is refused; no real reply comes near
+#: A larger body, as sent or unpacked, is refused. Real replies are far smaller.
+MAX_REPLY_BYTES = 16 << 20
 
-_KEEPALIVE_S = 20.0  # below the idle timeouts of the usual load balancers, above the time between two calls of a step
+# Below the idle timeouts of usual load balancers, above the time between two calls of a step.
+_KEEPALIVE_S = 20.0
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
 
 
@@ -42,18 +44,22 @@ class Answer:
 class Transport:
     """Sends requests to one provider, each on a connection of its own.
 
-    A shared pool of connections scans all of them at the start and end of each request, under a lock; with 50 threads that is a
-    quarter of a call's CPU time. Here a request takes the free connection that was used last, so that their number grows to the
-    number of concurrent calls and no further.
+    A shared pool of connections scans all of them at the start and end of each request, under a
+    lock; with 50 threads that is a quarter of a call's CPU time. Here a request takes the free
+    connection that was used last, so that their number grows to the number of concurrent calls and
+    no further.
 
-    Redirects are not followed: no API has a reason to have a prompt and a key sent elsewhere. `endpoint`: base URL, for the choice
-    of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`; ProviderError: it can't be used). `headers`: of every request,
-    its key among them.
+    Redirects are not followed: no API has a reason to have a prompt and a key sent elsewhere.
+    `endpoint`: base URL, for the choice of a proxy (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
+    `NO_PROXY`; ProviderError: it can't be used). `headers`: of every request, its key among them.
     """
 
     def __init__(self, endpoint: str, headers: Mapping[str, str]) -> None:
         httpx, self._httpcore = http_libraries()
-        self._ssl_context = httpx.create_ssl_context() if endpoint.startswith("https") else None  # takes a while: made once
+        self._ssl_context = None
+        if endpoint.startswith("https"):
+            self._ssl_context = httpx.create_ssl_context()  # slow, so made once
+
         self._proxy = _proxy_for(endpoint, self._httpcore)
         host = urlsplit(endpoint).netloc
         self._headers = [(b"Host", host.encode()), (b"Accept-Encoding", b"gzip, deflate")]
@@ -61,22 +67,40 @@ class Transport:
         self._url: Callable[[str], Any] = lru_cache(self._httpcore.URL)
         self._free: deque[_Lane] = deque()
         names = ("NetworkError", "ProtocolError", "ProxyError", "UnsupportedProtocol")
-        self._failures: tuple[type[Exception], ...] = tuple(getattr(self._httpcore, name) for name in names)
+        self._failures: tuple[type[Exception], ...] = tuple(
+            getattr(self._httpcore, name) for name in names
+        )
 
-    def post(self, url: str, body: Mapping[str, JsonValue], timeout_s: float, caller: Caller) -> Answer:
-        """Send one request and read the whole response. `timeout_s`: limit for all of it: connecting, TLS, sending, waiting,
-        reading to the last byte; only the look-up of the host's name has the system's own limit. Raises ModelError: `timeout`,
-        `connection` or `bad_response`.
+    def post(
+        self, url: str, body: Mapping[str, JsonValue], timeout_s: float, caller: Caller
+    ) -> Answer:
+        """Send one request and read the whole response.
+
+        `timeout_s` limits all of it: connecting, TLS, sending, waiting, reading to the last byte.
+        Only the look-up of the host's name has the system's own limit. Raises ModelError:
+        `timeout`, `connection` or `bad_response`.
         """
         content = dumps_compact(body).encode("utf-8", "surrogatepass")
+        return self._exchange("POST", url, content, timeout_s, caller)
+
+    def get(self, url: str, timeout_s: float, caller: Caller) -> Answer:
+        """Send a GET request; limit and errors as of `post`."""
+        return self._exchange("GET", url, b"", timeout_s, caller)
+
+    def _exchange(
+        self, method: str, url: str, content: bytes, timeout_s: float, caller: Caller
+    ) -> Answer:
         try:
             lane = self._free.pop()
         except IndexError:
             lane = _Lane(self._httpcore, self._proxy, self._ssl_context)
-        lane.clock.until, lane.clock.is_sent = time.monotonic() + timeout_s, False
-        # Raised outside of the handlers, so that no traceback leads to a message that is not filtered.
+
+        lane.clock.until = time.monotonic() + timeout_s
+        lane.clock.is_sent = False
+        # Raised outside of the handlers: the traceback then has no link to the library's error,
+        # whose message is not filtered for secrets.
         try:
-            return self._send(lane, url, content)
+            return self._send(lane, method, url, content)
         except BodyError as error:
             failure = bad_response(caller, str(error))
         except self._httpcore.TimeoutException:
@@ -85,68 +109,85 @@ class Transport:
             failure = network_error(caller, str(error), was_sent=lane.clock.is_sent)
         finally:
             self._free.append(lane)
+
         raise failure
 
-    def _send(self, lane: _Lane, url: str, content: bytes) -> Answer:
+    def _send(self, lane: _Lane, method: str, url: str, content: bytes) -> Answer:
         headers = [*self._headers, (b"Content-Length", str(len(content)).encode())]
-        request = self._httpcore.Request("POST", self._url(url), headers=headers, content=content)
+        request = self._httpcore.Request(method, self._url(url), headers=headers, content=content)
         response = lane.connection_to(request.url.origin).handle_request(request)
+
         try:
-            received = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
-            return Answer(response.status, received, _unpacked(self._read(response), received.get("content-encoding", "")))
+            received = {}
+            for name, value in response.headers:
+                received[name.lower().decode("latin-1")] = value.decode("latin-1")
+
+            packed = self._read(response)
+            content = _unpacked(packed, received.get("content-encoding", ""))
+            return Answer(response.status, received, content)
         finally:
             response.close()
 
     def _read(self, response: Any) -> bytes:
-        chunks, size = [], 0
+        chunks = []
+        size = 0
         try:
             for chunk in response.stream:
                 size += len(chunk)
                 if size > MAX_REPLY_BYTES:
                     raise BodyError(f"the reply is longer than {MAX_REPLY_BYTES >> 20} MiB")
+
                 chunks.append(chunk)
         except (self._httpcore.ProtocolError, self._httpcore.NetworkError) as error:
             raise BodyError("the reply ends early") from error
+
         return b"".join(chunks)
 
 
 def _unpacked(content: bytes, encoding: str) -> bytes:
-    """Return a body uncompressed. Raises BodyError: it is not compressed as its header says, or unpacks to far too much."""
+    """Return a body uncompressed. Raises BodyError if it is not compressed as its header says, or
+    is too large uncompressed.
+    """
     if encoding.lower() in ("", "identity"):
         return content
+
     unpacker = zlib.decompressobj(_ZLIB_OR_GZIP)
     try:
         unpacked = unpacker.decompress(content, MAX_REPLY_BYTES + 1)
     except zlib.error as error:
         raise BodyError("the reply can't be unpacked") from error
-    if encoding.lower() not in ("gzip", "deflate") or not unpacker.eof or len(unpacked) > MAX_REPLY_BYTES:
+
+    is_known = encoding.lower() in ("gzip", "deflate")
+    if not is_known or not unpacker.eof or len(unpacked) > MAX_REPLY_BYTES:
         raise BodyError("the reply can't be unpacked")
+
     return unpacked
 
 
 def http_libraries() -> tuple[ModuleType, ModuleType]:
-    """Return httpx2 and httpcore2, or else httpx and httpcore: the SDKs moved from the latter to the former."""
+    """Return httpx2 and httpcore2 if installed, else httpx and httpcore, which older SDKs use."""
     with suppress(ImportError):
         return import_module("httpx2"), import_module("httpcore2")
     return import_module("httpx"), import_module("httpcore")
 
 
 class _Clock:
-    """Deadline of the call in progress, and whether its request has begun to leave."""
+    """Deadline of the current call, and whether sending its request has begun."""
 
     until = 0.0
     is_sent = False
 
     def left(self) -> float:
-        """Seconds left; never 0, which means "do not wait" to a socket."""
+        """Return the seconds left; never 0, which tells a socket not to wait at all."""
         return max(self.until - time.monotonic(), 1e-3)
 
 
 class _Stream:
-    """A network stream of httpcore's whose waits end with the clock, whatever timeout it is called with.
+    """Network stream for httpcore whose waits end at the clock's deadline; the timeouts that it is
+    called with have no effect.
 
-    Written bytes are sent when the answer is read, head and body of a request at once: half the packets, which on a busy machine
-    saves a good part of a call's time.
+    Written bytes are sent when the answer is read, so head and body of a request leave together.
+    That is half the packets, which on a busy machine saves a good part of a call's time.
     """
 
     def __init__(self, stream: Any, clock: _Clock, httpcore: ModuleType) -> None:
@@ -167,70 +208,109 @@ class _Stream:
     def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ARG002 - the clock says
         self._unsent.append(buffer)
 
-    def start_tls(self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None) -> _Stream:  # noqa: ARG002
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, self._clock.left()), self._clock, self._httpcore)
+    def start_tls(
+        self,
+        ssl_context: Any,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ARG002
+    ) -> _Stream:
+        encrypted = self._stream.start_tls(ssl_context, server_hostname, self._clock.left())
+        return _Stream(encrypted, self._clock, self._httpcore)
 
     def _send(self) -> None:
         data = b"".join(self._unsent)
         self._unsent.clear()
         self._clock.is_sent = True
-        with suppress(self._httpcore.WriteError):  # a server may answer, and hang up, before it has read all; reading shows it
+        # A server may answer and close before it has read all: the answer says why.
+        with suppress(self._httpcore.WriteError):
             self._stream.write(data, self._clock.left())
 
 
 class _Backend:
-    """httpcore's network backend, with streams that end with the clock."""
+    """Network backend for httpcore, whose streams end at the clock's deadline."""
 
     def __init__(self, httpcore: ModuleType, clock: _Clock) -> None:
         self._httpcore = httpcore
         self._plain = httpcore.SyncBackend()
         self._clock = clock
 
-    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> _Stream:  # noqa: ARG002
-        return _Stream(self._plain.connect_tcp(host, port, timeout=self._clock.left(), **options), self._clock, self._httpcore)
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ARG002
+        **options: Any,
+    ) -> _Stream:
+        stream = self._plain.connect_tcp(host, port, timeout=self._clock.left(), **options)
+        return _Stream(stream, self._clock, self._httpcore)
 
     def sleep(self, seconds: float) -> None:
         self._plain.sleep(seconds)
 
 
 class _Lane:
-    """One connection with its clock, used by one call at a time. httpcore's pool only makes it, directly or through a proxy."""
+    """One connection with its clock, used by one call at a time. A pool of httpcore is used only to
+    make the connection, directly or through a proxy.
+    """
 
     def __init__(self, httpcore: ModuleType, proxy: Any, ssl_context: Any) -> None:
         self.clock = _Clock()
         self._connection: Any = None
+        options = {}
+        if proxy is not None:
+            options["proxy"] = proxy
+
         self._maker = httpcore.ConnectionPool(
             ssl_context=ssl_context,
             keepalive_expiry=_KEEPALIVE_S,
             network_backend=_Backend(httpcore, self.clock),
-            **({} if proxy is None else {"proxy": proxy}),
+            **options,
         )
 
     def connection_to(self, origin: Any) -> Any:
-        """Return the connection of the previous request, or a new one if that was closed or idle for too long."""
-        if self._connection is not None and not self._connection.is_closed() and self._connection.has_expired():
-            self._connection.close()
-        if self._connection is None or self._connection.is_closed():
+        """Return the connection of the previous request, or a new one if it was closed, or idle for
+        too long.
+        """
+        before = self._connection
+        if before is not None and not before.is_closed() and before.has_expired():
+            before.close()
+
+        if before is None or before.is_closed():
             self._connection = self._maker.create_connection(origin)
         return self._connection
 
 
 def _proxy_for(endpoint: str, httpcore: ModuleType) -> Any:
-    """Return the proxy that the environment names for an address, as curl and httpx understand it; None when there is none. Raises
-    ProviderError: it can't be used; the message does not show it, since it may hold a password.
+    """Return the proxy that the environment sets for an address, as curl and httpx read it; None if
+    it sets none.
+
+    Raises ProviderError if it can't be used. The message does not show the proxy's address, which
+    may contain a password.
     """
     parts = urlsplit(endpoint)
     proxies = getproxies()
     url = proxies.get(parts.scheme) or proxies.get("all")
     if not url or proxy_bypass(parts.hostname or ""):
         return None
-    kinds = ("http", "https", *(("socks5", "socks5h") if find_spec("socksio") else ()))
+
+    kinds = ["http", "https"]
+    if find_spec("socksio"):
+        kinds += ["socks5", "socks5h"]
+    if "://" not in url:
+        url = f"http://{url}"
+
     with suppress(ValueError, TypeError):  # malformed, or with letters outside ASCII
-        proxy = urlsplit(url if "://" in url else f"http://{url}")
-        login = None if proxy.username is None else (unquote(proxy.username), unquote(proxy.password or ""))
+        proxy = urlsplit(url)
+        login = None
+        if proxy.username is not None:
+            login = (unquote(proxy.username), unquote(proxy.password or ""))
+
         if proxy.scheme in kinds and proxy.hostname and proxy.port != 0:
-            return httpcore.Proxy(url=f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]}", auth=login)
+            host = proxy.netloc.rpartition("@")[2]
+            return httpcore.Proxy(url=f"{proxy.scheme}://{host}", auth=login)
+
     raise ProviderError(
-        f"{endpoint}: the proxy that the environment names ({parts.scheme.upper()}_PROXY or ALL_PROXY) can't be used; give it as "
-        "http://HOST:PORT (socks5://HOST:PORT needs `pip install socksio`), or exclude the address with NO_PROXY"
+        f"{endpoint}: the proxy that the environment names ({parts.scheme.upper()}_PROXY or"
+        " ALL_PROXY) can't be used; give it as http://HOST:PORT (socks5://HOST:PORT needs `pip"
+        " install socksio`), or exclude the address with NO_PROXY"
     )

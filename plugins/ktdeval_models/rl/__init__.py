@@ -1,10 +1,12 @@
-"""Policies of BUY, SELL or HOLD: their training by reinforcement learning, their file, and the model that applies one."""
+"""Policies of BUY, SELL or HOLD: their training by reinforcement learning, their file, and the
+model that applies one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ktdeval.fields import option
+from ktdeval.values.fields import option
 
 
 @dataclass(frozen=True)
@@ -12,5 +14,9 @@ class PolicyParams:
     """Parameters of `rl/policy`. The last two are filled in from the file and recorded."""
 
     policy: str = option(help="file of the policy, as `ktdeval rl train` writes it")
-    sha256: str | None = option(None, help="SHA-256 that the file must have; recorded with each run")
-    trained: str | None = option(None, help="days of training that the file must name, FIRST:LAST; recorded with each run")
+    sha256: str | None = option(
+        None, help="SHA-256 that the file must have; recorded with each run"
+    )
+    trained: str | None = option(
+        None, help="days of training that the file must name, FIRST:LAST; recorded with each run"
+    )

@@ -7,12 +7,14 @@ from typing import Any, get_args
 
 import click
 
-from ktdeval.cli import FilePath, config_option, open_plugins
-from ktdeval.errors import UsageError
-from ktdeval.jsonio import make_folder, write_atomic
-from ktdeval.lazy import later
+from ktdeval.cli import OutputPath, config_option, open_plugins
+from ktdeval.errors import DataError, UsageError
 from ktdeval.runner import choose_windows, open_snapshot
-from ktdeval.typed import encode_canonical
+from ktdeval.tasks import Task, Window, market_problem
+from ktdeval.values.jsonio import make_folder, write_atomic
+from ktdeval.values.lazy import later
+from ktdeval.values.typed import encode_canonical
+from ktdeval_models.rl.choice import check_days, check_task
 from ktdeval_models.rl.environment import TradingSimulation
 from ktdeval_models.rl.policy import Algorithm, overlap
 
@@ -23,38 +25,99 @@ def rl() -> None:
 
 
 @rl.command()
-@click.option("--task", "name", required=True, metavar="TASK", help="task on one asset that shows its history")
-@click.option("--algorithm", type=click.Choice(get_args(Algorithm)), default="ppo", show_default=True, help="of stable-baselines3")
-@click.option("--train", "days", required=True, metavar="FIRST:LAST", help="days of training, before all windows evaluated")
-@click.option("--lookback", type=click.IntRange(1, 499), default=10, show_default=True, help="daily returns that a policy sees")
-@click.option("--steps", type=click.IntRange(1, 10**8), default=10_000, show_default=True, help="decisions to train on")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="of all chance in training")
-@click.option("--output", type=FilePath(dir_okay=False), required=True, metavar="FILE", help="policy to write, JSON")
+@click.option(
+    "--task", "name", required=True, metavar="TASK", help="task on one asset that shows its history"
+)
+@click.option(
+    "--algorithm",
+    type=click.Choice(get_args(Algorithm)),
+    default="ppo",
+    show_default=True,
+    help="of stable-baselines3",
+)
+@click.option(
+    "--train",
+    "days",
+    required=True,
+    metavar="FIRST:LAST",
+    help="days of training, before all windows evaluated",
+)
+@click.option(
+    "--lookback",
+    type=click.IntRange(1, 499),
+    default=10,
+    show_default=True,
+    help="daily returns that a policy sees",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 10**8),
+    default=10_000,
+    show_default=True,
+    help="decisions to train on",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    default=0,
+    show_default=True,
+    help="of all chance in training",
+)
+@click.option(
+    "--output",
+    type=OutputPath("file"),
+    required=True,
+    metavar="FILE",
+    help="policy to write, JSON",
+)
 @config_option("data", "data_args", "windows", "plugin")
 def train(name: str, days: str, output: Path, **options: Any) -> None:
     """Train a policy on days before those that it is evaluated on.
 
-    Decisions are settled as the task settles a model's: the same account, venue, costs and fills. On one machine the same
-    command gives the same file. Needs the extra `rl`; a policy is applied without it.
+    Decisions are settled as the task settles a model's: the same account, venue, costs and fills.
+    On one machine the same command gives the same file. Needs the extra `rl`; a policy is applied
+    without it.
     """
     plugins = open_plugins(options["plugin"] or ())
     task = plugins.make_task(name)
-    span = choose_windows(task, (days,))[0]
-    for window in choose_windows(task, options["windows"] or ()):
-        if span and window and (problem := overlap(span.first, span.last, window)):
+    check_task(task, options["lookback"], plugins)
+    span = _one_window(task, days)
+    chosen = choose_windows(task, options["windows"] or ())
+    evaluated = [window for window in chosen if window is not None]
+
+    for window in evaluated:
+        problem = overlap(span.first, span.last, window)
+        if problem:
             raise UsageError(f"--train: {problem}")
-    shown = span and dict(task.describe()).get("history")
-    if span is None or not isinstance(shown, int) or shown <= options["lookback"]:
-        raise UsageError(
-            f"task {name} shows no history of {options['lookback'] + 1} bars; choose one as investorbench_msft_history"
-        )
+
     try:
-        learn, policy_file = (later(f"ktdeval_models.rl.train:{function}")() for function in ("learn", "policy_file"))
+        learn = later("ktdeval_models.rl.train:learn")()
+        policy_file = later("ktdeval_models.rl.train:policy_file")()
     except ImportError as error:
-        raise UsageError(f"training needs {error.name}, which is not installed: pip install 'ktdeval[rl]'") from error
+        raise UsageError(
+            f"training needs {error.name}, which is not installed: pip install 'ktdeval[rl]'"
+        ) from error
+
     make_folder(output.parent, "choose another --output")
     snapshot = open_snapshot(plugins, options["data"] or "synthetic", options["data_args"] or {})
+    absent = market_problem(task, snapshot)
+    if absent:
+        raise DataError(absent)
+
+    check_days(task, snapshot, options["lookback"], evaluated)
     simulation = TradingSimulation(task, snapshot, span, options["lookback"])
-    content = policy_file(simulation, learn(simulation, options["algorithm"], options["steps"], options["seed"]))
+    learner = learn(simulation, options["algorithm"], options["steps"], options["seed"])
+    content = policy_file(simulation, learner)
     write_atomic(output, encode_canonical(content) + "\n")
     click.echo(f"policy  {output} ({content.steps:,} steps on {span.first}:{span.last})")
+
+
+def _one_window(task: Task, days: str) -> Window:
+    """Return the days of training. Raises UsageError: none, or several, of the task's windows are
+    named.
+    """
+    windows = choose_windows(task, (days,))
+    if len(windows) != 1 or windows[0] is None:
+        advice = "say FIRST:LAST, such as 2020-04-01:2020-10-01"
+        raise UsageError(f"--train {days}: names {len(windows)} windows; {advice}")
+    return windows[0]

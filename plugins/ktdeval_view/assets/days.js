@@ -1,18 +1,16 @@
 // The list of days, what it is narrowed to, and the order in which keys walk through it.
 
-const DECIDED_BY = {
-  model: "decided by the model",
-  model_after_retry: "decided by the model after a retry",
-  fallback: "held, since no submission was valid",
-  error: "held, since the model call failed",
-};
 const isHeld = (row) => row.provenance === "fallback" || row.provenance === "error";
 const failuresOf = (row) => Object.values(row.failures).reduce((sum, number) => sum + number, 0);
 
 const SHOWN = [
   ["all", "all days", () => true],
   ["orders", "with orders", (row) => row.orders.length > 0],
-  ["cut", "with rejected or cut orders", (row) => row.orders.some((order) => order[2] !== "filled")],
+  [
+    "cut",
+    "with rejected or cut orders",
+    (row) => row.orders.some((order) => order[2] !== "filled"),
+  ],
   ["failed", "with failures", (row) => failuresOf(row) > 0],
   ["held", "not decided by the model", isHeld],
   ["unmask", "with hidden identities offered", (row) => row.unmask_attempts > 0],
@@ -30,10 +28,13 @@ class DayList {
     this.found = null;
     this.search = 0;
     replace(this.box, this.items);
-    replace(byId("show"), SHOWN.map(([key, label, test]) => {
-      const number = rows.filter(test).length;
-      return make("option", {value: key, disabled: number === 0}, `${label} (${whole(number)})`);
-    }));
+    replace(
+      byId("show"),
+      SHOWN.map(([key, label, test]) => {
+        const number = rows.filter(test).length;
+        return el("option", {value: key, disabled: number === 0}, `${label} (${whole(number)})`);
+      }),
+    );
     byId("show").addEventListener("change", () => this.narrow());
     byId("search").addEventListener("input", () => this.lookFor(byId("search").value));
     this.narrow();
@@ -42,14 +43,36 @@ class DayList {
   item(row, day) {
     const before = day ? this.rows[day - 1].nav : this.initial;
     const change = before > 0 ? row.nav / before - 1 : null;
-    const rejected = row.orders.filter((order) => order[2] === "rejected").length;
+    return el(
+      "li",
+      {},
+      el(
+        "a",
+        {href: `#day=${day}`},
+        el("span.number", {}, day),
+        el("span.date", {}, row.decided_on),
+        el(`span.change.${tone(change)}`, {}, percent(change)),
+        el("span.amount", {}, this.amount(row)),
+        this.trouble(row),
+      ),
+    );
+  }
+
+  /** How many orders a day has, or how many of them were rejected. */
+  amount({orders}) {
+    if (orders.length === 0) return "no orders";
+    const rejected = orders.filter((order) => order[2] === "rejected").length;
+    return rejected ? `${rejected}/${orders.length} rejected` : count(orders.length, "order");
+  }
+
+  /** Mark of a day that the model did not decide, or on which something failed. */
+  trouble(row) {
+    if (isHeld(row)) {
+      const title = kt.kindLabel("provenance", row.provenance);
+      return el("span.chip.bad", {title}, row.provenance);
+    }
     const failures = failuresOf(row);
-    const [all, failed] = [row.orders.length, count(failures, "failure")];
-    const orders = all === 0 ? "no orders" : rejected ? `${rejected}/${all} rejected` : count(all, "order");
-    const trouble = isHeld(row) ? make("span.chip.bad", {}, row.provenance) : failures ? make("span.chip.warn", {}, failed) : null;
-    return make("li", {}, make("a", {href: `#day=${day}`},
-      make("span.number", {}, day), make("span.date", {}, row.decided_on),
-      make(`span.change.${tone(change)}`, {}, percent(change)), make("span.amount", {}, orders), trouble));
+    return failures ? el("span.chip.warn", {}, count(failures, "failure")) : null;
   }
 
   /** Days that are shown, in order. */
@@ -64,11 +87,17 @@ class DayList {
     });
     const left = this.visible.length;
     const all = this.rows.length;
-    replace(byId("matches"), left === all ? count(all, "day") : `${whole(left)} of ${count(all, "day")}`);
+    replace(
+      byId("matches"),
+      left === all ? count(all, "day") : `${whole(left)} of ${count(all, "day")}`,
+    );
     this.reveal();
   }
 
-  /** Narrow to the days in which something holds the text: what was said, ordered or booked, or the true name of a handle. */
+  /**
+   * Narrow to the days in which something holds the text: what was said, ordered or booked, or the
+   * true name of a handle.
+   */
   async lookFor(text) {
     this.search += 1;
     const mine = this.search;
@@ -100,13 +129,15 @@ class DayList {
     if (wanted.length < 2) return [];
     const found = [];
     for (const [handle, [code, company]] of this.names.assets) {
-      if (`${code} ${company}`.toLowerCase().includes(wanted)) found.push(handle.toLowerCase(), code.toLowerCase());
+      if (`${code} ${company}`.toLowerCase().includes(wanted))
+        found.push(handle.toLowerCase(), code.toLowerCase());
     }
     return found.length <= 60 ? found : [];
   }
 
   mark(day) {
-    for (const place of [this.day, day]) this.items[place].firstChild.removeAttribute("aria-current");
+    for (const place of [this.day, day])
+      this.items[place].firstChild.removeAttribute("aria-current");
     this.items[day].firstChild.setAttribute("aria-current", "true");
     this.day = day;
     this.reveal();
@@ -121,13 +152,15 @@ class DayList {
     const isFar = top < scrollTop - clientHeight || top > scrollTop + 2 * clientHeight;
     if (isFar) this.box.scrollTop = top - (clientHeight - height) / 2;
     else if (top - 2 * height < scrollTop) this.box.scrollTop = top - 2 * height;
-    else if (top + 3 * height > scrollTop + clientHeight) this.box.scrollTop = top + 3 * height - clientHeight;
+    else if (top + 3 * height > scrollTop + clientHeight)
+      this.box.scrollTop = top + 3 * height - clientHeight;
   }
 
   /** The next shown day in a direction, or null at the end. */
   beside(day, direction) {
     const days = this.visible;
-    const near = direction > 0 ? days.find((other) => other > day) : days.findLast((other) => other < day);
+    const near =
+      direction > 0 ? days.find((other) => other > day) : days.findLast((other) => other < day);
     return near ?? null;
   }
 }
@@ -139,5 +172,9 @@ function holds(value, words) {
     return words.some((word) => text.includes(word));
   }
   if (Array.isArray(value)) return value.some((item) => holds(item, words));
-  return value !== null && typeof value === "object" && Object.values(value).some((item) => holds(item, words));
+  return (
+    value !== null &&
+    typeof value === "object" &&
+    Object.values(value).some((item) => holds(item, words))
+  );
 }

@@ -1,18 +1,21 @@
 // The index of a run: one line for each episode; columns sort, words narrow.
 
+/** A column that sorts by a value of an episode. */
+const column = (title, value, n = true) => ({key: title, title, value, n, sorts: true});
+
 const COLUMNS = [
-  {name: "episode", key: (one) => `${one.task} ${one.window || ""}`, kind: ""},
-  {name: "seed", key: (one) => one.seed},
-  {name: "NAV and benchmark", kind: ""},
-  {name: "return", key: (one) => one.return},
-  {name: "benchmark", key: (one) => one.benchmark},
-  {name: "days or samples", key: (one) => one.steps},
-  {name: "decided by the model", key: (one) => one.decided},
-  {name: "failures", key: (one) => one.failures},
-  {name: "orders", key: (one) => one.orders},
-  {name: "orders rejected", key: (one) => one.rejected},
-  {name: "tokens in", key: (one) => one.input_tokens},
-  {name: "tokens out", key: (one) => one.output_tokens},
+  column("episode", (one) => `${one.task} ${one.window || ""}`, false),
+  column("seed", (one) => one.seed),
+  {key: "NAV and benchmark", title: "NAV and benchmark"},
+  column("return", (one) => one.return),
+  column("benchmark", (one) => one.benchmark),
+  column("days or samples", (one) => one.steps),
+  column(kt.kindLabel("provenance", "model"), (one) => one.decided),
+  column("failures", (one) => one.failures),
+  column("orders", (one) => one.orders),
+  column("orders rejected", (one) => one.rejected),
+  column("tokens in", (one) => one.input_tokens),
+  column("tokens out", (one) => one.output_tokens),
 ];
 
 function spark(one) {
@@ -20,65 +23,77 @@ function spark(one) {
   const x = (place) => 2 + (place / Math.max(one.nav.length - 1, 1)) * 146;
   const y = (value) => 30 - ((value - low) / (high - low || 1)) * 26;
   const label = `NAV from ${percent(ends(one.nav)[0])} to ${percent(ends(one.nav)[1])}`;
-  return drawing("svg", {viewBox: "0 0 150 34", class: "spark", role: "img", "aria-label": label},
-    one.levels ? drawing("path", {class: "benchmark", d: line(one.levels, x, y)}) : null,
-    drawing("path", {class: "nav", d: line(one.nav, x, y)}));
+  return svg(
+    "svg",
+    {viewBox: "0 0 150 34", class: "spark", role: "img", "aria-label": label},
+    one.levels ? svg("path", {class: "benchmark", d: line(one.levels, x, y)}) : null,
+    svg("path", {class: "nav", d: line(one.nav, x, y)}),
+  );
 }
 
 function episodeName(one) {
   const name = one.window ? `${one.task} · ${one.window}` : one.task;
   const kind = one.state === "unreadable" ? "bad" : "warn";
-  const state = one.state === "finished" ? null : make(`span.chip.${kind}`, {title: one.problem || null}, one.state);
+  const state =
+    one.state === "finished"
+      ? null
+      : el(`span.chip.${kind}`, {title: one.problem || null}, one.state);
   const changed = one.state === "finished" && one.problem;
-  return make("th", {scope: "row"}, one.page ? make("a", {href: one.page}, name) : name, " ", state,
-    changed ? make("span.chip.bad", {title: one.problem}, "records changed") : null,
-    make("div.quiet", {}, `${one.first ? `${one.first} to ${one.last} · ` : ""}${one.id.slice(0, 8)}`));
+  return el(
+    "th",
+    {scope: "row"},
+    one.page ? el("a", {href: one.page}, name) : name,
+    " ",
+    state,
+    changed ? el("span.chip.bad", {title: one.problem}, "records changed") : null,
+    el(
+      "div.quiet",
+      {},
+      `${one.first ? `${one.first} to ${one.last} · ` : ""}${one.id.slice(0, 8)}`,
+    ),
+  );
 }
 
 function episodeRow(one) {
   const isWhole = one.planned === null || one.planned === one.steps;
-  const number = (value) => make("td.n", {}, value === undefined ? UNKNOWN : whole(value));
-  return make("tr", {}, episodeName(one), number(one.seed), make("td", {}, one.nav ? spark(one) : null),
-    make(`td.n.${tone(one.return)}`, {}, percent(one.return)), make("td.n", {}, percent(one.benchmark)),
-    make("td.n", {}, isWhole ? whole(one.steps) : `${whole(one.steps)} of ${whole(one.planned)}`),
-    make("td.n", {}, percent(one.decided, 1, false)),
-    [one.failures, one.orders, one.rejected, one.input_tokens, one.output_tokens].map(number));
+  const number = (value) => el("td.n", {}, value === undefined ? NONE : whole(value));
+  return el(
+    "tr",
+    {},
+    episodeName(one),
+    number(one.seed),
+    el("td", {}, one.nav ? spark(one) : null),
+    el(`td.n.${tone(one.return)}`, {}, percent(one.return)),
+    el("td.n", {}, percent(one.benchmark)),
+    el("td.n", {}, isWhole ? whole(one.steps) : `${whole(one.steps)} of ${whole(one.planned)}`),
+    el("td.n", {}, percent(one.decided, 1, false)),
+    [one.failures, one.orders, one.rejected, one.input_tokens, one.output_tokens].map(number),
+  );
 }
 
 class EpisodeTable {
   constructor(episodes) {
     this.rows = episodes.map((one) => {
-      const text = `${one.task} ${one.window || ""} seed-${one.seed} ${one.id} ${one.state}`.toLowerCase();
+      const text =
+        `${one.task} ${one.window || ""} seed-${one.seed} ${one.id} ${one.state}`.toLowerCase();
       return {one, element: episodeRow(one), text};
     });
-    this.body = make("tbody", {});
-    this.sorted = {column: -1, direction: 1};
-    this.heads = COLUMNS.map(({name, key, kind = ".n"}, column) => {
-      const label = key ? make("button", {type: "button", click: () => this.sort(column)}, name) : name;
-      return make(`th${kind}`, {scope: "col", "aria-sort": key ? "none" : null}, label);
-    });
-    const head = make("thead", {}, make("tr", {}, this.heads));
-    const table = make("table.grid.episodes", {}, make("caption.unseen", {}, "Episodes"), head, this.body);
-    replace(byId("episodes"), scroller("Table: Episodes", table));
+    this.sorted = {key: "", descending: false};
+    this.table = kt.table.sortable({caption: "Episodes", onSort: (key) => this.sort(key)});
+    this.table.element.firstChild.classList.add("episodes");
+    replace(byId("episodes"), this.table.element);
     byId("search").addEventListener("input", () => this.show());
     this.show();
   }
 
-  sort(column) {
-    const {key} = COLUMNS[column];
-    const direction = this.sorted.column === column ? -this.sorted.direction : 1;
-    this.sorted = {column, direction};
-    this.rows.sort((left, right) => {
-      const [one, other] = [key(left.one), key(right.one)];
-      if (one === other) return 0;
-      if (one === undefined || one === null) return 1; // what is not known comes last, either way
-      if (other === undefined || other === null) return -1;
-      return (one < other ? -1 : 1) * direction;
-    });
-    const word = direction > 0 ? "ascending" : "descending";
-    this.heads.forEach((head, place) => {
-      if (COLUMNS[place].key) head.setAttribute("aria-sort", place === column ? word : "none");
-    });
+  /** Sort by a column; by the same one again, the other way round. */
+  sort(key) {
+    const descending = this.sorted.key === key && !this.sorted.descending;
+    this.sorted = {key, descending};
+    const {value} = COLUMNS.find((column) => column.key === key);
+    this.rows.sort((left, right) =>
+      kt.table.compare(value(left.one), value(right.one), descending),
+    );
     this.show();
   }
 
@@ -86,20 +101,27 @@ class EpisodeTable {
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = this.rows.filter(({text}) => words.every((word) => text.includes(word)));
     const all = count(this.rows.length, "episode");
-    replace(this.body, shown.map(({element}) => element));
+    this.table.head(COLUMNS, this.sorted);
+    this.table.rows(shown.map(({element}) => element));
     replace(byId("matches"), shown.length === this.rows.length ? all : `${shown.length} of ${all}`);
   }
 }
 
 begin(async () => {
   const head = await unpackValue("head");
-  const facts = [`run ${head.run}`, `agent ${head.agent}`, head.market ? `market ${head.market}` : null];
+  const facts = [
+    `run ${head.run}`,
+    `agent ${head.agent}`,
+    head.market ? `market ${head.market}` : null,
+  ];
   replace(byId("title"), `Episodes of ${head.model}`);
   replace(byId("facts"), facts.filter(Boolean).join(" · "));
   const problems = new Set(head.episodes.map((one) => one.problem).filter(Boolean));
-  replace(byId("notes"),
-    head.synthetic ? make("li", {}, make("strong", {}, "SYNTHETIC"), " the market was generated from a seed") : null,
-    head.market ? null : make("li", {}, "The market is not at hand, so there is no benchmark."),
-    [...problems].map((problem) => make("li", {}, problem)));
+  replace(
+    byId("notes"),
+    head.synthetic ? labelOf("synthetic") : null,
+    head.market ? null : el("li", {}, "The market is not at hand, so there is no benchmark."),
+    [...problems].map((problem) => el("li", {}, problem)),
+  );
   new EpisodeTable(head.episodes);
 });

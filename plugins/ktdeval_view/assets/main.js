@@ -41,7 +41,9 @@ class EpisodeView {
     if (!values) return null;
     const place = this.closes.start + day + 1;
     const before = values.slice(0, place).findLast((value) => value !== null);
-    return values[place] === null || values[place] === undefined || before === undefined ? null : values[place] / before - 1;
+    return values[place] === null || values[place] === undefined || before === undefined
+      ? null
+      : values[place] / before - 1;
   }
 
   openStock(code) {
@@ -75,10 +77,15 @@ class EpisodeView {
     const panel = byId("day-panel");
     if (target && byId(target)) this.jump(target);
     else if (isOther && panel.getBoundingClientRect().top < 0) panel.scrollIntoView();
-    setTimeout(() => { if (mine === this.shown) byId("day-body").classList.add("laid-out"); }, REST_MS);
+    setTimeout(() => {
+      if (mine === this.shown) byId("day-body").classList.add("laid-out");
+    }, REST_MS);
   }
 
-  /** Scroll to a part of the day; where it is can be told only once everything before it is laid out. */
+  /**
+   * Scroll to a part of the day; where it is can be told only once everything before it is laid
+   * out.
+   */
   jump(id) {
     byId("day-body").classList.add("laid-out");
     byId(id)?.scrollIntoView();
@@ -86,33 +93,48 @@ class EpisodeView {
 
   announce(day) {
     const row = this.rows[day];
-    const words = [DECIDED_BY[row.provenance] || row.provenance, count(row.orders.length, "order")];
+    const words = [kt.kindLabel("provenance", row.provenance), count(row.orders.length, "order")];
     byId("said").textContent = `Day ${day}, ${row.decided_on}: ${words.join(", ")}`;
   }
 
   legend(day) {
     const {nav, levels} = this.series;
-    replace(byId("legend"), make("span.key.nav", {}, `NAV ${percent(nav[day + 1])}`),
-      levels ? make("span.key.benchmark", {}, `${this.head.benchmark.name} ${percent(levels[day + 1])}`) : null,
-      make("span.quiet", {}, `by ${this.rows[day].filled_on}`));
+    replace(
+      byId("legend"),
+      el("span.key.nav", {}, `NAV ${percent(nav[day + 1])}`),
+      levels
+        ? el("span.key.benchmark", {}, `${this.head.benchmark.name} ${percent(levels[day + 1])}`)
+        : null,
+      el("span.quiet", {}, `by ${this.rows[day].filled_on}`),
+    );
   }
 
-  /** Read the address: `#day=213`, `#day=2024-11-18`, `#day=213&call=2`, `#day=213&part=portfolio`. */
+  /**
+   * Read the address: `#day=213`, `#day=2024-11-18`, `#day=213&call=2`, `#day=213&part=portfolio`.
+   */
   follow() {
     const wanted = new URLSearchParams(location.hash.slice(1).replace(/\+/g, "%2B"));
     const text = wanted.get("day");
-    if (text === null && location.hash && this.day >= 0) return; // a place in the page, such as that of the skip link
+    // a place in the page, such as that of the skip link
+    if (text === null && location.hash && this.day >= 0) return;
     const day = text === null ? 0 : this.dayOf(text);
-    const problem = day === null ? `There is no day ${text} in this episode; it has days 0 to ${this.rows.length - 1}.` : "";
+    const problem =
+      day === null
+        ? `There is no day ${text} in this episode; it has days 0 to ${this.rows.length - 1}.`
+        : "";
     byId("trouble").hidden = !problem;
     replace(byId("trouble"), problem);
-    const part = ["call", "part"].filter((name) => wanted.has(name)).map((name) => `${name}-${wanted.get(name)}`);
+    const part = ["call", "part"]
+      .filter((name) => wanted.has(name))
+      .map((name) => `${name}-${wanted.get(name)}`);
     this.show(day ?? 0, part[0]);
   }
 
   dayOf(text) {
     const number = text.replace(/^day_\+/, "");
-    const day = /^\d+$/.test(number) ? Number(number) : this.rows.findIndex((row) => row.decided_on === text);
+    const day = /^\d+$/.test(number)
+      ? Number(number)
+      : this.rows.findIndex((row) => row.decided_on === text);
     return day >= 0 && day < this.rows.length ? day : null;
   }
 
@@ -128,29 +150,37 @@ class EpisodeView {
   }
 }
 
-const changes = (values) => values.slice(1).map((value, place) => (values[place] > 0 ? value / values[place] - 1 : null));
+const changes = (values) =>
+  values.slice(1).map((value, place) => (values[place] > 0 ? value / values[place] - 1 : null));
 
 function showHead(view) {
   const {head} = view;
   const {spec} = head;
   document.title = `${head.label} · ${spec.model}`;
   replace(byId("title"), head.label);
-  const made = Object.entries(spec.model_args).map(([key, value]) => `${key}=${value}`).join(", ");
+  const made = Object.entries(spec.model_args)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(", ");
   const planned = head.planned === null ? "its" : whole(head.planned);
   const facts = [
     made ? `${spec.model} (${made})` : spec.model,
     `agent ${spec.agent}`,
     `${spec.window.first} to ${spec.window.last}`,
-    head.state === "finished" ? count(view.rows.length, "day") : `${whole(view.rows.length)} of ${planned} days so far`,
+    head.state === "finished"
+      ? count(view.rows.length, "day")
+      : `${whole(view.rows.length)} of ${planned} days so far`,
     spec.mask_note ? `mask ${spec.mask}: ${spec.mask_note}` : `mask ${spec.mask}`,
     head.market ? `market ${head.market}` : null,
   ];
   replace(byId("facts"), facts.filter(Boolean).join(" · "));
-  const labels = [];
-  if (head.state === "unfinished") labels.push(["UNFINISHED", "the episode is not at its end; write the pages again to see more"]);
-  if (head.synthetic) labels.push(["SYNTHETIC", "the market was generated from a seed"]);
-  replace(byId("notes"), labels.map(([name, words]) => make("li", {}, make("strong", {}, name), ` ${words}`)),
-    head.notes.map((note) => make("li", {}, note)));
+  replace(
+    byId("notes"),
+    head.state === "unfinished"
+      ? label("unfinished", "The episode is not at its end; write the pages again to see more.")
+      : null,
+    head.synthetic ? labelOf("synthetic") : null,
+    head.notes.map((note) => el("li", {}, note)),
+  );
   for (const where of ["previous", "next"]) {
     const link = byId(`${where}-episode`);
     const target = head.neighbours[where];
@@ -168,20 +198,36 @@ function listenKeys(view) {
   const step = (direction) => view.choose(view.list.beside(view.day, direction));
   const jump = (part) => () => view.jump(`part-${part}`);
   const keys = {
-    ArrowLeft: () => step(-1), ArrowRight: () => step(1), k: () => step(-1), j: () => step(1),
-    Home: () => view.choose(view.list.visible[0] ?? null), End: () => view.choose(view.list.visible.pop() ?? null),
-    d: jump("decision"), s: jump("talk"), p: jump("portfolio"), m: jump("memory"), "/": () => { openDays(); byId("search").focus(); },
-    c: () => view.stocks.openAny(), t: () => view.toggleNames(), v: () => view.toggle("verbatim"), u: () => view.toggle("unfolded"),
+    ArrowLeft: () => step(-1),
+    ArrowRight: () => step(1),
+    k: () => step(-1),
+    j: () => step(1),
+    Home: () => view.choose(view.list.visible[0] ?? null),
+    End: () => view.choose(view.list.visible.pop() ?? null),
+    d: jump("decision"),
+    s: jump("talk"),
+    p: jump("portfolio"),
+    m: jump("memory"),
+    "/": () => {
+      openDays();
+      byId("search").focus();
+    },
+    c: () => view.stocks.openAny(),
+    t: () => view.toggleNames(),
+    v: () => view.toggle("verbatim"),
+    u: () => view.toggle("unfolded"),
     "?": () => byId("help").showModal(),
   };
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]"))
+      return;
     if (event.key === "Escape") closeDays();
     if (event.target.closest("input, select, textarea")) return;
     const box = event.target.closest(".scroll");
     if (box && box.scrollWidth > box.clientWidth && event.key.startsWith("Arrow")) return;
     const inList = event.target.closest("#list");
-    const action = keys[inList ? {ArrowUp: "k", ArrowDown: "j"}[event.key] || event.key : event.key];
+    const action =
+      keys[inList ? {ArrowUp: "k", ArrowDown: "j"}[event.key] || event.key : event.key];
     if (!action) return;
     event.preventDefault();
     action();
@@ -203,7 +249,9 @@ function closeDays() {
 }
 
 begin(async () => {
-  const [head, texts, closes, paths] = await Promise.all(["head", "texts", "closes", "paths"].map(unpackValue));
+  const [head, texts, closes, paths] = await Promise.all(
+    ["head", "texts", "closes", "paths"].map(unpackValue),
+  );
   const view = new EpisodeView(head, texts, closes, paths);
   showHead(view);
   listenKeys(view);
@@ -215,9 +263,14 @@ begin(async () => {
   byId("stocks").addEventListener("click", () => view.stocks.openAny());
   byId("keys").addEventListener("click", () => byId("help").showModal());
   byId("help-close").addEventListener("click", () => byId("help").close());
-  byId("bar-day").addEventListener("click", () => { openDays(); view.list.reveal(); });
+  byId("bar-day").addEventListener("click", () => {
+    openDays();
+    view.list.reveal();
+  });
   byId("close-days").addEventListener("click", closeDays);
-  byId("list").addEventListener("click", (event) => { if (event.target.closest("a")) closeDays(); });
+  byId("list").addEventListener("click", (event) => {
+    if (event.target.closest("a")) closeDays();
+  });
   byId("day-panel").addEventListener("click", (event) => {
     const handle = event.target.closest(".handle[data-code]");
     if (handle) view.openStock(handle.dataset.code);

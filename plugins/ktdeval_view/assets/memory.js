@@ -1,4 +1,5 @@
-// What the agent remembers after the day: memories by layer with what became of each, or its JSON as a tree.
+// What the agent remembers after the day: memories by layer with what became of each, or its JSON
+// as a tree.
 
 const MOST_MEMORIES = 2000; // rows of a table; more would make the page slow
 
@@ -11,16 +12,27 @@ class MemoryPanel {
     const {names} = this.view;
     const tree = rest && rest !== "{}" ? parseJson(rest) : null;
     const shown = rest && rest !== "{}" ? (tree ? showJson(tree, names) : rest) : null;
-    const heading = make("h3", {}, "What the agent remembers after this day");
+    const heading = el("h3", {}, "What the agent remembers after this day");
     if (!layers) return [heading, shown];
     const today = rows.filter(([, , , isShown, note]) => isShown || note);
     return [
       heading,
       this.counts(layers, rows),
-      today.length ? this.table("Shown in the day's prompt, new, credited, moved or gone", {layers, fields, rows: today})
-        : make("p.quiet", {}, "Nothing of it was in the day's prompt, and nothing changed but age and importance."),
-      this.whenOpened(`All memories: ${whole(rows.filter((row) => row[4] !== "gone").length)}`,
-        () => this.table("All memories, and those gone on this day", {layers, fields, rows})),
+      today.length
+        ? this.table("Shown in the day's prompt, new, credited, moved or gone", {
+            layers,
+            fields,
+            rows: today,
+          })
+        : el(
+            "p.quiet",
+            {},
+            "Nothing of it was in the day's prompt, and nothing changed but age and importance.",
+          ),
+      this.whenOpened(
+        `All memories: ${whole(rows.filter((row) => row[4] !== "gone").length)}`,
+        () => this.table("All memories, and those gone on this day", {layers, fields, rows}),
+      ),
       shown ? this.whenOpened("All else that it carries", () => shown) : null,
     ];
   }
@@ -28,39 +40,84 @@ class MemoryPanel {
   counts(layers, rows) {
     const kept = rows.filter((row) => row[4] !== "gone");
     const number = (what) => rows.filter((row) => what(row[4])).length;
-    const facts = layers.map((layer, place) => [layer, kept.filter((row) => row[0] === place).length]);
-    facts.push(["in the prompt", rows.filter((row) => row[3]).length], ["new", number((note) => note === "new")]);
-    facts.push(["credited", number((note) => note.includes("credited"))], ["moved", number((note) => note.includes("→"))]);
+    const facts = layers.map((layer, place) => [
+      layer,
+      kept.filter((row) => row[0] === place).length,
+    ]);
+    facts.push(
+      ["in the prompt", rows.filter((row) => row[3]).length],
+      ["new", number((note) => note === "new")],
+    );
+    facts.push(
+      ["credited", number((note) => note.includes("credited"))],
+      ["moved", number((note) => note.includes("→"))],
+    );
     facts.push(["gone", number((note) => note === "gone")]);
-    return make("dl.summary", {}, facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, whole(value)))));
+    return el(
+      "dl.summary",
+      {},
+      facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, whole(value)))),
+    );
   }
 
   /** A part that is made when it is first opened: a memory may have thousands of lines. */
   whenOpened(title, content) {
-    const part = make("details", {toggle: () => {
-      if (part.open && part.childElementCount === 1) fill(part, content());
-    }}, make("summary", {}, title));
+    const part = el(
+      "details",
+      {
+        toggle: () => {
+          if (part.open && part.childElementCount === 1) fill(part, content());
+        },
+      },
+      el("summary", {}, title),
+    );
     return part;
   }
 
   table(title, {layers, fields, rows}) {
     const {names, texts} = this.view;
-    const isNumeric = fields.map((_, place) => rows.every((row) => typeof row[5 + place] === "number"));
+    const isNumeric = fields.map((_, place) =>
+      rows.every((row) => typeof row[5 + place] === "number"),
+    );
     const cell = (place) => (isNumeric[place] ? ".n" : "");
     const heads = ["layer", "id", "text", ...fields, "prompt", "this day"];
     const numeric = (place) => (place > 2 && place < 3 + fields.length ? cell(place - 3) : "");
     const ordered = [...rows].sort((one, other) => one[0] - other[0]).slice(0, MOST_MEMORIES);
-    const body = ordered.map(([layer, text, id, isShown, note, ...values]) => make("tr", {},
-      make("td", {}, layers[layer]), make("th", {scope: "row"}, id),
-      make("td", {}, make("span.said.long", {}, names.mark(texts[text]))),
-      values.map((value, place) => make(`td${cell(place)}`, {}, typeof value === "number" ? figure(value, 0, false, 2) : value)),
-      make("td", {}, isShown ? "shown" : ""), make("td", {}, note.replace("credited -", "credited −"))));
+    const body = ordered.map(([layer, text, id, isShown, note, ...values]) =>
+      el(
+        "tr",
+        {},
+        el("td", {}, layers[layer]),
+        el("th", {scope: "row"}, id),
+        el("td", {}, el("span.said.long", {}, names.mark(texts[text]))),
+        values.map((value, place) =>
+          el(`td${cell(place)}`, {}, typeof value === "number" ? quantity(value, 0, 2) : value),
+        ),
+        el("td", {}, isShown ? "shown" : ""),
+        el("td", {}, note.replace("credited -", "credited −")),
+      ),
+    );
     const left = rows.length - ordered.length;
     return [
-      scroller(title, make("table.grid.memories", {}, make("caption", {}, title),
-        make("thead", {}, make("tr", {}, heads.map((head, place) => make(`th${numeric(place)}`, {scope: "col"}, head)))),
-        make("tbody", {}, body))),
-      left ? make("p.quiet", {}, `${whole(left)} further ones are left out here.`) : null,
+      scroller(
+        title,
+        el(
+          "table.grid.memories",
+          {},
+          el("caption", {}, title),
+          el(
+            "thead",
+            {},
+            el(
+              "tr",
+              {},
+              heads.map((head, place) => el(`th${numeric(place)}`, {scope: "col"}, head)),
+            ),
+          ),
+          el("tbody", {}, body),
+        ),
+      ),
+      left ? el("p.quiet", {}, `${whole(left)} further ones are left out here.`) : null,
     ];
   }
 }

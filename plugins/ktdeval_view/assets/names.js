@@ -1,4 +1,5 @@
-// True names beside handles: `asset_0042` is what the model read, the code behind it is what was traded.
+// True names beside handles: `asset_0042` is what the model read, the code behind it is what was
+// traded.
 
 class Names {
   constructor(head) {
@@ -15,9 +16,15 @@ class Names {
     return this.assets.size === 0;
   }
 
-  /** {code, company, truth} of an asset's handle, or null. `truth` is what stands beside it; empty where it is the code itself. */
+  /**
+   * {code, company, truth} of an asset's handle, or null. `truth` is what stands beside it; empty
+   * where it is the code itself.
+   */
   asset(handle) {
-    const found = this.assets.get(handle) || this.assets.get(handle.toLowerCase()) || this.assets.get(handle.toUpperCase());
+    const found =
+      this.assets.get(handle) ||
+      this.assets.get(handle.toLowerCase()) ||
+      this.assets.get(handle.toUpperCase());
     if (!found) return null;
     const [code, company] = found;
     return {code, company, truth: code.toLowerCase() === handle.toLowerCase() ? company : code};
@@ -40,7 +47,10 @@ class Names {
     return asset ? asset.truth : "";
   }
 
-  /** The text with its handles marked; copying it gives the text alone, since the names beside them are style. */
+  /**
+   * The text with its handles marked; copying it gives the text alone, since the names beside them
+   * are style.
+   */
   mark(text) {
     const parts = [];
     let done = 0;
@@ -50,7 +60,13 @@ class Names {
       parts.push(text.slice(done, match.index));
       const asset = this.asset(match[0]);
       const title = asset ? `${asset.code} ${asset.company}` : truth;
-      parts.push(make("span.handle", {"data-true": truth, "data-code": asset ? asset.code : null, title}, match[0]));
+      parts.push(
+        el(
+          "span.handle",
+          {"data-true": truth, "data-code": asset ? asset.code : null, title},
+          match[0],
+        ),
+      );
       done = match.index + match[0].length;
     }
     parts.push(text.slice(done));

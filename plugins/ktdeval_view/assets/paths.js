@@ -1,4 +1,5 @@
-// Price, position and signals of one stock through the episode, one above the other on the same days.
+// Price, position and signals of one stock through the episode, one above the other on the same
+// days.
 
 const SIGNAL_NAMES = {"+": "Bullish", "-": "Bearish", 0: "Neutral", x: "invalid"};
 const DECISION_NAMES = {"+": "Buy", "-": "Sell", 0: "Hold", x: "invalid"};
@@ -8,23 +9,29 @@ const NARROW_CHART = 520; // below it the name of a row stands over it
 
 /** What was decided about a stock, one letter a step, as `StockChart` takes signals. */
 function decisionsOn(rows, code) {
-  return rows.map((row) => {
-    if (isHeld(row)) return "x";
-    const sides = row.orders.filter(([ordered]) => ordered === code).map(([, side]) => side);
-    return sides.length ? (sides[sides.length - 1] === "BUY" ? "+" : "-") : "0";
-  }).join("");
+  return rows
+    .map((row) => {
+      if (isHeld(row)) return "x";
+      const sides = row.orders.filter(([ordered]) => ordered === code).map(([, side]) => side);
+      return sides.length ? (sides[sides.length - 1] === "BUY" ? "+" : "-") : "0";
+    })
+    .join("");
 }
 
 /** How often each letter stands in a text, as words: "5 Bullish, 1 Neutral". */
 function countLetters(letters, names) {
-  const found = ["+", "-", "0", "x"].map((letter) => [letters.split(letter).length - 1, names[letter]]).filter(([number]) => number);
+  const found = ["+", "-", "0", "x"]
+    .map((letter) => [letters.split(letter).length - 1, names[letter]])
+    .filter(([number]) => number);
   return found.map(([number, name]) => `${number} ${name}`).join(", ") || "none";
 }
 
 class StockChart {
   /**
-   * @param series {values, start, days, chosen, weights, orders, strips}: closes (null: no bar) and ISO days, of which `start` is the
-   *   day of the first decision; the chosen step; [steps] shares of NAV; orders {day, side, isFilled}; strips {name, letters}.
+   * @param series {values, start, days, chosen, weights, orders, strips}: closes (null: no bar) and
+   * ISO days, of which `start` is the
+   *   day of the first decision; the chosen step; [steps] shares of NAV; orders {day, side,
+   *   isFilled}; strips {name, letters}.
    */
   constructor(series, width) {
     this.series = series;
@@ -38,7 +45,11 @@ class StockChart {
   }
 
   x(place) {
-    return this.left + ((place - this.first + 0.5) / (this.last - this.first + 1)) * (this.width - this.left - this.right);
+    return (
+      this.left +
+      ((place - this.first + 0.5) / (this.last - this.first + 1)) *
+        (this.width - this.left - this.right)
+    );
   }
 
   get cell() {
@@ -53,29 +64,53 @@ class StockChart {
     const bottom = stripTop + series.strips.length * stripHeight;
     const chosen = this.x(series.start + series.chosen);
     const dates = [series.start, this.last].map((place, end) =>
-      drawing("text", {x: end ? width - this.right : this.x(place), y: bottom + 16, class: end ? "end" : "start"}, series.days[place]));
-    return drawing("svg", {viewBox: `0 0 ${width} ${bottom + 22}`, width, height: bottom + 22, "aria-hidden": "true"},
-      drawing("rect", {class: "band", x: (chosen - this.cell / 2).toFixed(1), width: Math.max(this.cell, 2).toFixed(1), y: 4, height: bottom - 4}),
-      ...this.prices(4, PRICE_HEIGHT), ...this.weights(weightTop, WEIGHT_HEIGHT),
-      ...series.strips.flatMap((strip, number) => this.strip(strip, stripTop + number * stripHeight)), ...dates);
+      svg(
+        "text",
+        {x: end ? width - this.right : this.x(place), y: bottom + 16, class: end ? "end" : "start"},
+        series.days[place],
+      ),
+    );
+    return svg(
+      "svg",
+      {viewBox: `0 0 ${width} ${bottom + 22}`, width, height: bottom + 22, "aria-hidden": "true"},
+      svg("rect", {
+        class: "band",
+        x: coordinate(chosen - this.cell / 2),
+        width: coordinate(Math.max(this.cell, 2)),
+        y: 4,
+        height: bottom - 4,
+      }),
+      ...this.prices(4, PRICE_HEIGHT),
+      ...this.weights(weightTop, WEIGHT_HEIGHT),
+      ...series.strips.flatMap((strip, number) =>
+        this.strip(strip, stripTop + number * stripHeight),
+      ),
+      ...dates,
+    );
   }
 
   axis(low, high, y, label, most) {
     return ticks(low, high, most).flatMap((value) => [
-      drawing("line", {x1: this.left, x2: this.width - this.right, y1: y(value), y2: y(value), class: value === 0 ? "zero" : "grid"}),
-      drawing("text", {x: this.left - 6, y: y(value) + 4, class: "end"}, label(value)),
+      svg("line", {
+        x1: this.left,
+        x2: this.width - this.right,
+        y1: y(value),
+        y2: y(value),
+        class: value === 0 ? "zero" : "grid",
+      }),
+      svg("text", {x: this.left - 6, y: y(value) + 4, class: "end"}, label(value)),
     ]);
   }
 
   title(words, y) {
-    return this.width < NARROW_CHART ? null : drawing("text", {x: 0, y, class: "row-name"}, words);
+    return this.width < NARROW_CHART ? null : svg("text", {x: 0, y, class: "row-name"}, words);
   }
 
   prices(top, height) {
     const {values, start, orders} = this.series;
     const shown = values.slice(this.first, this.last + 1);
     const known = shown.filter((value) => typeof value === "number");
-    if (known.length < 2) return [drawing("text", {x: this.left, y: top + 20}, "No prices are known.")];
+    if (known.length < 2) return [svg("text", {x: this.left, y: top + 20}, "No prices are known.")];
     const [low, high] = ends(known);
     const pad = (high - low || Math.abs(high) || 1) * 0.1;
     const y = (value) => top + height - ((value - low + pad) / (high - low + 2 * pad)) * height;
@@ -83,12 +118,23 @@ class StockChart {
     const marks = orders.map(({day, side, isFilled}) => {
       const value = values[start + day];
       if (typeof value !== "number") return null;
-      const [cx, cy, turn] = [this.x(start + day), y(value), side === "BUY" ? 1 : -1];
-      const corners = [[-5, 13], [5, 13], [0, 4]].map(([dx, dy]) => `${(cx + dx).toFixed(1)},${(cy + turn * dy).toFixed(1)}`).join(" ");
-      return drawing("polygon", {class: `${side === "BUY" ? "bought" : "sold"}${isFilled ? "" : " unfilled"}`, points: corners});
+      const corners = triangle(this.x(start + day), y(value), {
+        half: 5,
+        near: 4,
+        far: 13,
+        up: side === "BUY",
+      });
+      return svg("polygon", {
+        class: `${side === "BUY" ? "bought" : "sold"}${isFilled ? "" : " unfilled"}`,
+        points: corners,
+      });
     });
-    return [this.title("price", top + 14), ...this.axis(low - pad, high + pad, y, (value) => figure(value, digits), 4),
-      drawing("path", {class: "price", d: line(shown, (place) => this.x(this.first + place), y)}), ...marks];
+    return [
+      this.title("price", top + 14),
+      ...this.axis(low - pad, high + pad, y, (value) => figure(value, digits), 4),
+      svg("path", {class: "price", d: line(shown, (place) => this.x(this.first + place), y)}),
+      ...marks,
+    ];
   }
 
   weights(top, height) {
@@ -96,12 +142,21 @@ class StockChart {
     const [low, high] = ends([...weights, 0]);
     const most = high - low || 0.01;
     const y = (value) => top + height - ((value - low) / most) * height;
-    const bars = weights.map((weight, day) => weight === 0 ? "" : // at the close of the day after the decision
-      `M${(this.x(start + day + 1) - this.cell / 2).toFixed(1)} ${y(0).toFixed(1)}V${y(weight).toFixed(1)}h${this.cell.toFixed(1)}V${y(0).toFixed(1)}Z`);
+    const zero = coordinate(y(0));
+    const width = coordinate(this.cell);
+    const bars = weights.map((weight, day) => {
+      if (weight === 0) return "";
+      // a position is that at the close of the day after the decision
+      const left = coordinate(this.x(start + day + 1) - this.cell / 2);
+      return `M${left} ${zero}V${coordinate(y(weight))}h${width}V${zero}Z`;
+    });
     const digits = most < 0.02 ? 1 : 0;
-    return [this.title("position, share of NAV", top + 14), ...this.axis(low, high, y, (value) => percent(value, digits, false), 2),
-      drawing("line", {x1: this.left, x2: this.width - this.right, y1: y(0), y2: y(0), class: "zero"}),
-      drawing("path", {class: "position", d: bars.join("")})];
+    return [
+      this.title("position, share of NAV", top + 14),
+      ...this.axis(low, high, y, (value) => percent(value, digits, false), 2),
+      svg("line", {x1: this.left, x2: this.width - this.right, y1: y(0), y2: y(0), class: "zero"}),
+      svg("path", {class: "position", d: bars.join("")}),
+    ];
   }
 
   /** One shape a step: up, down, a line, a cross; nothing where the analyst was not asked. */
@@ -110,14 +165,25 @@ class StockChart {
     const middle = top + ROW_HEIGHT / 2 + (isNarrow ? 14 : 0);
     const size = Math.max(1.2, Math.min(5.5, this.cell * 0.42));
     const shapes = {
-      "+": `m0 ${-size}l${size} ${2 * size}h${-2 * size}z`, "-": `m0 ${size}l${size} ${-2 * size}h${-2 * size}z`,
-      0: `m${-size} -1h${2 * size}v2h${-2 * size}z`, x: `m${-size} ${-size}l${2 * size} ${2 * size}m0 ${-2 * size}l${-2 * size} ${2 * size}`,
+      "+": `m0 ${-size}l${size} ${2 * size}h${-2 * size}z`,
+      "-": `m0 ${size}l${size} ${-2 * size}h${-2 * size}z`,
+      0: `m${-size} -1h${2 * size}v2h${-2 * size}z`,
+      x: `m${-size} ${-size}l${2 * size} ${2 * size}m0 ${-2 * size}l${-2 * size} ${2 * size}`,
     };
     const paths = Object.entries(shapes).map(([letter, shape]) => {
-      const at = [...letters].map((one, day) => one === letter ? `M${this.x(this.series.start + day).toFixed(1)} ${middle}${shape}` : "");
-      return drawing("path", {class: `mark ${MARK_CLASSES[letter]}`, d: at.join("")});
+      const at = [...letters].map((one, day) =>
+        one === letter ? `M${coordinate(this.x(this.series.start + day))} ${middle}${shape}` : "",
+      );
+      return svg("path", {class: `mark ${MARK_CLASSES[letter]}`, d: at.join("")});
     });
-    return [drawing("line", {x1: this.left, x2: this.width - this.right, y1: top, y2: top, class: "grid"}),
-      drawing("text", {x: 0, y: isNarrow ? top + 12 : middle + 4, class: "row-name"}, name.length > 28 ? `${name.slice(0, 27)}…` : name), ...paths];
+    return [
+      svg("line", {x1: this.left, x2: this.width - this.right, y1: top, y2: top, class: "grid"}),
+      svg(
+        "text",
+        {x: 0, y: isNarrow ? top + 12 : middle + 4, class: "row-name"},
+        name.length > 28 ? `${name.slice(0, 27)}…` : name,
+      ),
+      ...paths,
+    ];
   }
 }

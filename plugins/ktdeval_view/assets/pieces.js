@@ -1,10 +1,14 @@
 // Pieces of packed data.
 
-/** Pieces of packed days: each is unpacked when a day in it is wanted, and the last few are kept. */
+/**
+ * Pieces of packed days: each is unpacked when a day in it is wanted, and the last few are kept.
+ */
 class Pieces {
   constructor(counts) {
     this.counts = counts;
-    this.starts = counts.map((_, place) => counts.slice(0, place).reduce((sum, number) => sum + number, 0));
+    this.starts = counts.map((_, place) =>
+      counts.slice(0, place).reduce((sum, number) => sum + number, 0),
+    );
     this.kept = new Map();
   }
 
@@ -20,7 +24,10 @@ class Pieces {
   lines(piece) {
     if (!this.kept.has(piece)) {
       if (this.kept.size >= 6) this.kept.delete(this.kept.keys().next().value);
-      this.kept.set(piece, unpack(`days-${piece}`).then((text) => text.split("\n")));
+      this.kept.set(
+        piece,
+        unpack(`days-${piece}`).then((text) => text.split("\n")),
+      );
     }
     return this.kept.get(piece);
   }

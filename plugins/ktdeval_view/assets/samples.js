@@ -1,10 +1,11 @@
-// The page of a scoring task's episode: samples to choose from, and of the chosen one prompt, reply, answer, what was expected, scores.
+// The page of a scoring task's episode: samples to choose from, and of the chosen one prompt,
+// reply, answer, what was expected, scores.
 
 const OUTCOMES = {right: "right", failed: "failed", unanswered: "unanswered"};
 const CHIPS = {right: "good", failed: "bad", unanswered: "warn"};
 
 const shown = (value) => {
-  if (value === null || value === undefined) return UNKNOWN;
+  if (value === null || value === undefined) return NONE;
   return typeof value === "number" ? figure(value, Number.isInteger(value) ? 0 : 3) : String(value);
 };
 
@@ -20,9 +21,15 @@ class SampleView {
     this.found = null; // places that hold the words searched for; null while nothing is searched
     this.items = this.rows.map((row, place) => {
       const kind = Object.values(row.kinds).map(shown).join(" · ");
-      const link = make("a", {href: `#sample=${place}`}, make("span.number", {}, place), make("span.date", {}, row.sample),
-        make("span.amount", {}, kind), make(`span.chip.${CHIPS[row.outcome]}`, {}, OUTCOMES[row.outcome]));
-      return make("li", {}, link);
+      const link = el(
+        "a",
+        {href: `#sample=${place}`},
+        el("span.number", {}, place),
+        el("span.date", {}, row.sample),
+        el("span.amount", {}, kind),
+        el(`span.chip.${CHIPS[row.outcome]}`, {}, OUTCOMES[row.outcome]),
+      );
+      return el("li", {}, link);
     });
     replace(byId("list"), this.items);
     this.makeFilters();
@@ -30,16 +37,31 @@ class SampleView {
   }
 
   makeFilters() {
-    const options = (all, values) => [make("option", {value: ""}, all), values.map((value) => make("option", {value}, value))];
+    const options = (all, values) => [
+      el("option", {value: ""}, all),
+      values.map((value) => el("option", {value}, value)),
+    ];
     const tally = (outcome) => this.rows.filter((row) => row.outcome === outcome).length;
-    replace(byId("outcome"), make("option", {value: ""}, "all samples"),
-      Object.entries(OUTCOMES).map(([value, name]) => make("option", {value}, `${name} (${tally(value)})`)));
+    replace(
+      byId("outcome"),
+      el("option", {value: ""}, "all samples"),
+      Object.entries(OUTCOMES).map(([value, name]) =>
+        el("option", {value}, `${name} (${tally(value)})`),
+      ),
+    );
     this.kinds = Object.entries(this.head.kinds).map(([name, values]) => {
-      const select = make("select", {"aria-label": name, "data-kind": name}, options(`any ${name}`, values));
+      const select = el(
+        "select",
+        {"aria-label": name, "data-kind": name},
+        options(`any ${name}`, values),
+      );
       select.addEventListener("input", () => this.narrow());
       return [name, select];
     });
-    replace(byId("kinds"), this.kinds.map(([, select]) => select));
+    replace(
+      byId("kinds"),
+      this.kinds.map(([, select]) => select),
+    );
     byId("outcome").addEventListener("input", () => this.narrow());
     byId("search").addEventListener("input", () => this.search());
   }
@@ -64,17 +86,27 @@ class SampleView {
     const outcome = byId("outcome").value;
     this.visible = [];
     this.rows.forEach((row, place) => {
-      const fits = (!outcome || row.outcome === outcome) && (this.found === null || this.found.has(place))
-        && this.kinds.every(([name, select]) => !select.value || pythonic(row.kinds[name]) === select.value);
+      const fits =
+        (!outcome || row.outcome === outcome) &&
+        (this.found === null || this.found.has(place)) &&
+        this.kinds.every(
+          ([name, select]) => !select.value || pythonic(row.kinds[name]) === select.value,
+        );
       this.items[place].hidden = !fits;
       if (fits) this.visible.push(place);
     });
     const all = count(this.rows.length, "sample");
-    replace(byId("matches"), this.visible.length === this.rows.length ? all : `${this.visible.length} of ${all}`);
+    replace(
+      byId("matches"),
+      this.visible.length === this.rows.length ? all : `${this.visible.length} of ${all}`,
+    );
   }
 
   step(direction) {
-    const near = direction > 0 ? this.visible.find((other) => other > this.place) : this.visible.findLast((other) => other < this.place);
+    const near =
+      direction > 0
+        ? this.visible.find((other) => other > this.place)
+        : this.visible.findLast((other) => other < this.place);
     if (near !== undefined) location.hash = `#sample=${near}`;
   }
 
@@ -84,45 +116,95 @@ class SampleView {
     this.items[place].firstChild.setAttribute("aria-current", "true");
     this.items[place].scrollIntoView({block: "nearest"});
     const row = this.rows[place];
-    replace(byId("day-title"), `Sample ${place} · ${row.sample} `, make(`span.chip.${CHIPS[row.outcome]}`, {}, OUTCOMES[row.outcome]));
-    replace(byId("day-when"), Object.entries(row.kinds).map(([name, value]) => `${name} ${shown(value)}`).join(" · "));
+    replace(
+      byId("day-title"),
+      `Sample ${place} · ${row.sample} `,
+      el(`span.chip.${CHIPS[row.outcome]}`, {}, OUTCOMES[row.outcome]),
+    );
+    replace(
+      byId("day-when"),
+      Object.entries(row.kinds)
+        .map(([name, value]) => `${name} ${shown(value)}`)
+        .join(" · "),
+    );
     this.shows += 1;
     const mine = this.shows;
     const sample = await this.pieces.day(place);
     if (mine !== this.shows) return; // another was chosen meanwhile
-    const json = (value) => make("div.text", {}, showJson(parseJson(JSON.stringify(value)), this.names));
-    const part = (id, title, ...content) => [make("h3", {id: `part-${id}`}, title), content];
-    const asked = sample.talk.exchanges.length ? sample.talk.exchanges[0].sent.find((message) => message.role === "user") : null;
-    replace(byId("day-body"),
-      part("prompt", "Prompt", asked ? make("blockquote", {}, asked.content) : make("p.quiet", {}, "No prompt is on record.")),
-      part("answer", "Answer", sample.answer ? json(sample.answer) : make("p.held", {}, `No valid answer: ${row.provenance}`), this.failures(row)),
-      part("expected", "Expected", make("p.quiet", {}, "Recorded beside the answer, never shown to the model."), json(sample.facts)),
+    const json = (value) =>
+      el("div.text", {}, showJson(parseJson(JSON.stringify(value)), this.names));
+    const part = (id, title, ...content) => [el("h3", {id: `part-${id}`}, title), content];
+    const asked = sample.talk.exchanges.length
+      ? sample.talk.exchanges[0].sent.find((message) => message.role === "user")
+      : null;
+    replace(
+      byId("day-body"),
+      part(
+        "prompt",
+        "Prompt",
+        asked ? el("blockquote", {}, asked.content) : el("p.quiet", {}, "No prompt is on record."),
+      ),
+      part(
+        "answer",
+        "Answer",
+        sample.answer
+          ? json(sample.answer)
+          : el("p.held", {}, `No valid answer: ${row.provenance}`),
+        this.failures(row),
+      ),
+      part(
+        "expected",
+        "Expected",
+        el("p.quiet", {}, "Recorded beside the answer, never shown to the model."),
+        json(sample.facts),
+      ),
       part("scores", "Scores", this.scores(sample)),
-      part("talk", "What was said", this.talk.show(place, sample.talk)));
+      part("talk", "What was said", this.talk.show(place, sample.talk)),
+    );
     byId("day-body").classList.add("laid-out");
     byId("said").textContent = `Sample ${place}, ${row.sample}: ${OUTCOMES[row.outcome]}`;
   }
 
   failures(row) {
     const found = Object.entries(row.failures).filter(([, number]) => number);
-    return found.length ? make("p.quiet", {}, `failed on the way: ${found.map(([name, number]) => `${name} ${number}`).join(", ")}`) : null;
+    return found.length
+      ? el(
+          "p.quiet",
+          {},
+          `failed on the way: ${found.map(([name, number]) => `${name} ${number}`).join(", ")}`,
+        )
+      : null;
   }
 
   scores(sample) {
-    const names = Object.keys(sample.scores).sort((one, other) => this.head.scores.includes(other) - this.head.scores.includes(one));
-    if (names.length === 0) return make("p.quiet", {}, "There are no scores without an answer.");
-    const rows = names.map((name) => make("tr", {}, make("th", {scope: "row"}, name), make("td.n", {}, shown(sample.scores[name]))));
-    return scroller("Table: Scores", make("table.grid", {}, make("caption.unseen", {}, "Scores"), make("tbody", {}, rows)));
+    const names = Object.keys(sample.scores).sort(
+      (one, other) => this.head.scores.includes(other) - this.head.scores.includes(one),
+    );
+    if (names.length === 0) return el("p.quiet", {}, "There are no scores without an answer.");
+    const rows = names.map((name) =>
+      el("tr", {}, el("th", {scope: "row"}, name), el("td.n", {}, shown(sample.scores[name]))),
+    );
+    return scroller(
+      "Table: Scores",
+      el("table.grid", {}, el("caption.unseen", {}, "Scores"), el("tbody", {}, rows)),
+    );
   }
 
   follow() {
     const wanted = new URLSearchParams(location.hash.slice(1));
-    const text = wanted.get("sample") ?? wanted.get("day"); // a call's own link names its sample as it does a day
+    // a call's own link names its sample as it does a day
+    const text = wanted.get("sample") ?? wanted.get("day");
     const named = this.rows.findIndex((row) => row.sample === text);
     const place = named >= 0 ? named : Number(text ?? this.visible[0] ?? 0);
     const isKnown = Number.isInteger(place) && place >= 0 && place < this.rows.length;
     byId("trouble").hidden = isKnown;
-    replace(byId("trouble"), isKnown ? "" : `There is no sample ${text} in this episode; it has samples 0 to ${this.rows.length - 1}.`);
+    replace(
+      byId("trouble"),
+      isKnown
+        ? ""
+        : `There is no sample ${text} in this episode; it has samples 0 to ` +
+            `${this.rows.length - 1}.`,
+    );
     if (isKnown && place !== this.place) this.show(place);
   }
 }
@@ -135,23 +217,48 @@ begin(async () => {
   const view = new SampleView(head, texts);
   document.title = `${head.label} · ${head.spec.model}`;
   replace(byId("title"), head.label);
-  const facts = [head.spec.model, `agent ${head.spec.agent}`, head.spec.mask && `mask ${head.spec.mask}`, count(head.rows.length, "sample")];
+  const facts = [
+    head.spec.model,
+    `agent ${head.spec.agent}`,
+    head.spec.mask && `mask ${head.spec.mask}`,
+    count(head.rows.length, "sample"),
+  ];
   replace(byId("facts"), facts.filter(Boolean).join(" · "));
-  replace(byId("notes"), head.state === "unfinished" ? make("li", {}, make("strong", {}, "UNFINISHED"), " not all samples are asked yet") : null,
-    head.notes.map((note) => make("li", {}, note)));
+  replace(
+    byId("notes"),
+    head.state === "unfinished" ? label("unfinished", "Not all samples are asked yet.") : null,
+    head.notes.map((note) => el("li", {}, note)),
+  );
   const list = byId("days").classList;
-  for (const [id, direction] of [["earlier", -1], ["later", 1], ["bar-earlier", -1], ["bar-later", 1]]) {
+  for (const [id, direction] of [
+    ["earlier", -1],
+    ["later", 1],
+    ["bar-earlier", -1],
+    ["bar-later", 1],
+  ]) {
     byId(id).addEventListener("click", () => view.step(direction));
   }
   byId("bar-day").addEventListener("click", () => list.add("open"));
   byId("close-days").addEventListener("click", () => list.remove("open"));
-  byId("list").addEventListener("click", (event) => { if (event.target.closest("a")) list.remove("open"); });
+  byId("list").addEventListener("click", (event) => {
+    if (event.target.closest("a")) list.remove("open");
+  });
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    if (
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      event.target.closest("input, select, textarea")
+    )
+      return;
     const action = {j: 1, ArrowRight: 1, k: -1, ArrowLeft: -1}[event.key];
     if (action) view.step(action);
     if (event.key === "Escape") list.remove("open");
-    if (event.key === "/") { event.preventDefault(); list.add("open"); byId("search").focus(); }
+    if (event.key === "/") {
+      event.preventDefault();
+      list.add("open");
+      byId("search").focus();
+    }
   });
   window.addEventListener("hashchange", () => view.follow());
   byId("page").classList.remove("waiting");

@@ -1,4 +1,5 @@
-// One stock over the whole episode: price, position, decisions and signals, and every order that the agent gave in it.
+// One stock over the whole episode: price, position, decisions and signals, and every order that
+// the agent gave in it.
 
 class StockBox {
   constructor(view) {
@@ -15,25 +16,38 @@ class StockBox {
   /** Stocks of which something is known, by code. */
   get codes() {
     const {closes, paths} = this.view;
-    const known = [...Object.keys(closes ? closes.packed : {}), ...Object.keys(paths.weights), ...Object.keys(paths.signals)];
+    const known = [
+      ...Object.keys(closes ? closes.packed : {}),
+      ...Object.keys(paths.weights),
+      ...Object.keys(paths.signals),
+    ];
     return [...new Set(known)].sort();
   }
 
   /** Open the stock that was ordered most often. */
   openAny() {
-    const times = (code) => this.view.rows.filter((row) => row.orders.some(([ordered]) => ordered === code)).length;
-    const [first] = this.codes.map((code) => [times(code), code]).sort(([one], [other]) => other - one);
+    const times = (code) =>
+      this.view.rows.filter((row) => row.orders.some(([ordered]) => ordered === code)).length;
+    const [first] = this.codes
+      .map((code) => [times(code), code])
+      .sort(([one], [other]) => other - one);
     if (first) this.open(first[1]);
   }
 
   open(code) {
     const {names, rows} = this.view;
-    const ofDay = (row, day) => row.orders.filter(([ordered]) => ordered === code).map((order) => ({day, row, order}));
+    const ofDay = (row, day) =>
+      row.orders.filter(([ordered]) => ordered === code).map((order) => ({day, row, order}));
     const orders = rows.flatMap(ofDay);
     const handle = names.handles.get(code);
-    const used = handle && handle !== code ? make("span.handle-used", {}, handle) : null;
+    const used = handle && handle !== code ? el("span.handle-used", {}, handle) : null;
     replace(byId("stock-title"), `${code} ${names.company(code)} `, used);
-    replace(this.choice, this.codes.map((one) => make("option", {value: one, selected: one === code}, `${one} ${names.company(one)}`)));
+    replace(
+      this.choice,
+      this.codes.map((one) =>
+        el("option", {value: one, selected: one === code}, `${one} ${names.company(one)}`),
+      ),
+    );
     if (!this.box.open) this.box.showModal(); // before it is drawn as wide as it is
     replace(byId("stock-body"), this.chart(code, orders), this.signals(code), this.table(orders));
     this.box.scrollTop = 0;
@@ -42,7 +56,10 @@ class StockBox {
   strips(code) {
     const {paths, rows} = this.view;
     const analysts = Object.hasOwn(paths.signals, code) ? paths.signals[code] : [];
-    const signals = analysts.map((letters, place) => ({name: paths.analysts[place].replaceAll("_", " "), letters}));
+    const signals = analysts.map((letters, place) => ({
+      name: paths.analysts[place].replaceAll("_", " "),
+      letters,
+    }));
     return [{name: "decision", letters: decisionsOn(rows, code)}, ...signals];
   }
 
@@ -51,35 +68,79 @@ class StockBox {
     const values = closes ? closes.of(code) : null;
     const days = values ? closes.days : [rows[0].decided_on, ...rows.map((row) => row.filled_on)];
     const series = {
-      values: values || [], days, start: values ? closes.start : 0, chosen, strips: this.strips(code),
+      values: values || [],
+      days,
+      start: values ? closes.start : 0,
+      chosen,
+      strips: this.strips(code),
       weights: Object.hasOwn(paths.weights, code) ? paths.weights[code] : rows.map(() => 0),
       orders: orders.map(({day, order}) => ({day, side: order[1], isFilled: order[3] > 0})),
     };
-    const plot = new StockChart(series, Math.max(260, Math.floor(byId("stock-body").clientWidth))).draw();
-    return make("figure.stock-plot", {}, plot, make("figcaption.quiet", {},
-      `Price: closes in ${head.currency}, adjusted for splits and dividends; triangles are orders at the close they were decided at, up for bought `
-      + "and down for sold, hollow where nothing was filled. Position: at the close of the day after. Below, by the day of the decision: "
-      + "up for Buy or Bullish, down for Sell or Bearish, a line for Hold or Neutral, a cross where nothing valid was said. The shade is the chosen day."));
+    const plot = new StockChart(
+      series,
+      Math.max(260, Math.floor(byId("stock-body").clientWidth)),
+    ).draw();
+    return el(
+      "figure.stock-plot",
+      {},
+      plot,
+      el(
+        "figcaption.quiet",
+        {},
+        `Price: closes in ${head.currency}, adjusted for splits and dividends; triangles are ` +
+          `orders at the close they were decided at, up for bought ` +
+          "and down for sold, hollow where nothing was filled. Position: at the close of the day " +
+          "after. Below, by the day of the decision: " +
+          "up for Buy or Bullish, down for Sell or Bearish, a line for Hold or Neutral, a cross " +
+          "where nothing valid was said. The shade is the chosen day.",
+      ),
+    );
   }
 
   /** The signals in numbers, beside the decisions. */
   signals(code) {
     const strips = this.strips(code);
     if (strips.length < 2) return null;
-    const rows = strips.map(({name, letters}, place) => make("tr", {}, make("th", {scope: "row"}, name),
-      make("td", {}, countLetters(letters, place ? SIGNAL_NAMES : DECISION_NAMES))));
-    return scroller("Decisions and signals", make("table.grid", {}, make("caption", {}, "Decisions and signals"), make("tbody", {}, rows)));
+    const rows = strips.map(({name, letters}, place) =>
+      el(
+        "tr",
+        {},
+        el("th", {scope: "row"}, name),
+        el("td", {}, countLetters(letters, place ? SIGNAL_NAMES : DECISION_NAMES)),
+      ),
+    );
+    return scroller(
+      "Decisions and signals",
+      el("table.grid", {}, el("caption", {}, "Decisions and signals"), el("tbody", {}, rows)),
+    );
   }
 
   table(orders) {
-    if (orders.length === 0) return make("p.quiet", {}, "The agent gave no order in it.");
-    const rows = orders.map(({day, row, order: [, side, status, shares, at]}) => make("tr", {},
-      make("td", {}, make("a", {href: `#day=${day}`, click: () => this.box.close()}, `Day ${day}`)),
-      [row.decided_on, side, (STATUS[status] || [status])[0]].map((word) => make("td", {}, word)),
-      [shares ? quantity(shares) : UNKNOWN, shares ? price(at) : UNKNOWN].map((number) => make("td.n", {}, number))));
-    const heads = ["day", "decided", "side", "outcome"].map((head) => make("th", {scope: "col"}, head));
-    const figures = ["shares", "price"].map((head) => make("th.n", {scope: "col"}, head));
-    return scroller("The agent's orders in this stock", make("table.grid", {}, make("caption", {}, count(orders.length, "order")),
-      make("thead", {}, make("tr", {}, heads, figures)), make("tbody", {}, rows)));
+    if (orders.length === 0) return el("p.quiet", {}, "The agent gave no order in it.");
+    const rows = orders.map(({day, row, order: [, side, status, shares, at]}) =>
+      el(
+        "tr",
+        {},
+        el("td", {}, el("a", {href: `#day=${day}`, click: () => this.box.close()}, `Day ${day}`)),
+        [row.decided_on, side, (STATUS[status] || [status])[0]].map((word) => el("td", {}, word)),
+        [shares ? quantity(shares) : NONE, shares ? price(at) : NONE].map((number) =>
+          el("td.n", {}, number),
+        ),
+      ),
+    );
+    const heads = ["day", "decided", "side", "outcome"].map((head) =>
+      el("th", {scope: "col"}, head),
+    );
+    const figures = ["shares", "price"].map((head) => el("th.n", {scope: "col"}, head));
+    return scroller(
+      "The agent's orders in this stock",
+      el(
+        "table.grid",
+        {},
+        el("caption", {}, count(orders.length, "order")),
+        el("thead", {}, el("tr", {}, heads, figures)),
+        el("tbody", {}, rows),
+      ),
+    );
   }
 }

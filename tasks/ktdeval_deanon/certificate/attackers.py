@@ -1,6 +1,7 @@
-"""What attackers recovered of a probe set: those without a language model, put to the very questions that models get, and by which
-field; and models, by their answers in finished runs of the scoring task, accepted only to these questions. Each with its positive
-control, the unmasked questions about the same windows.
+"""What attackers recovered of a probe set: those without a language model, put to the very
+questions that models get, and by which field; and models, by their answers in finished runs of the
+scoring task, accepted only to these questions. Each with its positive control, the unmasked
+questions about the same windows.
 """
 
 from __future__ import annotations
@@ -11,123 +12,223 @@ from pathlib import Path
 
 import numpy as np
 from jsonschema import Draft202012Validator
+from msgspec import Struct, ValidationError
 
 from ktdeval.attribution import FACTOR_NAMES, factor_panel
-from ktdeval.contracts import AnswerRecord, EpisodeSpec
 from ktdeval.errors import StoreError
-from ktdeval.harness import TranscriptEntry
-from ktdeval.jsonio import JsonValue, dumps_canonical, file_sha256
+from ktdeval.harness import TranscriptEntry, as_object
+from ktdeval.masking import MaskConfig
 from ktdeval.runner import RunFolder
+from ktdeval.tasks import AnswerRecord, EpisodeSpec
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, file_sha256
+from ktdeval.values.typed import converted
 from ktdeval_deanon.certificate.card import ALL_FIELDS, DATE_MATCHER, EXACT_MATCHER, RANDOM
 from ktdeval_deanon.certificate.control import control_tally
-from ktdeval_deanon.certificate.evidence import FIELDS, read_payload
+from ktdeval_deanon.certificate.evidence import FIELDS, Field, read_payload
 from ktdeval_deanon.certificate.history import PublicHistory
-from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
-from ktdeval_deanon.certificate.questions import Entry, Question, Questions, attacker_entry, blank_answer, tally
+from ktdeval_deanon.certificate.matching import (
+    Evidence,
+    Guess,
+    RandomAttacker,
+    field_sets,
+    weigh,
+)
+from ktdeval_deanon.certificate.questions import (
+    Entry,
+    Question,
+    Questions,
+    attacker_entry,
+    blank_answer,
+    tally,
+)
 from ktdeval_deanon.certificate.types import MECHANICAL, MODEL
+
+Answer = dict[str, JsonValue]  #: in the form of de-anonymization probes
 
 _HEADLINE = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
 _UNITS = (1.0, 100.0)
 _NEAR = 0.3  # decades: noise of the mask moves a median by less, and another unit by more
 
 
-def attack_questions(questions: Questions, control: Questions, on_probe: Callable[[int], None]) -> tuple[list[Entry], Entry]:
-    """Put every question to the exact matcher (by all fields, each alone, and all but each), the date matcher and chance; and every
-    unmasked question of the control, without its labels.
+def attack_questions(
+    questions: Questions, control: Questions, on_probe: Callable[[int], None]
+) -> tuple[list[Entry], Entry]:
+    """Put every question to the exact matcher, the date matcher and chance, and every unmasked
+    question of the control without its labels.
 
-    `on_probe` is called with the number done. Returns the entries of a certificate's `attackers`, and its `identifiability`.
-    Raises ConfigError: the questions are not of the kind that these attackers read and answer; DataError: a payload is not what
-    the research tools give.
+    The exact matcher answers by all fields, by each field alone, and by all fields but one.
+    `on_probe` is called with the number of probes done. Returns the entries of a certificate's
+    `attackers`, and its `identifiability`. Raises ConfigError: these attackers can't read or answer
+    the questions; DataError: a payload is not what the research tools give.
     """
     asked = questions.all
-    panel = dict(zip(FACTOR_NAMES, factor_panel(questions.snapshot, range(len(questions.snapshot.days))), strict=True))
+    market = questions.snapshot
+    factors = factor_panel(market, range(len(market.days)))
+    panel = dict(zip(FACTOR_NAMES, factors, strict=True))
     units, shown = _units(questions, panel)
-    history = PublicHistory(questions.snapshot, {name: panel[name] * unit for name, unit in units.items()})
+    history = PublicHistory(market, {name: panel[name] * unit for name, unit in units.items()})
     random = RandomAttacker(history, questions.period)
-    mask = asked[0].sample.lens.mask
-    sets = field_sets([field for field in FIELDS if field != "labels" or mask.kind != "blinded"])  # no labels are shown then
-    guesses: dict[str, list[Guess]] = {name: [] for name in (*sets, RANDOM)}
+
+    sets = field_sets(_shown_fields(asked[0].sample.lens.mask))
+    by_set: dict[str, list[Answer]] = {name: [] for name in sets}
     counts: dict[str, list[int]] = {name: [] for name in sets}
-    dates: list[str] = []
+    dates: list[Answer] = []
+    drawn: list[Answer] = []
     for number, question in enumerate(asked):
         evidence = weigh(question.payload, history, FIELDS, question.sample.lens.mask)
         for name, fields in sets.items():
-            guesses[name].append(evidence.guess(fields, number))
+            by_set[name].append(_answer(EXACT_MATCHER, evidence.guess(fields, number)))
             counts[name].append(evidence.anonymity(fields))
-        dates.append(evidence.guess(("index", "breadth"), number).day)  # whose market moved most like the shown one
-        guesses[RANDOM].append(random.guess(question.payload, number))
+
+        dates.append(_date_answer(evidence, number))
+        drawn.append(_answer(RANDOM, random.guess(question.payload, number)))
         on_probe(number + 1)
-    records = {name: _records(questions, [_answer(RANDOM if name == RANDOM else EXACT_MATCHER, guess) for guess in of])
-               for name, of in guesses.items()}  # fmt: skip
-    records[DATE_MATCHER] = _records(questions, [{**blank_answer(DATE_MATCHER), "date": day} for day in dates])
+
+    recorded = {name: _records(questions, answers) for name, answers in by_set.items()}
     read = _attack_control(control, history, random, lambda done: on_probe(len(asked) + done))
-    exact, days, chance = (
-        attacker_entry(questions, name, records[key], {"kind": MECHANICAL, "control": {"value": read[name]}})
-        for name, key in ((EXACT_MATCHER, ALL_FIELDS), (DATE_MATCHER, DATE_MATCHER), (RANDOM, RANDOM))
-    )
-    days["scores"] = {name: score for name, score in days["scores"].items() if name.startswith("date_")}
-    ablation = []
+    attacks = {
+        EXACT_MATCHER: recorded[ALL_FIELDS],
+        DATE_MATCHER: _records(questions, dates),
+        RANDOM: _records(questions, drawn),
+    }
+    entries: list[Entry] = []
+    for name, records in attacks.items():
+        facts: Entry = {"kind": MECHANICAL, "control": {"value": read[name]}}
+        entry = attacker_entry(questions, name, records, facts)
+        if name == DATE_MATCHER:
+            scores = as_object(entry["scores"])
+            entry["scores"] = {key: scores[key] for key in scores if key.startswith("date_")}
+
+        entries.append(entry)
+
+    ablation: list[JsonValue] = []
     for name, fields in sets.items():
-        scores = {score: share for score, share in tally(questions, records[name]).items() if score in _HEADLINE}
-        ablation.append({"name": name, "fields": list(fields), "scores": scores, "k": _anonymity(counts[name])})
+        tallies = tally(questions, recorded[name])
+        ablation.append(
+            {
+                "name": name,
+                "fields": list(fields),
+                "scores": {key: tallies[key] for key in tallies if key in _HEADLINE},
+                "k": _anonymity(counts[name]),
+            }
+        )
+
     others = sorted((shown & set(FACTOR_NAMES)) - set(units))
-    return [exact, days, chance], {"ablation": ablation, "factors": sorted(units), "factors_not_compared": others}
+    return entries, {
+        "ablation": ablation,
+        "factors": sorted(units),
+        "factors_not_compared": others,
+    }
+
+
+def _shown_fields(mask: MaskConfig) -> list[Field]:
+    """Return the fields of payloads that a mask shows: blinded payloads have no labels."""
+    return [field for field in FIELDS if field != "labels" or mask.kind != "blinded"]
 
 
 def _attack_control(
-    control: Questions, history: PublicHistory, random: RandomAttacker, on_probe: Callable[[int], None]
+    control: Questions,
+    history: PublicHistory,
+    random: RandomAttacker,
+    on_probe: Callable[[int], None],
 ) -> dict[str, Entry]:
-    """Return by attacker what it reads off the unmasked questions; the matchers by numbers alone, since labels give all away."""
+    """Return by attacker what it reads off the unmasked questions. The matchers use numbers only,
+    since labels name stock and day.
+    """
     numbers = [field for field in FIELDS if field != "labels"]
-    answers: dict[str, list[dict[str, JsonValue]]] = {EXACT_MATCHER: [], DATE_MATCHER: [], RANDOM: []}
+    answers: dict[str, list[Answer]] = {
+        EXACT_MATCHER: [],
+        DATE_MATCHER: [],
+        RANDOM: [],
+    }
     for number, question in enumerate(control.all):
         evidence = weigh(question.payload, history, numbers, question.sample.lens.mask)
-        day = evidence.guess(("index", "breadth"), number).day
         answers[EXACT_MATCHER].append(_answer(EXACT_MATCHER, evidence.guess(numbers, number)))
-        answers[DATE_MATCHER].append({**blank_answer(DATE_MATCHER), "date": day})
+        answers[DATE_MATCHER].append(_date_answer(evidence, number))
         answers[RANDOM].append(_answer(RANDOM, random.guess(question.payload, number)))
         on_probe(number + 1)
-    return {name: dict(control_tally(control, _records(control, given))) for name, given in answers.items()}
+
+    read: dict[str, Entry] = {}
+    for name, given in answers.items():
+        read[name] = dict(control_tally(control, _records(control, given)))
+
+    return read
 
 
-def _answer(attacker: str, guess: Guess) -> dict[str, JsonValue]:
-    guessed = {"tickers": list(guess.tickers), "date": guess.day, "sector": guess.sector, "board": guess.board}
-    return {**blank_answer(attacker), **guessed}
+def _answer(attacker: str, guess: Guess) -> Answer:
+    return {
+        **blank_answer(attacker),
+        "tickers": list(guess.tickers),
+        "date": guess.day,
+        "sector": guess.sector,
+        "board": guess.board,
+    }
 
 
-def _records(questions: Questions, answers: Sequence[Mapping[str, JsonValue]]) -> list[AnswerRecord]:
-    return [question.record(answer) for question, answer in zip(questions.all, answers, strict=True)]
+def _date_answer(evidence: Evidence, number: int) -> Answer:
+    """Return the date matcher's answer: the day on which the market moved most like the shown
+    one.
+    """
+    day = evidence.guess(("index", "breadth"), number).day
+    return {**blank_answer(DATE_MATCHER), "date": day}
+
+
+def _records(questions: Questions, answers: Sequence[Answer]) -> list[AnswerRecord]:
+    pairs = zip(questions.all, answers, strict=True)
+    return [question.record(answer) for question, answer in pairs]
 
 
 def _anonymity(counts: Sequence[int]) -> Entry:
-    """How many pairs of asset and day agree with a payload, over all payloads; `alone` is the share with no other than its own."""
-    values = np.array(counts)
-    middle = {"mean": float(values.mean()), "median": float(np.median(values))}
-    return {**middle, "least": int(values.min()), "most": int(values.max()), "alone": float((values <= 1).mean())}
-
-
-def _units(questions: Questions, panel: Mapping[str, np.ndarray]) -> tuple[dict[str, float], set[str]]:
-    """Unit in which payloads show each factor: 1, or 100 where it is shown in per cent; and the names of all shown figures.
-
-    Units are no secret (tool descriptions state them), but only the tools know them; they are read off the median ratio of shown to
-    raw values, which noise and rounding hardly move. A factor that fits no unit is not one of ours and is left out.
+    """Summarise how many pairs of asset and day agree with a payload; `alone` is the share of
+    payloads that only their own pair agrees with.
     """
-    market, shown = questions.snapshot, set[str]()
-    rows = {day: row for row, day in enumerate(np.datetime_as_string(market.days, unit="D").tolist())}
+    values = np.array(counts)
+    return {
+        "mean": float(values.mean()),
+        "median": float(np.median(values)),
+        "least": int(values.min()),
+        "most": int(values.max()),
+        "alone": float((values <= 1).mean()),
+    }
+
+
+def _units(
+    questions: Questions, panel: Mapping[str, np.ndarray]
+) -> tuple[dict[str, float], set[str]]:
+    """Return the unit in which payloads show each factor (1, or 100 for per cent), and the names of
+    all shown figures.
+
+    Units are no secret (tool descriptions state them), but only the tools know them. They are
+    derived from the median ratio of shown to raw values, which noise and rounding hardly move. A
+    factor that fits no unit is not one of ours and is omitted.
+    """
+    market = questions.snapshot
+    shown = set[str]()
+    days = np.datetime_as_string(market.days, unit="D").tolist()
+    rows = {day: row for row, day in enumerate(days)}
     ratios: dict[str, list[float]] = {name: [] for name in FACTOR_NAMES}
+
     for question in questions.all:
-        asset, row = market.asset_index[question.fact("code")], rows[question.fact("day")]
+        asset = market.asset_index[question.fact("code")]
+        row = rows[question.fact("day")]
         figures = read_payload(question.payload, rows).figures
         shown |= figures.keys()
+
         for name in FACTOR_NAMES:
             raw = float(panel[name][row, asset])
             if name in figures and math.isfinite(raw) and raw * figures[name] > 0.0:
                 ratios[name].append(math.log10(figures[name] / raw))
-    units = {}
+
+    units: dict[str, float] = {}
     for name, logs in ratios.items():
-        near = [unit for unit in _UNITS if logs and abs(float(np.median(logs)) - math.log10(unit)) < _NEAR]
+        if not logs:
+            continue
+
+        middle = float(np.median(logs))
+        near = [unit for unit in _UNITS if abs(middle - math.log10(unit)) < _NEAR]
         if near:
             units[name] = near[0]
+
     return units, shown
 
 
@@ -144,35 +245,56 @@ _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {
     "seed": lambda spec: str(spec.seed),
     "mask key": lambda spec: str(spec.mask_key),
 }
-"""Facts in which a run's plan must be that of the probe set."""
+"""Facts in which a run's plan must equal that of the probe set."""
 
 
-def read_attacks(paths: Sequence[Path], questions: Questions, control: Questions) -> tuple[list[Entry], dict[str, str]]:
-    """Entries of a certificate's `attackers`, each under a name of its own, and SHA-256 of answers and transcripts by path.
+def read_attacks(
+    paths: Sequence[Path], questions: Questions, control: Questions
+) -> tuple[list[Entry], dict[str, str]]:
+    """Return the models' entries of a certificate's `attackers`, each under a name of its own, and
+    SHA-256 of answers and transcripts by path.
 
-    That a model was asked these questions is read off the transcripts, word for word; answers are scored again. Its control are
-    the unmasked questions in the same run, and so of the same model and settings. Raises StoreError: no such run, not finished,
-    given twice, records that are not readable, or it asked something else, which the message names.
+    Transcripts must show that a model was asked these questions, word for word; answers are scored
+    again. A model's control is the unmasked questions of the same run, so model and settings are
+    the same. Raises StoreError: a run is absent, not finished or given twice, a record is not
+    readable, or the run asked something else, which the message names.
     """
     entries: list[Entry] = []
     artefacts: dict[str, str] = {}
+    models: list[str] = []
     for path in paths:
         folder = RunFolder.load(path)
         specs = _matched(folder, questions)
         control_specs = _control_specs(folder, control)
-        digests = folder.artefacts([*specs, *(spec for spec in control_specs if spec not in specs)])
+        # A task without a mask is its own control: its episodes are in both lists.
+        others = [spec for spec in control_specs if spec not in specs]
+        digests = folder.artefacts([*specs, *others])
         if not artefacts.keys().isdisjoint(digests):
             raise StoreError(f"{path}: its answers are already there; give each run once")
-        entry = {**_model_entry(folder, specs, questions), "control": _model_control(folder, control_specs, control)}
+
+        entry = {
+            **_model_entry(folder, specs, questions),
+            "control": _model_control(folder, control_specs, control),
+        }
         artefacts |= digests
-        same = sum(other["model"]["name"] == entry["name"] for other in entries)
-        entries.append({**entry, "name": f"{entry['name']} ({same + 1})" if same else entry["name"]})
+        model = specs[0].model
+        models.append(model)
+        same = models.count(model)
+        if same > 1:
+            entry["name"] = f"{model} ({same})"
+
+        entries.append(entry)
+
     return entries, artefacts
 
 
 def _model_entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: Questions) -> Entry:
-    records = [record for spec in specs for record in _checked_records(folder, spec, questions)]
-    first, card = specs[0], folder.card_path(questions.task.name)
+    records: list[AnswerRecord] = []
+    for spec in specs:
+        records += _checked_records(folder, spec, questions)
+
+    first = specs[0]
+    card = folder.card_path(questions.task.name)
     facts: Entry = {
         "kind": MODEL,
         "card": file_sha256(card) if card.is_file() else None,
@@ -180,52 +302,75 @@ def _model_entry(folder: RunFolder, specs: Sequence[EpisodeSpec], questions: Que
         "agent": {"name": first.agent, "args": dict(first.agent_args)},
         "call": dict(first.call),
     }
+
     return attacker_entry(questions, first.model, records, facts)
 
 
 def _control_specs(folder: RunFolder, control: Questions) -> list[EpisodeSpec]:
     """Episodes of a run that ask the control, in its order; empty where the run asks none of it."""
-    is_asked = any(spec.task == control.task.name for spec in folder.manifest.specs)
-    return _matched(folder, control) if is_asked else []
+    if all(spec.task != control.task.name for spec in folder.manifest.specs):
+        return []
+    return _matched(folder, control)
 
 
 def _model_control(folder: RunFolder, specs: Sequence[EpisodeSpec], control: Questions) -> Entry:
     """Positive control of a model, before shares are worked out."""
     if not specs:
         return {"value": None, "reason": f"the run did not ask {control.task.name}"}
-    records = [record for spec in specs for record in _checked_records(folder, spec, control)]
+
+    records: list[AnswerRecord] = []
+    for spec in specs:
+        records += _checked_records(folder, spec, control)
+
     return {"value": dict(control_tally(control, records))}
 
 
 def _matched(folder: RunFolder, questions: Questions) -> list[EpisodeSpec]:
-    """Run's episodes in the order of the probe set."""
-    manifest, task = folder.manifest, questions.task
+    """Return a run's episodes in the order of the probe set. Raises StoreError as `read_attacks`."""
+    manifest = folder.manifest
+    task = questions.task
     specs = [spec for spec in manifest.specs if spec.task == task.name]
+
     if not specs:
         asked = ", ".join(dict.fromkeys(spec.task for spec in manifest.specs))
         raise StoreError(f"{folder.path}: holds {asked}, not {task.name}; {_ELSEWHERE}")
+
     for name, facet in _FACETS.items():
-        ours, theirs = sorted(set(map(facet, questions.specs))), sorted(set(map(facet, specs)))
+        ours = sorted(set(map(facet, questions.specs)))
+        theirs = sorted(set(map(facet, specs)))
         if ours != theirs:
             difference = f"{name}: {', '.join(theirs)}; this probe set has {', '.join(ours)}"
             raise StoreError(f"{folder.path}: asked other questions ({difference}); {_ELSEWHERE}")
+
     by_window = {spec.span: spec for spec in specs}
     for spec in specs:
         if not folder.is_complete(spec):
-            raise StoreError(f"{folder.path}: {spec.span.name} is not finished; run it again to resume")
+            raise StoreError(
+                f"{folder.path}: {spec.span.name} is not finished; run it again to resume"
+            )
+
     return [by_window[spec.span] for spec in questions.specs]
 
 
-def _checked_records(folder: RunFolder, spec: EpisodeSpec, questions: Questions) -> list[AnswerRecord]:
-    """Checked records of one window."""
+def _checked_records(
+    folder: RunFolder, spec: EpisodeSpec, questions: Questions
+) -> list[AnswerRecord]:
+    """Return the records of one window. Raises StoreError: one does not answer its question."""
     asked = questions.of(spec)
-    records, transcript = folder.load_answers(spec), folder.load_transcript(spec)
+    records = folder.load_answers(spec)
+    transcript = folder.load_transcript(spec)
     where = f"{folder.path}: {spec.span.name}"
     if len(records) != len(asked) or len(transcript) != len(asked):
-        raise StoreError(f"{where}: {len(records)} probes were asked, this probe set has {len(asked)} there; {_ELSEWHERE}")
+        raise StoreError(
+            f"{where}: {len(records)} probes were asked, this probe set has {len(asked)} there;"
+            f" {_ELSEWHERE}"
+        )
+
     for question, record, entry in zip(asked, records, transcript, strict=True):
-        if problem := _problem(question, record, entry):
+        problem = _problem(question, record, entry)
+        if problem:
             raise StoreError(f"{where}: {question.sample.id}: {problem}")
+
     return records
 
 
@@ -236,20 +381,46 @@ def _problem(question: Question, record: AnswerRecord, entry: TranscriptEntry) -
     if dumps_canonical(record.facts) != dumps_canonical(dict(question.sample.facts)):
         return "asked about another stock or day"
     if not _was_asked(question, entry):
-        return "the transcript does not show that it was asked this; the tools, or the prompts, were others"
+        return (
+            "the transcript does not show that it was asked this; the tools, or the prompts, were"
+            " others"
+        )
+
     answer = record.answer
     if answer is None:
-        return None if record.scores == {} else "has scores without an answer"
+        if record.scores:
+            return "has scores without an answer"
+        return None
+
     if not Draft202012Validator(dict(question.sample.form.parameters)).is_valid(answer):
         return "its answer does not have the form that is asked for"
-    scores = question.samples.score(question.number, answer)
-    return None if dumps_canonical(record.scores) == dumps_canonical(dict(scores)) else "its scores are not those of its answer"
+
+    scores = dict(question.samples.score(question.number, answer))
+    if dumps_canonical(record.scores) != dumps_canonical(scores):
+        return "its scores are not those of its answer"
+    return None
+
+
+class _Message(Struct):
+    """Parts of a recorded message that are compared."""
+
+    role: str
+    content: str
+
+
+class _Call(Struct):
+    """Recorded call of a model."""
+
+    sent: list[_Message]
 
 
 def _was_asked(question: Question, entry: TranscriptEntry) -> bool:
     """Whether the first call of a transcript holds the question as it stands."""
     try:
-        sent = {message["role"]: message["content"] for message in entry.exchanges[0]["sent"]}
-    except (KeyError, IndexError, TypeError):
+        call = converted(entry.exchanges[0], _Call)
+    except (IndexError, ValidationError):
         return False
-    return question.sample.system in sent.get("system", "") and question.sample.user in sent.get("user", "")
+
+    sent = {message.role: message.content for message in call.sent}
+    sample = question.sample
+    return sample.system in sent.get("system", "") and sample.user in sent.get("user", "")

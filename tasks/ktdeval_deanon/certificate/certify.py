@@ -1,21 +1,20 @@
-"""Certify a mask: put a probe set to all attackers, and record what they recovered; and check such a certificate."""
+"""Certify a mask: put a probe set to all attackers and record what they recovered; and verify a
+certificate by attacking its probe set again.
+"""
 
 from __future__ import annotations
 
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from ktdeval.cards import card_difference, load_card, validate_card
-from ktdeval.contracts import ScoringTask, describe_task
 from ktdeval.errors import CardError, ConfigError, StoreError
-from ktdeval.fields import lasting_data, to_mapping
-from ktdeval.jsonio import JsonValue, content_hash, read_plain, sha256_hex
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import Plugins
+from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import (
     RunFolder,
     describe_any,
@@ -25,12 +24,22 @@ from ktdeval.runner import (
     recorded_run,
     verify_records,
 )
-from ktdeval.typed import to_plain
+from ktdeval.tasks import ScoringTask, describe_task
+from ktdeval.values.fields import lasting_data, to_mapping
+from ktdeval.values.jsonio import JsonValue, content_hash, read_plain, sha256_hex
+from ktdeval.values.typed import to_object, to_plain
 from ktdeval_deanon.certificate.attackers import attack_questions, read_attacks
-from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by
+from ktdeval_deanon.certificate.card import KIND, build_certificate, covered_by, stated_mask
 from ktdeval_deanon.certificate.control import open_control
 from ktdeval_deanon.certificate.passing import LEAST_READ, LEVEL, needs_of
-from ktdeval_deanon.certificate.questions import Entry, ProbeChoice, Questions, find_scoring_task, open_questions, per_window
+from ktdeval_deanon.certificate.questions import (
+    Entry,
+    ProbeChoice,
+    Questions,
+    find_scoring_task,
+    open_questions,
+    per_window,
+)
 from ktdeval_deanon.certificate.types import Certificate
 
 OnProbe = Callable[[int, int], None]  #: Called with the number of probes done, and of all
@@ -47,12 +56,16 @@ class CertifyConfig:
     windows: tuple[str, ...] = ()  #: of the scoring task; its own when empty
     probes: int | None = None  #: how many in all, the first ones of each window; None for all
     seed: int = 0  #: of the probe set
-    mask_key: str | None = None  #: what its handles are drawn from; None for that of the runs, or a new one
-    runs: tuple[Path, ...] = ()  #: folders of finished runs of the scoring task, each a model that attacked
+    #: what its handles are drawn from; None for that of the runs, or a new one
+    mask_key: str | None = None
+    #: folders of finished runs of the scoring task, each a model that attacked
+    runs: tuple[Path, ...] = ()
 
 
 class Certified(NamedTuple):
-    """A valid certificate, and its probe set: name of a file -> text, with the true answers in a file of their own."""
+    """A valid certificate, and its probe set: name of a file -> text, with the true answers in a
+    file of their own.
+    """
 
     certificate: Certificate
     files: Mapping[str, str]
@@ -61,74 +74,127 @@ class Certified(NamedTuple):
 def certify(config: CertifyConfig, plugins: Plugins, on_probe: OnProbe) -> Certified:
     """Draw the probe set, attack it, and build the certificate.
 
-    Raises KtdevalError: anything in the config that can't work, in one line; a run whose model was asked something else.
+    Raises KtdevalError: the config can't work, or the model of a run was asked something else.
     """
     began = time.perf_counter()
     task = find_scoring_task(config.exam, config.task, plugins)
     each = None if config.probes is None else per_window(task, config.windows, config.probes)
     snapshot = open_snapshot(plugins, config.data, config.data_args)
-    key = config.mask_key or next((key for run in config.runs if (key := mask_key_of(recorded_run(run)))), secrets.token_hex(16))
+    key = config.mask_key or _mask_key_of_runs(config.runs) or secrets.token_hex(16)
     choice = ProbeChoice(config.windows, config.seed, each, key)
     questions = open_questions(task, plugins, snapshot, choice)
     control = open_control(questions, plugins, choice)
     attacks = read_attacks(config.runs, questions, control)
     parts = _parts(Asked(questions, control), plugins, attacks, on_probe)
-    source = {"data": lasting_data(config.data), "data_args": dict(config.data_args)}
-    provenance = {**describe_environment(time.perf_counter() - began), **source}
+    provenance = {
+        **describe_environment(time.perf_counter() - began),
+        "data": lasting_data(config.data),
+        "data_args": dict(config.data_args),
+    }
     certificate = build_certificate({**parts, "provenance": provenance})
     validate_card(certificate.plain, "certificate")
+
     return Certified(certificate, questions.files)
 
 
-def verify_certificate(
-    path: Path, plugins: Plugins, changes: Mapping[str, Any], runs: Sequence[Path], on_probe: OnProbe = lambda *_: None
-) -> str | None:
-    """Draw a certificate's probe set again, attack it again, and return the first line that differs; None when all is as recorded.
+def _mask_key_of_runs(runs: Sequence[Path]) -> str | None:
+    """Return the mask key of the first run that has one; None if no run has one."""
+    for run in runs:
+        key = mask_key_of(recorded_run(run))
+        if key:
+            return key
 
-    `changes`: `data` and `data_args`, where the snapshot is now. `runs`: of the models that attacked, in the certificate's order,
-    whose answers must follow from the recorded replies; without any, their counts are taken as recorded, and only what follows from
-    these is checked: the certificate stays claimed. Raises CardError: it is not a valid certificate, or of another snapshot;
-    StoreError: another version of the tasks is installed, or a run is not one of those that attacked; DataError: the snapshot is
-    not there.
+    return None
+
+
+def verify_certificate(
+    path: Path,
+    plugins: Plugins,
+    changes: Mapping[str, Any],
+    runs: Sequence[Path],
+    on_probe: OnProbe = lambda *_: None,
+) -> str | None:
+    """Draw a certificate's probe set again, attack it again, and return the first line that
+    differs; None if all is as recorded.
+
+    `changes`: `data` and `data_args`, where the snapshot is now. `runs`: runs of the models that
+    attacked, in the certificate's order; their answers must follow from the recorded replies.
+    Without runs, the models' counts are accepted as recorded and only the figures that follow from
+    them are checked: the certificate stays claimed. Raises CardError: it is not a valid
+    certificate, or of another snapshot; StoreError: another version of the tasks is installed, or a
+    run is not one that attacked; DataError: the snapshot is not there.
     """
     recorded = cast(Certificate, load_card(path, KIND))
-    exam, probes, where = recorded.exam, recorded.probes, recorded.provenance
+    exam = recorded.exam
+    probes = recorded.probes
+    where = recorded.provenance
     task = find_scoring_task(exam.name, recorded.covers.task_name, plugins)
     installed = content_hash(describe_any(task, plugins))
     if installed != exam.hash:
         raise StoreError(
-            f"{path}: {task.name} asked as version {exam.version} ({exam.hash[:12]}), the installed one is {task.version} "
-            f"({installed[:12]}); install the version that asked"
+            f"{path}: {task.name} asked as version {exam.version} ({exam.hash[:12]}), the installed"
+            f" one is {task.version} ({installed[:12]}); install the version that asked"
         )
-    data = changes.get("data", where.data)
-    snapshot = open_snapshot(plugins, data, changes.get("data_args", {}) if "data" in changes else where.data_args)
+
+    data = where.data
+    data_args: Mapping[str, JsonValue] = where.data_args
+    if "data" in changes:
+        data = changes["data"]
+        data_args = changes.get("data_args", {})
+
+    snapshot = open_snapshot(plugins, data, data_args)
     if snapshot.id != recorded.snapshot.id:
         both = f"is of snapshot {recorded.snapshot.id[:12]}, {data} is {snapshot.id[:12]}"
         raise CardError(f"{path}: {both}; name the right one with --data")
-    # A range of days is a window's name, so names bring all of them back.
-    choice = ProbeChoice(tuple(window.name for window in probes.windows), probes.seed, probes.limit, probes.mask_key)
+
+    # Another import of the same content has its own name and source.
+    if "data" in changes:
+        shown = recorded.snapshot
+        meta = replace(snapshot.meta, name=shown.name, source=shown.source)
+        snapshot = replace(snapshot, meta=meta)
+
+    # The name of a window that was given as a range of days is that range.
+    windows = tuple(window.name for window in probes.windows)
+    choice = ProbeChoice(windows, probes.seed, probes.limit, probes.mask_key)
     questions = open_questions(task, plugins, snapshot, choice)
     control = open_control(questions, plugins, choice)
+
     if runs:
         attacks = read_attacks(runs, questions, control)
-        if difference := _record_difference(runs, {one.task.name: one.task for one in (questions, control)}, plugins, snapshot):
+        tasks = {questions.task.name: questions.task, control.task.name: control.task}
+        difference = _record_difference(runs, tasks, plugins, snapshot)
+        if difference:
             return difference
     else:
-        kept = {name: digest for name, digest in recorded.artefacts.items() if name not in questions.files}
-        attacks = ([to_plain(attacker) for attacker in recorded.models], kept)
+        of_models: dict[str, str] = {}
+        for name, digest in recorded.artefacts.items():
+            if name not in questions.files:
+                of_models[name] = digest
+
+        attacks = ([to_object(attacker) for attacker in recorded.models], of_models)
+
     parts = _parts(Asked(questions, control), plugins, attacks, on_probe)
     again = build_certificate({**parts, "provenance": to_plain(where)})
     return card_difference(recorded.plain, again.plain, read_plain(path).decode())
 
 
-def _record_difference(runs: Sequence[Path], tasks: Mapping[str, Any], plugins: Plugins, snapshot: MarketSnapshot) -> str | None:
-    """Return the first record of the runs that its recorded replies do not give; None where all follow."""
+def _record_difference(
+    runs: Sequence[Path], tasks: Mapping[str, Any], plugins: Plugins, snapshot: MarketSnapshot
+) -> str | None:
+    """Return the first record of the runs that does not follow from its recorded replies; None if
+    all do.
+    """
     for run in runs:
         folder = RunFolder.load(run)
         asked = {spec.task for spec in folder.manifest.specs}
         for name, task in tasks.items():
-            if name in asked and (findings := verify_records(folder, task, plugins, snapshot).findings):
+            if name not in asked:
+                continue
+
+            findings = verify_records(folder, task, plugins, snapshot).findings
+            if findings:
                 return f"{run}: {findings[0]}"
+
     return None
 
 
@@ -139,22 +205,40 @@ class Asked(NamedTuple):
     control: Questions
 
 
-def _parts(asked: Asked, plugins: Plugins, attacks: tuple[list[Entry], dict[str, str]], on_probe: OnProbe) -> Entry:
-    """Everything of a certificate that is not of this moment."""
+def _parts(
+    asked: Asked, plugins: Plugins, attacks: tuple[list[Entry], dict[str, str]], on_probe: OnProbe
+) -> Entry:
+    """Return the parts of a certificate that depend on neither time nor machine."""
     models, artefacts = attacks
     questions, control = asked
-    task, target_task, snapshot = questions.task, questions.target_task, questions.snapshot
-    covers = covered_by(describe_task(target_task.task, target_task.tools), snapshot.id)
-    _check_mask(questions, covers["mask"])
+    task = questions.task
+    target_task = questions.target_task
+    snapshot = questions.snapshot
+    described = describe_task(target_task.task, target_task.tools)
+    covers = covered_by(described, snapshot.id)
+    _check_mask(questions, stated_mask(described))
     total = len(questions.all) + len(control.all)
-    attackers, identifiability = attack_questions(questions, control, lambda done: on_probe(done, total))
+    attackers, identifiability = attack_questions(
+        questions, control, lambda done: on_probe(done, total)
+    )
     files = {name: sha256_hex(text) for name, text in questions.files.items()}
-    stated = ("formula", "unit", "better", "source")
+    definitions: Entry = {}
+    for name in questions.recoveries:
+        score = task.scores[name]
+        definitions[name] = {
+            "formula": score.formula,
+            "unit": score.unit,
+            "better": score.better,
+            "source": score.source,
+        }
+
     return {
         "covers": covers,
         "exam": _exam(task, plugins),
         "snapshot": {
-            **{name: getattr(snapshot.meta, name) for name in ("name", "source", "synthetic")},
+            "name": snapshot.meta.name,
+            "source": snapshot.meta.source,
+            "synthetic": snapshot.meta.synthetic,
             "id": snapshot.id,
             "assets": len(snapshot.codes),
             "first_day": str(snapshot.days[0]),
@@ -169,7 +253,7 @@ def _parts(asked: Asked, plugins: Plugins, attacks: tuple[list[Entry], dict[str,
             "least_read": LEAST_READ,
             "needs": needs_of(questions.recoveries),
         },
-        "definitions": {name: {part: getattr(task.scores[name], part) for part in stated} for name in questions.recoveries},
+        "definitions": definitions,
         "score_order": list(questions.recoveries),
         "attackers": [*attackers, *models],
         "identifiability": identifiability,
@@ -178,17 +262,24 @@ def _parts(asked: Asked, plugins: Plugins, attacks: tuple[list[Entry], dict[str,
 
 
 def _exam(task: ScoringTask, plugins: Plugins) -> Entry:
-    """Scoring task that asked, with the hash of all that can change its questions."""
-    return {"name": task.name, "version": task.version, "hash": content_hash(describe_any(task, plugins))}
+    """Return the scoring task that asked, with the hash of all that can change its questions."""
+    return {
+        "name": task.name,
+        "version": task.version,
+        "hash": content_hash(describe_any(task, plugins)),
+    }
 
 
 def _check_mask(questions: Questions, stated: Mapping[str, Any]) -> None:
-    """Probes' own masks are the one that the task's description states: else a certificate would name another."""
+    """Raise ConfigError if a probe has another mask than the task's description states: the
+    certificate would name the wrong one.
+    """
     for question in questions.all:
         shown = to_mapping(question.sample.lens.mask)
         for name in sorted({*shown, *stated}):
             if shown.get(name) != stated.get(name):
                 raise ConfigError(
-                    f"task {questions.target_task.task.name}: its probes are masked with {name} {shown.get(name)!r}, its config "
-                    f"says {stated.get(name)!r}; a config must state its mask"
+                    f"task {questions.target_task.task.name}: its probes are masked with {name}"
+                    f" {shown.get(name)!r}, its config says {stated.get(name)!r}; a config must"
+                    " state its mask"
                 )

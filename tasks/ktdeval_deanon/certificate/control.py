@@ -3,83 +3,134 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
-from ktdeval.contracts import AnswerRecord, is_scoring
+import numpy as np
+
 from ktdeval.errors import ConfigError
-from ktdeval.registry import Plugins
+from ktdeval.plugins.registry import Plugins
+from ktdeval.tasks import AnswerRecord, Window, is_scoring
 from ktdeval_deanon.answer import days_off
-from ktdeval_deanon.certificate.questions import Entry, ProbeChoice, Questions, blank_answer, open_questions
+from ktdeval_deanon.certificate.questions import (
+    Entry,
+    ProbeChoice,
+    Question,
+    Questions,
+    blank_answer,
+    open_questions,
+)
 
 BRIGHT = "bright"
 _DEFAULT_CONTROL = "deanon_probe_bright"
-_SCORE_OF = {"stock": "ticker_top1", "industry": "sector"}  # the score that says the same, and whose chance is known
+# What is to be read -> the score that measures the same, and whose chance is known
+_SCORE_OF = {"stock": "ticker_top1", "industry": "sector"}
+
+
+@runtime_checkable
+class NamesControl(Protocol):
+    """Scoring task that names the task of its unmasked questions."""
+
+    control: str
 
 
 def open_control(questions: Questions, plugins: Plugins, choice: ProbeChoice) -> Questions:
-    """Return the unmasked questions of the same windows, as many in each; of a task without a mask, its own.
+    """Return the unmasked questions of the same windows, as many in each; of a task without a mask,
+    its own.
 
-    Raises ConfigError: the control that the scoring task names is masked, or asks another number of probes in a window.
+    Raises ConfigError: the control that the scoring task names is masked, or asks another number of
+    probes in a window.
     """
     task = questions.task
     if task.mask == BRIGHT:
         return questions
-    name = getattr(task, "control", "") or _DEFAULT_CONTROL
+
+    named = task.control if isinstance(task, NamesControl) else ""
+    name = named or _DEFAULT_CONTROL
     control_task: Any = plugins.make_task(name)
     if not is_scoring(control_task) or control_task.mask != BRIGHT:
         raise ConfigError(
-            f"task {task.name}: its control {name} is no scoring task without a mask; name one, such as {_DEFAULT_CONTROL}"
+            f"task {task.name}: its control {name} is no scoring task without a mask; name one,"
+            f" such as {_DEFAULT_CONTROL}"
         )
+
     control = open_questions(control_task, plugins, questions.snapshot, choice)
-    asked, shown = ([(spec.span, len(one.of(spec))) for spec in one.specs] for one in (questions, control))
-    if asked != shown:
+    if _probes_by_window(questions) != _probes_by_window(control):
         raise ConfigError(
-            f"task {task.name}: its control {name} asks other numbers of probes, or of other windows; give both the "
-            "same windows and probes_per_window"
+            f"task {task.name}: its control {name} asks other numbers of probes, or of other"
+            " windows; give both the same windows and probes_per_window"
         )
+
     return control
 
 
+def _probes_by_window(questions: Questions) -> list[tuple[Window, int]]:
+    return [(spec.span, len(questions.of(spec))) for spec in questions.specs]
+
+
 def control_tally(control: Questions, records: Sequence[AnswerRecord]) -> dict[str, Entry]:
-    """Return by what was to be read: successes, n and baseline over all unmasked probes. No valid answer has read nothing."""
-    rows = {str(day): row for row, day in enumerate(control.snapshot.days)}
-    true_rows = [rows[question.fact("day")] for question in control.all]
-    stocks = [bool(record.scores.get("ticker_top1")) for record in records]
-    days = [
-        record.answer is not None and days_off(record.answer, control.snapshot.days, row) == 0
-        for record, row in zip(records, true_rows, strict=True)
-    ]
-    known = [index for index, question in enumerate(control.all) if question.sample.facts.get("sector") is not None]
-    read = {
-        "stock": stocks,
-        "day": days,
-        "stock_and_day": [stock and day for stock, day in zip(stocks, days, strict=True)],
-        "industry": [bool(records[index].scores.get("sector")) for index in known],
-    }
-    chances = _baselines(control, known)
-    return {
-        name: {"successes": sum(hits), "n": len(hits), "baseline": chances[name] if hits else None} for name, hits in read.items()
-    }
+    """Return successes, n and baseline over all unmasked probes for each thing that was to be read.
+    A probe without a valid answer counts as not read.
+    """
+    hits: dict[str, list[bool]] = {"stock": [], "day": [], "stock_and_day": [], "industry": []}
+    for question, record in zip(control.all, records, strict=True):
+        stock = bool(record.scores.get("ticker_top1"))
+        day = _names_the_day(control, question, record)
+        hits["stock"].append(stock)
+        hits["day"].append(day)
+        hits["stock_and_day"].append(stock and day)
+        if _has_sector(question):
+            hits["industry"].append(bool(record.scores.get("sector")))
+
+    chances = _baselines(control)
+    tallies: dict[str, Entry] = {}
+    for name, read in hits.items():
+        baseline = chances[name] if read else None
+        tallies[name] = {"successes": sum(read), "n": len(read), "baseline": baseline}
+
+    return tallies
 
 
-def _baselines(control: Questions, known: Sequence[int]) -> dict[str, float]:
+def _names_the_day(control: Questions, question: Question, record: AnswerRecord) -> bool:
+    """Whether an answer names exactly the day of its question."""
+    if record.answer is None:
+        return False
+
+    days = control.snapshot.days
+    row = int(np.searchsorted(days, np.datetime64(question.fact("day"), "D")))
+    return days_off(record.answer, days, row) == 0
+
+
+def _has_sector(question: Question) -> bool:
+    """Whether the data have an industry for a question's stock."""
+    return question.sample.facts.get("sector") is not None
+
+
+def _baselines(control: Questions) -> dict[str, float]:
     """Return the share that chance or the best constant answer reads, whichever is more."""
+    # An answer that names nothing has no hit, but the summary of such answers has the chances.
     blank = [question.record(blank_answer("nothing")) for question in control.all]
     summary = control.task.summarise(blank)
     pairs = [(question.fact("code"), question.fact("day")) for question in control.all]
+    sectors = [question.fact("sector") for question in control.all if _has_sector(question)]
     constant = {
         "stock": _largest_share([code for code, _ in pairs]),
         "day": _largest_share([day for _, day in pairs]),
         "stock_and_day": _largest_share(pairs),
-        "industry": _largest_share([control.all[index].fact("sector") for index in known]),
+        "industry": _largest_share(sectors),
     }
+
     for name, score in _SCORE_OF.items():
         chance = summary[score].baseline if score in summary else None
         constant[name] = max(constant[name], chance or 0.0)
+
     return constant
 
 
-def _largest_share(values: Sequence[Any]) -> float:
+def _largest_share(values: Sequence[Hashable]) -> float:
     """Return the share of the most common value; 0 without values."""
-    return max(Counter(values).values(), default=0) / max(len(values), 1)
+    if not values:
+        return 0.0
+
+    [(_, most)] = Counter(values).most_common(1)
+    return most / len(values)

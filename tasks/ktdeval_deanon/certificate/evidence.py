@@ -1,7 +1,9 @@
-"""Contents of a masked payload, read from its JSON, and each number next to that of every asset and day of the public history.
+"""Contents of a masked payload, and the comparison of each number with that of every asset and day
+of the public history.
 
-A payload is what a model gets to see of one stock on one day: an object with the results of three research tools, `market_context`
-(`get_market_context`), `screen` (`screen_candidates`) and `snapshot` (`get_stock_snapshot` with bars), as the lens rendered them.
+A payload is what a model gets to see of one stock on one day: an object with the results of three
+research tools, `market_context` (`get_market_context`), `screen` (`screen_candidates`) and
+`snapshot` (`get_stock_snapshot` with bars), as the lens rendered them.
 """
 
 from __future__ import annotations
@@ -15,9 +17,16 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue
 from ktdeval.market import BoolArray, parse_code
-from ktdeval.masking import FIGURE_DIGITS, MOST_DIGITS, REBASE_LEVEL, WICK_SD, WICK_SHIFT, MaskConfig
+from ktdeval.masking import (
+    FIGURE_DIGITS,
+    MOST_DIGITS,
+    REBASE_LEVEL,
+    WICK_SD,
+    WICK_SHIFT,
+    MaskConfig,
+)
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_deanon.certificate.history import COUNTS, PARTS, PublicHistory, SingleArray
 
 Numbers = Mapping[str, float]  #: Name -> number; what is null is left out
@@ -38,7 +47,8 @@ class Shown:
     """One payload, read."""
 
     stock_id: str  #: the asset's label as shown: a code or a handle
-    row: int | None  #: row of the payload's day in the public calendar, None where only a handle is shown
+    #: row of the payload's day in the public calendar, None where only a handle is shown
+    row: int | None
     since_start: int | None  #: trading days since `day_+0`; None where nothing shows them
     board: str
     member: bool  #: whether the payload calls the stock a member of the index
@@ -51,18 +61,28 @@ class Shown:
 def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> Shown:
     """Read a payload.
 
-    `rows`: ISO date -> row of the public calendar. Raises DataError: a part is missing, or not what the tools give; the message
-    names it.
+    `rows`: ISO date -> row of the public calendar. Raises DataError: a part is missing, or not what
+    the tools give; the message names it.
     """
-    snapshot, context = _part(payload, "snapshot", Mapping), _part(payload, "market_context", Mapping)
+    snapshot = _part(payload, "snapshot", Mapping)
+    context = _part(payload, "market_context", Mapping)
     number, is_handle = _day_number(_part(snapshot, "day", str, "snapshot."), rows, "snapshot.day")
     step = _part(context, "calendar", Mapping, "market_context.").get("step")
-    bars = [Bar(_day_number(row.get("day"), rows, "snapshot.bars: day")[0] - number, _numbers(row))
-            for row in _table(snapshot, "bars", "snapshot.")]  # fmt: skip
+    since_start: int | None = None
+    if isinstance(step, int):
+        since_start = step
+    elif is_handle:
+        since_start = number  # a handle counts from day_+0
+
+    bars: list[Bar] = []
+    for row in _table(snapshot, "bars", "snapshot."):
+        day, _ = _day_number(row.get("day"), rows, "snapshot.bars: day")
+        bars.append(Bar(day - number, _numbers(row)))
+
     return Shown(
         stock_id=_part(snapshot, "stock_id", str, "snapshot."),
         row=None if is_handle else number,
-        since_start=step if isinstance(step, int) else number if is_handle else None,
+        since_start=since_start,
         board=_part(snapshot, "board", str, "snapshot."),
         member=snapshot.get("index_member") is True,
         figures=_numbers(_part(snapshot, "factors", Mapping, "snapshot.")),
@@ -73,20 +93,31 @@ def read_payload(payload: Mapping[str, JsonValue], rows: Mapping[str, int]) -> S
 
 
 def _day_number(day: Any, rows: Mapping[str, int], where: str) -> tuple[int, bool]:
-    """Number of a day's handle, or the row of a date; and whether it is a handle."""
+    """Return the number of a day's handle, or the row of a date; and whether it is a handle."""
     if isinstance(day, str):
-        if match := _DAY_HANDLE.fullmatch(day):
-            return int(match[1]), True
+        handle = _DAY_HANDLE.fullmatch(day)
+        if handle:
+            return int(handle[1]), True
         if day in rows:
             return rows[day], False
-    raise DataError(f"payload: {where}: expected a handle such as day_+3 or a day of the public calendar, was {day!r}")
+
+    raise DataError(
+        f"payload: {where}: expected a handle such as day_+3 or a day of the public calendar, was"
+        f" {day!r}"
+    )
 
 
 def _numbers(row: Mapping[str, Any]) -> Numbers:
-    return {name: float(value) for name, value in row.items() if isinstance(value, int | float) and not isinstance(value, bool)}
+    numbers: dict[str, float] = {}
+    for name, value in row.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            numbers[name] = float(value)
+
+    return numbers
 
 
 def _part(of: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:
+    """Return a field of a payload. Raises DataError: it is absent, or of another kind."""
     value = of.get(name)
     if not isinstance(value, kind):
         expected = "text" if kind is str else "a JSON object"
@@ -95,19 +126,23 @@ def _part(of: Mapping[str, Any], name: str, kind: type, where: str = "") -> Any:
 
 
 def _table(of: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
-    """Rows of `{"columns": […], "rows": [[…], …]}` as mappings."""
+    """Return the rows of `{"columns": […], "rows": [[…], …]}` as mappings."""
     table = _part(of, name, Mapping, where)
-    columns, rows = table.get("columns"), table.get("rows")
+    columns = table.get("columns")
+    rows = table.get("rows")
     if not isinstance(columns, list) or not isinstance(rows, list):
         raise DataError(f"payload: {where}{name}: expected a table with columns and rows")
     if any(not isinstance(row, list) or len(row) != len(columns) for row in rows):
         raise DataError(f"payload: {where}{name}: expected rows of {len(columns)} values")
+
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 # --- evidence
 
-Field = Literal["labels", "price_level", "returns", "volume", "factors", "board", "index", "breadth"]
+Field = Literal[
+    "labels", "price_level", "returns", "volume", "factors", "board", "index", "breadth"
+]
 """Groups of what a payload shows.
 
 * `labels`: code and date, where the mask shows them.
@@ -122,12 +157,18 @@ Field = Literal["labels", "price_level", "returns", "volume", "factors", "board"
 FIELDS: tuple[Field, ...] = get_args(Field)
 
 NOISE_BOUND = 4.5
-"""A number agrees with a shown one when they differ by no more than rounding and this many standard deviations of the noise."""
+"""A number agrees with a shown one when they differ by no more than rounding and this many standard
+deviations of the noise.
+"""
 
-_LOG_SLACK, _SLACK = 4e-6, 3e-7  # what single precision may add to the difference of two logarithms, and to a number
+# what single precision may add to the difference of two logarithms, and to a number
+_LOG_SLACK = 4e-6
+_SLACK = 3e-7
 _CERTAIN = 1e-3
 _NOISE_OF = {"high": (WICK_SHIFT, WICK_SD), "low": (-WICK_SHIFT, WICK_SD)}
-"""Mean and standard deviation of the noise of a bar's prices, in units of the noise; 0 and 1 for the others."""
+"""Mean and standard deviation of the noise of a bar's prices, in units of the noise; 0 and 1 for
+the others.
+"""
 _FIELD_OF: Mapping[str, Field] = {"return_": "returns", "drawdown_": "returns", "amount_": "volume"}
 _SMALLEST_UNIT = 1e-5  # numbers below 1 are rendered with five decimals
 
@@ -140,7 +181,8 @@ class Comparison(NamedTuple):
     shown: float
     bound: float  #: the largest difference with which a number agrees
     scale: float  #: the usual difference where it agrees
-    minus: SingleArray | None = None  #: taken off `values`, where the number is relative to another one
+    #: taken off `values`, where the number is relative to another one
+    minus: SingleArray | None = None
     minus_offset: int = 0  #: days from the payload's day to that one's
 
 
@@ -153,42 +195,62 @@ class Comparisons:
         self.mask = mask
         self.noise = mask.noise_pct / 100.0
         # Rebased values refer to day_+0, which lies this many days back.
-        self.start = shown.since_start if shown.since_start is not None and shown.since_start >= 0 else None
+        self.start: int | None = None
+        if shown.since_start is not None and shown.since_start >= 0:
+            self.start = shown.since_start
+
         # The last bar with a close; without one there is nothing to compare the others with.
-        self.last = next((bar for bar in reversed(shown.bars) if bar.numbers.get("close_cny", 0.0) > 0.0), None)
+        self.last: Bar | None = None
+        for bar in shown.bars:
+            if bar.numbers.get("close_cny", 0.0) > 0.0:
+                self.last = bar
 
     def by_field(self) -> Iterator[tuple[Field, list[Comparison]]]:
-        """Numbers of each field."""
+        """Yield the numbers to compare, by field."""
+        returns = [*self._changes(), *self._ratios(), *self._absences()]
         yield "price_level", list(self._level())
-        yield "returns", [*self._changes(), *self._ratios(), *self._absences(), *self._figures("returns")]
+        yield "returns", [*returns, *self._figures("returns")]
         yield "volume", [*self._volumes(), *self._figures("volume")]
         yield "factors", list(self._figures("factors"))
         yield "index", list(self._indices())
         yield "breadth", list(self._breadth())
 
     def conditions(self) -> Iterator[tuple[Field, BoolArray]]:
-        """Fields that say yes or no about an asset or a day."""
-        shown, history = self.shown, self.history
+        """Yield the fields that allow or exclude an asset or a day."""
+        shown = self.shown
+        history = self.history
         matches = np.zeros(history.has_bar.shape, dtype=np.bool_)
         matches[:, history.boards == shown.board] = True
+
         if shown.member:
             matches &= history.market.member
+
         yield "board", matches
         code = parse_code(shown.stock_id)
-        asset = None if code is None else history.market.asset_index.get(history.market.canonical(code))
+        asset: int | None = None
+        if code is not None:
+            asset = history.market.asset_index.get(history.market.canonical(code))
+
         if asset is not None or shown.row is not None:
             allowed = np.ones(history.has_bar.shape, dtype=np.bool_)
             if asset is not None:
-                allowed[:, :asset] = allowed[:, asset + 1 :] = False
+                allowed[:, :asset] = False
+                allowed[:, asset + 1 :] = False
+
             if shown.row is not None:
-                allowed[: shown.row] = allowed[shown.row + 1 :] = False
+                allowed[: shown.row] = False
+                allowed[shown.row + 1 :] = False
+
             yield "labels", allowed
 
     def _level(self) -> Iterator[Comparison]:
         if self.last is None:
             return
-        closes, offset = self.history.log_prices["close"], self.last.offset
+
+        closes = self.history.log_prices["close"]
+        offset = self.last.offset
         shown = _pack(self._price(self.last.numbers["close_cny"]), _LOG_SLACK, self.noise)
+
         if not self.mask.rebase_prices:
             yield Comparison(closes, offset, *shown)
         elif self.start is not None:
@@ -196,87 +258,128 @@ class Comparisons:
 
     def _changes(self) -> Iterator[Comparison]:
         for bar in self.shown.bars:
-            if (change := bar.numbers.get("return_pct")) is not None:
-                yield self._number(self.history.change_pct, bar.offset, change, self._change_noise(change))
+            change = bar.numbers.get("return_pct")
+            if change is not None:
+                noise = self._change_noise(change)
+                yield self._number(self.history.change_pct, bar.offset, change, noise)
 
     def _ratios(self) -> Iterator[Comparison]:
-        """All shown prices over the last shown close: what is left of prices when their level is taken away."""
+        """Yield all shown prices over the last shown close: what prices show beyond their level."""
         if self.last is None:
             return
-        logs, reference = self.history.log_prices, self._price(self.last.numbers["close_cny"])
+
+        logs = self.history.log_prices
+        reference = self._price(self.last.numbers["close_cny"])
         for bar in self.shown.bars:
             for part in PARTS:
                 price = bar.numbers.get(f"{part}_cny", 0.0)
                 if price <= 0.0 or (part == "close" and bar is self.last):
                     continue
+
                 shift, spread = _NOISE_OF.get(part, (0.0, 1.0))
                 ratio = self._price(price).over(reference).shifted(-shift * self.noise)
                 shown = _pack(ratio, _LOG_SLACK, self.noise * math.hypot(spread, 1.0))
                 yield Comparison(logs[part], bar.offset, *shown, logs["close"], self.last.offset)
 
     def _absences(self) -> Iterator[Comparison]:
-        """Days between the first shown bar and the payload's day that have none."""
-        if self.shown.bars:
-            shown = {bar.offset for bar in self.shown.bars}
-            for offset in range(min(shown), 1):
-                if offset not in shown:
-                    yield Comparison(self.history.absence, offset, 1.0, 0.5, _CERTAIN)
+        """Yield the days without a bar between the first shown bar and the payload's day."""
+        shown = {bar.offset for bar in self.shown.bars}
+        for offset in range(min(shown, default=1), 1):
+            if offset not in shown:
+                yield Comparison(self.history.absence, offset, 1.0, 0.5, _CERTAIN)
 
     def _volumes(self) -> Iterator[Comparison]:
         history = self.history
         for bar in self.shown.bars:
-            volume, amount = bar.numbers.get("volume_shares", 0.0), bar.numbers.get("amount_cny", 0.0)
+            volume = bar.numbers.get("volume_shares", 0.0)
+            amount = bar.numbers.get("amount_cny", 0.0)
             if volume > 0.0 and not self.mask.rebase_prices:
-                yield Comparison(history.log_volume, bar.offset, *_pack(self._figure(volume).log(), _LOG_SLACK, self.noise))
+                shown = _pack(self._figure(volume).log(), _LOG_SLACK, self.noise)
+                yield Comparison(history.log_volume, bar.offset, *shown)
             elif volume > 0.0 and self.start is not None:
-                # The tool's own four digits come before the rescaling, so which number lost how much does not show.
+                # The tool's own four digits come before the rescaling, so which number lost how
+                # much does not show.
                 span = self._price(volume).widened(math.log(stands_for(1.0, FIGURE_DIGITS).high))
                 shown = _pack(span, _LOG_SLACK, self.noise)
-                yield Comparison(history.log_volume, bar.offset, *shown, history.minus_log_base, -self.start)
+                yield Comparison(
+                    history.log_volume, bar.offset, *shown, history.minus_log_base, -self.start
+                )
+
             if amount > 0.0:
-                yield Comparison(history.log_amount, bar.offset, *_pack(self._figure(amount).log(), _LOG_SLACK, self.noise))
+                shown = _pack(self._figure(amount).log(), _LOG_SLACK, self.noise)
+                yield Comparison(history.log_amount, bar.offset, *shown)
 
     def _figures(self, field: Field) -> Iterator[Comparison]:
         for name, value in self.shown.figures.items():
             values = self.history.figure(name)
-            own = next((of for prefix, of in _FIELD_OF.items() if name.startswith(prefix)), "factors")
-            if values is not None and own == field:
-                noise = self._change_noise(value) if name.startswith("return_") else self.noise * abs(value)
+            if values is not None and _field_of(name) == field:
+                noise = self.noise * abs(value)
+                if name.startswith("return_"):
+                    noise = self._change_noise(value)
+
                 yield self._number(values, 0, value, noise)
 
     def _indices(self) -> Iterator[Comparison]:
-        # Behind labels the order of all but the first is drawn by the mask's key; which is which is not looked for.
-        indices = self.shown.indices[:1] if self.mask.kind in ("stock_blind", "blinded") else self.shown.indices
+        # If names are hidden, the mask's key draws the order of all indices but the first, so only
+        # the first is compared.
+        indices = self.shown.indices
+        if self.mask.kind in ("stock_blind", "blinded"):
+            indices = indices[:1]
+
         for index, numbers in enumerate(indices):
             for name, value in numbers.items():
                 values = self.history.index_figure(index, name)
                 if values is not None:
                     yield self._number(values, 0, value, 0.0)
-            logs, level = self.history.log_index_level(index), numbers.get("level", 0.0)
+
+            logs = self.history.log_index_level(index)
+            level = numbers.get("level", 0.0)
             # Levels start at 100 on day_+0, so they show the return since then.
-            if self.shown.row is None and self.start is not None and logs is not None and level > 0.0:
+            if (
+                self.shown.row is None
+                and self.start is not None
+                and logs is not None
+                and level > 0.0
+            ):
                 since = self._price(level).shifted(-math.log(REBASE_LEVEL))
                 yield Comparison(logs, 0, *_pack(since, _LOG_SLACK, 0.0), logs, -self.start)
 
     def _breadth(self) -> Iterator[Comparison]:
         for name, value in self.shown.breadth.items():
-            if (values := self.history.breadth.get(name)) is not None:
-                is_count = name in COUNTS  # the mask rounds no counts
-                yield Comparison(values, 0, value, 0.5, _CERTAIN) if is_count else self._number(values, 0, value, 0.0)
+            values = self.history.breadth.get(name)
+            if values is None:
+                continue
+
+            if name in COUNTS:  # the mask rounds no counts
+                yield Comparison(values, 0, value, 0.5, _CERTAIN)
+            else:
+                yield self._number(values, 0, value, 0.0)
 
     def _number(self, values: SingleArray, offset: int, shown: float, noise: float) -> Comparison:
-        return Comparison(values, offset, *_pack(self._figure(shown), _SLACK * abs(shown) + 1e-9, noise))
+        slack = _SLACK * abs(shown) + 1e-9
+        return Comparison(values, offset, *_pack(self._figure(shown), slack, noise))
 
     def _figure(self, shown: float) -> Span:
         return figure_span(shown, self.mask.round_digits)
 
     def _price(self, shown: float) -> Span:
-        """Logarithm of what a positive number may stand for that only the mask rounds."""
+        """Return the logarithms of what a positive number may stand for that only the mask
+        rounds.
+        """
         return stands_for(shown, self.mask.round_digits or MOST_DIGITS).log()
 
     def _change_noise(self, change_pct: float) -> float:
         """Standard deviation of the noise of a return, in per cent."""
         return math.sqrt(2.0) * self.noise * (100.0 + change_pct)
+
+
+def _field_of(figure: str) -> Field:
+    """Return the field of a figure of the snapshot."""
+    for prefix, field in _FIELD_OF.items():
+        if figure.startswith(prefix):
+            return field
+
+    return "factors"
 
 
 class Span(NamedTuple):
@@ -303,37 +406,59 @@ class Span(NamedTuple):
 
 
 def stands_for(shown: float, digits: int) -> Span:
-    """Numbers that are rendered as `shown` at so many significant digits (and five decimals below 1)."""
+    """Return the numbers that are rendered as `shown` at so many significant digits (and five
+    decimals below 1).
+    """
     if shown < 0.0:
         mirrored = stands_for(-shown, digits)
         return Span(-mirrored.high, -mirrored.low)
+
     if shown == 0.0:
         return Span(-_SMALLEST_UNIT / 2.0, _SMALLEST_UNIT / 2.0)
+
     exponent = math.floor(math.log10(shown))
     above = 10.0 ** (exponent - digits + 1)
-    below = above / 10.0 if shown <= 10.0**exponent * (1.0 + 1e-12) else above  # digits are finer below a power of ten
+    below = above
+    if shown <= 10.0**exponent * (1.0 + 1e-12):
+        below = above / 10.0  # digits are finer below a power of ten
+
     if shown < 1.0:
-        above, below = max(above, _SMALLEST_UNIT), max(below, _SMALLEST_UNIT)
+        above = max(above, _SMALLEST_UNIT)
+        below = max(below, _SMALLEST_UNIT)
+
     return Span(shown - below / 2.0, shown + above / 2.0)
 
 
 def figure_span(shown: float, round_digits: int | None) -> Span:
-    """Numbers that a figure stands for: tools round it to four digits, then the mask to its own, rendering to five decimals."""
+    """Return the numbers that a figure may stand for: tools round it to four digits, then the mask
+    rounds to its own, and rendering to five decimals.
+    """
     digits = min(round_digits or FIGURE_DIGITS, FIGURE_DIGITS)
     span = stands_for(shown, digits)
     farthest = max(abs(span.low), abs(span.high))
-    before = _rounding_error(farthest, FIGURE_DIGITS) if digits < FIGURE_DIGITS else 0.0
-    if abs(shown) < 1.0 and (own := _rounding_error(farthest, digits)) < _SMALLEST_UNIT / 2.0:
-        before += own  # rendering took off more than the last rounding left
+    before = 0.0
+    if digits < FIGURE_DIGITS:
+        before = _rounding_error(farthest, FIGURE_DIGITS)
+
+    if abs(shown) < 1.0:
+        own = _rounding_error(farthest, digits)
+        # Rendering removed more than the last rounding left.
+        if own < _SMALLEST_UNIT / 2.0:
+            before += own
+
     return span.widened(before)
 
 
 def _rounding_error(value: float, digits: int) -> float:
-    """Most that rounding to so many significant digits takes off a number."""
+    """Return by how much rounding to so many significant digits changes a number at most."""
     return 0.5 * 10.0 ** (math.floor(math.log10(value)) - digits + 1)
 
 
 def _pack(span: Span, slack: float, noise: float) -> tuple[float, float, float]:
-    """`shown`, `bound` and `scale` of a comparison."""
+    """Return `shown`, `bound` and `scale` of a comparison."""
+    shown = (span.low + span.high) / 2.0
     reach = (span.high - span.low) / 2.0 + slack
-    return (span.low + span.high) / 2.0, reach + NOISE_BOUND * noise, math.hypot(reach / math.sqrt(3.0), noise)
+    bound = reach + NOISE_BOUND * noise
+    # Rounding is uniform on a span of ±reach, whose standard deviation is reach / √3.
+    scale = math.hypot(reach / math.sqrt(3.0), noise)
+    return shown, bound, scale

@@ -1,4 +1,6 @@
-"""Public history of a market in the terms in which payloads show it: what a perfect memory could look up."""
+"""Public history of a market in the terms in which payloads show it: what a perfect memory could
+look up.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from ktdeval.market import BoolArray, FloatArray, MarketSnapshot
 SingleArray = npt.NDArray[np.float32]
 
 PARTS = ("open", "high", "low", "close")
-COUNTS = ("members", "advancing", "declining", "suspended")  #: Whole numbers among the breadth of a market
+#: Whole numbers among the breadth of a market
+COUNTS = ("members", "advancing", "declining", "suspended")
 
 _REBASED_TO = 100.0
 _RETURN = re.compile(r"return_([1-9][0-9]{0,3})d_pct")
@@ -31,23 +34,29 @@ _DAYS_PER_YEAR = 252.0
 class PublicHistory:
     """Every asset and day of a snapshot, arranged for comparison with what a payload shows.
 
-    Arrays are [T, N] in single precision, NaN where there is no number. `factors`: name -> [T, N] factor values at each close, in
-    the units that payloads show them in. Names that are not there are not compared; returns, drawdowns and mean amounts are
-    computed here. Raises DataError: a factor has another shape than the market.
+    Arrays are [T, N] in single precision, NaN where there is no number. `factors`: name -> [T, N]
+    factor values at each close, in the units that payloads show them in. Names that are not there
+    are not compared; returns, drawdowns and mean amounts are computed here. Raises DataError: a
+    factor has another shape than the market.
     """
 
-    def __init__(self, market: MarketSnapshot, factors: Mapping[str, FloatArray] | None = None) -> None:
+    def __init__(
+        self, market: MarketSnapshot, factors: Mapping[str, FloatArray] | None = None
+    ) -> None:
         shape = (len(market.days), len(market.codes))
         for name, values in (factors or {}).items():
             if values.shape != shape:
                 raise DataError(f"factor {name} has shape {values.shape}, the market {shape}")
+
         self.market = market
         self.days: tuple[str, ...] = tuple(np.datetime_as_string(market.days, unit="D").tolist())
         self.rows = {day: row for row, day in enumerate(self.days)}
         self.boards = np.array([str(board) for board in market.boards])
         self.industries = np.array(market.industries)
         self._closes: FloatArray = pd.DataFrame(market.adjusted_close).ffill().to_numpy()
-        self._figures: dict[str, SingleArray | None] = {name: single(values) for name, values in (factors or {}).items()}
+        self._figures: dict[str, SingleArray | None] = {
+            name: single(values) for name, values in (factors or {}).items()
+        }
         self._index_figures: dict[tuple[int, str], SingleArray | None] = {}
 
     @cached_property
@@ -67,8 +76,11 @@ class PublicHistory:
 
     @cached_property
     def log_base(self) -> SingleArray:
-        """Natural logarithm of what `rebase_prices` divides by at each day_+0: the last close, else the first since, over 100."""
-        return single(_log(pd.DataFrame(self.market.close).ffill().bfill().to_numpy() / _REBASED_TO))
+        """Natural logarithm of the divisor of `rebase_prices` at each day_+0: the last close, else
+        the first since, over 100.
+        """
+        closes = pd.DataFrame(self.market.close).ffill().bfill().to_numpy()
+        return single(_log(closes / _REBASED_TO))
 
     @cached_property
     def minus_log_base(self) -> SingleArray:
@@ -87,7 +99,9 @@ class PublicHistory:
 
     @cached_property
     def change_pct(self) -> SingleArray:
-        """Return of each bar since the bar before it, corrected for splits and dividends, in per cent."""
+        """Return of each bar since the bar before it, corrected for splits and dividends, in per
+        cent.
+        """
         return single(np.where(self.has_bar, _change_over(self._closes, 1) * 100.0, np.nan))
 
     @cached_property
@@ -96,58 +110,86 @@ class PublicHistory:
         return (~self.has_bar).astype(np.float32)
 
     def figure(self, name: str) -> SingleArray | None:
-        """A figure of every asset and day, or None where this history does not know it."""
+        """Return a figure of every asset and day; None for an unknown name."""
         if name not in self._figures:
             values = _moves(self._closes, name)
-            if match := _AMOUNT.fullmatch(name):
-                values = _trailing_positive_mean(self.market.amount, int(match[1]))
+            amount = _AMOUNT.fullmatch(name)
+            if amount:
+                values = _trailing_positive_mean(self.market.amount, int(amount[1]))
+
             self._figures[name] = None if values is None else single(values)
+
         return self._figures[name]
 
     def index_figure(self, index: int, name: str) -> SingleArray | None:
-        """[T, 1] figure of an index (0 is the benchmark, the others follow in the snapshot's order), or None."""
+        """Return a figure of an index, [T, 1]; None for an unknown index or name. Index 0 is the
+        benchmark, the others follow in the snapshot's order.
+        """
         key = (index, name)
         if key not in self._index_figures and index < len(self._index_levels):
             levels = self._index_levels[index][:, None]
             values = _moves(levels, name)
-            if match := _VOLATILITY.fullmatch(name):
-                values = _volatility_pct(levels[:, 0], int(match[1]))[:, None]
+            volatility = _VOLATILITY.fullmatch(name)
+            if volatility:
+                values = _volatility_pct(levels[:, 0], int(volatility[1]))[:, None]
+
             self._index_figures[key] = None if values is None else single(values)
+
         return self._index_figures.get(key)
 
     def log_index_level(self, index: int) -> SingleArray | None:
-        """[T, 1] natural logarithm of an index level, or None."""
+        """Return the natural logarithm of an index level, [T, 1]; None for an unknown index."""
         levels = self._index_levels
-        return single(np.log(levels[index])[:, None]) if index < len(levels) else None
+        if index >= len(levels):
+            return None
+        return single(np.log(levels[index])[:, None])
 
     @cached_property
     def breadth(self) -> Mapping[str, SingleArray]:
-        """[T, 1] counts and sums over the index members, by the names that a market context gives them."""
-        market, member = self.market, self.market.member
+        """[T, 1] counts and sums over the index members, by the names that a market context gives
+        them.
+        """
+        market = self.market
+        member = self.market.member
         traded = self.has_bar & (market.volume > 0) & member
         silent = member & ~self.has_bar & self.is_listed
         change = np.where(traded, _change_over(self._closes, 1) * 100.0, np.nan)
-        sums = {"amount_cny": np.where(np.isfinite(market.amount) & member, market.amount, 0.0).sum(axis=1)}
-        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):  # days on which no member traded
+        amount = np.where(np.isfinite(market.amount) & member, market.amount, 0.0)
+        sums = {"amount_cny": amount.sum(axis=1)}
+
+        # On days on which no member traded, the median is NaN, with a warning.
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
             sums["median_return_1d_pct"] = np.nanmedian(change, axis=1)
             for name, which in zip(COUNTS, (member, change > 0, change < 0, silent), strict=True):
                 sums[name] = which.sum(axis=1)
+
         return {name: single(values[:, None]) for name, values in sums.items()}
 
     @cached_property
     def _index_levels(self) -> list[FloatArray]:
         market = self.market
-        others = (levels for code, levels in market.indices.items() if code != market.meta.benchmark)
-        return [market.benchmark, *others]
+        all_levels = [market.benchmark]
+        for code, levels in market.indices.items():
+            if code != market.meta.benchmark:
+                all_levels.append(levels)
+
+        return all_levels
 
 
 def _moves(values: FloatArray, name: str) -> FloatArray | None:
-    """Return or drawdown that a name such as `return_5d_pct` means, in per cent, of prices or levels [T, N]; None for others."""
-    if match := _RETURN.fullmatch(name):
-        return _change_over(values, int(match[1])) * 100.0
-    if match := _DRAWDOWN.fullmatch(name):
-        highest: FloatArray = pd.DataFrame(values).rolling(int(match[1]), min_periods=1).max().to_numpy()
+    """Return the figure that a name such as `return_5d_pct` means, in per cent, of prices or levels
+    [T, N]: a return or a drawdown; None for other names.
+    """
+    change = _RETURN.fullmatch(name)
+    if change:
+        return _change_over(values, int(change[1])) * 100.0
+
+    drawdown = _DRAWDOWN.fullmatch(name)
+    if drawdown:
+        window = pd.DataFrame(values).rolling(int(drawdown[1]), min_periods=1)
+        highest: FloatArray = window.max().to_numpy()
         return (values / highest - 1.0) * 100.0
+
     return None
 
 
@@ -156,15 +198,19 @@ def _change_over(values: FloatArray, days: int) -> FloatArray:
 
 
 def _volatility_pct(levels: FloatArray, days: int) -> FloatArray:
-    """[T] annualised standard deviation of daily log returns over so many days."""
+    """Return the annualised standard deviation of daily log returns over so many days, [T]."""
     daily = np.diff(np.log(levels))
-    spans = [daily[max(0, row - days) : row] for row in range(len(levels))]
-    values = np.array([float(np.std(span, ddof=1)) if len(span) > 1 else np.nan for span in spans])
+    values = np.full(len(levels), np.nan)
+    for row in range(len(levels)):
+        span = daily[max(0, row - days) : row]
+        if len(span) > 1:
+            values[row] = np.std(span, ddof=1)
+
     return values * (math.sqrt(_DAYS_PER_YEAR) * 100.0)
 
 
 def single(values: npt.NDArray[np.generic]) -> SingleArray:
-    """Values in single precision; infinite ones are no numbers."""
+    """Return values in single precision; infinite ones as NaN."""
     return np.where(np.isfinite(values), values, np.nan).astype(np.float32)
 
 
@@ -177,7 +223,9 @@ def _trailing_positive_mean(values: FloatArray, days: int) -> FloatArray:
     usable = np.isfinite(values) & (values > 0)
     sums = np.cumsum(np.where(usable, values, 0.0), axis=0)
     counts = np.cumsum(usable, axis=0).astype(np.float64)
+
     for totals in (sums, counts):
         totals[days:] = totals[days:] - totals[:-days]
+
     with np.errstate(all="ignore"):
         return np.where(counts > 0, sums / counts, np.nan)

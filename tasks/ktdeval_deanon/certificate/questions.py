@@ -12,14 +12,21 @@ import numpy as np
 from jsonschema import Draft202012Validator
 from msgspec.structs import asdict
 
-from ktdeval.config import RunConfig
-from ktdeval.contracts import AnswerRecord, EpisodeSpec, Sample, SampleSet, ScoringTask, TargetTask, is_scoring
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import StepCounts
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval.market import MarketSnapshot
-from ktdeval.registry import Plugins
-from ktdeval.runner import choose_windows, make_plan, target_task_of
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import RunConfig, choose_windows, make_plan, target_task_of
+from ktdeval.tasks import (
+    AnswerRecord,
+    EpisodeSpec,
+    Sample,
+    SampleSet,
+    ScoringTask,
+    TargetTask,
+    is_scoring,
+)
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict, sha256_hex
 from ktdeval_deanon.answer import days_off, tickers_of
 
 PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"
@@ -27,7 +34,8 @@ PAYLOADS, GOLD = "payloads.jsonl", "gold.jsonl"
 
 Entry = dict[str, JsonValue]
 
-_OPEN, _CLOSE = "```json\n", "\n```"
+_OPEN = "```json\n"
+_CLOSE = "\n```"
 _NOBODY = "builtin/hold"  # plans name a model, questions need none
 
 
@@ -43,7 +51,9 @@ class Question:
 
     @cached_property
     def key(self) -> str:
-        """Name of the question outside its episode, which shows neither window nor number: the hash of its text."""
+        """Name of the question outside its episode, which shows neither window nor number: the hash
+        of its text.
+        """
         return sha256_hex(self.sample.user)[:16]
 
     def fact(self, name: str) -> str:
@@ -52,14 +62,23 @@ class Question:
             return str(self.sample.facts[name])
         except KeyError as error:
             raise ConfigError(
-                f"sample {self.sample.id}: its facts have no {name!r}; only probes of stock and day can be certified"
+                f"sample {self.sample.id}: its facts have no {name!r}; only probes of stock and day"
+                " can be certified"
             ) from error
 
     def record(self, answer: Mapping[str, JsonValue]) -> AnswerRecord:
         """Answer of an attacker of ours, as the runner records those of models."""
-        sample, scores = self.sample, dict(self.samples.score(self.number, answer))
-        return AnswerRecord(**asdict(StepCounts().record()), step=self.number, sample=sample.id, provenance="model",
-                            answer=dict(answer), facts=dict(sample.facts), scores=scores)  # fmt: skip
+        sample = self.sample
+        scores = dict(self.samples.score(self.number, answer))
+        return AnswerRecord(
+            **asdict(StepCounts().record()),
+            step=self.number,
+            sample=sample.id,
+            provenance="model",
+            answer=dict(answer),
+            facts=dict(sample.facts),
+            scores=scores,
+        )
 
 
 @dataclass(frozen=True)
@@ -69,17 +88,23 @@ class Questions:
     task: ScoringTask  #: the scoring task that asks
     target_task: TargetTask  #: the trading task whose mask is under attack, with its tools
     snapshot: MarketSnapshot
-    specs: tuple[EpisodeSpec, ...]  #: one episode a window, in order; model and agent in them stand for nobody
+    #: one episode a window, in order; model and agent in them stand for nobody
+    specs: tuple[EpisodeSpec, ...]
     all: tuple[Question, ...]  #: the questions in order
 
     @cached_property
     def period(self) -> range:
-        """Rows of the days that may be asked for: from the first default window of the task to the last, and these windows."""
-        windows = [*(self.task.windows[name] for name in self.task.default_windows), *(spec.span for spec in self.specs)]
-        first, last = min(window.first for window in windows), max(window.last for window in windows)
+        """Rows of the days that may be asked for: from the first default window of the task to the
+        last, and these windows.
+        """
+        windows = [self.task.windows[name] for name in self.task.default_windows]
+        windows += [spec.span for spec in self.specs]
+        first = min(window.first for window in windows)
+        last = max(window.last for window in windows)
         days = self.snapshot.days
         start = int(np.searchsorted(days, np.datetime64(first, "D"), side="left"))
-        return range(start, int(np.searchsorted(days, np.datetime64(last, "D"), side="right")))
+        stop = int(np.searchsorted(days, np.datetime64(last, "D"), side="right"))
+        return range(start, stop)
 
     @cached_property
     def recoveries(self) -> tuple[str, ...]:
@@ -88,14 +113,22 @@ class Questions:
         Raises ConfigError: answers to these questions have another form than `blank_answer`.
         """
         question = self.all[0]
-        form, blank = question.sample.form, blank_answer("nothing")
-        if errors := list(Draft202012Validator(dict(form.parameters)).iter_errors(blank)):
+        form = question.sample.form
+        blank = blank_answer("nothing")
+        errors = list(Draft202012Validator(dict(form.parameters)).iter_errors(blank))
+        if errors:
             raise ConfigError(
-                f"tool {form.name}: is not answered with tickers, date, sector, board, confidence and reasoning "
-                f"({errors[0].message}); only such answers can be certified"
+                f"tool {form.name}: is not answered with tickers, date, sector, board, confidence"
+                f" and reasoning ({errors[0].message}); only such answers can be certified"
             )
+
         scores = question.samples.score(question.number, blank)
-        return tuple(name for name in self.task.scores if name in scores and isinstance(scores[name], bool | None))
+        found: list[str] = []
+        for name in self.task.scores:
+            if name in scores and isinstance(scores[name], bool | None):
+                found.append(name)
+
+        return tuple(found)
 
     def of(self, spec: EpisodeSpec) -> list[Question]:
         """Questions of one window."""
@@ -104,43 +137,84 @@ class Questions:
     @cached_property
     def files(self) -> Mapping[str, str]:
         """Texts of `PAYLOADS` and `GOLD`, one JSON object a line."""
-        ordered = sorted(self.all, key=lambda question: question.key)  # by window, order would show the window
-        shown = [{"id": asked.key, "system": asked.sample.system, "user": asked.sample.user, "form": asked.sample.form.name}
-                 for asked in ordered]  # fmt: skip
-        gold = [{"id": asked.key, **asked.sample.facts} for asked in ordered]
-        return {name: "".join(f"{dumps_canonical(line)}\n" for line in lines) for name, lines in ((PAYLOADS, shown), (GOLD, gold))}
+        payloads: list[str] = []
+        gold: list[str] = []
+        # By hash: the order of the questions would show their windows.
+        for question in sorted(self.all, key=lambda question: question.key):
+            sample = question.sample
+            shown = {
+                "id": question.key,
+                "system": sample.system,
+                "user": sample.user,
+                "form": sample.form.name,
+            }
+            payloads.append(f"{dumps_canonical(shown)}\n")
+            gold.append(f"{dumps_canonical({'id': question.key, **sample.facts})}\n")
+
+        return {PAYLOADS: "".join(payloads), GOLD: "".join(gold)}
 
     def describe(self) -> dict[str, JsonValue]:
-        """A certificate's `probes`: how many, from which windows and boards, and the hash of everything that was shown."""
-        boards = Counter(str(question.sample.facts.get("board", "unknown")) for question in self.all)
-        windows = [{"name": spec.span.name, "first": spec.span.first, "last": spec.span.last, "probes": len(self.of(spec))}
-                   for spec in self.specs]  # fmt: skip
+        """Return a certificate's `probes`: their number, windows and boards, and the hash of
+        everything that was shown.
+        """
+        boards: Counter[str] = Counter()
+        for question in self.all:
+            boards[str(question.sample.facts.get("board", "unknown"))] += 1
+
+        windows: list[JsonValue] = []
+        for spec in self.specs:
+            span = spec.span
+            probes = len(self.of(spec))
+            windows.append(
+                {"name": span.name, "first": span.first, "last": span.last, "probes": probes}
+            )
+
         first = self.specs[0]
-        counts: dict[str, JsonValue] = {"count": len(self.all), "seed": first.seed, "limit": first.limit}
-        counts["mask_key"] = first.mask_key
-        return {**counts, "windows": windows, "boards": dict(sorted(boards.items())), "sha256": sha256_hex(self.files[PAYLOADS])}
+        return {
+            "count": len(self.all),
+            "seed": first.seed,
+            "limit": first.limit,
+            "mask_key": first.mask_key,
+            "windows": windows,
+            "boards": dict(sorted(boards.items())),
+            "sha256": sha256_hex(self.files[PAYLOADS]),
+        }
 
 
 def find_scoring_task(name: str, target_task: str, plugins: Plugins) -> ScoringTask:
-    """Scoring task that asks about a trading task.
+    """Return the scoring task that asks about a trading task.
 
-    `name`: of the scoring task; empty to find it among all that are installed. Raises UsageError: there is none, or there are
-    several.
+    `name`: name of the scoring task; empty to find it among all installed tasks. Raises UsageError:
+    there is none, or there are several.
     """
     if is_scoring(plugins.make_task(target_task)):
-        raise UsageError(f"task {target_task} scores answers and has no mask of its own; name the trading task that it asks about")
+        raise UsageError(
+            f"task {target_task} scores answers and has no mask of its own; name the trading task"
+            " that it asks about"
+        )
+
     if name:
         task: Any = plugins.make_task(name)
         if not is_scoring(task) or task.target_task != target_task:
-            raise UsageError(f"task {name} asks nothing about {target_task}; leave --exam out to find one that does")
+            raise UsageError(
+                f"task {name} asks nothing about {target_task}; leave --exam out to find one that"
+                " does"
+            )
+
         return task
+
     tasks: list[Any] = [plugins.make_task(other) for other in plugins.specs("tasks")]
     asking = [task for task in tasks if is_scoring(task) and task.target_task == target_task]
     if not asking:
-        raise UsageError(f"no task asks about {target_task}; write a probe of your own in a task file (docs/deanon.md)")
+        raise UsageError(
+            f"no task asks about {target_task}; write a probe of your own in a task file"
+            " (docs/deanon.md)"
+        )
+
     if len(asking) > 1:
         names = ", ".join(task.name for task in asking)
         raise UsageError(f"several tasks ask about {target_task} ({names}); name one with --exam")
+
     return asking[0]
 
 
@@ -154,15 +228,21 @@ class ProbeChoice:
     mask_key: str | None = None  #: what probes and handles are drawn from; a certificate needs one
 
 
-def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot, choice: ProbeChoice) -> Questions:
+def open_questions(
+    task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot, choice: ProbeChoice
+) -> Questions:
     """Draw a probe set.
 
-    Raises UsageError: an unknown window, or more probes than a window has; ConfigError: the task has no target_task, or its
-    questions hold no payload; DataError: a window lies outside the snapshot.
+    Raises UsageError: an unknown window, or more probes than a window has; ConfigError: the task
+    has no target_task, or its questions hold no payload; DataError: a window lies outside the
+    snapshot.
     """
     target_task = target_task_of(task, plugins)
     if target_task is None:
-        raise ConfigError(f"task {task.name}: has no target task, so there is no mask that it attacks")
+        raise ConfigError(
+            f"task {task.name}: has no target task, so there is no mask that it attacks"
+        )
+
     config = RunConfig(
         model=_NOBODY,
         tasks=(task.name,),
@@ -174,66 +254,111 @@ def open_questions(task: ScoringTask, plugins: Plugins, snapshot: MarketSnapshot
     tasks: Mapping[str, Any] = {task.name: task}
     specs = make_plan(config, plugins, tasks, snapshot, None).specs
     drawn = [task.samples(spec, snapshot, target_task) for spec in specs]
+
     for spec, samples in zip(specs, drawn, strict=True):
         if choice.per_window is not None and choice.per_window > len(samples):
-            raise UsageError(f"task {task.name}: {spec.span.name} has {len(samples)} probes, {choice.per_window} were asked for")
-    if all(len(samples) == choice.per_window for samples in drawn):  # all of them, so nothing is cut
+            raise UsageError(
+                f"task {task.name}: {spec.span.name} has {len(samples)} probes, {choice.per_window}"
+                " were asked for"
+            )
+
+    # A limit that cuts nothing is recorded as none.
+    if all(len(samples) == choice.per_window for samples in drawn):
         specs = tuple(replace(spec, limit=None) for spec in specs)
-    asked = [
-        Question(spec, number, samples, sample := samples.sample(number), _payload_of(task, sample))
-        for spec, samples in zip(specs, drawn, strict=True)
-        for number in range(len(samples) if spec.limit is None else spec.limit)
-    ]
+
+    asked: list[Question] = []
+    for spec, samples in zip(specs, drawn, strict=True):
+        asked_here = len(samples) if spec.limit is None else spec.limit
+        for number in range(asked_here):
+            sample = samples.sample(number)
+            asked.append(Question(spec, number, samples, sample, _payload_of(task, sample)))
+
     return Questions(task, target_task, snapshot, specs, tuple(asked))
 
 
 def per_window(task: ScoringTask, windows: Sequence[str], probes: int) -> int:
-    """How many probes of each window `probes` in all are. Raises UsageError: windows do not divide them evenly."""
+    """Return how many probes of each window make `probes` in all. Raises UsageError: the windows
+    can't share them evenly.
+    """
     count = len(choose_windows(task, windows))
     if probes % count:
-        raise UsageError(f"--probes {probes}: {count} windows share them evenly; ask for {max(1, probes // count) * count}")
+        raise UsageError(
+            f"--probes {probes}: {count} windows share them evenly; ask for"
+            f" {max(1, probes // count) * count}"
+        )
     return probes // count
 
 
 def _payload_of(task: ScoringTask, sample: Sample) -> Mapping[str, JsonValue]:
-    """JSON object in a question, read from the text that is sent."""
+    """Return the JSON object in a question, read from the text that is sent. Raises ConfigError."""
     before, opened, rest = sample.user.partition(_OPEN)
     text, closed, after = rest.partition(_CLOSE)
     try:
         payload = loads_strict(text)
     except ValueError:
         payload = None
+
     if not (opened and closed) or _OPEN in before + after or not isinstance(payload, dict):
-        raise ConfigError(f"task {task.name}: sample {sample.id}: its question holds no single fenced JSON object to attack")
+        raise ConfigError(
+            f"task {task.name}: sample {sample.id}: its question holds no single fenced JSON object"
+            " to attack"
+        )
+
     return payload
 
 
 def blank_answer(reasoning: str) -> dict[str, JsonValue]:
-    """An answer that names nothing, in the form of de-anonymization probes."""
-    return {"tickers": [], "date": None, "sector": None, "board": None, "confidence": 0.0, "reasoning": reasoning}
+    """Return an answer that names nothing, in the form of de-anonymization probes."""
+    return {
+        "tickers": [],
+        "date": None,
+        "sector": None,
+        "board": None,
+        "confidence": 0.0,
+        "reasoning": reasoning,
+    }
 
 
-def attacker_entry(questions: Questions, name: str, records: Sequence[AnswerRecord], facts: Mapping[str, JsonValue]) -> Entry:
-    """An attacker of a certificate, with what it recovered; `facts`: its kind, its control, and of a model its card, model, agent
-    and call.
+def attacker_entry(
+    questions: Questions, name: str, records: Sequence[AnswerRecord], facts: Mapping[str, JsonValue]
+) -> Entry:
+    """Return an attacker's entry in a certificate, with what it recovered; `facts`: its kind and
+    control, and for a model its card, model, agent and call.
     """
     answers = [record.answer for record in records if record.answer is not None]
-    dates = sum(days_off(answer, questions.snapshot.days, 0) is not None for answer in answers)
-    named = {"tickers": sum(bool(tickers_of(answer)) for answer in answers), "date": dates}
-    counts = {"probes": len(records), "answered": len(answers), "named": named}
-    nobody = {"card": None, "model": None, "agent": None, "call": None}
-    return {"name": name, **nobody, **facts, **counts, "scores": tally(questions, records)}
+    stocks = sum(bool(tickers_of(answer)) for answer in answers)
+    days = questions.snapshot.days
+    # A distance from any day exists only for a date within the snapshot.
+    dates = sum(days_off(answer, days, 0) is not None for answer in answers)
+    return {
+        "name": name,
+        "card": None,
+        "model": None,
+        "agent": None,
+        "call": None,
+        **facts,
+        "probes": len(records),
+        "answered": len(answers),
+        "named": {"tickers": stocks, "date": dates},
+        "scores": tally(questions, records),
+    }
 
 
 def tally(questions: Questions, records: Sequence[AnswerRecord]) -> dict[str, dict[str, JsonValue]]:
-    """How often each thing was recovered: score -> successes, n and baseline. Records without an answer don't count.
+    """Return how often each thing was recovered: score -> successes, n and baseline.
 
-    A score of null (nobody knows the true answer) does not count either.
+    Records without an answer, and scores of null (the true answer is not known), don't count.
     """
     summary = questions.task.summarise(records)
     answered = [record for record in records if record.answer is not None]
     tallies: dict[str, dict[str, JsonValue]] = {}
+
     for name in questions.recoveries:
-        values = [score for record in answered if (score := record.scores[name]) is not None]
-        tallies[name] = {"successes": sum(values), "n": len(values), "baseline": summary[name].baseline}
+        known = [record for record in answered if record.scores[name] is not None]
+        tallies[name] = {
+            "successes": sum(bool(record.scores[name]) for record in known),
+            "n": len(known),
+            "baseline": summary[name].baseline,
+        }
+
     return tallies

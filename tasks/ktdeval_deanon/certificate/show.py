@@ -1,4 +1,6 @@
-"""Certificates as a kind of cards: their tables (what models recovered and what that bounds) and what trading cards carry."""
+"""Certificates as a kind of cards: their tables (what models recovered and what that bounds) and
+what trading cards carry.
+"""
 
 from __future__ import annotations
 
@@ -6,50 +8,88 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ktdeval.cards import UNDEFINED, CardKind, Grid, Report, clean, count, word_grid
-from ktdeval_deanon.certificate.card import EXACT_MATCHER, KIND, certificate_block, certificate_problems, derive_certificate
+from ktdeval_deanon.certificate.card import (
+    EXACT_MATCHER,
+    KIND,
+    certificate_block,
+    certificate_problems,
+    derive_certificate,
+)
 from ktdeval_deanon.certificate.certify import verify_certificate
-from ktdeval_deanon.certificate.types import MODEL, SCHEMA_FILE, Certificate, MaskOptions
+from ktdeval_deanon.certificate.types import (
+    MODEL,
+    SCHEMA_FILE,
+    Attacker,
+    Certificate,
+    MaskOptions,
+    ShareInterval,
+)
 
-SCOPE = "certifies the channel to a model, not to a database"  #: What every certificate says first
+SCOPE = "certifies the channel to a model, not to a database"  #: Stated first by every certificate
 
 _SHOWN = ("ticker_top1", "ticker_top5", "date_within_5", "joint")
-_HASH = 12
+_HASH = 12  # characters of a hash that are shown
+_EMPTY_CELLS = ("",) * 5  # of a failed control, after attacker and reason
 
 
 def _report(certificate: Certificate) -> Report:
     bound = certificate.bound
+    ranking = SCOPE if bound.value is not None else f"certifies nothing: {bound.reason}"
     return Report(
         title=clean(f"mask of {certificate.covers.task_name} on {certificate.snapshot.name}"),
         labels=tuple(certificate.labels),
-        ranking=clean(SCOPE if bound.value is not None else f"certifies nothing: {bound.reason}"),
+        ranking=clean(ranking),
         facts=word_grid("", list(_facts(certificate))),
-        grids=(_bound(certificate), _controls(certificate), _attackers(certificate), _ablation(certificate)),
+        grids=(
+            _bound(certificate),
+            _controls(certificate),
+            _attackers(certificate),
+            _ablation(certificate),
+        ),
         activity=word_grid("", []),
         notes=tuple(_notes(certificate)),
     )
 
 
 def certificate_rows(value: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Rows of a trading card about its certificate: which, what it bounds, and what a database finds in the same texts."""
+    """Yield the rows of a trading card about its certificate: its hash and attackers, what it
+    bounds, and what the exact matcher finds in the same texts.
+    """
+    labels = ""
+    if value["labels"]:
+        labels = f" ({', '.join(value['labels'])})"
 
-    def bounded(name: str, entry: Mapping[str, Any]) -> str:
-        chance = "" if entry["baseline"] is None else f" (chance {_percent(entry['baseline'])} %)"
-        return f"{name} at most {_percent(entry['upper'])} %{chance}"
+    models: list[str] = []
+    for attacker in value["attackers"]:
+        if attacker["kind"] == MODEL and attacker["counts_for"]:
+            models.append(attacker["name"])
 
-    labels = f" ({', '.join(value['labels'])})" if value["labels"] else ""
-    models = [attacker["name"] for attacker in value["attackers"] if attacker["kind"] == MODEL and attacker["counts_for"]]
-    yield (
-        "certificate",
-        f"{value['sha256'][:_HASH]}{labels}, claimed: {value['probes']['count']:,} probes, attacked by {', '.join(models)}",
-    )
-    if bounds := [bounded(name, value["bound"][name]) for name in _SHOWN if name in value["bound"]]:
+    probes = f"{value['probes']['count']:,} probes"
+    claim = f"{value['sha256'][:_HASH]}{labels}, claimed: {probes}"
+    yield "certificate", f"{claim}, attacked by {', '.join(models)}"
+
+    bound = value["bound"]
+    bounds = [_bound_words(name, bound[name]) for name in _SHOWN if name in bound]
+    if bounds:
         yield "mask bound", "; ".join(bounds)
-    shares = [f"{name} {_percent(value['exact_matcher'][name])} %" for name in _SHOWN if name in value["exact_matcher"]]
+
+    found = value["exact_matcher"]
+    shares = [f"{name} {_percent(found[name])} %" for name in _SHOWN if name in found]
     yield "", f"bounds a model, not a database: with the price history at hand {', '.join(shares)}"
 
 
+def _bound_words(name: str, entry: Mapping[str, Any]) -> str:
+    """`ticker_top1 at most 1.20 % (chance 0.30 %)`."""
+    words = f"{name} at most {_percent(entry['upper'])} %"
+    if entry["baseline"] is None:
+        return words
+    return f"{words} (chance {_percent(entry['baseline'])} %)"
+
+
 def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
-    covers, probes, snapshot = certificate.covers, certificate.probes, certificate.snapshot
+    covers = certificate.covers
+    probes = certificate.probes
+    snapshot = certificate.snapshot
     yield "covers", f"{covers.mode}, version {covers.task_version}, key {covers.key[:_HASH]}"
     yield "mask", _mask_words(covers.mask)
     yield "tools", ", ".join(sorted(covers.tool_texts)) or "none"
@@ -61,101 +101,194 @@ def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
 
 def _mask_words(mask: MaskOptions) -> str:
     """`blinded, prices rebased, 3 significant digits, noise of 0.5 %`."""
-    rounded = [] if mask.round_digits is None else [count(mask.round_digits, "significant digit")]
-    noise = [f"noise of {mask.noise_pct:g} %"] if mask.noise_pct else []
-    return ", ".join([mask.kind, "prices rebased" if mask.rebase_prices else "prices as they are", *rounded, *noise])
+    words: list[str] = [mask.kind]
+    words.append("prices rebased" if mask.rebase_prices else "prices as they are")
+    if mask.round_digits is not None:
+        words.append(count(mask.round_digits, "significant digit"))
+    if mask.noise_pct:
+        words.append(f"noise of {mask.noise_pct:g} %")
+
+    return ", ".join(words)
 
 
 def _bound(certificate: Certificate) -> Grid:
-    """Bound of each score, next to the exact matcher's recovery."""
-    bounds, exact = certificate.bound.value or {}, certificate.scores_of(EXACT_MATCHER)
-    rows = []
+    """Return the bound of each score, next to the exact matcher's recovery."""
+    bounds = certificate.bound.value or {}
+    exact = certificate.scores_of(EXACT_MATCHER)
+    rows: list[tuple[str, ...]] = []
     for name in certificate.score_order:
-        if name in bounds:
-            bound, database = bounds[name], _percent(exact[name].value) if name in exact else UNDEFINED
-            shares = (_percent(bound.upper), _percent(bound.value), _percent(bound.baseline), database)
-            rows.append((clean(name), clean(bound.attacker), *shares, f"{bound.n:,}"))
+        if name not in bounds:
+            continue
+
+        bound = bounds[name]
+        rows.append(
+            (
+                clean(name),
+                clean(bound.attacker),
+                _percent(bound.upper),
+                _percent(bound.value),
+                _percent(bound.baseline),
+                _percent(exact[name].value if name in exact else None),
+                f"{bound.n:,}",
+            )
+        )
+
     columns = ("recovered", "by the strongest", "at most", "found", "chance", "database", "n")
     return Grid("Bound (95 %, one-sided, exact; in %)", columns, tuple(rows), left=2)
 
 
 def _controls(certificate: Certificate) -> Grid:
-    """A row for each thing that each attacker had to read off unmasked probes."""
+    """Return a row for each thing that each attacker had to read from unmasked probes."""
     control = certificate.control
     rows: list[tuple[str, ...]] = []
     for attacker in certificate.attackers:
         if attacker.control.value is None:
-            rows.append((clean(attacker.name), clean(f"failed: {attacker.control.reason}"), "", "", "", "", ""))
+            failure = clean(f"failed: {attacker.control.reason}")
+            rows.append((clean(attacker.name), failure, *_EMPTY_CELLS))
             continue
+
         for name, read in attacker.control.value.items():
-            low, high = read.interval.low, read.interval.high
-            spread = "" if low is None or high is None else f"{100 * low:.1f} … {100 * high:.1f}"
-            verdict = "passed" if read.passed else "failed"
-            shares = (_percent(read.value), spread, _percent(read.needed), f"{read.n:,}")
-            rows.append((clean(attacker.name), clean(name.replace("_", " ")), *shares, verdict))
+            rows.append(
+                (
+                    clean(attacker.name),
+                    clean(name.replace("_", " ")),
+                    _percent(read.value),
+                    _interval_words(read.interval),
+                    _percent(read.needed),
+                    f"{read.n:,}",
+                    "passed" if read.passed else "failed",
+                )
+            )
+
     title = (
-        f"Control: {count(control.count, 'unmasked probe')} of {control.exam.name} (in %); the low end of the exact "
-        f"{100 * control.level:g} % interval must reach what is needed"
+        f"Control: {count(control.count, 'unmasked probe')} of {control.exam.name} (in %); the low"
+        f" end of the exact {100 * control.level:g} % interval must reach what is needed"
     )
-    return Grid(clean(title), ("attacker", "read", "value", "interval", "needed", "n", "control"), tuple(rows), left=2)
+    columns = ("attacker", "read", "value", "interval", "needed", "n", "control")
+    return Grid(clean(title), columns, tuple(rows), left=2)
 
 
 def _attackers(certificate: Certificate) -> Grid:
-    """A row for each score of each attacker."""
+    """Return a heading for each attacker, and a row for each of its scores."""
     rows: list[tuple[str, ...]] = []
     for attacker in certificate.attackers:
-        answered = f", {attacker.answered:,} of {attacker.probes:,} probes answered"
-        if attacker.kind == MODEL:
-            answered += f", {attacker.named.tickers:,} with a stock, {attacker.named.date:,} with a day"
-            if not attacker.counts_for:
-                answered += "; control failed: certifies nothing"
-        card = "" if attacker.card is None else f", card {attacker.card[:_HASH]}"
-        rows.append((clean(f"{attacker.name} ({attacker.kind}{answered}{card})"),))
-        for name in (name for name in certificate.score_order if name in attacker.scores):
+        rows.append((clean(_attacker_heading(attacker)),))
+        for name in certificate.score_order:
+            if name not in attacker.scores:
+                continue
+
             score = attacker.scores[name]
-            low, high = score.interval.low, score.interval.high
-            spread = "" if low is None or high is None else f"{100 * low:.1f} … {100 * high:.1f}"
-            shares = (_percent(score.value), spread, _percent(score.upper), _percent(score.baseline))
-            rows.append((clean(name), *shares, f"{score.n:,}"))
-    return Grid("Attackers (in %)", ("score", "value", "95 % interval", "at most", "chance", "n"), tuple(rows))
+            rows.append(
+                (
+                    clean(name),
+                    _percent(score.value),
+                    _interval_words(score.interval),
+                    _percent(score.upper),
+                    _percent(score.baseline),
+                    f"{score.n:,}",
+                )
+            )
+
+    columns = ("score", "value", "95 % interval", "at most", "chance", "n")
+    return Grid("Attackers (in %)", columns, tuple(rows))
+
+
+def _attacker_heading(attacker: Attacker) -> str:
+    """Return an attacker's name with its kind, its counts of answers, and the hash of its card."""
+    answered = f", {attacker.answered:,} of {attacker.probes:,} probes answered"
+    if attacker.kind == MODEL:
+        named = attacker.named
+        answered += f", {named.tickers:,} with a stock, {named.date:,} with a day"
+        if not attacker.counts_for:
+            answered += "; control failed: certifies nothing"
+
+    card = ""
+    if attacker.card is not None:
+        card = f", card {attacker.card[:_HASH]}"
+
+    return f"{attacker.name} ({attacker.kind}{answered}{card})"
+
+
+def _interval_words(interval: ShareInterval) -> str:
+    """Return both ends in per cent; empty for an interval without ends."""
+    if interval.low is None or interval.high is None:
+        return ""
+    return f"{100 * interval.low:.1f} … {100 * interval.high:.1f}"
 
 
 def _ablation(certificate: Certificate) -> Grid:
-    """Recoveries of a database by shown fields, and the number of pairs that agree with a payload."""
+    """Return what the exact matcher recovers by each set of shown fields, and how many pairs of
+    stock and day agree with a payload.
+    """
     entries = certificate.identifiability.ablation
-    names = [name for name in _SHOWN if any(name in entry.scores for entry in entries)]
-    rows = []
+    recovered: set[str] = set()
     for entry in entries:
-        values = (_percent(entry.scores[name].value) if name in entry.scores else UNDEFINED for name in names)
-        rows.append((clean(entry.name), *values, f"{entry.k.median:,.0f}", _percent(entry.k.alone)))
-    title = "With the price history at hand (exact matcher, in %; k: pairs of stock and day that agree)"
+        recovered.update(entry.scores)
+
+    names = [name for name in _SHOWN if name in recovered]
+    rows: list[tuple[str, ...]] = []
+    for entry in entries:
+        cells = [clean(entry.name)]
+        for name in names:
+            score = entry.scores.get(name)
+            cells.append(_percent(None if score is None else score.value))
+
+        rows.append((*cells, f"{entry.k.median:,.0f}", _percent(entry.k.alone)))
+
+    title = (
+        "With the price history at hand (exact matcher, in %; k: pairs of stock and day that agree)"
+    )
     return Grid(title, ("fields", *names, "median k", "k = 1"), tuple(rows))
 
 
 def _notes(certificate: Certificate) -> Iterator[str]:
-    yield "bounds hold for the attackers that are named, each at its own 95 %; they say nothing of models to come"
     yield (
-        "a control shows that an attacker can read, not that it tried: one that answers unmasked probes and shams behind the mask "
-        "passes it"
+        "bounds hold for the attackers that are named, each at its own 95 %; they say nothing of"
+        " models to come"
+    )
+    yield (
+        "a control shows that an attacker can read, not that it tried: one that answers unmasked"
+        " probes and shams behind the mask passes it"
     )
     for attacker in certificate.models:
         if not attacker.counts_for:
             yield clean(f"{attacker.name}: control failed, so its misses certify nothing")
+
     if certificate.snapshot.synthetic:
-        yield "the market is generated: nobody can remember it, so the bounds show that the text leaks nothing, and no more"
+        yield (
+            "the market is generated: nobody can remember it, so the bounds show that the text"
+            " leaks nothing, and no more"
+        )
+
     for attacker in certificate.attackers:
-        if left := max(0, attacker.probes - attacker.answered):
-            yield clean(f"{attacker.name} gave no valid answer to {count(left, 'probe')}; these bound nothing")
+        left = attacker.probes - attacker.answered
+        if left > 0:
+            yield clean(
+                f"{attacker.name} gave no valid answer to {count(left, 'probe')}; these bound"
+                " nothing"
+            )
+
     bounds = certificate.bound.value or {}
-    shown = [name for name in certificate.score_order if name in bounds]
-    if shy := [name for name in shown if bounds[name].upper < (bounds[name].baseline or 0.0)]:
-        yield clean(f"{', '.join(shy)}: the attackers guessed less well than chance does, so read chance as the bound")
-    if others := certificate.identifiability.factors_not_compared:
+    below_chance: list[str] = []
+    for name in certificate.score_order:
+        if name in bounds and bounds[name].upper < (bounds[name].baseline or 0.0):
+            below_chance.append(name)
+
+    if below_chance:
+        yield clean(
+            f"{', '.join(below_chance)}: the attackers guessed less well than chance does, so read chance as"
+            " the bound"
+        )
+
+    others = certificate.identifiability.factors_not_compared
+    if others:
         yield clean(f"shown, but not compared by the exact matcher: {', '.join(others)}")
 
 
 def _percent(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{100 * value:.2f}"
+    if value is None:
+        return UNDEFINED
+    return f"{100 * value:.2f}"
 
 
 CERTIFICATE = CardKind(

@@ -1,4 +1,6 @@
-"""Certificate of a mask as a typed card; its JSON Schema is generated from it (`python -m ktdeval_deanon.certificate.types`)."""
+"""Certificate of a mask as a typed card; its JSON Schema is generated from it (`python -m
+ktdeval_deanon.certificate.types`).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,29 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from ktdeval.cards import Card, Count, Counts, Day, Figure, MaskKind, Name, Number, Pluggable, Sha256, Share, Time, card_schema
-from ktdeval.contracts import MaskKey
-from ktdeval.jsonio import dumps_pretty, write_atomic
-from ktdeval.typed import Value
+from ktdeval.cards import (
+    Card,
+    Count,
+    Counts,
+    Day,
+    Figure,
+    MaskKind,
+    Name,
+    Number,
+    Pluggable,
+    Sha256,
+    Share,
+    Time,
+    card_schema,
+)
+from ktdeval.tasks import MaskKey
+from ktdeval.values.jsonio import dumps_pretty, write_atomic
+from ktdeval.values.typed import Value
 
 SCHEMA_FILE = Path(__file__).with_name("certificate-v1.json")
 
-MODEL, MECHANICAL = "model", "mechanical"
+MODEL = "model"
+MECHANICAL = "mechanical"
 
 
 class ShareInterval(Value, frozen=True, kw_only=True):
@@ -48,13 +65,16 @@ class ControlShare(Figure, Value, frozen=True, kw_only=True):
     successes: Count
     n: Count  #: unmasked probes with a known truth
     interval: ShareInterval  #: exact, of Clopper and Pearson
-    baseline: Share | None  #: what chance or the best constant answer gives on the same probes, whichever is more
+    #: what chance or the best constant answer gives on the same probes, whichever is more
+    baseline: Share | None
     needed: Share | None  #: least lower end of the interval with which the control is passed
     passed: bool
 
 
 class ControlResult(Figure, Value, frozen=True, kw_only=True):
-    """Positive control of an attacker, by what was to be read; null with a reason where it was not asked."""
+    """Positive control of an attacker, by what was to be read; null with a reason where it was not
+    asked.
+    """
 
     value: Annotated[dict[str, ControlShare], Meta(min_length=1)] | None
     reason: Name | UnsetType = UNSET
@@ -124,7 +144,8 @@ class Probes(Value, frozen=True, kw_only=True):
     count: Annotated[int, Meta(ge=1)]
     seed: Count
     mask_key: MaskKey  #: what the probes and the handles shown were drawn from
-    limit: Annotated[int, Meta(ge=1)] | None  #: probes of each window where that is not all; null: all
+    #: probes of each window where that is not all; null: all
+    limit: Annotated[int, Meta(ge=1)] | None
     windows: Annotated[list[ProbeWindow], Meta(min_length=1)]
     boards: Counts  #: probes by board
     sha256: Sha256  #: hash of everything that was shown
@@ -138,7 +159,8 @@ class ControlSet(Value, frozen=True, kw_only=True):
     sha256: Sha256  #: hash of everything that was shown
     level: Number  #: of the intervals
     least_read: Share  #: share of the probes that must have been read rather than guessed
-    needs: dict[str, list[Name]]  #: score -> what an attacker must have read for its misses of this score to count
+    #: score -> what an attacker must have read for its misses of this score to count
+    needs: dict[str, list[Name]]
 
 
 class RecoveryDefinition(Value, frozen=True):
@@ -151,7 +173,9 @@ class RecoveryDefinition(Value, frozen=True):
 
 
 class Named(Value, frozen=True):
-    """Answers that name a stock at all, and those that name a day: who never guesses can't be right."""
+    """Answers that name a stock at all, and those that name a day: who never guesses can't be
+    right.
+    """
 
     tickers: Count
     date: Count
@@ -171,7 +195,8 @@ class Attacker(Value, frozen=True):
     named: Named
     scores: dict[str, Recovery]
     control: ControlResult
-    counts_for: list[Name]  #: scores whose control it passed; its misses of the others certify nothing
+    #: scores whose control it passed; its misses of the others certify nothing
+    counts_for: list[Name]
 
 
 class BoundEntry(Value, frozen=True):
@@ -186,7 +211,9 @@ class BoundEntry(Value, frozen=True):
 
 
 class Bound(Figure, Value, frozen=True, kw_only=True):
-    """For each thing to recover, the largest upper bound of any model that counts for it; null with a reason where none does."""
+    """For each thing to recover, the largest upper bound of any model that counts for it; null with
+    a reason where none does.
+    """
 
     value: Annotated[dict[str, BoundEntry], Meta(min_length=1)] | None
     reason: Name | UnsetType = UNSET
@@ -241,7 +268,8 @@ class CertificateFacts(Card, frozen=True):
     snapshot: Market
     probes: Probes
     control: ControlSet
-    definitions: Annotated[dict[str, RecoveryDefinition], Meta(min_length=1)]  #: what each score says was recovered
+    #: what each score says was recovered
+    definitions: Annotated[dict[str, RecoveryDefinition], Meta(min_length=1)]
     score_order: list[Name]  #: names of the scores in the order in which they are shown
     attackers: Annotated[list[Attacker], Meta(min_length=1)]
     identifiability: Identifiability
@@ -264,7 +292,9 @@ class CertificateFacts(Card, frozen=True):
 
 
 class Certificate(CertificateFacts, frozen=True):
-    """Recoveries of attackers from masked payloads, and what they bound: for the channel to a model, not to a database."""
+    """Recoveries of attackers from masked payloads, and what they bound: for the channel to a
+    model, not to a database.
+    """
 
     #: what a reader must see before any figure.
     labels: list[

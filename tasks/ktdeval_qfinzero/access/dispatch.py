@@ -1,4 +1,6 @@
-"""Who may call with which bodies, and one call of a client: its turn, the operation in a thread, and a bounded answer."""
+"""Who may call with which bodies, and one call of a client: its turn, the operation in a thread,
+and a bounded answer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from anyio import to_thread
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
-from ktdeval.jsonio import JsonValue, loads_untrusted
+from ktdeval.values.jsonio import JsonValue, loads_untrusted
 from ktdeval_qfinzero.access.workspaces import MOST_BODY_BYTES, Held, Workspaces
 from ktdeval_qfinzero.errors import ServiceError, invalid
 from ktdeval_qfinzero.operations import Operation
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 DEFECT: dict[str, JsonValue] = {
-    "error": {"code": "internal", "message": "the service failed on this call, which is a defect of it; its log says more"}
+    "error": {
+        "code": "internal",
+        "message": "the service failed on this call, which is a defect of it; its log says more",
+    }
 }
 """Answer to a call that raised an unexpected exception; the log has its trace."""
 
@@ -42,7 +47,12 @@ class Answer:
 
     def response(self, headers: Mapping[str, str] | None = None) -> Response:
         """Answer over HTTP."""
-        return Response(self.text, self.status, {"cache-control": "no-store", **(headers or {})}, "application/json")
+        return Response(
+            self.text,
+            self.status,
+            {"cache-control": "no-store", **(headers or {})},
+            "application/json",
+        )
 
     @property
     def is_error(self) -> bool:
@@ -52,7 +62,11 @@ class Answer:
 
 def answer_of(status: int, payload: JsonValue) -> Answer:
     """An answer with its text; raises ValueError if the payload holds NaN or infinity."""
-    return Answer(status, payload, json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    return Answer(
+        status,
+        payload,
+        json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":")),
+    )
 
 
 def error_answer(error: ServiceError) -> Answer:
@@ -60,10 +74,14 @@ def error_answer(error: ServiceError) -> Answer:
     return answer_of(error.status, error.to_json())
 
 
-async def dispatch(workspaces: Workspaces, operation: Operation, workspace_id: str, given: JsonValue) -> Answer:
-    """Run an operation for a client. Calls of one workspace go one after the other, those of several side by side.
+async def dispatch(
+    workspaces: Workspaces, operation: Operation, workspace_id: str, given: JsonValue
+) -> Answer:
+    """Run an operation for a client. Calls of one workspace go one after the other, those of
+    several side by side.
 
-    A refusal is an error answer; an unexpected exception is an error answer without its details, and is logged.
+    A refusal is an error answer; an unexpected exception is an error answer without its details,
+    and is logged.
     """
     try:
         held = workspaces.find(workspace_id)
@@ -102,9 +120,9 @@ _PORT: Final = re.compile(r":\d*$")
 
 @dataclass(frozen=True, repr=False)
 class Security:
-    """Who may call.
-    `hosts`: names that a request may be sent to, which keeps a web page from reaching a server on the reader's own machine by a
-    name of its own (DNS rebinding); None: any, as where a token is asked for, which such a page does not have.
+    """Who may call. `hosts`: names that a request may be sent to, which keeps a web page from
+    reaching a server on the reader's own machine by a name of its own (DNS rebinding); None: any,
+    as where a token is asked for, which such a page does not have.
     """
 
     hosts: frozenset[str] | None = LOOPBACK_NAMES
@@ -112,8 +130,8 @@ class Security:
 
 
 class Guard:
-    """Middleware that refuses requests of clients that may not call, and forbids browsers to guess types of content.
-    `security`: who may call it.
+    """Middleware that refuses requests of clients that may not call, and forbids browsers to guess
+    types of content. `security`: who may call it.
     """
 
     def __init__(self, app: ASGIApp, security: Security) -> None:
@@ -135,6 +153,7 @@ class Guard:
                 challenge = {"www-authenticate": CHALLENGE} if error.code == "unauthorized" else {}
                 await error_answer(error).response(challenge)(scope, receive, send_marked)
                 return
+
         await self._app(scope, receive, send_marked)
 
 
@@ -142,14 +161,20 @@ def _check_source(headers: Headers, security: Security) -> None:
     host = headers.get("host", "")
     if security.hosts is not None and _PORT.sub("", host).strip("[]").lower() not in security.hosts:
         raise invalid("Host", f"this server answers to {', '.join(sorted(security.hosts))} only")
+
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2] != host:
         raise invalid("Origin", "pages of other sites may not call this server")
+
     if security.token is not None:
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        is_same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), security.token.encode())
+        is_same = hmac.compare_digest(
+            given.strip().encode("utf-8", "surrogateescape"), security.token.encode()
+        )
         if not is_same or scheme.lower() != "bearer":
-            raise ServiceError("unauthorized", "send the server's token in the header Authorization: Bearer TOKEN")
+            raise ServiceError(
+                "unauthorized", "send the server's token in the header Authorization: Bearer TOKEN"
+            )
 
 
 def is_json(headers: Headers) -> bool:
@@ -158,12 +183,14 @@ def is_json(headers: Headers) -> bool:
 
 
 class Bodies:
-    """Middleware that reads a body before anything is done with it, for HTTP and MCP alike: bounded in size and time, strict JSON.
-    A client that breaks off is left alone. `limit_s`: seconds in which a body has to come; `refusal`: path, body as far as it was
-    read, and error -> answer.
+    """Middleware that reads a body before anything is done with it, for HTTP and MCP alike: bounded
+    in size and time, strict JSON. A client that breaks off is left alone. `limit_s`: seconds in
+    which a body has to come; `refusal`: path, body as far as it was read, and error -> answer.
     """
 
-    def __init__(self, app: ASGIApp, limit_s: float, refusal: Callable[[str, bytes, ServiceError], Answer]) -> None:
+    def __init__(
+        self, app: ASGIApp, limit_s: float, refusal: Callable[[str, bytes, ServiceError], Answer]
+    ) -> None:
         self._app = app
         self._limit_s = limit_s
         self._refusal = refusal
@@ -173,17 +200,23 @@ class Bodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers, body = Headers(scope=scope), None
+
+        headers = Headers(scope=scope)
+        body = None
         try:
             body = await self._read(headers, receive)
             if body and is_json(headers):
                 check_json(body)
         except ServiceError as error:
             close = {"connection": "close"} if error.code == "timeout" else {}
-            await self._refusal(scope["path"], body or b"", error).response(close)(scope, receive, send)
+            await self._refusal(scope["path"], body or b"", error).response(close)(
+                scope, receive, send
+            )
             return
+
         if body is None:
             return
+
         unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive_read() -> Message:
@@ -194,19 +227,25 @@ class Bodies:
     async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
         """The body; None where the client broke off."""
         declared = headers.get("content-length", "")
-        body, is_more = bytearray(), True
+        body = bytearray()
+        is_more = True
         check_size(int(declared[:18]) if declared.isdecimal() else 0)
+
         try:
             with anyio.fail_after(self._limit_s):
                 while is_more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return None
+
                     body += message.get("body", b"")
                     is_more = message.get("more_body", False)
                     check_size(len(body))
         except TimeoutError as error:
-            raise ServiceError("timeout", f"the body of a request has {self._limit_s:g} s to come") from error
+            raise ServiceError(
+                "timeout", f"the body of a request has {self._limit_s:g} s to come"
+            ) from error
+
         return bytes(body)
 
 
@@ -222,5 +261,8 @@ def check_json(body: bytes | str) -> None:
         loads_untrusted(body)
     except ValueError as error:
         doubled = f" ({error})" if "stands twice" in str(error) else ""
-        message = f"expected strict JSON in UTF-8, without NaN, Infinity, huge numbers or fields that stand twice{doubled}"
+        message = (
+            "expected strict JSON in UTF-8, without NaN, Infinity, huge numbers or fields that"
+            f" stand twice{doubled}"
+        )
         raise invalid("body", message) from error

@@ -1,8 +1,9 @@
-"""Server: a route for each operation, the OpenAPI 3.1 document made from the operations' own schemas, and the Model Context
-Protocol, behind one guard.
+"""Server: a route for each operation, the OpenAPI 3.1 document made from the operations' own
+schemas, and the Model Context Protocol, behind one guard.
 
-Starlette routes, and its handlers give whatever goes wrong one form. Arguments are not bound to parameters of functions, as
-frameworks above it do: an operation reads them itself, in one way for HTTP, MCP and calls in the process.
+Starlette routes, and its handlers give whatever goes wrong one form. Arguments are not bound to
+parameters of functions, as frameworks above it do: an operation reads them itself, in one way for
+HTTP, MCP and calls in the process.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -23,10 +25,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ktdeval.harness import in_words
-from ktdeval.jsonio import JsonValue, loads_strict
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.jsonio import JsonValue, loads_strict
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.access import types
-from ktdeval_qfinzero.access.dispatch import DEFECT, Answer, Bodies, Guard, Security, answer_of, dispatch, error_answer, is_json
+from ktdeval_qfinzero.access.dispatch import (
+    DEFECT,
+    Answer,
+    Bodies,
+    Guard,
+    Security,
+    answer_of,
+    dispatch,
+    error_answer,
+    is_json,
+)
 from ktdeval_qfinzero.access.mcp import McpEndpoint, refused
 from ktdeval_qfinzero.access.workspaces import HEADER, Workspaces
 from ktdeval_qfinzero.errors import STATUS, ServiceError, invalid, not_found
@@ -43,9 +55,13 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def server_app(catalogue: Catalogue, workspaces: Workspaces, security: Security) -> Starlette:
-    """Make the application. `workspaces`: what calls act on; HTTP and MCP clients share their number; `security`: who may call."""
+    """Make the application. `workspaces`: what calls act on; HTTP and MCP clients share their
+    number; `security`: who may call.
+    """
     mcp = McpEndpoint(catalogue, workspaces)
-    document = answer_of(HTTPStatus.OK, openapi_document(catalogue, is_guarded=security.token is not None))
+    document = answer_of(
+        HTTPStatus.OK, openapi_document(catalogue, is_guarded=security.token is not None)
+    )
 
     async def give_document(_: Request) -> Response:
         return document.response()
@@ -59,11 +75,21 @@ def server_app(catalogue: Catalogue, workspaces: Workspaces, security: Security)
         routes=[
             _route("/openapi.json", "GET", give_document),
             *_workspace_routes(workspaces),
-            *(_route(each.path, each.method, _endpoint(workspaces, each)) for each in catalogue.operations),
+            *(
+                _route(each.path, each.method, _endpoint(workspaces, each))
+                for each in catalogue.operations
+            ),
             Route(MCP_PATH, mcp),
         ],
-        middleware=[Middleware(Guard, security), Middleware(Bodies, workspaces.limits.body_s, _refusal)],
-        exception_handlers={HTTPException: _on_http_error, ServiceError: _on_service_error, Exception: _on_defect},
+        middleware=[
+            Middleware(Guard, security),
+            Middleware(Bodies, workspaces.limits.body_s, _refusal),
+        ],
+        exception_handlers={
+            HTTPException: _on_http_error,
+            ServiceError: _on_service_error,
+            Exception: _on_defect,
+        },
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -80,8 +106,14 @@ def _endpoint(workspaces: Workspaces, operation: Operation) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         workspace_ids = request.headers.getlist(HEADER)
         if len(workspace_ids) != 1:
-            raise invalid(HEADER, "every call names its workspace in this header; POST /workspaces opens one and gives its id")
-        answer = await dispatch(workspaces, operation, workspace_ids[0], await _arguments(request, operation))
+            raise invalid(
+                HEADER,
+                "every call names its workspace in this header; POST /workspaces opens one and"
+                " gives its id",
+            )
+        answer = await dispatch(
+            workspaces, operation, workspace_ids[0], await _arguments(request, operation)
+        )
         return answer.response()
 
     return endpoint
@@ -89,9 +121,13 @@ def _endpoint(workspaces: Workspaces, operation: Operation) -> Endpoint:
 
 def _workspace_routes(workspaces: Workspaces) -> list[Route]:
     async def opening(request: Request) -> Response:
-        workspace_id = workspaces.open(OPENING.read(await _arguments(request, OPENING)).get("as_of_ts"))
+        read = OPENING.read(await _arguments(request, OPENING))
+        given = msgspec.convert(read, types.OpenWorkspace)
+        workspace_id = workspaces.open(given.as_of_ts)
         as_of_ts = moment_text(workspaces.find(workspace_id).workspace.clock.as_of_ns)
-        return answer_of(HTTPStatus.CREATED, {"workspace_id": workspace_id, "as_of_ts": as_of_ts}).response()
+        return answer_of(
+            HTTPStatus.CREATED, {"workspace_id": workspace_id, "as_of_ts": as_of_ts}
+        ).response()
 
     async def dropping(request: Request) -> Response:
         workspace_id = request.path_params["workspace_id"]
@@ -99,17 +135,22 @@ def _workspace_routes(workspaces: Workspaces) -> list[Route]:
             raise not_found("workspace_id", "there is no such workspace")
         return answer_of(HTTPStatus.OK, {"workspace_id": workspace_id, "dropped": True}).response()
 
-    return [_route(OPENING.path, OPENING.method, opening), _route(DROPPING.path, DROPPING.method, dropping)]
+    return [
+        _route(OPENING.path, OPENING.method, opening),
+        _route(DROPPING.path, DROPPING.method, dropping),
+    ]
 
 
 async def _arguments(request: Request, operation: Operation) -> dict[str, JsonValue]:
     """Arguments of the path and of the query or the body."""
     if operation.method == "GET" and await request.body():
         raise invalid("arguments", "stand in the query, not in the body")
+
     given = _query(request, operation) if operation.method == "GET" else await _body(request)
     for name in operation.path_parameters:
         if name in given:
             raise invalid(name, "stands in the path already")
+
     return {**given, **request.path_params}
 
 
@@ -119,7 +160,9 @@ def _query(request: Request, operation: Operation) -> dict[str, JsonValue]:
     for name, text in request.query_params.multi_items():
         if name in given:
             raise invalid(name, "given more than once; separate several values by commas")
+
         given[name] = _read_text(text, operation.properties.get(name, {}), name)
+
     return given
 
 
@@ -134,6 +177,7 @@ def _read_text(text: str, schema: Schema, field: str) -> JsonValue:
         return int(text)
     if kind == "number" and _NUMBER.fullmatch(text):
         return float(text)
+
     raise invalid(field, f"give `{field}` as {in_words(schema)}")
 
 
@@ -141,22 +185,29 @@ async def _body(request: Request) -> dict[str, JsonValue]:
     """Arguments of a POST: one JSON object, or nothing. `Bodies` has read and checked it."""
     if request.query_params:
         raise invalid("arguments", "stand in the body, not in the query")
+
     body = await request.body()
     if not body:
         return {}
     if not is_json(request.headers):
         raise invalid("Content-Type", "expected application/json")
+
     given = loads_strict(body)
     if not isinstance(given, dict):
         raise invalid("body", "expected one JSON object")
+
     return given
 
 
 def _refusal(path: str, body: bytes, error: ServiceError) -> Answer:
-    """Answer to a refused request in the form of what stands at its path. `body`: as far as it was read."""
+    """Answer to a refused request in the form of what stands at its path. `body`: as far as it was
+    read.
+    """
     if path != MCP_PATH:
         return error_answer(error)
-    return answer_of(error.status, refused(body, error).model_dump(by_alias=True, exclude_unset=True))
+    return answer_of(
+        error.status, refused(body, error).model_dump(by_alias=True, exclude_unset=True)
+    )
 
 
 async def _on_service_error(request: Request, error: Exception) -> Response:
@@ -168,8 +219,12 @@ async def _on_http_error(_: Request, error: Exception) -> Response:
     """No such route, or not with this method."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return error_answer(not_found("path", "there is no such path; /openapi.json lists them")).response()
-    envelope = invalid("request", "this path does not take that method; /openapi.json lists what it takes").to_json()
+        return error_answer(
+            not_found("path", "there is no such path; /openapi.json lists them")
+        ).response()
+    envelope = invalid(
+        "request", "this path does not take that method; /openapi.json lists what it takes"
+    ).to_json()
     return answer_of(error.status_code, envelope).response(error.headers)
 
 
@@ -186,24 +241,41 @@ def _unused(*_: Any) -> Any:
     raise NotImplementedError("the server opens and drops workspaces itself")
 
 
-_OPEN, _DROP = "Open a workspace: a clock and a broker of one's own.", "Drop a workspace with all it holds."
-OPENING: Final = Operation("workspaces.open", "POST", "/workspaces", _OPEN, types.OpenWorkspace, types.Opened, _unused)
+_OPEN = "Open a workspace: a clock and a broker of one's own."
+_DROP = "Drop a workspace with all it holds."
+OPENING: Final = Operation(
+    "workspaces.open", "POST", "/workspaces", _OPEN, types.OpenWorkspace, types.Opened, _unused
+)
 DROPPING: Final = Operation(
-    "workspaces.drop", "DELETE", "/workspaces/{workspace_id}", _DROP, types.DropWorkspace, types.Dropped, _unused
+    "workspaces.drop",
+    "DELETE",
+    "/workspaces/{workspace_id}",
+    _DROP,
+    types.DropWorkspace,
+    types.Dropped,
+    _unused,
 )
 
 
 def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
     """Make the document. `is_guarded`: whether the server asks for a token."""
-    paths: JsonObject = {}
+    paths: dict[str, JsonObject] = {}
     for operation in (OPENING, DROPPING, *catalogue.operations):
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, is_guarded)
+        methods = paths.setdefault(operation.path, {})
+        methods[operation.method.lower()] = _operation(operation, is_guarded)
+
     security: JsonObject = {"security": [{"token": []}]} if is_guarded else {}
-    scheme: JsonObject = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if is_guarded else {}
+    scheme: JsonObject = (
+        {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if is_guarded else {}
+    )
     return {
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
-        "info": {"title": "QFinZero services", "version": version("ktdeval"), "description": _TEXTS["about"]},
+        "info": {
+            "title": "QFinZero services",
+            "version": version("ktdeval"),
+            "description": _TEXTS["about"],
+        },
         "tags": [{"name": name, "description": text} for name, text in _TEXTS["families"].items()],
         **security,
         "paths": paths,
@@ -215,8 +287,15 @@ def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
                     "name": HEADER,
                     "in": "header",
                     "required": True,
-                    "description": "the workspace that the call acts on; POST /workspaces opens one",
-                    "schema": {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9_-]+$"},
+                    "description": (
+                        "the workspace that the call acts on; POST /workspaces opens one"
+                    ),
+                    "schema": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 64,
+                        "pattern": "^[A-Za-z0-9_-]+$",
+                    },
                 }
             },
         },
@@ -224,9 +303,14 @@ def openapi_document(catalogue: Catalogue, *, is_guarded: bool) -> JsonObject:
 
 
 def _operation(operation: Operation, is_guarded: bool) -> JsonObject:
-    in_path, opens = operation.path_parameters, operation is OPENING
-    in_query = [name for name in operation.properties if name not in in_path and operation.method == "GET"]
-    header: list[JsonValue] = [] if operation in (OPENING, DROPPING) else [{"$ref": "#/components/parameters/Workspace"}]
+    in_path = operation.path_parameters
+    opens = operation is OPENING
+    in_query = [
+        name for name in operation.properties if name not in in_path and operation.method == "GET"
+    ]
+    header: list[JsonValue] = (
+        [] if operation in (OPENING, DROPPING) else [{"$ref": "#/components/parameters/Workspace"}]
+    )
     described: JsonObject = {
         "operationId": operation.wire_name,
         "summary": operation.summary,
@@ -237,29 +321,52 @@ def _operation(operation: Operation, is_guarded: bool) -> JsonObject:
             *(_parameter(operation, name, "path") for name in in_path),
             *(_parameter(operation, name, "query") for name in in_query),
         ],
-        "responses": {"201" if opens else "200": _content("The answer.", operation.result), **_errors(is_guarded)},
+        "responses": {
+            "201" if opens else "200": _content("The answer.", operation.result),
+            **_errors(is_guarded),
+        },
     }
+
     if operation.method == "POST":
         schema = {
             **operation.parameters,
-            "properties": {name: dict(part) for name, part in operation.properties.items() if name not in in_path},
+            "properties": {
+                name: dict(part)
+                for name, part in operation.properties.items()
+                if name not in in_path
+            },
             "required": [name for name in operation.required if name not in in_path],
         }
-        described["requestBody"] = {"required": bool(schema["required"]), "content": {"application/json": {"schema": schema}}}
+        described["requestBody"] = {
+            "required": bool(schema["required"]),
+            "content": {"application/json": {"schema": schema}},
+        }
+
     return described
 
 
 def _parameter(operation: Operation, name: str, location: Literal["path", "query"]) -> JsonObject:
     schema = dict(operation.properties[name])
     required = name in operation.required
-    return {"name": name, "in": location, "required": required, "description": schema["description"], "schema": schema}
+    return {
+        "name": name,
+        "in": location,
+        "required": required,
+        "description": schema["description"],
+        "schema": schema,
+    }
 
 
 def _errors(is_guarded: bool) -> JsonObject:
     """Every error that any call may answer with."""
     schema: JsonObject = {"$ref": "#/components/schemas/Error"}
-    kinds = {code: status for code, status in STATUS.items() if is_guarded or code != "unauthorized"}
-    responses = {str(status): _content(_TEXTS["errors"][code], schema) for code, status in kinds.items()}
+    kinds = {
+        code: status for code, status in STATUS.items() if is_guarded or code != "unauthorized"
+    }
+    responses = {
+        str(status): _content(_TEXTS["errors"][code], schema) for code, status in kinds.items()
+    }
+
     return {**responses, "500": _content("A defect of the service.", schema)}
 
 

@@ -1,4 +1,5 @@
-"""Services over the Model Context Protocol: one tool for each operation, made from the catalogue. Written for SDK version 2.
+"""Services over the Model Context Protocol: one tool for each operation, made from the catalogue.
+Written for SDK version 2.
 
 Over HTTP each session has a workspace of its own, opened with it and dropped when it ends.
 """
@@ -45,18 +46,26 @@ VersionsFor = Callable[[Context], Sequence[str]]
 """Gives the protocol versions that a client which asks may use."""
 
 
-def mcp_server(catalogue: Catalogue, workspaces: Workspaces, workspace_of: WorkspaceOf, versions_for: VersionsFor) -> Server:
-    """A server of the catalogue's tools.
-    `workspaces`: what calls act on; `workspace_of`: gives the workspace that a request acts on; `versions_for`: gives what
-    `server/discover` answers.
+def mcp_server(
+    catalogue: Catalogue,
+    workspaces: Workspaces,
+    workspace_of: WorkspaceOf,
+    versions_for: VersionsFor,
+) -> Server:
+    """A server of the catalogue's tools. `workspaces`: what calls act on; `workspace_of`: gives the
+    workspace that a request acts on; `versions_for`: gives what `server/discover` answers.
     """
     tools = [_tool(operation) for operation in catalogue.operations]
     schemas = {tool.name: tool.input_schema for tool in tools}
 
-    async def list_tools(_: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(
+        _: Context, __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=tools)
 
-    async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         try:
             operation = catalogue.find(params.name)
             workspace_id = workspace_of(context)
@@ -85,9 +94,11 @@ def mcp_server(catalogue: Catalogue, workspaces: Workspaces, workspace_of: Works
     return server
 
 
-async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits, logs: Path | None = None) -> None:
-    """Serve one client over this process's stdin and stdout, until it closes one of them. It has one workspace as long as it stays.
-    Raises ServiceError if the clock can't start there.
+async def serve_stdio(
+    catalogue: Catalogue, dataset: Dataset, limits: Limits, logs: Path | None = None
+) -> None:
+    """Serve one client over this process's stdin and stdout, until it closes one of them. It has
+    one workspace as long as it stays. Raises ServiceError if the clock can't start there.
     """
     workspaces = Workspaces(dataset, replace(limits, most=1, idle_s=math.inf), lambda: 0.0, logs)
     workspace_id = workspaces.open()
@@ -95,10 +106,12 @@ async def serve_stdio(catalogue: Catalogue, dataset: Dataset, limits: Limits, lo
     server = mcp_server(catalogue, workspaces, lambda _: workspace_id, lambda _: served)
 
     async def strict_lines() -> AsyncIterator[str]:
-        """Lines that are messages in strict JSON. Others are answered here: the SDK takes the last of doubled fields, and does
-        not answer what is not a message.
+        """Lines that are messages in strict JSON. Others are answered here: the SDK takes the last
+        of doubled fields, and does not answer what is not a message.
         """
-        async for line in await anyio.open_file(sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape", closefd=False):
+        async for line in await anyio.open_file(
+            sys.stdin.fileno(), encoding="utf-8", errors="surrogateescape", closefd=False
+        ):
             try:
                 _check_message(line)
             except ServiceError as error:
@@ -120,23 +133,38 @@ def _check_message(line: str) -> None:
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError as error:
-        raise invalid("body", "expected a request, notification or response of JSON-RPC 2.0, in UTF-8") from error
+        raise invalid(
+            "body", "expected a request, notification or response of JSON-RPC 2.0, in UTF-8"
+        ) from error
+
     if isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line):
         raise invalid("id", "the id of a request is a text or a whole number")
 
 
 def refused(message: bytes | str, error: ServiceError) -> types.JSONRPCError:
-    """Answer to a message that is refused before it is carried out, with the id of its request where that can be read."""
+    """Answer to a message that is refused before it is carried out, with the id of its request
+    where that can be read.
+    """
     try:
         request = json.loads(message)
     except (ValueError, RecursionError):
         request = None
+
     request_id = request.get("id") if isinstance(request, dict) else None
-    code = types.PARSE_ERROR if request is None and error.code == "invalid_argument" else types.INVALID_REQUEST
+    code = (
+        types.PARSE_ERROR
+        if request is None and error.code == "invalid_argument"
+        else types.INVALID_REQUEST
+    )
     # A lone surrogate can't be sent back.
-    is_text = isinstance(request_id, str) and request_id == request_id.encode(errors="ignore").decode()
+    is_text = (
+        isinstance(request_id, str) and request_id == request_id.encode(errors="ignore").decode()
+    )
     echoed = request_id if type(request_id) is int or is_text else None
-    return types.JSONRPCError(jsonrpc="2.0", id=echoed, error=types.ErrorData(code=code, message=error.message))
+
+    return types.JSONRPCError(
+        jsonrpc="2.0", id=echoed, error=types.ErrorData(code=code, message=error.message)
+    )
 
 
 def _tool(operation: Operation) -> types.Tool:
@@ -146,14 +174,17 @@ def _tool(operation: Operation) -> types.Tool:
         description=operation.summary,
         input_schema=operation.parameters,
         output_schema=dict(operation.result),
-        annotations=types.ToolAnnotations(read_only_hint=not operation.changes, open_world_hint=False),
+        annotations=types.ToolAnnotations(
+            read_only_hint=not operation.changes, open_world_hint=False
+        ),
     )
 
 
 def _result(answer: Answer) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
     if answer.is_error:
-        # Structured content has to follow the tool's output schema, also in the eyes of clients that don't look at isError.
+        # Structured content has to follow the tool's output schema, also in the eyes of clients
+        # that don't look at isError.
         return types.CallToolResult(content=content, is_error=True)
     return types.CallToolResult(content=content, structured_content=answer.payload)
 
@@ -166,8 +197,9 @@ _SESSIONS_A_WORKSPACE = 16
 class McpEndpoint:
     """Answers at one path.
 
-    Versions of the protocol up to 2025-11-25 have sessions, begun by a handshake. Later ones have none: their requests must name a
-    workspace themselves, in the header that HTTP calls use. A client that asks and sends no such header is offered the former only.
+    Versions of the protocol up to 2025-11-25 have sessions, begun by a handshake. Later ones have
+    none: their requests must name a workspace themselves, in the header that HTTP calls use. A
+    client that asks and sends no such header is offered the former only.
 
     Args:
         catalogue: the operations.
@@ -182,7 +214,8 @@ class McpEndpoint:
             mcp_server(catalogue, workspaces, self._workspace_of, _versions_for),
             json_response=True,
             session_idle_timeout=limits.idle_s,
-            max_sessions=_SESSIONS_A_WORKSPACE * limits.most,  # sessions whose workspace was dropped stay until they are idle
+            # sessions whose workspace was dropped stay until they are idle
+            max_sessions=_SESSIONS_A_WORKSPACE * limits.most,
             max_request_body_size=MOST_BODY_BYTES,
         )
 
@@ -191,15 +224,23 @@ class McpEndpoint:
         return self._manager.run()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request; raises ServiceError `unavailable`: there are too many workspaces to begin a session."""
+        """Answer a request; raises ServiceError `unavailable`: there are too many workspaces to
+        begin a session.
+        """
         headers = Headers(scope=scope)
         session = headers.get(SESSION)
-        has_sessions = headers.get(VERSION, HANDSHAKE_PROTOCOL_VERSIONS[0]) in HANDSHAKE_PROTOCOL_VERSIONS  # without a version, too
+        # without a version, too
+        has_sessions = (
+            headers.get(VERSION, HANDSHAKE_PROTOCOL_VERSIONS[0]) in HANDSHAKE_PROTOCOL_VERSIONS
+        )
+
         if scope["method"] == "POST" and session is None and HEADER not in headers and has_sessions:
             await self._begin(scope, receive, send)
             return
+
         if session is not None and scope["method"] == "DELETE":
             send = _at_start(send, self._end)
+
         await self._manager.handle_request(scope, receive, send)
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -214,7 +255,11 @@ class McpEndpoint:
             else:
                 has_begun = True
                 # Sessions whose workspace is gone are forgotten.
-                held = {name: of_name for name, of_name in self._sessions.items() if of_name in self._workspaces}
+                held = {
+                    name: of_name
+                    for name, of_name in self._sessions.items()
+                    if of_name in self._workspaces
+                }
                 self._sessions = {**held, session: workspace_id}
 
         try:
@@ -233,20 +278,28 @@ class McpEndpoint:
         named = headers.get(HEADER)
         if named is not None:
             return named
+
         session = headers.get(SESSION)
         if session is None:
             raise invalid(
                 HEADER,
-                "this version of the protocol has no sessions: open a workspace with POST /workspaces and send its id in this "
-                f"header, or connect with version {HANDSHAKE_PROTOCOL_VERSIONS[-1]}",
+                "this version of the protocol has no sessions: open a workspace with POST"
+                " /workspaces and send its id in this header, or connect with version"
+                f" {HANDSHAKE_PROTOCOL_VERSIONS[-1]}",
             )
         if session not in self._sessions:
-            raise not_found(SESSION, "the workspace of this session is gone, for nobody used it for long; connect anew")
+            raise not_found(
+                SESSION,
+                "the workspace of this session is gone, for nobody used it for long; connect anew",
+            )
+
         return self._sessions[session]
 
 
 def _at_start(send: Send, on_start: Callable[[str | None], None]) -> Send:
-    """A `send` that calls `on_start` with the session of an answer before it begins; with None if it is an error."""
+    """A `send` that calls `on_start` with the session of an answer before it begins; with None if
+    it is an error.
+    """
 
     async def send_reported(message: Message) -> None:
         if message["type"] == "http.response.start":

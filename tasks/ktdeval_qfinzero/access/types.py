@@ -1,11 +1,85 @@
-"""Types of what only a server takes and answers (`types.yaml`): workspaces, errors, and the broker's log."""
+"""Arguments and answers of what only a server offers: workspaces, errors, and the broker's log."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from ktdeval_qfinzero.errors import Code
-from ktdeval_qfinzero.schemas import load_types
+from ktdeval_qfinzero.schemas import Answer, Arguments, Cursor, NextCursor, described, text, whole
 
-__getattr__ = load_types({"ErrorCode": Literal[Code, "internal"]}, Path(__file__).with_name("types.yaml"))
+ErrorCode = Literal[Code, "internal"]
+WorkspaceId = Annotated[str, text("Id of the workspace.", 64)]
+
+
+class OpenWorkspace(Arguments, kw_only=True):
+    """A workspace to open."""
+
+    as_of_ts: (
+        Annotated[
+            str,
+            Meta(
+                description="Where the clock starts, such as 2025-01-06T21:00:00Z; the server's own "
+                "start when left out.",
+                max_length=40,
+            ),
+        ]
+        | None
+    ) = None
+
+
+class DropWorkspace(Arguments, kw_only=True):
+    """A workspace to drop."""
+
+    workspace_id: WorkspaceId
+
+
+class Opened(msgspec.Struct):
+    """A new workspace."""
+
+    workspace_id: WorkspaceId
+    as_of_ts: Annotated[str, described("Where the workspace's clock stands.")]
+
+
+class Dropped(msgspec.Struct):
+    """A workspace that is gone."""
+
+    workspace_id: WorkspaceId
+    dropped: Annotated[bool, described("It is gone.")]
+
+
+class ErrorInfo(msgspec.Struct):
+    """A refusal or a defect."""
+
+    code: Annotated[ErrorCode, described("Kind of error.")]
+    message: Annotated[str, described("One line.")]
+    field: (
+        Annotated[str, described("The argument concerned, with its place inside.")] | UnsetType
+    ) = UNSET
+
+
+class ErrorEnvelope(msgspec.Struct):
+    """Form of every error."""
+
+    error: Annotated[ErrorInfo, described("What is wrong and how to fix it.")]
+
+
+class LogQuery(Arguments, kw_only=True):
+    """Lines of the log."""
+
+    limit: Annotated[int, whole("Most rows of one answer.", 1, 1000)] = 100
+    cursor: Cursor | None = None
+
+
+class LogPage(Answer):
+    """Lines of a log, without line ends."""
+
+    lines: Annotated[
+        list[str], described("Each as it stands in the log: write them to a file, one a line.")
+    ]
+    log_hash: Annotated[
+        str, described("Hash of the log's last line, which stands for the whole log.")
+    ]
+    next_cursor: NextCursor

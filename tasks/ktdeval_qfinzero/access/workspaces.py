@@ -1,4 +1,6 @@
-"""Workspaces of a server: opened, found by their id, dropped, and forgotten when nobody has used them for long."""
+"""Workspaces of a server: opened, found by their id, dropped, and forgotten when nobody has used
+them for long.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from ktdeval.jsonio import sha256_hex
+from ktdeval.values.jsonio import sha256_hex
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.errors import ServiceError, invalid, not_found
 from ktdeval_qfinzero.moments import DAY, day_start, moment_text, parse_moment
@@ -26,8 +28,8 @@ _MOST_WAITING = 64
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a server's workspaces.
-    `as_of_ns`: where clocks start, and the latest that any may start; None: at the dataset's default, and as late as its end.
+    """Limits of a server's workspaces. `as_of_ns`: where clocks start, and the latest that any may
+    start; None: at the dataset's default, and as late as its end.
     """
 
     most: int = 64  # workspaces at a time
@@ -38,7 +40,9 @@ class Limits:
 
 
 class Held:
-    """A workspace, and whose turn it is to use it. `log`: file that its broker's log goes to, made with the first command."""
+    """A workspace, and whose turn it is to use it. `log`: file that its broker's log goes to, made
+    with the first command.
+    """
 
     def __init__(self, workspace: Workspace, used_s: float, log: Path | None = None) -> None:
         self.workspace = workspace
@@ -51,30 +55,44 @@ class Held:
     def check_room(self) -> None:
         """Refuse a call when too many wait already; raises ServiceError `unavailable`."""
         if self.waiting >= _MOST_WAITING:
-            raise ServiceError("unavailable", f"{_MOST_WAITING} calls wait for this workspace already; wait for their answers")
+            raise ServiceError(
+                "unavailable",
+                f"{_MOST_WAITING} calls wait for this workspace already; wait for their answers",
+            )
 
     def save_log(self) -> None:
         """Write what is new in the broker's log to its file; raises ServiceError `unavailable`."""
         log = self.workspace.broker.log
         if self._log is None or self._logged == len(log.entries) or len(log.entries) == 1:
             return
+
         lines = "".join(f"{line}\n" for line in log.to_lines()[self._logged :]).encode()
         try:
             with self._log.open("ab") as stream:
-                stream.truncate(min(stream.tell(), self._logged_bytes))  # without the part of a line that a full disk left
+                # without the part of a line that a full disk left
+                stream.truncate(min(stream.tell(), self._logged_bytes))
                 stream.write(lines)
         except OSError as error:
-            raise ServiceError("unavailable", "the call was carried out, but the server can't write its log") from error
+            raise ServiceError(
+                "unavailable", "the call was carried out, but the server can't write its log"
+            ) from error
+
         self._logged, self._logged_bytes = len(log.entries), self._logged_bytes + len(lines)
 
 
 class Workspaces:
-    """Workspaces by id. To be used from one event loop.
-    `dataset`: what all of them read; `limits`: how many, how long, and how late; `clock_s`: seconds of a clock that only goes
-    forward; `logs`: folder for the log of each, which `log_name` names; None: they are not kept.
+    """Workspaces by id. To be used from one event loop. `dataset`: what all of them read; `limits`:
+    how many, how long, and how late; `clock_s`: seconds of a clock that only goes forward; `logs`:
+    folder for the log of each, which `log_name` names; None: they are not kept.
     """
 
-    def __init__(self, dataset: Dataset, limits: Limits, clock_s: Callable[[], float], logs: Path | None = None) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        limits: Limits,
+        clock_s: Callable[[], float],
+        logs: Path | None = None,
+    ) -> None:
         self.dataset = dataset
         self._logs = logs
         self.limits = limits
@@ -88,21 +106,26 @@ class Workspaces:
         return name in self._held
 
     def open(self, as_of_ts: str | None = None) -> str:
-        """A new workspace; gives its id, which only its owner knows.
-        `as_of_ts`: where its clock starts. Raises ServiceError `invalid_argument`: no such moment, or out of range; `unavailable`:
-        there are too many workspaces.
+        """A new workspace; gives its id, which only its owner knows. `as_of_ts`: where its clock
+        starts. Raises ServiceError `invalid_argument`: no such moment, or out of range;
+        `unavailable`: there are too many workspaces.
         """
         as_of_ns = first_moment(self.dataset, self.limits, as_of_ts)
         self._forget_idle(self.limits.idle_s)
-        if len(self._held) >= self.limits.most and not self._forget_idle(min(self.limits.idle_s, self.limits.yield_s), most=1):
+        if len(self._held) >= self.limits.most and not self._forget_idle(
+            min(self.limits.idle_s, self.limits.yield_s), most=1
+        ):
             raise ServiceError(
                 "unavailable",
-                f"all {self.limits.most} workspaces are in use; drop one (DELETE /workspaces/{{workspace_id}}), or wait until one "
-                f"has been idle for {min(self.limits.idle_s, self.limits.yield_s):g} s and gives way",
+                f"all {self.limits.most} workspaces are in use; drop one (DELETE"
+                " /workspaces/{workspace_id}), or wait until one has been idle for"
+                f" {min(self.limits.idle_s, self.limits.yield_s):g} s and gives way",
             )
+
         name = secrets.token_urlsafe(_ID_BYTES)
         log = None if self._logs is None else self._logs / log_name(name)
         self._held[name] = Held(Workspace(self.dataset, as_of_ns), self._clock_s(), log)
+
         return name
 
     def find(self, name: str) -> Held:
@@ -112,10 +135,11 @@ class Workspaces:
         if held is None:
             raise not_found(
                 HEADER,
-                f"there is no such workspace; it was dropped, or forgotten after {self.limits.idle_s:g} s without a call (sooner "
-                "where others wanted one and all were taken). "
-                "Open another with POST /workspaces, or connect anew",
+                "there is no such workspace; it was dropped, or forgotten after"
+                f" {self.limits.idle_s:g} s without a call (sooner where others wanted one and all"
+                " were taken). Open another with POST /workspaces, or connect anew",
             )
+
         self.touch(held)
         return held
 
@@ -128,12 +152,18 @@ class Workspaces:
         return self._held.pop(name, None) is not None
 
     def _forget_idle(self, idle_s: float, most: int | None = None) -> int:
-        """Forget workspaces that were idle for longer, those of the longest time first; gives how many."""
+        """Forget workspaces that were idle for longer, those of the longest time first; gives how
+        many.
+        """
         latest = self._clock_s() - idle_s
-        idle = [name for name, held in self._held.items() if held.used_s < latest and not held.waiting]
+        idle = [
+            name for name, held in self._held.items() if held.used_s < latest and not held.waiting
+        ]
         forgotten = sorted(idle, key=lambda name: self._held[name].used_s)[:most]
+
         for name in forgotten:
             del self._held[name]
+
         return len(forgotten)
 
 
@@ -147,9 +177,13 @@ def first_moment(dataset: Dataset, limits: Limits, as_of_ts: str | None) -> int:
     info = dataset.info
     if as_of_ts is None:
         return info.default_as_of_ns if limits.as_of_ns is None else limits.as_of_ns
+
     moment_ns = parse_moment(as_of_ts, "as_of_ts")
     first_ns = day_start(info.first_day)
     last_ns = day_start(info.last_day) + DAY if limits.as_of_ns is None else limits.as_of_ns
     if not first_ns <= moment_ns <= last_ns:
-        raise invalid("as_of_ts", f"expected a moment from {moment_text(first_ns)} to {moment_text(last_ns)}")
+        raise invalid(
+            "as_of_ts", f"expected a moment from {moment_text(first_ns)} to {moment_text(last_ns)}"
+        )
+
     return moment_ns

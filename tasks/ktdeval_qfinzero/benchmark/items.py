@@ -1,5 +1,5 @@
-"""Items of the benchmark: an instruction, its situation and the calls that carry it out; the workspace that an item starts in,
-calls made in it, the state that they leave, and the proof of an item.
+"""Items of the benchmark: an instruction, calls that prepare its workspace, and the expected calls.
+Open the workspace of an item, run calls in it, record the state after them, and prove an item.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue
-from ktdeval.typed import Value
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import Value
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.moments import moment_text
@@ -25,15 +25,17 @@ from ktdeval_qfinzero.workspace import Workspace
 
 Difficulty = Literal["easy", "medium", "hard"]
 
-ACCOUNT, SESSION = "acct-000001", "sess-000001"  #: Ids of the first account and session of a situation: the broker numbers them
+#: Ids of an item's first account and session: the broker counts from 1
+ACCOUNT = "acct-000001"
+SESSION = "sess-000001"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that can be made."""
+    """Call of a tool."""
 
     tool: str  #: dotted name
-    #: its arguments; a text `<s2.orders[0].order_id>` stands for that value of the answer to the second call
+    #: a text `<s2.orders[0].order_id>` is a reference to this value in the second call's answer
     args: Mapping[str, JsonValue]
 
 
@@ -41,15 +43,15 @@ class Call:
 class Step:
     """An expected call."""
 
-    call: Call  #: as it is executed
-    times: tuple[str, ...] = ()  #: which arguments are times that TA looks at
-    tolerance: Tolerance = "exact"  #: of these
-    may_be_empty: bool = False  #: whether nothing may come of it
+    call: Call
+    times: tuple[str, ...] = ()  #: names of the arguments that the score TA compares as times
+    tolerance: Tolerance = "exact"  #: of the times
+    may_be_empty: bool = False  #: whether its answer may have no content
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An item before it has an id and a moment: as of `templates.Template`, with all slots filled."""
+    """A `templates.Template` with all slots filled; an item that has no id and no moment yet."""
 
     instruction: str
     steps: tuple[Step, ...] = ()
@@ -63,59 +65,91 @@ class Item:
     """One question of the benchmark."""
 
     task: GoldTask  #: instruction and expected calls, as they are scored
-    template: str  #: the name of what made it
-    as_of_ns: int  #: where the clock of its workspace starts
+    template: str  #: name of its template
+    as_of_ns: int  #: start of its workspace's clock
     setup: tuple[Call, ...]  #: calls made before the agent starts
-    gold: tuple[Call, ...]  #: the expected calls as they are executed
-    free_empty: frozenset[int] = frozenset()  #: indices of the calls of `gold` whose answers may be empty
-    attempt: Call | None = None  #: of an item to refuse, the call that must fail
+    gold: tuple[Call, ...]  #: expected calls as they are executed
+    #: indices of the calls in `gold` whose answers may have no content
+    free_empty: frozenset[int] = frozenset()
+    attempt: Call | None = None  #: for items to refuse: a call that must fail
 
 
 _REFERENCE = re.compile(r"<s(\d+)\.([A-Za-z_0-9.\[\]]+)>")
 _PATH_PART = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]")
-_SHOWN = 200
+_SHOWN = 200  #: Characters of a message
+
+#: Lists that say something about the request rather than answer it
 _NOT_CONTENT = frozenset({"unknown", "adjustments", "nearest_expiries", "tickers", "releases"})
 
 
 def open_workspace(item: Item, dataset: Dataset) -> Workspace:
-    """A new workspace with the item's situation in it. Raises DataError: a call of the setup is refused: a defect of the item."""
+    """Open a workspace and make the calls of the item's setup in it. Raises DataError if one is
+    refused, which is a defect of the item.
+    """
     workspace = Workspace(dataset, item.as_of_ns)
-    for call, answer in zip(item.setup, run_calls(workspace, item.setup), strict=True):
-        if problem := refusal_of(answer):
+    answers = run_calls(workspace, item.setup)
+    for call, answer in zip(item.setup, answers, strict=True):
+        problem = refusal_of(answer)
+        if problem:
             raise DataError(f"{item.task.id} ({item.template}): setup: {call.tool}: {problem}")
+
     return workspace
 
 
 def run_calls(workspace: Workspace, calls: Sequence[Call]) -> list[JsonValue]:
-    """Answers to calls in order, references to earlier answers resolved; a refusal or a wrong reference is an error envelope."""
+    """Make calls in order and return their answers. References are replaced by values of earlier
+    answers. A refused call or a reference to nothing gives an error envelope.
+    """
     answers: list[JsonValue] = []
     for call in calls:
         try:
             arguments = resolved(call.args, answers)
         except LookupError as error:
-            answers.append({"error": {"code": "invalid_argument", "message": f"refers to what is not there: {error}"}})
+            message = f"refers to what is not there: {error}"
+            answers.append({"error": {"code": "invalid_argument", "message": message}})
             continue
+
         answers.append(catalogue().answer(workspace, call.tool, arguments))
+
     return answers
 
 
 def refusal_of(answer: JsonValue) -> str:
-    """Why a call was refused; empty where it was not."""
-    error = answer.get("error") if isinstance(answer, Mapping) else None
-    return str(error.get("message"))[:_SHOWN] if isinstance(error, Mapping) else ""
+    """Return the reason for which a call was refused, or an empty text."""
+    if not isinstance(answer, Mapping):
+        return ""
+
+    error = answer.get("error")
+    if not isinstance(error, Mapping):
+        return ""
+    return str(error.get("message"))[:_SHOWN]
 
 
 def resolved(value: JsonValue, answers: Sequence[JsonValue]) -> Any:
-    """A value with each reference replaced by what it refers to. Raises LookupError where that is not there."""
-    if isinstance(value, str) and (match := _REFERENCE.fullmatch(value)):
-        part = answers[int(match[1]) - 1]
-        for name, index in _PATH_PART.findall(match[2]):
-            part = part[name] if name else part[int(index)]
-        return part
+    """Replace each reference in a value. Raises LookupError if an answer has no such value."""
+    if isinstance(value, str):
+        match = _REFERENCE.fullmatch(value)
+        if match is None:
+            return value
+        return _value_at(answers[int(match[1]) - 1], match[2])
+
     if isinstance(value, Mapping):
         return {name: resolved(item, answers) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [resolved(item, answers) for item in value]
+
+    return value
+
+
+def _value_at(answer: Any, path: str) -> Any:
+    """Return the value at a path such as `orders[0].order_id`."""
+    value = answer
+    for name, index in _PATH_PART.findall(path):
+        if name:
+            value = value[name]
+        else:
+            value = value[int(index)]
+
     return value
 
 
@@ -135,22 +169,22 @@ class OrderState(Value, frozen=True, omit_defaults=True):
     in_spread: bool
     take_profit_e4: int | None = None
     stop_loss_e4: int | None = None
-    cancels_other: bool = False  #: whether it joined a group of which one cancels the others
+    cancels_other: bool = False  #: whether it is in a one-cancels-other group
 
 
 class SessionState(Value, frozen=True, omit_defaults=True):
-    """A session without its id and its clock."""
+    """A session without its id and its clock. `last_ns` is recorded in whole states only."""
 
     frequency: str
     status: str
     stocks: tuple[str, ...]
     options: tuple[str, ...]
-    rules: Rules | None = None  #: where they are not the usual ones
-    last_ns: int = 0  #: its last tick; of a whole state only
+    rules: Rules | None = None  #: None for the default rules
+    last_ns: int = 0  #: its last tick
 
 
 class AccountState(Value, frozen=True, omit_defaults=True):
-    """An account with what it holds, its orders and its sessions."""
+    """An account with its positions, orders and sessions."""
 
     account_id: str
     type: str
@@ -159,73 +193,118 @@ class AccountState(Value, frozen=True, omit_defaults=True):
     positions: dict[str, int]
     orders: tuple[OrderState, ...]
     sessions: tuple[SessionState, ...]
-    not_exercised: tuple[str, ...] = ()  #: contracts that are to expire; of a whole state only
+    #: options that are not to be exercised at expiry; in whole states only
+    not_exercised: tuple[str, ...] = ()
 
 
 class EndState(Value, frozen=True):
-    """State that calls left behind. Orders without a fill count too, also those that were cancelled."""
+    """State of the broker after some calls, with unfilled and cancelled orders."""
 
     as_of_ts: str
     accounts: tuple[AccountState, ...]
 
 
 def end_state(workspace: Workspace, *, whole: bool = False) -> EndState:
-    """Return the state that a workspace is in, as it is recorded; `whole`: with what is compared besides."""
+    """Return the state of a workspace's broker. `whole` adds the fields that are compared with an
+    expected state but not recorded.
+    """
     state = workspace.broker.state
-    hours = workspace.dataset.info.hours if whole else None
-    accounts = tuple(_account(state, state.accounts[account_id], hours) for account_id in sorted(state.accounts))
-    return EndState(as_of_ts=moment_text(workspace.clock.as_of_ns), accounts=accounts)
+    hours: TradingHours | None = None
+    if whole:
+        hours = workspace.dataset.info.hours
+
+    accounts: list[AccountState] = []
+    for account_id in sorted(state.accounts):
+        accounts.append(_account(state, state.accounts[account_id], hours))
+
+    return EndState(as_of_ts=moment_text(workspace.clock.as_of_ns), accounts=tuple(accounts))
 
 
 def _account(state: BrokerState, account: Account, hours: TradingHours | None) -> AccountState:
+    """Return the state of an account; with trading hours, the whole state."""
+    positions = {
+        name: position.qty for name, position in sorted(account.positions.items()) if position.qty
+    }
+    orders = [_order(each) for each in state.orders.values() if each.account_id == account.id]
+    sessions = [each for each in state.sessions.values() if each.account_id == account.id]
+    not_exercised: list[str] = []
+    if hours is not None:
+        not_exercised = [symbol for owner, symbol in state.do_not_exercise if owner == account.id]
+
     return AccountState(
         account_id=account.id,
         type=account.type,
         initial_cash_e4=account.initial_cash_e4,
         cash_e4=account.cash_e4,
-        positions={name: held.qty for name, held in sorted(account.positions.items()) if held.qty},
-        orders=tuple(_order(order) for order in state.orders.values() if order.account_id == account.id),
-        sessions=tuple(_session(session, hours) for session in state.sessions.values() if session.account_id == account.id),
-        not_exercised=tuple(sorted(symbol for owner, symbol in state.kept if hours and owner == account.id)),
+        positions=positions,
+        orders=tuple(orders),
+        sessions=tuple(_session(each, hours) for each in sessions),
+        not_exercised=tuple(sorted(not_exercised)),
     )
 
 
 def _session(each: Session, hours: TradingHours | None) -> SessionState:
+    rules: Rules | None = None
+    if each.rules != Rules():
+        rules = each.rules
+
+    last_ns = 0
+    if hours is not None:
+        last_ns = last_tick(hours, each)
+
     return SessionState(
         frequency=each.frequency,
         status=each.status,
         stocks=tuple(sorted(each.stocks)),
         options=tuple(sorted(each.options)),
-        rules=None if each.rules == Rules() else each.rules,
-        last_ns=last_tick(hours, each) if hours else 0,
+        rules=rules,
+        last_ns=last_ns,
     )
 
 
 def _order(order: Any) -> OrderState:
-    own = {"instrument": order.instrument.id, "in_spread": bool(order.spread_id), "cancels_other": bool(order.oco_id)}
-    return OrderState(**{name: getattr(order, name) for name in OrderState.__struct_fields__ if name not in own}, **own)
+    derived = {
+        "instrument": order.instrument.id,
+        "in_spread": bool(order.spread_id),
+        "cancels_other": bool(order.oco_id),
+    }
+    copied = {
+        name: getattr(order, name) for name in OrderState.__struct_fields__ if name not in derived
+    }
+    return OrderState(**copied, **derived)
 
 
 def prove(item: Item, dataset: Dataset) -> EndState:
-    """Carry the item out; return the end state. Raises DataError where gold is refused or empty, or what must fail succeeds."""
+    """Make the expected calls of an item; return the state after them. Raises DataError if one is
+    refused or finds nothing, or if the attempt of an item to refuse succeeds.
+    """
     workspace = open_workspace(item, dataset)
     where = f"{item.task.id} ({item.template})"
-    for number, (call, answer) in enumerate(zip(item.gold, run_calls(workspace, item.gold), strict=True)):
-        if problem := refusal_of(answer):
-            raise DataError(f"{where}: step {number + 1}, {call.tool}: {problem}")
-        if number not in item.free_empty and is_empty(answer):
-            raise DataError(f"{where}: step {number + 1}, {call.tool}: answers nothing")
+    answers = run_calls(workspace, item.gold)
+    for index, (call, answer) in enumerate(zip(item.gold, answers, strict=True)):
+        problem = refusal_of(answer)
+        if not problem and is_empty(answer) and index not in item.free_empty:
+            problem = "answers nothing"
+        if problem:
+            raise DataError(f"{where}: step {index + 1}, {call.tool}: {problem}")
+
     if item.attempt is not None:
         answer = run_calls(workspace, [item.attempt])[0]
-        rejected = isinstance(answer, Mapping) and answer.get("status") == "REJECTED"
-        if not (refusal_of(answer) or is_empty(answer) or rejected):
+        is_rejected = isinstance(answer, Mapping) and answer.get("status") == "REJECTED"
+        if not (refusal_of(answer) or is_empty(answer) or is_rejected):
             raise DataError(f"{where}: is to be refused, but {item.attempt.tool} answers it")
+
     return end_state(workspace)
 
 
 def is_empty(answer: JsonValue) -> bool:
-    """Whether an answer is a list of something, and there is nothing in it."""
+    """Whether an answer has lists for its content, and all of them are empty."""
     if not isinstance(answer, Mapping):
         return not answer
-    lists = [value for name, value in answer.items() if isinstance(value, list) and name not in _NOT_CONTENT]
+
+    lists = [
+        value
+        for name, value in answer.items()
+        if isinstance(value, list) and name not in _NOT_CONTENT
+    ]
     return bool(lists) and not any(lists)

@@ -1,7 +1,9 @@
-"""Texts and arguments with slots, filled from facts: `{first:spoken}`, `{names:listed}`, `{limit:dollars}`.
+"""Fill slots of texts and arguments from facts: `{first:spoken}`, `{names:listed}`,
+`{limit:dollars}`.
 
-A slot is a fact, or a part of one (`{days.first}`), and perhaps a formatter of a closed set; `%B` and other forms of `strftime`
-format a day. A text that is one slot and nothing else gives the value itself, so that arguments keep their types.
+A slot names a fact, or a part of one (`{days.first}`). A formatter may follow it: a name of
+`FORMATTERS`, or for days a form of `strftime` such as `%B`. An argument that consists of one slot
+gets the fact itself, so that numbers stay numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.benchmark.draws import Days, Random, pick
 from ktdeval_qfinzero.moments import SECOND, moment_text
 
@@ -26,30 +28,44 @@ _ONE_SLOT: Final = re.compile(r"\{([\w.\[\]]+)(?::(\w+))?\}")
 def clock_text(moment_ns: int) -> str:
     """Return the time in New York, such as `9:30 a.m.`."""
     local = datetime.fromtimestamp(moment_ns // SECOND, UTC).astimezone(_NEW_YORK)
-    return f"{(local.hour - 1) % 12 + 1}:{local.minute:02d} {'a.m.' if local.hour < 12 else 'p.m.'}"
+    hour = (local.hour - 1) % 12 + 1
+    half = "a.m." if local.hour < 12 else "p.m."
+    return f"{hour}:{local.minute:02d} {half}"
+
+
+_RANGES: Final = ("from {a} to {b}", "between {a} and {b}, both included", "from {a} through {b}")
 
 
 def _spoken(chance: Random, day: date) -> str:
-    """A day in one of the ways people write it."""
-    return pick(
-        chance,
-        (f"{day:%B} {day.day}, {day.year}", f"{day:%b} {day.day}, {day.year}", f"{day.day} {day:%B} {day.year}", day.isoformat()),
+    """Write a day in one of the ways people write it."""
+    forms = (
+        f"{day:%B} {day.day}, {day.year}",
+        f"{day:%b} {day.day}, {day.year}",
+        f"{day.day} {day:%B} {day.year}",
+        day.isoformat(),
     )
+    return pick(chance, forms)
 
 
 def _range(chance: Random, days: Days) -> str:
-    form = pick(chance, ("from {a} to {b}", "between {a} and {b}, both included", "from {a} through {b}"))
-    return form.format(a=_spoken(chance, days.first), b=_spoken(chance, days.last))
+    form = pick(chance, _RANGES)
+    first = _spoken(chance, days.first)
+    last = _spoken(chance, days.last)
+    return form.format(a=first, b=last)
 
 
 def _listed(_: Random, names: Sequence[str]) -> str:
-    """`A`, `A and B`, `A, B and C`."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    """Write `A`, `A and B`, or `A, B and C`."""
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _dollars(_: Random, value: float) -> str:
-    """`$4.50`; `$225` where there are no cents."""
-    return f"${value:,.0f}" if value == round(value) else f"${value:,.2f}"
+    """Write `$4.50`, or `$225` if there are no cents."""
+    if value == round(value):
+        return f"${value:,.0f}"
+    return f"${value:,.2f}"
 
 
 FORMATTERS: Final[Mapping[str, Callable[[Random, Any], str]]] = MappingProxyType(
@@ -70,57 +86,86 @@ FORMATTERS: Final[Mapping[str, Callable[[Random, Any], str]]] = MappingProxyType
         "one": lambda chance, rows: pick(chance, rows).symbol,
         "one_name": lambda chance, rows: pick(chance, rows).name,
     }
-)  #: Ways to write a fact; some draw how, and `one` and `one_name` draw which
+)
+"""Ways to write a fact. They get the random generator, since some draw a form (`spoken`, `range`)
+or one of several stocks (`one`, `one_name`).
+"""
 
 
 class Wording(Formatter):
-    """Fills slots from `facts`, to which more may be added, and from `phrases` (`{name:phrase}`, filled); formatters draw."""
+    """Fills slots with facts, and with phrases (`{name:phrase}`), whose own slots are filled too.
+    `facts` may grow as an item's facts are drawn.
+    """
 
-    def __init__(self, chance: Random, phrases: Mapping[str, Sequence[str]], facts: Mapping[str, Any]) -> None:
+    def __init__(
+        self, chance: Random, phrases: Mapping[str, Sequence[str]], facts: Mapping[str, Any]
+    ) -> None:
         self.chance = chance
         self.facts = dict(facts)
         self._phrases = phrases
 
     def say(self, wordings: str | Sequence[str]) -> str:
-        """Fill all wordings, and draw one of them where there are several."""
+        """Fill all wordings; return one of them, drawn if there are several."""
         if isinstance(wordings, str):
             wordings = (wordings,)
+
+        # Filling draws too. All wordings are filled, so that what is drawn for the calls later does
+        # not depend on the wording.
         filled = [self.format(wording) for wording in wordings]
-        return filled[0] if len(filled) == 1 else pick(self.chance, filled)
+        if len(filled) == 1:
+            return filled[0]
+        return pick(self.chance, filled)
 
     def fill(self, value: Any) -> Any:
-        """Fill every text within a value of lists and mappings. Raises DataError: a slot names no fact or no formatter."""
+        """Fill every text in a value of lists and mappings. Raises DataError if a slot names an
+        unknown fact or formatter.
+        """
         if isinstance(value, str):
             slot = _ONE_SLOT.fullmatch(value)
             if slot is None or slot[2] is not None:
                 return self.format(value)
-            return _plain(self.get_field(slot[1], (), {})[0])
+
+            fact, _ = self.get_field(slot[1], (), {})
+            return _plain(fact)
+
         if isinstance(value, Mapping):
             return {name: self.fill(part) for name, part in value.items()}
         if isinstance(value, list | tuple):
             return [self.fill(part) for part in value]
+
         return value
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:  # noqa: ARG002 - as Formatter calls it
-        """Find what a slot names: a fact or a part of one. Raises DataError: there is none."""
+        """Return the fact (or the part of one) that a slot names. Raises DataError if there is
+        none.
+        """
+        named = {**self._phrases, **self.facts}
         try:
-            return super().get_field(field_name, args, {**self._phrases, **self.facts})
+            return super().get_field(field_name, args, named)
         except (LookupError, AttributeError) as error:
-            raise DataError(f"no fact {field_name!r}; known are: {', '.join(self.facts)}") from error
+            known = ", ".join(self.facts)
+            raise DataError(f"no fact {field_name!r}; known are: {known}") from error
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """Write a fact in one of the ways of `FORMATTERS`."""
+        """Write a fact with a formatter of `FORMATTERS`, or with a form of Python's `format`."""
+        if not format_spec:
+            return format(_plain(value))
         if format_spec == "phrase":
             return self.say(value)
-        if (formatter := FORMATTERS.get(format_spec)) is not None:
+
+        formatter = FORMATTERS.get(format_spec)
+        if formatter is not None:
             return formatter(self.chance, value)
-        if format_spec and not isinstance(value, date | int):
-            raise DataError(f"no formatter {format_spec!r}; known are: phrase, {', '.join(FORMATTERS)}")
-        return format(_plain(value) if not format_spec else value, format_spec)
+        if not isinstance(value, date | int):
+            known = ", ".join(FORMATTERS)
+            raise DataError(f"no formatter {format_spec!r}; known are: phrase, {known}")
+
+        return format(value, format_spec)
 
 
 def _plain(value: Any) -> JsonValue:
-    """A fact as JSON: days in ISO form, contracts and named instruments by symbol."""
+    """Return a fact as JSON: a day in ISO form, a contract or an instrument as its symbol."""
     if isinstance(value, date):
         return value.isoformat()
-    return getattr(value, "symbol", value)
+    plain: JsonValue = getattr(value, "symbol", value)
+    return plain

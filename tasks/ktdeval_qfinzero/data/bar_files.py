@@ -1,8 +1,10 @@
-"""Bars as Parquet files: one of a symbol (options: of all on an underlying) and a year, sorted by symbol and start.
+"""Bars as Parquet files: one for each symbol and year (for options, one for all on an underlying),
+sorted by symbol and start.
 
-Columns are `symbol` and those of `Bars`. Starts, prices and counts are delta-encoded and volumes split by bytes before Zstandard:
-that is half the size of dictionary pages, and faster to write and to read. Row groups are small, and their statistics say which
-symbols and moments they hold, so that one day or one contract is read without the rest.
+Columns are `symbol` and those of `Bars`. Starts, prices and counts are delta-encoded, and volumes
+are split by bytes before they are compressed: half the size of dictionary pages, and faster to
+write and read. Row groups are small and have statistics of symbols and moments, so that one day or
+one contract is read without the rest.
 """
 
 from __future__ import annotations
@@ -13,29 +15,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktdeval.jsonio import dumps_canonical
+from ktdeval.values.bounded import check_parquet, open_parquet
+from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, Bars, IntArray, Span, empty_bars
 from ktdeval_qfinzero.moments import day_of, day_start
 
 ROWS_OF_GROUP = 16_384
 _INT64 = np.iinfo(np.int64)
 _VOLUME = "volume"
-_SCHEMA = pa.schema({"symbol": pa.string()} | {name: pa.float64() if name == _VOLUME else pa.int64() for name in BAR_COLUMNS})
-_ENCODINGS = {name: "BYTE_STREAM_SPLIT" if name == _VOLUME else "DELTA_BINARY_PACKED" for name in BAR_COLUMNS}
+_TYPES = {**dict.fromkeys(BAR_COLUMNS, pa.int64()), _VOLUME: pa.float64()}
+_SCHEMA = pa.schema({"symbol": pa.string(), **_TYPES})
+_ENCODINGS = {**dict.fromkeys(BAR_COLUMNS, "DELTA_BINARY_PACKED"), _VOLUME: "BYTE_STREAM_SPLIT"}
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Bars of several instruments, one after the other by symbol, each ascending."""
+    """Bars of several instruments, sorted by symbol and start."""
 
     symbols: tuple[str, ...]  #: [m] ascending
-    offsets: IntArray  #: [m + 1] where each symbol's bars begin; the last is how many bars there are
+    offsets: IntArray  #: [m + 1] index of each symbol's first bar; the last is the number of bars
     bars: Bars  #: [n] all bars
 
     def __len__(self) -> int:
@@ -44,7 +48,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Row group by its statistics: symbols and moments, both ends included."""
+    """Range of symbols and starts in a row group, both ends included."""
 
     first_symbol: str
     last_symbol: str
@@ -52,46 +56,67 @@ class Group:
     last_ns: int
 
     def overlaps(self, span: Span) -> bool:
-        """Return whether it may hold bars that start in the span."""
+        """Whether the group may have bars that start in the span."""
         return self.first_ns < span.end_ns and self.last_ns >= span.start_ns
 
 
 @dataclass(frozen=True, slots=True)
 class FileIndex:
-    """A file's row groups, and the metadata with which they are read."""
+    """Row groups of a file, and its metadata, which reading a group needs."""
 
     metadata: pq.FileMetaData
     groups: tuple[Group, ...]
 
 
 def block_of(series: Mapping[str, Bars]) -> Block:
-    """Bars by symbol as one block; symbols without bars are left out."""
-    held = [(symbol, series[symbol]) for symbol in sorted(series) if len(series[symbol])]
-    offsets = np.concatenate(([0], np.cumsum([len(bars) for _, bars in held], dtype=np.int64)))
-    return Block(tuple(symbol for symbol, _ in held), offsets.astype(np.int64), join([bars for _, bars in held]))
+    """Return bars by symbol as one block, without symbols that have no bars."""
+    symbols = [symbol for symbol in sorted(series) if len(series[symbol])]
+    pieces = [series[symbol] for symbol in symbols]
+    offsets = np.zeros(len(pieces) + 1, np.int64)
+    offsets[1:] = np.cumsum([len(bars) for bars in pieces], dtype=np.int64)
+    return Block(tuple(symbols), offsets, join(pieces))
 
 
 def by_year(bars: Bars) -> Iterator[tuple[int, Bars]]:
-    """Bars cut at the new years of UTC."""
+    """Yield the bars of each calendar year in UTC."""
     if not len(bars):
         return
-    first, last = (day_of(int(bars.start_ns[row])).year for row in (0, -1))
+
+    first = day_of(int(bars.start_ns[0])).year
+    last = day_of(int(bars.start_ns[-1])).year
+    if first == last:
+        yield first, bars
+        return
+
     for year in range(first, last + 1):
-        piece = bars if first == last else cut(bars, Span(day_start(date(year, 1, 1)), day_start(date(year + 1, 1, 1))))
+        piece = cut(bars, Span(day_start(date(year, 1, 1)), day_start(date(year + 1, 1, 1))))
         if len(piece):
             yield year, piece
 
 
 def join(pieces: Sequence[Bars]) -> Bars:
-    """Bars one after the other; immutable."""
+    """Concatenate bars; the arrays are immutable."""
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:
         return empty_bars()
-    columns = [np.concatenate([getattr(piece, name) for piece in pieces]) for name in BAR_COLUMNS]
-    for column in columns:
+
+    joined = Bars(
+        np.concatenate([piece.start_ns for piece in pieces]),
+        np.concatenate([piece.open_e4 for piece in pieces]),
+        np.concatenate([piece.high_e4 for piece in pieces]),
+        np.concatenate([piece.low_e4 for piece in pieces]),
+        np.concatenate([piece.close_e4 for piece in pieces]),
+        np.concatenate([piece.volume for piece in pieces]),
+        np.concatenate([piece.transactions for piece in pieces]),
+    )
+    return _immutable(joined)
+
+
+def _immutable(bars: Bars) -> Bars:
+    for column in bars.columns():
         column.flags.writeable = False
-    return Bars(*columns)
+    return bars
 
 
 def cut(bars: Bars, span: Span) -> Bars:
@@ -101,57 +126,88 @@ def cut(bars: Bars, span: Span) -> Bars:
 
 
 def within_int64(span: Span) -> IntArray:
-    """[2] the ends of a span, as near as numpy's integers come to them."""
-    return np.array([min(max(moment, _INT64.min), _INT64.max) for moment in (span.start_ns, span.end_ns)], np.int64)
+    """Return [2] the ends of a span, limited to 64-bit integers."""
+    ends = [_within_int64(span.start_ns), _within_int64(span.end_ns)]
+    return np.array(ends, np.int64)
+
+
+def _within_int64(moment: int) -> int:
+    return min(max(moment, int(_INT64.min)), int(_INT64.max))
 
 
 def content_of(block: Block) -> str:
-    """SHA-256 over the bars of a block, whatever file they are in."""
-    digest = hashlib.sha256(dumps_canonical({"symbols": block.symbols, "columns": BAR_COLUMNS}).encode())
+    """Return the SHA-256 over the bars of a block, which does not depend on their file."""
+    head = dumps_canonical({"symbols": block.symbols, "columns": BAR_COLUMNS})
+    digest = hashlib.sha256(head.encode())
     digest.update(np.ascontiguousarray(block.offsets, "<i8").data)
-    for name in BAR_COLUMNS:
-        column = getattr(block.bars, name)
-        # A negative zero is a zero.
-        digest.update((column.astype("<f8") + 0.0).data if name == _VOLUME else np.ascontiguousarray(column, "<i8").data)
+    for name, column in zip(BAR_COLUMNS, block.bars.columns(), strict=True):
+        if name == _VOLUME:
+            # Adding 0.0 turns -0.0 into 0.0, which is an equal volume but has other bytes.
+            digest.update((column.astype("<f8") + 0.0).data)
+        else:
+            digest.update(np.ascontiguousarray(column, "<i8").data)
+
     return digest.hexdigest()
 
 
 def write_block(path: Path, block: Block) -> None:
-    """Write a file of bars. Raises OSError: it can't be written."""
+    """Write a file of bars. Raises OSError if it can't be written."""
     codes = np.repeat(np.arange(len(block.symbols), dtype=np.int32), np.diff(block.offsets))
-    columns = {"symbol": pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(block.symbols, pa.string()))}
-    columns |= {name: pa.array(np.ascontiguousarray(getattr(block.bars, name))) for name in BAR_COLUMNS}
-    how = {"compression": "zstd", "compression_level": 3, "row_group_size": ROWS_OF_GROUP, "store_schema": False}
-    pq.write_table(pa.table(columns), path, use_dictionary=["symbol"], column_encoding=_ENCODINGS, **how)
+    symbols = pa.array(block.symbols, pa.string())
+    columns = {"symbol": pa.DictionaryArray.from_arrays(pa.array(codes), symbols)}
+    for name, column in zip(BAR_COLUMNS, block.bars.columns(), strict=True):
+        columns[name] = pa.array(np.ascontiguousarray(column))
+
+    pq.write_table(
+        pa.table(columns),
+        path,
+        use_dictionary=["symbol"],
+        column_encoding=_ENCODINGS,
+        compression="zstd",
+        compression_level=3,
+        row_group_size=ROWS_OF_GROUP,
+        store_schema=False,
+    )
 
 
 def read_index(path: Path) -> FileIndex:
-    """Return a file's row groups. Raises OSError, pa.ArrowException: unreadable, or not a file of bars."""
+    """Return a file's row groups. Raises OSError or pa.ArrowException if the file is unreadable or
+    not one of bars.
+    """
     metadata = pq.read_metadata(path)
     _check_columns(metadata)
+    check_parquet(metadata, path.stat().st_size, None)
     groups = []
+
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        symbols, starts = group.column(0).statistics, group.column(1).statistics
+        symbols = group.column(0).statistics
+        starts = group.column(1).statistics
         if symbols is None or starts is None or not symbols.has_min_max or not starts.has_min_max:
             raise pa.ArrowInvalid("no statistics")
+
         with decoding():
             groups.append(Group(symbols.min, symbols.max, starts.min, starts.max))
+
     return FileIndex(metadata, tuple(groups))
 
 
 def read_group(path: Path, index: FileIndex, number: int) -> Block:
-    """Decode a row group; immutable. Raises OSError, pa.ArrowException: unreadable."""
+    """Decode a row group; the arrays are immutable. Raises OSError or pa.ArrowException if it is
+    unreadable.
+    """
     with pq.ParquetFile(path, metadata=index.metadata, read_dictionary=["symbol"]) as file:
         table = file.read_row_group(number, use_threads=False)
     return _decoded(table)
 
 
 def read_block(path: Path) -> Block:
-    """Decode a whole file, in its order. Raises OSError, pa.ArrowException: unreadable, or not a file of bars."""
+    """Decode a whole file, in its order. Raises OSError or pa.ArrowException if the file is
+    unreadable or not one of bars.
+    """
     metadata = pq.read_metadata(path)
     _check_columns(metadata)
-    with pq.ParquetFile(path, metadata=metadata, read_dictionary=["symbol"]) as file:
+    with open_parquet(path, metadata=metadata, read_dictionary=["symbol"]) as file:
         return _decoded(file.read(use_threads=False))
 
 
@@ -162,7 +218,9 @@ def _check_columns(metadata: pq.FileMetaData) -> None:
 
 @contextmanager
 def decoding() -> Iterator[None]:
-    """Raise pa.ArrowInvalid, as for other damage of a file, for texts that are not UTF-8 and days that Python does not have."""
+    """Turn errors by texts that are not UTF-8, and by days outside Python's range, into
+    pa.ArrowInvalid, the error for all other damage of a file.
+    """
     try:
         yield
     except (UnicodeDecodeError, OverflowError) as error:
@@ -172,15 +230,20 @@ def decoding() -> Iterator[None]:
 def _decoded(table: pa.Table) -> Block:
     if any(column.null_count for column in table.columns):
         raise pa.ArrowInvalid("a cell that is empty")
+
     symbols = table["symbol"].combine_chunks()
     # Versions of pyarrow differ in whether this is the array itself or one chunk of it.
-    symbols = symbols.chunk(0) if isinstance(symbols, pa.ChunkedArray) else symbols
-    codes = symbols.indices.to_numpy()
-    begins = np.concatenate(([0], np.flatnonzero(np.diff(codes)) + 1)) if len(codes) else np.empty(0, np.int64)
+    if isinstance(symbols, pa.ChunkedArray):
+        symbols = symbols.chunk(0)
+
+    codes: npt.NDArray[np.int32] = symbols.indices.to_numpy()
     with decoding():
-        names = symbols.dictionary.to_pylist()
-    columns: list[Any] = [table[name].to_numpy() for name in BAR_COLUMNS]
-    for column in columns:
-        column.flags.writeable = False
-    offsets = np.concatenate((begins, [len(codes)])).astype(np.int64)
-    return Block(tuple(names[code] for code in codes[begins].tolist()), offsets, Bars(*columns))
+        names: list[str] = symbols.dictionary.to_pylist()
+
+    # A symbol's bars begin where the code differs from the one before.
+    begins = np.flatnonzero(np.diff(codes, prepend=-1))
+    symbols_in_order = tuple(names[code] for code in codes[begins].tolist())
+    offsets = np.append(begins, len(codes)).astype(np.int64)
+    columns = [table[name].to_numpy() for name in BAR_COLUMNS]
+
+    return Block(symbols_in_order, offsets, _immutable(Bars(*columns)))

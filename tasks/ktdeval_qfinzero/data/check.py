@@ -1,4 +1,4 @@
-"""Reading a whole dataset to find what is wrong with it."""
+"""Check a whole dataset: every file, table and rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import file_sha256
+from ktdeval.values.jsonio import file_sha256
 from ktdeval_qfinzero.data.bar_files import Block, content_of, read_block
 from ktdeval_qfinzero.data.blocks import SHOWN, Reaches, add_reach, block_problems
 from ktdeval_qfinzero.data.folder import file_problem, table_problems
@@ -35,16 +35,17 @@ from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY, day_of, day_start
 from ktdeval_qfinzero.trading_hours import FIRST, LAST, TradingHours
 
-_SILENT = 20  #: Trading days without bars at the end of a dataset after which a stock is taken to have ended
+#: Trading days without bars at the end of a dataset from which a stock counts as delisted
+_SILENT = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a dataset that is wrong, or that its user should know."""
+    """Error or warning about a dataset."""
 
-    severity: Literal["error", "warning"]  #: an error makes answers wrong; a warning may be meant
+    severity: Literal["error", "warning"]  #: errors make answers wrong; warnings may be intended
     where: str  #: file or table
-    message: str  #: what it is
+    message: str
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.where}: {self.message}"
@@ -53,13 +54,17 @@ class Finding:
 @dataclass(slots=True)
 class _Read:
     hours: TradingHours
-    tables: dict[TableName, list[Any]] = field(default_factory=lambda: {name: [] for name in TABLES})
+    tables: dict[TableName, list[Any]] = field(
+        default_factory=lambda: {name: [] for name in TABLES}
+    )
     reaches: Reaches = field(default_factory=dict)
     outside: dict[str, int] = field(default_factory=dict)
 
 
 def check_dataset(folder: Path) -> tuple[Finding, ...]:
-    """Read all that a dataset holds, and return what is wrong, errors first; of a file's or table's findings the first hundred."""
+    """Read all files of a dataset and return its findings, errors first; of each file and table, at
+    most the first hundred.
+    """
     try:
         manifest = load_manifest(folder)
     except DataError as error:
@@ -74,32 +79,50 @@ def _findings(folder: Path, manifest: Manifest) -> Iterator[Finding]:
         for line in _part_problems(folder, part, read):
             broken += 1
             yield Finding("error", part.file, line)
+
     for key in map(table_key, SINGLE_TABLES):
         if key not in manifest.parts:
             yield Finding("error", MANIFEST, f"names no {key}")
+
     yield from _manifest_findings(manifest)
     if not broken:
         for line in list(table_problems(read.tables, read.reaches))[:SHOWN]:
             yield Finding("error", "tables", line)
+
     yield from _symbol_warnings(read)
     for name in strays_of(folder, manifest):
         if (generation_of(name) or manifest.generation + 1) > manifest.generation:
-            yield Finding("warning", name, "is left over from an update that did not end; the next one removes it")
+            yield Finding(
+                "warning",
+                name,
+                "is left over from an update that did not end; the next one removes it",
+            )
+
     for file, count in read.outside.items():
-        words = "no tick shows them in time (of minutes whose times are their ends, say `stamped: end`)"
-        yield Finding("warning", file, f"{count} bars start outside the exchange's sessions: {words}")
+        words = (
+            "no tick shows them in time (of minutes whose times are their ends, say `stamped: end`)"
+        )
+        yield Finding(
+            "warning", file, f"{count} bars start outside the exchange's sessions: {words}"
+        )
 
 
 def _part_problems(folder: Path, part: Part, read: _Read) -> list[str]:
-    """Return what is wrong with one file; its rows are taken into account for what comes later."""
+    """Return the problems of one file, and add its rows to `read`, for the checks of all tables."""
     problem = file_problem(folder, part)
     if problem:
         return [problem]
+
     path = folder / part.file
     try:
-        lines = [] if file_sha256(path) == part.sha256 else ["its SHA-256 is not that of the manifest"]
+        lines: list[str] = []
+        if file_sha256(path) != part.sha256:
+            lines.append("its SHA-256 is not that of the manifest")
+
         bar_file = bar_file_of(part.key)
-        return lines + (_rows_problems(path, part, read) if bar_file is None else _bars_problems(path, part, bar_file, read))
+        if bar_file is None:
+            return lines + _rows_problems(path, part, read)
+        return lines + _bars_problems(path, part, bar_file, read)
     except (OSError, pa.ArrowException, DataError, ServiceError) as error:
         return [f"can't be read: {str(error)[:200]}"]
 
@@ -108,14 +131,20 @@ def _bars_problems(path: Path, part: Part, bar_file: BarFile, read: _Read) -> li
     block = read_block(path)
     if not len(block):
         return ["holds no bars"]
+
     lines = block_problems(bar_file, block)[:SHOWN]
     if bar_file.asset_class != "option" and block.symbols != (bar_file.symbol,):
         lines.append(f"holds other bars than those of {bar_file.symbol}")
+
     reach = (int(block.bars.start_ns.min()), int(block.bars.start_ns.max()))
     lines += _recorded(part, len(block), content_of(block), reach)
     add_reach(read.reaches, bar_file, block)
-    outside = 0 if bar_file.asset_class == "crypto" else _outside_sessions(block, bar_file, read.hours)
-    read.outside |= {part.file: outside} if outside else {}
+    # Coins trade around the clock.
+    if bar_file.asset_class != "crypto":
+        outside = _outside_sessions(block, bar_file, read.hours)
+        if outside:
+            read.outside[part.file] = outside
+
     return lines
 
 
@@ -125,20 +154,29 @@ def _rows_problems(path: Path, part: Part, read: _Read) -> list[str]:
     rows = table.read(path)
     lines = table.problems(rows)[:SHOWN]
     read.tables[table.name] += rows
+
     if table.own and rows != sorted(rows, key=table.key):
         lines.append("rows are not in the order of their keys")
+
     if underlying and {row.underlying for row in rows} - {underlying}:
         lines.append(f"holds other contracts than those on {underlying}")
+
     return lines or _recorded(part, len(rows), table.content(rows), (0, 0))
 
 
 def _recorded(part: Part, rows: int, content: str, reach: tuple[int, int]) -> list[str]:
+    """Compare a part of the manifest with its file."""
     pairs = (
         ("rows", part.rows, rows),
         ("content", part.content, content),
         ("first and last", (part.first_ns, part.last_ns), reach),
     )
-    return [f"{name}: the manifest says {noted}, the file {actual}" for name, noted, actual in pairs if noted != actual]
+    lines: list[str] = []
+    for name, recorded, actual in pairs:
+        if recorded != actual:
+            lines.append(f"{name}: the manifest says {recorded}, the file {actual}")
+
+    return lines
 
 
 def _manifest_findings(manifest: Manifest) -> Iterator[Finding]:
@@ -147,13 +185,23 @@ def _manifest_findings(manifest: Manifest) -> Iterator[Finding]:
     except DataError as error:
         yield Finding("error", MANIFEST, str(error))
         return
+
     if info != manifest.info:
         yield Finding("error", MANIFEST, "its days are not those of its bars")
+
     moment = info.default_as_of_ns
     if not day_start(info.first_day) <= moment <= day_start(info.last_day) + 7 * DAY:
-        yield Finding("warning", MANIFEST, "the clock starts outside the days that there are bars of")
-    if not info.hours.day(0) <= info.first_day <= info.last_day <= info.hours.day(len(info.hours.days) - 1):
-        message = f"has days outside of its calendar, {info.hours.reach}, on which stocks, options and the broker are refused"
+        yield Finding(
+            "warning", MANIFEST, "the clock starts outside the days that there are bars of"
+        )
+
+    first = info.hours.day(0)
+    last = info.hours.day(len(info.hours.days) - 1)
+    if not first <= info.first_day <= info.last_day <= last:
+        message = (
+            f"has days outside of its calendar, {info.hours.reach}, on which stocks, options and"
+            " the broker are refused"
+        )
         yield Finding("warning", MANIFEST, message)
 
 
@@ -163,21 +211,40 @@ def _symbol_warnings(read: _Read) -> Iterator[Finding]:
     for row in read.tables["symbols"]:
         if row.symbol not in barred:
             yield Finding("warning", "tables/symbols", f"{row.symbol} has no bars")
+
         if row.asset_class == "stock" and row.has_options != (row.symbol in optioned):
-            yield Finding("warning", "tables/symbols", f"{row.symbol}: has_options is {row.has_options}, contracts say otherwise")
+            yield Finding(
+                "warning",
+                "tables/symbols",
+                f"{row.symbol}: has_options is {row.has_options}, contracts say otherwise",
+            )
+
     ended = {row.symbol for row in read.tables["deals"]}
-    lasts = {symbol: day_of(last_ns) for (asset_class, symbol), (_, last_ns) in read.reaches.items() if asset_class == "stock"}
+    lasts = {
+        symbol: day_of(last_ns)
+        for (asset_class, symbol), (_, last_ns) in read.reaches.items()
+        if asset_class == "stock"
+    }
     end = np.searchsorted(read.hours.days, np.datetime64(max(lasts.values(), default=FIRST)))
+
     for symbol, day in sorted(lasts.items()):
-        if symbol not in ended and end - np.searchsorted(read.hours.days, np.datetime64(day)) > _SILENT:
-            words = "no row says what a share became: the broker keeps what is held at its last price"
-            yield Finding("warning", "tables/deals", f"{symbol} has no bars after {day}, and {words}")
+        silent = end - np.searchsorted(read.hours.days, np.datetime64(day))
+        if symbol in ended or silent <= _SILENT:
+            continue
+
+        words = "no row says what a share became: the broker keeps what is held at its last price"
+        message = f"{symbol} has no bars after {day}, and {words}"
+        yield Finding("warning", "tables/deals", message)
 
 
 def _outside_sessions(block: Block, bar_file: BarFile, hours: TradingHours) -> int:
+    """Count the bars outside the exchange's sessions, as far as the calendar reaches."""
     start = block.bars.start_ns
     start = start[(start >= day_start(FIRST)) & (start < day_start(LAST))]
     if bar_file.resolution == "day":
-        return int((~np.isin(start.astype("datetime64[ns]").astype("datetime64[D]"), hours.days)).sum())
+        days = start.astype("datetime64[ns]").astype("datetime64[D]")
+        return int((~np.isin(days, hours.days)).sum())
+
     rows = np.searchsorted(hours.begin_ns, start, side="right") - 1
-    return int(((rows < 0) | (start >= hours.end_ns[np.maximum(rows, 0)])).sum())
+    is_outside = (rows < 0) | (start >= hours.end_ns[np.maximum(rows, 0)])
+    return int(is_outside.sum())

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import build, option
-from ktdeval.jsonio import loads_untrusted, read_plain
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.fields import build, option
+from ktdeval.values.jsonio import loads_untrusted, read_plain
+from ktdeval.values.yamlio import load_yaml
 
-_FILE_HELP = "a .csv, .csv.gz, .jsonl, .jsonl.gz or .json file, or a pattern such as minute/*.csv; relative to the spec's folder"
+_FILE_HELP = (
+    "a .csv, .csv.gz, .jsonl, .jsonl.gz or .json file, or a pattern such as minute/*.csv; relative"
+    " to the spec's folder"
+)
 _COLUMNS_HELP = "which column of the file is a field, such as open: o"
-_IGNORE_HELP = "columns that are not read; '*' for all that are no field. Any other unknown column is an error"
+_IGNORE_HELP = (
+    "columns that are not read; '*' for all that are no field. Any other unknown column is an error"
+)
 
 
 @dataclass(frozen=True)
@@ -32,29 +37,57 @@ class BarSource(TableSource):
 
     asset_class: Literal["stock", "option", "crypto"] = option(help="kind of instrument")
     resolution: Literal["day", "minute"] = option(help="length of a bar")
-    symbol: str | None = option(None, help="ticker or OPRA symbol of all bars, for files without a column symbol")
+    symbol: str | None = option(
+        None, help="ticker or OPRA symbol of all bars, for files without a column symbol"
+    )
     unit: float = option(
-        1.0, help="how many of the file's units one unit of the instrument is, such as 0.001 of a coin: the step in which it trades"
+        1.0,
+        help=(
+            "how many of the file's units one unit of the instrument is, such as 0.001 of a coin:"
+            " the step in which it trades"
+        ),
     )
     zone: str | None = option(None, help="as of the whole spec, where these files have another")
-    stamped: Literal["start", "end"] = option("start", help="moment of a minute's bar that its time is")
-    day_zone: str | None = option(None, help="time zone whose midnight begins a day's bar, where it is not `zone`")
+    stamped: Literal["start", "end"] = option(
+        "start", help="moment of a minute's bar that its time is"
+    )
+    day_zone: str | None = option(
+        None, help="time zone whose midnight begins a day's bar, where it is not `zone`"
+    )
 
 
 @dataclass(frozen=True)
 class IngestSpec:
     """Everything that becomes a dataset, or is added to one."""
 
-    name: str = option(help="name of the dataset, and the source of events and articles that name none")
-    default_as_of: str | None = option(
-        None, help="where a clock starts that nobody sets, such as 2025-01-06T21:00:00Z; a new dataset needs it"
+    name: str = option(
+        help="name of the dataset, and the source of events and articles that name none"
     )
-    calendar: str = option("XNYS", help="sessions of its stocks and options: a name of exchange_calendars, such as XSHG, or 24/7")
+    default_as_of: str | None = option(
+        None,
+        help=(
+            "where a clock starts that nobody sets, such as 2025-01-06T21:00:00Z; a new dataset"
+            " needs it"
+        ),
+    )
+    calendar: str = option(
+        "XNYS",
+        help=(
+            "sessions of its stocks and options: a name of exchange_calendars, such as XSHG, or"
+            " 24/7"
+        ),
+    )
     currency: str = option("USD", help="currency of all prices, such as CNY")
     synthetic: bool = option(False, help="whether the market is invented")
-    round: bool = option(True, help="round prices of more than four decimals, halves to even; false refuses them")
-    zone: str = option("UTC", help="time zone of times that say none, and of days that are given as moments")
-    columns: Mapping[str, str] = option(factory=dict, help=f"for all bars, unless theirs says otherwise: {_COLUMNS_HELP}")
+    round: bool = option(
+        True, help="round prices of more than four decimals, halves to even; false refuses them"
+    )
+    zone: str = option(
+        "UTC", help="time zone of times that say none, and of days that are given as moments"
+    )
+    columns: Mapping[str, str] = option(
+        factory=dict, help=f"for all bars, unless theirs says otherwise: {_COLUMNS_HELP}"
+    )
     ignore: tuple[str, ...] = option((), help=f"for all bars: {_IGNORE_HELP}")
     bars: tuple[BarSource, ...] = option((), help="bars")
     symbols: tuple[TableSource, ...] = option((), help="stocks and coins")
@@ -69,11 +102,15 @@ class IngestSpec:
 
 
 def load_spec(path: Path) -> IngestSpec:
-    """Read `ingest.yaml`, or the same as JSON. Raises ConfigError: unreadable, or a field is unknown, missing or ill-typed."""
+    """Read `ingest.yaml`, or the same as JSON. Raises ConfigError: unreadable, or a field is
+    unknown, missing or ill-typed.
+    """
     if path.suffix != ".json":
         return build(IngestSpec, load_yaml(path), str(path))
+
     try:
-        return build(IngestSpec, loads_untrusted(read_plain(path)), str(path))
+        given: Any = loads_untrusted(read_plain(path))  # `build` refuses what is no object
+        return build(IngestSpec, given, str(path))
     except OSError as error:
         raise ConfigError(f"{path}: can't read: {error.strerror or error}") from error
     except ValueError as error:
@@ -86,5 +123,8 @@ def whole(spec: IngestSpec, source: BarSource) -> BarSource:
     columns = {**spec.columns, **source.columns}
     if source.symbol is not None:
         columns.pop("symbol", None)
+
     ignore = (*spec.ignore, *source.ignore)
-    return replace(source, zone=zone, day_zone=source.day_zone or zone, columns=columns, ignore=ignore)
+    return replace(
+        source, zone=zone, day_zone=source.day_zone or zone, columns=columns, ignore=ignore
+    )

@@ -1,10 +1,12 @@
-"""Content of the stores: columns of bars, and rows of everything else; what stores are asked, and a dataset of them.
+"""Content of the stores: columns of bars, and rows of everything else; what stores are asked, and a
+dataset of them.
 
-Each row knows from when on it may be seen. Every query takes `as_of_ns` and must give nothing that became known later; where a
-store can, it cuts in the query, so that limits count only what may be seen; services read through `ktdeval_qfinzero.view.View`.
+Each row knows from when on it may be seen. Every query takes `as_of_ns` and must give nothing that
+became known later; where a store can, it cuts in the query, so that limits count only what may be
+seen; services read through `ktdeval_qfinzero.view.View`.
 
-Prices and amounts are whole ten-thousandths of a dollar (`_e4`), so that sums are exact; moments are nanoseconds in UTC. Stores are
-immutable while they are read.
+Prices and amounts are whole ten-thousandths of a dollar (`_e4`), so that sums are exact; moments
+are nanoseconds in UTC. Stores are immutable while they are read.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.instruments import OptionContract, Right, read_contract
 from ktdeval_qfinzero.trading_hours import DEFAULT, TradingHours, trading_hours
 
@@ -29,12 +31,19 @@ if TYPE_CHECKING:
 AssetClass = Literal["stock", "option", "crypto"]
 Resolution = Literal["day", "minute"]
 Importance = Literal["low", "medium", "high"]
-EventType = Literal["macro_calendar", "earnings", "breaking_news", "daily_news", "analyst_action", "option_signal"]
+EventType = Literal[
+    "macro_calendar", "earnings", "breaking_news", "daily_news", "analyst_action", "option_signal"
+]
 Market = Literal["us", "global", "crypto"]
 
 IMPORTANCE: tuple[Importance, ...] = ("low", "medium", "high")
 CALENDAR_TYPES: tuple[EventType, ...] = ("macro_calendar", "earnings")
-NEWS_TYPES: tuple[EventType, ...] = ("breaking_news", "daily_news", "analyst_action", "option_signal")
+NEWS_TYPES: tuple[EventType, ...] = (
+    "breaking_news",
+    "daily_news",
+    "analyst_action",
+    "option_signal",
+)
 E4 = 10_000
 
 IntArray = npt.NDArray[np.int64]
@@ -43,7 +52,9 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """Bars of one instrument, ascending. `open_e4, high_e4, low_e4, close_e4`: [n] unadjusted prices."""
+    """Bars of one instrument, ascending. `open_e4, high_e4, low_e4, close_e4`: [n] unadjusted
+    prices.
+    """
 
     start_ns: IntArray  #: [n] beginning of the bar; of a day's bar, midnight in UTC of its date
     open_e4: IntArray
@@ -56,17 +67,30 @@ class Bars:
     def __len__(self) -> int:
         return len(self.start_ns)
 
+    def columns(self) -> tuple[IntArray | FloatArray, ...]:
+        """Return the columns, in the order of `BAR_COLUMNS`."""
+        prices = (self.open_e4, self.high_e4, self.low_e4, self.close_e4)
+        return (self.start_ns, *prices, self.volume, self.transactions)
+
+    def price_e4(self, name: str) -> IntArray:
+        """[n] prices by name: open, high, low or close."""
+        prices: IntArray = getattr(self, f"{name}_e4")
+        return prices
+
     def take(self, rows: slice | npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Bars:
         """Return some of the bars."""
         prices = (self.open_e4[rows], self.high_e4[rows], self.low_e4[rows], self.close_e4[rows])
         return Bars(self.start_ns[rows], *prices, self.volume[rows], self.transactions[rows])
 
 
-BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume", "transactions")  #: Columns of `Bars`, in order
+#: Columns of `Bars`, in order
+BAR_COLUMNS = ("start_ns", "open_e4", "high_e4", "low_e4", "close_e4", "volume", "transactions")
 
 
 def grouped(bars: Bars, first: IntArray, start_ns: IntArray) -> Bars:
-    """Longer bars: first open, highest high, …, sums. `first`: [m] rows with which they begin; `start_ns`: [m] their starts."""
+    """Longer bars: first open, highest high, …, sums. `first`: [m] rows with which they begin;
+    `start_ns`: [m] their starts.
+    """
     return Bars(
         start_ns,
         bars.open_e4[first],
@@ -80,13 +104,16 @@ def grouped(bars: Bars, first: IntArray, start_ns: IntArray) -> Bars:
 
 def empty_bars() -> Bars:
     """No bars."""
-    none, no_volume = np.empty(0, np.int64), np.empty(0, np.float64)
+    none = np.empty(0, np.int64)
+    no_volume = np.empty(0, np.float64)
     return Bars(none, none, none, none, none, no_volume, none)
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolRow:
-    """A stock or coin. `listed_ns` is from when on it may be seen; a delisted one keeps its history."""
+    """A stock or coin. `listed_ns` is from when on it may be seen; a delisted one keeps its
+    history.
+    """
 
     symbol: str
     asset_class: Literal["stock", "crypto"]
@@ -122,19 +149,31 @@ class ContractRow:
 
 @dataclass(frozen=True, slots=True)
 class RateRow:
-    """Treasury curve of a day: yields in percent by tenor (`1M` … `30Y`), published at `available_ns`."""
+    """Treasury curve of a day: yields in percent by tenor (`1M` … `30Y`), published at
+    `available_ns`.
+    """
 
     day: date
     yields_pct: Mapping[str, float]
     available_ns: int
 
 
-TENOR_YEARS: Mapping[str, float] = {"1M": 1 / 12, "3M": 0.25, "1Y": 1.0, "2Y": 2.0, "5Y": 5.0, "10Y": 10.0, "30Y": 30.0}
+TENOR_YEARS: Mapping[str, float] = {
+    "1M": 1 / 12,
+    "3M": 0.25,
+    "1Y": 1.0,
+    "2Y": 2.0,
+    "5Y": 5.0,
+    "10Y": 10.0,
+    "30Y": 30.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class DividendRow:
-    """A cash dividend of one share; known from `declared_ns`, taken off the price at the open of `ex_day`."""
+    """A cash dividend of one share; known from `declared_ns`, taken off the price at the open of
+    `ex_day`.
+    """
 
     symbol: str
     ex_day: date
@@ -145,7 +184,9 @@ class DividendRow:
 
 @dataclass(frozen=True, slots=True)
 class SplitRow:
-    """`new` shares for each `old` ones (1 for 10 is a reverse split) from the open of `ex_day`; known from `announced_ns`."""
+    """`new` shares for each `old` ones (1 for 10 is a reverse split) from the open of `ex_day`;
+    known from `announced_ns`.
+    """
 
     symbol: str
     ex_day: date
@@ -156,8 +197,9 @@ class SplitRow:
 
 @dataclass(frozen=True, slots=True)
 class DealRow:
-    """End of a stock: from the open of `day` it trades no more. A share becomes `cash_e4` and `new / old` shares of `into` (none
-    where it is empty); without either the terms are not known, and it is worth its last price. Known from `announced_ns`.
+    """End of a stock: from the open of `day` it trades no more. A share becomes `cash_e4` and `new
+    / old` shares of `into` (none where it is empty); without either the terms are not known, and it
+    is worth its last price. Known from `announced_ns`.
     """
 
     symbol: str
@@ -176,7 +218,9 @@ class DealRow:
 
 @dataclass(frozen=True, slots=True)
 class BorrowRow:
-    """Shares of a stock that can be borrowed to sell it short, from `available_ns` until the next row."""
+    """Shares of a stock that can be borrowed to sell it short, from `available_ns` until the next
+    row.
+    """
 
     symbol: str
     available_ns: int
@@ -212,13 +256,24 @@ class EventRow:
 
 
 def known_moments(row: EventRow) -> tuple[int, ...]:
-    """Moments at which something about an event became known, ascending; earlier releases with its announcement."""
-    return tuple(sorted({row.announced_ns, *(max(row.announced_ns, release.available_ns) for release in row.releases)}))
+    """Moments at which something about an event became known, ascending; earlier releases with its
+    announcement.
+    """
+    return tuple(
+        sorted(
+            {
+                row.announced_ns,
+                *(max(row.announced_ns, release.available_ns) for release in row.releases),
+            }
+        )
+    )
 
 
 def as_known(row: EventRow, known_ns: int) -> EventRow:
     """Return the event with what was released by a moment."""
-    return replace(row, releases=tuple(release for release in row.releases if release.available_ns <= known_ns))
+    return replace(
+        row, releases=tuple(release for release in row.releases if release.available_ns <= known_ns)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +337,9 @@ class Tags:
     tickers: tuple[str, ...] = ()  #: any of them must be among the row's
     markets: tuple[Market, ...] = ()  #: markets
     least: Importance = "low"  #: least importance
-    text: str = ""  #: words that must all be found (news: title, description and body; events: title), ignoring case
+    #: words that must all be found (news: title, description and body; events: title), ignoring
+    #: case
+    text: str = ""
     publisher: str = ""  #: part of a publisher's name, ignoring case; news only
 
 
@@ -306,7 +363,8 @@ class DatasetInfo:
     minute_first_day: date
     minute_last_day: date
     default_as_of_ns: int  #: where a clock starts that nobody sets
-    calendar: str = DEFAULT  #: name that exchange_calendars has for the sessions of its stocks and options
+    #: name that exchange_calendars has for the sessions of its stocks and options
+    calendar: str = DEFAULT
     currency: str = "USD"  #: of all prices and accounts, by ISO 4217 or a coin's code
 
     @property

@@ -1,5 +1,6 @@
-"""Calendar events and articles in SQLite files: made in one transaction, read only while they serve, one connection for each query;
-filters, limit and cut by the clock all run in the query. Rows are kept as JSON records, which their content is hashed from, too.
+"""Calendar events and articles in SQLite files: made in one transaction, read only while they
+serve, one connection for each query; filters, limit and cut by the clock all run in the query. Rows
+are kept as JSON records, which their content is hashed from, too.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
-from ktdeval.typed import decode_json, from_plain
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.typed import decode_json, from_plain
 from ktdeval_qfinzero.data.rows import (
     CALENDAR_TYPES,
     IMPORTANCE,
@@ -35,14 +36,15 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return the words of a text in order, as they are compared. A word is a run of letters and digits; everything else only
-    separates. Compatible forms of a letter are one (Unicode NFKC), and case is folded: `AT&T's Q4-Results` has the words `at`, `t`,
-    `s`, `q4`, `results`.
+    """Return the words of a text in order, as they are compared. A word is a run of letters and
+    digits; everything else only separates. Compatible forms of a letter are one (Unicode NFKC), and
+    case is folded: `AT&T's Q4-Results` has the words `at`, `t`, `s`, `q4`, `results`.
     """
     return tuple(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
 
 
-ROW_ID: Final = re.compile(r"[A-Za-z0-9_.:=+\-]{1,200}")  #: Ids of events and articles: they stand in paths and cursors
+#: Ids of events and articles: they stand in paths and cursors
+ROW_ID: Final = re.compile(r"[A-Za-z0-9_.:=+\-]{1,200}")
 
 _LAST_NS: Final = 2**62
 _MARKETS: Final = ("us", "global", "crypto")
@@ -55,12 +57,15 @@ def record_of(row: EventRow | NewsRow) -> dict[str, JsonValue]:
 
 
 def checked_record(row: EventRow | NewsRow) -> dict[str, JsonValue]:
-    """Return a row's record. Raises DataError: an id, type, moment or value that can't be stored; releases out of order."""
-    record, is_event = record_of(row), isinstance(row, EventRow)
-    row_id, types = (row.event_id, CALENDAR_TYPES) if isinstance(row, EventRow) else (row.id, NEWS_TYPES)
-    problem = _problem(record, row_id, types)
+    """Return a row's record. Raises DataError: an id, type, moment or value that can't be stored;
+    releases out of order.
+    """
+    record = record_of(row)
+    problem = _problem(row, record)
     if problem:
-        raise DataError(f"{'event' if is_event else 'article'} {str(row_id)[:200]!a}: {problem}")
+        kind, row_id = ("event", row.event_id) if isinstance(row, EventRow) else ("article", row.id)
+        raise DataError(f"{kind} {str(row_id)[:200]!a}: {problem}")
+
     return record
 
 
@@ -71,40 +76,68 @@ def _plain(value: Any) -> JsonValue:
         return [_plain(item) for item in value]
     if isinstance(value, Release):
         return [value.available_ns, dict(value.values)]
+
     return dict(value) if isinstance(value, Mapping) else value
 
 
-def _problem(record: Mapping[str, JsonValue], row_id: str, types: tuple[str, ...]) -> str:
-    released = [available_ns for available_ns, _ in record.get("releases", ())]
-    moments = [record[name] for name in ("time_ns", "announced_ns", "published_ns") if name in record] + released
+def _problem(row: EventRow | NewsRow, record: Mapping[str, JsonValue]) -> str:
+    """Return why a row can't be stored; empty where it can."""
+    types: Sequence[str]
+    if isinstance(row, EventRow):
+        row_id = row.event_id
+        types = CALENDAR_TYPES
+        released = [release.available_ns for release in row.releases]
+        moments = [row.time_ns, row.announced_ns, *released]
+    else:
+        row_id = row.id
+        types = NEWS_TYPES
+        released = []
+        moments = [row.published_ns]
+
     if not isinstance(row_id, str) or not ROW_ID.fullmatch(row_id):
         return "an id has 1 to 200 letters, digits and characters of _.:=+-"
-    if record["event_type"] not in types:
+    if row.event_type not in types:
         return f"its type is none of {', '.join(types)}"
-    if record["importance"] not in IMPORTANCE or record["market"] not in _MARKETS:
-        return f"its importance is none of {', '.join(IMPORTANCE)}, or its market none of {', '.join(_MARKETS)}"
+    if row.importance not in IMPORTANCE or row.market not in _MARKETS:
+        return (
+            f"its importance is none of {', '.join(IMPORTANCE)}, or its market none of"
+            f" {', '.join(_MARKETS)}"
+        )
     if not all(type(moment) is int and 0 <= moment < _LAST_NS for moment in moments):
         return "a moment is not a whole number of nanoseconds since 1970"
+
     try:
         text = dumps_canonical(record)
         text.encode()
     except (TypeError, ValueError) as error:
         return f"it can't be written as JSON ({type(error).__name__})"
+
     if loads_strict(text) != record:
         return "it is not plain JSON: a tuple, or a key that is not text"
-    return "" if released == sorted(released) else "its releases are not in the order of their moments"
+
+    if released != sorted(released):
+        return "its releases are not in the order of their moments"
+
+    return ""
 
 
 _LARGEST = 2**63 - 1
 _AMONG = "{0} IN (SELECT value FROM json_each(:{1}))"
 
 
+# The latter where SQLite's message quotes names of a damaged file: Python decodes it.
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Tables of a kind of file. `tickers, text`: conditions of the filters by ticker and by words."""
+    """Tables of a kind of file. `tickers, text`: conditions of the filters by ticker and by
+    words.
+    """
 
     kind: str  #: what it holds, in words
-    application_id: int  #: stands in the file's header, so that no other SQLite file is taken for one
+    #: stands in the file's header, so that no other SQLite file is taken for one
+    application_id: int
     version: int  #: grows with each change of the tables
     statements: tuple[str, ...]  #: make the tables of a new file
     tickers: str
@@ -113,19 +146,24 @@ class Layout:
 
 @contextmanager
 def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
-    """Open or make a file for one transaction. Raises DataError: it can't be written, or is of another kind."""
+    """Open or make a file for one transaction. Raises DataError: it can't be written, or is of
+    another kind.
+    """
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")  # rolled back when the connection closes, unless committed
+            # rolled back when the connection closes, unless committed
+            connection.execute("BEGIN IMMEDIATE")
             if not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 for statement in layout.statements:
                     connection.execute(statement)
+
                 connection.execute(f"PRAGMA application_id = {layout.application_id}")
                 connection.execute(f"PRAGMA user_version = {layout.version}")
+
             _check(connection, layout)
             yield connection
             connection.execute("COMMIT")
-    except sqlite3.Error as error:
+    except _UNREADABLE as error:
         raise DataError(f"{path}: the {layout.kind} can't be written ({error})") from error
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
@@ -134,33 +172,54 @@ def writing(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
 def check_file(path: Path, layout: Layout) -> None:
     """Raise DataError unless a file is there, can be read and is of a kind."""
     if not path.is_file():
-        raise DataError(f"{path}: there is no such file; the {layout.kind} is written by `ktdeval_qfinzero.data`'s writers")
+        raise DataError(
+            f"{path}: there is no such file; the {layout.kind} is written by"
+            " `ktdeval_qfinzero.data`'s writers"
+        )
+
     try:
         with closing(_open(path)) as connection:
             _check(connection, layout)
-    except (sqlite3.Error, DataError) as error:
+    except (*_UNREADABLE, DataError) as error:
         raise DataError(f"{path}: {error}") from error
 
 
 @contextmanager
 def reading(path: Path, layout: Layout) -> Iterator[sqlite3.Connection]:
-    """Open a read-only connection for one call. Raises ServiceError: `unavailable`: the file is gone or damaged."""
+    """Open a read-only connection for one call. Raises ServiceError: `unavailable`: the file is
+    gone or damaged.
+    """
     try:
         with closing(_open(path)) as connection:
             yield connection
-    except (sqlite3.Error, DataError) as error:
+    except (*_UNREADABLE, DataError) as error:
         raise ServiceError("unavailable", f"the {layout.kind} can't be read ({error})") from error
 
 
-def query(layout: Layout, columns: str, table: str, order: str, tags: Tags, page: Page, *conditions: str) -> str:
-    """Return a query of fixed pieces for the rows that pass filters, by a key of two columns, cut to a page; see `values`."""
+def query(
+    layout: Layout, columns: str, table: str, order: str, tags: Tags, page: Page, *conditions: str
+) -> str:
+    """Return a query of fixed pieces for the rows that pass filters, by a key of two columns, cut
+    to a page; see `values`.
+    """
     clauses = [*conditions, "importance >= :least"]
-    clauses += [_AMONG.format(*pair) for pair in (("event_type", "types"), ("market", "markets")) if getattr(tags, pair[1])]
+    clauses += [
+        _AMONG.format(*pair)
+        for pair in (("event_type", "types"), ("market", "markets"))
+        if getattr(tags, pair[1])
+    ]
     clauses += [layout.tickers] if tags.tickers else []
     clauses += [layout.text] if words(tags.text) else []
-    clauses += ["instr(publisher, :publisher) > 0"] if tags.publisher and "publisher" in layout.statements[0] else []
+    clauses += (
+        ["instr(publisher, :publisher) > 0"]
+        if tags.publisher and "publisher" in layout.statements[0]
+        else []
+    )
     clauses += [f"({order}) > (:after_ns, :after_id)"] if page.after else []
-    return f"SELECT {columns} FROM {table} WHERE {' AND '.join(clauses)} ORDER BY {order} LIMIT :limit"  # noqa: S608 - constants
+
+    return (
+        f"SELECT {columns} FROM {table} WHERE {' AND '.join(clauses)} ORDER BY {order} LIMIT :limit"  # noqa: S608 - constants
+    )
 
 
 def values(span: Span, tags: Tags, page: Page, as_of_ns: int) -> dict[str, Any]:
@@ -176,7 +235,8 @@ def values(span: Span, tags: Tags, page: Page, as_of_ns: int) -> dict[str, Any]:
         "markets": dumps_canonical(tags.markets),
         "tickers": dumps_canonical(tags.tickers),
         "words": dumps_canonical(searched),
-        # Words hold letters and digits only, so none can be part of the syntax of a full-text query.
+        # Words hold letters and digits only, so none can be part of the syntax of a full-text
+        # query.
         "match": " ".join(f'"{word}"' for word in dict.fromkeys(searched)),
         "publisher": tags.publisher.casefold(),
         "after_ns": bounded(after_ns),
@@ -195,17 +255,27 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 def _check(connection: sqlite3.Connection, layout: Layout) -> None:
-    header = (connection.execute("PRAGMA application_id").fetchone()[0], connection.execute("PRAGMA user_version").fetchone()[0])
+    header = (
+        connection.execute("PRAGMA application_id").fetchone()[0],
+        connection.execute("PRAGMA user_version").fetchone()[0],
+    )
     if header != (layout.application_id, layout.version):
         raise DataError(f"not a {layout.kind} of layout {layout.version}: make the file anew")
 
 
 _ALWAYS = 2**63 - 2
-EVERYTHING: Final = (Span(-_ALWAYS, _ALWAYS), Tags(), Page(_ALWAYS), _ALWAYS)  #: Arguments of a query for all rows of a file
+#: Arguments of a query for all rows of a file
+EVERYTHING: Final = (Span(-_ALWAYS, _ALWAYS), Tags(), Page(_ALWAYS), _ALWAYS)
 
 
 def _tables(name: str) -> tuple[str, ...]:
-    return tuple(Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8").removesuffix(";\n").split(";\n"))
+    return tuple(
+        Path(__file__)
+        .with_name(f"{name}.sql")
+        .read_text(encoding="utf-8")
+        .removesuffix(";\n")
+        .split(";\n")
+    )
 
 
 CALENDARS: Final = Layout(
@@ -214,8 +284,10 @@ CALENDARS: Final = Layout(
     1,
     _tables("calendars"),
     """event_id IN (SELECT event_id FROM event_tickers
-        WHERE ticker IN (SELECT value FROM json_each(:tickers)) AND time_ns >= :start AND time_ns < :end)""",
-    "NOT EXISTS (SELECT 1 FROM json_each(:words) WHERE instr(events.words, ' ' || value || ' ') = 0)",
+        WHERE ticker IN (SELECT value FROM json_each(:tickers))
+        AND time_ns >= :start AND time_ns < :end)""",
+    "NOT EXISTS (SELECT 1 FROM json_each(:words) WHERE instr(events.words, ' ' || value || ' ')"
+    " = 0)",
 )
 
 NEWS: Final = Layout(
@@ -224,7 +296,8 @@ NEWS: Final = Layout(
     1,
     _tables("news"),
     """number IN (SELECT number FROM article_tickers
-        WHERE ticker IN (SELECT value FROM json_each(:tickers)) AND published_ns >= :start AND published_ns < :end)""",
+        WHERE ticker IN (SELECT value FROM json_each(:tickers))
+        AND published_ns >= :start AND published_ns < :end)""",
     "number IN (SELECT rowid FROM article_words WHERE article_words MATCH :match)",
 )
 
@@ -234,26 +307,42 @@ _RELEASES = """SELECT event_id, available_ns, record FROM releases
 
 @dataclass(frozen=True, slots=True)
 class SqliteCalendars:
-    """Calendar events, each with what was released by then, in a file that nobody writes while it is read."""
+    """Calendar events, each with what was released by then, in a file that nobody writes while it
+    is read.
+    """
 
     path: Path
 
     def events(self, span: Span, tags: Tags, page: Page, as_of_ns: int) -> Sequence[EventRow]:
-        """Return events due in the span that stood in the calendar by then, by (time_ns, event_id)."""
+        """Return events due in the span that stood in the calendar by then, by (time_ns,
+        event_id).
+        """
         conditions = ("announced_ns <= :as_of", "time_ns >= :start", "time_ns < :end")
-        statement = query(CALENDARS, "event_id, record", "events", "time_ns, event_id", tags, page, *conditions)
+        statement = query(
+            CALENDARS, "event_id, record", "events", "time_ns, event_id", tags, page, *conditions
+        )
         with reading(self.path, CALENDARS) as connection:
             rows = connection.execute(statement, values(span, tags, page, as_of_ns)).fetchall()
             return _events(connection, rows, as_of_ns)
 
     def updates(self, tags: Tags, page: Page, as_of_ns: int) -> Sequence[tuple[int, EventRow]]:
-        """Return what became known by then: the moment, and the event as it stood then; by (moment, event_id), the key of pages."""
-        table, columns = "updates JOIN events USING (event_id)", "known_ns, event_id, record"
-        statement = query(CALENDARS, columns, table, "known_ns, event_id", tags, page, "known_ns <= :as_of")
+        """Return what became known by then: the moment, and the event as it stood then; by (moment,
+        event_id), the key of pages.
+        """
+        table = "updates JOIN events USING (event_id)"
+        columns = "known_ns, event_id, record"
+        statement = query(
+            CALENDARS, columns, table, "known_ns, event_id", tags, page, "known_ns <= :as_of"
+        )
+
         with reading(self.path, CALENDARS) as connection:
-            rows = connection.execute(statement, values(EVERYTHING[0], tags, page, as_of_ns)).fetchall()
+            rows = connection.execute(
+                statement, values(EVERYTHING[0], tags, page, as_of_ns)
+            ).fetchall()
             events = _events(connection, [row[1:] for row in rows], as_of_ns)
-            return [(row[0], as_known(event, row[0])) for row, event in zip(rows, events, strict=True)]
+            return [
+                (row[0], as_known(event, row[0])) for row, event in zip(rows, events, strict=True)
+            ]
 
     def event(self, event_id: str, as_of_ns: int) -> EventRow | None:
         """Return one event; None where there is none by then."""
@@ -298,19 +387,37 @@ def open_news(path: Path) -> SqliteNews:
 
 
 def write_calendars(path: Path, rows: Iterable[EventRow]) -> None:
-    """Write events into a new file, all or none. Raises DataError: a row can't be stored, or the file can't be written."""
+    """Write events into a new file, all or none. Raises DataError: a row can't be stored, or the
+    file can't be written.
+    """
     with writing(path, CALENDARS) as connection:
         for row in rows:
             record = checked_record(row)
-            releases = record.pop("releases")
-            importance, title = IMPORTANCE.index(row.importance), f" {' '.join(words(row.title))} "
-            event = (row.event_id, row.event_type, row.time_ns, row.announced_ns, importance, row.country, row.market, title)
-            connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*event, dumps_canonical(record)))
+            del record["releases"]  # in a table of their own
+            importance = IMPORTANCE.index(row.importance)
+            title = f" {' '.join(words(row.title))} "
+            event = (
+                row.event_id,
+                row.event_type,
+                row.time_ns,
+                row.announced_ns,
+                importance,
+                row.country,
+                row.market,
+                title,
+            )
+            connection.execute(
+                "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*event, dumps_canonical(record)),
+            )
             tickers = [(ticker, row.time_ns, row.event_id) for ticker in sorted(set(row.tickers))]
             connection.executemany("INSERT INTO event_tickers VALUES (?, ?, ?)", tickers)
             moments = [(known_ns, row.event_id) for known_ns in known_moments(row)]
             connection.executemany("INSERT INTO updates VALUES (?, ?)", moments)
-            stored = [(row.event_id, number, moment, dumps_canonical(facts)) for number, (moment, facts) in enumerate(releases)]
+            stored = [
+                (row.event_id, number, release.available_ns, dumps_canonical(dict(release.values)))
+                for number, release in enumerate(row.releases)
+            ]
             connection.executemany("INSERT INTO releases VALUES (?, ?, ?, ?)", stored)
 
 
@@ -319,22 +426,47 @@ def write_news(path: Path, rows: Iterable[NewsRow]) -> None:
     with writing(path, NEWS) as connection:
         for row in rows:
             record = dumps_canonical(checked_record(row))
-            importance, publisher = IMPORTANCE.index(row.importance), row.publisher.get("name", "").casefold()
-            article = (row.id, row.event_type, row.published_ns, importance, row.market, publisher, record)
-            number = connection.execute("INSERT INTO articles VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", article).lastrowid
+            importance = IMPORTANCE.index(row.importance)
+            publisher = row.publisher.get("name", "").casefold()
+            article = (
+                row.id,
+                row.event_type,
+                row.published_ns,
+                importance,
+                row.market,
+                publisher,
+                record,
+            )
+            number = connection.execute(
+                "INSERT INTO articles VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", article
+            ).lastrowid
             tickers = [(ticker, row.published_ns, number) for ticker in sorted(set(row.tickers))]
             connection.executemany("INSERT INTO article_tickers VALUES (?, ?, ?)", tickers)
             indexed = " ".join(words(f"{row.title} {row.description} {row.body}"))
-            connection.execute("INSERT INTO article_words (rowid, words) VALUES (?, ?)", (number, indexed))
+            connection.execute(
+                "INSERT INTO article_words (rowid, words) VALUES (?, ?)", (number, indexed)
+            )
 
 
-def _events(connection: sqlite3.Connection, events: Sequence[tuple[str, str]], as_of_ns: int) -> list[EventRow]:
-    """Events of records, by id, with what was released by then. Raises DataError: a record is malformed."""
+def _events(
+    connection: sqlite3.Connection, events: Sequence[tuple[str, str]], as_of_ns: int
+) -> list[EventRow]:
+    """Events of records, by id, with what was released by then. Raises DataError: a record is
+    malformed.
+    """
     released: dict[str, list[Release]] = {event_id: [] for event_id, _ in events}
-    for event_id, available_ns, values in connection.execute(_RELEASES, (dumps_canonical(list(released)), bounded(as_of_ns))):
-        terms = {"available_ns": available_ns, "values": decode_json(values, dict[str, Any], "a release", DataError)}
+    for event_id, available_ns, values in connection.execute(
+        _RELEASES, (dumps_canonical(list(released)), bounded(as_of_ns))
+    ):
+        terms = {
+            "available_ns": available_ns,
+            "values": decode_json(values, dict[str, Any], "a release", DataError),
+        }
         released[event_id].append(from_plain(terms, Release, "a release", DataError))
-    return [replace(_row(record, EventRow), releases=tuple(released[event_id])) for event_id, record in events]
+    return [
+        replace(_row(record, EventRow), releases=tuple(released[event_id]))
+        for event_id, record in events
+    ]
 
 
 def _row(record: str, kind: type[Text]) -> Text:

@@ -1,4 +1,6 @@
-"""Rows of calendars and news as one sorted stream, read in pages; arguments that choose them; events as callers see them."""
+"""Rows of calendars and news as one sorted stream, read in pages; arguments that choose them;
+events as callers see them.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +8,26 @@ import heapq
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeGuard, TypeVar
 
-from msgspec import UNSET
-
-from ktdeval.jsonio import JsonValue
-from ktdeval.masking import shorten
-from ktdeval_qfinzero.data.rows import CALENDAR_TYPES, NEWS_TYPES, EventRow, EventType, NewsRow, Page, Span, Tags, row_key
+from ktdeval.masking import beginning
+from ktdeval.values.jsonio import JsonValue
+from ktdeval_qfinzero.cursors import read_cursor
+from ktdeval_qfinzero.data.rows import (
+    CALENDAR_TYPES,
+    NEWS_TYPES,
+    EventRow,
+    EventType,
+    NewsRow,
+    Page,
+    Span,
+    Tags,
+    row_key,
+)
 from ktdeval_qfinzero.data.sqlite_stores import words
 from ktdeval_qfinzero.errors import invalid
-from ktdeval_qfinzero.esp import types
+from ktdeval_qfinzero.esp import answers, arguments
 from ktdeval_qfinzero.moments import DAY, moment_text, parse_moment
-from ktdeval_qfinzero.schemas import read_cursor
 from ktdeval_qfinzero.view import View
 
 Key = tuple[int, str]
@@ -37,7 +47,9 @@ class StoreQuery:
 
 
 def event_rows(view: View, query: StoreQuery) -> Iterator[EventRow | NewsRow]:
-    """Calendar events and articles by (time, id). Raises ServiceError: `unavailable`: a store fails; nothing is given in part."""
+    """Calendar events and articles by (time, id). Raises ServiceError: `unavailable`: a store
+    fails; nothing is given in part.
+    """
     return heapq.merge(calendar_rows(view, query), news_rows(view, query), key=row_key)
 
 
@@ -59,13 +71,19 @@ def of_types(tags: Tags, known: tuple[EventType, ...]) -> Tags | None:
     return replace(tags, types=chosen) if chosen else None
 
 
-def _pages(read: Callable[[Span, Tags, Page], Sequence[Row]], query: StoreQuery, known: tuple[EventType, ...]) -> Iterator[Row]:
-    tags, after = of_types(query.tags, known), query.after
+def _pages(
+    read: Callable[[Span, Tags, Page], Sequence[Row]],
+    query: StoreQuery,
+    known: tuple[EventType, ...],
+) -> Iterator[Row]:
+    tags = of_types(query.tags, known)
+    after = query.after
     while tags is not None:
         page = read(query.span, tags, Page(query.block, after))
         yield from page
         if len(page) < query.block:
             return
+
         after = row_key(page[-1])
 
 
@@ -80,13 +98,38 @@ def unknown_tickers(view: View, tickers: Sequence[str]) -> list[str]:
     return [ticker for ticker in tickers if ticker not in listed]
 
 
-def read_tags(given: Any, kinds: Sequence[EventType] | None = None) -> Tags:
-    """Filters of a call; `kinds` where it has no argument for types. Raises ServiceError: `invalid_argument`."""
-    tickers = None if isinstance(given, types.EconomicCalendar) else given.tickers
-    asked = given.event_types if isinstance(given, types.EventsQuery | types.StreamQuery | types.TimelineQuery) else kinds
-    tags = Tags(types=tuple(asked or ()), tickers=tuple(dict.fromkeys(tickers or ())), markets=tuple(given.markets or ()))
-    if isinstance(given, types.NewsQuery):
-        return replace(tags, text=_read_words(given.keyword, "keyword"), publisher=_read_words(given.publisher, "publisher"))
+FilteredQuery = (
+    arguments.EventsQuery
+    | arguments.StreamQuery
+    | arguments.TriggersQuery
+    | arguments.TimelineQuery
+    | arguments.EconomicCalendar
+    | arguments.EarningsCalendar
+    | arguments.NewsQuery
+)
+
+
+def read_tags(given: FilteredQuery, kinds: Sequence[EventType] | None = None) -> Tags:
+    """Filters of a call; `kinds` where it has no argument for types. Raises ServiceError:
+    `invalid_argument`.
+    """
+    if isinstance(given, arguments.EventsQuery | arguments.StreamQuery | arguments.TimelineQuery):
+        kinds = given.event_types
+
+    tickers: Sequence[str] | None = None
+    if not isinstance(given, arguments.EconomicCalendar):
+        tickers = given.tickers
+
+    tags = Tags(
+        types=tuple(kinds or ()),
+        tickers=tuple(dict.fromkeys(tickers or ())),
+        markets=tuple(given.markets or ()),
+    )
+    if isinstance(given, arguments.NewsQuery):
+        text = _read_words(given.keyword, "keyword")
+        publisher = _read_words(given.publisher, "publisher")
+        return replace(tags, text=text, publisher=publisher)
+
     return replace(tags, least=given.min_importance)
 
 
@@ -98,19 +141,25 @@ def _read_words(text: str | None, field: str) -> str:
 
 
 def read_end(text: str, field: str) -> int:
-    """First moment after a window, all of a day that ends it included. Raises ServiceError: `invalid_argument`."""
+    """First moment after a window, all of a day that ends it included. Raises ServiceError:
+    `invalid_argument`.
+    """
     return parse_moment(text, field) + (DAY if len(text) == _DAY_LENGTH else 0)
 
 
 def window_of(start_ns: int, end_ns: int, field: str) -> Span:
     """Moments [start, end). Raises ServiceError: `invalid_argument`: nothing lies between them."""
     if start_ns >= end_ns:
-        raise invalid(field, "the window must end after it starts; its start is included, its end is not")
+        raise invalid(
+            field, "the window must end after it starts; its start is included, its end is not"
+        )
     return Span(start_ns, end_ns)
 
 
 def read_after(cursor: str | None) -> Key | None:
-    """Key that a page continues after; None at the first page. Raises ServiceError: `invalid_argument`: not a cursor."""
+    """Key that a page continues after; None at the first page. Raises ServiceError:
+    `invalid_argument`: not a cursor.
+    """
     if cursor is None:
         return None
     time_ns, row_id = read_cursor(cursor, (int, str))
@@ -141,88 +190,133 @@ _SNIPPET_VALUES: Final = (
 _LARGEST: Final = 1e15
 
 
-def status_of(row: EventRow | NewsRow) -> types.Status:
-    """Where an event stands, judged by the releases that the row still has: those of the moment it was read as of. What comes out
-    before the event is due is not an outcome: a new estimate, another date. `scheduled` until the first outcome, then `occurred`,
-    `updated` after one of a later moment. An article has occurred.
+def status_of(row: EventRow | NewsRow) -> answers.Status:
+    """Where an event stands, judged by the releases that the row still has: those of the moment it
+    was read as of. What comes out before the event is due is not an outcome: a new estimate,
+    another date. `scheduled` until the first outcome, then `occurred`, `updated` after one of a
+    later moment. An article has occurred.
     """
     if isinstance(row, NewsRow):
         return "occurred"
-    released = {release.available_ns for release in row.releases if release.available_ns >= row.time_ns}
+
+    released = {
+        release.available_ns for release in row.releases if release.available_ns >= row.time_ns
+    }
     if not released:
         return "scheduled"
+
     return "occurred" if len(released) == 1 else "updated"
 
 
 def payload_of(row: EventRow) -> dict[str, JsonValue]:
-    """Expected values, overlaid with what is released, and the differences of the two; nothing else has a key."""
+    """Expected values, overlaid with what is released, and the differences of the two; nothing else
+    has a key.
+    """
     payload: dict[str, JsonValue] = dict(row.expected)
     for release in row.releases:
         payload |= release.values
+
     for actual, expected, name in _OUTCOMES:
         payload |= _surprise(payload.get(actual), payload.get(expected), name)
+
     return payload
 
 
-def event_shown(row: EventRow | NewsRow, view: types.EventView = "full") -> types.EventShown:
+def event_shown(row: EventRow | NewsRow, view: arguments.EventView = "full") -> answers.EventShown:
     """An event; `full` adds the payload, and to calendar events their releases one by one."""
-    payload = payload_of(row) if isinstance(row, EventRow) else article_payload(row)
-    full, scheduled, (time_ns, row_id) = view == "full", isinstance(row, EventRow), row_key(row)
-    releases = [
-        types.ReleaseShown(available_utc=moment_text(release.available_ns), values=dict(release.values))
-        for release in (row.releases if isinstance(row, EventRow) else ())
-    ]
-    return types.EventShown(
-        event_id=row_id,
+    if isinstance(row, EventRow):
+        return _calendar_event_shown(row, view)
+    return _article_shown(row, view)
+
+
+def _calendar_event_shown(row: EventRow, view: arguments.EventView) -> answers.EventShown:
+    payload = payload_of(row)
+    event = answers.EventShown(
+        event_id=row.event_id,
         event_type=row.event_type,
         title=row.title,
-        time_utc=moment_text(time_ns),
+        time_utc=moment_text(row.time_ns),
         importance=row.importance,
         status=status_of(row),
         tickers=list(row.tickers),
-        country=row.country if isinstance(row, EventRow) else ("US" if row.market == "us" else None),
+        country=row.country,
         market=row.market,
-        snippet=_shortened(_outcome_text(payload) if isinstance(row, EventRow) else row.description),
+        snippet=_shortened(_outcome_text(payload)),
         source=row.source,
-        releases=releases if full and scheduled else UNSET,
-        payload=payload if full else UNSET,
     )
+    if view == "full":
+        event.payload = payload
+        event.releases = [
+            answers.ReleaseShown(
+                available_utc=moment_text(release.available_ns), values=dict(release.values)
+            )
+            for release in row.releases
+        ]
+
+    return event
 
 
-def article_payload(row: NewsRow) -> dict[str, JsonValue]:
-    """Fields of an article that its event has as payload."""
-    return {
-        "article_url": row.article_url,
-        "author": row.author,
-        "description": row.description or None,
-        "image_url": row.image_url or None,
-        "keywords": list(row.keywords),
-        "publisher": dict(row.publisher),
-        "insights": [dict(insight) for insight in row.insights],
-    }
+def _article_shown(row: NewsRow, view: arguments.EventView) -> answers.EventShown:
+    event = answers.EventShown(
+        event_id=row.id,
+        event_type=row.event_type,
+        title=row.title,
+        time_utc=moment_text(row.published_ns),
+        importance=row.importance,
+        status=status_of(row),
+        tickers=list(row.tickers),
+        country="US" if row.market == "us" else None,
+        market=row.market,
+        snippet=_shortened(row.description),
+        source=row.source,
+    )
+    if view == "full":
+        event.payload = {
+            "article_url": row.article_url,
+            "author": row.author,
+            "description": row.description or None,
+            "image_url": row.image_url or None,
+            "keywords": list(row.keywords),
+            "publisher": dict(row.publisher),
+            "insights": [dict(insight) for insight in row.insights],
+        }
+
+    return event
 
 
 def _surprise(actual: JsonValue, expected: JsonValue, name: str) -> dict[str, JsonValue]:
-    """Actual − expected, and the same in percent of what was expected; empty where one of them is not a number."""
+    """Actual − expected, and the same in percent of what was expected; empty where one of them is
+    not a number.
+    """
     if not (_is_number(actual) and _is_number(expected)):
         return {}
-    difference = round(actual - expected, 6)
-    return {name: difference} | ({f"{name}_pct": round(100 * (actual - expected) / abs(expected), 4)} if expected else {})
+
+    surprise: dict[str, JsonValue] = {name: round(actual - expected, 6)}
+    if expected:
+        surprise[f"{name}_pct"] = round(100 * (actual - expected) / abs(expected), 4)
+
+    return surprise
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
+def _is_number(value: JsonValue) -> TypeGuard[int | float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < _LARGEST
 
 
 def _outcome_text(payload: Mapping[str, JsonValue]) -> str:
-    values = [
-        f"{label} {value if isinstance(value, str) else json.dumps(value)}"
-        for name, label in _SNIPPET_VALUES
-        if isinstance(value := payload.get(name), str | int | float)
-    ]
-    return ", ".join(values)
+    """Released values in one line, such as `actual 3.1, consensus 3.0`."""
+    parts: list[str] = []
+    for name, label in _SNIPPET_VALUES:
+        value = payload.get(name)
+        if isinstance(value, str):
+            parts.append(f"{label} {value}")
+        elif isinstance(value, int | float):
+            parts.append(f"{label} {json.dumps(value)}")
+
+    return ", ".join(parts)
 
 
 def _shortened(text: str) -> str:
     """At most `SNIPPET_CHARACTERS`, cut between words; an ellipsis says that there is more."""
-    return shorten(text, SNIPPET_CHARACTERS)
+    return beginning(text, SNIPPET_CHARACTERS)

@@ -9,11 +9,12 @@ from typing import Any, get_type_hints
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import Clock
-from ktdeval_qfinzero.pmb import commands, types
+from ktdeval_qfinzero.pmb import commands
+from ktdeval_qfinzero.pmb.arguments import MoveClock
 from ktdeval_qfinzero.pmb.engine import Engine, Observer
 from ktdeval_qfinzero.pmb.events import BrokerState, CommandRefused, Event
 from ktdeval_qfinzero.pmb.log import FORMAT, EventLog, read_lines
@@ -35,7 +36,9 @@ COMMANDS: Mapping[str, Command] = {
     "option.exercise": commands.exercise,
 }
 """Name in the log -> what it does; gives the id of what it is about."""
-TAKES: Mapping[str, type[Arguments]] = {name: get_type_hints(command)["given"] for name, command in COMMANDS.items()}
+TAKES: Mapping[str, type[Arguments]] = {
+    name: get_type_hints(command)["given"] for name, command in COMMANDS.items()
+}
 """Name in the log -> type of its arguments."""
 
 
@@ -44,15 +47,15 @@ class Outcome:
     """A command that was carried out."""
 
     id: str  # of the account, session, order or contract that it is about
-    given: Any  # its arguments, typed
+    given: Arguments  # its arguments, typed
     before_ns: int  # moment of the clock before it
     events: tuple[Event, ...]  # what it brought about
 
 
 class Broker:
-    """Accounts, sessions and orders of one workspace.
-    `dataset`: bars, corporate actions and contracts; `clock`: advanced by the steps of a session; `on_tick`: called after each tick
-    of a session with the state and the marks.
+    """Accounts, sessions and orders of one workspace. `dataset`: bars, corporate actions and
+    contracts; `clock`: advanced by the steps of a session; `on_tick`: called after each tick of a
+    session with the state and the marks.
     """
 
     def __init__(self, dataset: Dataset, clock: Clock, on_tick: Observer | None = None) -> None:
@@ -80,20 +83,27 @@ class Broker:
         return self._engine.log
 
     def synchronise(self) -> None:
-        """Follow the clock where the workspace has set it forward; days and ticks in between happen."""
+        """Follow the clock where the workspace has set it forward; days and ticks in between
+        happen.
+        """
         if self.clock.as_of_ns > self._engine.now_ns:
             self._run("clock.move", {"to_ns": self.clock.as_of_ns}, self._engine)
 
     def execute(self, command: str, given: Mapping[str, JsonValue]) -> Outcome:
-        """Carry out a command whose arguments follow its operation's schema, and write it down as it was given.
-        `command`: one of `COMMANDS`. Raises ServiceError if the command is refused, which is written down too.
+        """Carry out a command whose arguments follow its operation's schema, and write it down as
+        it was given. `command`: one of `COMMANDS`. Raises ServiceError if the command is refused,
+        which is written down too.
         """
-        return self._run(command, loads_strict(dumps_canonical(given)), self.engine)
+        copied = loads_strict(dumps_canonical(given))  # what the log has, whatever callers change
+        assert isinstance(copied, Mapping)
+        return self._run(command, copied, self.engine)
 
     def _run(self, command: str, given: Mapping[str, JsonValue], engine: Engine) -> Outcome:
         arguments = msgspec.convert(given, TAKES[command])
-        before_ns, last = engine.now_ns, len(self.log.entries)
+        before_ns = engine.now_ns
+        last = len(self.log.entries)
         self.log.add(engine.now_ns, "command", command, given)
+
         try:
             subject_id = COMMANDS[command](engine, arguments)
         except ServiceError as error:
@@ -104,21 +114,27 @@ class Broker:
         finally:
             if engine.now_ns > self.clock.as_of_ns:
                 self.clock.advance(engine.now_ns)
+
         return Outcome(subject_id, arguments, before_ns, tuple(self.log.events(after=last)))
 
 
 def rerun(lines: Iterable[str], dataset: Dataset) -> tuple[str, ...]:
-    """Carry out a log's commands again.
-    `lines`: of the log; `dataset`: the data that it was made with. Returns the lines of the new log: the same ones, byte for byte.
-    Raises DataError if the log was changed, or made with other data.
+    """Carry out a log's commands again. `lines`: of the log; `dataset`: the data that it was made
+    with. Returns the lines of the new log: the same ones, byte for byte. Raises DataError if the
+    log was changed, or made with other data.
     """
     entries = read_lines(lines)
     header = entries[0].data
     if not isinstance(header, Mapping) or header.get("dataset") != dataset.info.content_id:
-        raise DataError("broker log: it was made with other data; its header has the content id of the dataset that it needs")
+        raise DataError(
+            "broker log: it was made with other data; its header has the content id of the dataset"
+            " that it needs"
+        )
+
     broker = Broker(dataset, Clock(entries[0].ts_ns))
     for command, given in EventLog(entries).commands():
         _again(broker, command, given)
+
     return broker.log.to_lines()
 
 
@@ -130,19 +146,28 @@ def verify(lines: Iterable[str], dataset: Dataset) -> None:
     repeated = rerun(recorded, dataset)
     for number, (old, new) in enumerate(zip(recorded, repeated)):
         if old != new:
-            raise DataError(f"broker log line {number + 1}: carrying out the commands again gives something else")
+            raise DataError(
+                f"broker log line {number + 1}: carrying out the commands again gives something"
+                " else"
+            )
+
     if len(recorded) != len(repeated):
-        raise DataError(f"broker log: it has {len(recorded)} lines, and carrying out its commands gives {len(repeated)}")
+        raise DataError(
+            f"broker log: it has {len(recorded)} lines, and carrying out its commands gives"
+            f" {len(repeated)}"
+        )
 
 
 def _again(broker: Broker, command: str, given: Mapping[str, JsonValue]) -> None:
     try:
         if command == "clock.move":
-            broker.clock.advance(msgspec.convert(given, types.MoveClock).to_ns)
+            broker.clock.advance(msgspec.convert(given, MoveClock).to_ns)
             broker.synchronise()
         elif command in COMMANDS:
             broker.execute(command, given)
     except ServiceError:
         return  # it was refused then too; the lines are compared
     except msgspec.ValidationError as error:
-        raise DataError(f"broker log: arguments of a {command} are not what its operation takes: {error}") from error
+        raise DataError(
+            f"broker log: arguments of a {command} are not what its operation takes: {error}"
+        ) from error

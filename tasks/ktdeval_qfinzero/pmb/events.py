@@ -1,18 +1,20 @@
-"""State of a broker, and events: what happened, and what each makes of the state, which only they change. The log is their list.
+"""State of a broker, and events: what happened, and what each makes of the state, which only they
+change. The log is their list.
 
-Fields are whole numbers (`_e4` ten-thousandths of a dollar, `_ns` nanoseconds), texts and lists of these, so that an event read
-back from its line is the event that was written. Signed quantities (`change`) are positive when units come in.
+Fields are whole numbers (`_e4` ten-thousandths of a dollar, `_ns` nanoseconds), texts and lists of
+these, so that an event read back from its line is the event that was written. Signed quantities
+(`change`) are positive when units come in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import msgspec
 
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.pmb.values import (
     BRACKET_FIELDS,
     WORKING,
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
     from ktdeval_qfinzero.pmb.holding_events import DayClosed
 
 _TOTALS: Final[Mapping[CashKind, tuple[str, int]]] = {
-    "FEE": ("fees_e4", -1), "INTEREST": ("interest_e4", -1), "BORROW_FEE": ("borrow_fees_e4", -1), "DIVIDEND": ("dividends_e4", 1),
-}  # fmt: skip
+    "FEE": ("fees_e4", -1),
+    "INTEREST": ("interest_e4", -1),
+    "BORROW_FEE": ("borrow_fees_e4", -1),
+    "DIVIDEND": ("dividends_e4", 1),
+}
 """Kind of payment -> field of an account that sums it up, and its sign there."""
 
 
@@ -48,14 +53,19 @@ class BrokerState:
     sessions: dict[str, Session] = field(default_factory=dict)
     orders: dict[str, Order] = field(default_factory=dict)
     spreads: dict[str, SpreadPlaced] = field(default_factory=dict)
-    working: dict[str, Order] = field(default_factory=dict)  # those that may still fill, in time priority
-    reserves: dict[str, int] = field(default_factory=dict)  # what a working order tied up; a spread's stand at its first leg
+    # those that may still fill, in time priority
+    working: dict[str, Order] = field(default_factory=dict)
+    # what a working order tied up; a spread's stand at its first leg
+    reserves: dict[str, int] = field(default_factory=dict)
     trades: list[Trade] = field(default_factory=list)  # this list and the next ones: oldest first
     cash_entries: list[CashEntry] = field(default_factory=list)
     days: dict[str, list[DayClosed]] = field(default_factory=dict)  # by account id
-    client_calls: dict[tuple[str, str], ClientIdUsed] = field(default_factory=dict)  # by account id and client order id
-    groups: set[str] = field(default_factory=set)  # ids of groups of orders of which one cancels the others
-    kept: set[tuple[str, str]] = field(default_factory=set)  # (account id, contract) not to be exercised at expiry
+    # by account id and client order id
+    client_calls: dict[tuple[str, str], ClientIdUsed] = field(default_factory=dict)
+    # ids of groups of orders of which one cancels the others
+    groups: set[str] = field(default_factory=set)
+    # (account id, contract) whose exercise at expiry is forbidden
+    do_not_exercise: set[tuple[str, str]] = field(default_factory=set)
     running: str = ""  # id of the running session
 
     def pay(self, account: Account, kind: CashKind, amount_e4: int) -> None:
@@ -65,42 +75,71 @@ class BrokerState:
             if kind in _TOTALS:
                 name, sign = _TOTALS[kind]
                 setattr(account, name, getattr(account, name) + sign * amount_e4)
+
             self.cash_entries.append(CashEntry(self.seq, account.id, kind, amount_e4))
 
 
 EventType = Literal[
-    "ACCOUNT_CREATED", "CLOCK_MOVED", "SESSION_CREATED", "SESSION_FINISHED", "SESSION_STOPPED", "ORDER_ACCEPTED", "ORDER_REJECTED",
-    "ORDER_TRIGGERED", "ORDER_CANCELLED", "ORDER_EXPIRED", "CLIENT_ID_USED", "SPREAD_PLACED", "TRADE", "OPTION_INSTRUCTED",
-    "OPTION_EXERCISED", "OPTION_ASSIGNED", "OPTION_EXPIRED", "POSITION_SPLIT", "POSITION_ENDED", "DIVIDEND", "INTEREST",
-    "BORROW_FEE", "MARGIN_CALL", "MARGIN_CALL_MET", "DAY_CLOSED", "COMMAND_REFUSED",
-]  # fmt: skip
+    "ACCOUNT_CREATED",
+    "CLOCK_MOVED",
+    "SESSION_CREATED",
+    "SESSION_FINISHED",
+    "SESSION_STOPPED",
+    "ORDER_ACCEPTED",
+    "ORDER_REJECTED",
+    "ORDER_TRIGGERED",
+    "ORDER_CANCELLED",
+    "ORDER_EXPIRED",
+    "CLIENT_ID_USED",
+    "SPREAD_PLACED",
+    "TRADE",
+    "OPTION_INSTRUCTED",
+    "OPTION_EXERCISED",
+    "OPTION_ASSIGNED",
+    "OPTION_EXPIRED",
+    "POSITION_SPLIT",
+    "POSITION_ENDED",
+    "DIVIDEND",
+    "INTEREST",
+    "BORROW_FEE",
+    "MARGIN_CALL",
+    "MARGIN_CALL_MET",
+    "DAY_CLOSED",
+    "COMMAND_REFUSED",
+]
 
 
-class Happening(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EventData(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Content of an event. `type`: name in the log."""
 
     type: ClassVar[EventType]
 
     def __init_subclass__(cls) -> None:
-        """Take a kind of event that has a name into `HAPPENINGS`."""
+        """Take a kind of event that has a name into `EVENT_TYPES`."""
         if "type" in cls.__dict__:
-            HAPPENINGS[cls.type] = cls
+            EVENT_TYPES[cls.type] = cls
 
     def _apply(self, state: BrokerState) -> None:
-        """Change the state, which has the event's number and moment already; KeyError: of a log that was tampered with."""
+        """Change the state, which has the event's number and moment already; KeyError: of a log
+        that was tampered with.
+        """
 
 
-HAPPENINGS: Final[dict[str, type[Happening]]] = {}
-"""Name in the log -> type of the event's content; those of `holding_events` too, once it is imported."""
+EVENT_TYPES: Final[dict[str, type[EventData]]] = {}
+"""Name in the log -> type of the event's content; those of `holding_events` too, once it is
+imported.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened. `seq`: its number in the log, which commands count in too; `data`: what."""
+    """Something that happened. `seq`: its number in the log, which commands count in too; `data`:
+    what.
+    """
 
     seq: int
     ts_ns: int
-    data: Happening
+    data: EventData
 
     @property
     def type(self) -> EventType:
@@ -116,7 +155,7 @@ def apply(state: BrokerState, event: Event) -> None:
     event.data._apply(state)
 
 
-class AccountCreated(Happening, frozen=True):
+class AccountCreated(EventData, frozen=True):
     """An account was opened."""
 
     type = "ACCOUNT_CREATED"
@@ -126,11 +165,13 @@ class AccountCreated(Happening, frozen=True):
 
     def _apply(self, state: BrokerState) -> None:
         cash_e4 = self.initial_cash_e4
-        state.accounts[self.account_id] = Account(self.account_id, self.account_type, state.now_ns, cash_e4, cash_e4)
+        state.accounts[self.account_id] = Account(
+            self.account_id, self.account_type, state.now_ns, cash_e4, cash_e4
+        )
         state.days[self.account_id] = []
 
 
-class ClockMoved(Happening, frozen=True):
+class ClockMoved(EventData, frozen=True):
     """Time passed; the moment of any event is the clock's."""
 
     type = "CLOCK_MOVED"
@@ -139,7 +180,7 @@ class ClockMoved(Happening, frozen=True):
 # ---- sessions
 
 
-class SessionCreated(Happening, frozen=True):
+class SessionCreated(EventData, frozen=True):
     """A session began."""
 
     type = "SESSION_CREATED"
@@ -156,13 +197,21 @@ class SessionCreated(Happening, frozen=True):
     def _apply(self, state: BrokerState) -> None:
         universe = tuple(self.stocks), tuple(self.options)
         state.sessions[self.session_id] = Session(
-            self.session_id, self.account_id, self.frequency, self.start_ns, self.end_ns, *universe, self.rules, self.equity_e4,
-            state.seq, state.now_ns,
-        )  # fmt: skip
+            self.session_id,
+            self.account_id,
+            self.frequency,
+            self.start_ns,
+            self.end_ns,
+            *universe,
+            self.rules,
+            self.equity_e4,
+            state.seq,
+            state.now_ns,
+        )
         state.running = self.session_id
 
 
-class _SessionOver(Happening, frozen=True):
+class _SessionOver(EventData, frozen=True):
     session_id: str
     equity_e4: int
 
@@ -188,7 +237,7 @@ class SessionStopped(_SessionOver, frozen=True):
 # ---- orders
 
 
-class OrderAccepted(Happening, frozen=True):
+class OrderAccepted(EventData, frozen=True):
     """An order works from now on. Fields as of `Order`, with the id of the instrument."""
 
     type = "ORDER_ACCEPTED"
@@ -199,12 +248,14 @@ class OrderAccepted(Happening, frozen=True):
         order = _read_order(self.order)
         state.orders[order.id] = state.working[order.id] = order
         state.reserves[order.id] = self.reserve_e4
+
         if order.oco_id:
             state.groups.add(order.oco_id)
+
         state.sessions[order.session_id].accepted += 1
 
 
-class OrderRejected(Happening, frozen=True):
+class OrderRejected(EventData, frozen=True):
     """An order was refused by the account's means."""
 
     type = "ORDER_REJECTED"
@@ -216,7 +267,7 @@ class OrderRejected(Happening, frozen=True):
         state.sessions[order.session_id].rejected += 1
 
 
-class OrderTriggered(Happening, frozen=True):
+class OrderTriggered(EventData, frozen=True):
     """The stop of an order was reached."""
 
     type = "ORDER_TRIGGERED"
@@ -226,7 +277,7 @@ class OrderTriggered(Happening, frozen=True):
         state.orders[self.order_id].triggered = True
 
 
-class OrderCancelled(Happening, frozen=True):
+class OrderCancelled(EventData, frozen=True):
     """An order was cancelled, by its owner or by the broker."""
 
     type = "ORDER_CANCELLED"
@@ -240,7 +291,7 @@ class OrderCancelled(Happening, frozen=True):
         order.status, order.reason, order.replaced_by = "CANCELLED", self.reason, self.replaced_by
 
 
-class OrderExpired(Happening, frozen=True):
+class OrderExpired(EventData, frozen=True):
     """The time of an order was over."""
 
     type = "ORDER_EXPIRED"
@@ -253,8 +304,10 @@ class OrderExpired(Happening, frozen=True):
         order.status, order.reason = "EXPIRED", self.reason
 
 
-class ClientIdUsed(Happening, frozen=True):
-    """A client's own id stands for an order (a spread's first leg). `content`: hash of what was asked for."""
+class ClientIdUsed(EventData, frozen=True):
+    """A client's own id stands for an order (a spread's first leg). `content`: hash of what was
+    asked for.
+    """
 
     type = "CLIENT_ID_USED"
     account_id: str
@@ -266,9 +319,10 @@ class ClientIdUsed(Happening, frozen=True):
         state.client_calls[self.account_id, self.client_order_id] = self
 
 
-class SpreadPlaced(Happening, frozen=True):
-    """Orders fill together or not at all. `units`: how often the combination is traded; `net_limit_e4`: most that one unit may cost
-    a share, over all legs (negative: least that it must bring); None at market.
+class SpreadPlaced(EventData, frozen=True):
+    """Orders fill together or not at all. `units`: how often the combination is traded;
+    `net_limit_e4`: most that one unit may cost a share, over all legs (negative: least that it must
+    bring); None at market.
     """
 
     type = "SPREAD_PLACED"
@@ -281,8 +335,10 @@ class SpreadPlaced(Happening, frozen=True):
         state.spreads[self.spread_id] = self
 
 
-class Traded(Happening, frozen=True):
-    """Units of an order were filled. `bar` is open, high, low, close and volume; `settles` a day."""
+class Traded(EventData, frozen=True):
+    """Units of an order were filled. `bar` is open, high, low, close and volume; `settles` a
+    day.
+    """
 
     type = "TRADE"
     trade_id: str
@@ -296,28 +352,42 @@ class Traded(Happening, frozen=True):
     def _apply(self, state: BrokerState) -> None:
         order = state.orders[self.order_id]
         trade = Trade(
-            self.trade_id, state.now_ns, order.id, order.session_id, order.account_id, order.instrument, order.side,
-            self.qty, self.price_e4, self.fee_e4, Bar(*self.bar),
-        )  # fmt: skip
+            self.trade_id,
+            state.now_ns,
+            order.id,
+            order.session_id,
+            order.account_id,
+            order.instrument,
+            order.side,
+            self.qty,
+            self.price_e4,
+            self.fee_e4,
+            Bar(*self.bar),
+        )
         state.trades.append(trade)
         order.filled_qty += trade.qty
         order.filled_value_e4 += trade.qty * trade.price_e4
         order.status = "PARTIALLY_FILLED" if order.open_qty else "FILLED"
+
         if order.status not in WORKING:
             del state.working[order.id], state.reserves[order.id]
+
         for other in order.others(state.working.values()) if order.group in state.groups else ():
             left = other.qty - min(trade.qty, other.open_qty)
-            state.reserves[other.id] = -(-state.reserves[other.id] * left // other.qty)  # of what is taken, nothing is tied up
+            # of what is taken, nothing is tied up
+            state.reserves[other.id] = -(-state.reserves[other.id] * left // other.qty)
             other.qty = left
+
         account = state.accounts[order.account_id]
         account.position(order.instrument).move(trade.change, trade.value_e4)
         state.pay(account, "TRADE", -trade.value_e4)
         state.pay(account, "FEE", -trade.fee_e4)
+
         if trade.side == "SELL":
             account.settle_later(self.settles, -trade.value_e4)
 
 
-class CommandRefused(Happening, frozen=True):
+class CommandRefused(EventData, frozen=True):
     """A command was refused."""
 
     type = "COMMAND_REFUSED"
@@ -339,4 +409,6 @@ def order_payload(order: Order) -> dict[str, JsonValue]:
 
 
 def _read_order(payload: Mapping[str, JsonValue]) -> Order:
-    return Order(**{**payload, "instrument": Instrument.of(payload["instrument"])})
+    fields: dict[str, Any] = dict(payload)
+    fields["instrument"] = Instrument.of(fields["instrument"])
+    return Order(**fields)

@@ -1,11 +1,13 @@
-"""Events about what accounts hold: options, corporate actions, charges, margin calls and closes of days."""
+"""Events about what accounts hold: options, corporate actions, charges, margin calls and closes of
+days.
+"""
 
 from __future__ import annotations
 
 from datetime import date
 from typing import ClassVar, Literal
 
-from ktdeval_qfinzero.pmb.events import BrokerState, Happening
+from ktdeval_qfinzero.pmb.events import BrokerState, EventData
 from ktdeval_qfinzero.pmb.values import CashKind, Instrument
 
 EndTerms = Literal["DEAL", "LAST_PRICE", "INTRINSIC"]
@@ -13,7 +15,7 @@ EndTerms = Literal["DEAL", "LAST_PRICE", "INTRINSIC"]
 # ---- options
 
 
-class OptionInstructed(Happening, frozen=True):
+class OptionInstructed(EventData, frozen=True):
     """The holder of an option said whether it is to be exercised at expiry."""
 
     type = "OPTION_INSTRUCTED"
@@ -22,10 +24,12 @@ class OptionInstructed(Happening, frozen=True):
     do_not_exercise: bool
 
     def _apply(self, state: BrokerState) -> None:
-        (state.kept.add if self.do_not_exercise else state.kept.discard)((self.account_id, self.contract))
+        (state.do_not_exercise.add if self.do_not_exercise else state.do_not_exercise.discard)(
+            (self.account_id, self.contract)
+        )
 
 
-class OptionOver(Happening, frozen=True):
+class OptionOver(EventData, frozen=True):
     """Contracts are gone: exercised, assigned or expired."""
 
     account_id: str
@@ -47,8 +51,10 @@ class OptionOver(Happening, frozen=True):
         option.qty += self.change
         option.cost_e4 -= self.cost_e4
         option.realized_e4 += self.realized_e4
+
         if self.stock_change:
             account.position(Instrument.of(self.stock)).move(self.stock_change, self.stock_cost_e4)
+
         state.pay(account, "EXERCISE", self.cash_e4)
         state.pay(account, "FEE", -self.fee_e4)
         if self.cash_e4 > 0:
@@ -76,8 +82,10 @@ class OptionExpired(OptionOver, frozen=True):
 # ---- days
 
 
-class PositionReplaced(Happening, frozen=True):
-    """A position became another one (`becomes`, empty where it was closed), `new` units for each `old`, and cash."""
+class PositionReplaced(EventData, frozen=True):
+    """A position became another one (`becomes`, empty where it was closed), `new` units for each
+    `old`, and cash.
+    """
 
     kind: ClassVar[Literal["SPLIT", "DEAL"]]
     account_id: str
@@ -95,9 +103,11 @@ class PositionReplaced(Happening, frozen=True):
         account = state.accounts[self.account_id]
         before = account.positions[self.instrument]
         key = (account.id, before.instrument.symbol)
-        if self.becomes and key in state.kept:
-            state.kept.remove(key)
-            state.kept.add((account.id, Instrument.of(self.becomes).symbol))
+
+        if self.becomes and key in state.do_not_exercise:
+            state.do_not_exercise.remove(key)
+            state.do_not_exercise.add((account.id, Instrument.of(self.becomes).symbol))
+
         before.qty = before.cost_e4 = 0
         after = account.position(Instrument.of(self.becomes or self.instrument))
         after.move(self.qty_after, self.cost_after_e4)
@@ -113,8 +123,9 @@ class PositionSplit(PositionReplaced, frozen=True):
 
 
 class PositionEnded(PositionReplaced, frozen=True, kw_only=True):
-    """A stock stopped trading and a position in it or its options was closed; `becomes`: shares that came instead, or empty.
-    `terms`: `DEAL`; `LAST_PRICE` where its terms are not known; `INTRINSIC` of an option at what a share became.
+    """A stock stopped trading and a position in it or its options was closed; `becomes`: shares
+    that came instead, or empty. `terms`: `DEAL`; `LAST_PRICE` where its terms are not known;
+    `INTRINSIC` of an option at what a share became.
     """
 
     type = "POSITION_ENDED"
@@ -122,7 +133,7 @@ class PositionEnded(PositionReplaced, frozen=True, kw_only=True):
     terms: EndTerms
 
 
-class CashMoved(Happening, frozen=True, kw_only=True):
+class CashMoved(EventData, frozen=True, kw_only=True):
     """Cash came in (negative: went out) that no trade brought."""
 
     kind: ClassVar[CashKind]
@@ -168,7 +179,7 @@ class BorrowFeeCharged(CashMoved, frozen=True, kw_only=True):
     days: int
 
 
-class MarginCalled(Happening, frozen=True):
+class MarginCalled(EventData, frozen=True):
     """Equity fell below the maintenance requirement; `due` is a day."""
 
     type = "MARGIN_CALL"
@@ -183,7 +194,7 @@ class MarginCalled(Happening, frozen=True):
         state.sessions[self.session_id].margin_calls += 1
 
 
-class MarginCallMet(Happening, frozen=True):
+class MarginCallMet(EventData, frozen=True):
     """Equity reached the maintenance requirement again."""
 
     type = "MARGIN_CALL_MET"
@@ -196,9 +207,10 @@ class MarginCallMet(Happening, frozen=True):
         state.accounts[self.account_id].margin_call_due = None
 
 
-class DayClosed(Happening, frozen=True):
-    """A trading day was over for an account, after everything that it brought.
-    `session_id`: the session that was running, empty outside of sessions; values of long and short positions are both positive.
+class DayClosed(EventData, frozen=True):
+    """A trading day was over for an account, after everything that it brought. `session_id`: the
+    session that was running, empty outside of sessions; values of long and short positions are both
+    positive.
     """
 
     type = "DAY_CLOSED"
@@ -213,6 +225,7 @@ class DayClosed(Happening, frozen=True):
     maintenance_e4: int
 
     def _apply(self, state: BrokerState) -> None:
-        account, next_day = state.accounts[self.account_id], date.fromisoformat(self.next_day)
+        account = state.accounts[self.account_id]
+        next_day = date.fromisoformat(self.next_day)
         account.unsettled = [entry for entry in account.unsettled if entry[0] > next_day]
         state.days[account.id].append(self)

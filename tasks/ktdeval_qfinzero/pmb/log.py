@@ -10,10 +10,12 @@ from typing import Annotated, Literal
 import msgspec
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue, dumps_canonical
-from ktdeval.typed import decode_json
-from ktdeval_qfinzero.pmb import holding_events as holding_events  # its kinds of events are read too
-from ktdeval_qfinzero.pmb.events import HAPPENINGS, BrokerState, Event, Happening, apply
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval.values.typed import decode_json
+
+# its kinds of events are read too
+from ktdeval_qfinzero.pmb import holding_events as holding_events
+from ktdeval_qfinzero.pmb.events import EVENT_TYPES, BrokerState, Event, EventData, apply
 
 FORMAT = "qfinzero-broker-log/2"
 _START = "0" * 64
@@ -30,7 +32,8 @@ class Entry:
     ts_ns: int  # moment of the clock
     kind: LineKind  # header, command or event
     type: str  # name of the command or event; of the header, the format
-    data: Payload | Happening  # what belongs to it; of an event its content, typed once it is made or applied
+    # what belongs to it; of an event its content, typed once it is made or applied
+    data: Payload | EventData
 
 
 @dataclass(slots=True)
@@ -41,7 +44,7 @@ class EventLog:
     _lines: list[str] = field(default_factory=list)
     _hash: str = _START
 
-    def add(self, ts_ns: int, kind: LineKind, type: str, data: Payload | Happening) -> Entry:
+    def add(self, ts_ns: int, kind: LineKind, type: str, data: Payload | EventData) -> Entry:
         """Append an entry, whose data nobody may change from then on."""
         entry = Entry(len(self.entries), ts_ns, kind, type, data)
         self.entries.append(entry)
@@ -49,7 +52,11 @@ class EventLog:
 
     def commands(self) -> Iterator[tuple[str, Payload]]:
         """Names and arguments of the commands."""
-        return ((entry.type, entry.data) for entry in self.entries if isinstance(entry.data, Mapping) and entry.kind == "command")
+        return (
+            (entry.type, entry.data)
+            for entry in self.entries
+            if isinstance(entry.data, Mapping) and entry.kind == "command"
+        )
 
     def events(self, after: int = -1) -> Iterator[Event]:
         """Events after a number."""
@@ -57,7 +64,9 @@ class EventLog:
 
     @property
     def last_hash(self) -> str:
-        """Hash of the last line, which stands for all of them; a log without its last lines has another."""
+        """Hash of the last line, which stands for all of them; a log without its last lines has
+        another.
+        """
         self.to_lines()
         return self._hash
 
@@ -70,7 +79,9 @@ class EventLog:
 
 
 def read_lines(lines: Iterable[str]) -> list[Entry]:
-    """Entries of a log, checked line by line; raises DataError if a line is malformed, missing, out of order or changed."""
+    """Entries of a log, checked line by line; raises DataError if a line is malformed, missing, out
+    of order or changed.
+    """
     entries: list[Entry] = []
     last = _START
     for number, text in enumerate(lines):
@@ -78,13 +89,19 @@ def read_lines(lines: Iterable[str]) -> list[Entry]:
         last, line = _line(last, entry)
         if entry.seq != number or line != text or recorded_hash != last:
             raise DataError(
-                f"broker log line {number + 1}: its hash does not follow from the lines before; it was changed or moved"
+                f"broker log line {number + 1}: its hash does not follow from the lines before; it"
+                " was changed or moved"
             )
         if (entry.kind == "header") != (number == 0):
-            raise DataError(f"broker log line {number + 1}: a log has one header, which is its first line")
+            raise DataError(
+                f"broker log line {number + 1}: a log has one header, which is its first line"
+            )
+
         entries.append(entry)
+
     if not entries or entries[0].type != FORMAT:
         raise DataError(f"broker log: expected a first line with the format {FORMAT}")
+
     return entries
 
 
@@ -98,20 +115,34 @@ def state_of_log(lines: Iterable[str]) -> BrokerState:
             try:
                 apply(state, _event(entry))
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                raise DataError(f"broker log line {entry.seq + 1}: its event does not fit what was before") from error
+                raise DataError(
+                    f"broker log line {entry.seq + 1}: its event does not fit what was before"
+                ) from error
+
     return state
 
 
 def _event(entry: Entry) -> Event:
-    data = entry.data if isinstance(entry.data, Happening) else msgspec.convert(entry.data, HAPPENINGS[entry.type])
+    data = (
+        entry.data
+        if isinstance(entry.data, EventData)
+        else msgspec.convert(entry.data, EVENT_TYPES[entry.type])
+    )
     return Event(entry.seq, entry.ts_ns, data)
 
 
 def _line(last: str, entry: Entry) -> tuple[str, str]:
     """(hash, line) of an entry after the hash before it."""
-    data = msgspec.to_builtins(entry.data) if isinstance(entry.data, Happening) else entry.data
-    content = {"data": data, "kind": entry.kind, "seq": entry.seq, "ts_ns": entry.ts_ns, "type": entry.type}
+    data = msgspec.to_builtins(entry.data) if isinstance(entry.data, EventData) else entry.data
+    content = {
+        "data": data,
+        "kind": entry.kind,
+        "seq": entry.seq,
+        "ts_ns": entry.ts_ns,
+        "type": entry.type,
+    }
     digest = hashlib.sha256(f"{last}{dumps_canonical(content)}".encode()).hexdigest()
+
     return digest, dumps_canonical({**content, "hash": digest})
 
 
@@ -125,6 +156,9 @@ class _Line(msgspec.Struct):
 
 
 def _read(number: int, text: str) -> tuple[Entry, str]:
-    where = f"broker log line {number + 1}: expected one JSON object with seq, ts_ns, kind, type, data and hash"
+    where = (
+        f"broker log line {number + 1}: expected one JSON object with seq, ts_ns, kind, type, data"
+        " and hash"
+    )
     raw = decode_json(text, _Line, where, DataError)
     return Entry(raw.seq, raw.ts_ns, raw.kind, raw.type, raw.data), raw.hash

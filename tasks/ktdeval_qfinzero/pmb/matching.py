@@ -1,4 +1,6 @@
-"""How orders meet bars: nothing is assumed of the path inside a bar in the trader's favour, and every rounding is against him."""
+"""How orders meet bars: nothing is assumed of the path inside a bar in the trader's favour, and
+every rounding is against him.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Leg:
 
 
 def price_step(kind: Kind, price_e4: int) -> int:
-    """Distance of neighbouring prices: a cent, and 0.0001 dollars for stocks below a dollar (Rule 612 of Regulation NMS)."""
+    """Distance of neighbouring prices: a cent, and 0.0001 dollars for stocks below a dollar (Rule
+    612 of Regulation NMS).
+    """
     return 1 if kind == "STOCK" and price_e4 < DOLLAR else CENT
 
 
@@ -40,68 +44,112 @@ def capacity(bar: Bar, rules: FillRules) -> int:
 
 
 def slipped(price_e4: int, side: Side, instrument: Instrument, rules: FillRules) -> int:
-    """What a market order pays (receives) at a reference price: slippage and, for options, half the spread, to the next step.
-    A sale brings at least one step, or the reference price where that is less. Without slippage and spread, the price itself.
+    """What a market order pays (receives) at a reference price: slippage and, for options, half the
+    spread, to the next step. A sale brings at least one step, or the reference price where that is
+    less. Without slippage and spread, the price itself.
     """
     half_bps = rules.half_bps(instrument)
     if not half_bps:
         return price_e4
+
     if side == "BUY":
         paid = -(-price_e4 * (20_000 + half_bps) // 20_000)
         step = price_step(instrument.kind, paid)
         return -(-paid // step) * step
+
     received = price_e4 * max(0, 20_000 - half_bps) // 20_000
     step = price_step(instrument.kind, received)
     return max(min(step, price_e4), received // step * step)
 
 
 def match(order: Order, bar: Bar, left: int, rules: FillRules, *, at_open: bool) -> Match:
-    """Match an order with the open of a bar, or with what comes after it.
-    `order`: working; its bar starts at or after its acceptance; `bar`: with a volume above 0; `left`: units of the bar's capacity
-    that orders before this one have left; `at_open`: whether it is the open, else the order did nothing there.
+    """Match an order with the open of a bar, or with what comes after it. `order`: working; its bar
+    starts at or after its acceptance; `bar`: with a volume above 0; `left`: units of the bar's
+    capacity that orders before this one have left; `at_open`: whether it is the open, else the
+    order did nothing there.
     """
-    triggered, waits = False, order.stop_e4 is not None and not order.triggered
-    high_e4, low_e4 = (bar.open_e4, bar.open_e4) if at_open else (bar.high_e4, bar.low_e4)
-    if order.stop_e4 is not None and waits:
-        triggered = high_e4 >= order.stop_e4 if order.side == "BUY" else low_e4 <= order.stop_e4
-    price_e4 = _price(order, bar, triggered, rules) if triggered or (at_open and not waits) else None
-    if not waits and order.limit_e4 is not None:
+    triggered = False
+    price_e4: int | None = None
+    if order.stop_e4 is not None and not order.triggered:
+        triggered = _is_reached(order.side, order.stop_e4, bar, at_open)
+        if triggered:
+            price_e4 = _stop_price(order, order.stop_e4, bar, rules)
+    elif order.limit_e4 is not None:
         price_e4 = _limit_price(order.side, order.limit_e4, bar, at_open)
+    elif at_open:
+        price_e4 = slipped(bar.open_e4, order.side, order.instrument, rules)
+
     qty = min(order.open_qty, left)
-    return Match(triggered, Fill(qty, price_e4) if price_e4 is not None and qty > 0 else None)
+    if price_e4 is None or qty <= 0:
+        return Match(triggered)
+
+    return Match(triggered, Fill(qty, price_e4))
 
 
-def match_spread(legs: Sequence[Leg], net_limit_e4: int | None, units: int, rules: FillRules) -> tuple[Fill, ...] | None:
-    """Fills of all legs of a spread on one tick, or None.
-    Each leg fills in full at its bar's open, as a market order would: at what other moment of their bars the legs could have been
-    traded together is not known. The net price of one unit must be at or better than the limit. `legs`: all legs, each with a bar
-    of this tick; `net_limit_e4`: most that a share of one unit may cost (negative: least that it must bring); None at market;
-    `units`: how often the combination is traded.
+def match_spread(
+    legs: Sequence[Leg], net_limit_e4: int | None, units: int, rules: FillRules
+) -> tuple[Fill, ...] | None:
+    """Fills of all legs of a spread on one tick, or None. Each leg fills in full at its bar's open,
+    as a market order would: at what other moment of their bars the legs could have been traded
+    together is not known. The net price of one unit must be at or better than the limit. `legs`:
+    all legs, each with a bar of this tick; `net_limit_e4`: most that a share of one unit may cost
+    (negative: least that it must bring); None at market; `units`: how often the combination is
+    traded.
     """
     if any(leg.capacity < leg.order.open_qty for leg in legs):
         return None
-    prices = [slipped(leg.bar.open_e4, leg.order.side, leg.order.instrument, rules) for leg in legs]
-    cost_e4 = sum(
-        price * leg.order.open_qty * leg.order.instrument.multiplier * (1 if leg.order.side == "BUY" else -1)
-        for price, leg in zip(prices, legs, strict=True)
-    )
+
+    fills: list[Fill] = []
+    cost_e4 = 0
+    for leg in legs:
+        order = leg.order
+        price_e4 = slipped(leg.bar.open_e4, order.side, order.instrument, rules)
+        value_e4 = price_e4 * order.open_qty * order.instrument.multiplier
+        cost_e4 += value_e4 if order.side == "BUY" else -value_e4
+        fills.append(Fill(order.open_qty, price_e4))
+
     if net_limit_e4 is not None and cost_e4 > net_limit_e4 * units * CONTRACT_SIZE:
         return None
-    return tuple(Fill(leg.order.open_qty, price) for price, leg in zip(prices, legs, strict=True))
+
+    return tuple(fills)
 
 
-def _price(order: Order, bar: Bar, triggered: bool, rules: FillRules) -> int | None:
-    """Price of a market order, or of a stop that is reached on this bar; None where its limit forbids it."""
-    price_e4, buys = bar.open_e4, order.side == "BUY"
-    if triggered and order.stop_e4 is not None:
-        price_e4 = max(price_e4, order.stop_e4) if buys else min(price_e4, order.stop_e4)
-        if order.limit_e4 is not None:
-            return price_e4 if (price_e4 <= order.limit_e4 if buys else price_e4 >= order.limit_e4) else None
+def _is_reached(side: Side, stop_e4: int, bar: Bar, at_open: bool) -> bool:
+    """Whether a bar reaches a stop: from below for a purchase, from above for a sale."""
+    if side == "BUY":
+        highest_e4 = bar.open_e4 if at_open else bar.high_e4
+        return highest_e4 >= stop_e4
+
+    lowest_e4 = bar.open_e4 if at_open else bar.low_e4
+    return lowest_e4 <= stop_e4
+
+
+def _stop_price(order: Order, stop_e4: int, bar: Bar, rules: FillRules) -> int | None:
+    """Price of a stop that is reached on this bar: the worse of the open and the stop; None where
+    the order's limit forbids it.
+    """
+    if order.side == "BUY":
+        price_e4 = max(bar.open_e4, stop_e4)
+        is_forbidden = order.limit_e4 is not None and price_e4 > order.limit_e4
+    else:
+        price_e4 = min(bar.open_e4, stop_e4)
+        is_forbidden = order.limit_e4 is not None and price_e4 < order.limit_e4
+
+    if is_forbidden:
+        return None
+    if order.limit_e4 is not None:
+        return price_e4
+
     return slipped(price_e4, order.side, order.instrument, rules)
 
 
 def _limit_price(side: Side, limit_e4: int, bar: Bar, at_open: bool) -> int | None:
-    """Price of a limit order: the open where that is no worse, also for a bracket that the open sent, else its limit if reached."""
+    """Price of a limit order: the open where that is no worse, also for a bracket that the open
+    sent, else its limit if reached.
+    """
     if side == "BUY":
-        return min(limit_e4, bar.open_e4) if (bar.open_e4 if at_open else bar.low_e4) <= limit_e4 else None
-    return max(limit_e4, bar.open_e4) if (bar.open_e4 if at_open else bar.high_e4) >= limit_e4 else None
+        lowest_e4 = bar.open_e4 if at_open else bar.low_e4
+        return min(limit_e4, bar.open_e4) if lowest_e4 <= limit_e4 else None
+
+    highest_e4 = bar.open_e4 if at_open else bar.high_e4
+    return max(limit_e4, bar.open_e4) if highest_e4 >= limit_e4 else None

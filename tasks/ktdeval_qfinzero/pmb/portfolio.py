@@ -1,8 +1,10 @@
-"""Holdings at prices, what trades would make of them, and the margin of options on one underlying (`docs/qfinzero-margin.md`).
+"""Holdings at given prices, their state after trades, and the margin of options on one underlying
+(`docs/qfinzero-margin.md`).
 
-Options are margined by strategy, as FINRA Rule 4210(f)(2) and the Cboe Margin Manual have it. Requirements here INCLUDE the
-market value of the short options, as the published formulas do, and not that of the long ones; `margin.Requirements` puts them
-into terms of equity. One contract is 100 shares and rates are whole percents, so every amount is exact: nothing is rounded.
+Options are margined by strategy, by FINRA Rule 4210(f)(2) and the Cboe Margin Manual. As in the
+published formulas, requirements here include the market value of the short options and exclude that
+of the long ones; `margin.Requirements` converts them into terms of equity. A contract is 100 shares
+and rates are whole percents, so all amounts are exact without rounding.
 """
 
 from __future__ import annotations
@@ -31,29 +33,33 @@ class OptionHolding:
 
 @dataclass(frozen=True, slots=True)
 class MarginGroup:
-    """Short options that are margined together, with what offsets them."""
+    """Short options that are margined together with the positions that offset them."""
 
-    strategy: Strategy  # COVERED by shares; SPREAD with long options; COMBINATION of a call and a put; UNCOVERED; CASH_SECURED
-    legs: tuple[tuple[OptionContract, int], ...]  # (option, contracts), negative when short
-    required_e4: int  # requirement, the short options' market value included
+    #: offset: shares (COVERED), long options (SPREAD), a short option of the other right
+    #: (COMBINATION), cash (CASH_SECURED), or nothing (UNCOVERED)
+    strategy: Strategy
+    legs: tuple[tuple[OptionContract, int], ...]  #: (option, contracts), negative when short
+    required_e4: int  #: requirement, with the market value of the short options
 
 
 @dataclass(frozen=True, slots=True)
 class _Lot:
-    """Contracts of one short series that are still to be margined, with the requirement of one that is not covered."""
+    """Contracts of one short series that no group has yet, with amounts for one contract."""
 
     contract: OptionContract
     qty: int
     mark_e4: int
-    uncovered_e4: int
+    uncovered_e4: int  #: requirement without an offset
     intrinsic_e4: int
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Pair:
-    """A short and a long option of one spread; ordered by what it costs more than the short one by itself."""
+    """A short and a long option that can form a spread. The order of the fields is the order in
+    which pairs are tried.
+    """
 
-    cost_e4: int
+    cost_e4: int  #: requirement of the pair, less that of the short option alone
     bought_expiry: date
     distance_e4: int
     sold: OptionContract
@@ -61,56 +67,77 @@ class _Pair:
 
 
 def uncovered_e4(contract: OptionContract, mark_e4: int, spot_e4: int, rules: MarginRules) -> int:
-    """Requirement of one contract sold short without an offset, its premium included.
-    The underlying at $45, a call struck at 47 and worth $2.10: 2.10 + max(0.2 × 45 − 2, 0.1 × 45) = 9.10 a share, so $910.
+    """Return the requirement of one short contract without an offset, including its premium.
+
+    Example: the underlying is at $45, a call with strike 47 is worth $2.10. A share requires 2.10 +
+    max(0.2 × 45 − 2, 0.1 × 45) = 9.10, so the contract requires $910.
     """
-    call = contract.right == "C"
-    out_of_the_money = max(0, contract.strike_e4 - spot_e4 if call else spot_e4 - contract.strike_e4)
+    if contract.right == "C":
+        out_of_the_money = max(0, contract.strike_e4 - spot_e4)
+        least = rules.option_short_floor_pct * spot_e4
+    else:
+        out_of_the_money = max(0, spot_e4 - contract.strike_e4)
+        least = rules.option_short_floor_pct * contract.strike_e4
+
     usual = rules.option_short_pct * spot_e4 - 100 * out_of_the_money
-    least = rules.option_short_floor_pct * (spot_e4 if call else contract.strike_e4)
     return CONTRACT_SIZE * mark_e4 + max(usual, least) * CONTRACT_SIZE // 100
 
 
-def margin_groups(holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules) -> tuple[MarginGroup, ...]:
-    """Short options of one underlying in a MARGIN account, each in one group.
-    Up to five ways of grouping are worked out and the one with the least requirement is taken, the first of equal ones: no offset
-    but that of calls by puts; and shares first or long options first, each with only those pairs that save something or with all
-    that can be made (two pairs together may lose less than each can, as in a butterfly). So they never require more than they would
-    all uncovered, as the rule has it: the lesser of the uncovered requirement and the greatest loss of the spread. `holdings`: of
-    one underlying; flat ones are passed over; `shares`: of the underlying, negative when short: long ones cover calls, short ones
-    puts; `spot_e4`: price of the underlying.
+def margin_groups(
+    holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules
+) -> tuple[MarginGroup, ...]:
+    """Group the short options of one underlying in a MARGIN account, each contract once.
+
+    The grouping with the least requirement is taken, the first of equal ones. Candidates are: only
+    combinations of calls with puts; and shares before long options, or long options before shares,
+    either with the pairs that save something or with all pairs. All pairs can be better since two
+    spreads together may lose less than the sum of their losses, as in a butterfly. With the first
+    candidate, the requirement is never above the uncovered one, as the rule demands.
+
+    `shares` of the underlying are negative when short: long shares cover calls, short shares puts.
     """
-    positions = sorted((holding for holding in holdings if holding.qty), key=lambda holding: holding.contract)
+    positions = sorted(holdings, key=lambda holding: holding.contract)
     shorts = tuple(_lot(holding, spot_e4, rules) for holding in positions if holding.qty < 0)
     longs = {holding.contract: holding.qty for holding in positions if holding.qty > 0}
     if not shorts:
         return ()
+
     pairs = _pairs(shorts, longs)
     ways = [_combinations(shorts)]
-    for every_pair in (False, True) if pairs else (False,):
+    choices = (False, True) if pairs else (False,)
+    for every_pair in choices:
         covered, rest = _cover(shorts, shares)
         spreads, rest = _spreads(rest, longs, pairs, every_pair)
         ways.append((*covered, *spreads, *_combinations(rest)))
+
         if pairs and covered:
             spreads, rest = _spreads(shorts, longs, pairs, every_pair)
             covered, rest = _cover(rest, shares)
             ways.append((*covered, *spreads, *_combinations(rest)))
+
     return min(ways, key=required_e4)
 
 
 def cash_account_groups(
     holdings: Iterable[OptionHolding], shares: int, spot_e4: int, rules: MarginRules
 ) -> tuple[MarginGroup, ...]:
-    """Short options of one underlying in a CASH account: calls covered by shares, puts by the whole strike in cash.
-    A call that shares do not cover can't be opened there; one that became so has the uncovered requirement.
+    """Group the short options of one underlying in a CASH account: shares cover calls, and cash of
+    the whole strike secures puts. An uncovered call can't be opened there; a call that has become
+    uncovered has the uncovered requirement.
     """
-    shorts = tuple(_lot(holding, spot_e4, rules) for holding in holdings if holding.qty < 0)
-    puts = (lot for lot in shorts if lot.contract.right == "P")
-    covered, rest = _cover(tuple(lot for lot in shorts if lot.contract.right == "C"), max(shares, 0))
-    secured = (
-        MarginGroup("CASH_SECURED", ((lot.contract, -lot.qty),), lot.qty * CONTRACT_SIZE * lot.contract.strike_e4) for lot in puts
-    )
-    return (*covered, *secured, *(_uncovered(lot) for lot in rest))
+    shorts = [_lot(holding, spot_e4, rules) for holding in holdings if holding.qty < 0]
+    calls = [lot for lot in shorts if lot.contract.right == "C"]
+    puts = [lot for lot in shorts if lot.contract.right == "P"]
+    covered, rest = _cover(calls, max(shares, 0))
+    secured = [_cash_secured(lot) for lot in puts]
+    uncovered = [_uncovered(lot) for lot in rest]
+
+    return (*covered, *secured, *uncovered)
+
+
+def _cash_secured(put: _Lot) -> MarginGroup:
+    required = put.qty * CONTRACT_SIZE * put.contract.strike_e4
+    return MarginGroup("CASH_SECURED", ((put.contract, -put.qty),), required)
 
 
 def required_e4(groups: Iterable[MarginGroup]) -> int:
@@ -119,25 +146,42 @@ def required_e4(groups: Iterable[MarginGroup]) -> int:
 
 
 def uncovered_calls(qty_by_contract: Mapping[OptionContract, int], shares: int) -> int:
-    """Short calls of one underlying that its shares do not cover."""
-    calls = sum(-qty for contract, qty in qty_by_contract.items() if contract.right == "C" and qty < 0)
-    return max(0, calls - max(shares, 0) // CONTRACT_SIZE)
+    """Return the number of short calls of one underlying that its shares do not cover."""
+    calls = 0
+    for contract, qty in qty_by_contract.items():
+        if contract.right == "C" and qty < 0:
+            calls -= qty
+
+    covered = max(shares, 0) // CONTRACT_SIZE
+    return max(0, calls - covered)
 
 
 def greatest_loss_e4(legs: Mapping[OptionContract, int]) -> int:
-    """What a set of options can owe at most when it is exercised, without premiums; long and short of a right must balance.
-    The value at expiry is piecewise linear in the underlying's price, with kinks at the strikes, and flat beyond them where
-    contracts balance: its least value is at a strike (Cboe Rule 12.3, SEC Release 34-67752; FINRA Regulatory Notice 12-44).
+    """Return the largest amount that a set of options can owe at expiry, without premiums. Long and
+    short contracts of a right must balance.
+
+    The value at expiry is piecewise linear in the underlying's price, with kinks at the strikes. It
+    is flat beyond them if contracts balance, so its minimum is at a strike (Cboe Rule 12.3, SEC
+    Release 34-67752; FINRA Regulatory Notice 12-44).
     """
-    points = {contract.strike_e4 for contract in legs}
-    worth = (sum(qty * contract.intrinsic_e4(point) for contract, qty in legs.items()) for point in points)
-    return max(0, -min(worth, default=0)) * CONTRACT_SIZE
+    least_e4 = 0
+    strikes_e4 = {contract.strike_e4 for contract in legs}
+    for price_e4 in strikes_e4:
+        value_e4 = sum(qty * contract.intrinsic_e4(price_e4) for contract, qty in legs.items())
+        least_e4 = min(least_e4, value_e4)
+
+    return -least_e4 * CONTRACT_SIZE
 
 
 def _lot(holding: OptionHolding, spot_e4: int, rules: MarginRules) -> _Lot:
     contract = holding.contract
-    uncovered = uncovered_e4(contract, holding.mark_e4, spot_e4, rules)
-    return _Lot(contract, -holding.qty, holding.mark_e4, uncovered, CONTRACT_SIZE * contract.intrinsic_e4(spot_e4))
+    return _Lot(
+        contract=contract,
+        qty=-holding.qty,
+        mark_e4=holding.mark_e4,
+        uncovered_e4=uncovered_e4(contract, holding.mark_e4, spot_e4, rules),
+        intrinsic_e4=CONTRACT_SIZE * contract.intrinsic_e4(spot_e4),
+    )
 
 
 def _uncovered(lot: _Lot) -> MarginGroup:
@@ -145,69 +189,118 @@ def _uncovered(lot: _Lot) -> MarginGroup:
 
 
 def _cover(shorts: Sequence[_Lot], shares: int) -> tuple[tuple[MarginGroup, ...], tuple[_Lot, ...]]:
-    """Cover calls by shares, or puts by shares sold short: those first where it saves most.
-    What is in the money is still required, for shares count for no more than what the assignment brings.
+    """Cover calls by long shares, or puts by short shares, the largest saving first; return the
+    groups and the lots left. The intrinsic value stays required: an assignment pays the strike, so
+    shares are worth no more than that.
     """
     left = abs(shares) // CONTRACT_SIZE
     right = "C" if shares > 0 else "P"
-    groups, rest = [], []
+    groups = []
+    rest = []
+
     for lot in sorted(shorts, key=lambda lot: (lot.intrinsic_e4 - lot.uncovered_e4, lot.contract)):
-        qty = min(lot.qty, left) if lot.contract.right == right else 0
+        qty = 0
+        if lot.contract.right == right:
+            qty = min(lot.qty, left)
+
         left -= qty
         if qty:
             groups.append(MarginGroup("COVERED", ((lot.contract, -qty),), qty * lot.intrinsic_e4))
+
         if lot.qty > qty:
             rest.append(replace(lot, qty=lot.qty - qty))
+
     return tuple(groups), tuple(rest)
 
 
 def _pairs(shorts: Sequence[_Lot], longs: Mapping[OptionContract, int]) -> list[_Pair]:
-    """What each short option could be paired with, the greatest saving first; of equal ones the long option that expires first."""
-    pairs = []
+    """Return the spreads that can be formed, the largest saving first, then the long option that
+    expires first.
+    """
+    pairs: list[_Pair] = []
     for lot in shorts:
+        sold = lot.contract
         for bought in longs:
-            if bought.right == lot.contract.right and bought.expiry >= lot.contract.expiry:
-                difference = bought.strike_e4 - lot.contract.strike_e4
-                width_e4 = CONTRACT_SIZE * max(0, difference if bought.right == "C" else -difference)  # greatest loss of the pair
-                pairs.append(_Pair(width_e4 - lot.uncovered_e4, bought.expiry, abs(difference), lot.contract, bought))
+            if bought.right != sold.right or bought.expiry < sold.expiry:
+                continue
+
+            difference = bought.strike_e4 - sold.strike_e4
+            loss_e4 = difference
+            if bought.right == "P":
+                loss_e4 = -difference
+
+            cost_e4 = CONTRACT_SIZE * max(0, loss_e4) - lot.uncovered_e4
+            pairs.append(_Pair(cost_e4, bought.expiry, abs(difference), sold, bought))
+
     return sorted(pairs)
 
 
 def _spreads(
-    shorts: Sequence[_Lot], longs: Mapping[OptionContract, int], pairs: Iterable[_Pair], every_pair: bool
+    shorts: Sequence[_Lot],
+    longs: Mapping[OptionContract, int],
+    pairs: Iterable[_Pair],
+    every_pair: bool,
 ) -> tuple[tuple[MarginGroup, ...], tuple[_Lot, ...]]:
-    """Pair short with long options, in order; the pairs whose short legs expire together are one spread."""
+    """Form spreads from pairs in their order; return the groups and the lots left. Pairs with short
+    options of one expiry are one spread.
+    """
     short_left = {lot.contract: lot.qty for lot in shorts}
     long_left = dict(longs)
     sets: dict[date, Counter[OptionContract]] = {}
+
     for pair in pairs:
-        qty = min(short_left.get(pair.sold, 0), long_left[pair.bought]) if every_pair or pair.cost_e4 < 0 else 0
-        if qty:
+        saves = pair.cost_e4 < 0
+        qty = min(short_left.get(pair.sold, 0), long_left[pair.bought])
+        if qty and (saves or every_pair):
             short_left[pair.sold] -= qty
             long_left[pair.bought] -= qty
-            sets.setdefault(pair.sold.expiry, Counter()).update({pair.sold: -qty, pair.bought: qty})
-    groups = tuple(MarginGroup("SPREAD", tuple(sorted(legs.items())), greatest_loss_e4(legs)) for legs in sets.values())
-    return groups, tuple(replace(lot, qty=short_left[lot.contract]) for lot in shorts if short_left[lot.contract])
+            legs = sets.setdefault(pair.sold.expiry, Counter())
+            legs.update({pair.sold: -qty, pair.bought: qty})
+
+    groups: list[MarginGroup] = []
+    for legs in sets.values():
+        loss_e4 = greatest_loss_e4(legs)
+        groups.append(MarginGroup("SPREAD", tuple(sorted(legs.items())), loss_e4))
+
+    rest: list[_Lot] = []
+    for lot in shorts:
+        left = short_left[lot.contract]
+        if left:
+            rest.append(replace(lot, qty=left))
+
+    return tuple(groups), tuple(rest)
 
 
 def _combinations(shorts: Sequence[_Lot]) -> tuple[MarginGroup, ...]:
-    """Uncovered calls with uncovered puts, the dearest together: the greater requirement and the premium of the other."""
-    calls, puts = (
-        sorted((lot for lot in shorts if lot.contract.right == right), key=lambda lot: (-lot.uncovered_e4, lot.contract))
-        for right in "CP"
-    )
-    groups = []
+    """Combine uncovered calls with uncovered puts, the largest requirements first. A combination
+    requires the larger of both, and the premium of the other option.
+    """
+    dearest_first = sorted(shorts, key=lambda lot: (-lot.uncovered_e4, lot.contract))
+    calls = [lot for lot in dearest_first if lot.contract.right == "C"]
+    puts = [lot for lot in dearest_first if lot.contract.right == "P"]
+    groups: list[MarginGroup] = []
     while calls and puts:
-        call, put = calls.pop(0), puts.pop(0)
+        call = calls.pop(0)
+        put = puts.pop(0)
         qty = min(call.qty, put.qty)
-        greater, other = (call, put) if call.uncovered_e4 >= put.uncovered_e4 else (put, call)
+        greater, other = call, put
+        if put.uncovered_e4 > call.uncovered_e4:
+            greater, other = put, call
+
         required = qty * (greater.uncovered_e4 + CONTRACT_SIZE * other.mark_e4)
-        groups.append(MarginGroup("COMBINATION", ((call.contract, -qty), (put.contract, -qty)), required))
+        legs = ((call.contract, -qty), (put.contract, -qty))
+        groups.append(MarginGroup("COMBINATION", legs, required))
+
         if call.qty > qty:
             calls.insert(0, replace(call, qty=call.qty - qty))
+
         if put.qty > qty:
             puts.insert(0, replace(put, qty=put.qty - qty))
-    return (*groups, *(_uncovered(lot) for lot in (*calls, *puts)))
+
+    for lot in (*calls, *puts):
+        groups.append(_uncovered(lot))
+
+    return tuple(groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,14 +309,17 @@ class WantedTrade:
 
     instrument: Instrument
     side: Side
-    qty: int  # above 0
-    price_e4: int  # price of a unit (of a share, without multiplier): the limit of a limit order, else what it would fill at now
-    fees_e4: int = 0  # what the trade costs besides
+    qty: int  #: above 0
+    #: price of a unit without its multiplier: the limit, or else the expected price of a fill
+    price_e4: int
+    fees_e4: int = 0
 
     @property
     def change(self) -> int:
-        """Units that come in; negative: go out."""
-        return self.qty if self.side == "BUY" else -self.qty
+        """Change of the position, negative for sales."""
+        if self.side == "BUY":
+            return self.qty
+        return -self.qty
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +342,8 @@ class Portfolio:
 
     type: AccountType
     cash_e4: int
-    holdings: Mapping[str, Holding]  # by instrument id, in order; none is flat
-    spots_e4: Mapping[str, int]  # prices of stocks by ticker
+    holdings: Mapping[str, Holding]  #: by instrument id, in order; none is flat
+    spots_e4: Mapping[str, int]  #: prices of stocks by ticker
 
     @property
     def equity_e4(self) -> int:
@@ -260,7 +356,7 @@ class Portfolio:
         return 0 if holding is None else holding.qty
 
     def of_kind(self, kind: Kind) -> list[Holding]:
-        """Its stocks or its options."""
+        """Holdings of stocks, or of options."""
         return [holding for holding in self.holdings.values() if holding.instrument.kind == kind]
 
     def shares(self, ticker: str) -> int:
@@ -268,71 +364,115 @@ class Portfolio:
         return self.held(Instrument("STOCK", ticker))
 
     def options(self) -> list[OptionHolding]:
-        """Its options."""
-        held = ((option.instrument.contract, option) for option in self.of_kind("OPTION"))
-        return [OptionHolding(contract, option.qty, option.mark_e4) for contract, option in held if contract is not None]
+        """Option positions."""
+        options: list[OptionHolding] = []
+        for option in self.of_kind("OPTION"):
+            contract = option.instrument.contract
+            if contract is not None:
+                options.append(OptionHolding(contract, option.qty, option.mark_e4))
+
+        return options
 
     def options_on(self, ticker: str) -> list[OptionHolding]:
-        """Its options on a stock."""
+        """Option positions on a stock."""
         return [option for option in self.options() if option.contract.underlying == ticker]
 
     def short_underlyings(self) -> list[str]:
-        """Underlyings of its short options, in order."""
+        """Underlyings of short options, in order."""
         return sorted({option.contract.underlying for option in self.options() if option.qty < 0})
 
     def secured_e4(self) -> int:
-        """Cash that its short puts set aside in a CASH account: their strikes."""
-        puts = (option for option in self.options() if option.contract.right == "P" and option.qty < 0)
-        return sum(-put.qty * CONTRACT_SIZE * put.contract.strike_e4 for put in puts)
+        """Cash that secures short puts in a CASH account: their strikes."""
+        secured_e4 = 0
+        for option in self.options():
+            if option.contract.right == "P" and option.qty < 0:
+                secured_e4 += -option.qty * CONTRACT_SIZE * option.contract.strike_e4
+
+        return secured_e4
 
     def closes(self, trade: WantedTrade) -> bool:
-        """Whether a trade only reduces what is held."""
-        return trade.qty <= self.held(trade.instrument) * (-1 if trade.side == "BUY" else 1)
+        """Whether a trade only reduces a position."""
+        held = self.held(trade.instrument)
+        closable = -held if trade.side == "BUY" else held
+        return trade.qty <= closable
 
     def crosses(self, trade: WantedTrade) -> bool:
-        """Whether a trade closes all that is held and opens the other side."""
+        """Whether a trade closes a position and opens one of the other side."""
         held = self.held(trade.instrument)
         return held * trade.change < 0 and trade.qty > abs(held)
 
 
 def portfolio_of(account: Account, marks: Mapping[str, int]) -> Portfolio:
-    """An account at given marks.
-    `marks`: instrument id -> price of a unit; every position held must be there. Raises ServiceError `unavailable`: a position has
-    no mark.
+    """Value an account at marks (instrument id -> price of a unit). Raises ServiceError
+    `unavailable` if a position has no mark.
     """
-    holdings = {}
+    holdings: dict[str, Holding] = {}
     for name, position in sorted(account.positions.items()):
-        if position.qty:
-            if name not in marks:
-                raise ServiceError("unavailable", f"no price of {name} is known, so the account can't be valued")
-            holdings[name] = Holding(position.instrument, position.qty, marks[name])
-    spots = {name.removeprefix("STOCK:"): mark for name, mark in marks.items() if name.startswith("STOCK:")}
+        if not position.qty:
+            continue
+        if name not in marks:
+            raise ServiceError(
+                "unavailable", f"no price of {name} is known, so the account can't be valued"
+            )
+
+        holdings[name] = Holding(position.instrument, position.qty, marks[name])
+
+    spots: dict[str, int] = {}
+    for name, mark in marks.items():
+        kind, _, ticker = name.partition(":")
+        if kind == "STOCK":
+            spots[ticker] = mark
+
     return Portfolio(account.type, account.cash_e4, holdings, spots)
 
 
 def after_trades(portfolio: Portfolio, trades: Iterable[WantedTrade]) -> Portfolio:
-    """Portfolio after trades.
-    Closed units bring or cost their mark or the trade's price, whichever is worse for the trader. Opened ones count at the trade's
-    price, what is sold short at its mark where that is higher, so that an order whose limit lies far from the market makes nobody
-    richer before it fills. Units of an enlarged position count at their mean, rounded against the trader.
+    """Return the portfolio after trades, valued with caution: an order with a limit far from the
+    market must not improve the account before it fills.
+
+    Closed units are paid at their mark or at the trade's price, whichever is worse for the trader.
+    Opened units are marked at the trade's price; if sold short, at the higher of price and mark. An
+    enlarged position is marked at the mean of its units, rounded against the trader.
     """
-    holdings, cash = dict(portfolio.holdings), portfolio.cash_e4
+    holdings = dict(portfolio.holdings)
+    cash = portfolio.cash_e4
     for trade in trades:
-        buys, market = trade.side == "BUY", portfolio.spots_e4.get(trade.instrument.symbol, trade.price_e4)
+        market = portfolio.spots_e4.get(trade.instrument.symbol, trade.price_e4)
         held = holdings.pop(trade.instrument.id, Holding(trade.instrument, 0, market))
-        closed = min(trade.qty, abs(held.qty)) if held.qty * trade.change < 0 else 0
-        worse = (max if buys else min)(trade.price_e4, held.mark_e4)
-        moved = (closed * worse + (trade.qty - closed) * trade.price_e4) * trade.instrument.multiplier
-        cash -= (moved if buys else -moved) + trade.fees_e4
-        if held.qty + trade.change:
-            holdings[trade.instrument.id] = Holding(trade.instrument, held.qty + trade.change, _mark_e4(trade, held, closed))
+        closed = 0
+        if held.qty * trade.change < 0:
+            closed = min(trade.qty, abs(held.qty))
+
+        opened = trade.qty - closed
+        if trade.side == "BUY":
+            worse = max(trade.price_e4, held.mark_e4)
+            sign = 1
+        else:
+            worse = min(trade.price_e4, held.mark_e4)
+            sign = -1
+
+        value = (closed * worse + opened * trade.price_e4) * trade.instrument.multiplier
+        cash -= sign * value + trade.fees_e4
+
+        qty = held.qty + trade.change
+        if qty:
+            mark = _mark_e4(trade, held, closed)
+            holdings[trade.instrument.id] = Holding(trade.instrument, qty, mark)
+
     return Portfolio(portfolio.type, cash, dict(sorted(holdings.items())), portfolio.spots_e4)
 
 
 def _mark_e4(trade: WantedTrade, held: Holding, closed: int) -> int:
-    """Mark of what is held after a trade."""
+    """Return the mark of a position after a trade that closed some of its units."""
     opened = trade.qty - closed
-    price = trade.price_e4 if trade.side == "BUY" else max(trade.price_e4, held.mark_e4)
+    price = trade.price_e4
+    if trade.side == "SELL":
+        price = max(trade.price_e4, held.mark_e4)
+
     total = (abs(held.qty) - closed) * held.mark_e4 + opened * price
     qty = held.qty + trade.change
-    return total // qty if qty > 0 else -(total // qty)
+
+    # Rounded down for a long position and up for a short one: `qty` is negative there.
+    if qty > 0:
+        return total // qty
+    return -(total // qty)

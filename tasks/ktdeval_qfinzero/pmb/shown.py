@@ -1,4 +1,6 @@
-"""State as callers see it: accounts, positions, orders, trades, sessions, events and figures, in dollars and moments."""
+"""State as callers see it: accounts, positions, orders, trades, sessions, events and figures, in
+dollars and moments.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +9,42 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
 
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text
-from ktdeval_qfinzero.pmb import types
+from ktdeval_qfinzero.pmb import answers, arguments
 from ktdeval_qfinzero.pmb.engine import Engine
 from ktdeval_qfinzero.pmb.events import BrokerState, Event
 from ktdeval_qfinzero.pmb.holding_events import DayClosed
 from ktdeval_qfinzero.pmb.margin import equity_e4, margin_state
 from ktdeval_qfinzero.pmb.placement import reserved_e4
-from ktdeval_qfinzero.pmb.values import Account, Frequency, Instrument, NamedInstrument, Order, Position, Session, Trade
+from ktdeval_qfinzero.pmb.values import (
+    Account,
+    CashKind,
+    Frequency,
+    Instrument,
+    NamedInstrument,
+    Order,
+    Position,
+    Session,
+    Trade,
+)
 from ktdeval_qfinzero.trading_hours import TradingHours
 
 TRADING_DAYS = {"24/7": 365}
-"""Trading days of a year by calendar, 252 of others, by which volatility and Sharpe ratio are annualised."""
+"""Trading days of a year by calendar, 252 of others, by which volatility and Sharpe ratio are
+annualised.
+"""
 _ZERO_VOLATILITY = 1e-12
-"""Daily volatility below which returns count as equal: above the rounding of floats, below a cent on a billion dollars."""
-
-_Row = TypeVar("_Row", bound=msgspec.Struct)
+"""Daily volatility below which returns count as equal: above the rounding of floats, below a cent
+on a billion dollars.
+"""
 
 
 def dollars(amount_e4: int) -> float:
@@ -44,31 +57,31 @@ def maybe_dollars(amount_e4: int | None) -> float | None:
     return None if amount_e4 is None else dollars(amount_e4)
 
 
-def _row(kind: type[_Row], source: object, **given: object) -> _Row:
-    """A row of a type: what is given, and of the same names what the source has, amounts (`NAME_e4`) in dollars."""
-    for name in kind.__struct_fields__:
-        if name not in given:
-            is_amount = hasattr(source, f"{name}_e4")
-            given[name] = maybe_dollars(getattr(source, f"{name}_e4")) if is_amount else getattr(source, name)
-    return kind(**given)
-
-
-def account_shown(engine: Engine, account: Account) -> types.AccountShown:
+def account_shown(engine: Engine, account: Account) -> answers.AccountShown:
     """An account at the last prices."""
-    marks, session = engine.marks(), engine.session
+    marks = engine.marks()
+    session = engine.session
     today = engine.hours.session_day(engine.now_ns + 1)
     margin = margin_state(account, marks, engine.rules_of(account), today)
+
     held = [position for position in account.positions.values() if position.qty]
     values = [position.value_e4(marks[position.instrument.id]) for position in held]
+    cost_e4 = sum(position.cost_e4 for position in held)
+    realized_e4 = sum(position.realized_e4 for position in account.positions.values())
+    open_orders = [
+        order for order in engine.state.working.values() if order.account_id == account.id
+    ]
     due = account.margin_call_due
-    return _row(
-        types.AccountShown,
-        account,
+    runs = session is not None and session.account_id == account.id
+
+    return answers.AccountShown(
         account_id=account.id,
         account_type=account.type,
         base_currency=engine.reference.dataset.info.currency,
         opened_at=moment_text(account.opened_ns),
-        session_id=session.id if session is not None and session.account_id == account.id else None,
+        session_id=session.id if session is not None and runs else None,
+        initial_cash=dollars(account.initial_cash_e4),
+        cash=dollars(account.cash_e4),
         unsettled_cash=dollars(account.cash_e4 - account.settled_e4(today)),
         equity=dollars(margin.equity_e4),
         long_value=dollars(sum(value for value in values if value > 0)),
@@ -79,25 +92,32 @@ def account_shown(engine: Engine, account: Account) -> types.AccountShown:
         buying_power=dollars(margin.buying_power_e4),
         margin_status="OK" if due is None else "MARGIN_CALL",
         margin_call_due=None if due is None else due.isoformat(),
-        realized_pnl=dollars(sum(position.realized_e4 for position in account.positions.values())),
-        unrealized_pnl=dollars(sum(values) - sum(position.cost_e4 for position in held)),
+        realized_pnl=dollars(realized_e4),
+        unrealized_pnl=dollars(sum(values) - cost_e4),
+        fees=dollars(account.fees_e4),
+        interest=dollars(account.interest_e4),
+        borrow_fees=dollars(account.borrow_fees_e4),
+        dividends=dollars(account.dividends_e4),
         total_pnl=dollars(margin.equity_e4 - account.initial_cash_e4),
         num_positions=len(held),
-        num_open_orders=sum(order.account_id == account.id for order in engine.state.working.values()),
+        num_open_orders=len(open_orders),
     )
 
 
-def position_shown(position: Position, mark_e4: int) -> types.PositionShown:
+def position_shown(position: Position, mark_e4: int) -> answers.PositionShown:
     """A position that is not flat, at the last price."""
+    instrument = position.instrument
+    units = position.qty * instrument.multiplier
     value_e4 = position.value_e4(mark_e4)
-    return _row(
-        types.PositionShown,
-        position,
-        instrument_id=position.instrument.id,
-        instrument=named(position.instrument),
-        avg_price=round(position.cost_e4 / (position.qty * position.instrument.multiplier) / E4, 6),
+
+    return answers.PositionShown(
+        instrument_id=instrument.id,
+        instrument=named(instrument),
+        qty=position.qty,
+        avg_price=round(position.cost_e4 / units / E4, 6),
         mark_price=dollars(mark_e4),
         market_value=dollars(value_e4),
+        cost=dollars(position.cost_e4),
         unrealized_pnl=dollars(value_e4 - position.cost_e4),
         realized_pnl=dollars(position.realized_e4),
     )
@@ -105,82 +125,135 @@ def position_shown(position: Position, mark_e4: int) -> types.PositionShown:
 
 def named(instrument: Instrument) -> NamedInstrument:
     """An instrument as calls name it."""
-    return NamedInstrument(instrument.kind, **{"symbol" if instrument.kind == "STOCK" else "contract": instrument.symbol})
+    if instrument.kind == "STOCK":
+        return NamedInstrument(instrument.kind, symbol=instrument.symbol)
+    return NamedInstrument(instrument.kind, contract=instrument.symbol)
 
 
-def order_shown(order: Order) -> types.OrderShown:
+def order_shown(order: Order) -> answers.OrderShown:
     """An order and what became of it."""
-    texts = ("client_order_id", "reason", "replaces", "replaced_by", "spread_id")
-    bracket = {"take_profit_price": maybe_dollars(order.take_profit_e4), "stop_loss_price": maybe_dollars(order.stop_loss_e4)}
-    sometimes = {**bracket, "parent_id": order.parent_id, "oco_id": order.oco_id}
-    return _row(
-        types.OrderShown,
-        order,
+    avg_fill_price = None
+    if order.filled_qty:
+        avg_fill_price = round(order.filled_value_e4 / order.filled_qty / E4, 6)
+
+    return answers.OrderShown(
         order_id=order.id,
+        client_order_id=order.client_order_id or None,
+        account_id=order.account_id,
+        session_id=order.session_id,
         instrument=named(order.instrument),
+        side=order.side,
+        order_type=order.order_type,
+        qty=order.qty,
         limit_price=maybe_dollars(order.limit_e4),
         stop_price=maybe_dollars(order.stop_e4),
+        time_in_force=order.time_in_force,
         expire_ts=None if order.expire_ns is None else moment_text(order.expire_ns),
         created_at=moment_text(order.accepted_ns),
-        avg_fill_price=round(order.filled_value_e4 / order.filled_qty / E4, 6) if order.filled_qty else None,
-        **{name: getattr(order, name) or None for name in texts},
-        **{name: value or UNSET for name, value in sometimes.items()},
+        status=order.status,
+        triggered=order.triggered,
+        filled_qty=order.filled_qty,
+        open_qty=order.open_qty,
+        avg_fill_price=avg_fill_price,
+        reason=order.reason or None,
+        replaces=order.replaces or None,
+        replaced_by=order.replaced_by or None,
+        spread_id=order.spread_id or None,
+        forced=order.forced,
+        take_profit_price=maybe_dollars(order.take_profit_e4) or UNSET,
+        stop_loss_price=maybe_dollars(order.stop_loss_e4) or UNSET,
+        parent_id=order.parent_id or UNSET,
+        oco_id=order.oco_id or UNSET,
     )
 
 
-def trade_shown(trade: Trade) -> types.TradeShown:
+def trade_shown(trade: Trade) -> answers.TradeShown:
     """An execution."""
-    terms = {"trade_id": trade.id, "ts": moment_text(trade.ts_ns), "instrument": named(trade.instrument)}
-    return _row(types.TradeShown, trade, **terms, value=dollars(abs(trade.value_e4)))
+    return answers.TradeShown(
+        trade_id=trade.id,
+        ts=moment_text(trade.ts_ns),
+        order_id=trade.order_id,
+        account_id=trade.account_id,
+        session_id=trade.session_id,
+        instrument=named(trade.instrument),
+        side=trade.side,
+        qty=trade.qty,
+        price=dollars(trade.price_e4),
+        value=dollars(abs(trade.value_e4)),
+        fee=dollars(trade.fee_e4),
+    )
 
 
-def day_shown(close: DayClosed) -> types.DayShown:
+def day_shown(close: DayClosed) -> answers.DayShown:
     """An account at the close of a day."""
-    required, session_id = dollars(close.maintenance_e4), close.session_id or None
-    return _row(types.DayShown, close, date=close.day, session_id=session_id, maintenance_requirement=required)
+    return answers.DayShown(
+        date=close.day,
+        session_id=close.session_id or None,
+        cash=dollars(close.cash_e4),
+        equity=dollars(close.equity_e4),
+        long_value=dollars(close.long_value_e4),
+        short_value=dollars(close.short_value_e4),
+        maintenance_requirement=dollars(close.maintenance_e4),
+    )
 
 
-def session_shown(state: BrokerState, session: Session) -> types.SessionShown:
-    """A session."""
-    return _row(
-        types.SessionShown,
-        session,
-        **_span(session),
-        universe=types.Universe(stocks=list(session.stocks), options=list(session.options)),
+def session_shown(state: BrokerState, session: Session) -> answers.SessionShown:
+    """A session: its clock, state and rules."""
+    open_orders = [order for order in state.working.values() if order.session_id == session.id]
+    universe = arguments.Universe(stocks=list(session.stocks), options=list(session.options))
+
+    return answers.SessionShown(
+        session_id=session.id,
+        account_id=session.account_id,
+        frequency=session.frequency,
+        start_ts=moment_text(session.start_ns),
+        end_ts=moment_text(session.end_ns),
+        current_ts=moment_text(session.clock_ns),
+        status=session.status,
+        universe=universe,
         execution_config=session.rules,
+        start_equity=dollars(session.start_equity_e4),
+        end_equity=maybe_dollars(session.end_equity_e4),
         num_orders=session.accepted + session.rejected,
-        num_open_orders=sum(order.session_id == session.id for order in state.working.values()),
+        num_open_orders=len(open_orders),
         num_rejected=session.rejected,
         num_refused_commands=session.refused,
         margin_call_count=session.margin_calls,
     )
 
 
-def _span(session: Session) -> dict[str, str]:
-    moments = {"start_ts": session.start_ns, "end_ts": session.end_ns, "current_ts": session.clock_ns}
-    return {"session_id": session.id, **{name: moment_text(ns) for name, ns in moments.items()}}
-
-
-def event_shown(event: Event) -> types.EventShown:
+def event_shown(event: Event) -> answers.EventShown:
     """An event: money in dollars, moments as texts, names without their units."""
-    return _row(types.EventShown, event, ts=moment_text(event.ts_ns), data=_in_dollars(msgspec.to_builtins(event.data)))
+    return answers.EventShown(
+        seq=event.seq,
+        ts=moment_text(event.ts_ns),
+        type=event.type,
+        data=_in_dollars(msgspec.to_builtins(event.data)),
+    )
 
 
-def bar_shown(hours: TradingHours, instrument: Instrument, bars: Bars, frequency: Frequency) -> types.BarShown:
+def bar_shown(
+    hours: TradingHours, instrument: Instrument, bars: Bars, frequency: Frequency
+) -> answers.BarShown:
     """Bar of a table of one row."""
     start_ns = int(bars.start_ns[0])
     if frequency == "1m":
         end_ns = start_ns + MINUTE
     else:
-        row, end_ns = hours.row_of(day_of(start_ns)), hours.close_of(day_of(start_ns))
+        row = hours.row_of(day_of(start_ns))
+        end_ns = hours.close_of(day_of(start_ns))
         start_ns = start_ns if row is None else int(hours.open_ns[row])
-    return types.BarShown(
+
+    return answers.BarShown(
         instrument_id=instrument.id,
         instrument=named(instrument),
         start_ts=moment_text(start_ns),
         end_ts=moment_text(end_ns),
+        open=dollars(int(bars.open_e4[0])),
+        high=dollars(int(bars.high_e4[0])),
+        low=dollars(int(bars.low_e4[0])),
+        close=dollars(int(bars.close_e4[0])),
         volume=int(bars.volume[0]),
-        **{name: dollars(int(getattr(bars, f"{name}_e4")[0])) for name in ("open", "high", "low", "close")},
     )
 
 
@@ -189,45 +262,67 @@ def to_csv(rows: Sequence[msgspec.Struct], columns: Sequence[str]) -> str:
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\r\n")
     writer.writerow(columns)
-    writer.writerows([_cell(getattr(row, name)) for name in columns] for row in rows)
+    for row in rows:
+        writer.writerow([_cell(getattr(row, name)) for name in columns])
+
     return target.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     if isinstance(value, NamedInstrument):
         return value.symbol or value.contract
     return "" if value is None else value
 
 
 def _in_dollars(data: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Fields of an event without their units: amounts in dollars, moments as texts."""
     converted: dict[str, JsonValue] = {}
     for name, value in data.items():
-        if name == "order":
-            converted[name] = {("order_id" if key == "id" else key): part for key, part in _in_dollars(value).items()}
-        elif name == "bar":
-            prices = zip(("open", "high", "low", "close"), value)
-            converted[name] = {key: dollars(price) for key, price in prices} | {"volume": value[4]}
+        if name == "order" and isinstance(value, Mapping):
+            converted[name] = _order_in_dollars(value)
+        elif name == "bar" and isinstance(value, list):
+            converted[name] = _bar_in_dollars(value)
         elif name.endswith("_e4"):
-            converted[name.removesuffix("_e4")] = maybe_dollars(value)
+            amount = dollars(value) if isinstance(value, int) else None
+            converted[name.removesuffix("_e4")] = amount
         elif name.endswith("_ns"):
-            converted[name.removesuffix("_ns") + "_ts"] = None if value is None else moment_text(value)
+            moment = moment_text(value) if isinstance(value, int) else None
+            converted[f"{name.removesuffix('_ns')}_ts"] = moment
         else:
             converted[name] = value
+
     return converted
+
+
+def _order_in_dollars(order: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    converted: dict[str, JsonValue] = {}
+    for name, value in _in_dollars(order).items():
+        converted["order_id" if name == "id" else name] = value
+    return converted
+
+
+def _bar_in_dollars(bar: Sequence[int]) -> dict[str, JsonValue]:
+    open_e4, high_e4, low_e4, close_e4, volume = bar
+    return {
+        "open": dollars(open_e4),
+        "high": dollars(high_e4),
+        "low": dollars(low_e4),
+        "close": dollars(close_e4),
+        "volume": volume,
+    }
 
 
 # ---- figures of a session: sums are exact, only ratios of them are floats
 
 
-def summary_shown(engine: Engine, session: Session) -> Any:
+def summary_shown(engine: Engine, session: Session) -> answers.SummaryShown:
     """Figures of a session so far."""
-    state, log = engine.state, engine.log
+    state = engine.state
     trades = [trade for trade in state.trades if trade.session_id == session.id]
-    last = len(log.entries) if session.last_seq is None else session.last_seq
-    paid = {"FEE": 0, "INTEREST": 0, "BORROW_FEE": 0, "DIVIDEND": 0}
-    for entry in state.cash_entries:
-        if entry.account_id == session.account_id and session.first_seq < entry.seq <= last and entry.kind in paid:
-            paid[entry.kind] += entry.amount_e4
+    commands = engine.log.commands()
+    sent = [given for _, given in commands if given.get("session_id") == session.id]
+    paid = _payments(engine, session)
+
     facts = SessionFacts(
         session.start_equity_e4,
         _closes(engine, session),
@@ -236,7 +331,7 @@ def summary_shown(engine: Engine, session: Session) -> Any:
         num_trades=len(trades),
         num_orders=session.accepted + session.rejected,
         num_rejected=session.rejected,
-        num_actions=sum(given.get("session_id") == session.id for _, given in log.commands()),
+        num_actions=len(sent),
         num_invalid=session.refused,
         margin_call_count=session.margin_calls,
         fees_paid_e4=-paid["FEE"],
@@ -245,26 +340,63 @@ def summary_shown(engine: Engine, session: Session) -> Any:
         dividends_e4=paid["DIVIDEND"],
     )
     figures = msgspec.structs.asdict(summarise(facts))
-    return types.SummaryShown(account_id=session.account_id, status=session.status, **_span(session), **figures)
+
+    return answers.SummaryShown(
+        session_id=session.id,
+        account_id=session.account_id,
+        status=session.status,
+        start_ts=moment_text(session.start_ns),
+        end_ts=moment_text(session.end_ns),
+        current_ts=moment_text(session.clock_ns),
+        **figures,
+    )
+
+
+def _payments(engine: Engine, session: Session) -> Mapping[CashKind, int]:
+    """Sum of the payments of each kind in the course of a session; negative: paid out."""
+    last = len(engine.log.entries) if session.last_seq is None else session.last_seq
+    sums: dict[CashKind, int] = {"FEE": 0, "INTEREST": 0, "BORROW_FEE": 0, "DIVIDEND": 0}
+    for entry in engine.state.cash_entries:
+        is_own = entry.account_id == session.account_id
+        if is_own and session.first_seq < entry.seq <= last and entry.kind in sums:
+            sums[entry.kind] += entry.amount_e4
+
+    return sums
 
 
 def _closes(engine: Engine, session: Session) -> tuple[int, ...]:
-    """Equity at the closes of the session's days; at last that of a day which is not over, or was not when it ended."""
-    state, hours = engine.state, engine.hours
-    closes = [close.equity_e4 for close in state.days[session.account_id] if close.session_id == session.id]
+    """Equity at the closes of the session's days; at last that of a day which is not over, or was
+    not when it ended.
+    """
+    state = engine.state
+    hours = engine.hours
+    closes = [
+        close.equity_e4
+        for close in state.days[session.account_id]
+        if close.session_id == session.id
+    ]
     row = int(np.searchsorted(hours.close_ns, session.clock_ns))
+
     if int(hours.open_ns[row]) < session.clock_ns < int(hours.close_ns[row]):
         equity = session.end_equity_e4
-        closes.append(equity_e4(state.accounts[session.account_id], engine.marks()) if equity is None else equity)
+        closes.append(
+            equity_e4(state.accounts[session.account_id], engine.marks())
+            if equity is None
+            else equity
+        )
+
     return tuple(closes)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """Facts that a session's figures are made of. Fees and interest are paid ones, positive; dividends received less paid."""
+    """Facts that a session's figures are made of. Fees and interest are paid ones, positive;
+    dividends received less paid.
+    """
 
     start_equity_e4: int  # base of the first return
-    closes_e4: tuple[int, ...]  # equity at the closes of trading days; the last may be an unfinished day's latest
+    # equity at the closes of trading days; the last may be an unfinished day's latest
+    closes_e4: tuple[int, ...]
     days_a_year: int = 252  # trading days, by which figures are annualised
     traded_value_e4: int = 0  # sum of |price × qty × multiplier| of all trades
     num_trades: int = 0
@@ -279,37 +411,63 @@ class SessionFacts:
     dividends_e4: int = 0
 
 
-def summarise(facts: SessionFacts) -> types.Figures:
+def summarise(facts: SessionFacts) -> answers.Figures:
     """Work out the figures.
 
     * total_return: final equity / equity at the start − 1.
     * annualised_volatility: sample standard deviation of daily returns × √days a year.
     * sharpe: mean / sample standard deviation of daily returns × √days a year, over a rate of 0.
-    * max_drawdown: greatest fall from a running peak, as a positive fraction of the peak; the start counts as a peak.
+    * max_drawdown: greatest fall from a running peak, as a positive fraction of the peak; the start
+      counts as a peak.
     * turnover: traded value (purchases and sales) / mean equity at the closes; not annualised.
     * reject_rate, invalid_action_rate: rejected orders / orders, refused commands / commands.
 
     A figure that is not defined is null, with its reason under `undefined`: {name: words}.
     """
     equity = [facts.start_equity_e4, *facts.closes_e4]
-    returns, no_base = _daily_returns(equity), "equity was not positive at the start"
+    returns = _daily_returns(equity)
     figures: dict[str, float | str] = {
-        "total_return": equity[-1] / equity[0] - 1 if equity[0] > 0 else no_base,
-        "annualised_volatility": returns if isinstance(returns, str) else _deviation(returns) * math.sqrt(facts.days_a_year),
+        "total_return": _total_return(equity),
+        "annualised_volatility": _volatility(returns, facts.days_a_year),
         "sharpe": _sharpe(returns, facts.days_a_year),
-        "max_drawdown": _max_drawdown(equity) if equity[0] > 0 else no_base,
+        "max_drawdown": _max_drawdown(equity),
         "turnover": _turnover(facts),
-        "reject_rate": facts.num_rejected / facts.num_orders if facts.num_orders else "no order was sent",
-        "invalid_action_rate": facts.num_invalid / facts.num_actions if facts.num_actions else "no command was sent",
+        "reject_rate": _rate(facts.num_rejected, facts.num_orders, "order"),
+        "invalid_action_rate": _rate(facts.num_invalid, facts.num_actions, "command"),
     }
-    return _row(
-        types.Figures,
-        facts,
+    defined: dict[str, float | None] = dict.fromkeys(figures)
+    undefined: dict[str, str] = {}
+    for name, figure in figures.items():
+        if isinstance(figure, str):
+            undefined[name] = figure
+        else:
+            defined[name] = figure
+
+    return answers.Figures(
+        start_equity=dollars(facts.start_equity_e4),
         final_equity=dollars(equity[-1]),
-        **{name: None if isinstance(figure, str) else figure for name, figure in figures.items()},
+        fees_paid=dollars(facts.fees_paid_e4),
+        interest=dollars(facts.interest_e4),
+        borrow_fees=dollars(facts.borrow_fees_e4),
+        dividends=dollars(facts.dividends_e4),
         num_days=len(facts.closes_e4),
-        undefined={name: figure for name, figure in figures.items() if isinstance(figure, str)},
+        num_orders=facts.num_orders,
+        num_trades=facts.num_trades,
+        margin_call_count=facts.margin_call_count,
+        undefined=undefined,
+        **defined,
     )
+
+
+_NO_BASE = "equity was not positive at the start"
+
+
+def _rate(count: int, of: int, what: str) -> float | str:
+    return count / of if of else f"no {what} was sent"
+
+
+def _total_return(equity: list[int]) -> float | str:
+    return equity[-1] / equity[0] - 1 if equity[0] > 0 else _NO_BASE
 
 
 def _daily_returns(equity: list[int]) -> npt.NDArray[np.float64] | str:
@@ -318,6 +476,7 @@ def _daily_returns(equity: list[int]) -> npt.NDArray[np.float64] | str:
         return "there are less than two daily returns"
     if min(equity[:-1]) <= 0:
         return "equity was not positive at a close, so returns are not defined"
+
     levels = np.array(equity, np.float64)
     return levels[1:] / levels[:-1] - 1
 
@@ -326,15 +485,26 @@ def _deviation(returns: npt.NDArray[np.float64]) -> float:
     return float(np.std(returns, ddof=1))
 
 
+def _volatility(returns: npt.NDArray[np.float64] | str, days_a_year: int) -> float | str:
+    if isinstance(returns, str):
+        return returns
+    return _deviation(returns) * math.sqrt(days_a_year)
+
+
 def _sharpe(returns: npt.NDArray[np.float64] | str, days_a_year: int) -> float | str:
     if isinstance(returns, str):
         return returns
-    if (deviation := _deviation(returns)) < _ZERO_VOLATILITY:
+
+    deviation = _deviation(returns)
+    if deviation < _ZERO_VOLATILITY:
         return "daily returns do not vary"
+
     return float(np.mean(returns)) / deviation * math.sqrt(days_a_year)
 
 
-def _max_drawdown(equity: list[int]) -> float:
+def _max_drawdown(equity: list[int]) -> float | str:
+    if equity[0] <= 0:
+        return _NO_BASE
     levels = np.array(equity, np.float64)
     return float(np.max(1 - levels / np.maximum.accumulate(levels)))
 

@@ -23,52 +23,99 @@ class FeeRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Fees."""
 
     stock_per_share_e4: Annotated[int, whole("Ten-thousandths of a dollar a share.", 0, 10_000)] = 5
-    option_per_contract_e4: Annotated[int, whole("Ten-thousandths of a dollar a contract.", 0, 1_000_000)] = 6_500
-    option_exercise_e4: Annotated[int, whole("Ten-thousandths of a dollar an exercised or assigned contract.", 0, 1_000_000)] = 0
+    option_per_contract_e4: Annotated[
+        int, whole("Ten-thousandths of a dollar a contract.", 0, 1_000_000)
+    ] = 6_500
+    option_exercise_e4: Annotated[
+        int, whole("Ten-thousandths of a dollar an exercised or assigned contract.", 0, 1_000_000)
+    ] = 0
 
     def trade_e4(self, instrument: Instrument, qty: int) -> int:
         """Fee of a trade."""
-        return qty * (self.stock_per_share_e4 if instrument.kind == "STOCK" else self.option_per_contract_e4)
+        return qty * (
+            self.stock_per_share_e4 if instrument.kind == "STOCK" else self.option_per_contract_e4
+        )
 
 
 class FillRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How orders meet bars. Slippage and half the spread are always against the trader."""
 
-    slippage_bps: Annotated[int, whole("What a market or triggered stop order pays beyond the reference price.", *_BPS)] = 1
+    slippage_bps: Annotated[
+        int, whole("What a market or triggered stop order pays beyond the reference price.", *_BPS)
+    ] = 1
     option_spread_bps: Annotated[
-        int, whole("Bid-ask spread of options around the bar's price; a market order pays half of it.", *_BPS)
+        int,
+        whole(
+            "Bid-ask spread of options around the bar's price; a market order pays half of it.",
+            *_BPS,
+        ),
     ] = 100
-    max_volume_pct: Annotated[int, whole("Most of a bar's volume that all orders for an instrument may take together.", 1, 100)] = (
-        10
-    )
+    max_volume_pct: Annotated[
+        int,
+        whole(
+            "Most of a bar's volume that all orders for an instrument may take together.", 1, 100
+        ),
+    ] = 10
 
     def half_bps(self, instrument: Instrument) -> int:
-        """What a market order pays beyond the reference price: slippage and half the spread, in halves of a basis point."""
-        return 2 * self.slippage_bps + (self.option_spread_bps if instrument.kind == "OPTION" else 0)
+        """What a market order pays beyond the reference price: slippage and half the spread, in
+        halves of a basis point.
+        """
+        return 2 * self.slippage_bps + (
+            self.option_spread_bps if instrument.kind == "OPTION" else 0
+        )
 
 
 class MarginRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Margin, shorting and financing; percentages of market value unless said otherwise.
 
-    An uncovered short option requires its premium and the greater of `option_short_pct` × underlying less the amount out of the
-    money, and `option_short_floor_pct` × underlying (call) or strike (put).
+    An uncovered short option requires its premium and the greater of `option_short_pct` ×
+    underlying less the amount out of the money, and `option_short_floor_pct` × underlying (call) or
+    strike (put).
     """
 
     long_initial_pct: Annotated[int, whole("Initial requirement of long stock.", 1, 100)] = 50
-    long_maintenance_pct: Annotated[int, whole("Maintenance requirement of long stock.", 1, 100)] = 25
-    short_initial_pct: Annotated[int, whole("Initial requirement of short stock, beside the proceeds.", 1, 1_000)] = 50
-    short_maintenance_pct: Annotated[int, whole("Maintenance requirement of short stock, beside the proceeds.", 1, 1_000)] = 30
+    long_maintenance_pct: Annotated[
+        int, whole("Maintenance requirement of long stock.", 1, 100)
+    ] = 25
+    short_initial_pct: Annotated[
+        int, whole("Initial requirement of short stock, beside the proceeds.", 1, 1_000)
+    ] = 50
+    short_maintenance_pct: Annotated[
+        int, whole("Maintenance requirement of short stock, beside the proceeds.", 1, 1_000)
+    ] = 30
     short_minimum_e4: Annotated[
-        int, whole("Least maintenance of a share sold short, in ten-thousandths of a dollar.", 0, 10_000_000)
+        int,
+        whole(
+            "Least maintenance of a share sold short, in ten-thousandths of a dollar.",
+            0,
+            10_000_000,
+        ),
     ] = 50_000
     option_short_pct: Annotated[
-        int, whole("Uncovered short options: of the underlying, less the amount out of the money.", 1, 1_000)
+        int,
+        whole(
+            "Uncovered short options: of the underlying, less the amount out of the money.",
+            1,
+            1_000,
+        ),
     ] = 20
     option_short_floor_pct: Annotated[
-        int, whole("Uncovered short options: at least this of the underlying (call) or the strike (put).", 1, 1_000)
+        int,
+        whole(
+            "Uncovered short options: at least this of the underlying (call) or the strike (put).",
+            1,
+            1_000,
+        ),
     ] = 10
     call_days: Annotated[
-        int, whole("Trading days after which an unmet margin call is liquidated; 0: on the bar that follows.", 0, 30)
+        int,
+        whole(
+            "Trading days after which an unmet margin call is liquidated; 0: on the bar that"
+            " follows.",
+            0,
+            30,
+        ),
     ] = 1
     debit_interest_bps: Annotated[int, whole("Interest a year on borrowed cash.", *_BPS)] = 700
 
@@ -89,7 +136,9 @@ TimeInForce = Literal["DAY", "GTC", "GTD"]
 OrderStatus = Literal["ACCEPTED", "PARTIALLY_FILLED", "FILLED", "CANCELLED", "REJECTED", "EXPIRED"]
 SessionStatus = Literal["RUNNING", "FINISHED", "STOPPED"]
 Kind = Literal["STOCK", "OPTION"]
-CashKind = Literal["TRADE", "FEE", "EXERCISE", "SPLIT", "DEAL", "DIVIDEND", "INTEREST", "BORROW_FEE"]
+CashKind = Literal[
+    "TRADE", "FEE", "EXERCISE", "SPLIT", "DEAL", "DIVIDEND", "INTEREST", "BORROW_FEE"
+]
 
 WORKING: tuple[OrderStatus, ...] = ("ACCEPTED", "PARTIALLY_FILLED")
 """States of an order that may still be filled."""
@@ -135,7 +184,9 @@ class NamedInstrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
     type: Annotated[Kind, described("STOCK or OPTION.")]
     symbol: Annotated[str, text("Ticker of a stock, such as AVLN.", MOST_TICKER)] | None = None
-    contract: Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)] | None = None
+    contract: (
+        Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)] | None
+    ) = None
 
 
 @dataclass(slots=True)
@@ -144,7 +195,8 @@ class Position:
 
     instrument: Instrument
     qty: int = 0  # negative when short
-    cost_e4: int = 0  # what the present units cost (negative: what they brought when sold short), without fees
+    # what the present units cost (negative: what they brought when sold short), without fees
+    cost_e4: int = 0
     realized_e4: int = 0  # profit of units that are gone
 
     def value_e4(self, mark_e4: int) -> int:
@@ -152,8 +204,8 @@ class Position:
         return self.qty * mark_e4 * self.instrument.multiplier
 
     def move(self, change: int, value_e4: int) -> None:
-        """Bring units in (negative: take out) for a value paid (negative: received).
-        Units that go out take their average cost with them, rounded down; the last ones take what is left.
+        """Bring units in (negative: take out) for a value paid (negative: received). Units that go
+        out take their average cost with them, rounded down; the last ones take what is left.
         """
         closed = min(abs(change), abs(self.qty)) if self.qty * change < 0 else 0
         if closed:
@@ -162,15 +214,16 @@ class Position:
             self.realized_e4 -= closed_value + closed_cost
             self.cost_e4 -= closed_cost
             value_e4 -= closed_value
+
         self.cost_e4 += value_e4
         self.qty += change
 
 
 @dataclass(slots=True)
 class Account:
-    """A customer's account.
-    `positions`: by instrument id; those that are flat are kept for their realized profit; `unsettled`: (day on which it settles,
-    amount) of sales; CASH accounts buy only with what is settled.
+    """A customer's account. `positions`: by instrument id; those that are flat are kept for their
+    realized profit; `unsettled`: (day on which it settles, amount) of sales; CASH accounts buy only
+    with what is settled.
     """
 
     id: str
@@ -184,7 +237,8 @@ class Account:
     borrow_fees_e4: int = 0
     dividends_e4: int = 0  # received less paid on short positions
     unsettled: list[tuple[date, int]] = field(default_factory=list)
-    margin_call_due: date | None = None  # trading day at whose close an unmet margin call is liquidated; None without a call
+    # trading day at whose close an unmet margin call is liquidated; None without a call
+    margin_call_due: date | None = None
 
     def position(self, instrument: Instrument) -> Position:
         """Position in an instrument; a flat one is made where there is none."""
@@ -200,8 +254,12 @@ class Account:
             self.unsettled.append((date.fromisoformat(day), amount_e4))
 
     def settled_e4(self, today: date | None) -> int:
-        """Cash without the sales that settle after today; without `today`, none counts as settled."""
-        return self.cash_e4 - sum(amount for day, amount in self.unsettled if today is None or day > today)
+        """Cash without the sales that settle after today; without `today`, none counts as
+        settled.
+        """
+        return self.cash_e4 - sum(
+            amount for day, amount in self.unsettled if today is None or day > today
+        )
 
 
 @dataclass(slots=True)
@@ -231,14 +289,17 @@ class Order:
     replaced_by: str = ""
     spread_id: str = ""  # legs of one spread fill together or not at all
     forced: bool = False  # whether the broker placed it to meet a margin call
-    take_profit_e4: int | None = None  # limit and stop of the orders that each fill of it sends to close it again (both)
+    # limit and stop of the orders that each fill of it sends to close it again (both)
+    take_profit_e4: int | None = None
     stop_loss_e4: int | None = None
     parent_id: str = ""  # order whose fill sent it
     oco_id: str = ""  # first order of its group: what fills of one is taken from the others
 
     @property
     def group(self) -> str:
-        """Id of its group of orders of which one cancels the others; its own where it began one or has none."""
+        """Id of its group of orders of which one cancels the others; its own where it began one or
+        has none.
+        """
         return self.oco_id or self.id
 
     def others(self, orders: Iterable[Order]) -> list[Order]:
@@ -323,13 +384,15 @@ class Session:
     stocks: tuple[str, ...]  # symbols of the universe (both)
     options: tuple[str, ...]
     rules: Rules
-    start_equity_e4: int  # the account's equity at its creation and its end (None until then) (both)
+    # the account's equity at its creation and its end (None until then) (both)
+    start_equity_e4: int
     first_seq: int  # numbers of the events that began and ended it (both)
     clock_ns: int  # its last moment
     last_seq: int | None = None
     end_equity_e4: int | None = None
     status: SessionStatus = "RUNNING"  # what it says; only one session of a broker is RUNNING
-    margin_calls: int = 0  # how many calls, orders, rejections and refused commands there were (these 4)
+    # how many calls, orders, rejections and refused commands there were (these 4)
+    margin_calls: int = 0
     accepted: int = 0
     rejected: int = 0
     refused: int = 0

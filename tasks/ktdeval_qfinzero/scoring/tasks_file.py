@@ -1,12 +1,13 @@
-"""Tasks in the public format of both suites: rows of a file or of a dataset. They are foreign: everything is checked on the way in.
+"""Tasks in the public format of both suites: rows of a file or of a dataset. They are foreign:
+everything is checked on the way in.
 
-A row with `expected_tool_calls` is a calling task, one with `expected_steps` a planning task. Keys that the format does not have
-are refused: most often they are misspelled, and a task would lose what they say.
+A row with `expected_tool_calls` is a calling task, one with `expected_steps` a planning task. Keys
+that the format does not have are refused: most often they are misspelled, and a task would lose
+what they say.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -14,12 +15,17 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, field
 
 from ktdeval.errors import DataError
-from ktdeval.fields import near_matches
-from ktdeval.jsonio import JsonValue
-from ktdeval.sample_files import SampleRows, read_samples, write_samples
-from ktdeval.typed import Value, from_plain
+from ktdeval.tasks import SampleRows, read_samples, write_samples
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import Value, from_plain
 from ktdeval_qfinzero.scoring.types import GoldCall, GoldTask
-from ktdeval_qfinzero.scoring.values import EXACT, TOLERANCE_SECONDS, instant_of, is_placeholder, time_fields
+from ktdeval_qfinzero.scoring.values import (
+    EXACT,
+    TOLERANCE_SECONDS,
+    instant_of,
+    is_placeholder,
+    time_fields,
+)
 
 MAX_CALLS: Final = 200
 
@@ -39,7 +45,6 @@ _JSON_COLUMNS: Final = ("expected_tool_calls", "expected_steps", "ground_truth")
 _MINUTES_SUFFIX: Final = "_minutes"
 _MAX_SHOWN_CHARS: Final = 60
 _MAX_MESSAGE_CHARS: Final = 300
-_UNKNOWN: Final = re.compile(r"unknown field `(.*)`")
 _NO_TEXT: Final = "`str` matching regex '\\\\S'"
 
 _Text = Annotated[str, Meta(pattern=r"\S")]
@@ -58,7 +63,13 @@ class _CallRow(Value, frozen=True):
 
     def gold(self, where: str) -> GoldCall:
         _check_times(self.time_constraints, f"{where}.time_constraints")
-        terms = (self.required_params, self.optional_params, self.time_constraints, self.step_id, self.grading_notes)
+        terms = (
+            self.required_params,
+            self.optional_params,
+            self.time_constraints,
+            self.step_id,
+            self.grading_notes,
+        )
         return GoldCall(self.tool_name, self.endpoint, self.method, *terms)
 
 
@@ -77,20 +88,26 @@ class _TaskRow(Value, frozen=True):
 
 
 def read_tasks(source: str | Path) -> SampleRows:
-    """Read the rows of a source of samples (`ktdeval.sample_files`), in order; raises DataError if the source can't be read."""
+    """Read the rows of a source of samples (`ktdeval.tasks.sample_files`), in order; raises DataError if
+    the source can't be read.
+    """
     return read_samples(str(source), _JSON_COLUMNS)
 
 
 def tasks_of(rows: SampleRows) -> tuple[GoldTask, ...]:
-    """Check rows and make them tasks; raises DataError if a row is malformed, or has the id of another, which names the source,
-    the row and what is wrong.
+    """Check rows and make them tasks; raises DataError if a row is malformed, or has the id of
+    another, which names the source, the row and what is wrong.
     """
     tasks: dict[str, GoldTask] = {}
     for row in rows.rows:
         task = task_from_row(row.value, row.where)
         if task.id in tasks:
-            raise DataError(f"{row.where}: a second task {_shown(task.id)}; ids are unique in a file")
+            raise DataError(
+                f"{row.where}: a second task {_shown(task.id)}; ids are unique in a file"
+            )
+
         tasks[task.id] = task
+
     return tuple(tasks.values())
 
 
@@ -104,16 +121,22 @@ def publish_tasks(folder: Path, title: str, tasks: tuple[GoldTask, ...]) -> None
 
 
 def task_from_row(row: JsonValue, where: str) -> GoldTask:
-    """Check one row and make it a task; null is as good as absent.
-    `row`: parsed JSON; `where`: file and line, for messages. Raises DataError if the row is not of the public format; says which
+    """Check one row and make it a task; null is as good as absent. `row`: parsed JSON; `where`:
+    file and line, for messages. Raises DataError if the row is not of the public format; says which
     field and what is wrong.
     """
     try:
         read = from_plain(_without_nulls(row), _TaskRow, where, DataError)
     except DataError as error:
-        raise DataError(f"{where}: {_plain_words(str(error).removeprefix(f'{where}: '))}") from error
+        raise DataError(
+            f"{where}: {_plain_words(str(error).removeprefix(f'{where}: '))}"
+        ) from error
+
     if (read.expected_tool_calls is None) == (read.expected_steps is None):
-        raise DataError(f"{where}: a task has either expected_tool_calls (calling) or expected_steps (planning)")
+        raise DataError(
+            f"{where}: a task has either expected_tool_calls (calling) or expected_steps (planning)"
+        )
+
     key = "expected_steps" if read.expected_tool_calls is None else "expected_tool_calls"
     calls = read.expected_tool_calls or read.expected_steps or ()
     return GoldTask(
@@ -136,7 +159,9 @@ def task_to_row(task: GoldTask) -> dict[str, JsonValue]:
         "category": task.category,
         "difficulty": task.difficulty,
         "natural_language_instruction": task.instruction,
-        "expected_steps" if is_planning else "expected_tool_calls": [_call_row(call) for call in task.calls],
+        "expected_steps" if is_planning else "expected_tool_calls": [
+            _call_row(call) for call in task.calls
+        ],
         "grading_notes": task.notes,
     }
     return {**row, "ground_truth": dict(task.truth)} if is_planning or task.truth else row
@@ -160,28 +185,39 @@ def _without_nulls(row: JsonValue) -> JsonValue:
     """Row without null fields, of its calls either; values within parameters stay."""
     if not isinstance(row, dict):
         return row
+
     kept = {name: value for name, value in row.items() if value is not None}
     for name in ("expected_tool_calls", "expected_steps"):
         if isinstance(kept.get(name), list):
             kept[name] = [_without_nulls(call) for call in kept[name]]
+
     return kept
 
 
 def _plain_words(message: str) -> str:
     message = message.replace(_NO_TEXT, "a text that is not empty")
-    if unknown := _UNKNOWN.search(message):
-        message += near_matches(unknown[1][:_MAX_SHOWN_CHARS], {*_TaskRow.__struct_fields__, *_CallRow.__struct_fields__})
-    return f"{message[:_MAX_MESSAGE_CHARS]}{'; give GET or POST' if 'enum value' in message else ''}"
+    return (
+        f"{message[:_MAX_MESSAGE_CHARS]}{'; give GET or POST' if 'enum value' in message else ''}"
+    )
 
 
 def _check_times(times: Mapping[str, JsonValue], where: str) -> None:
     tolerance = times.get("tolerance", EXACT)
     if not isinstance(tolerance, str) or tolerance not in TOLERANCE_SECONDS:
-        raise DataError(f"{where}: unknown tolerance {_shown(tolerance)}; give one of {', '.join(TOLERANCE_SECONDS)}")
+        raise DataError(
+            f"{where}: unknown tolerance {_shown(tolerance)}; give one of"
+            f" {', '.join(TOLERANCE_SECONDS)}"
+        )
+
     for name, value in time_fields(times).items():
         if not _is_time(name, value):
-            form = f"date or time, a placeholder, null, or a number of minutes for a name that ends in {_MINUTES_SUFFIX}"
-            raise DataError(f"{where}.{name[:_MAX_SHOWN_CHARS]} is {_shown(value)}; give an ISO 8601 {form}")
+            form = (
+                "date or time, a placeholder, null, or a number of minutes for a name that ends in"
+                f" {_MINUTES_SUFFIX}"
+            )
+            raise DataError(
+                f"{where}.{name[:_MAX_SHOWN_CHARS]} is {_shown(value)}; give an ISO 8601 {form}"
+            )
 
 
 def _is_time(name: str, value: JsonValue) -> bool:
@@ -189,7 +225,11 @@ def _is_time(name: str, value: JsonValue) -> bool:
         return True
     if isinstance(value, str):
         return instant_of(value) is not None
-    return isinstance(value, int | float) and not isinstance(value, bool) and name.endswith(_MINUTES_SUFFIX)
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and name.endswith(_MINUTES_SUFFIX)
+    )
 
 
 def _shown(value: JsonValue) -> str:

@@ -1,5 +1,6 @@
-"""Plain values that the rule sets share: expected calls, tasks and scores; tool names, their families and addresses; calls as a
-model gave them, readable or not, and the ids of a run that calls have to carry.
+"""Plain values that the rule sets share: expected calls, tasks and scores; tool names, their
+families and addresses; calls as a model gave them, readable or not, and the ids of a run that calls
+have to carry.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
 
-from ktdeval.jsonio import JsonValue, csv_rows
+from ktdeval.values.jsonio import JsonValue, csv_rows
 from ktdeval_qfinzero.scoring.values import is_placeholder
 
 Suite = Literal["calling", "planning"]
@@ -26,11 +27,15 @@ class GoldCall:
     """One expected call. `notes` are the author's."""
 
     tool: str  # dotted name, or `REFUSE`
-    endpoint: str | None = None  # path of the service, with `{name}` for what is known only in a run; None for a refusal
+    # path of the service, with `{name}` for what is known only in a run; None for a refusal
+    endpoint: str | None = None
     method: str | None = None  # GET or POST; None for a refusal
-    required: Mapping[str, JsonValue] = field(default_factory=dict)  # parameters that PA checks, as JSON
-    optional: Mapping[str, JsonValue] = field(default_factory=dict)  # parameters that no metric reads
-    times: Mapping[str, JsonValue] = field(default_factory=dict)  # time fields' expected values, `format` and `tolerance`
+    # parameters that PA checks, as JSON
+    required: Mapping[str, JsonValue] = field(default_factory=dict)
+    # parameters that no metric reads
+    optional: Mapping[str, JsonValue] = field(default_factory=dict)
+    # time fields' expected values, `format` and `tolerance`
+    times: Mapping[str, JsonValue] = field(default_factory=dict)
     step_id: str | None = None  # of a planning step
     notes: str = ""
 
@@ -46,7 +51,8 @@ class GoldTask:
     instruction: str  # with `{session_id}` and `{account_id}` where a run fills them in
     calls: tuple[GoldCall, ...]  # at least one in a loaded task
     notes: str = ""
-    truth: Mapping[str, JsonValue] = field(default_factory=dict)  # facts of the episode that no metric reads
+    # facts of the episode that no metric reads
+    truth: Mapping[str, JsonValue] = field(default_factory=dict)
 
     @property
     def refuse(self) -> bool:
@@ -56,7 +62,9 @@ class GoldTask:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of one answer on one task: tool match, parameter accuracy and time alignment, each from 0 to 1."""
+    """Scores of one answer on one task: tool match, parameter accuracy and time alignment, each
+    from 0 to 1.
+    """
 
     tm: float
     pa: float
@@ -66,7 +74,9 @@ class Scores:
 
     @property
     def overall(self) -> float:
-        """Arithmetic mean of TM, PA and TA on a scale from 0 to 100 (paper, Table 2), not rounded."""
+        """Arithmetic mean of TM, PA and TA on a scale from 0 to 100 (paper, Table 2), not
+        rounded.
+        """
         return (self.tm + self.pa + self.ta) / 3.0 * 100.0
 
 
@@ -86,10 +96,15 @@ SERVICE_TOOLS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 # Tools of the services here that the public registry does not have.
 FURTHER_TOOLS: Final = frozenset(row["name"] for row in _ROWS) - SERVICE_TOOLS.keys()
 
-# Name -> (address, method) that the planning reference assumes for a call that names neither. The public planning scorer has
-# addresses for 24 of the 26: a run makes its account and session before an episode begins.
+# Name -> (address, method) that the planning reference assumes for a call that names neither. The
+# public planning scorer has addresses for 24 of the 26: a run makes its account and session before
+# an episode begins.
 PLANNING_ENDPOINTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {name: address for name, address in SERVICE_TOOLS.items() if name not in ("PMB.account.create", "PMB.session.create")}
+    {
+        name: address
+        for name, address in SERVICE_TOOLS.items()
+        if name not in ("PMB.account.create", "PMB.session.create")
+    }
 )
 
 # Name -> family of all 27 registered names; the refusal is a family of its own.
@@ -99,18 +114,24 @@ REGISTRY: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def registry_family(name: str | None) -> str | None:
-    """Family of a registered name, looked up exactly and case-sensitively; None for every other name."""
+    """Family of a registered name, looked up exactly and case-sensitively; None for every other
+    name.
+    """
     return REGISTRY.get(name) if name is not None else None
 
 
 def known_family(name: str) -> str | None:
-    """Family of a tool that a service has, public or one of `FURTHER_TOOLS`; None for every other name."""
+    """Family of a tool that a service has, public or one of `FURTHER_TOOLS`; None for every other
+    name.
+    """
     return name.partition(".")[0] if name in FURTHER_TOOLS else registry_family(name)
 
 
 @lru_cache(maxsize=1_000)
 def prefix_family(name: str) -> str:
-    """Family by the first letters of a name, `UNKNOWN` for the rest: the planning reference's rule."""
+    """Family by the first letters of a name, `UNKNOWN` for the rest: the planning reference's
+    rule.
+    """
     return next((prefix for prefix in PREFIXES if name.startswith(prefix)), UNKNOWN_FAMILY)
 
 
@@ -138,29 +159,40 @@ class PredictedCall:
 
 
 def read_calls(predicted: Sequence[JsonValue]) -> tuple[tuple[PredictedCall, ...], int]:
-    """Readable calls in order, and how many items were none.
-    A call is an object with a text `tool_name` or `tool` that is not blank, and `params` or `args` that are an object, null or
+    """Readable calls in order, and how many items were none. A call is an object with a text
+    `tool_name` or `tool` that is not blank, and `params` or `args` that are an object, null or
     absent, nested at most `MAX_DEPTH` levels.
     """
-    calls = tuple(call for index, item in enumerate(predicted) if (call := _read(item, index)) is not None)
+    read = (_read(item, index) for index, item in enumerate(predicted))
+    calls = tuple(call for call in read if call is not None)
     return calls, len(predicted) - len(calls)
 
 
 def _read(item: JsonValue, index: int) -> PredictedCall | None:
     if not isinstance(item, dict):
         return None
+
     tool = item.get("tool_name") if "tool_name" in item else item.get("tool")
     args = item.get("params") if "params" in item else item.get("args")
-    args = {} if args is None else args
-    if not isinstance(tool, str) or not tool.strip() or not isinstance(args, dict) or not is_plain(args):
+    if args is None:
+        args = {}
+    if not isinstance(tool, str) or not tool.strip():
         return None
+    if not isinstance(args, dict) or not is_plain(args):
+        return None
+
     endpoint = item.get("endpoint")
+    if not isinstance(endpoint, str):
+        endpoint = ""
+
     content = json.dumps([tool, args], sort_keys=True)
-    return PredictedCall(index, tool, args, endpoint if isinstance(endpoint, str) else "", content)
+    return PredictedCall(index, tool, args, endpoint, content)
 
 
 def is_plain(value: JsonValue) -> bool:
-    """Whether a value holds nothing but JSON, is nested at most `MAX_DEPTH` levels and has no number of thousands of digits."""
+    """Whether a value holds nothing but JSON, is nested at most `MAX_DEPTH` levels and has no
+    number of thousands of digits.
+    """
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[JsonValue] = []
@@ -176,9 +208,12 @@ def is_plain(value: JsonValue) -> bool:
                     pass
                 case _:
                     return False
+
         if not inner:
             return True
+
         level = inner
+
     return False
 
 
@@ -186,7 +221,9 @@ def is_plain(value: JsonValue) -> bool:
 
 
 def with_run_ids(text: str, run_context: Mapping[str, str]) -> str:
-    """Text with `{session_id}` and `{account_id}` replaced by those of the run, as far as it has them."""
+    """Text with `{session_id}` and `{account_id}` replaced by those of the run, as far as it has
+    them.
+    """
     for name in RUN_IDS:
         if name in run_context:
             text = text.replace(f"{{{name}}}", run_context[name])
@@ -194,23 +231,36 @@ def with_run_ids(text: str, run_context: Mapping[str, str]) -> str:
 
 
 def expected_ids(gold: GoldCall, run_context: Mapping[str, str]) -> dict[str, str]:
-    """Name -> id for the ids that are known before the run: parameters that are a run's id, and parts of the address."""
+    """Name -> id for the ids that are known before the run: parameters that are a run's id, and
+    parts of the address.
+    """
     placeholders = [f"{{{name}}}" for name in RUN_IDS]
     named = {key: value for key, value in gold.required.items() if value in placeholders}
-    ids = {**named, **_path_ids(gold.tool, gold.endpoint or "")}
-    filled = {name: with_run_ids(value, run_context) for name, value in ids.items()}
-    return {name: value for name, value in filled.items() if not is_placeholder(value)}
+    in_path = _path_ids(gold.tool, gold.endpoint or "")
+
+    ids: dict[str, str] = {}
+    for name, value in {**named, **in_path}.items():
+        filled = with_run_ids(value, run_context)
+        if not is_placeholder(filled):
+            ids[name] = filled
+
+    return ids
 
 
 def given_ids(gold: GoldCall, call: PredictedCall) -> dict[str, str]:
     """Name -> id as the call gives it, in its arguments or else in its address."""
-    return {**_path_ids(gold.tool, call.endpoint), **{key: value for key, value in call.args.items() if isinstance(value, str)}}
+    named = {key: value for key, value in call.args.items() if isinstance(value, str)}
+    return {**_path_ids(gold.tool, call.endpoint), **named}
 
 
 def _path_ids(tool: str, endpoint: str) -> dict[str, str]:
-    """Parts of an address that stand where the tool's address has a `{name}`; none for an address of another form."""
+    """Parts of an address that stand where the tool's address has a `{name}`; none for an address
+    of another form.
+    """
     template = SERVICE_TOOLS.get(tool, ("", ""))[0].split("/")
     parts = endpoint.rstrip("/").split("/")
     if len(parts) != len(template):
         return {}
-    return {name[1:-1]: part for name, part in zip(template, parts, strict=True) if name.startswith("{")}
+    return {
+        name[1:-1]: part for name, part in zip(template, parts, strict=True) if name.startswith("{")
+    }

@@ -1,9 +1,11 @@
-"""How predicted parameter values and times are compared with the expected ones, in each rule set (`docs/qfinzero-scoring.md`).
+"""How predicted parameter values and times are compared with the expected ones, in each rule set
+(`docs/qfinzero-scoring.md`).
 
-Under the reference rules (public code; `ReferenceRules` holds what differs between the suites) a placeholder earns 1, lists are
-compared as sets of texts and the rest as lower-cased text; times have three forms, and an unknown tolerance is five minutes.
-Under the paper rules (A.3) placeholders take no part, types are distinguished, times are ISO 8601 with offsets and fractions, and
-results are exact fractions: sums do not depend on the order.
+Under the reference rules (public code; `ReferenceRules` holds what differs between the suites) a
+placeholder earns 1, lists are compared as sets of texts and the rest as lower-cased text; times
+have three forms, and an unknown tolerance is five minutes. Under the paper rules (A.3) placeholders
+take no part, types are distinguished, times are ISO 8601 with offsets and fractions, and results
+are exact fractions: sums do not depend on the order.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 
 Tolerance = Literal["exact", "5min", "30min", "60min", "1day", "2day"]
 EXACT: Final = "exact"
@@ -37,7 +39,9 @@ _SECOND: Final = 1_000_000_000
 _MAX_TIME_CHARS: Final = 64
 _DATE: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(Z|[+-]00(:?00)?)?", re.IGNORECASE)
 _MOMENT: Final = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?", re.IGNORECASE
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T"
+    r" ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?",
+    re.IGNORECASE,
 )
 
 
@@ -55,18 +59,23 @@ def tolerance_of(times: Mapping[str, JsonValue]) -> str:
 
 
 def reference_time(text: str) -> datetime | None:
-    """A time as the public scorers read it, without time zone; None if it is none of their three forms."""
+    """A time as the public scorers read it, without time zone; None if it is none of their three
+    forms.
+    """
     bare = text.rstrip("Z")
     for form in _REFERENCE_FORMS:
         try:
             return datetime.strptime(bare, form)
         except ValueError:
             continue
+
     return None
 
 
 def reference_within(predicted: datetime, expected: datetime, tolerance: str) -> bool:
-    """Whether two times differ by at most the tolerance, 5 minutes for a name that is not listed."""
+    """Whether two times differ by at most the tolerance, 5 minutes for a name that is not
+    listed.
+    """
     seconds = TOLERANCE_SECONDS.get(tolerance, _REFERENCE_DEFAULT_S)
     return abs((predicted - expected).total_seconds()) <= seconds
 
@@ -84,49 +93,61 @@ class Instant:
     @property
     def start_ns(self) -> int:
         """The moment, or the date's midnight."""
-        return (self.day.toordinal() - _EPOCH.toordinal()) * 86_400 * _SECOND if self.ns is None else self.ns
+        if self.ns is not None:
+            return self.ns
+        return (self.day.toordinal() - _EPOCH.toordinal()) * 86_400 * _SECOND
 
 
 def instant_of(text: str) -> Instant | None:
     """Read an ISO 8601 date, or date and time; without an offset it is UTC. None for anything else.
-    A blank may stand for the `T`, seconds may be absent, fractions have up to nine digits, and a date may say that it is UTC.
+    A blank may stand for the `T`, seconds may be absent, fractions have up to nine digits, and a
+    date may say that it is UTC.
     """
     text = text.strip()
     if len(text) > _MAX_TIME_CHARS:
         return None
+
+    day = _DATE.fullmatch(text)
     try:
-        if day := _DATE.fullmatch(text):
+        if day:
             return Instant(date.fromisoformat(day[1]))
         if not _MOMENT.fullmatch(text):
             return None
+
         return _moment_of(text.upper())
     except (ValueError, OverflowError):
         return None
 
 
 def _moment_of(text: str) -> Instant:
-    """Read text of the form `_MOMENT`, in upper case; raises ValueError or OverflowError for a time that does not exist."""
+    """Read text of the form `_MOMENT`, in upper case; raises ValueError or OverflowError for a time
+    that does not exist.
+    """
     read = datetime.fromisoformat(text)  # drops what is finer than a microsecond
     moment = read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
     digits = re.search(r"[.,]([0-9]+)", text)
     finer_ns = int(digits[1][6:].ljust(3, "0")) if digits else 0
+
     return Instant(moment.date(), (moment - _EPOCH) // timedelta(microseconds=1) * 1_000 + finer_ns)
 
 
 def is_within(predicted: JsonValue, expected: JsonValue, tolerance: str) -> bool:
-    """Whether a predicted time meets an expected one (paper rules).
-    `predicted`: what the call says; anything but a time does not meet; `expected`: ISO date or time, or a number of minutes;
+    """Whether a predicted time meets an expected one (paper rules). `predicted`: what the call
+    says; anything but a time does not meet; `expected`: ISO date or time, or a number of minutes;
     `tolerance`: a key of `TOLERANCE_SECONDS`.
     """
     if isinstance(expected, int | float) and not isinstance(expected, bool):
         return _minutes_within(predicted, expected, TOLERANCE_SECONDS[tolerance])
     if not isinstance(expected, str) or not isinstance(predicted, str):
         return False
-    left, right = instant_of(predicted), instant_of(expected)
+
+    left = instant_of(predicted)
+    right = instant_of(expected)
     if left is None or right is None:
         return False
     if right.ns is None and tolerance in _DAY_TOLERANCES:
         return abs((left.day - right.day).days) <= _DAY_TOLERANCES[tolerance]
+
     return abs(left.start_ns - right.start_ns) <= TOLERANCE_SECONDS[tolerance] * _SECOND
 
 
@@ -143,9 +164,21 @@ RELATIVE_TOLERANCE: Final = 1e-4
 ZERO: Final = Fraction(0)
 ONE: Final = Fraction(1)
 
-# Parameters that name several things; the services take them as a comma-separated text, the tool servers as a list.
+# Parameters that name several things; the services take them as a comma-separated text, the tool
+# servers as a list.
 NAME_LISTS: Final = frozenset(
-    {"tickers", "symbols", "tenors", "fields", "indicators", "stocks", "options", "contracts", "event_types", "status_in"}
+    {
+        "tickers",
+        "symbols",
+        "tenors",
+        "fields",
+        "indicators",
+        "stocks",
+        "options",
+        "contracts",
+        "event_types",
+        "status_in",
+    }
 )
 # Of these the ones that the services read in either case.
 CASELESS_LISTS: Final = frozenset({"status_in"})
@@ -168,42 +201,64 @@ CALLING_RULES: Final = ReferenceRules(braces_are_placeholders=False, fold_list_c
 PLANNING_RULES: Final = ReferenceRules(braces_are_placeholders=True, fold_list_case=True)
 
 
-_BRACKETS: Final = ("<>", "{}")
-
-
 def text_of(value: JsonValue) -> str | None:
-    """`str(value)`, or None where there is no such text: nested too deep, or a number with too many digits."""
+    """`str(value)`, or None where there is no such text: nested too deep, or a number with too many
+    digits.
+    """
     try:
         return str(value)
     except (RecursionError, ValueError):
         return None
 
 
-def reference_object(predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules) -> float:
+def reference_object(
+    predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules
+) -> float:
     """Mean score over the keys of `expected`, 0 to 1; 1 where nothing is expected."""
     if not expected:
         return 1.0
-    given = ((predicted.get(key), value) for key, value in expected.items())
-    return math.fsum(0.0 if item is None else reference_value(item, value, rules) for item, value in given) / len(expected)
+
+    scores: list[float] = []
+    for key, value in expected.items():
+        given = predicted.get(key)
+        scores.append(0.0 if given is None else reference_value(given, value, rules))
+
+    return math.fsum(scores) / len(scores)
+
+
+def _is_reference_placeholder(expected: str, rules: ReferenceRules) -> bool:
+    ends = expected[:1] + expected[-1:]
+    return ends == "<>" or (rules.braces_are_placeholders and ends == "{}")
 
 
 def reference_value(predicted: JsonValue, expected: JsonValue, rules: ReferenceRules) -> float:
     """Score of one value that is present, 0 to 1."""
-    if isinstance(expected, str) and (expected[:1] + expected[-1:] in _BRACKETS[: 1 + rules.braces_are_placeholders]):
+    if isinstance(expected, str) and _is_reference_placeholder(expected, rules):
         return 1.0
     if isinstance(expected, dict) and isinstance(predicted, dict):
         return reference_object(predicted, expected, rules)
+
     if isinstance(expected, list) and isinstance(predicted, list):
-        left_set, right_set = _reference_items(predicted, rules), _reference_items(expected, rules)
-        return 1.0 if left_set == right_set else len(left_set & right_set) / len(left_set | right_set)
+        left_set = _reference_items(predicted, rules)
+        right_set = _reference_items(expected, rules)
+        if left_set == right_set:
+            return 1.0
+        return len(left_set & right_set) / len(left_set | right_set)
+
     if isinstance(expected, int | float) and isinstance(predicted, int | float):
         return float(_near(predicted, expected))
-    left, right = text_of(expected), text_of(predicted)
+
+    left = text_of(expected)
+    right = text_of(predicted)
     return float(left is not None and right is not None and left.lower() == right.lower())
 
 
-def reference_failures(predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules) -> set[str]:
-    """Names of what is wrong with the parameters: `missing_required_param` and `wrong_param_value`."""
+def reference_failures(
+    predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue], rules: ReferenceRules
+) -> set[str]:
+    """Names of what is wrong with the parameters: `missing_required_param` and
+    `wrong_param_value`.
+    """
     failures: set[str] = set()
     for key, value in expected.items():
         given = predicted.get(key)
@@ -213,16 +268,21 @@ def reference_failures(predicted: Mapping[str, JsonValue], expected: Mapping[str
             failures |= reference_failures(given, value, rules)
         elif reference_value(given, value, rules) < 1:
             failures.add("wrong_param_value")
+
     return failures
 
 
 def _reference_items(items: list[JsonValue], rules: ReferenceRules) -> set[str | None]:
-    texts = [text_of(item) for item in items]
-    return {text.upper() if text is not None and rules.fold_list_case else text for text in texts}
+    texts = {text_of(item) for item in items}
+    if not rules.fold_list_case:
+        return texts
+    return {None if text is None else text.upper() for text in texts}
 
 
 def _near(a: float, b: float) -> bool:
-    """Within a relative 1e-4 of the larger; 0 equals only 0. Whole numbers too large for a float must be equal."""
+    """Within a relative 1e-4 of the larger; 0 equals only 0. Whole numbers too large for a float
+    must be equal.
+    """
     try:
         return abs(a - b) <= RELATIVE_TOLERANCE * max(abs(a), abs(b))
     except OverflowError:
@@ -233,7 +293,9 @@ def _near(a: float, b: float) -> bool:
 
 
 class Comparison(NamedTuple):
-    """Outcome of a recursive comparison; `missing` (absent or null) and `wrong` are dotted paths."""
+    """Outcome of a recursive comparison; `missing` (absent or null) and `wrong` are dotted
+    paths.
+    """
 
     score: Fraction | None  # mean over what could be compared, 0 to 1; None if nothing could
     missing: tuple[str, ...] = ()
@@ -241,28 +303,46 @@ class Comparison(NamedTuple):
 
 
 def is_placeholder(value: JsonValue) -> bool:
-    """Whether an expected value is `{...}` or `<...>`, or holds a `{name}` or `<name>` that only a run can fill."""
-    return isinstance(value, str) and bool(_WHOLE_PLACEHOLDER.fullmatch(value) or _INNER_PLACEHOLDER.search(value))
+    """Whether an expected value is `{...}` or `<...>`, or holds a `{name}` or `<name>` that only a
+    run can fill.
+    """
+    if not isinstance(value, str):
+        return False
+    return bool(_WHOLE_PLACEHOLDER.fullmatch(value) or _INNER_PLACEHOLDER.search(value))
 
 
-def compare_objects(predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue]) -> Comparison:
-    """Compare the comparable keys of `expected`, each with equal weight; other keys of `predicted` are not looked at."""
-    parts = [_compare_key(predicted.get(key), value, key) for key, value in expected.items() if _is_comparable(value)]
-    return Comparison(
-        score=sum((part.score or ZERO for part in parts), ZERO) / len(parts) if parts else None,
-        missing=tuple(path for part in parts for path in part.missing),
-        wrong=tuple(path for part in parts for path in part.wrong),
-    )
+def compare_objects(
+    predicted: Mapping[str, JsonValue], expected: Mapping[str, JsonValue]
+) -> Comparison:
+    """Compare the comparable keys of `expected`, each with equal weight; other keys of `predicted`
+    are not looked at.
+    """
+    total = ZERO
+    count = 0
+    missing: list[str] = []
+    wrong: list[str] = []
+    for key, value in expected.items():
+        if _is_comparable(value):
+            part = _compare_key(predicted.get(key), value, key)
+            total += part.score or ZERO
+            count += 1
+            missing += part.missing
+            wrong += part.wrong
+
+    return Comparison(total / count if count else None, tuple(missing), tuple(wrong))
 
 
 def _compare_key(predicted: JsonValue, expected: JsonValue, key: str) -> Comparison:
     """Compare one key; null is as good as absent, and is right only where null is expected."""
     if predicted is None:
         return Comparison(ONE) if expected is None else Comparison(ZERO, missing=(key,))
+
     if isinstance(expected, dict) and isinstance(predicted, dict) and expected:
         inner = compare_objects(predicted, expected)
-        missing, wrong = (tuple(f"{key}.{path}" for path in paths) for paths in (inner.missing, inner.wrong))
+        missing = tuple(f"{key}.{path}" for path in inner.missing)
+        wrong = tuple(f"{key}.{path}" for path in inner.wrong)
         return Comparison(inner.score, missing, wrong)
+
     score = _compare_value(predicted, expected, key)
     return Comparison(score) if score == 1 else Comparison(score, wrong=(key,))
 
@@ -277,43 +357,61 @@ def _is_comparable(expected: JsonValue) -> bool:
 
 def _compare_value(predicted: JsonValue, expected: JsonValue, key: str) -> Fraction:
     if key in NAME_LISTS:
-        predicted, expected = (_names_of(value, key in CASELESS_LISTS) for value in (predicted, expected))
+        fold_case = key in CASELESS_LISTS
+        predicted = _names_of(predicted, fold_case)
+        expected = _names_of(expected, fold_case)
+
     if isinstance(expected, list):
         return _jaccard(predicted, expected) if isinstance(predicted, list) else ZERO
-    is_same = isinstance(predicted, dict) if isinstance(expected, dict) else _same_scalar(predicted, expected)
-    return ONE if is_same else ZERO
+    if isinstance(expected, dict):  # with keys on both sides it is compared key by key, not here
+        return ONE if isinstance(predicted, dict) else ZERO
+
+    return ONE if _same_scalar(predicted, expected) else ZERO
 
 
 def _names_of(value: JsonValue, fold_case: bool) -> JsonValue:
-    """A comma-separated text as the list of its trimmed parts; any other value as it is. Names in upper case where asked for."""
+    """A comma-separated text as the list of its trimmed parts; any other value as it is. Names in
+    upper case where asked for.
+    """
     if isinstance(value, str):
-        value = [part for part in (part.strip() for part in value.split(",")) if part]
+        parts = [part.strip() for part in value.split(",")]
+        value = [part for part in parts if part]
     if fold_case and isinstance(value, list):
         return [item.upper() if isinstance(item, str) else item for item in value]
     return value
 
 
 def _jaccard(predicted: Sequence[JsonValue], expected: Sequence[JsonValue]) -> Fraction:
-    """Overlap of two lists as sets; each expected placeholder excuses one item that is nowhere else expected."""
+    """Overlap of two lists as sets; each expected placeholder excuses one item that is nowhere else
+    expected.
+    """
     required = {_item_key(item) for item in expected if _is_comparable(item)}
     blanks = sum(1 for item in expected if not _is_comparable(item))
     given = {_item_key(item) for item in predicted}
     surplus = max(0, len(given - required) - blanks)
     union = len(required) + surplus
+
     return Fraction(len(required & given), union) if union else ONE
 
 
 def _item_key(item: JsonValue) -> str:
-    """Equal for equal items: texts are trimmed, 1 and 1.0 are one number, at any depth, and true is not a number."""
+    """Equal for equal items: texts are trimmed, 1 and 1.0 are one number, at any depth, and true is
+    not a number.
+    """
     return json.dumps(_plain(item), sort_keys=True)
 
 
 def _plain(item: JsonValue) -> JsonValue:
-    if isinstance(item, dict | list):
-        return {key: _plain(part) for key, part in item.items()} if isinstance(item, dict) else list(map(_plain, item))
+    if isinstance(item, dict):
+        return {key: _plain(part) for key, part in item.items()}
+    if isinstance(item, list):
+        return [_plain(part) for part in item]
     if isinstance(item, str):
         return item.strip()
-    return int(item) if isinstance(item, float) and item.is_integer() else item
+    if isinstance(item, float) and item.is_integer():
+        return int(item)
+
+    return item
 
 
 def _same_scalar(predicted: JsonValue, expected: JsonValue) -> bool:
@@ -325,8 +423,11 @@ def _same_scalar(predicted: JsonValue, expected: JsonValue) -> bool:
 
 
 def _same_text(predicted: str, expected: str) -> bool:
-    """Equal, or two spellings of one moment: a time is a value, not a text. A date and a moment stay different."""
+    """Equal, or two spellings of one moment: a time is a value, not a text. A date and a moment
+    stay different.
+    """
     if predicted == expected:
         return True
-    left, right = instant_of(predicted), instant_of(expected)
+    left = instant_of(predicted)
+    right = instant_of(expected)
     return left is not None and right is not None and left == right

@@ -1,4 +1,6 @@
-"""Words that an item is put in: system prompt, situation and question, from the prompt files of this package."""
+"""Words that an item is put in: system prompt, situation and question, from the prompt files of
+this package.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,17 @@ from types import MappingProxyType
 from typing import Final
 from zoneinfo import ZoneInfo
 
+import msgspec
+
 from ktdeval.errors import DataError
-from ktdeval.jsonio import JsonValue, content_hash, sha256_hex
+from ktdeval.values.jsonio import JsonValue, content_hash, sha256_hex
 from ktdeval_qfinzero.benchmark.items import ACCOUNT, SESSION, Item
 from ktdeval_qfinzero.benchmark.wordings import clock_text
 from ktdeval_qfinzero.catalogue import catalogue
-from ktdeval_qfinzero.esp.types import StreamQuery
+from ktdeval_qfinzero.esp.arguments import StreamQuery
 from ktdeval_qfinzero.moments import SECOND, moment_text
 from ktdeval_qfinzero.operations import Operation
+from ktdeval_qfinzero.pmb.arguments import CreateSession
 from ktdeval_qfinzero.schemas import Schema
 from ktdeval_qfinzero.scoring.types import with_run_ids
 from ktdeval_qfinzero.suite.config import SuiteConfig
@@ -28,15 +33,29 @@ from ktdeval_qfinzero.view import View
 
 _FOLDER = Path(__file__).with_name("prompts")
 _PROMPTS: Final = (
-    "system", "user", "public", "public_user", "native_dry", "native_live", "text_dry", "text_tools", "references_dry",
-)  # fmt: skip
-_OMITTED: Final = frozenset({"minLength", "maxLength", "pattern", "maxItems", "additionalProperties"})
+    "system",
+    "user",
+    "public",
+    "public_user",
+    "native_dry",
+    "native_live",
+    "text_dry",
+    "text_tools",
+    "references_dry",
+)
+_OMITTED: Final = frozenset(
+    {"minLength", "maxLength", "pattern", "maxItems", "additionalProperties"}
+)
 
 
 _NEW_YORK: Final = ZoneInfo("America/New_York")
-_FREQUENCIES: Final[Mapping[str, str]] = MappingProxyType({"1m": "one minute", "1d": "one trading day"})
+_FREQUENCIES: Final[Mapping[str, str]] = MappingProxyType(
+    {"1m": "one minute", "1d": "one trading day"}
+)
 
-PUBLIC_IDS: Final[Mapping[str, str]] = MappingProxyType({"session_id": "sess-dryrun-2025", "account_id": "acct-dryrun-2025"})
+PUBLIC_IDS: Final[Mapping[str, str]] = MappingProxyType(
+    {"session_id": "sess-dryrun-2025", "account_id": "acct-dryrun-2025"}
+)
 """Ids that the public benchmark fills into its tasks in a run without services."""
 
 
@@ -55,24 +74,34 @@ def prompt_hashes() -> dict[str, str]:
 def tool_hashes() -> dict[str, str]:
     """Hashes of what a model is shown of each tool, by its dotted name."""
     return {
-        each.name: content_hash({"description": each.summary, "parameters": each.parameters}) for each in catalogue().operations
+        each.name: content_hash({"description": each.summary, "parameters": each.parameters})
+        for each in catalogue().operations
     }
 
 
 def system_text(config: SuiteConfig, view: View, closed_days: Sequence[date]) -> str:
-    """System prompt of an item of our own.
-    `view`: the data as of the item's clock: what is listed by then is named; `closed_days`: weekdays without a session that are
-    named.
+    """System prompt of an item of our own. `view`: the data as of the item's clock: what is listed
+    by then is named; `closed_days`: weekdays without a session that are named.
     """
-    symbols = view.symbols()
-    stocks = (f"{row.symbol} ({row.name}){'*' if row.has_options else ''}" for row in symbols if row.asset_class == "stock")
-    coins = (f"{row.symbol} ({row.name})" for row in symbols if row.asset_class == "crypto")
+    stocks: list[str] = []
+    coins: list[str] = []
+    for row in view.symbols():
+        name = f"{row.symbol} ({row.name})"
+        if row.asset_class == "crypto":
+            coins.append(name)
+        elif row.asset_class == "stock":
+            stocks.append(f"{name}*" if row.has_options else name)
+
+    closed = "weekends"
+    if closed_days:
+        closed = f"weekends and on {', '.join(map(str, closed_days))}"
+
     return Template(prompt_text("system")).substitute(
         _shared(config),
         clock=clock_words(view.as_of_ns),
         stocks=", ".join(stocks) or "none",
         coins=", ".join(coins) or "none",
-        closed=f"weekends and on {', '.join(map(str, closed_days))}" if closed_days else "weekends",
+        closed=closed,
     )
 
 
@@ -82,11 +111,15 @@ def public_system_text(config: SuiteConfig) -> str:
 
 
 def user_text(instruction: str, situation: Situation, as_of_ns: int | None) -> str:
-    """Question. `as_of_ns` is the moment of the clock; None for a task of a file, which has none."""
+    """Question. `as_of_ns` is the moment of the clock; None for a task of a file, which has
+    none.
+    """
     question = with_run_ids(instruction, situation.ids)
     if as_of_ns is None:
         return Template(prompt_text("public_user")).substitute(instruction=question)
-    return Template(prompt_text("user")).substitute(clock=clock_words(as_of_ns), situation=situation.words, instruction=question)
+    return Template(prompt_text("user")).substitute(
+        clock=clock_words(as_of_ns), situation=situation.words, instruction=question
+    )
 
 
 def _shared(config: SuiteConfig) -> Mapping[str, str]:
@@ -101,29 +134,46 @@ def _shared(config: SuiteConfig) -> Mapping[str, str]:
 
 @cache
 def tools_text() -> str:
-    """All tools with their arguments, as a model reads them that is offered none.
-    Limits on lengths and patterns are left out, and `cursor` too, which is described once for all tools whose answers have pages.
+    """All tools with their arguments, as a model reads them that is offered none. Limits on lengths
+    and patterns are left out, and `cursor` too, which is described once for all tools whose answers
+    have pages.
     """
-    described = ((each, json.dumps(_described(each), ensure_ascii=False, separators=(",", ":"))) for each in catalogue().operations)
-    tools = "\n\n".join(f"## {each.name}\n\n{each.summary}\nArguments: {arguments}" for each, arguments in described)
-    return f"{prompt_text('text_tools')}\n\n{tools}"
+    paragraphs = [prompt_text("text_tools")]
+    for each in catalogue().operations:
+        arguments = json.dumps(_described(each), ensure_ascii=False, separators=(",", ":"))
+        paragraphs.append(f"## {each.name}\n\n{each.summary}\nArguments: {arguments}")
+
+    return "\n\n".join(paragraphs)
 
 
 def _described(operation: Operation) -> JsonValue:
-    """JSON Schema of an operation's arguments, as shown in text; the stream's cursor is of its own kind, and stays."""
-    schema: dict[str, JsonValue] = _shortened(operation.parameters)
+    """JSON Schema of an operation's arguments, as shown in text; the stream's cursor is of its own
+    kind, and stays.
+    """
+    properties = dict(operation.properties)
     if operation.takes is not StreamQuery:
-        schema["properties"].pop("cursor", None)
-    return schema
+        properties.pop("cursor", None)
+
+    return _shortened({**operation.parameters, "properties": properties})
 
 
 def _shortened(schema: Schema) -> dict[str, JsonValue]:
-    kept: dict[str, JsonValue] = {keyword: value for keyword, value in schema.items() if keyword not in _OMITTED}
-    if "properties" in kept:
-        kept["properties"] = {name: _shortened(part) for name, part in kept["properties"].items()}
-    if "items" in kept:
-        kept["items"] = _shortened(kept["items"])
-    return kept
+    """Schema without limits on lengths and patterns."""
+    short: dict[str, JsonValue] = {}
+    for keyword, value in schema.items():
+        if keyword == "properties" and isinstance(value, Mapping):
+            short[keyword] = {name: _shortened(_schema(part)) for name, part in value.items()}
+        elif keyword == "items" and isinstance(value, Mapping):
+            short[keyword] = _shortened(value)
+        elif keyword not in _OMITTED:
+            short[keyword] = value
+
+    return short
+
+
+def _schema(value: JsonValue) -> Schema:
+    assert isinstance(value, Mapping)
+    return value
 
 
 # ---- situations
@@ -134,7 +184,8 @@ class Situation:
     """Account and session that an agent finds."""
 
     ids: Mapping[str, str]  # `session_id` and `account_id`, as far as there are any
-    session: Mapping[str, JsonValue] | None = None  # arguments that the session was opened with; None without one
+    # arguments that the session was opened with; None without one
+    session: CreateSession | None = None
 
     @property
     def words(self) -> str:
@@ -143,27 +194,42 @@ class Situation:
             return "There is no account and no session."
         if self.session is None:
             return f"There is an account, {ACCOUNT}, and no session."
-        universe = self.session["universe"]
-        names = ", ".join((*universe.get("stocks", ()), *universe.get("options", ())))
-        frequency = _FREQUENCIES[self.session.get("frequency", "1m")]
+
+        universe = self.session.universe
+        names = ", ".join((*(universe.stocks or ()), *(universe.options or ())))
+        frequency = _FREQUENCIES[self.session.frequency]
+
         return (
-            f"There is an account, {ACCOUNT}, with a session, {SESSION}. The session has ticks of {frequency}, "
-            f"ends at {self.session['end_ts']}, and trades {names}."
+            f"There is an account, {ACCOUNT}, with a session, {SESSION}. The session has ticks of"
+            f" {frequency}, ends at {self.session.end_ts}, and trades {names}."
         )
 
 
 def situation_of(item: Item) -> Situation:
-    """Situation that the setup of an item makes.
-    Raises DataError if more than one account or session, which there are no words for.
+    """Situation that the setup of an item makes. Raises DataError if it opens more than one account
+    or session, which there are no words for.
     """
-    accounts, sessions = ([call for call in item.setup if call.tool == f"PMB.{kind}.create"] for kind in ("account", "session"))
+    accounts = [call for call in item.setup if call.tool == "PMB.account.create"]
+    sessions = [call for call in item.setup if call.tool == "PMB.session.create"]
     if len(accounts) > 1 or len(sessions) > 1:
-        raise DataError(f"{item.task.id} ({item.template}): its setup opens more than one account or session")
-    ids = {"account_id": ACCOUNT} if accounts else {}
-    return Situation({**ids, "session_id": SESSION}, sessions[0].args) if sessions else Situation(ids)
+        raise DataError(
+            f"{item.task.id} ({item.template}): its setup opens more than one account or session"
+        )
+
+    ids: dict[str, str] = {}
+    if accounts:
+        ids["account_id"] = ACCOUNT
+    if not sessions:
+        return Situation(ids)
+
+    session = msgspec.convert(sessions[0].args, CreateSession)
+    return Situation({**ids, "session_id": SESSION}, session)
 
 
 def clock_words(as_of_ns: int) -> str:
     """`2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New York`."""
     local = datetime.fromtimestamp(as_of_ns // SECOND, UTC).astimezone(_NEW_YORK)
-    return f"{moment_text(as_of_ns)}, which is {local:%A, %Y-%m-%d}, {clock_text(as_of_ns)} in New York"
+    return (
+        f"{moment_text(as_of_ns)}, which is {local:%A, %Y-%m-%d}, {clock_text(as_of_ns)} in New"
+        " York"
+    )

@@ -1,17 +1,18 @@
-"""Environments of an item: what can be done before it is answered, the form of the answer, and calls as they are recorded."""
+"""Environments of an item: what can be done before it is answered, the form of the answer, and
+calls as they are recorded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
 
 from ktdeval.harness import Refusal, Tool, ToolSpec
-from ktdeval.jsonio import JsonValue, dumps_canonical, is_flat
 from ktdeval.masking import Exact
-from ktdeval.typed import to_plain
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, is_flat
+from ktdeval.values.typed import to_plain
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.benchmark.items import end_state
 from ktdeval_qfinzero.catalogue import answered, catalogue, service_tools
 from ktdeval_qfinzero.errors import ServiceError
@@ -25,15 +26,27 @@ RECORDED: Mapping[str, JsonValue] = {"recorded": True}
 
 _DEEPEST = 32
 _LONGEST_ARGUMENTS = 20_000
-_UNFIT = f"[left out: nested more than {_DEEPEST} levels deep, longer than {_LONGEST_ARGUMENTS} characters, or not UTF-8]"
+_UNFIT = (
+    f"[left out: nested more than {_DEEPEST} levels deep, longer than {_LONGEST_ARGUMENTS}"
+    " characters, or not UTF-8]"
+)
 
 
 @cache
 def answer_form(calls: Calls) -> ToolSpec:
     """Return the form; where calls are text, they stand in it."""
     form = load_yaml(Path(__file__).with_name("answer_form.yaml"))
-    properties = {name: schema for name, schema in form["properties"].items() if name != "calls" or calls == "text"}
-    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    properties: dict[str, JsonValue] = dict(form["properties"])
+    if calls != "text":
+        del properties["calls"]
+
+    schema: dict[str, JsonValue] = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
     return ToolSpec(form["name"], form["description"], schema)
 
 
@@ -44,17 +57,20 @@ def is_fit(arguments: Mapping[str, JsonValue]) -> bool:
     """Whether arguments can be recorded: not too deep, not too long, and text that UTF-8 has."""
     if not is_flat(arguments, _DEEPEST):
         return False
+
     try:
         text = dumps_canonical(arguments)
         text.encode()
     except ValueError:  # halves of surrogate pairs; numbers of thousands of digits
         return False
+
     return len(text) <= _LONGEST_ARGUMENTS
 
 
 def recorded_call(tool: str, arguments: Mapping[str, JsonValue]) -> RecordedCall:
-    """Return a call as it is recorded: under the dotted name of its tool where there is one, any other name as it is.
-    Arguments that can't be recorded are replaced by a text that says so, which no rule set reads.
+    """Return a call as it is recorded: under the dotted name of its tool where there is one, any
+    other name as it is. Arguments that can't be recorded are replaced by a text that says so, which
+    no rule set reads.
     """
     try:
         tool = catalogue().find(tool).name
@@ -64,12 +80,16 @@ def recorded_call(tool: str, arguments: Mapping[str, JsonValue]) -> RecordedCall
 
 
 def encodable(text: str) -> str:
-    r"""Replace halves of surrogate pairs (JSON may spell them, `"\ud800"`) by `?`, so that the text can be written."""
+    r"""Replace halves of surrogate pairs (JSON may spell them, `"\ud800"`) by `?`, so that the text
+    can be written.
+    """
     return text.encode("utf-8", "replace").decode()
 
 
 def make_calls(workspace: Workspace, calls: Sequence[RecordedCall]) -> None:
-    """Make recorded calls of tools that exist, in order; one that is refused is passed over, as it was when it was first made."""
+    """Make recorded calls of tools that exist, in order; one that is refused is passed over, as it
+    was when it was first made.
+    """
     for call in calls:
         catalogue().answer(workspace, call.tool, call.arguments)
 
@@ -86,8 +106,13 @@ class DryEnvironment:
 
     def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return what was submitted, together with the calls."""
-        answer = Answer(status=submitted["status"], summary=encodable(submitted["summary"]), calls=tuple(self.calls))
-        plain: dict[str, JsonValue] = to_plain(answer)
+        answer = Answer(
+            status=str(submitted["status"]),
+            summary=encodable(str(submitted["summary"])),
+            calls=tuple(self.calls),
+        )
+        plain = to_plain(answer)
+        assert isinstance(plain, dict)
         return plain
 
 
@@ -99,14 +124,18 @@ class TextEnvironment(DryEnvironment):
 
     def completed(self, submitted: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
         """Return what was submitted, each call under the dotted name of its tool."""
-        self.calls = [recorded_call(call["tool"], call["arguments"]) for call in submitted["calls"]]
+        calls = submitted["calls"]
+        assert isinstance(calls, list)
+        self.calls = [recorded_call(call["tool"], call["arguments"]) for call in calls]
         return super().completed(submitted)
 
 
 class LiveEnvironment(DryEnvironment):
-    """Calls are made in the item's situation, which `open_situation` makes for the first of them, and answered.
+    """Calls are made in the item's situation, which `open_situation` makes for the first of them,
+    and answered.
 
-    `max_answer_chars`: longest answer that is passed on; `calls`: those made so far, refused ones among them.
+    `max_answer_chars`: longest answer that is passed on; `calls`: those made so far, refused ones
+    among them.
     """
 
     def __init__(self, open_situation: Callable[[], Workspace], max_answer_chars: int) -> None:
@@ -130,24 +159,35 @@ def recording_tools(is_live: bool) -> tuple[Tool, ...]:
     return service_tools(_make if is_live else _record)
 
 
-def _record(operation: Operation, environment: DryEnvironment, arguments: Mapping[str, JsonValue]) -> Any:
+def _record(
+    operation: Operation, environment: DryEnvironment, arguments: Mapping[str, JsonValue]
+) -> Exact | Refusal:
     if not is_fit(arguments):
-        message = "the arguments are too long, nested too deep, or not valid text; the call was not made"
+        message = (
+            "the arguments are too long, nested too deep, or not valid text; the call was not made"
+        )
         return _refusal("bad_arguments", message)
     environment.calls.append(recorded_call(operation.name, arguments))
     return Exact(dict(RECORDED))
 
 
-def _make(operation: Operation, environment: LiveEnvironment, arguments: Mapping[str, JsonValue]) -> Any:
-    if isinstance(refused := _record(operation, environment, arguments), Refusal):
-        return refused
+def _make(
+    operation: Operation, environment: LiveEnvironment, arguments: Mapping[str, JsonValue]
+) -> Exact | Refusal:
+    recorded = _record(operation, environment, arguments)
+    if isinstance(recorded, Refusal):
+        return recorded
+
     answer = answered(operation, environment, arguments)
-    if isinstance(answer, Exact) and (length := len(answer.text())) > environment.max_answer_chars:
+    length = len(answer.text()) if isinstance(answer, Exact) else 0
+    if length > environment.max_answer_chars:
         message = (
-            f"the call was made, but its answer has {length} characters, more than the "
-            f"{environment.max_answer_chars} that can be shown; ask for less: fewer fields, days or tickers, or a limit"
+            f"the call was made, but its answer has {length} characters, more than the"
+            f" {environment.max_answer_chars} that can be shown; ask for less: fewer fields, days"
+            " or tickers, or a limit"
         )
         return _refusal("too_large", message)
+
     return answer
 
 

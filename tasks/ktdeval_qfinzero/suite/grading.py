@@ -1,6 +1,8 @@
-"""Answer to an item, what it earns under both rule sets, and the facts recorded with it; the flat forms of files.
+"""Answer to an item, what it earns under both rule sets, and the facts recorded with it; the flat
+forms of files.
 
-Arguments are completed by their tools' defaults; an answer without any call is graded, too: the floor that scores are read against.
+Arguments are completed by their tools' defaults; an answer without any call is graded, too: the
+floor that scores are read against.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
-from ktdeval.contracts import AnswerRecord
-from ktdeval.jsonio import JsonValue
-from ktdeval.typed import Value, from_plain
+import msgspec
+
+from ktdeval.tasks import AnswerRecord
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import Value, converted, from_plain
 from ktdeval_qfinzero.benchmark.items import EndState
 from ktdeval_qfinzero.catalogue import catalogue
 from ktdeval_qfinzero.errors import ServiceError
@@ -21,13 +25,11 @@ from ktdeval_qfinzero.schemas import Schema
 from ktdeval_qfinzero.scoring import paper
 from ktdeval_qfinzero.scoring.reference_calling import score_calling
 from ktdeval_qfinzero.scoring.reference_planning import score_planning
-from ktdeval_qfinzero.scoring.types import REFUSE, GoldTask, Scores, with_run_ids
+from ktdeval_qfinzero.scoring.types import REFUSE, GoldCall, GoldTask, Scores, with_run_ids
 from ktdeval_qfinzero.suite.config import Rules
 
 RULE_SETS: Final[tuple[Rules, ...]] = ("paper", "reference")
 METRICS: Final = ("overall", "tm", "pa", "ta")
-
-_PLAIN: Final = ("exact", "no_call", "call_precision", "ids_expected", "ids_right")
 
 FAILED: Final = "failed_"
 """Begins the names of failure modes in a record, each true."""
@@ -36,14 +38,18 @@ DIFFERS: Final = "differs_"
 
 
 class RecordedCall(Value, frozen=True):
-    """A call as it was made or written down; `arguments` are a text where they could not be recorded."""
+    """A call as it was made or written down; `arguments` are a text where they could not be
+    recorded.
+    """
 
     tool: str
     arguments: Any
 
 
 class Answer(Value, frozen=True, omit_defaults=True):
-    """An answer: `status` done or refused, a sentence, the calls, and of live items the JSON of the state that they left."""
+    """An answer: `status` done or refused, a sentence, the calls, and of live items the JSON of the
+    state that they left.
+    """
 
     status: str
     summary: str
@@ -67,7 +73,7 @@ class Earned(Value, frozen=True):
     @staticmethod
     def of(scores: Scores) -> Earned:
         """Take the figures of scores."""
-        return Earned(**{name: getattr(scores, name) for name in METRICS})
+        return Earned(overall=scores.overall, tm=scores.tm, pa=scores.pa, ta=scores.ta)
 
 
 class Empty(Earned, frozen=True, omit_defaults=True):
@@ -78,8 +84,9 @@ class Empty(Earned, frozen=True, omit_defaults=True):
 
 
 class Facts(Value, frozen=True, omit_defaults=True):
-    """Facts recorded beside an answer and never shown: the expected calls in the public format, strata, and `empty`.
-    `template` and `as_of` are None for a task of a file; `changes_state` is known of live items only.
+    """Facts recorded beside an answer and never shown: the expected calls in the public format,
+    strata, and `empty`. `template` and `as_of` are None for a task of a file; `changes_state` is
+    known of live items only.
     """
 
     task: dict[str, Any]
@@ -92,6 +99,26 @@ class Facts(Value, frozen=True, omit_defaults=True):
     changes_state: bool | None = None
 
 
+class _FlatScores(msgspec.Struct):
+    """Fields of a record's scores that have one name for all rules."""
+
+    exact: bool
+    no_call: bool
+    call_precision: float | None
+    ids_expected: int
+    ids_right: int
+    end_state_match: bool | None = None
+
+
+class _PaperDetail(msgspec.Struct):
+    """Further figures of the paper's rules."""
+
+    extra_calls: int
+    call_precision: float | None
+    ids_expected: int
+    ids_right: int
+
+
 @dataclass(frozen=True)
 class Graded:
     """Grades of an answer."""
@@ -99,39 +126,70 @@ class Graded:
     earned: Mapping[Rules, Earned]
     exact: bool  # whether nothing is wrong, absent or too much
     no_call: bool  # whether no service was called
-    call_precision: float | None  # share of the calls that serve a step and are of its very tool; None without any call
+    # share of the calls that serve a step and are of its very tool; None without any call
+    call_precision: float | None
     ids_expected: int  # that calls had to carry, and those that they carried, which no metric reads
     ids_right: int
     failure_modes: tuple[str, ...] = ()  # of the headline's rule set
-    end_state_match: bool | None = None  # of live items, whether the calls left what the expected ones leave
+    # of live items, whether the calls left what the expected ones leave
+    end_state_match: bool | None = None
     differing: tuple[str, ...] = ()  # parts of the end state that differ
 
     def to_scores(self) -> dict[str, JsonValue]:
         """Return the flat form of records."""
-        flat: dict[str, JsonValue] = {
-            f"{rules}_{name}": getattr(self.earned[rules], name) for rules in RULE_SETS for name in METRICS
+        flat: dict[str, JsonValue] = {}
+        for rules in RULE_SETS:
+            for name in METRICS:
+                flat[f"{rules}_{name}"] = getattr(self.earned[rules], name)
+
+        flat |= {
+            "exact": self.exact,
+            "no_call": self.no_call,
+            "call_precision": self.call_precision,
+            "ids_expected": self.ids_expected,
+            "ids_right": self.ids_right,
         }
-        flat |= {name: getattr(self, name) for name in _PLAIN}
-        flat |= {f"{FAILED}{mode}": True for mode in self.failure_modes}
+        for mode in self.failure_modes:
+            flat[f"{FAILED}{mode}"] = True
         if self.end_state_match is not None:
             flat["end_state_match"] = self.end_state_match
-        return flat | {f"{DIFFERS}{part}": True for part in self.differing}
+        for part in self.differing:
+            flat[f"{DIFFERS}{part}"] = True
+
+        return flat
 
     @staticmethod
     def of(scores: Mapping[str, JsonValue]) -> Graded:
         """Read the flat form back."""
+        flat = converted(scores, _FlatScores)
+        earned: dict[Rules, Earned] = {}
+        for rules in RULE_SETS:
+            figures = {name: scores[f"{rules}_{name}"] for name in METRICS}
+            earned[rules] = converted(figures, Earned)
+
         return Graded(
-            {rules: Earned(**{name: scores[f"{rules}_{name}"] for name in METRICS}) for rules in RULE_SETS},
-            **{name: scores[name] for name in _PLAIN},
-            failure_modes=tuple(name.removeprefix(FAILED) for name in scores if name.startswith(FAILED)),
-            end_state_match=scores.get("end_state_match"),
-            differing=tuple(name.removeprefix(DIFFERS) for name in scores if name.startswith(DIFFERS)),
+            earned=earned,
+            exact=flat.exact,
+            no_call=flat.no_call,
+            call_precision=flat.call_precision,
+            ids_expected=flat.ids_expected,
+            ids_right=flat.ids_right,
+            failure_modes=_names_after(FAILED, scores),
+            end_state_match=flat.end_state_match,
+            differing=_names_after(DIFFERS, scores),
         )
+
+
+def _names_after(prefix: str, scores: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Names of a record's scores that begin with a prefix, without it."""
+    return tuple(name.removeprefix(prefix) for name in scores if name.startswith(prefix))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """An item that was put to a model; `graded` and `status` are None without a valid submission."""
+    """An item that was put to a model; `graded` and `status` are None without a valid
+    submission.
+    """
 
     item: str
     facts: Facts
@@ -144,23 +202,28 @@ class Asked:
         facts = from_plain(record.facts, Facts, record.sample)
         if record.answer is None:
             return Asked(record.sample, facts, None, None)
-        return Asked(record.sample, facts, Graded.of(record.scores), record.answer["status"])
+
+        status = str(record.answer["status"])
+        return Asked(record.sample, facts, Graded.of(record.scores), status)
 
 
 def with_defaults(tool: str, arguments: JsonValue) -> JsonValue:
-    """Arguments of a call with every default of its tool's schema that they leave out, within given objects and lists too.
-    Looks at the call alone, never at what is expected. An object that is absent stays so: it may be required. Defaults that other
-    arguments make idle are not filled in. `tool`: dotted name; arguments of any other name stay as they are; `arguments`:
-    as recorded; anything but an object stays as it is.
+    """Arguments of a call with every default of its tool's schema that they leave out, within given
+    objects and lists too. Looks at the call alone, never at what is expected. An object that is
+    absent stays so: it may be required. Defaults that other arguments make idle are not filled in.
+    `tool`: dotted name; arguments of any other name stay as they are; `arguments`: as recorded;
+    anything but an object stays as it is.
     """
     try:
         schema = catalogue().find(tool).parameters
     except ServiceError:
         return arguments
+
     if not isinstance(arguments, Mapping):
         return arguments
+
     idle = _without_effect(tool, arguments)
-    filled: Mapping[str, JsonValue] = _filled(arguments, schema)
+    filled = _filled_object(arguments, schema)
     return {name: value for name, value in filled.items() if name in arguments or name not in idle}
 
 
@@ -174,16 +237,46 @@ def _without_effect(tool: str, arguments: Mapping[str, JsonValue]) -> tuple[str,
 
 
 def _filled(value: JsonValue, schema: Schema) -> JsonValue:
+    """A value of a schema, with the defaults of all objects within it."""
     if isinstance(value, list):
-        return [_filled(item, schema.get("items", {})) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    parts: Mapping[str, Schema] = schema.get("properties", {})
-    absent = {name: part["default"] for name, part in parts.items() if "default" in part and name not in value}
-    return {**absent, **{name: _filled(item, parts.get(name, {})) for name, item in value.items()}}
+        items = _inner(schema, "items")
+        return [_filled(item, items) for item in value]
+    if isinstance(value, Mapping):
+        return _filled_object(value, schema)
+
+    return value
+
+
+def _filled_object(value: Mapping[str, JsonValue], schema: Schema) -> dict[str, JsonValue]:
+    properties = _inner(schema, "properties")
+    filled: dict[str, JsonValue] = {}
+    for name in properties:
+        part = _inner(properties, name)
+        if "default" in part and name not in value:
+            filled[name] = part["default"]
+    for name, item in value.items():
+        filled[name] = _filled(item, _inner(properties, name))
+
+    return filled
+
+
+def _inner(schema: Schema, name: str) -> Schema:
+    """A part of a schema; an empty one where it has none."""
+    part = schema.get(name)
+    return part if isinstance(part, Mapping) else {}
 
 
 OTHER: Final[Mapping[Rules, Rules]] = MappingProxyType({"paper": "reference", "reference": "paper"})
+#: Parts of an end state, and the fields of accounts that make them
+_PARTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "accounts": ("type", "initial_cash_e4"),
+        "cash": ("cash_e4",),
+        "positions": ("positions", "not_exercised"),
+        "orders": ("orders",),
+        "sessions": ("sessions",),
+    }
+)
 _NOTHING: Final = Answer(status="done", summary="", calls=())
 
 
@@ -197,47 +290,76 @@ class Expectation:
 
 
 def grade(rules: Rules, expectation: Expectation, answer: Answer) -> Scores:
-    """Score an answer under one rule set.
-    Of an item of our own the paper's rules see calls with the defaults of their tools; the public rules see ids instead of
-    `{session_id}` and `{account_id}` (to the calling scorer braces are not a placeholder), and a refusal as the pseudo-call that
-    the planning scorer expects.
+    """Score an answer under one rule set. Of an item of our own the paper's rules see calls with
+    the defaults of their tools; the public rules see ids instead of `{session_id}` and
+    `{account_id}` (to the calling scorer braces are not a placeholder), and a refusal as the
+    pseudo-call that the planning scorer expects.
     """
     if rules == "paper":
-        complete = with_defaults if expectation.is_own else lambda _, arguments: arguments
-        calls = [{"tool": call.tool, "args": complete(call.tool, call.arguments)} for call in answer.calls]
-        return paper.score(expectation.task, calls, expectation.ids)
+        return paper.score(expectation.task, _complete_calls(expectation, answer), expectation.ids)
+
     if expectation.task.suite == "planning":
-        planned: list[JsonValue] = [{"tool": call.tool, "args": call.arguments} for call in answer.calls]
+        planned: list[JsonValue] = [
+            {"tool": call.tool, "args": call.arguments} for call in answer.calls
+        ]
         if expectation.is_own and not planned and answer.status == "refused":
             planned = [{"tool": REFUSE, "args": {}}]
+
         return score_planning(expectation.task, planned, expectation.ids)
+
     predicted = [{"tool_name": call.tool, "params": call.arguments} for call in answer.calls]
-    task = _with_ids(expectation.task, expectation.ids) if expectation.is_own else expectation.task
+    task = expectation.task
+    if expectation.is_own:
+        task = _with_ids(task, expectation.ids)
+
     return score_calling(task, predicted, final_answer={"summary": answer.summary})
+
+
+def _complete_calls(expectation: Expectation, answer: Answer) -> list[JsonValue]:
+    """Calls with the defaults of their tools, where the item is our own."""
+    calls: list[JsonValue] = []
+    for call in answer.calls:
+        args = call.arguments
+        if expectation.is_own:
+            args = with_defaults(call.tool, args)
+        calls.append({"tool": call.tool, "args": args})
+
+    return calls
 
 
 def _with_ids(task: GoldTask, ids: Mapping[str, str]) -> GoldTask:
     """Task with the run's ids in its calls' parameters, where texts hold their placeholders."""
+    calls: list[GoldCall] = []
+    for call in task.calls:
+        required = {
+            name: with_run_ids(value, ids) if isinstance(value, str) else value
+            for name, value in call.required.items()
+        }
+        calls.append(replace(call, required=required))
 
-    def filled(value: JsonValue) -> JsonValue:
-        return with_run_ids(value, ids) if isinstance(value, str) else value
-
-    calls = (replace(call, required={name: filled(value) for name, value in call.required.items()}) for call in task.calls)
     return replace(task, calls=tuple(calls))
 
 
 def graded(rules: Rules, expectation: Expectation, answer: Answer) -> Graded:
-    """Grade an answer under both rule sets; `rules` is that of the headline, whose failure modes count."""
+    """Grade an answer under both rule sets; `rules` is that of the headline, whose failure modes
+    count.
+    """
     both = {each: grade(each, expectation, answer) for each in RULE_SETS}
     ours = both["paper"]
+    detail = converted(ours.detail, _PaperDetail)
+    # A pseudo-call that refuses is not a call.
+    if expectation.task.refuse:
+        no_call = ours.tm == 1.0
+    else:
+        no_call = "false_refusal" in ours.failure_modes
+
     return Graded(
         earned={each: Earned.of(scores) for each, scores in both.items()},
         exact=is_exact(ours),
-        # A pseudo-call that refuses is not a call.
-        no_call=ours.tm == 1.0 if expectation.task.refuse else "false_refusal" in ours.failure_modes,
-        call_precision=_precision(expectation.task, ours, answer),
-        ids_expected=ours.detail["ids_expected"],
-        ids_right=ours.detail["ids_right"],
+        no_call=no_call,
+        call_precision=_precision(expectation.task, ours, answer, detail.call_precision),
+        ids_expected=detail.ids_expected,
+        ids_right=detail.ids_right,
         failure_modes=both[rules].failure_modes,
     )
 
@@ -247,26 +369,43 @@ def is_exact(scores: Scores) -> bool:
     return scores.tm == scores.pa == scores.ta == 1.0 and scores.detail["extra_calls"] == 0
 
 
-def _precision(task: GoldTask, scores: Scores, answer: Answer) -> float | None:
+def _precision(task: GoldTask, scores: Scores, answer: Answer, share: float | None) -> float | None:
+    """Share of the calls that serve a step; None without any call, pseudo-calls aside."""
     if not answer.calls or (task.refuse and scores.tm == 1.0):
         return None
-    return 0.0 if task.refuse else float(scores.detail["call_precision"] or 0.0)
+    return 0.0 if task.refuse else share or 0.0
 
 
 def nothing_earned(rules: Rules, expectation: Expectation, end_state_match: float | None) -> Empty:
-    """Grade an answer without any call under one rule set; `end_state_match` is that of live items."""
-    scores, ours = grade(rules, expectation, _NOTHING), grade("paper", expectation, _NOTHING)
-    earned = {metric: getattr(scores, metric) for metric in METRICS}
-    return Empty(**earned, exact=float(is_exact(ours)), end_state_match=end_state_match)
+    """Grade an answer without any call under one rule set; `end_state_match` is that of live
+    items.
+    """
+    scores = grade(rules, expectation, _NOTHING)
+    ours = grade("paper", expectation, _NOTHING)
+
+    return Empty(
+        overall=scores.overall,
+        tm=scores.tm,
+        pa=scores.pa,
+        ta=scores.ta,
+        exact=float(is_exact(ours)),
+        end_state_match=end_state_match,
+    )
 
 
 def differing_parts(state: EndState, gold: EndState) -> tuple[str, ...]:
-    """Name the parts in which two whole end states differ: `clock`, `accounts` (which there are), `cash`, `positions` (with what is
-    not to be exercised of them), `orders`, `sessions`.
+    """Name the parts in which two whole end states differ: `clock`, `accounts` (which there are),
+    `cash`, `positions` (with what is not to be exercised of them), `orders`, `sessions`.
     """
-    differing = ["clock"] if state.as_of_ts != gold.as_of_ts else []
-    fields = {"accounts": ("type", "initial_cash_e4"), "cash": ("cash_e4",), "positions": ("positions", "not_exercised")}
-    for part in ("accounts", "cash", "positions", "orders", "sessions"):
-        read = attrgetter("account_id", *fields.get(part, (part,)))
-        differing += [part] if [*map(read, state.accounts)] != [*map(read, gold.accounts)] else []
+    differing: list[str] = []
+    if state.as_of_ts != gold.as_of_ts:
+        differing.append("clock")
+
+    for part, fields in _PARTS.items():
+        read = attrgetter("account_id", *fields)
+        if [read(account) for account in state.accounts] != [
+            read(account) for account in gold.accounts
+        ]:
+            differing.append(part)
+
     return tuple(differing)

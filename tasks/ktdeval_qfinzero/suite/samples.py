@@ -1,4 +1,6 @@
-"""Questions of a variant, and of one episode: how each is put, what can be done before it is answered, and what an answer earns."""
+"""Questions of a variant, and of one episode: how each is put, what can be done before it is
+answered, and what an answer earns.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,34 @@ from typing import Final, NamedTuple
 
 import click
 
-from ktdeval.contracts import Sample
 from ktdeval.errors import ConfigError, DataError, InvariantError
-from ktdeval.jsonio import JsonValue, content_hash, dumps_canonical
 from ktdeval.masking import UNMASKED
-from ktdeval.typed import encode_canonical, to_plain
-from ktdeval_qfinzero.benchmark.items import EndState, Item, end_state, open_workspace, refusal_of, run_calls
+from ktdeval.tasks import Sample
+from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical
+from ktdeval.values.typed import encode_canonical, to_plain
+from ktdeval_qfinzero.benchmark.items import (
+    Call,
+    EndState,
+    Item,
+    end_state,
+    open_workspace,
+    refusal_of,
+    run_calls,
+)
 from ktdeval_qfinzero.benchmark.templates import make_items
 from ktdeval_qfinzero.data.rows import Dataset
 from ktdeval_qfinzero.data.synthetic.embedded import cache_root, open_embedded
 from ktdeval_qfinzero.moments import day_of, moment_text
 from ktdeval_qfinzero.scoring.tasks_file import read_tasks, task_to_row, tasks_of
 from ktdeval_qfinzero.scoring.types import GoldTask, Suite
-from ktdeval_qfinzero.suite.brief import PUBLIC_IDS, Situation, public_system_text, situation_of, system_text, user_text
+from ktdeval_qfinzero.suite.brief import (
+    PUBLIC_IDS,
+    Situation,
+    public_system_text,
+    situation_of,
+    system_text,
+    user_text,
+)
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import (
     DryEnvironment,
@@ -32,7 +49,14 @@ from ktdeval_qfinzero.suite.environment import (
     make_calls,
     recording_tools,
 )
-from ktdeval_qfinzero.suite.grading import Answer, Expectation, Facts, differing_parts, graded, nothing_earned
+from ktdeval_qfinzero.suite.grading import (
+    Answer,
+    Expectation,
+    Facts,
+    differing_parts,
+    graded,
+    nothing_earned,
+)
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
 from ktdeval_qfinzero.workspace import Workspace
@@ -60,32 +84,46 @@ class Material:
 
 
 def open_material(config: SuiteConfig) -> Material:
-    """Questions of a config: those of its file, or else items of our own.
-    Raises ConfigError if the file's tasks are of the other suite; DataError if the file can't be read; StoreError if the cache of
-    the embedded dataset can't be written.
+    """Questions of a config: those of its file, or else items of our own. Raises ConfigError if the
+    file's tasks are of the other suite; DataError if the file can't be read; StoreError if the
+    cache of the embedded dataset can't be written.
     """
     if config.tasks_file is not None:
         return file_material(config, config.tasks_file)
     dataset = embedded_dataset(config.data_seed)
-    return own_material(config, dataset, embedded_items(config.data_seed, config.suite, config.items_seed))
+    return own_material(
+        config, dataset, embedded_items(config.data_seed, config.suite, config.items_seed)
+    )
 
 
 def own_material(config: SuiteConfig, dataset: Dataset, items: Sequence[Item]) -> Material:
     """Questions that are items of our own."""
     questions = _chosen([Question(item.task, item) for item in items], config.items)
-    described = {
+    described: dict[str, JsonValue] = {
         "dataset": {"name": dataset.info.name, "content_id": dataset.info.content_id},
-        "questions": {"count": len(questions), "sha256": content_hash([_item_json(item) for item in items])},
+        "questions": {
+            "count": len(questions),
+            "sha256": content_hash([_item_json(item) for item in items]),
+        },
     }
     return Material(questions, dataset, described, _closed_days(dataset, items))
 
 
 def _closed_days(dataset: Dataset, items: Sequence[Item]) -> tuple[date, ...]:
-    """Weekdays without a session, of the dataset's days from `_REACH` before the first clock to as long after the last one."""
+    """Weekdays without a session, of the dataset's days from `_REACH` before the first clock to as
+    long after the last one.
+    """
     clocks = [day_of(item.as_of_ns) for item in items]
-    first, last = max(dataset.info.first_day, min(clocks) - _REACH), min(dataset.info.last_day, max(clocks) + _REACH)
-    days = (first + timedelta(days=number) for number in range((last - first).days + 1))
-    return tuple(day for day in days if day.weekday() < _SATURDAY and trading_hours().row_of(day) is None)
+    first = max(dataset.info.first_day, min(clocks) - _REACH)
+    last = min(dataset.info.last_day, max(clocks) + _REACH)
+    hours = trading_hours()
+    closed: list[date] = []
+    for number in range((last - first).days + 1):
+        day = first + timedelta(days=number)
+        if day.weekday() < _SATURDAY and hours.row_of(day) is None:
+            closed.append(day)
+
+    return tuple(closed)
 
 
 def file_material(config: SuiteConfig, source: str) -> Material:
@@ -96,11 +134,18 @@ def file_material(config: SuiteConfig, source: str) -> Material:
     tasks = tasks_of(rows)
     for task in tasks:
         if task.suite != config.suite:
-            raise ConfigError(f"{source}: {task.id} is of the {task.suite} suite; use it with a task whose suite is {task.suite}")
+            raise ConfigError(
+                f"{source}: {task.id} is of the {task.suite} suite; use it with a task whose suite"
+                f" is {task.suite}"
+            )
+
     questions = _chosen([Question(task) for task in tasks], config.items)
-    described = {
+    described: dict[str, JsonValue] = {
         "tasks_file": {"name": rows.name, "sha256": rows.sha256},
-        "questions": {"count": len(questions), "sha256": content_hash([task_to_row(task) for task in tasks])},
+        "questions": {
+            "count": len(questions),
+            "sha256": content_hash([task_to_row(task) for task in tasks]),
+        },
     }
     return Material(questions, None, described)
 
@@ -114,21 +159,27 @@ def _chosen(questions: Sequence[Question], count: int | None) -> tuple[Question,
 
 
 def _item_json(item: Item) -> JsonValue:
-    """An item whole, so that equal hashes mean equal questions in equal situations with equal answers."""
+    """An item whole, so that equal hashes mean equal questions in equal situations with equal
+    answers.
+    """
     return {
         "task": task_to_row(item.task),
         "template": item.template,
         "as_of_ns": item.as_of_ns,
-        **{
-            name: [{"tool": call.tool, "arguments": dict(call.args)} for call in calls]
-            for name, calls in (("setup", item.setup), ("gold", item.gold))
-        },
+        "setup": _calls_json(item.setup),
+        "gold": _calls_json(item.gold),
     }
+
+
+def _calls_json(calls: Sequence[Call]) -> list[JsonValue]:
+    return [{"tool": call.tool, "arguments": dict(call.args)} for call in calls]
 
 
 @cache
 def embedded_dataset(seed: int) -> Dataset:
-    """Embedded synthetic dataset, made once and kept in the cache (`$KTDEVAL_CACHE_DIR`, or the user's cache folder)."""
+    """Embedded synthetic dataset, made once and kept in the cache (`$KTDEVAL_CACHE_DIR`, or the
+    user's cache folder).
+    """
     return open_embedded(cache_root(), seed, lambda message: click.echo(message, err=True))
 
 
@@ -139,7 +190,9 @@ def embedded_items(data_seed: int, suite: Suite, items_seed: int) -> tuple[Item,
 
 
 class _Situated(NamedTuple):
-    """Clock of a question, None for a task of a file; of live items, the state an agent starts in, and what gold calls leave."""
+    """Clock of a question, None for a task of a file; of live items, the state an agent starts in,
+    and what gold calls leave.
+    """
 
     clock_ns: int | None
     start: EndState | None = None
@@ -165,7 +218,8 @@ class SuiteSamples:
         """One question, with an environment of its own.
         Raises DataError if an item whose situation can't be made: a defect of the item.
         """
-        question, clock_ns = self._question(number), self._situated(number).clock_ns
+        question = self._question(number)
+        clock_ns = self._situated(number).clock_ns
         return Sample(
             question.task.id,
             UNMASKED,
@@ -178,23 +232,28 @@ class SuiteSamples:
 
     def score(self, number: int, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Grade an answer (`grading.Graded`); where calls are made, the state that they leave, too.
-        Raises InvariantError if the recorded calls, made again, leave another state than the recorded one.
+        Raises InvariantError if the recorded calls, made again, leave another state than the
+        recorded one.
         """
         question = self._question(number)
         recorded = Answer.of(answer, question.task.id)
         record = graded(self._config.rules, _expectation(question), recorded)
         if not self._config.is_live:
             return record.to_scores()
+
         workspace = self._open(number)
         make_calls(workspace, recorded.calls)
         if encode_canonical(end_state(workspace)) != dumps_canonical(recorded.end_state):
             raise InvariantError(
-                f"item {question.task.id}: its recorded calls, made again, leave another state than the recorded one; the dataset"
-                " or the services changed since, or this is a defect of theirs"
+                f"item {question.task.id}: its recorded calls, made again, leave another state than"
+                " the recorded one; the dataset or the services changed since, or this is a defect"
+                " of theirs"
             )
+
         gold = self._situated(number).gold
         assert gold is not None  # of live items
         differing = differing_parts(end_state(workspace, whole=True), gold)
+
         return replace(record, end_state_match=not differing, differing=differing).to_scores()
 
     # --- one question
@@ -210,7 +269,8 @@ class SuiteSamples:
         return LiveEnvironment(lambda: self._open(number), self._config.max_answer_chars)
 
     def _open(self, number: int) -> Workspace:
-        item, dataset = self._question(number).item, self._material.dataset
+        item = self._question(number).item
+        dataset = self._material.dataset
         if item is None or dataset is None:  # the config lets only items of our own be live
             raise DataError(f"{self._question(number).task.id}: a task of a file has no situation")
         return open_workspace(item, dataset)
@@ -218,40 +278,57 @@ class SuiteSamples:
     def _system_at(self, clock_ns: int | None) -> str:
         if clock_ns is None or self._material.dataset is None:
             return public_system_text(self._config)
-        return system_text(self._config, View(self._material.dataset, clock_ns), self._material.closed_days)
+        return system_text(
+            self._config, View(self._material.dataset, clock_ns), self._material.closed_days
+        )
 
     def _situate(self, number: int) -> _Situated:
-        """Open a question's situation, whose setup may move the clock, and carry it out where it is live.
-        Raises DataError if an expected call is refused: a defect of the item.
+        """Open a question's situation, whose setup may move the clock, and carry it out where it is
+        live. Raises DataError if an expected call is refused: a defect of the item.
         """
         item = self._question(number).item
         if item is None or not (item.setup or self._config.is_live):
             return _Situated(None if item is None else item.as_of_ns)
+
         workspace = self._open(number)
         clock_ns = workspace.clock.as_of_ns
         if not self._config.is_live:
             return _Situated(clock_ns)
+
         start = end_state(workspace, whole=True)
         for call, answer in zip(item.gold, run_calls(workspace, item.gold), strict=True):
-            if problem := refusal_of(answer):
-                raise DataError(f"{item.task.id} ({item.template}): expected call: {call.tool}: {problem}")
+            problem = refusal_of(answer)
+            if problem:
+                raise DataError(
+                    f"{item.task.id} ({item.template}): expected call: {call.tool}: {problem}"
+                )
+
         return _Situated(clock_ns, start, end_state(workspace, whole=True))
 
     def _facts_of(self, number: int) -> dict[str, JsonValue]:
         """Expected calls and strata of a question, and what doing nothing would earn (`empty`)."""
-        question, (clock_ns, start, gold) = self._question(number), self._situated(number)
-        changes = None if start is None or gold is None else bool(differing_parts(start, gold))
+        question = self._question(number)
+        task = question.task
+        clock_ns, start, gold = self._situated(number)
+        changes: bool | None = None
+        unchanged: float | None = None
+        if start is not None and gold is not None:
+            changes = bool(differing_parts(start, gold))
+            unchanged = float(not changes)
+
         facts = Facts(
-            task=task_to_row(question.task),
-            category=question.task.category,
-            difficulty=question.task.difficulty,
+            task=task_to_row(task),
+            category=task.category,
+            difficulty=task.difficulty,
             template=None if question.item is None else question.item.template,
-            refusal=question.task.refuse,
+            refusal=task.refuse,
             as_of=None if clock_ns is None else moment_text(clock_ns),
-            empty=nothing_earned(self._config.rules, _expectation(question), None if changes is None else float(not changes)),
+            empty=nothing_earned(self._config.rules, _expectation(question), unchanged),
             changes_state=changes,
         )
-        plain: dict[str, JsonValue] = to_plain(facts)
+        plain = to_plain(facts)
+        assert isinstance(plain, dict)
+
         return plain
 
 

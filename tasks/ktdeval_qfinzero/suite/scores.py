@@ -1,4 +1,6 @@
-"""Scores over many answers: means over items with their intervals, next to what an answer without any call earns."""
+"""Scores over many answers: means over items with their intervals, next to what an answer without
+any call earns.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ktdeval.contracts import AnswerRecord, Score, ScoreDefinition
-from ktdeval.jsonio import JsonValue
-from ktdeval.seeds import derive_seed
 from ktdeval.stats import Interval, wilson
-from ktdeval.typed import Value, from_plain
-from ktdeval.yamlio import load_yaml
+from ktdeval.tasks import AnswerRecord, Score, ScoreDefinition
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.seeds import derive_seed
+from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.suite.config import Rules, SuiteConfig
 from ktdeval_qfinzero.suite.grading import METRICS, OTHER, Asked, Graded
 
@@ -58,73 +60,107 @@ def _defined() -> _Definitions:
 def definitions(config: SuiteConfig) -> dict[str, ScoreDefinition]:
     """Define each score of a variant, in the order shown."""
     read = _defined()
-    return {
-        name: ScoreDefinition(
+    defined: dict[str, ScoreDefinition] = {}
+    for name, each in read.scores.items():
+        if each.live_only and not config.is_live:
+            continue
+
+        source = config.rules if each.source == "rules" else each.source
+        defined[name] = ScoreDefinition(
             formula=each.formula,
             unit=each.unit,
             range=(0.0, each.most),
             better=each.better,
-            source=read.sources[config.rules if each.source == "rules" else each.source],
+            source=read.sources[source],
             headline=each.headline,
         )
-        for name, each in read.scores.items()
-        if config.is_live or not each.live_only
-    }
+
+    return defined
 
 
 def summarise(records: Sequence[AnswerRecord], config: SuiteConfig) -> dict[str, Score]:
-    """Compute all scores of `definitions` over these records, which may be of several windows and seeds. Pure.
-    An item without a valid submission earns 0 everywhere: that is the model's failure. One whose model call failed says nothing
-    about the model, and is only counted.
+    """Compute all scores of `definitions` over these records, which may be of several windows and
+    seeds. Pure. An item without a valid submission earns 0 everywhere: that is the model's failure.
+    One whose model call failed says nothing about the model, and is only counted.
     """
     asked = [Asked.of(record) for record in records if record.provenance != "error"]
     scores = {
-        "overall": _metric("overall", asked, config.rules),
+        "overall": _overall(asked, config.rules),
         "exact": _exact(asked),
-        **{name: _metric(name, asked, config.rules) for name in METRICS if name != "overall"},
+        "tm": _metric("tm", asked, config.rules),
+        "pa": _metric("pa", asked, config.rules),
+        "ta": _metric("ta", asked, config.rules),
         "refusal_accuracy": _refusal(asked),
         "call_precision": _precision(asked),
         "unanswered": _unanswered(records),
     }
     if config.is_live:
         scores["end_state_match"] = _end_state(asked)
+
     return {name: scores[name] for name in definitions(config)}
 
 
 # ---- one score
 
 
+def _overall(asked: Sequence[Asked], rules: Rules) -> Score:
+    """Mean of the metrics, with all further figures of the answers."""
+    other = OTHER[rules]
+    graded = [one.graded for one in asked if one.graded is not None]
+    modes: list[str] = []
+    for one in asked:
+        modes += _NO_MODES if one.graded is None else one.graded.failure_modes
+
+    def means(of_group: Sequence[Asked]) -> dict[str, JsonValue]:
+        return _means(of_group, rules)
+
+    detail: dict[str, JsonValue] = {
+        "other_rules": {"rules": other, **_means(asked, other)},
+        "by_category": _groups(asked, _category, means),
+        "by_difficulty": _groups(asked, _difficulty, means),
+        "failure_modes": _counts(modes),
+        "without_submission": len(asked) - len(graded),
+        "ids": {
+            "expected": sum(each.ids_expected for each in graded),
+            "right": sum(each.ids_right for each in graded),
+        },
+    }
+    return _score_of_metric("overall", asked, rules, detail)
+
+
+def _means(asked: Sequence[Asked], rules: Rules) -> dict[str, JsonValue]:
+    return {name: _mean(asked, _earned(rules, name)) for name in METRICS}
+
+
 def _metric(name: str, asked: Sequence[Asked], rules: Rules) -> Score:
-    scale, other = _SCALE.get(name, 1.0), OTHER[rules]
-    detail: dict[str, JsonValue] = {"other_rules": {"rules": other, "value": _mean(asked, _earned(other, name))}}
-    if name == "overall":
+    other = OTHER[rules]
+    by_other_rules = {"rules": other, "value": _mean(asked, _earned(other, name))}
+    return _score_of_metric(name, asked, rules, {"other_rules": by_other_rules})
 
-        def means(of_group: Sequence[Asked], by_rules: Rules = rules) -> dict[str, JsonValue]:
-            return {each: _mean(of_group, _earned(by_rules, each)) for each in METRICS}
 
-        detail = {
-            "other_rules": {"rules": other, **means(asked, other)},
-            "by_category": _groups(asked, lambda one: one.facts.category, means),
-            "by_difficulty": _groups(asked, lambda one: one.facts.difficulty, means),
-            "failure_modes": _counts(mode for one in asked for mode in (one.graded.failure_modes if one.graded else _NO_MODES)),
-            "without_submission": sum(one.graded is None for one in asked),
-            "ids": {part: sum(getattr(one.graded, f"ids_{part}") for one in asked if one.graded) for part in ("expected", "right")},
-        }
-    points = [(one.item, value / scale) for one, value in zip(asked, _values(asked, _earned(rules, name)), strict=True)]
-    return _score(name, points, scale, _average([getattr(one.facts.empty, name) for one in asked]), detail)
+def _score_of_metric(
+    name: str, asked: Sequence[Asked], rules: Rules, detail: Mapping[str, JsonValue]
+) -> Score:
+    scale = _SCALE.get(name, 1.0)
+    points = [(item, value / scale) for item, value in _points(asked, _earned(rules, name))]
+    baseline = _average([float(getattr(one.facts.empty, name)) for one in asked])
+    return _score(name, points, scale, baseline, detail)
 
 
 def _exact(asked: Sequence[Asked]) -> Score:
+    def is_exact(graded: Graded) -> bool:
+        return graded.exact
+
     def share(of_group: Sequence[Asked]) -> dict[str, JsonValue]:
-        return {"value": _mean(of_group, lambda graded: graded.exact)}
+        return {"value": _mean(of_group, is_exact)}
 
     detail: dict[str, JsonValue] = {
-        "by_category": _groups(asked, lambda one: one.facts.category, share),
-        "by_difficulty": _groups(asked, lambda one: one.facts.difficulty, share),
+        "by_category": _groups(asked, _category, share),
+        "by_difficulty": _groups(asked, _difficulty, share),
     }
-    return _score(
-        "exact", _points(asked, lambda graded: graded.exact), 1.0, _average([one.facts.empty.exact for one in asked]), detail
-    )
+    baseline = _average([one.facts.empty.exact for one in asked])
+
+    return _score("exact", _points(asked, is_exact), 1.0, baseline, detail)
 
 
 def _end_state(asked: Sequence[Asked]) -> Score:
@@ -132,50 +168,79 @@ def _end_state(asked: Sequence[Asked]) -> Score:
         return bool(graded.end_state_match)
 
     changing = [one for one in asked if one.facts.changes_state]
+    differing: list[str] = []
+    for one in asked:
+        if one.graded is not None:
+            differing += one.graded.differing
+
     detail: dict[str, JsonValue] = {
         "changing": {"n": len(changing), "value": _mean(changing, match)},
-        "differing": _counts(part for one in asked if one.graded for part in one.graded.differing),
+        "differing": _counts(differing),
     }
     baseline = _average([one.facts.empty.end_state_match or 0.0 for one in asked])
+
     return _score("end_state_match", _points(asked, match), 1.0, baseline, detail)
 
 
 def _refusal(asked: Sequence[Asked]) -> Score:
-    """Score the items to refuse. The others, answered without a call, are in the detail: an agent that never calls refuses all."""
+    """Score the items to refuse. The others, answered without a call, are in the detail: an agent
+    that never calls refuses all.
+    """
+
+    def makes_no_call(one: Asked) -> bool:
+        return one.graded is not None and one.graded.no_call
+
     to_refuse = [one for one in asked if one.facts.refusal]
     others = [one for one in asked if not one.facts.refusal]
-    false = sum(one.graded.no_call for one in others if one.graded)
+    refused = [one for one in to_refuse if makes_no_call(one)]
+    falsely_refused = [one for one in others if makes_no_call(one)]
     detail: dict[str, JsonValue] = {
-        "false_refusals": {"n": len(others), "count": false, "value": false / len(others) if others else None},
-        "said_so": sum(one.status == "refused" and one.graded.no_call for one in to_refuse if one.graded),
+        "false_refusals": {
+            "n": len(others),
+            "count": len(falsely_refused),
+            "value": len(falsely_refused) / len(others) if others else None,
+        },
+        "said_so": sum(one.status == "refused" for one in refused),
     }
     if not to_refuse:
         return Score(None, 0, detail=detail, reason="no item to refuse was answered")
-    return _score("refusal_accuracy", _points(to_refuse, lambda graded: graded.no_call), 1.0, 1.0, detail)
+
+    points = _points(to_refuse, lambda graded: graded.no_call)
+    return _score("refusal_accuracy", points, 1.0, 1.0, detail)
 
 
 def _precision(asked: Sequence[Asked]) -> Score:
     counted = [one for one in asked if one.graded is None or one.graded.call_precision is not None]
     if not counted:
         return Score(None, 0, reason="no answer has a call")
-    return _score("call_precision", _points(counted, lambda graded: graded.call_precision or 0.0), 1.0, None, {})
+
+    points = _points(counted, lambda graded: graded.call_precision or 0.0)
+    return _score("call_precision", points, 1.0, None, {})
 
 
 def _unanswered(records: Sequence[AnswerRecord]) -> Score:
     if not records:
         return Score(None, 0, reason="there are no items")
+
     points = [(record.sample, float(record.provenance == "error")) for record in records]
-    return _score("unanswered", points, 1.0, None, {"count": int(fsum(value for _, value in points))})
+    count = int(fsum(value for _, value in points))
+    return _score("unanswered", points, 1.0, None, {"count": count})
 
 
 def _score(
-    name: str, points: Sequence[tuple[str, float]], scale: float, baseline: float | None, detail: Mapping[str, JsonValue]
+    name: str,
+    points: Sequence[tuple[str, float]],
+    scale: float,
+    baseline: float | None,
+    detail: Mapping[str, JsonValue],
 ) -> Score:
     if not points:
         return _NO_ITEM
+
     interval = interval_of(name, points)
     if scale != 1.0:
         interval = interval.transformed(lambda end: end * scale)
+
     value = scale * (_average([value for _, value in points]) or 0.0)
     return Score(value, len(points), interval, baseline, detail)
 
@@ -184,45 +249,63 @@ def _score(
 
 
 def interval_of(name: str, values: Sequence[tuple[str, float]]) -> Interval:
-    """Interval of a mean over items.
-    Answers to one item (in several seeds or windows) are not independent: the item's mean is what is resampled. Shares of items
-    that were asked once have Wilson's score interval; so have means all of whose items earned nothing or everything, where
-    resampling would show no doubt at all. Other means lie between percentiles of their resamples over items, as many as there are.
-    `name`: of the score; names the stream of chance; `values`: (item, value from 0 to 1) of each answer.
+    """Interval of a mean over items. Answers to one item (in several seeds or windows) are not
+    independent: the item's mean is what is resampled. Shares of items that were asked once have
+    Wilson's score interval; so have means all of whose items earned nothing or everything, where
+    resampling would show no doubt at all. Other means lie between percentiles of their resamples
+    over items, as many as there are. `name`: of the score; names the stream of chance; `values`:
+    (item, value from 0 to 1) of each answer.
     """
     by_item: dict[str, list[float]] = {}
     for item, value in values:
         by_item.setdefault(item, []).append(value)
+
     means = np.array([fsum(of_item) / len(of_item) for of_item in by_item.values()])
     n = len(means)
     if set(means.tolist()) <= {0.0, 1.0}:
         return wilson(int(means.sum()), n, LEVEL)
     if n < 2:
         return Interval(None, None, LEVEL, "none", n, reason="one item only")
+
     rng = np.random.default_rng(derive_seed("qfinzero", name, n))
     drawn = means[rng.integers(0, n, (DRAWS, n))].mean(axis=1)
     low, high = np.quantile(drawn, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0))
-    return Interval(float(low), float(high), LEVEL, "percentile bootstrap over items", n, draws=DRAWS)
+
+    return Interval(
+        float(low), float(high), LEVEL, "percentile bootstrap over items", n, draws=DRAWS
+    )
 
 
 # ---- details
 
 
+def _category(one: Asked) -> str:
+    return one.facts.category
+
+
+def _difficulty(one: Asked) -> str:
+    return one.facts.difficulty
+
+
 def _earned(rules: Rules, name: str) -> Callable[[Graded], float]:
-    return lambda graded: float(getattr(graded.earned[rules], name))
+    def earned(graded: Graded) -> float:
+        return float(getattr(graded.earned[rules], name))
 
-
-def _values(asked: Sequence[Asked], figure: Callable[[Graded], float]) -> list[float]:
-    """A figure of each item; 0 where there was no valid submission."""
-    return [0.0 if one.graded is None else float(figure(one.graded)) for one in asked]
+    return earned
 
 
 def _points(asked: Sequence[Asked], figure: Callable[[Graded], float]) -> list[tuple[str, float]]:
-    return list(zip((one.item for one in asked), _values(asked, figure), strict=True))
+    """(item, figure) of each answer; 0 where there was no valid submission."""
+    points: list[tuple[str, float]] = []
+    for one in asked:
+        value = 0.0 if one.graded is None else float(figure(one.graded))
+        points.append((one.item, value))
+
+    return points
 
 
 def _mean(asked: Sequence[Asked], figure: Callable[[Graded], float]) -> float | None:
-    return _average(_values(asked, figure))
+    return _average([value for _, value in _points(asked, figure)])
 
 
 def _average(values: Sequence[float]) -> float | None:
@@ -230,13 +313,16 @@ def _average(values: Sequence[float]) -> float | None:
 
 
 def _groups(
-    asked: Sequence[Asked], key: Callable[[Asked], str], figures: Callable[[Sequence[Asked]], Mapping[str, JsonValue]]
+    asked: Sequence[Asked],
+    key: Callable[[Asked], str],
+    figures: Callable[[Sequence[Asked]], Mapping[str, JsonValue]],
 ) -> dict[str, JsonValue]:
     """Figures by category or difficulty, names in order."""
     groups: dict[str, list[Asked]] = {}
     for one in asked:
         groups.setdefault(key(one), []).append(one)
-    return {group: {"n": len(groups[group]), **figures(groups[group])} for group in sorted(groups)}
+
+    return {name: {"n": len(group), **figures(group)} for name, group in sorted(groups.items())}
 
 
 def _counts(names: Iterable[str]) -> dict[str, JsonValue]:

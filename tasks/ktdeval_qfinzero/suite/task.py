@@ -6,10 +6,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from ktdeval.contracts import AnswerRecord, EpisodeSpec, Score, ScoreDefinition, TargetTask, Window
-from ktdeval.fields import to_mapping
-from ktdeval.jsonio import JsonValue
-from ktdeval.sample_files import source_name
+from ktdeval.tasks import (
+    AnswerRecord,
+    EpisodeSpec,
+    Score,
+    ScoreDefinition,
+    TargetTask,
+    Window,
+    source_name,
+)
+from ktdeval.values.fields import to_mapping
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.suite.brief import prompt_hashes, tool_hashes
 from ktdeval_qfinzero.suite.config import SuiteConfig
 from ktdeval_qfinzero.suite.environment import answer_form
@@ -18,7 +25,9 @@ from ktdeval_qfinzero.suite.scores import definitions, summarise
 
 
 class SuiteTask:
-    """One variant. Implements `ktdeval.api.ScoringTask`; `opened` gives what is asked, when it is first needed."""
+    """One variant. Implements `ktdeval.api.ScoringTask`; `opened` gives what is asked, when it is
+    first needed.
+    """
 
     tools: tuple[str, ...] = ()  # none; samples bring their own
     target_task: str | None = None
@@ -26,7 +35,12 @@ class SuiteTask:
     windows: Mapping[str, Window] = {}
     default_windows: tuple[str, ...] = ()
 
-    def __init__(self, name: str, config: SuiteConfig, opened: Callable[[SuiteConfig], Material] = open_material) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: SuiteConfig,
+        opened: Callable[[SuiteConfig], Material] = open_material,
+    ) -> None:
         self.name = name
         self.version = config.version
         self.mode = f"{config.suite}_{config.calls}_{config.execution}"
@@ -42,27 +56,41 @@ class SuiteTask:
 
     @property
     def usual_tool_calls(self) -> int:
-        """Calls that an answer takes, on average and rounded up; none where they are written down."""
+        """Calls that an answer takes, on average and rounded up; none where they are written
+        down.
+        """
         if self._config.calls == "text":
             return 0
         expected = [len(question.task.calls) for question in self.material.questions]
         return math.ceil(sum(expected) / len(expected))
 
     def describe(self) -> Mapping[str, JsonValue]:
-        """Whole config (of a file of tasks its name alone), the form, and hashes of questions, data, prompts and tools."""
-        config, form = self._config, answer_form(self._config.calls)
+        """Whole config (of a file of tasks its name alone), the form, and hashes of questions,
+        data, prompts and tools.
+        """
+        config = self._config
+        form = answer_form(self._config.calls)
         return {
             "name": self.name,
             "mode": self.mode,
             **to_mapping(config),
             "tasks_file": None if config.tasks_file is None else source_name(config.tasks_file),
-            "form": {"name": form.name, "description": form.description, "parameters": form.parameters},
+            "form": {
+                "name": form.name,
+                "description": form.description,
+                "parameters": form.parameters,
+            },
             "material": dict(self.material.described),
             "prompts": prompt_hashes(),
             "service_tools": tool_hashes(),
         }
 
-    def samples(self, spec: EpisodeSpec, snapshot: None, target_task: TargetTask | None) -> SuiteSamples:  # noqa: ARG002
+    def samples(
+        self,
+        spec: EpisodeSpec,  # noqa: ARG002
+        snapshot: None,  # noqa: ARG002
+        target_task: TargetTask | None,  # noqa: ARG002
+    ) -> SuiteSamples:
         """Questions; the same for every seed."""
         return SuiteSamples(self._config, self.material)
 

@@ -1,13 +1,15 @@
 """From columns of numbers to the rows of an answer, and indicators of closes.
 
-An indicator is computed over the whole history of the ticker before the query's end, so a day's value does not depend on where a
-query starts:
+An indicator is computed over the whole history of the ticker before the query's end, so a day's
+value does not depend on where a query starts:
 
     ma_N    mean of the last N closes,
-    ema_N   EMA(N) of the closes: e_0 = x_0, e_t = e_(t−1) + 2 / (N + 1) · (x_t − e_(t−1)), as pandas `ewm(span=N, adjust=False)`,
+    ema_N   EMA(N) of the closes: e_0 = x_0, e_t = e_(t−1) + 2 / (N + 1) · (x_t − e_(t−1)),
+            as pandas `ewm(span=N, adjust=False)`,
     macd    EMA(12) − EMA(26);  macd_signal  EMA(9) of macd;  macd_histogram  macd − macd_signal,
 
-and is missing until as many closes have been seen as it needs: N; 26 for macd; 34 = 26 + 9 − 1 for its signal and histogram.
+and is missing until as many closes have been seen as it needs: N; 26 for macd; 34 = 26 + 9 − 1 for
+its signal and histogram.
 """
 
 from __future__ import annotations
@@ -20,30 +22,39 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktdeval.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import E4, Bars, FloatArray, IntArray
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.moments import SECOND, moment_text
 
-PRICE_DECIMALS = 6  #: Of adjusted prices and indicators; unadjusted prices have the four that are stored
+#: Of adjusted prices and indicators; unadjusted prices have the four that are stored
+PRICE_DECIMALS = 6
 
 _VOLUME_DECIMALS = 4
 
-Column = Sequence[JsonValue]
-Rows = list[dict[str, Any]]  #: Of an answer
+Cell = str | int | float | bool | None
+Column = Sequence[Cell]
+Rows = list[dict[str, Cell]]  #: Of an answer
 
 
 def to_rows(columns: Mapping[str, Column]) -> Rows:
     """One object for each row of the columns, which are equally long."""
     names = tuple(columns)
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def bar_value(bars: Bars, name: str, price: FloatArray | None = None, volume: FloatArray | None = None) -> Column:
-    """[n] a field of bars; `price, volume`: [n] what prices and volumes are multiplied with, nothing where None."""
+def bar_value(
+    bars: Bars, name: str, price: FloatArray | None = None, volume: FloatArray | None = None
+) -> Column:
+    """[n] a field of bars; `price, volume`: [n] what prices and volumes are multiplied with,
+    nothing where None.
+    """
     if name == "volume":
         return volumes(bars.volume, volume)
-    return plain(bars.transactions) if name == "transactions" else prices(getattr(bars, f"{name}_e4"), price)
+    if name == "transactions":
+        return plain(bars.transactions)
+
+    return prices(bars.price_e4(name), price)
 
 
 def prices(e4: IntArray, factor: FloatArray | None = None) -> Column:
@@ -64,6 +75,7 @@ def numbers(values: FloatArray, decimals: int = PRICE_DECIMALS) -> Column:
     missing = np.isnan(values)
     if not missing.any():
         return plain(rounded)
+
     objects = rounded.astype(object)
     objects[missing] = None
     return plain(objects)
@@ -71,7 +83,7 @@ def numbers(values: FloatArray, decimals: int = PRICE_DECIMALS) -> Column:
 
 def plain(values: npt.NDArray[Any]) -> Column:
     """[n] the same as values of Python."""
-    column: list[JsonValue] = values.tolist()
+    column: list[Cell] = values.tolist()
     return column
 
 
@@ -89,20 +101,32 @@ def moments(start_ns: IntArray) -> Column:
 
 MOST_BARS = 400
 MOST_INDICATORS = 10
-FAST, SLOW, SIGNAL = 12, 26, 9
+FAST = 12
+SLOW = 26
+SIGNAL = 9
 
 _NAME = re.compile(r"(ma|ema)_([1-9][0-9]{0,2})")
 
 
 def read_indicators(text: str | None) -> tuple[str, ...]:
-    """Indicators separated by commas, in order, each once. Raises ServiceError: `invalid_argument`: unknown, or too many."""
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text is not None else ()
+    """Indicators separated by commas, in order, each once. Raises ServiceError: `invalid_argument`:
+    unknown, or too many.
+    """
+    if text is None:
+        return ()
+
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     if len(names) > MOST_INDICATORS:
         raise invalid("indicators", f"at most {MOST_INDICATORS} in one call")
+
     for name in names:
         match = _NAME.fullmatch(name)
         if name != "macd" and (match is None or int(match[2]) > MOST_BARS):
-            raise invalid("indicators", f"expected ma_N, ema_N (N from 1 to {MOST_BARS}) or macd, separated by commas")
+            raise invalid(
+                "indicators",
+                f"expected ma_N, ema_N (N from 1 to {MOST_BARS}) or macd, separated by commas",
+            )
+
     return names
 
 
@@ -121,20 +145,30 @@ def indicator_columns(names: tuple[str, ...], closes: FloatArray) -> dict[str, F
             else:
                 means = np.lib.stride_tricks.sliding_window_view(closes, bars).mean(axis=1)
                 columns[name] = np.concatenate((np.full(bars - 1, np.nan), means))
+
     return columns
 
 
 def macd(closes: FloatArray) -> dict[str, FloatArray]:
-    """Convergence of a fast and a slow exponential average, its signal line, and the difference of the two."""
+    """Convergence of a fast and a slow exponential average, its signal line, and the difference of
+    the two.
+    """
     line = _recursion(closes, FAST) - _recursion(closes, SLOW)
     signal = _recursion(line, SIGNAL)
     complete = SLOW + SIGNAL - 1
-    return {"macd": _from(line, SLOW), "macd_signal": _from(signal, complete), "macd_histogram": _from(line - signal, complete)}
+
+    return {
+        "macd": _from(line, SLOW),
+        "macd_signal": _from(signal, complete),
+        "macd_histogram": _from(line - signal, complete),
+    }
 
 
 def _recursion(values: FloatArray, bars: int) -> FloatArray:
     weight = 2 / (bars + 1)
-    averages = accumulate(values.tolist(), lambda average, value: average + weight * (value - average))
+    averages = accumulate(
+        values.tolist(), lambda average, value: average + weight * (value - average)
+    )
     return np.fromiter(averages, dtype=np.float64, count=len(values))
 
 

@@ -6,26 +6,36 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Final, cast
 
 import numpy as np
 
+from ktdeval_qfinzero.cursors import page_of, read_cursor, write_cursor
 from ktdeval_qfinzero.data.bar_files import join
 from ktdeval_qfinzero.data.rows import E4, Bars, ContractRow, Resolution, empty_bars
 from ktdeval_qfinzero.errors import invalid
 from ktdeval_qfinzero.instruments import OptionContract, parse_contract, parse_tickers
 from ktdeval_qfinzero.moments import MINUTE, day_of, moment_text, parse_day
-from ktdeval_qfinzero.schemas import page_of, read_cursor, write_cursor
-from ktdeval_qfinzero.upq import columns, types
-from ktdeval_qfinzero.upq.bars import TIME_FIELD
-from ktdeval_qfinzero.upq.quotes import Quotes, day_moment, spots_of_days, spots_of_moments, value_quotes
-from ktdeval_qfinzero.upq.types import MOST_VALUED, TERMS, VALUES, read_moments, read_names, span_of
+from ktdeval_qfinzero.upq import answers, arguments, columns
+from ktdeval_qfinzero.upq.arguments import MOST_VALUED, TERMS, VALUES
+from ktdeval_qfinzero.upq.quotes import (
+    Quotes,
+    day_moment,
+    spots_of_days,
+    spots_of_moments,
+    value_quotes,
+)
+from ktdeval_qfinzero.upq.reading import read_moments, read_names, span_of
 from ktdeval_qfinzero.view import View
 
 GREEK_DECIMALS = 8
 
 _ON_REQUEST = frozenset({"ticker", "window_start"})
-"""Fields that day rows have only when they are named: `ticker` is the contract, `window_start` the date's midnight."""
+"""Fields that day rows have only when they are named: `ticker` is the contract, `window_start` the
+date's midnight.
+"""
 _NEAREST = 5
+TIME_FIELD: Final[dict[Resolution, str]] = {"day": "date", "minute": "window_start"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,59 +48,85 @@ class Table:
     resolution: Resolution  #: of the bars
 
 
-def chain_query(view: View, given: types.ChainQuery) -> types.Chain:
+def chain_query(view: View, given: arguments.ChainQuery) -> answers.Chain:
     """Options on a stock that traded on a day, with that day's bar, from the session's close on."""
-    day, expiries = parse_day(given.date, "date"), _read_expiries(given)
+    day = parse_day(given.date, "date")
+    expiries = _read_expiries(given)
     underlying, *others = parse_tickers(given.underlying, "underlying")
     if others:
         raise invalid("underlying", "expected one ticker")
-    names, after = _read_fields(given.fields, "day"), None if given.cursor is None else str(read_cursor(given.cursor, (str,))[0])
+
+    names = _read_fields(given.fields, "day")
+    after = None if given.cursor is None else str(read_cursor(given.cursor, (str,))[0])
+
     listed = {row.symbol: row for row in view.contracts(underlying)}
     chain = view.chain_bars(underlying, "day", span_of(day, day))
-    passing = [symbol for symbol in sorted(chain) if symbol in listed and _passes(listed[symbol], given, expiries)]
+    passing = [
+        symbol
+        for symbol in sorted(chain)
+        if symbol in listed and _passes(listed[symbol], given, expiries)
+    ]
     left = (symbol for symbol in passing if after is None or symbol > after)
-    most = min(given.limit, MOST_VALUED) if given.include_greeks else given.limit
-    page, next_cursor = page_of(left, most, lambda symbol: (symbol,))
+    page, next_cursor = page_of(left, _most_rows(given), lambda symbol: (symbol,))
+
     contracts = tuple(listed[symbol].contract for symbol in page)
-    table = Table(underlying, contracts, join([chain[symbol] for symbol in page]), "day")
-    is_listed = any(row.symbol == underlying and row.asset_class == "stock" for row in view.symbols())
-    hours = view.hours
-    of_session: types.DayStatus = "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
-    status: types.DayStatus = "no_session" if hours.row_of(day) is None else of_session
-    return types.Chain(
+    bars = join([chain[symbol] for symbol in page])
+    rows = _rows(view, Table(underlying, contracts, bars, "day"), names, given)
+    stocks = {row.symbol for row in view.symbols() if row.asset_class == "stock"}
+
+    return answers.Chain(
         as_of_ts=moment_text(view.as_of_ns),
         underlying=underlying,
         date=day.isoformat(),
-        day_status=status,
-        contracts=_rows(view, table, names, given),
+        day_status=_status_of(view, day),
+        contracts=cast("list[answers.ChainBar]", rows),
         nearest_expiries=[] if passing else _nearest_expiries(listed.values(), day, expiries),
-        unknown=[] if is_listed else [underlying],
+        unknown=[] if underlying in stocks else [underlying],
         next_cursor=next_cursor,
     )
 
 
-def ticker_query(view: View, given: types.ContractQuery) -> types.ContractBars:
+def ticker_query(view: View, given: arguments.ContractQuery) -> answers.ContractBars:
     """Bars of one option."""
-    contract, resolution = parse_contract(given.contract, "contract"), given.resolution
+    contract = parse_contract(given.contract, "contract")
+    resolution = given.resolution
     span = read_moments(given.start, given.end)
-    names, after = (
-        _read_fields(given.fields, resolution),
-        None if given.cursor is None else int(read_cursor(given.cursor, (int,))[0]),
-    )
+    names = _read_fields(given.fields, resolution)
+    after = None if given.cursor is None else int(read_cursor(given.cursor, (int,))[0])
     if resolution == "day":
         span = span_of(day_of(span.start_ns), day_of(span.end_ns - 1))
+
     row = _row_of(view, contract)
-    listed, contract = row is not None, contract if row is None else row.contract
-    bars = view.bars("option", contract.symbol, resolution, span) if listed else empty_bars()
+    if row is None:
+        bars = empty_bars()
+    else:
+        contract = row.contract
+        bars = view.bars("option", contract.symbol, resolution, span)
+
     left = bars if after is None else bars.take(bars.start_ns > after)
-    page = left.take(slice(0, (min(given.limit, MOST_VALUED) if given.include_greeks else given.limit)))
+    page = left.take(slice(0, _most_rows(given)))
+    next_cursor = write_cursor(int(page.start_ns[-1])) if len(left) > len(page) else None
     table = Table(contract.underlying, (contract,) * len(page), page, resolution)
-    return types.ContractBars(
+    rows = _rows(view, table, names, given)
+
+    return answers.ContractBars(
         as_of_ts=moment_text(view.as_of_ns),
-        bars=_rows(view, table, names, given),
-        unknown=[] if listed else [contract.symbol],
-        next_cursor=write_cursor(int(page.start_ns[-1])) if len(left) > len(page) else None,
+        bars=cast("list[answers.ContractBar]", rows),
+        unknown=[contract.symbol] if row is None else [],
+        next_cursor=next_cursor,
     )
+
+
+def _most_rows(given: arguments.ChainQuery | arguments.ContractQuery) -> int:
+    """Most rows of a page; Greeks take long, so that there are fewer with them."""
+    return min(given.limit, MOST_VALUED) if given.include_greeks else given.limit
+
+
+def _status_of(view: View, day: date) -> answers.DayStatus:
+    hours = view.hours
+    if hours.row_of(day) is None:
+        return "no_session"
+    return "complete" if hours.close_of(day) <= view.as_of_ns else "incomplete"
 
 
 def _row_of(view: View, contract: OptionContract) -> ContractRow | None:
@@ -100,10 +136,16 @@ def _row_of(view: View, contract: OptionContract) -> ContractRow | None:
         for row in view.contracts(underlying):
             if row.symbol == contract.symbol:
                 return row
+
     return None
 
 
-def _rows(view: View, table: Table, names: Sequence[str], given: types.ChainQuery | types.ContractQuery) -> columns.Rows:
+def _rows(
+    view: View,
+    table: Table,
+    names: Sequence[str],
+    given: arguments.ChainQuery | arguments.ContractQuery,
+) -> columns.Rows:
     values: dict[str, columns.Column] = {name: _column(table, name) for name in names}
     if given.include_greeks:
         values |= _greek_columns(view, table, given.greek_price_field)
@@ -111,38 +153,61 @@ def _rows(view: View, table: Table, names: Sequence[str], given: types.ChainQuer
 
 
 def _column(table: Table, name: str) -> columns.Column:
-    bars = table.bars
-    if name in ("date", "window_start"):
-        return columns.days(bars.start_ns) if name == "date" else columns.moments(bars.start_ns)
+    """[n] a field of the rows."""
+    if name == "date":
+        return columns.days(table.bars.start_ns)
+    if name == "window_start":
+        return columns.moments(table.bars.start_ns)
     if name in VALUES:
-        return columns.bar_value(bars, name)
+        return columns.bar_value(table.bars, name)
+
+    return [_term(contract, name) for contract in table.contracts]
+
+
+def _term(contract: OptionContract, name: str) -> columns.Cell:
+    if name in ("contract", "ticker"):
+        return contract.symbol
     if name == "strike":
-        return [contract.strike for contract in table.contracts]
+        return contract.strike
     if name == "expiry":
-        return [str(contract.expiry) for contract in table.contracts]
-    attribute = {"contract": "symbol", "ticker": "symbol", "type": "right"}.get(name, name)
-    return [getattr(contract, attribute) for contract in table.contracts]
+        return str(contract.expiry)
+    if name == "type":
+        return contract.right
+
+    assert name == "underlying"
+    return contract.underlying
 
 
-def _greek_columns(view: View, table: Table, field: types.PriceField) -> dict[str, columns.Column]:
+def _greek_columns(
+    view: View, table: Table, field: arguments.PriceField
+) -> dict[str, columns.Column]:
     start_ns = table.bars.start_ns
     if len(start_ns) == 0:
         return {}
+
     if table.resolution == "day":
         days, inverse = np.unique(start_ns, return_inverse=True)
-        moments = np.array([day_moment(view, day_of(int(day)), field) for day in days], dtype=np.int64)[inverse]
+        of_days = [day_moment(view, day_of(int(day)), field) for day in days]
+        moments = np.array(of_days, dtype=np.int64)[inverse]
         spots = spots_of_days(view, table.underlying, days, field)[inverse]
     else:
         moments = start_ns + (MINUTE if field == "close" else 0)
         spots = spots_of_moments(view, table.underlying, moments)
-    price = getattr(table.bars, f"{field}_e4") / E4
-    values, status = value_quotes(view, Quotes(table.underlying, table.contracts, moments, price, spots))
+
+    price = table.bars.price_e4(field) / E4
+    quotes = Quotes(table.underlying, table.contracts, moments, price, spots)
+    values, status = value_quotes(view, quotes)
     greeks = {name: columns.numbers(of_rows, GREEK_DECIMALS) for name, of_rows in values.items()}
+
     return {**greeks, "greek_status": status.tolist()}
 
 
-def _nearest_expiries(listed: Iterable[ContractRow], day: date, wanted: tuple[date, date]) -> list[str]:
-    """Up to five listed expiries on or after a day, the nearest to those wanted first; of two as near, the earlier."""
+def _nearest_expiries(
+    listed: Iterable[ContractRow], day: date, wanted: tuple[date, date]
+) -> list[str]:
+    """Up to five listed expiries on or after a day, the nearest to those wanted first; of two as
+    near, the earlier.
+    """
     first, last = wanted
 
     def distance(expiry: date) -> tuple[int, date]:
@@ -152,28 +217,42 @@ def _nearest_expiries(listed: Iterable[ContractRow], day: date, wanted: tuple[da
     return [expiry.isoformat() for expiry in sorted(coming, key=distance)[:_NEAREST]]
 
 
-def _read_expiries(given: types.ChainQuery) -> tuple[date, date]:
-    """First and last expiry wanted, all where none is named; the bounds of strikes are checked, too."""
+def _read_expiries(given: arguments.ChainQuery) -> tuple[date, date]:
+    """First and last expiry wanted, all where none is named; the bounds of strikes are checked,
+    too.
+    """
     first = date.min if given.expiry_min is None else parse_day(given.expiry_min, "expiry_min")
     last = date.max if given.expiry_max is None else parse_day(given.expiry_max, "expiry_max")
     if first > last:
         raise invalid("expiry_max", "lies before expiry_min")
-    if given.strike_min is not None and given.strike_max is not None and given.strike_min > given.strike_max:
+    if (
+        given.strike_min is not None
+        and given.strike_max is not None
+        and given.strike_min > given.strike_max
+    ):
         raise invalid("strike_max", "lies below strike_min")
+
     return first, last
 
 
-def _passes(row: ContractRow, given: types.ChainQuery, expiries: tuple[date, date]) -> bool:
+def _passes(row: ContractRow, given: arguments.ChainQuery, expiries: tuple[date, date]) -> bool:
     """Whether a contract is one of those wanted."""
-    least, most = given.strike_min or 0.0, math.inf if given.strike_max is None else given.strike_max
+    least = given.strike_min or 0.0
+    most = math.inf if given.strike_max is None else given.strike_max
     in_time = expiries[0] <= row.expiry <= expiries[1]
+
     return in_time and least <= row.strike_e4 / E4 <= most and given.type in (None, row.right)
 
 
 def _read_fields(given: str | None, resolution: Resolution) -> tuple[str, ...]:
-    """Fields to show: the contract and the time in any case."""
-    known = (*TERMS, *(("date",) if resolution == "day" else ()), "window_start", *VALUES)
-    names = read_names(given, "fields", known)
-    hidden = _ON_REQUEST - {TIME_FIELD[resolution]} if given is None else frozenset()
+    """Fields to show, in order: the contract and the time in any case. Raises ServiceError:
+    `invalid_argument`.
+    """
+    dates = ("date",) if resolution == "day" else ()
+    known = (*TERMS, *dates, "window_start", *VALUES)
     keys = {"contract", TIME_FIELD[resolution]}
-    return tuple(name for name in known if (name in names and name not in hidden) or name in keys)
+    chosen = set(read_names(given, "fields", known)) | keys
+    if given is None:
+        chosen -= _ON_REQUEST - keys
+
+    return tuple(name for name in known if name in chosen)

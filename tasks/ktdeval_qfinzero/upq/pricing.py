@@ -1,13 +1,15 @@
-"""Black-Scholes-Merton price of European options, its Greeks and the volatility that a price implies.
+"""Black-Scholes-Merton price of European options, its Greeks and the volatility that a price
+implies.
 
-With S the spot less the present value of the dividends to come, K the strike, r the continuously compounded rate, T the years to
-expiry, σ the volatility, η = +1 for calls and −1 for puts, N and φ the distribution and density of the standard normal:
+With S the spot less the present value of the dividends to come, K the strike, r the continuously
+compounded rate, T the years to expiry, σ the volatility, η = +1 for calls and −1 for puts, N and φ
+the distribution and density of the standard normal:
 
     d1 = (ln(S / K) + (r + σ² / 2) T) / (σ √T),   d2 = d1 − σ √T
     V  = η (S N(η d1) − K e^(−rT) N(η d2))
 
-after Black and Scholes (1973), Merton (1973), and Hull, Options, Futures, and Other Derivatives (chapters on model and Greeks).
-All functions take scalars and arrays, which are broadcast together.
+after Black and Scholes (1973), Merton (1973), and Hull, Options, Futures, and Other Derivatives
+(chapters on model and Greeks). All functions take scalars and arrays, which are broadcast together.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class European:
     """European options."""
 
     call: bool | npt.NDArray[np.bool_]  #: whether it is a call; else a put
-    spot: Floats  #: price of the underlying less the present value of the dividends to come, in dollars; positive
+    #: price of the underlying less the present value of the dividends to come, in dollars; positive
+    spot: Floats
     strike: Floats  #: dollars; positive
     rate: Floats  #: continuously compounded, a year (0.04 is 4%)
     years: Floats  #: to expiry
@@ -48,12 +51,16 @@ class European:
     @property
     def discounted_strike(self) -> FloatArray:
         """K e^(−rT)."""
-        return np.asarray(self.strike * np.exp(-np.multiply(self.rate, self.years)), dtype=np.float64)
+        return np.asarray(
+            self.strike * np.exp(-np.multiply(self.rate, self.years)), dtype=np.float64
+        )
 
     @property
     def lower_bound(self) -> FloatArray:
         """What a price can't be below: max(0, η (S − K e^(−rT)))."""
-        return np.asarray(np.maximum(0.0, self.sign * (self.spot - self.discounted_strike)), dtype=np.float64)
+        return np.asarray(
+            np.maximum(0.0, self.sign * (self.spot - self.discounted_strike)), dtype=np.float64
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +83,8 @@ def price(option: European, volatility: Floats) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         d1 = np.log(option.spot / option.discounted_strike) / deviation + deviation / 2
         value = option.sign * (
-            option.spot * _normal(option.sign * d1) - option.discounted_strike * _normal(option.sign * (d1 - deviation))
+            option.spot * _normal(option.sign * d1)
+            - option.discounted_strike * _normal(option.sign * (d1 - deviation))
         )
     return np.asarray(np.where(deviation > 0, value, option.lower_bound), dtype=np.float64)
 
@@ -90,7 +98,9 @@ def _normal(values: FloatArray) -> FloatArray:
 
 
 def greeks(option: European, volatility: Floats) -> Greeks:
-    """Sensitivities, NaN without time or volatility; theta holds the net spot and the rate, rho the dividends' present value."""
+    """Sensitivities, NaN without time or volatility; theta holds the net spot and the rate, rho the
+    dividends' present value.
+    """
     root = np.sqrt(option.years)
     with np.errstate(divide="ignore", invalid="ignore"):
         deviation = np.where(volatility * root > 0, volatility * root, np.nan)
@@ -98,56 +108,87 @@ def greeks(option: European, volatility: Floats) -> Greeks:
         density = np.exp(-(d1**2) / 2) / math.sqrt(2 * math.pi)
         exercise = option.sign * option.discounted_strike * _normal(option.sign * (d1 - deviation))
         decay = -option.spot * density * volatility / (2 * root) - option.rate * exercise
-    delta, gamma = option.sign * _normal(option.sign * d1), density / (option.spot * deviation)
-    vega, rho = option.spot * density * root / 100, option.years * exercise / 100
+
+    delta = option.sign * _normal(option.sign * d1)
+    gamma = density / (option.spot * deviation)
+    vega = option.spot * density * root / 100
+    rho = option.years * exercise / 100
+
     return Greeks(*np.broadcast_arrays(delta, gamma, decay / DAYS_A_YEAR, vega, rho))
 
 
-def implied_volatility(option: European, market_price: Floats) -> tuple[FloatArray, npt.NDArray[np.str_]]:
-    """[n] volatility at which the formula gives a price, NaN where there is none, and [n] statuses: `ok`; `below_intrinsic`: the
-    price is not above `lower_bound`; `no_bracket`: none within `VOLATILITY_RANGE`; `non_finite_input`: an input is not finite, or
-    not positive. Brent's method finds the only root for the out-of-the-money option of the strike (by put-call parity a price less
-    `lower_bound`), where no digits are lost.
+def implied_volatility(
+    option: European, market_price: Floats
+) -> tuple[FloatArray, npt.NDArray[np.str_]]:
+    """[n] volatility at which the formula gives a price, NaN where there is none, and [n] statuses:
+    `ok`; `below_intrinsic`: the price is not above `lower_bound`; `no_bracket`: none within
+    `VOLATILITY_RANGE`; `non_finite_input`: an input is not finite, or not positive. Brent's method
+    finds the only root for the out-of-the-money option of the strike (by put-call parity a price
+    less `lower_bound`), where no digits are lost.
     """
-    columns = np.broadcast_arrays(option.call, option.spot, option.strike, option.rate, option.years, market_price)
+    columns = np.broadcast_arrays(
+        option.call, option.spot, option.strike, option.rate, option.years, market_price
+    )
     call, spot, strike, rate, years, paid = (np.atleast_1d(column) for column in columns)
     each = European(call.astype(np.bool_), spot, strike, rate, years)
     usable = np.isfinite(rate) & np.isfinite(paid) & (paid > 0)
+
     for positive in (spot, strike, years):
         usable &= np.isfinite(positive) & (positive > 0)
+
     volatilities = np.full(len(paid), np.nan)
     status = np.where(usable, "ok", "non_finite_input").astype("<U16")
     with np.errstate(invalid="ignore"):
-        time_value, discounted = paid - each.lower_bound, each.discounted_strike
+        time_value = paid - each.lower_bound
+        discounted = each.discounted_strike
+
     status[usable & (time_value <= 0)] = "below_intrinsic"
     for row in np.flatnonzero(status == "ok"):
-        volatility = _root(float(spot[row]), float(discounted[row]), math.sqrt(float(years[row])), float(time_value[row]))
+        volatility = _root(
+            float(spot[row]),
+            float(discounted[row]),
+            math.sqrt(float(years[row])),
+            float(time_value[row]),
+        )
         if volatility is None:
             status[row] = "no_bracket"
         else:
             volatilities[row] = volatility
+
     return volatilities, status
 
 
 def _root(spot: float, discounted: float, root_years: float, time_value: float) -> float | None:
-    """Volatility of an out-of-the-money option (a call where spot ≤ K e^(−rT), else a put) worth `time_value`."""
+    """Volatility of an out-of-the-money option (a call where spot ≤ K e^(−rT), else a put) worth
+    `time_value`.
+    """
     from scipy.optimize import brentq  # noqa: PLC0415 - heavy, and only Greeks need it
 
     least, most = VOLATILITY_RANGE
     miss = _miss(spot, discounted, root_years, time_value)
     if not miss(least) <= 0 <= miss(most):
         return None
+
     return float(brentq(miss, least, most, xtol=_ROOT_TOLERANCE, rtol=8.9e-16, maxiter=500))
 
 
-def _miss(spot: float, discounted: float, root_years: float, time_value: float) -> Callable[[float], float]:
-    """By how much the price at a volatility is more than that wanted; on scalars, as the solver calls it often."""
-    moneyness, low, high = math.log(spot / discounted), min(spot, discounted), max(spot, discounted)
-    distance, erfc = abs(moneyness), math.erfc
+def _miss(
+    spot: float, discounted: float, root_years: float, time_value: float
+) -> Callable[[float], float]:
+    """By how much the price at a volatility is more than that wanted; on scalars, as the solver
+    calls it often.
+    """
+    moneyness = math.log(spot / discounted)
+    low = min(spot, discounted)
+    high = max(spot, discounted)
+    distance = abs(moneyness)
+    erfc = math.erfc
 
     def miss(volatility: float) -> float:
         deviation = volatility * root_years
-        inner, outer = distance / deviation - deviation / 2, distance / deviation + deviation / 2
+        inner = distance / deviation - deviation / 2
+        outer = distance / deviation + deviation / 2
+
         return 0.5 * (low * erfc(inner / _SQRT_TWO) - high * erfc(outer / _SQRT_TWO)) - time_value
 
     return miss

@@ -1,10 +1,13 @@
-"""Implied volatility and Greeks of option prices, each from what was known at the moment of its price.
+"""Implied volatility and Greeks of option prices, each from what was known at the moment of its
+price.
 
-Nothing later is used, so a row's Greeks do not depend on when they are asked for: the spot is the underlying's price at the same
-moment, the rate that of the last curve published by then, and only dividends declared by then are deducted. With m the moment of
-the price, E the close of the last session up to expiry and e the open of an ex-day's session:
+Nothing later is used, so a row's Greeks do not depend on when they are asked for: the spot is the
+underlying's price at the same moment, the rate that of the last curve published by then, and only
+dividends declared by then are deducted. With m the moment of the price, E the close of the last
+session up to expiry and e the open of an ex-day's session:
 
-    T = (E − m) / 365 days,   S = spot − Σ cash · e^(−r(t) t)  over dividends with m < e < E,  t = (e − m) / 365 days.
+    T = (E − m) / 365 days,   S = spot − Σ cash · e^(−r(t) t)  over dividends with m < e < E,
+    t = (e − m) / 365 days.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from ktdeval_qfinzero.data.rows import E4, TENOR_YEARS, FloatArray, IntArray, Ra
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_of, day_start
 from ktdeval_qfinzero.upq import pricing
-from ktdeval_qfinzero.upq.types import PriceField
+from ktdeval_qfinzero.upq.arguments import PriceField
 from ktdeval_qfinzero.view import View
 
 OLDEST_DAYS = 14  #: A curve that many days before a moment is no longer used for it
@@ -35,19 +38,27 @@ class Curves:
     rows: tuple[RateRow, ...]  #: the curves
 
     def rates(self, moments_ns: IntArray, years: FloatArray) -> FloatArray:
-        """[n] rate for `years` on each moment's last curve, NaN without one; linear between tenors, flat beyond; 4.3% is 0.043."""
+        """[n] rate for `years` on each moment's last curve, NaN without one; linear between tenors,
+        flat beyond; 4.3% is 0.043.
+        """
         last = np.searchsorted(self.available_ns, moments_ns, side="right") - 1
         rates = np.full(len(moments_ns), np.nan)
         for published in np.unique(last[last >= 0]):
-            row, here = self.rows[int(self.newest[published])], np.flatnonzero(last == published)
+            row = self.rows[int(self.newest[published])]
+            here = np.flatnonzero(last == published)
             fresh = here[moments_ns[here] - day_start(row.day) < (OLDEST_DAYS + 1) * DAY]
             rates[fresh] = interpolate(row, years[fresh])
+
         return rates
 
 
 def interpolate(row: RateRow, years: FloatArray) -> FloatArray:
     """[n] rates of one curve; NaN where it has no tenor at all."""
-    curve = sorted((TENOR_YEARS[tenor], value / 100) for tenor, value in row.yields_pct.items() if tenor in TENOR_YEARS)
+    curve = sorted(
+        (TENOR_YEARS[tenor], value / 100)
+        for tenor, value in row.yields_pct.items()
+        if tenor in TENOR_YEARS
+    )
     if not curve:
         return np.full(len(years), np.nan)
     tenors, values = zip(*curve, strict=True)
@@ -59,13 +70,21 @@ def curves_for(view: View, first_ns: int, last_ns: int) -> Curves:
     published = view.rates(day_of(first_ns) - timedelta(days=OLDEST_DAYS), day_of(last_ns))
     rows = tuple(sorted(published, key=lambda row: (row.available_ns, row.day)))
     newest: list[int] = []
+
     for i, row in enumerate(rows):
         newest.append(i if not newest or row.day >= rows[newest[-1]].day else newest[-1])
-    return Curves(np.array([row.available_ns for row in rows], dtype=np.int64), np.array(newest, dtype=np.int64), rows)
+
+    return Curves(
+        np.array([row.available_ns for row in rows], dtype=np.int64),
+        np.array(newest, dtype=np.int64),
+        rows,
+    )
 
 
 def curves_of_days(view: View, first: date, last: date) -> Sequence[RateRow]:
-    """Curves of the days [first, last] as known now, by day; of a curve that was corrected, its last version."""
+    """Curves of the days [first, last] as known now, by day; of a curve that was corrected, its
+    last version.
+    """
     published = sorted(view.rates(first, last), key=lambda row: (row.day, row.available_ns))
     return list({row.day: row for row in published}.values())
 
@@ -84,16 +103,21 @@ class Quotes:
     contracts: tuple[OptionContract, ...]  #: [n] the options
     moment_ns: IntArray  #: [n] the moments of the prices
     price: FloatArray  #: [n] dollars
-    spot: FloatArray  #: [n] price of the underlying at that moment, in dollars; NaN where there is none
+    #: [n] price of the underlying at that moment, in dollars; NaN where there is none
+    spot: FloatArray
 
 
 def value_quotes(view: View, quotes: Quotes) -> tuple[dict[str, FloatArray], npt.NDArray[np.str_]]:
-    """Implied volatility, Greeks and what they were computed from (`GREEK_FIELDS` and `INPUT_FIELDS` -> [n] numbers, NaN where
-    there is none), and what came of it ([n] of `answers.Status`).
+    """Implied volatility, Greeks and what they were computed from (`GREEK_FIELDS` and
+    `INPUT_FIELDS` -> [n] numbers, NaN where there is none), and what came of it ([n] of
+    `answers.Status`).
     """
     count = len(quotes.contracts)
     hours = view.hours
-    closes = {day: hours.close_of(hours.last_expiry_session(day)) for day in {contract.expiry for contract in quotes.contracts}}
+    closes = {
+        day: hours.close_of(hours.last_expiry_session(day))
+        for day in {contract.expiry for contract in quotes.contracts}
+    }
     expiry_ns = np.array([closes[contract.expiry] for contract in quotes.contracts], dtype=np.int64)
     years = (expiry_ns - quotes.moment_ns) / _YEAR_NS
     curves = curves_for(view, int(quotes.moment_ns.min()), int(quotes.moment_ns.max()))
@@ -107,13 +131,17 @@ def value_quotes(view: View, quotes: Quotes) -> tuple[dict[str, FloatArray], npt
     status[years <= 0] = "expired"
     values = {name: np.full(count, np.nan) for name in GREEK_FIELDS}
     rows = np.flatnonzero(status == "ok")
-    option = pricing.European(call[rows], (quotes.spot - deducted)[rows], strike[rows], rate[rows], years[rows])
+    option = pricing.European(
+        call[rows], (quotes.spot - deducted)[rows], strike[rows], rate[rows], years[rows]
+    )
     values["iv"][rows], status[rows] = pricing.implied_volatility(option, quotes.price[rows])
     # There is no logarithm of a spot that dividends have used up.
     positive = replace(option, spot=np.where(np.asarray(option.spot) > 0, option.spot, np.nan))
     solved = pricing.greeks(positive, values["iv"][rows])
+
     for name in pricing.GREEK_NAMES:
         values[name][rows] = np.where(status[rows] == "ok", getattr(solved, name), np.nan)
+
     inputs = dict(zip(INPUT_FIELDS, (quotes.spot, deducted, rate, years), strict=True))
     return values | inputs, status
 
@@ -130,22 +158,30 @@ def day_moment(view: View, day: date, field: PriceField) -> int:
 def spots_of_days(view: View, underlying: str, start_ns: IntArray, field: PriceField) -> FloatArray:
     """[n] open or close of the underlying's daily bars that start then; NaN where there is none."""
     bars = view.bars("stock", underlying, "day", Span(int(start_ns.min()), int(start_ns.max()) + 1))
-    spots, traded = np.full(len(start_ns), np.nan), np.isin(start_ns, bars.start_ns)
-    spots[traded] = getattr(bars, f"{field}_e4")[np.searchsorted(bars.start_ns, start_ns[traded])] / E4
+    spots = np.full(len(start_ns), np.nan)
+    traded = np.isin(start_ns, bars.start_ns)
+    rows = np.searchsorted(bars.start_ns, start_ns[traded])
+    spots[traded] = bars.price_e4(field)[rows] / E4
+
     return spots
 
 
 def spots_of_moments(view: View, underlying: str, moment_ns: IntArray) -> FloatArray:
-    """[n] close of the underlying's last minute that was complete at each moment, in the same session; NaN where there is none."""
+    """[n] close of the underlying's last minute that was complete at each moment, in the same
+    session; NaN where there is none.
+    """
     hours = view.hours
     sessions = np.searchsorted(hours.close_ns, moment_ns)
     opens = hours.open_ns[np.minimum(sessions, len(hours.open_ns) - 1)]
-    bars = view.bars("stock", underlying, "minute", Span(int(opens.min()), int(moment_ns.max()) - MINUTE + 1))
+    bars = view.bars(
+        "stock", underlying, "minute", Span(int(opens.min()), int(moment_ns.max()) - MINUTE + 1)
+    )
     rows = np.searchsorted(bars.start_ns, moment_ns - MINUTE, side="right") - 1
     spots = np.full(len(moment_ns), np.nan)
     quoted = np.flatnonzero(rows >= 0)
     quoted = quoted[bars.start_ns[rows[quoted]] >= opens[quoted]]
     spots[quoted] = bars.close_e4[rows[quoted]] / E4
+
     return spots
 
 
@@ -157,8 +193,14 @@ def _dividends(view: View, quotes: Quotes, expiry_ns: IntArray, curves: Curves) 
         session = int(np.searchsorted(hours.days, np.datetime64(row.ex_day)))
         if session == len(hours.days):
             continue
+
         ex_ns = int(hours.open_ns[session])
-        due = np.flatnonzero((row.declared_ns <= quotes.moment_ns) & (quotes.moment_ns < ex_ns) & (ex_ns < expiry_ns))
+        due = np.flatnonzero(
+            (row.declared_ns <= quotes.moment_ns) & (quotes.moment_ns < ex_ns) & (ex_ns < expiry_ns)
+        )
         years = (ex_ns - quotes.moment_ns[due]) / _YEAR_NS
-        total[due] += row.amount_e4 / E4 * np.exp(-curves.rates(quotes.moment_ns[due], years) * years)
+        total[due] += (
+            row.amount_e4 / E4 * np.exp(-curves.rates(quotes.moment_ns[due], years) * years)
+        )
+
     return total

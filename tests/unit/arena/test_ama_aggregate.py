@@ -1,4 +1,6 @@
-"""Daily summaries of news: what is left out, nothing after a close, failures of a model, a run on them, agreement of raters."""
+"""Daily summaries of news: what is left out, nothing after a close, failures of a model, a run on
+them, agreement of raters.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from hypothesis import given, strategies as st
 
 from ktdeval.cli.main import main
 from ktdeval.harness import shown_state, table_rows
-from ktdeval.jsonio import sha256_hex
 from ktdeval.market import Document, Documents, find_venue, read_documents
 from ktdeval.runner import RunFolder
+from ktdeval.values.jsonio import sha256_hex
 from ktdeval_arena.agreement import COLUMNS, RULES, agreement, alpha
 from ktdeval_arena.summaries import MIS, NewsDay, Stream, document_line, extract, stream_of
 from searching import examples
@@ -28,9 +30,19 @@ NEW_YORK = ZoneInfo("America/New_York")
 FRIDAY = datetime(2025, 8, 1, 12, 0, tzinfo=NEW_YORK)
 
 
-def article(title: str = "Deliveries rise", text: str = "", known: datetime = FRIDAY, **more: Any) -> Document:
-    told = {"source": "Reuters", "assets": ("TSLA",), "published_at": known, "kind": "news", **more}
-    return Document(known_at=known, title=title, text=text or f"{title} as nobody had told before", **told)
+def article(
+    title: str = "Deliveries rise", text: str = "", known: datetime = FRIDAY, **more: Any
+) -> Document:
+    fields = {
+        "source": "Reuters",
+        "assets": ("TSLA",),
+        "published_at": known,
+        "kind": "news",
+        **more,
+    }
+    return Document(
+        known_at=known, title=title, text=text or f"{title} as nobody had told before", **fields
+    )
 
 
 def stream(*articles: Document, venue: str = "us_equity", assets: tuple[str, ...] = ()) -> Stream:
@@ -52,74 +64,127 @@ def test_a_day_ends_with_its_close_equality_included(known: str, venue: str, day
     (news_day,) = stream(article(known=moment), venue=venue).days
     assert (news_day.day, news_day.begins < moment <= news_day.cutoff) == (day, True)
     line = json.loads(document_line(news_day, extract(news_day)))
-    assert datetime.fromisoformat(line["known_at"]) == news_day.cutoff == datetime.fromisoformat(line["published_at"])
+    assert (
+        datetime.fromisoformat(line["known_at"])
+        == news_day.cutoff
+        == datetime.fromisoformat(line["published_at"])
+    )
 
 
-WORDS = ("fed", "rates", "lawsuit", "deliveries", "beat", "fall", "analysts", "record", "etf", "court", "sales", "miss")
+WORDS = (
+    "fed",
+    "rates",
+    "lawsuit",
+    "deliveries",
+    "beat",
+    "fall",
+    "analysts",
+    "record",
+    "etf",
+    "court",
+    "sales",
+    "miss",
+)
 ARTICLES = st.builds(
     lambda hours, words, source, asset, lag: article(
-        " ".join(words), "x", FRIDAY + timedelta(hours=hours), source=source, assets=(asset,),
+        " ".join(words),
+        "x",
+        FRIDAY + timedelta(hours=hours),
+        source=source,
+        assets=(asset,),
         published_at=FRIDAY + timedelta(hours=hours - lag),
     ),
-    st.integers(0, 120), st.lists(st.sampled_from(WORDS), min_size=3, max_size=8), st.sampled_from("ABCDE"),
-    st.sampled_from(["TSLA", "BMRN"]), st.integers(-1, 30),
-)  # fmt: skip
+    st.integers(0, 120),
+    st.lists(st.sampled_from(WORDS), min_size=3, max_size=8),
+    st.sampled_from("ABCDE"),
+    st.sampled_from(["TSLA", "BMRN"]),
+    st.integers(-1, 30),
+)
 
 
 @examples(10)
 @given(st.lists(ARTICLES, max_size=25), st.lists(ARTICLES, max_size=10), st.integers(0, 100))
-def test_what_becomes_known_later_changes_no_summary(before: list[Document], after: list[Document], hours: int) -> None:
+def test_what_becomes_known_later_changes_no_summary(
+    before: list[Document], after: list[Document], hours: int
+) -> None:
     until = FRIDAY + timedelta(hours=hours)
     known = [one for one in before if one.known_at <= until]
     later = [one for one in after if one.known_at > until]
     alone, both = stream(*known, venue="crypto_spot"), stream(*known, *later, venue="crypto_spot")
-    now = {day.id: line for day, line in zip(alone.days, summaries(alone.days).values(), strict=True) if day.cutoff <= until}
+    now = {
+        day.id: line
+        for day, line in zip(alone.days, summaries(alone.days).values(), strict=True)
+        if day.cutoff <= until
+    }
     assert now.items() <= summaries(both.days).items()
     for day in both.days:
         assert all(day.begins < story.article.known_at <= day.cutoff for story in day.stories)
         assert len(extract(day)) <= MIS["summary"]["most_characters"]
     left = sum(both.dropped.values()) + sum(len(day.stories) for day in both.days)
-    assert left == both.articles == len(known) + len(later)  # each is filed under one asset: none is lost, none counted twice
+    # each is filed under one asset: none is lost, none counted twice
+    assert left == both.articles == len(known) + len(later)
 
 
 @on_each_row
 def test_each_rule_leaves_out_one(rule: str, more: dict[str, Any]) -> None:
-    more = more | {name: datetime.fromisoformat(more[name]) for name in ("published_at", "known") if name in more}
+    more = more | {
+        name: datetime.fromisoformat(more[name])
+        for name in ("published_at", "known")
+        if name in more
+    }
     other = {"title": "Another story of the day", **more}
-    kept = stream(article(), article(**other), assets=("TSLA",))
-    assert {name: count for name, count in kept.dropped.items() if count} == {rule: 1}
-    assert [len(day.stories) for day in kept.days] == [1]
-    assert kept.days[0].sources == (["Reuters", "Finnhub"] if rule == "duplicate" else ["Reuters"])
+    selected = stream(article(), article(**other), assets=("TSLA",))
+    assert {name: count for name, count in selected.dropped.items() if count} == {rule: 1}
+    assert [len(day.stories) for day in selected.days] == [1]
+    assert selected.days[0].sources == (
+        ["Reuters", "Finnhub"] if rule == "duplicate" else ["Reuters"]
+    )
 
 
 def test_the_same_words_after_the_days_of_comparison_are_news_again() -> None:
-    assert len(stream(article(), article(known=FRIDAY + timedelta(days=6))).days) == 2  # the fourth session
+    # the fourth session
+    assert len(stream(article(), article(known=FRIDAY + timedelta(days=6))).days) == 2
 
 
 def test_no_outlet_takes_the_day_and_its_ratings_are_counted() -> None:
-    many = [article(f"Story {number} of the wire", f"{number} {number + 1} {number + 2} words") for number in range(60)]
+    many = [
+        article(f"Story {number} of the wire", f"{number} {number + 1} {number + 2} words")
+        for number in range(60)
+    ]
     others = [
         article("The fed and a lawsuit", "analysts wait for rates and earnings", source="A"),
         article("Short note of a paper", "told by one alone here", source="B"),
-        article("Seen on Thursday already", "and received a day later only", source="C", published_at=FRIDAY - timedelta(hours=23)),
+        article(
+            "Seen on Thursday already",
+            "and received a day later only",
+            source="C",
+            published_at=FRIDAY - timedelta(hours=23),
+        ),
     ]
-    kept = stream(*many, *others)
-    (day,) = kept.days
-    assert (len(day.stories), kept.dropped["over_most"]) == (40, 23)
+    selected = stream(*many, *others)
+    (day,) = selected.days
+    assert (len(day.stories), selected.dropped["over_most"]) == (40, 23)
     assert {"A", "B", "C", "Reuters"} == set(day.sources)
     assert day.facts()["ratings"] == {"date_accuracy": 1, "coverage": 2, "source_diversity": 2}
     assert extract(day).startswith("Stories: 40, sources: 4. ")
 
 
 def test_an_extract_by_hand() -> None:
-    told = [
+    shown = [
         article("Tesla beats estimates", "It sold more. Analysts expected less.", source="Finnhub"),
-        article("Tesla beats estimates.", "It sold more. Analysts expected less.", source="Reuters", known=FRIDAY + MICROSECOND),
+        article(
+            "Tesla beats estimates.",
+            "It sold more. Analysts expected less.",
+            source="Reuters",
+            known=FRIDAY + MICROSECOND,
+        ),
         article("", "A court hears the lawsuit today. More soon.", source="Blog"),
     ]
-    assert extract(stream(*told).days[0]) == (
-        "Stories: 2, sources: 3. Tesla beats estimates. It sold more (Finnhub, Reuters). A court hears the lawsuit today (Blog)."
-        " Themes: regulation 1. Sentiment: mixed (1 positive and 1 negative words)."
+    assert (
+        extract(stream(*shown).days[0])
+        == "Stories: 2, sources: 3. Tesla beats estimates. It sold more (Finnhub, Reuters). A court"
+        " hears the lawsuit today (Blog). Themes: regulation 1. Sentiment: mixed (1 positive and"
+        " 1 negative words)."
     )
 
 
@@ -141,22 +206,31 @@ def command(*words: Any) -> int:
 
 
 @on_each_row
-def test_what_is_wrong_is_told_in_one_line_and_nothing_is_written(
-    line: str, words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+def test_invalid_input_is_reported_in_one_line_and_nothing_is_written(
+    line: str,
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: Terminal,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     raw = lines_of(Path("raw.jsonl"), article())
     raw.write_text(raw.read_text() + line + "\n")
     before = raw.read_bytes()
-    error = terminal.error("ama", "aggregate", "raw.jsonl", "--out", "out.jsonl", "--venue", "us_equity", *words)
-    assert told in error
+    error = terminal.error(
+        "ama", "aggregate", "raw.jsonl", "--out", "out.jsonl", "--venue", "us_equity", *words
+    )
+    assert message in error
     assert error.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["raw.jsonl"]
     assert raw.read_bytes() == before
 
 
 def three_days() -> list[Document]:
-    return [article(f"News number {day} of it", known=FRIDAY + timedelta(days=day)) for day in (0, 3, 4)]
+    return [
+        article(f"News number {day} of it", known=FRIDAY + timedelta(days=day)) for day in (0, 3, 4)
+    ]
 
 
 def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empty_one(
@@ -164,14 +238,24 @@ def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empt
 ) -> None:
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
     raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
-    (tmp_path / "run.yaml").write_text("tool_protocol: native\nquiet: true\ncache: run\nmax_retries: 0\n")
+    (tmp_path / "run.yaml").write_text(
+        "tool_protocol: native\nquiet: true\ncache: run\nmax_retries: 0\n"
+    )
     with running_stub(FaultPlan(by_number={2: "context"})) as stub:
-        words = [raw, "--out", out, "--model", "openai_compatible/stub-model", "--base-url", stub.base_url]
+        words = [
+            raw,
+            "--out",
+            out,
+            "--model",
+            "openai_compatible/stub-model",
+            "--base-url",
+            stub.base_url,
+        ]
         words += ["--config", tmp_path / "run.yaml", "--run", tmp_path / "run"]
         assert command(*words) == 1
         shown = capsys.readouterr()
         assert "1 of 3 summaries failed, so nothing was written" in shown.err
-        assert "summaries failed: model_bad_request" in shown.out
+        assert "summaries failed: model_context_exceeded" in shown.out
         assert not out.exists()
         asked = len(stub.requests)
         assert asked == 3, "one call a day: neither a canary nor a second seed"
@@ -182,12 +266,19 @@ def test_a_models_summaries_are_asked_for_once_and_a_failed_one_is_never_an_empt
     assert documents[1].text == "The summary of this day's 1 stories could not be made."
     assert all(one.text for one in documents)
     report = json.loads((tmp_path / "out.report.json").read_text())
-    assert [day["failure"] for day in report["days"]] == [None, "model_bad_request", None]
-    assert (report["summaries_by"], report["sha256"]) == ("openai_compatible/stub-model", sha256_hex(out.read_bytes()))
+    assert [day["failure"] for day in report["days"]] == [None, "model_context_exceeded", None]
+    assert (report["summaries_by"], report["sha256"]) == (
+        "openai_compatible/stub-model",
+        sha256_hex(out.read_bytes()),
+    )
     assert (tmp_path / "run" / "calls.sqlite").exists()
     (spec,) = RunFolder.load(tmp_path / "run").manifest.specs
     answers = RunFolder.load(tmp_path / "run").load_answers(spec)
-    assert [None if one.answer is None else one.answer["answer"] for one in answers] == [documents[0].text, None, documents[2].text]
+    assert [None if one.answer is None else one.answer["answer"] for one in answers] == [
+        documents[0].text,
+        None,
+        documents[2].text,
+    ]
 
 
 BLANK = '''
@@ -212,10 +303,22 @@ def ktdeval_models():
 '''
 
 
-def test_a_blank_summary_is_a_failed_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_blank_summary_is_a_failed_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
     (tmp_path / "blank_plugin.py").write_text(BLANK)
-    words = [raw, "--out", out, "--plugin", tmp_path / "blank_plugin.py", "--model", "test/blank", "--run", tmp_path / "run"]
+    words = [
+        raw,
+        "--out",
+        out,
+        "--plugin",
+        tmp_path / "blank_plugin.py",
+        "--model",
+        "test/blank",
+        "--run",
+        tmp_path / "run",
+    ]
     assert command(*words, "--mark-missing") == 0
     assert "empty" in capsys.readouterr().out
     report = json.loads((tmp_path / "out.report.json").read_text())
@@ -233,13 +336,17 @@ def test_a_blank_summary_is_a_failed_one(tmp_path: Path, capsys: pytest.CaptureF
         ({"published_at": FRIDAY + MICROSECOND}, {"known_early": 1}),
     ],
 )
-def test_limits_of_the_rules_include_their_ends(more: dict[str, Any], dropped: dict[str, int]) -> None:
-    kept = stream(article(**more))
-    assert {name: count for name, count in kept.dropped.items() if count} == dropped
-    assert sum(len(day.stories) for day in kept.days) == 1 - sum(dropped.values())
+def test_limits_of_the_rules_include_their_ends(
+    more: dict[str, Any], dropped: dict[str, int]
+) -> None:
+    selected = stream(article(**more))
+    assert {name: count for name, count in selected.dropped.items() if count} == dropped
+    assert sum(len(day.stories) for day in selected.days) == 1 - sum(dropped.values())
 
 
-def test_summaries_are_the_news_of_a_task_at_their_close(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_summaries_are_the_news_of_a_task_at_their_close(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     raw, out = lines_of(tmp_path / "raw.jsonl", *three_days()), tmp_path / "out.jsonl"
     assert command(raw, "--out", out) == 0
     first = out.read_bytes()
@@ -248,25 +355,53 @@ def test_summaries_are_the_news_of_a_task_at_their_close(tmp_path: Path, capsys:
     assert (report["articles"], report["dropped"]["duplicate"], len(report["days"])) == (3, 0, 3)
     days = [datetime(2025, 7, 1) + timedelta(days=index) for index in range(100)]
     rows = [
-        f"{day:%Y-%m-%d},TSLA,{300 + index},1000" for index, day in enumerate(days) if day.weekday() < 5 and f"{day:%m%d}" != "0704"
+        f"{day:%Y-%m-%d},TSLA,{300 + index},1000"
+        for index, day in enumerate(days)
+        if day.weekday() < 5 and f"{day:%m%d}" != "0704"
     ]
     (tmp_path / "bars.csv").write_text("\n".join(["date,code,close,volume", *rows]) + "\n")
-    words = ["data", "import", "long", "--bars", tmp_path / "bars.csv", "--venue", "us_equity", "--documents", out]
+    words = [
+        "data",
+        "import",
+        "long",
+        "--bars",
+        tmp_path / "bars.csv",
+        "--venue",
+        "us_equity",
+        "--documents",
+        out,
+    ]
     words += ["--documents-close", "16:00 America/New_York", "--out", tmp_path / "market"]
     assert main([*map(str, words)]) == 0
-    words = ["--model", "builtin/hold", "--tasks", "ama_tsla_bright", "--data", tmp_path / "market", "--limit", "3", "--quiet"]
+    words = [
+        "--model",
+        "builtin/hold",
+        "--tasks",
+        "ama_tsla_bright",
+        "--data",
+        tmp_path / "market",
+        "--limit",
+        "3",
+        "--quiet",
+    ]
     assert main([*map(str, words), "--out", str(tmp_path / "run")]) == 0
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
     talks = folder.load_transcript(spec)
     seen = [shown_state(talk.exchanges[0]["sent"][1]["content"])["news"] for talk in talks]
-    assert [[row["text"] for row in table_rows(news)] for news in seen] == [[extract(day)] for day in stream(*three_days()).days]
-    assert command(raw, "--out", out, "--assets", "tsla") == 0  # documents have their codes in upper case
+    assert [[row["text"] for row in table_rows(news)] for news in seen] == [
+        [extract(day)] for day in stream(*three_days()).days
+    ]
+    # documents have their codes in upper case
+    assert command(raw, "--out", out, "--assets", "tsla") == 0
     assert out.read_bytes() == first
     assert json.loads((tmp_path / "out.report.json").read_text())["assets"] == ["TSLA"]
     capsys.readouterr()
     assert command(raw, "--out", out, "--assets", "TSLA,TSAL") == 2
-    assert "--assets TSAL: no article is filed under it; did you mean 'TSLA'?" in capsys.readouterr().err
+    assert (
+        "--assets TSAL: no article is filed under it; did you mean 'TSLA'?"
+        in capsys.readouterr().err
+    )
     assert out.read_bytes() == first
 
 
@@ -286,26 +421,43 @@ def by_coincidences(shared: list[list[int]]) -> float:
         totals[one] += count
     n = sum(totals.values())
     observed = sum(count * (one - other) ** 2 for (one, other), count in matrix.items()) / n
-    expected = sum(totals[one] * totals[other] * (one - other) ** 2 for one in totals for other in totals) / (n * (n - 1))
+    expected = sum(
+        totals[one] * totals[other] * (one - other) ** 2 for one in totals for other in totals
+    ) / (n * (n - 1))
     return 1 - observed / expected
 
 
 def test_shares_as_the_papers_are_a_small_agreement_beyond_chance() -> None:
-    # 40 items of two raters, 87.5 % the same; of the 7 items with a 1, 5 are those on which they differ, and 2 both scored 1.
-    date = {f"d{number}": ([1, 2] if number < 5 else [1, 1] if number < 7 else [2, 2]) for number in range(40)}
+    # 40 items of two raters, 87.5 % the same; of the 7 items with a 1, 5 are those on which they
+    # differ, and 2 both scored 1.
+    date = {
+        f"d{number}": [1, 2] if number < 5 else [1, 1] if number < 7 else [2, 2]
+        for number in range(40)
+    }
     dates = agreement("date_accuracy", date)
     assert (dates.same, dates.levels, dates.items, dates.shared) == (0.875, (0, 9, 71), 40, 40)
     assert dates.alpha == pytest.approx(1 - (5 / 40) / (2 * 9 * 71 / (80 * 79)), rel=1e-12)  # 0.38
-    assert (dates.low, dates.high) == (pytest.approx(0.7389, abs=1e-4), pytest.approx(0.9454, abs=1e-4))
+    assert (dates.low, dates.high) == (
+        pytest.approx(0.7389, abs=1e-4),
+        pytest.approx(0.9454, abs=1e-4),
+    )
     bias = agreement("bias_awareness", {str(number): [2, 2] for number in range(40)})
     assert (bias.same, bias.alpha, bias.mean) == (1.0, None, 2.0)
     alone = agreement("coverage", {"a": [1], "b": [2]})
-    assert (alone.mean, alone.shared, alone.same, alone.low, alone.alpha) == (1.5, 0, None, None, None)
+    assert (alone.mean, alone.shared, alone.same, alone.low, alone.alpha) == (
+        1.5,
+        0,
+        None,
+        None,
+        None,
+    )
 
 
 @examples(40)
 @given(st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=4), min_size=2, max_size=12))
-def test_alpha_is_that_of_the_matrix_of_coincidences_and_1_only_for_equal_scores(shared: list[list[int]]) -> None:
+def test_alpha_is_that_of_the_matrix_of_coincidences_and_1_only_for_equal_scores(
+    shared: list[list[int]],
+) -> None:
     figure = alpha(shared)
     if figure is None:
         assert len({score for scores in shared for score in scores}) == 1
@@ -320,20 +472,45 @@ def ratings(path: Path, *rows: str) -> str:
 
 
 def test_the_command_reports_each_rule_of_the_file(tmp_path: Path, terminal: Terminal) -> None:
-    rows = [f"{item},{rater},{rule},{2 - (rule == 'coverage' and item == 'b' and rater == 'y')}"
-            for item in "abc" for rater in "xy" for rule in ("coverage", "bias_awareness")]  # fmt: skip
+    rows = [
+        f"{item},{rater},{rule},{2 - (rule == 'coverage' and item == 'b' and rater == 'y')}"
+        for item in "abc"
+        for rater in "xy"
+        for rule in ("coverage", "bias_awareness")
+    ]
     path = ratings(tmp_path / "r.csv", *rows)
     shown = terminal.out("ama", "agreement", path).splitlines()
-    assert shown[1].split() == ["coverage", "3", "3", "1.83", "0", "1", "5", "66.7", "20.8", "…", "93.9", "0.000"]
-    assert shown[-1] == "- Bias awareness: all scores are equal, which does not show that raters agree beyond chance"
-    assert [one["rule"] for one in json.loads(terminal.out("ama", "agreement", path, "--json"))] == ["coverage", "bias_awareness"]
+    assert shown[1].split() == [
+        "coverage",
+        "3",
+        "3",
+        "1.83",
+        "0",
+        "1",
+        "5",
+        "66.7",
+        "20.8",
+        "…",
+        "93.9",
+        "0.000",
+    ]
+    assert (
+        shown[-1]
+        == "- Bias awareness: all scores are equal, which does not show that raters agree beyond"
+        " chance"
+    )
+    assert [
+        one["rule"] for one in json.loads(terminal.out("ama", "agreement", path, "--json"))
+    ] == ["coverage", "bias_awareness"]
     assert {len(rule["levels"]) for rule in RULES.values()} == {3}
 
 
 @on_each_row
-def test_a_file_of_something_else_is_one_line(rows: list[str], told: str, tmp_path: Path, terminal: Terminal) -> None:
+def test_a_file_of_something_else_is_one_line(
+    rows: list[str], message: str, tmp_path: Path, terminal: Terminal
+) -> None:
     (line,) = terminal.error("ama", "agreement", ratings(tmp_path / "r.csv", *rows)).splitlines()
-    assert told in line
+    assert message in line
     (tmp_path / "other.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     assert "column 'item' is missing; a line has item, rater, rule, score" in terminal.error(
         "ama", "agreement", tmp_path / "other.csv"

@@ -1,26 +1,35 @@
-"""Tasks of Agent Market Arena on the generated market: what is shown and said of the rules, and how reversals are filled."""
+"""Tasks of Agent Market Arena on the generated market: what is shown and said of the rules, and how
+reversals are filled.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ktdeval
 from ktdeval.cli.main import main
-from ktdeval.config import RunConfig
-from ktdeval.contracts import HasLessons
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.harness import ModelRequest, Reply, ToolCall, shown_state, table_rows
 from ktdeval.market import MarketSnapshot, save_snapshot
-from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder, evaluate
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig, RunFolder, evaluate
+from ktdeval.tasks import HasLessons
+from ktdeval_agents.figures import (
+    annual_volatility,
+    returns_by_day,
+    technical_figures,
+    volatility_limits,
+)
 from ktdeval_data.params import TwinParams
 from ktdeval_data.twins import make_twin
-from ktdeval_markets.task import MarketConfig
+from ktdeval_markets.config import MarketConfig
 from ktdeval_models.rl.environment import TradingSimulation
 from tables import on_each_row
 from trading_market import market_scene
@@ -31,7 +40,9 @@ PLUGINS = load_plugins()
 @pytest.fixture(scope="module")
 def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapshot]:
     folder = tmp_path_factory.mktemp("arena") / "twin"
-    return folder, save_snapshot(make_twin("arena", TwinParams(first="2025-03-03", last="2025-10-10")), folder)
+    return folder, save_snapshot(
+        make_twin("arena", TwinParams(first="2025-03-03", last="2025-10-10")), folder
+    )
 
 
 def scene_of(name: str, market: MarketSnapshot) -> Any:
@@ -40,7 +51,7 @@ def scene_of(name: str, market: MarketSnapshot) -> Any:
 
 
 @on_each_row
-def test_a_masked_prompt_says_the_rules_and_no_name_or_day(
+def test_a_masked_prompt_states_the_rules_without_names_or_days(
     name: str, hold: str, sell: str, market: tuple[Path, MarketSnapshot]
 ) -> None:
     scene, row = scene_of(name, market[1]), market[1].day_index("2025-08-01")
@@ -50,13 +61,41 @@ def test_a_masked_prompt_says_the_rules_and_no_name_or_day(
     assert "5 basis points of a buy and 5 of a sell" in seen.system
     assert "execute at the close that you are shown" in seen.system
     state = shown_state(seen.user)
-    assert (len(table_rows(state["candidates"])), len(table_rows(state["history"]))) == (1, 10)
+    assert (len(table_rows(state["candidates"])), len(table_rows(state["history"]))) == (1, 64)
     text = seen.system + seen.user
     for word in ("TSLA", "BMRN", "BTC", "ETH", "Arena", "2025", *market[1].names):
         assert word not in text, word
 
 
-def test_agents_that_learn_are_shown_the_papers_three_months_of_sessions(market: tuple[Path, MarketSnapshot]) -> None:
+def test_bars_are_shown_for_every_figure_that_teams_name(
+    market: tuple[Path, MarketSnapshot],
+) -> None:
+    row = market[1].day_index("2025-08-01")
+    for name in ("ama_btc", "ama_tsla"):
+        scene = scene_of(name, market[1])
+        account = type("Account", (), {"positions": {}})()
+        state = scene.observe(0, market[1].as_of(row), account, None).state
+        figures = technical_figures(state)
+        for figure in (
+            *("ema_8", "ema_21", "ema_55", "bollinger_lower", "bollinger_upper", "z_50", "rsi_14"),
+            *("volatility_21_pct", "volatility_63_pct", "volume_20", "pivot"),
+        ):
+            assert f"{figure} " in figures, (name, figure)
+        # a volatility of the limits would rest on sixty changes, not on the table's twenty days
+        (bars,) = state.history.values()
+        closes = [bar.close for bar in bars][-61:]
+        changes = np.diff(closes) / closes[:-1]
+        year = 365 if name == "ama_btc" else 252
+        (asset,) = state.assets.values()
+        (shown,) = returns_by_day(state).values()
+        found = annual_volatility(asset, list(shown.values()), 60, year)
+        assert found == pytest.approx(np.std(changes, ddof=1) * math.sqrt(year))
+        assert volatility_limits(state) == ""  # the task sets the size
+
+
+def test_agents_that_learn_are_shown_the_papers_three_months_of_sessions(
+    market: tuple[Path, MarketSnapshot],
+) -> None:
     row = market[1].day_index("2025-08-01")
     for name, days in (("ama_tsla", 63), ("ama_btc", 92)):  # sessions from May to July, and days
         scene = scene_of(name, market[1])
@@ -83,7 +122,9 @@ def test_every_reversal_is_filled_at_the_close_of_the_decision(
     for step in folder.load_ledger(spec).steps:
         close = market[1].close[market[1].day_index(step.decided_on), column]
         for order in step.orders:
-            assert (order.status, order.rule) == (("filled", None) if close == close else ("rejected", "suspended"))
+            assert (order.status, order.rule) == (
+                ("filled", None) if close == close else ("rejected", "suspended")
+            )
             assert not order.price_ticks or order.price_ticks == round(close * 1e8)
         now = sum((one.shares > 0) - (one.shares < 0) for one in step.positions)
         reversals += side * now < 0
@@ -92,21 +133,48 @@ def test_every_reversal_is_filled_at_the_close_of_the_decision(
 
 
 def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path: Path) -> None:
-    """Decisions, and what they leave of the units that an opening bought or sold short: in sixths; a reversal needs one more."""
+    """Decisions, and what they leave of the units that an opening bought or sold short: in sixths;
+    a reversal needs one more.
+    """
     script = [
-        ("BUY", 6), ("HOLD", 6), ("SELL", 5), ("BUY", 5), ("SELL", 5 * 5 / 6), ("SELL", 2.5), ("HOLD", 2.5), ("SELL", 2.5 * 5 / 6),
-        ("SELL", 1.25), ("SELL", 0), ("HOLD", 0), ("SELL", -6), ("SELL", -6), ("BUY", -5), ("BUY", -3), ("BUY", 0), ("BUY", 6),
-    ]  # fmt: skip
+        ("BUY", 6),
+        ("HOLD", 6),
+        ("SELL", 5),
+        ("BUY", 5),
+        ("SELL", 5 * 5 / 6),
+        ("SELL", 2.5),
+        ("HOLD", 2.5),
+        ("SELL", 2.5 * 5 / 6),
+        ("SELL", 1.25),
+        ("SELL", 0),
+        ("HOLD", 0),
+        ("SELL", -6),
+        ("SELL", -6),
+        ("BUY", -5),
+        ("BUY", -3),
+        ("BUY", 0),
+        ("BUY", 6),
+    ]
 
     def scripted(request: ModelRequest) -> Reply:
         step = int(re.search(r"\(step (\d+)\)", request.messages[1].content)[1])  # type: ignore[index]
         stock = table_rows(shown_state(request.messages[1].content)["candidates"])[0]["stock_id"]
-        said = {"stock_id": stock, "decision": script[step][0], "confidence": 0.5, "reason": "as the script has it"}
-        done = json.dumps({"decisions": [said], "overall_reason": "scripted"})
+        decisions = {
+            "stock_id": stock,
+            "decision": script[step][0],
+            "confidence": 0.5,
+            "reason": "as the script has it",
+        }
+        done = json.dumps({"decisions": [decisions], "overall_reason": "scripted"})
         return Reply("", (ToolCall("1", "submit_action", done),), "tool_calls")
 
     run = ktdeval.evaluate(
-        scripted, "ama_btc_pyramid", data=str(market[0]), out=str(tmp_path / "run"), limit=len(script), quiet=True
+        scripted,
+        "ama_btc_pyramid",
+        data=str(market[0]),
+        out=str(tmp_path / "run"),
+        limit=len(script),
+        quiet=True,
     )
     folder = RunFolder.load(run.folder)
     (spec,) = folder.manifest.specs
@@ -118,7 +186,9 @@ def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path:
             opened = (1 if left > 0 else -1) * cash / (1 + 5e-4) * (1 - 1e-6) / price
         wanted = opened * abs(left) / 6
         fee = 5e-4 * abs(wanted - units) * price
-        assert [order.status for order in step.orders] == ["filled"] * int(abs(wanted - units) > 1e-12)
+        assert [order.status for order in step.orders] == ["filled"] * int(
+            abs(wanted - units) > 1e-12
+        )
         assert sum(order.fee_minor for order in step.orders) == pytest.approx(100 * fee, abs=1.0)
         cash, units, sixths = cash - (wanted - units) * price - fee, wanted, left
         held = sum(one.shares for one in step.positions) / 1e8
@@ -128,8 +198,8 @@ def test_an_exit_in_parts_by_hand(market: tuple[Path, MarketSnapshot], tmp_path:
 
 
 @on_each_row
-def test_parts_that_can_not_be_an_exit_are_refused(more: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_parts_that_can_not_be_an_exit_are_refused(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         MarketConfig.load({**PLUGINS.spec("tasks", "ama_btc").extra["config"], **more}, "t")
 
 
@@ -142,10 +212,18 @@ def test_training_has_no_exit_in_parts(market: tuple[Path, MarketSnapshot]) -> N
 def test_training_trades_as_the_task_does(market: tuple[Path, MarketSnapshot]) -> None:
     task = PLUGINS.make_task("ama_btc_close")
     simulation = TradingSimulation(task, market[1], task.windows["live"], 5)
-    sides = [simulation.step(action)[0][-1] for action in (2, 0, 0, 2, 1)]  # BUY, SELL, SELL, BUY, HOLD
+    # BUY, SELL, SELL, BUY, HOLD
+    sides = [simulation.step(action)[0][-1] for action in (2, 0, 0, 2, 1)]
     assert sides == [1, 0, -1, 1, 1]
 
 
-def test_a_sell_that_closes_is_said_of_decisions_alone() -> None:
-    with pytest.raises(ConfigError, match="sell: close applies to decisions, and the task asks for orders; set answers: stances"):
-        MarketConfig.load({**PLUGINS.spec("tasks", "market_blinded").extra["config"], "sell": "close"}, "t")
+def test_only_decision_tasks_mention_that_a_sell_closes() -> None:
+    with pytest.raises(
+        ConfigError,
+        match=(
+            "sell: close applies to decisions, and the task asks for orders; set answers: stances"
+        ),
+    ):
+        MarketConfig.load(
+            {**PLUGINS.spec("tasks", "market_blinded").extra["config"], "sell": "close"}, "t"
+        )

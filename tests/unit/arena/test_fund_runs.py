@@ -1,4 +1,6 @@
-"""Signals, decisions, results and weeks of runs, and of DeepFund's public database, worked by hand; files that are no such one."""
+"""Signals, decisions, results and weeks of runs, and of DeepFund's public database, worked by hand;
+files that are no such one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from ktdeval.cli.main import main
 from ktdeval.errors import DataError, StoreError, UsageError
 from ktdeval.harness import SIGNAL_FORM, SIGNALS, TranscriptEntry
 from ktdeval.testing.ledgers import ledger_of, step_record
-from ktdeval_arena import replay
+from ktdeval.values.typed import to_plain
+from ktdeval_arena import consistency, fund_runs, replay
 from ktdeval_arena.consistency import (
     ACTIONS,
     Action,
@@ -27,14 +30,11 @@ from ktdeval_arena.consistency import (
     Opinion,
     Record,
     Signal,
-    analyst_rows,
-    decision_rows,
     dominant,
     is_consistent,
     share,
-    summary_rows,
 )
-from ktdeval_arena.fund_runs import Group, read_groups, read_record, result_rows, weekly_rows
+from ktdeval_arena.fund_runs import Group, read_groups, read_record
 from ktdeval_arena.replay import notes, read_database
 from metric_cases import order
 from searching import examples
@@ -42,23 +42,62 @@ from tables import beside, on_each_row
 from terminal import Terminal
 from trading_market import make_market
 
+
+def summary_rows(record: Record) -> Any:
+    return to_plain(consistency.summary_rows(record))
+
+
+def analyst_rows(record: Record) -> Any:
+    return to_plain(consistency.analyst_rows(record))
+
+
+def decision_rows(record: Record) -> Any:
+    return to_plain(consistency.decision_rows(record))
+
+
+def result_rows(groups: Any, markets: Any) -> Any:
+    return to_plain(fund_runs.result_rows(groups, markets))
+
+
+def weekly_rows(groups: Any) -> Any:
+    return to_plain(fund_runs.weekly_rows(groups))
+
+
 SPEC: Any = SimpleNamespace(id="e", window_name="live", seed=1)
-MARKET = make_market(("AAA", "BBB"), [[10.0, 5.0], [12.0, 5.0], [11.0, 6.0], [11.0, 4.0], [12.0, 4.0]])
+MARKET = make_market(
+    ("AAA", "BBB"), [[10.0, 5.0], [12.0, 5.0], [11.0, 6.0], [11.0, 4.0], [12.0, 4.0]]
+)
 
 
-def exchange(role: str, answer: str | None, held: float, system: str = SIGNAL_FORM) -> dict[str, Any]:
+def exchange(
+    role: str, answer: str | None, held: float, system: str = SIGNAL_FORM
+) -> dict[str, Any]:
     """A call of a role that is shown three assets, of which asset_1 may be held."""
     positions = {"columns": ["stock_id", "shares"], "rows": [["asset_1", held]] if held else []}
     candidates = {"columns": ["stock_id"], "rows": [["asset_1"], ["asset_2"], ["asset_3"]]}
     shown = f"```json\n{json.dumps({'positions': positions, 'candidates': candidates})}\n```"
     sent = [{"role": "system", "content": system}, {"role": "user", "content": shown}]
-    done = {"error": "timeout"} if answer is None else {"reply": {"content": answer, "finish_reason": "stop"}}
+    done = (
+        {"error": "timeout"}
+        if answer is None
+        else {"reply": {"content": answer, "finish_reason": "stop"}}
+    )
     return {"role": role, "kept": 0, "sent": sent, **done}
 
 
-def talk(step: int, held: float, news: str | None, macro: str | None, submission: Any) -> TranscriptEntry:
-    calls = (exchange("planner", "", held, "Choose."), exchange("news", news, held), exchange("macro", macro, held))
-    return TranscriptEntry(step=step, exchanges=calls, submission=submission if submission is None else json.dumps(submission))
+def talk(
+    step: int, held: float, news: str | None, macro: str | None, submission: Any
+) -> TranscriptEntry:
+    calls = (
+        exchange("planner", "", held, "Choose."),
+        exchange("news", news, held),
+        exchange("macro", macro, held),
+    )
+    return TranscriptEntry(
+        step=step,
+        exchanges=calls,
+        submission=submission if submission is None else json.dumps(submission),
+    )
 
 
 def says(**signals: str) -> str:
@@ -70,18 +109,28 @@ def asks(*orders: tuple[str, str]) -> dict[str, Any]:
 
 
 TALKS = [
-    # AAA is Bullish by both and bought: consistent. BBB is mixed and sold: not. asset_3: Bearish, no order, not held.
-    talk(0, 0, says(asset_1="Bullish", asset_2="Bullish", OTHERS="Bearish"), says(asset_1="Bullish", OTHERS="Bearish"),
-         asks(("ASSET_1", "BUY"), ("asset_2", "SELL"))),
-    # macro can't be read: three invalid signals, and news alone is dominant. AAA is Bearish, held and kept: not consistent.
+    # AAA is Bullish by both and bought: consistent. BBB is mixed and sold: not. asset_3: Bearish,
+    # no order, not held.
+    talk(
+        0,
+        0,
+        says(asset_1="Bullish", asset_2="Bullish", OTHERS="Bearish"),
+        says(asset_1="Bullish", OTHERS="Bearish"),
+        asks(("ASSET_1", "BUY"), ("asset_2", "SELL")),
+    ),
+    # macro can't be read: three invalid signals, and news alone is dominant. AAA is Bearish, held
+    # and kept: not consistent.
     talk(1, 5, says(asset_1="Bearish", OTHERS="Neutral"), "Neutral, I think.", asks()),
-    # Both calls failed: no decision has signals to follow. The order is rejected, and a decision all the same.
+    # Both calls failed: no decision has signals to follow. The order is rejected, and a decision
+    # all the same.
     talk(2, 5, None, None, asks(("asset_1", "SELL"))),
     # No valid submission: three Holds by default, which are no decisions, whatever the signals.
     talk(3, 5, says(OTHERS="Bullish"), says(OTHERS="Bullish"), None),
-]  # fmt: skip
+]
 STEPS = [
-    step_record(MARKET, 0, 1, orders=[order("AAA", "BUY", filled=5), order("BBB", "SELL", filled=2)]),
+    step_record(
+        MARKET, 0, 1, orders=[order("AAA", "BUY", filled=5), order("BBB", "SELL", filled=2)]
+    ),
     step_record(MARKET, 1, 2),
     step_record(MARKET, 2, 3, orders=[order("AAA", "SELL", filled=0)]),
     step_record(MARKET, 3, 4, provenance="fallback"),
@@ -90,9 +139,12 @@ STEPS = [
 
 def group(talks: Sequence[TranscriptEntry] = TALKS, steps: Any = STEPS) -> Group:
     folder: Any = SimpleNamespace(
-        path=Path("run"), episode_path=lambda _: Path("run/e"), card_path=lambda _: Path("run/none.json"),
-        load_transcript=lambda _: talks, load_ledger=lambda _: ledger_of(steps),
-    )  # fmt: skip
+        path=Path("run"),
+        episode_path=lambda _: Path("run/e"),
+        card_path=lambda _: Path("run/none.json"),
+        load_transcript=lambda _: talks,
+        load_ledger=lambda _: ledger_of(steps),
+    )
     return Group(folder, "task", "task", "model · deepfund", [SPEC])
 
 
@@ -106,16 +158,28 @@ def test_signals_and_decisions_of_a_run_by_hand() -> None:
     assert (row["decisions"], row["decision_errors"], row["decision_validity"]) == (12, 3, 0.75)
     assert [row[name] for name in ("Buy", "Sell", "Hold")] == [1, 2, 6]
     assert (row["judged"], row["consistent"], row["consistent_held"]) == (6, 1 + 2, 1 + 1 + 2)
-    analysts = [(one["analyst"], one["signals"], one["errors"], [one[name] for name in SIGNALS]) for one in analyst_rows(record)]
+    analysts = [
+        (one["analyst"], one["signals"], one["errors"], [one[name] for name in SIGNALS])
+        for one in analyst_rows(record)
+    ]
     assert analysts == [("macro", 12, 6, [4, 2, 0]), ("news", 12, 3, [5, 2, 2])]
     made = decision_rows(record)
-    told = [(one["ticker"], one["action"], one["shares"], one["consistent"], one["consistent_held"]) for one in made]
-    assert told == [
-        ("AAA", "Buy", 5, True, True), ("BBB", "Sell", 2, False, False), ("asset_3", "Hold", 0, False, True),
-        ("AAA", "Hold", 0, False, False), ("BBB", "Hold", 0, True, True), ("asset_3", "Hold", 0, True, True),
-        ("AAA", "Sell", 0, None, None), ("BBB", "Hold", 0, None, None), ("asset_3", "Hold", 0, None, None),
+    rows = [
+        (one["ticker"], one["action"], one["shares"], one["consistent"], one["consistent_held"])
+        for one in made
+    ]
+    assert rows == [
+        ("AAA", "Buy", 5, True, True),
+        ("BBB", "Sell", 2, False, False),
+        ("asset_3", "Hold", 0, False, True),
+        ("AAA", "Hold", 0, False, False),
+        ("BBB", "Hold", 0, True, True),
+        ("asset_3", "Hold", 0, True, True),
+        ("AAA", "Sell", 0, None, None),
+        ("BBB", "Hold", 0, None, None),
+        ("asset_3", "Hold", 0, None, None),
         *[(name, "Hold", 0, None, None) for name in ("AAA", "BBB", "asset_3")],
-    ]  # fmt: skip
+    ]
     assert [one["is_valid"] for one in made] == [True] * 9 + [False] * 3
     assert [[one[name] for name in SIGNALS] for one in made] == [
         [2, 0, 0], [1, 1, 0], [0, 2, 0],
@@ -127,12 +191,17 @@ def test_signals_and_decisions_of_a_run_by_hand() -> None:
     assert [one["day"] for one in made] == [
         day for day in ("1970-01-01", "1970-01-02", "1970-01-03", "1970-01-04") for _ in range(3)
     ]
-    assert [one["held"] for one in made if one["ticker"] == "AAA" and one["action"] == "Hold"] == [5.0, 5.0]
+    assert [one["held"] for one in made if one["ticker"] == "AAA" and one["action"] == "Hold"] == [
+        5.0,
+        5.0,
+    ]
     assert {one["portfolio"] for one in made} == {"live seed 1"}
 
 
-def test_analysts_stand_in_the_order_of_their_names_and_each_run_has_its_own_row() -> None:
-    """Two runs of one task: a first of two decisions and seven analysts, and a second whose model says nothing."""
+def test_analysts_are_listed_by_name_and_each_run_has_its_own_row() -> None:
+    """Two runs of one task: a first of two decisions and seven analysts, and a second whose model
+    says nothing.
+    """
     names = ("zeta", "alpha", "mu", "kappa", "beta", "omega", "gamma")
     opinions = [Opinion("0", "p", "AAA", name, "Bullish", False) for name in names]
     decisions = [Decided("1", "q", "2025-04-01", "AAA", "Buy", 1.0, 0.0, ("Bearish",), False)]
@@ -140,16 +209,35 @@ def test_analysts_stand_in_the_order_of_their_names_and_each_run_has_its_own_row
     assert [row["analyst"] for row in analyst_rows(record)] == sorted(names)
     _, first, second = summary_rows(record)
     assert (first["signals"], first["decisions"], first["consistency"]) == (7, 0, None)
-    assert (second["signals"], second["signal_validity"], second["decisions"], second["consistency"]) == (0, None, 1, 0.0)
+    assert (
+        second["signals"],
+        second["signal_validity"],
+        second["decisions"],
+        second["consistency"],
+    ) == (0, None, 1, 0.0)
     (row,) = decision_rows(record)
-    assert (row["experiment"], row["model"], row["portfolio"], row["held"]) == ("second", "n", "q", None)
+    assert (row["experiment"], row["model"], row["portfolio"], row["held"]) == (
+        "second",
+        "n",
+        "q",
+        None,
+    )
 
 
-def test_a_submission_of_nobody_is_no_decision_and_stances_are() -> None:
-    voted = read_record([group([talk(0, 0, says(OTHERS="Bullish"), "", None)], [step_record(MARKET, 0, 1)])])
+def test_a_submission_without_assets_is_not_a_decision_but_stances_are() -> None:
+    voted = read_record(
+        [group([talk(0, 0, says(OTHERS="Bullish"), "", None)], [step_record(MARKET, 0, 1)])]
+    )
     assert (len(voted.opinions), len(voted.decisions)) == (6, 0)
-    stances = {"decisions": [{"stock_id": "asset_1", "decision": "BUY"}, {"stock_id": "asset_2", "decision": "HOLD"}]}
-    record = read_record([group([talk(0, 0, says(OTHERS="Bullish"), says(), stances)], [step_record(MARKET, 0, 1)])])
+    stances = {
+        "decisions": [
+            {"stock_id": "asset_1", "decision": "BUY"},
+            {"stock_id": "asset_2", "decision": "HOLD"},
+        ]
+    }
+    record = read_record(
+        [group([talk(0, 0, says(OTHERS="Bullish"), says(), stances)], [step_record(MARKET, 0, 1)])]
+    )
     assert [decision.action for decision in record.decisions] == ["Buy", "Hold", "Hold"]
     odd = read_record([group([talk(0, 0, "", "", {"orders": 5})], [step_record(MARKET, 0, 1)])])
     assert [one.action for one in odd.decisions] == ["Hold"] * 3
@@ -166,42 +254,64 @@ def test_effective_decisions_by_side() -> None:
         order("BBB", "BUY", filled=0),
         order(None, "BUY", filled=0),
     ]
-    steps = [step_record(MARKET, 0, 1, orders=first), step_record(MARKET, 1, 2, orders=[order("AAA", "SELL", filled=4)])]
+    steps = [
+        step_record(MARKET, 0, 1, orders=first),
+        step_record(MARKET, 1, 2, orders=[order("AAA", "SELL", filled=4)]),
+    ]
     (row,) = result_rows([group(steps=steps)], {Path("run"): MARKET})
-    assert [row[name] for name in ("buys", "effective_buys", "sells", "effective_sells")] == [2, 1, 2, 1]
+    assert [row[name] for name in ("buys", "effective_buys", "sells", "effective_sells")] == [
+        2,
+        1,
+        2,
+        1,
+    ]
     assert row["return_per_usd"] is None
     (row,) = result_rows([group()], {Path("run"): "gone"})
     assert row["buys"] is None
 
 
-def weeks_of(navs: Sequence[Sequence[float]], days: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Rows of one group of seeds with these NAVs, the first of which is the cash at the start, on these days."""
-    ledgers = [SimpleNamespace(nav=np.array(nav), days=np.array(own, "datetime64[D]")) for nav, own in zip(navs, days, strict=True)]
+def weeks_of(
+    navs: Sequence[Sequence[float]], days: Sequence[Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Rows of one group of seeds with these NAVs, the first of which is the cash at the start, on
+    these days.
+    """
+    ledgers = [
+        SimpleNamespace(nav=np.array(nav), days=np.array(own, "datetime64[D]"))
+        for nav, own in zip(navs, days, strict=True)
+    ]
     specs = [SimpleNamespace(window_name="live", number=number) for number in range(len(navs))]
     folder: Any = SimpleNamespace(path=Path("run"), load_ledger=lambda spec: ledgers[spec.number])
     return weekly_rows([Group(folder, "task", "task", "m", specs)])  # type: ignore[arg-type]
 
 
 def test_weeks_end_on_sundays_with_the_mean_of_the_seeds() -> None:
-    """Friday, Monday, Wednesday, Sunday, Monday. By hand, for the first and the second seed: returns in the weeks 0.2 and 0, then
-    21/120 and 0.21, then -20/141 and 20/101 of Sunday's NAV; drawdowns 0 and 0, then 22/120 and 0, then the same.
+    """Friday, Monday, Wednesday, Sunday, Monday. By hand, for the first and the second seed:
+    returns in the weeks 0.2 and 0, then 21/120 and 0.21, then -20/141 and 20/101 of Sunday's NAV;
+    drawdowns 0 and 0, then 22/120 and 0, then the same.
     """
     days = ["2025-04-04", "2025-04-07", "2025-04-09", "2025-04-13", "2025-04-14"]
-    rows = weeks_of([[100.0, 120, 98, 100, 141, 121], [100.0, 100, 100, 100, 101, 121]], [days, days])
+    rows = weeks_of(
+        [[100.0, 120, 98, 100, 141, 121], [100.0, 100, 100, 100, 101, 121]], [days, days]
+    )
     assert [(row["week"], row["seeds"], row["nav"]) for row in rows] == [
         ("2025-04-06", 2, 110),
         ("2025-04-13", 2, 121),
         ("2025-04-20", 2, 121),
     ]
     assert [row["total_return"] for row in rows] == pytest.approx([0.1, 0.21, 0.21])
-    assert [row["week_return"] for row in rows] == pytest.approx([0.1, (21 / 120 + 0.01) / 2, (-20 / 141 + 20 / 101) / 2])
+    assert [row["week_return"] for row in rows] == pytest.approx(
+        [0.1, (21 / 120 + 0.01) / 2, (-20 / 141 + 20 / 101) / 2]
+    )
     assert [row["max_drawdown"] for row in rows] == pytest.approx([0.0, 11 / 120, 11 / 120])
     with pytest.raises(UsageError, match="seeds have different days"):
         weeks_of([[100.0, 100], [100.0, 100]], [["2025-04-04"], ["2025-04-07"]])
 
 
 def test_the_drawdown_of_seeds_that_fall_on_different_days_is_not_that_of_their_mean() -> None:
-    """One seed halves and recovers, then the other halves: each has a drawdown of 50 %, and their mean NAV one of 25 %."""
+    """One seed halves and recovers, then the other halves: each has a drawdown of 50 %, and their
+    mean NAV one of 25 %.
+    """
     days = ["2025-04-07", "2025-04-08", "2025-04-09"]
     rows = weeks_of([[100.0, 50, 100, 100], [100.0, 100, 100, 50]], [days, days])
     assert [(row["nav"], row["max_drawdown"]) for row in rows] == [(75.0, 0.5)]
@@ -209,40 +319,91 @@ def test_the_drawdown_of_seeds_that_fall_on_different_days_is_not_that_of_their_
 
 def test_a_run_of_the_team_is_reported(tmp_path: Path, terminal: Terminal) -> None:
     run = tmp_path / "run"
-    told = ["--plugin", "run_plugin", "--model", "test/member", "--agent", "deepfund", "--limit", "3", "--price", "input=3"]
-    told += ["--tasks", "deepfund_berkshire", "--data", "synthetic_deepfund", "--price", "output=15", "--out", str(run)]
-    assert main([*told, "--quiet"]) == 0
+    rows = [
+        "--plugin",
+        "run_plugin",
+        "--model",
+        "test/member",
+        "--agent",
+        "deepfund",
+        "--limit",
+        "3",
+        "--price",
+        "input=3",
+    ]
+    rows += [
+        "--tasks",
+        "deepfund_berkshire",
+        "--data",
+        "synthetic_deepfund",
+        "--price",
+        "output=15",
+        "--out",
+        str(run),
+    ]
+    assert main([*rows, "--quiet"]) == 0
     report = json.loads(terminal.out("deepfund", "report", run, "--format", "json"))
-    whole, card = report["models"][0], json.loads((run / "cards/deepfund_berkshire.json").read_text())
-    assert (whole["decisions"], whole["decision_errors"], whole["Buy"] + whole["Sell"] + whole["Hold"]) == (15, 0, 15)
+    whole, card = (
+        report["models"][0],
+        json.loads((run / "cards/deepfund_berkshire.json").read_text()),
+    )
+    assert (
+        whole["decisions"],
+        whole["decision_errors"],
+        whole["Buy"] + whole["Sell"] + whole["Hold"],
+    ) == (15, 0, 15)
     assert whole["signals"] == sum(row["signals"] for row in report["analysts"]) > 0
     assert whole["Buy"] + whole["Sell"] == card["orders"]["submitted"]
     (result,) = report["results"]
     judged = card["episodes"][0]["metrics"]["df_effectiveness"]
     assert result["buys"] + result["sells"] == judged["n"]
-    assert sum(result[f"effective_{name}"] or 0 for name in ("buys", "sells")) / judged["n"] == pytest.approx(judged["value"])
+    assert sum(result[f"effective_{name}"] or 0 for name in ("buys", "sells")) / judged[
+        "n"
+    ] == pytest.approx(judged["value"])
     assert result["total_return"] / result["usd"] == pytest.approx(result["return_per_usd"])
     assert result["total_return"] == card["metrics"]["total_return"]["value"]
     assert result["usd"] == card["cost"]["per_episode"]["value"]
     assert (whole["experiment"], report["models"][1]["experiment"]) == ("all", "deepfund_berkshire")
-    assert (result["experiment"], result["model"]) == ("deepfund_berkshire", "test/member · deepfund")
-    assert f"{whole['consistent']} of {whole['judged']}" in terminal.out("deepfund", "report", run, "--decisions")
+    assert (result["experiment"], result["model"]) == (
+        "deepfund_berkshire",
+        "test/member · deepfund",
+    )
+    assert f"{whole['consistent']} of {whole['judged']}" in terminal.out(
+        "deepfund", "report", run, "--decisions"
+    )
     heads, *listed = terminal.out("deepfund", "report", run, "--format", "csv").splitlines()
     assert heads.split(",") == list(report["decisions"][0])
-    assert [line.split(",")[3:5] for line in listed] == [[row["day"], row["ticker"]] for row in report["decisions"]]
+    assert [line.split(",")[3:5] for line in listed] == [
+        [row["day"], row["ticker"]] for row in report["decisions"]
+    ]
     assert len(listed) == 15
-    assert listed[0].split(",")[4] not in terminal.out("deepfund", "report", run), "decisions are listed when asked for"
+    assert listed[0].split(",")[4] not in terminal.out("deepfund", "report", run), (
+        "decisions are listed when asked for"
+    )
     (path,) = (run / "cards").glob("*.json")
     weeks = json.loads(terminal.out("deepfund", "weekly", run, "--format", "json"))
-    shown = {"nav": "{nav:,.2f}", "cr": "{total_return:+.2%}", "week": "{week_return:+.2%}", "mdd": "{max_drawdown:.2%}"}
+    shown = {
+        "nav": "{nav:,.2f}",
+        "cr": "{total_return:+.2%}",
+        "week": "{week_return:+.2%}",
+        "mdd": "{max_drawdown:.2%}",
+    }
     for figure, form in shown.items():
-        told = terminal.out("deepfund", "weekly", path, "--figure", figure).replace(" %", "%").splitlines()
-        assert told[:3] == ["1  test/member · deepfund · deepfund_berkshire · live", "", told[2]]
-        assert told[2].split() == ["week", "to", "1"]
-        assert [line.split() for line in told[3:]] == [[row["week"], form.format(**row)] for row in weeks]
+        rows = (
+            terminal.out("deepfund", "weekly", path, "--figure", figure)
+            .replace(" %", "%")
+            .splitlines()
+        )
+        assert rows[:3] == ["1  test/member · deepfund · deepfund_berkshire · live", "", rows[2]]
+        assert rows[2].split() == ["week", "to", "1"]
+        assert [line.split() for line in rows[3:]] == [
+            [row["week"], form.format(**row)] for row in weeks
+        ]
     assert [row["week"] for row in weeks] == ["2025-03-23"]
     lines = terminal.out("deepfund", "weekly", run, "--format", "csv").splitlines()
-    assert float(lines[-1].split(",")[6]) == pytest.approx(card["metrics"]["total_return"]["value"], rel=1e-9)
+    assert float(lines[-1].split(",")[6]) == pytest.approx(
+        card["metrics"]["total_return"]["value"], rel=1e-9
+    )
     assert [one.experiment for one in read_groups([run, path])] == ["deepfund_berkshire"]
     other = Path(shutil.copytree(run, tmp_path / "other" / "run"))
     named = terminal.out("deepfund", "weekly", run, other)
@@ -260,19 +421,29 @@ COLUMNS, ROWS = (beside(__file__)[name] for name in ("columns", "rows"))
 
 
 def database(path: Path, **rows: list[tuple[Any, ...]]) -> Path:
-    """A database of one decision, with the rows of some tables replaced; None: without that table."""
+    """A database of one decision, with the rows of some tables replaced; None: without that
+    table.
+    """
     with closing(sqlite3.connect(path)) as base:
         for table, content in {**ROWS, **rows}.items():
             if content is not None:
                 base.execute(f"CREATE TABLE {table} ({COLUMNS[table]})")
-                base.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(COLUMNS[table].split(', ')))})", content)
+                base.executemany(
+                    f"INSERT INTO {table} VALUES"
+                    f" ({','.join('?' * len(COLUMNS[table].split(', ')))})",
+                    content,
+                )
         base.commit()
     return path
 
 
 @on_each_row
 def test_a_decision_follows_its_signals(
-    signals: tuple[Signal, ...], action: Action, held: float, strict: bool | None, lenient: bool | None
+    signals: tuple[Signal, ...],
+    action: Action,
+    held: float,
+    strict: bool | None,
+    lenient: bool | None,
 ) -> None:
     assert is_consistent(signals, action, held) is strict
     assert is_consistent(signals, action, held, accepts_empty=True) is lenient
@@ -280,31 +451,49 @@ def test_a_decision_follows_its_signals(
 
 @examples(40)
 @given(st.lists(st.sampled_from(SIGNALS), min_size=1), st.randoms(use_true_random=False))
-def test_signals_call_for_one_action_in_any_order_and_the_held_rule_adds_only_holds(signals: list[Signal], rng: Any) -> None:
+def test_signals_call_for_one_action_in_any_order_and_the_held_rule_adds_only_holds(
+    signals: list[Signal], rng: Any
+) -> None:
     mixed = rng.sample(signals, len(signals))
     assert dominant(mixed) == dominant(signals)
     for held in (0.0, 1.0):
         follows = {action for action in ACTIONS if is_consistent(signals, action, held)}
-        accepted = {action for action in ACTIONS if is_consistent(signals, action, held, accepts_empty=True)}
+        accepted = {
+            action for action in ACTIONS if is_consistent(signals, action, held, accepts_empty=True)
+        }
         assert len(follows) == 1
-        assert accepted - follows == ({"Hold"} if dominant(signals) == "Bearish" and held == 0 else set())
+        assert accepted - follows == (
+            {"Hold"} if dominant(signals) == "Bearish" and held == 0 else set()
+        )
 
 
-def test_shares_leave_out_what_is_not_judged() -> None:
+def test_shares_omit_unjudged_signals() -> None:
     assert share([True, None, False, False]) == pytest.approx(1 / 3)
     assert share([None]) is None
 
 
-def test_the_public_database_has_the_figures_told_of_it(shared_data: Path, terminal: Terminal) -> None:
+def test_the_public_database_has_the_documented_figures(
+    shared_data: Path, terminal: Terminal
+) -> None:
     path = shared_data / "deepfund" / "deepfund.db"
     record = read_database(path)
     whole, *models = summary_rows(record)
-    told = ("signals", "signal_errors", "decisions", "decision_errors", "judged", "consistent", "consistent_held")
-    assert [whole[name] for name in told] == [105, 20, 24, 0, 24, 5, 17]
+    lines = (
+        "signals",
+        "signal_errors",
+        "decisions",
+        "decision_errors",
+        "judged",
+        "consistent",
+        "consistent_held",
+    )
+    assert [whole[name] for name in lines] == [105, 20, 24, 0, 24, 5, 17]
     assert f"{100 * whole['signal_validity']:.1f}" == "81.0"
     assert [whole[name] for name in (*SIGNALS, *ACTIONS)] == [12, 57, 36, 8, 0, 16]
     assert len(models) == 6
-    assert {name: sum(row[name] for row in models) for name in told} == {name: whole[name] for name in told}
+    assert {name: sum(row[name] for row in models) for name in lines} == {
+        name: whole[name] for name in lines
+    }
     analysts = analyst_rows(record)
     assert {row["analyst"]: row["signals"] for row in analysts} == {
         "company_news": 38,
@@ -316,29 +505,61 @@ def test_the_public_database_has_the_figures_told_of_it(shared_data: Path, termi
     # Counted once more, by SQL alone.
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro&immutable=1", uri=True)) as base:
         errors = "SELECT count(*) FROM signal WHERE justification LIKE '%due to error'"
-        bulls = "SELECT sum(s.signal = ?) FROM signal s WHERE s.portfolio_id = d.portfolio_id AND s.ticker = d.ticker"
+        bulls = (
+            "SELECT sum(s.signal = ?) FROM signal s WHERE s.portfolio_id = d.portfolio_id AND"
+            " s.ticker = d.ticker"
+        )
         plural = [f"({bulls})".replace("?", f"'{name}'") for name in SIGNALS]
-        rows = base.execute(f"SELECT d.action, {', '.join(plural)} FROM decision d ORDER BY d.rowid").fetchall()
+        rows = base.execute(
+            f"SELECT d.action, {', '.join(plural)} FROM decision d ORDER BY d.rowid"
+        ).fetchall()
         assert base.execute(errors).fetchone() == (20,)
     follows = [
-        {"Buy": bull > max(bear, flat), "Sell": bear > max(bull, flat)}.get(action, max(bull, bear) <= flat or bull == bear)
+        {"Buy": bull > max(bear, flat), "Sell": bear > max(bull, flat)}.get(
+            action, max(bull, bear) <= flat or bull == bear
+        )
         for action, bull, bear, flat in rows
     ]
     assert follows == [row["consistent"] for row in decision_rows(record)]
     text = terminal.out("deepfund", "replay", path, "--decisions")
     assert all(
-        told in text for told in ("105", "81.0 %", "5 of 24", "17 of 24", "100.0 %", "No justification provided due to error")
+        lines in text
+        for lines in (
+            "105",
+            "81.0 %",
+            "5 of 24",
+            "17 of 24",
+            "100.0 %",
+            "No justification provided due to error",
+        )
     )
     assert json.loads(terminal.out("deepfund", "replay", path, "--json"))["models"][0] == whole
 
 
-def test_a_default_is_told_by_its_whole_text(tmp_path: Path) -> None:
-    more = ("p", "AAA", "policy", "Neutral", "It is Neutral. No justification provided due to error in the feed.")
-    (whole, row) = summary_rows(read_database(database(tmp_path / "a.db", signal=[*ROWS["signal"], more])))
-    assert (whole["signal_errors"], whole["decision_errors"], whole["signal_validity"]) == (1, 1, pytest.approx(2 / 3))
+def test_a_default_is_recognised_by_its_whole_text(tmp_path: Path) -> None:
+    more = (
+        "p",
+        "AAA",
+        "policy",
+        "Neutral",
+        "It is Neutral. No justification provided due to error in the feed.",
+    )
+    whole, row = summary_rows(
+        read_database(database(tmp_path / "a.db", signal=[*ROWS["signal"], more]))
+    )
+    assert (whole["signal_errors"], whole["decision_errors"], whole["signal_validity"]) == (
+        1,
+        1,
+        pytest.approx(2 / 3),
+    )
     assert {**row, "experiment": "all", "model": "all"} == whole
-    empty = read_database(database(tmp_path / "b.db", signal=[], decision=[], config=[], portfolio=[]))
-    assert [summary_rows(empty)[0][name] for name in ("signal_validity", "decision_validity", "consistency")] == [None] * 3
+    empty = read_database(
+        database(tmp_path / "b.db", signal=[], decision=[], config=[], portfolio=[])
+    )
+    assert [
+        summary_rows(empty)[0][name]
+        for name in ("signal_validity", "decision_validity", "consistency")
+    ] == [None] * 3
     assert "Just hold due to error" in notes()[0]
 
 
@@ -352,9 +573,14 @@ def test_a_database_is_printed_as_tables_of_models_analysts_and_if_asked_for_of_
 ) -> None:
     sold = ("p", "2025-04-02T00:00:00", "AAA", "Sell", 1, "because")
     policy = ("p", "AAA", "policy", "Bearish", "why")
-    path = database(tmp_path / "a.db", signal=[*ROWS["signal"], policy], decision=[*ROWS["decision"], sold])
+    path = database(
+        tmp_path / "a.db", signal=[*ROWS["signal"], policy], decision=[*ROWS["decision"], sold]
+    )
     models = [
-        "model experiment signals errors valid decisions errors valid consistent held rule Buy Sell Hold",
+        (
+            "model experiment signals errors valid decisions errors valid consistent held rule Buy"
+            " Sell Hold"
+        ),
         "all all 3 1 66.7 % 2 1 50.0 % 1 of 1 1 of 1 0 1 0",
         "a model mine 3 1 66.7 % 2 1 50.0 % 1 of 1 1 of 1 0 1 0",
     ]
@@ -374,7 +600,13 @@ def test_a_database_is_printed_as_tables_of_models_analysts_and_if_asked_for_of_
     text = terminal.text("deepfund", "replay", path)
     assert lines_of(text) == [*models, "", *analysts]
     assert text.splitlines()[len(models) + 1 + len(analysts) :] == [f"- {note}" for note in notes()]
-    assert lines_of(terminal.text("deepfund", "replay", path, "--decisions")) == [*models, "", *analysts, "", *decisions]
+    assert lines_of(terminal.text("deepfund", "replay", path, "--decisions")) == [
+        *models,
+        "",
+        *analysts,
+        "",
+        *decisions,
+    ]
     record = read_database(path)
     assert terminal.report("deepfund", "replay", path) == {
         "models": summary_rows(record),
@@ -385,14 +617,18 @@ def test_a_database_is_printed_as_tables_of_models_analysts_and_if_asked_for_of_
 
 
 @on_each_row
-def test_what_is_no_database_of_deepfund_is_one_line(rows: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_deepfund_database_is_refused_in_one_line(
+    rows: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError) as error:
         read_database(database(tmp_path / "a.db", **rows))
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_a_table_of_more_rows_than_are_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_more_rows_than_are_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = database(tmp_path / "a.db")  # two signals, and one row of each other table
     monkeypatch.setattr(replay, "MOST_ROWS", 2)
     assert len(read_database(path).opinions) == 2
@@ -401,35 +637,70 @@ def test_a_table_of_more_rows_than_are_read_is_refused(tmp_path: Path, monkeypat
         read_database(path)
 
 
-def test_two_systems_of_one_name_are_told_apart_by_their_parameters(tmp_path: Path, terminal: Terminal) -> None:
+def test_two_systems_of_one_name_are_distinguished_by_their_parameters(
+    tmp_path: Path, terminal: Terminal
+) -> None:
     runs = []
     for number, positions in enumerate((3, 5, 5)):
         run = tmp_path / f"run{number}"
-        words = ["--model", "builtin/momentum", "--model-args", f"positions={positions}", "--limit", "1", "--quiet"]
-        assert main([*words, "--tasks", "deepfund_berkshire", "--data", "synthetic_deepfund", "--out", str(run)]) == 0
+        words = [
+            "--model",
+            "builtin/momentum",
+            "--model-args",
+            f"positions={positions}",
+            "--limit",
+            "1",
+            "--quiet",
+        ]
+        assert (
+            main(
+                [
+                    *words,
+                    "--tasks",
+                    "deepfund_berkshire",
+                    "--data",
+                    "synthetic_deepfund",
+                    "--out",
+                    str(run),
+                ]
+            )
+            == 0
+        )
         runs.append(run)
     two = [group.model for group in read_groups(runs[:2])]
     assert len(set(two)) == 2
     assert ["3" in two[0], "5" in two[1]] == [True, True]
     assert [group.model for group in read_groups(runs[1:])] == ["builtin/momentum · react"] * 2
-    assert [group.experiment for group in read_groups(runs[1:])] == [f"deepfund_berkshire · run{number}" for number in (1, 2)]
+    assert [group.experiment for group in read_groups(runs[1:])] == [
+        f"deepfund_berkshire · run{number}" for number in (1, 2)
+    ]
     terminal.out("deepfund", "weekly", *runs[:2])
 
 
 def test_files_of_another_kind_and_schemas_that_run_are_refused(tmp_path: Path) -> None:
-    text, missing, viewed, bare = (tmp_path / name for name in ("a.txt", "no.db", "view.db", "bare.db"))
+    text, missing, viewed, bare = (
+        tmp_path / name for name in ("a.txt", "no.db", "view.db", "bare.db")
+    )
     text.write_text("no database " * 100)
     with closing(sqlite3.connect(database(viewed, signal=None))) as base:  # type: ignore[arg-type]
-        base.execute("CREATE VIEW signal AS SELECT 'p' portfolio_id, 'AAA' ticker, 'x' analyst, 'Neutral' signal, '' justification")
+        base.execute(
+            "CREATE VIEW signal AS SELECT 'p' portfolio_id, 'AAA' ticker, 'x' analyst, 'Neutral'"
+            " signal, '' justification"
+        )
         base.commit()
     with closing(sqlite3.connect(bare)) as base:
         base.execute("CREATE TABLE config (id)")
         base.commit()
-    cases = {text: "not a readable SQLite database", missing: "no such file", viewed: "no table signal", bare: "no column exp_name"}
+    cases = {
+        text: "not a readable SQLite database",
+        missing: "no such file",
+        viewed: "no table signal",
+        bare: "no column exp_name",
+    }
     cases[database(tmp_path / "bytes.db", portfolio=[("p", "c", b"\xff")])] = (
         "portfolio, row 1: positions: expected an object of tickers"
     )
-    for path, told in cases.items():
-        with pytest.raises(DataError, match=told):
+    for path, message in cases.items():
+        with pytest.raises(DataError, match=message):
             read_database(path)
     assert not missing.exists()

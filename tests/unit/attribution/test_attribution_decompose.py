@@ -1,4 +1,6 @@
-"""Sums that must be exact, trading effects worked by hand, ledgers without an attribution; the attribution as metric plugins."""
+"""Sums that must be exact, trading effects worked by hand, ledgers without an attribution; the
+attribution as metric plugins.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from ktdeval.attribution.decompose import attribute, attribution_problem, linkin
 from ktdeval.attribution.exposures import NOTE_MEANINGS
 from ktdeval.attribution.fit import Fit, Scheme, close_to_close, fit_factors
 from ktdeval.errors import DataError, UsageError
-from ktdeval.jsonio import dumps_canonical
 from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.stats.series import newey_west_mean
 from ktdeval.testing.conformance import check_metric
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger
+from ktdeval.values.jsonio import dumps_canonical
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from ktdeval_report.study import line_intervals
 from metric_cases import order
@@ -60,9 +62,15 @@ def test_factor_returns_equal_statsmodels_day_by_day(snapshot: MarketSnapshot, f
         returns = close[row, used] / close[row - 1, used] - 1.0
         design = add_constant(fitted.exposures.z[day, used], has_constant="add")
         # 20 days of mean amount, over the days with a bar.
-        weights = np.sqrt(np.nanmean(np.where(snapshot.amount > 0, snapshot.amount, np.nan)[row - 20 : row], axis=0))[used]
+        weights = np.sqrt(
+            np.nanmean(
+                np.where(snapshot.amount > 0, snapshot.amount, np.nan)[row - 20 : row], axis=0
+            )
+        )[used]
         expected = WLS(returns, design, weights=weights).fit(cov_type="HC3")
-        np.testing.assert_allclose([fitted.common[day], *fitted.style[day]], expected.params, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            [fitted.common[day], *fitted.style[day]], expected.params, rtol=0, atol=1e-12
+        )
         np.testing.assert_allclose(fitted.standard_errors("HC3")[day], expected.bse, rtol=1e-9)
 
 
@@ -78,19 +86,33 @@ def test_before_styles_have_history_or_with_few_names_only_the_common_return_is_
     fitted = fit_factors(random_snapshot(seed=2, n_assets=20), 3, 6, "paper")
     assert (fitted.style == 0.0).all()
     for day in range(4):
-        assert fitted.common[day] == pytest.approx(np.average(fitted.returns[day], weights=fitted.weights[day]), rel=1e-12)
-    assert {note.subject for note in fitted.notes if note.kind == "constant_factor"} == set(fitted.factor_names)
+        assert fitted.common[day] == pytest.approx(
+            np.average(fitted.returns[day], weights=fitted.weights[day]), rel=1e-12
+        )
+    assert {note.subject for note in fitted.notes if note.kind == "constant_factor"} == set(
+        fitted.factor_names
+    )
     fitted = fit_factors(random_snapshot(seed=2, n_assets=8), FIRST, FIRST + 3)
     assert (fitted.style == 0.0).all()
-    assert [(note.count, note.days) for note in fitted.notes if note.kind == "too_few_names"] == [(4, 4)]
+    assert [(note.count, note.days) for note in fitted.notes if note.kind == "too_few_names"] == [
+        (4, 4)
+    ]
 
 
 def test_constant_and_collinear_factors_have_no_return_and_a_note_each() -> None:
-    """Half the names open 1 % above an unchanged close, half below: whatever depends on that alone takes two values."""
+    """Half the names open 1 % above an unchanged close, half below: whatever depends on that alone
+    takes two values.
+    """
     codes = [f"609{number:03d}.SH" for number in range(30)]
     opens = {code: [10.1 if column % 2 else 9.9] * 300 for column, code in enumerate(codes)}
-    fitted = fit_factors(tiny_snapshot({code: [10.0] * 300 for code in codes}, Details(opens=opens)), 280, 283)
-    kinds = {note.subject: (note.kind, note.days) for note in fitted.notes if note.kind != "missing_exposure"}
+    fitted = fit_factors(
+        tiny_snapshot({code: [10.0] * 300 for code in codes}, Details(opens=opens)), 280, 283
+    )
+    kinds = {
+        note.subject: (note.kind, note.days)
+        for note in fitted.notes
+        if note.kind != "missing_exposure"
+    }
     assert kinds["MOM_ID"] == kinds["HIGH_52W"] == ("collinear_factor", 4)
     assert kinds["RV_60"] == kinds["SKEW"] == kinds["CORR_PV"] == ("constant_factor", 4)
     assert "REV_ON" not in kinds
@@ -111,7 +133,9 @@ def test_an_index_without_members_has_no_factor_returns_and_all_is_selection() -
 
 @settings(max_examples=40)
 @given(
-    st.integers(0, 2**32 - 1), st.sampled_from(["long-only", "long-short", "levered", "one name", "cash"]), st.sampled_from(SCHEMES)
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["long-only", "long-short", "levered", "one name", "cash"]),
+    st.sampled_from(SCHEMES),
 )
 def test_parts_add_to_the_return_of_random_weights(seed: int, kind: str, scheme: Scheme) -> None:
     fitted = FITS[scheme]
@@ -125,10 +149,16 @@ def test_parts_add_to_the_return_of_random_weights(seed: int, kind: str, scheme:
         "cash": np.zeros(shape),
     }[kind]
     result = decompose(weights, fitted)
-    added = result.common + result.style.sum(axis=-1) + result.industry.sum(axis=-1) + result.selection
+    added = (
+        result.common + result.style.sum(axis=-1) + result.industry.sum(axis=-1) + result.selection
+    )
     np.testing.assert_allclose(added, (weights * fitted.returns).sum(axis=1), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(result.held_return, (weights * fitted.returns).sum(axis=1), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(result.exposures, np.einsum("dn,dnk->dk", weights, fitted.exposures.z), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        result.held_return, (weights * fitted.returns).sum(axis=1), rtol=0, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        result.exposures, np.einsum("dn,dnk->dk", weights, fitted.exposures.z), rtol=0, atol=1e-12
+    )
 
 
 _SHARED = random_snapshot(seed=6, n_assets=50)
@@ -144,8 +174,11 @@ def test_many_portfolios_at_once_are_each_its_own() -> None:
     for portfolio in range(3):
         one = decompose(weights[portfolio], FITS["strict"])
         for name in PARTS:
-            np.testing.assert_allclose(getattr(together, name)[portfolio], getattr(one, name), rtol=0, atol=1e-15)
-    # The residuals of a weighted regression have weighted mean zero: its own portfolio earns what the styles and market do.
+            np.testing.assert_allclose(
+                getattr(together, name)[portfolio], getattr(one, name), rtol=0, atol=1e-15
+            )
+    # The residuals of a weighted regression have weighted mean zero: its own portfolio earns what
+    # the styles and market do.
     fitted = FITS["paper"]
     index = fitted.weights / fitted.weights.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(decompose(index, fitted).selection, 0.0, atol=1e-15)
@@ -159,30 +192,55 @@ def test_many_portfolios_at_once_are_each_its_own() -> None:
 
 def test_a_ledger_is_split_exactly(snapshot: MarketSnapshot, ledger: Ledger, fitted: Fit) -> None:
     attribution = attribute(ledger, snapshot, fitted)
-    added = attribution.common + attribution.style.sum(axis=1) + attribution.industry.sum(axis=1) + attribution.selection
+    added = (
+        attribution.common
+        + attribution.style.sum(axis=1)
+        + attribution.industry.sum(axis=1)
+        + attribution.selection
+    )
     np.testing.assert_allclose(added, attribution.held_return, rtol=0, atol=1e-12)
     np.testing.assert_allclose(attribution.lines.sum(axis=1), ledger.returns, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(attribution.trading, attribution.timing + attribution.fees + attribution.rounding, atol=1e-15)
+    np.testing.assert_allclose(
+        attribution.trading,
+        attribution.timing + attribution.fees + attribution.rounding,
+        atol=1e-15,
+    )
     assert attribution.linked.lines is not None
-    assert sum(attribution.linked.lines.values()) == pytest.approx(ledger.nav[-1] / ledger.nav[0] - 1.0, abs=1e-12)
-    assert attribution.linked.total_return == pytest.approx(ledger.nav[-1] / ledger.nav[0] - 1.0, abs=1e-12)
+    assert sum(attribution.linked.lines.values()) == pytest.approx(
+        ledger.nav[-1] / ledger.nav[0] - 1.0, abs=1e-12
+    )
+    assert attribution.linked.total_return == pytest.approx(
+        ledger.nav[-1] / ledger.nav[0] - 1.0, abs=1e-12
+    )
 
 
-def test_the_same_weights_as_a_table_give_the_same_parts(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+def test_the_same_weights_as_a_table_give_the_same_parts(
+    snapshot: MarketSnapshot, ledger: Ledger
+) -> None:
     fitted = fit_factors(snapshot, FIRST, LAST)
     weights = np.zeros(fitted.returns.shape)
     for day, step in enumerate(ledger.steps[:-1]):
         for position in step.positions:
-            weights[day + 1, snapshot.asset_index[position.code]] = position.value_minor / step.nav_minor
+            weights[day + 1, snapshot.asset_index[position.code]] = (
+                position.value_minor / step.nav_minor
+            )
     attribution, expected = attribute(ledger, snapshot, fitted), decompose(weights, fitted)
     for name in PARTS:
-        np.testing.assert_allclose(getattr(attribution, name), getattr(expected, name), rtol=0, atol=1e-14)
-    np.testing.assert_allclose(attribution.mean_exposures(), expected.exposures[1:].mean(axis=0), atol=1e-14)
+        np.testing.assert_allclose(
+            getattr(attribution, name), getattr(expected, name), rtol=0, atol=1e-14
+        )
+    np.testing.assert_allclose(
+        attribution.mean_exposures(), expected.exposures[1:].mean(axis=0), atol=1e-14
+    )
     assert "industry" in attribution.line_names
-    np.testing.assert_allclose(attribution.lines.sum(axis=1), attribution.returns, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        attribution.lines.sum(axis=1), attribution.returns, rtol=0, atol=1e-12
+    )
 
 
-def test_a_shared_fit_of_a_longer_window_gives_the_same_attribution(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+def test_a_shared_fit_of_a_longer_window_gives_the_same_attribution(
+    snapshot: MarketSnapshot, ledger: Ledger
+) -> None:
     own = attribute(ledger, snapshot)
     shared = attribute(ledger, snapshot, fit_factors(snapshot, FIRST - 20, LAST + 5))
     np.testing.assert_allclose(shared.lines, own.lines, rtol=0, atol=1e-14)
@@ -193,22 +251,49 @@ def test_a_shared_fit_of_a_longer_window_gives_the_same_attribution(snapshot: Ma
 
 
 def holding(shares: int, ticks: int) -> list[dict[str, Any]]:
-    return [{"code": CODE, "shares": shares, "locked": 0, "price_ticks": ticks, "value_minor": shares * ticks // 100}]
+    return [
+        {
+            "code": CODE,
+            "shares": shares,
+            "locked": 0,
+            "price_ticks": ticks,
+            "value_minor": shares * ticks // 100,
+        }
+    ]
 
 
 def test_a_purchase_and_a_sale_worked_by_hand() -> None:
-    """Buy 1000 at 10.00, close 10.20: timing +200.00, fee 5.00; held to 10.30; sell at 10.50, close 10.00: timing +500.00."""
-    snapshot = tiny_snapshot({"609001.SH": [10.0, 10.2, 10.3, 10.0], "609002.SH": [20.0, 20.0, 20.0, 20.0]})
+    """Buy 1000 at 10.00, close 10.20: timing +200.00, fee 5.00; held to 10.30; sell at 10.50, close
+    10.00: timing +500.00.
+    """
+    snapshot = tiny_snapshot(
+        {"609001.SH": [10.0, 10.2, 10.3, 10.0], "609002.SH": [20.0, 20.0, 20.0, 20.0]}
+    )
     cash = 100_000_000 - 1_000_000 - 500
     bought = order(CODE, filled=1000)  # at 10.00, with a fee of 5.00
-    sale = order(CODE, "SELL", filled=1000, price_ticks=105_000, notional_minor=1_050_000, fee_minor=1575)
+    sale = order(
+        CODE, "SELL", filled=1000, price_ticks=105_000, notional_minor=1_050_000, fee_minor=1575
+    )
     end = cash + 1_050_000 - 1575
     ledger = ledger_of(
         [
             step_record(
-                snapshot, 0, 1, orders=[bought], positions=holding(1000, 102_000), cash_minor=cash, nav_minor=cash + 1_020_000
+                snapshot,
+                0,
+                1,
+                orders=[bought],
+                positions=holding(1000, 102_000),
+                cash_minor=cash,
+                nav_minor=cash + 1_020_000,
             ),
-            step_record(snapshot, 1, 2, positions=holding(1000, 103_000), cash_minor=cash, nav_minor=cash + 1_030_000),
+            step_record(
+                snapshot,
+                1,
+                2,
+                positions=holding(1000, 103_000),
+                cash_minor=cash,
+                nav_minor=cash + 1_030_000,
+            ),
             step_record(snapshot, 2, 3, orders=[sale], positions=[], cash_minor=end, nav_minor=end),
         ]
     )
@@ -218,23 +303,37 @@ def test_a_purchase_and_a_sale_worked_by_hand() -> None:
     np.testing.assert_allclose(attribution.fees, np.array([-500, 0, -1575]) / nav, rtol=1e-12)
     held = np.array([0.0, 1_020_000 * (10.3 / 10.2 - 1.0), 1_030_000 * (10.0 / 10.3 - 1.0)]) / nav
     np.testing.assert_allclose(attribution.held_return, held, rtol=1e-12)
-    np.testing.assert_allclose(attribution.invested, [0.0, 1_020_000 / nav[1], 1_030_000 / nav[2]], rtol=1e-12)
+    np.testing.assert_allclose(
+        attribution.invested, [0.0, 1_020_000 / nav[1], 1_030_000 / nav[2]], rtol=1e-12
+    )
     np.testing.assert_allclose(attribution.rounding, 0.0, atol=1e-15)
-    # Two names, no styles: the market is their weighted mean, the rest of the name's return is selection.
+    # Two names, no styles: the market is their weighted mean, the rest of the name's return is
+    # selection.
     np.testing.assert_allclose(attribution.common + attribution.selection, held, atol=1e-16)
 
 
 def test_a_suspended_holding_has_return_zero_and_a_note() -> None:
-    snapshot = tiny_snapshot({"609001.SH": [10.0, 10.0, None, 11.0], "609002.SH": [20.0, 20.0, 20.4, 20.4]})
-    ledger = ledger_of([step_record(snapshot, step, step + 1, positions=holding(1000, 100_000)) for step in range(2)])
+    snapshot = tiny_snapshot(
+        {"609001.SH": [10.0, 10.0, None, 11.0], "609002.SH": [20.0, 20.0, 20.4, 20.4]}
+    )
+    ledger = ledger_of(
+        [
+            step_record(snapshot, step, step + 1, positions=holding(1000, 100_000))
+            for step in range(2)
+        ]
+    )
     attribution = attribute(ledger, snapshot)
     assert attribution.held_return[1] == 0.0
     assert attribution.common[1] + attribution.selection[1] == 0.0
     assert attribution.common[1] == pytest.approx(0.01 * 0.02)
-    assert [(note.count, note.days) for note in attribution.notes if note.kind == "held_without_return"] == [(1, 1)]
+    assert [
+        (note.count, note.days) for note in attribution.notes if note.kind == "held_without_return"
+    ] == [(1, 1)]
 
 
-def test_a_holding_that_left_the_index_keeps_exposures_and_a_residual(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+def test_a_holding_that_left_the_index_keeps_exposures_and_a_residual(
+    snapshot: MarketSnapshot, ledger: Ledger
+) -> None:
     code = ledger.steps[5].positions[0].code
     member = snapshot.member.copy()
     member[:, snapshot.asset_index[code]] = False
@@ -247,12 +346,24 @@ def test_a_holding_that_left_the_index_keeps_exposures_and_a_residual(snapshot: 
     assert np.abs(fitted.exposures.z[:, snapshot.asset_index[code]]).max() > 0.0
 
 
-def test_a_factor_without_a_value_has_no_mean_exposure_and_one_with_some_has_that_of_its_days() -> None:
-    """No amounts: ILLIQ and CV_VOL never have a value. RV_60 has one after enough bars, and the days before are no zeros."""
+def test_a_factor_without_a_value_has_no_mean_exposure_and_one_with_some_has_that_of_its_days() -> (
+    None
+):
+    """No amounts: ILLIQ and CV_VOL never have a value. RV_60 has one after enough bars, and the
+    days before are no zeros.
+    """
     full = random_snapshot(seed=5, n_assets=60)
     bare = replace(full, amount=np.full_like(full.amount, np.nan), id="bare")
     first = 20
-    held = [{"code": bare.codes[0], "shares": 1_000, "locked": 0, "price_ticks": 5_000_000, "value_minor": 50_000_000}]
+    held = [
+        {
+            "code": bare.codes[0],
+            "shares": 1_000,
+            "locked": 0,
+            "price_ticks": 5_000_000,
+            "value_minor": 50_000_000,
+        }
+    ]
     steps = [step_record(bare, step, first + step, positions=held) for step in range(30)]
     attribution = attribute(ledger_of(steps), bare)
     days = dict(zip(attribution.factor_names, attribution.exposure_days().tolist(), strict=True))
@@ -264,7 +375,9 @@ def test_a_factor_without_a_value_has_no_mean_exposure_and_one_with_some_has_tha
     column = attribution.factor_names.index("RV_60")
     with_value = np.flatnonzero(attribution.exposures[:, column])
     assert 0 < days["RV_60"] == len(with_value) < 29 == np.count_nonzero(attribution.invested)
-    assert means["RV_60"] == pytest.approx(attribution.exposures[with_value, column].mean(), rel=1e-12)
+    assert means["RV_60"] == pytest.approx(
+        attribution.exposures[with_value, column].mean(), rel=1e-12
+    )
 
     detail = attribution_metric("selection_alpha").compute(ledger_of(steps), bare, "strict").detail
     assert isinstance(detail, dict)
@@ -277,19 +390,29 @@ def test_a_dividend_is_no_selection_and_no_trading_effect() -> None:
     closes = {"609001.SH": [10.0, 10.0, 5.0], "609002.SH": [20.0, 20.0, 20.0]}
     snapshot = tiny_snapshot(closes, Details(factors={"609001.SH": [1.0, 1.0, 2.0]}))
     held = [holding(1000, 100_000), holding(2000, 50_000)]
-    steps = [step_record(snapshot, step, step + 1, positions=positions) for step, positions in enumerate(held)]
+    steps = [
+        step_record(snapshot, step, step + 1, positions=positions)
+        for step, positions in enumerate(held)
+    ]
     np.testing.assert_allclose(attribute(ledger_of(steps), snapshot).lines, 0.0, atol=1e-16)
 
 
 def test_an_account_in_cash_has_parts_of_zero_and_no_exposure(snapshot: MarketSnapshot) -> None:
-    attribution = attribute(ledger_of([step_record(snapshot, step, FIRST + step) for step in range(5)]), snapshot)
+    attribution = attribute(
+        ledger_of([step_record(snapshot, step, FIRST + step) for step in range(5)]), snapshot
+    )
     assert (attribution.lines == 0.0).all()
     assert np.isnan(attribution.mean_exposures()).all()
     assert attribution.linked.total_return == 0.0
     assert set(attribution.linked.lines or {}) == set(attribution.line_names)
-    steps = [step_record(snapshot, step, FIRST + step, nav_minor=100_000_000 if step < 2 else 0) for step in range(3)]
+    steps = [
+        step_record(snapshot, step, FIRST + step, nav_minor=100_000_000 if step < 2 else 0)
+        for step in range(3)
+    ]
     linked = attribute(ledger_of(steps), snapshot).linked
-    assert (linked.lines, linked.total_return) == (None, -1.0), "a NAV that falls to nothing is split but not linked"
+    assert (linked.lines, linked.total_return) == (None, -1.0), (
+        "a NAV that falls to nothing is split but not linked"
+    )
     assert "-100 %" in (linked.reason or "")
 
 
@@ -301,15 +424,22 @@ NO_ATTRIBUTION = [
 
 
 @pytest.mark.parametrize(("rows", "nav", "reason"), NO_ATTRIBUTION)
-def test_a_ledger_without_attribution_says_why(snapshot: MarketSnapshot, rows: list[int], nav: dict[int, int], reason: str) -> None:
-    steps = [step_record(snapshot, step, row, nav_minor=nav.get(step, 100_000_000)) for step, row in enumerate(rows)]
+def test_a_ledger_without_attribution_gives_the_reason(
+    snapshot: MarketSnapshot, rows: list[int], nav: dict[int, int], reason: str
+) -> None:
+    steps = [
+        step_record(snapshot, step, row, nav_minor=nav.get(step, 100_000_000))
+        for step, row in enumerate(rows)
+    ]
     ledger = ledger_of(steps)
     assert reason in (attribution_problem(ledger, snapshot) or "")
     with pytest.raises(DataError, match=reason):
         attribute(ledger, snapshot)
 
 
-def test_days_and_codes_of_another_market_are_refused(snapshot: MarketSnapshot, ledger: Ledger, fitted: Fit) -> None:
+def test_days_and_codes_of_another_market_are_refused(
+    snapshot: MarketSnapshot, ledger: Ledger, fitted: Fit
+) -> None:
     other = tiny_snapshot({"609001.SH": [10.0, 10.2, 10.3]}, first_day="2020-01-01")
     assert attribution_problem(ledger, other) == "the ledger's days are not days of this snapshot"
     with pytest.raises(DataError, match="the fit covers rows 270…310"):
@@ -335,11 +465,15 @@ def link(lines: np.ndarray, returns: np.ndarray) -> np.ndarray:
 
 
 def test_a_case_worked_by_hand() -> None:
-    """+10 % then -5 %: total 4.5 %. k1 = ln1.1/.1 = .953102, k2 = ln.95/-.05 = 1.025866, K = ln1.045/.045 = .978153."""
+    """+10 % then -5 %: total 4.5 %. k1 = ln1.1/.1 = .953102, k2 = ln.95/-.05 = 1.025866, K =
+    ln1.045/.045 = .978153.
+    """
     returns = np.array([0.10, -0.05])
     contributions = np.array([[0.06, 0.04], [-0.07, 0.02]])
     first = (0.06 * math.log(1.1) / 0.1 - 0.07 * math.log(0.95) / -0.05) / (math.log(1.045) / 0.045)
-    second = (0.04 * math.log(1.1) / 0.1 + 0.02 * math.log(0.95) / -0.05) / (math.log(1.045) / 0.045)
+    second = (0.04 * math.log(1.1) / 0.1 + 0.02 * math.log(0.95) / -0.05) / (
+        math.log(1.045) / 0.045
+    )
     assert first == pytest.approx(-0.0149511, abs=1e-7)
     assert second == pytest.approx(0.0599511, abs=1e-7)
     np.testing.assert_allclose(link(contributions, returns), [first, second], rtol=1e-12)
@@ -359,9 +493,14 @@ def test_edges_are_linked_without_a_division_by_zero() -> None:
     linked = link(np.array([[0.2, 0.05], [-0.05, -0.15]]), np.array([0.25, -0.2]))
     assert np.isfinite(linked).all()
     assert linked.sum() == pytest.approx(0.0, abs=1e-15), "a total return of zero"
-    # Two lines that offset each other on a flat day are still there in the end; one day is its own link.
-    np.testing.assert_allclose(link(np.array([[0.03, -0.03]]), np.array([0.0])), [0.03, -0.03], rtol=1e-15)
-    np.testing.assert_allclose(link(np.array([[0.02, -0.05]]), np.array([-0.03])), [0.02, -0.05], rtol=1e-14)
+    # Two lines that offset each other on a flat day are still there in the end; one day is its own
+    # link.
+    np.testing.assert_allclose(
+        link(np.array([[0.03, -0.03]]), np.array([0.0])), [0.03, -0.03], rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        link(np.array([[0.02, -0.05]]), np.array([-0.03])), [0.02, -0.05], rtol=1e-14
+    )
 
 
 def test_draws_are_linked_each_for_itself_and_a_lost_nav_not_at_all() -> None:
@@ -384,7 +523,9 @@ PAPER = ("paper_common_return", "paper_style_return", "paper_selection_alpha")
 VERSIONS = dict.fromkeys(("common_return", "style_return", "selection_alpha"), 2)
 
 
-def test_metrics_keep_the_contract_and_are_documented(snapshot: MarketSnapshot, repository: Path) -> None:
+def test_metrics_keep_the_contract_and_are_documented(
+    snapshot: MarketSnapshot, repository: Path
+) -> None:
     text = (repository / "docs" / "attribution.md").read_text()
     for name in (*NAMES, *PAPER):
         metric, version = attribution_metric(name), f"{name}/{VERSIONS.get(name, 1)}"
@@ -396,18 +537,22 @@ def test_metrics_keep_the_contract_and_are_documented(snapshot: MarketSnapshot, 
         attribution_metric("selection_alfa")
 
 
-def test_the_parts_of_both_rule_sets_add_to_the_total_return_whatever_the_card_asks_for(
+def test_the_parts_of_both_rule_sets_add_to_the_total_return_for_any_card(
     snapshot: MarketSnapshot, ledger: Ledger
 ) -> None:
     first, again = (
-        {metric.name: metric.compute(ledger, snapshot, rules) for metric in map(attribution_metric, ATTRIBUTION)}
+        {
+            metric.name: metric.compute(ledger, snapshot, rules)
+            for metric in map(attribution_metric, ATTRIBUTION)
+        }
         for rules in ("strict", "paper")
     )
     assert first == again
     total = ledger.nav[-1] / ledger.nav[0] - 1.0
     for names in (NAMES, (*PAPER, "trading_effect")):
         assert sum(first[name].value or 0.0 for name in names) == pytest.approx(total, abs=1e-12)
-    # Each fit with what it explains; more industries explain more, and the metrics are the schemes' own.
+    # Each fit with what it explains; more industries explain more, and the metrics are the schemes'
+    # own.
     schemes = (first["selection_alpha"].detail or {})["schemes"]
     assert schemes["strict"]["selection"] == first["selection_alpha"].value
     assert schemes["paper"]["selection"] == first["paper_selection_alpha"].value
@@ -418,7 +563,9 @@ def test_the_parts_of_both_rule_sets_add_to_the_total_return_whatever_the_card_a
         assert entry["degrees_of_freedom"] == pytest.approx(entry["names"] - entry["parameters"])
 
 
-def test_selection_carries_lines_exposures_and_its_error(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+def test_selection_carries_lines_exposures_and_its_error(
+    snapshot: MarketSnapshot, ledger: Ledger
+) -> None:
     value = attribution_metric("selection_alpha").compute(ledger, snapshot, "strict")
     attribution = attribute(ledger, snapshot)
     detail = value.detail
@@ -426,16 +573,26 @@ def test_selection_carries_lines_exposures_and_its_error(snapshot: MarketSnapsho
     assert detail["linked"] == pytest.approx(attribution.linked.lines)
     assert sum(detail["linked"].values()) == pytest.approx(detail["total_return"], abs=1e-12)
     mean, se = newey_west_mean(attribution.selection)
-    assert detail["daily"] == {"mean": pytest.approx(mean), "se": pytest.approx(se), "t": pytest.approx(mean / se), "reason": None}
+    assert detail["daily"] == {
+        "mean": pytest.approx(mean),
+        "se": pytest.approx(se),
+        "t": pytest.approx(mean / se),
+        "reason": None,
+    }
     exposures = dict(zip(attribution.factor_names, attribution.mean_exposures(), strict=True))
     assert detail["mean_exposures"] == pytest.approx(exposures)
-    assert set(detail["exposure_days"].values()) == {len(ledger.steps) - 1}  # nothing is held over the first day
+    # nothing is held over the first day
+    assert set(detail["exposure_days"].values()) == {len(ledger.steps) - 1}
     assert value.n == len(ledger.steps)
 
 
 @pytest.mark.parametrize("name", [*NAMES, *PAPER])
-def test_one_day_in_cash_is_zero_with_nulls_where_nothing_is_defined(name: str, snapshot: MarketSnapshot) -> None:
-    value = attribution_metric(name).compute(ledger_of([step_record(snapshot, 0, 300)]), snapshot, "strict")
+def test_one_day_in_cash_is_zero_with_nulls_where_nothing_is_defined(
+    name: str, snapshot: MarketSnapshot
+) -> None:
+    value = attribution_metric(name).compute(
+        ledger_of([step_record(snapshot, 0, 300)]), snapshot, "strict"
+    )
     assert value.value == 0.0
     dumps_canonical(value.detail)
     if name == "selection_alpha":
@@ -443,24 +600,36 @@ def test_one_day_in_cash_is_zero_with_nulls_where_nothing_is_defined(name: str, 
         assert set(value.detail["mean_exposures"].values()) == {None}
 
 
-def test_runs_of_one_nav_have_one_interval_on_card_and_in_a_report(snapshot: MarketSnapshot, ledger: Ledger) -> None:
+def test_runs_of_one_nav_have_one_interval_on_card_and_in_a_report(
+    snapshot: MarketSnapshot, ledger: Ledger
+) -> None:
     again = replace(ledger, spec={**ledger.spec, "seed": 7})
     one, other = (
-        attribution_metric("selection_alpha").compute(run, snapshot, "strict").detail["intervals"] for run in (ledger, again)
+        attribution_metric("selection_alpha").compute(run, snapshot, "strict").detail["intervals"]
+        for run in (ledger, again)
     )
     attribution = attribute(again, snapshot)
     drawn = line_intervals(attribution)
     assert one == other
     # Another processor's sums differ in their last bits, and with a seed of these all draws would.
-    elsewhere = line_intervals(replace(attribution, selection=attribution.selection * (1 + 2**-50)))["selection"]
+    elsewhere = line_intervals(
+        replace(attribution, selection=attribution.selection * (1 + 2**-50))
+    )["selection"]
     assert elsewhere.high == pytest.approx(drawn["selection"].high, rel=1e-9)
     assert drawn.pop("rounding").low is None  # a report has none of the remainder
-    assert {name: one[name] for name in one if name in drawn} == {name: drawn[name].to_json() for name in one if name in drawn}
+    assert {name: one[name] for name in one if name in drawn} == {
+        name: drawn[name].to_json() for name in one if name in drawn
+    }
     assert one.keys() - drawn.keys() == {"rounding"}
 
 
 def test_a_ledger_without_attribution_gives_null_and_the_reason(snapshot: MarketSnapshot) -> None:
     metric = attribution_metric("selection_alpha")
     assert metric.compute(ledger_of([]), snapshot, "strict").reason == "no steps"
-    ruined = ledger_of([step_record(snapshot, step, 300 + step, nav_minor=0 if step else 100_000_000) for step in range(2)])
+    ruined = ledger_of(
+        [
+            step_record(snapshot, step, 300 + step, nav_minor=0 if step else 100_000_000)
+            for step in range(2)
+        ]
+    )
     assert "-100 %" in (metric.compute(ruined, snapshot, "strict").reason or "")

@@ -1,5 +1,6 @@
-"""Regressions of the attribution: batched weighted least squares against statsmodels day by day, and what it does where there is
-no unique answer; industries in the rule set `strict`; and what is planted in the synthetic market comes out again.
+"""Regressions of the attribution: batched weighted least squares against statsmodels day by day,
+and what it does where there is no unique answer; industries in the rule set `strict`; and what is
+planted in the synthetic market comes out again.
 """
 
 from __future__ import annotations
@@ -27,15 +28,21 @@ from portfolios import decompose
 Cross = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def cross_sections(seed: int, days: int = 12, columns: int = 10, names: int = 60, missing: float = 0.1) -> Cross:
-    """Design [D, P, N] with an intercept and correlated columns, returns and weights; a share of the weights is 0."""
+def cross_sections(
+    seed: int, days: int = 12, columns: int = 10, names: int = 60, missing: float = 0.1
+) -> Cross:
+    """Design [D, P, N] with an intercept and correlated columns, returns and weights; a share of
+    the weights is 0.
+    """
     rng = np.random.default_rng(seed)
     design = rng.normal(size=(days, columns, names))
     design[:, 0] = 1.0
     if columns > 2:
         design[:, 2] = 0.8 * design[:, 1] + 0.6 * design[:, 2]
     returns = 0.01 * rng.standard_t(4, (days, names)) + 0.004 * design[:, 1 if columns > 1 else 0]
-    weights = np.where(rng.random((days, names)) < missing, 0.0, np.sqrt(rng.lognormal(20, 1.2, (days, names))))
+    weights = np.where(
+        rng.random((days, names)) < missing, 0.0, np.sqrt(rng.lognormal(20, 1.2, (days, names)))
+    )
     return design, np.where(weights > 0, returns, 0.0), weights
 
 
@@ -47,13 +54,17 @@ def by_statsmodels(cross: Cross, day: int, **kind: str) -> RegressionResults:
 
 @settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 10), st.integers(14, 80), st.floats(0.0, 0.2))
-def test_coefficients_equal_statsmodels_on_random_cross_sections(seed: int, columns: int, names: int, missing: float) -> None:
+def test_coefficients_equal_statsmodels_on_random_cross_sections(
+    seed: int, columns: int, names: int, missing: float
+) -> None:
     cross = cross_sections(seed, days=3, columns=columns, names=names, missing=missing)
     fitted = weighted_least_squares(*cross)
     assert np.isnan(fitted.coefficients[fitted.too_few]).all()
     assert len(fitted.too_few) == 3
     for day in np.flatnonzero(~fitted.too_few):
-        np.testing.assert_allclose(fitted.coefficients[day], by_statsmodels(cross, day).params, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            fitted.coefficients[day], by_statsmodels(cross, day).params, rtol=1e-8, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize("noise", [1e-2, 1e-3, 1e-4])
@@ -65,7 +76,9 @@ def test_nearly_collinear_columns_keep_their_digits(noise: float) -> None:
     for day in range(len(design)):
         expected = by_statsmodels((design, returns, weights), day).params
         # The problem itself is as ill-conditioned as 1 / noise.
-        np.testing.assert_allclose(fitted.coefficients[day], expected, rtol=1e-12 / noise, atol=1e-12 / noise)
+        np.testing.assert_allclose(
+            fitted.coefficients[day], expected, rtol=1e-12 / noise, atol=1e-12 / noise
+        )
 
 
 @pytest.mark.parametrize("kind", ["HC0", "HC1", "HC2", "HC3"])
@@ -73,7 +86,9 @@ def test_robust_errors_equal_statsmodels(kind: str) -> None:
     cross = cross_sections(4)
     errors = robust_errors(*cross, weighted_least_squares(*cross), kind)
     for day in not_empty(range(len(cross[0]))):
-        np.testing.assert_allclose(errors[day], by_statsmodels(cross, day, cov_type=kind).bse, rtol=1e-10)
+        np.testing.assert_allclose(
+            errors[day], by_statsmodels(cross, day, cov_type=kind).bse, rtol=1e-10
+        )
 
 
 def test_a_column_that_others_explain_is_dropped_and_the_rest_is_the_fit_without_it() -> None:
@@ -84,16 +99,22 @@ def test_a_column_that_others_explain_is_dropped_and_the_rest_is_the_fit_without
     assert fitted.coefficients[3, 7] == 0.0
     others = np.delete(design, 7, axis=1)
     expected = by_statsmodels((others, returns, weights), 3).params
-    np.testing.assert_allclose(np.delete(fitted.coefficients[3], 7), expected, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(
+        np.delete(fitted.coefficients[3], 7), expected, rtol=1e-10, atol=1e-13
+    )
     errors = robust_errors(design, returns, weights, fitted)
     assert np.isnan(errors[3, 7])
     np.testing.assert_allclose(
-        np.delete(errors[3], 7), by_statsmodels((others, returns, weights), 3, cov_type="HC3").bse, rtol=1e-9
+        np.delete(errors[3], 7),
+        by_statsmodels((others, returns, weights), 3, cov_type="HC3").bse,
+        rtol=1e-9,
     )
 
 
 @pytest.mark.parametrize(("share", "is_dropped"), [(0.9e-9, True), (1.1e-9, False)])
-def test_a_column_is_dropped_where_others_leave_less_than_a_thousand_millionth_of_it(share: float, is_dropped: bool) -> None:
+def test_a_column_is_dropped_where_others_leave_less_than_a_thousand_millionth_of_it(
+    share: float, is_dropped: bool
+) -> None:
     one, other = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])
     design = np.array([[np.ones(4), one, math.sqrt(1.0 - share) * one + math.sqrt(share) * other]])
     fitted = weighted_least_squares(design, np.array([[0.1, -0.2, 0.3, 0.0]]), np.ones((1, 4)))
@@ -101,7 +122,7 @@ def test_a_column_is_dropped_where_others_leave_less_than_a_thousand_millionth_o
 
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, -0.3, 1e6])
-def test_a_constant_column_yields_to_the_intercept(constant: float) -> None:
+def test_a_constant_column_is_dropped_for_the_intercept(constant: float) -> None:
     design, returns, weights = cross_sections(7, columns=3)
     design[:, 1] = constant
     fitted = weighted_least_squares(design, returns, weights)
@@ -119,9 +140,13 @@ def test_no_more_names_than_columns_leaves_the_weighted_mean(left: int) -> None:
     assert fitted.too_few.tolist() == [day == 2 and left < 11 for day in range(12)]
     assert fitted.count[2] == left
     if left == 11:  # one more is fitted
-        np.testing.assert_allclose(fitted.coefficients[2], by_statsmodels((design, returns, weights), 2).params, rtol=1e-8)
+        np.testing.assert_allclose(
+            fitted.coefficients[2], by_statsmodels((design, returns, weights), 2).params, rtol=1e-8
+        )
         return
-    assert fitted.coefficients[2, 0] == pytest.approx(np.average(returns[2, :left], weights=weights[2, :left]), rel=1e-12)
+    assert fitted.coefficients[2, 0] == pytest.approx(
+        np.average(returns[2, :left], weights=weights[2, :left]), rel=1e-12
+    )
     assert (fitted.coefficients[2, 1:] == 0.0).all()
     assert fitted.dropped[2, 1:].all()
 
@@ -149,7 +174,8 @@ def test_values_that_are_not_finite_and_shapes_that_do_not_fit_are_refused() -> 
 
 
 FIRST = 270
-#: Of 60 names: two industries of 20, one of 12, one of 4, two singletons, and 2 names of no known industry.
+#: Of 60 names: two industries of 20, one of 12, one of 4, two singletons, and 2 names of no known
+#: industry.
 SIZES = {"banks": 20, "chips": 20, "drugs": 12, "eggs": 4, "fish": 1, "gold": 1, "unknown": 2}
 
 
@@ -157,27 +183,38 @@ SIZES = {"banks": 20, "chips": 20, "drugs": 12, "eggs": 4, "fish": 1, "gold": 1,
 def market() -> MarketSnapshot:
     industries = [name for name, size in SIZES.items() for _ in range(size)]
     order = np.random.default_rng(3).permutation(60)
-    return replace(random_snapshot(seed=5, n_assets=60), industries=tuple(industries[index] for index in order))
+    return replace(
+        random_snapshot(seed=5, n_assets=60), industries=tuple(industries[index] for index in order)
+    )
 
 
-def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_zero(market: MarketSnapshot) -> None:
-    """statsmodels' GLM with a linear constraint on the coefficients, the collinear dummies of all industries in the design."""
+def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_zero(
+    market: MarketSnapshot,
+) -> None:
+    """statsmodels' GLM with a linear constraint on the coefficients, the collinear dummies of all
+    industries in the design.
+    """
     fitted = fit_factors(market, FIRST, FIRST + 4)
-    kept = np.array([0, 1, 2, 6])  # banks, chips, drugs, other: 20, 20, 12 and 8 names
+    indices = np.array([0, 1, 2, 6])  # banks, chips, drugs, other: 20, 20, 12 and 8 names
     for day in range(5):
         used = fitted.weights[day] > 0
         column, weights = fitted.industry_of[day, used], fitted.weights[day, used]
-        assert set(column.tolist()) == set(kept.tolist())
-        flags = (column[:, None] == kept).astype(float)
+        assert set(column.tolist()) == set(indices.tolist())
+        flags = (column[:, None] == indices).astype(float)
         design = np.column_stack([np.ones(used.sum()), fitted.exposures.z[day, used], flags])
         constraint = np.concatenate([np.zeros(10), weights @ flags])[None, :]
         model = GLM(fitted.returns[day, used], design, var_weights=weights)
         expected = model.fit_constrained((constraint, np.zeros(1))).params
-        np.testing.assert_allclose([fitted.common[day], *fitted.style[day]], expected[:10], rtol=0, atol=1e-12)
-        np.testing.assert_allclose(fitted.industry[day, kept], expected[10:], rtol=0, atol=1e-12)
-        # The intercept is the market: the weighted mean portfolio of the regression earns it, and no industry.
+        np.testing.assert_allclose(
+            [fitted.common[day], *fitted.style[day]], expected[:10], rtol=0, atol=1e-12
+        )
+        np.testing.assert_allclose(fitted.industry[day, indices], expected[10:], rtol=0, atol=1e-12)
+        # The intercept is the market: the weighted mean portfolio of the regression earns it, and
+        # no industry.
         index = np.where(used, fitted.weights[day], 0.0) / weights.sum()
-        assert index @ fitted.industry[day, fitted.industry_of[day]] == pytest.approx(0.0, abs=1e-17)
+        assert index @ fitted.industry[day, fitted.industry_of[day]] == pytest.approx(
+            0.0, abs=1e-17
+        )
         dummies = np.column_stack([design[:, :10], flags[:, 1:]])
         wls = WLS(fitted.returns[day, used], dummies, weights=weights).fit()
         one = fit_factors(market, FIRST + day, FIRST + day)
@@ -187,13 +224,20 @@ def test_strict_equals_least_squares_constrained_to_industries_of_weighted_mean_
         goodness = one.goodness
         assert goodness.r_squared == pytest.approx(wls.rsquared, abs=1e-12)
         assert goodness.adjusted_r_squared == pytest.approx(wls.rsquared_adj, abs=1e-12)
-        assert (goodness.names, goodness.parameters, goodness.degrees_of_freedom) == (used.sum(), 13, used.sum() - 13)
+        assert (goodness.names, goodness.parameters, goodness.degrees_of_freedom) == (
+            used.sum(),
+            13,
+            used.sum() - 13,
+        )
 
 
-def test_small_industries_are_pooled_and_a_pool_that_is_small_takes_the_smallest_of_the_others() -> None:
+def test_small_industries_are_pooled_and_a_pool_that_is_small_takes_the_smallest_of_the_others() -> (
+    None
+):
     names = ("a",) * 6 + ("b",) * 5 + ("c",) * 3 + ("unknown",)
     used = np.ones((5, 15), dtype=bool)
-    used[1, 0] = False  # five of a and of b are left: the first by name joins the pool of c and unknown
+    # five of a and of b are left: the first by name joins the pool of c and unknown
+    used[1, 0] = False
     used[2, 11:] = False  # no c: nobody is in the pool
     used[3, 6:] = False  # a alone
     used[4] = False
@@ -209,31 +253,51 @@ def test_small_industries_are_pooled_and_a_pool_that_is_small_takes_the_smallest
 
 
 def test_worked_by_hand() -> None:
-    """Before any style has a history, five names up 2 % and 4 % each in two industries of equal turnover, and a singleton of
-    +9 % that joins the smaller one by name.
+    """Before any style has a history, five names up 2 % and 4 % each in two industries of equal
+    turnover, and a singleton of +9 % that joins the smaller one by name.
     """
-    closes = {f"609{index:03d}.SH": [10.0, 10.2 if index < 5 else 10.4 if index < 10 else 10.9] for index in range(11)}
-    industries = {code: "a" if index < 5 else "b" if index < 10 else "c" for index, code in enumerate(closes)}
+    closes = {
+        f"609{index:03d}.SH": [10.0, 10.2 if index < 5 else 10.4 if index < 10 else 10.9]
+        for index in range(11)
+    }
+    industries = {
+        code: "a" if index < 5 else "b" if index < 10 else "c" for index, code in enumerate(closes)
+    }
     volumes = {code: [1e6, 1e6] for code in closes}
     market = tiny_snapshot(closes, Details(volumes=volumes, industries=industries))
     fitted = fit_factors(market, 1, 1)
-    # The market is (5 × 2 % + 5 × 4 % + 9 %) / 11; a and c together made (5 × 2 % + 9 %) / 6, b made 4 %.
+    # The market is (5 × 2 % + 5 × 4 % + 9 %) / 11; a and c together made (5 × 2 % + 9 %) / 6, b
+    # made 4 %.
     market_return, pool = 0.39 / 11, 0.19 / 6
     np.testing.assert_allclose(fitted.common, [market_return], rtol=1e-12)
-    np.testing.assert_allclose(fitted.industry[0], [0.0, 0.04 - market_return, 0.0, pool - market_return], atol=1e-15)
-    # Who holds the singleton selected 9 % less what its pool made. With an industry of its own it would have selected nothing.
+    np.testing.assert_allclose(
+        fitted.industry[0], [0.0, 0.04 - market_return, 0.0, pool - market_return], atol=1e-15
+    )
+    # Who holds the singleton selected 9 % less what its pool made. With an industry of its own it
+    # would have selected nothing.
     only = np.eye(11)[[10]]
-    for scheme, selection in (("strict", 0.09 - pool), ("fine", 0.0), ("paper", 0.09 - market_return)):
-        assert decompose(only, fit_factors(market, 1, 1, scheme)).selection[0] == pytest.approx(selection, abs=1e-15), scheme
+    for scheme, selection in (
+        ("strict", 0.09 - pool),
+        ("fine", 0.0),
+        ("paper", 0.09 - market_return),
+    ):
+        assert decompose(only, fit_factors(market, 1, 1, scheme)).selection[0] == pytest.approx(
+            selection, abs=1e-15
+        ), scheme
     with pytest.raises(DataError, match="exposures are of rows 1…1, the fit of 1…2"):
         fit_factors(tiny_snapshot({"609001.SH": [1.0, 1.0, 1.0]}), 1, 2, known=fitted.exposures)
 
 
-def test_a_singleton_keeps_its_selection_unless_it_is_an_industry_of_its_own(market: MarketSnapshot) -> None:
+def test_a_singleton_keeps_its_selection_unless_it_is_an_industry_of_its_own(
+    market: MarketSnapshot,
+) -> None:
     fish = market.industries.index("fish")
     weights = np.zeros((5, 60))
     weights[:, fish] = 1.0
-    selection = {scheme: decompose(weights, fit_factors(market, FIRST, FIRST + 4, scheme)).selection for scheme in get_args(Scheme)}
+    selection = {
+        scheme: decompose(weights, fit_factors(market, FIRST, FIRST + 4, scheme)).selection
+        for scheme in get_args(Scheme)
+    }
     np.testing.assert_allclose(selection["fine"], 0.0, atol=1e-15)
     assert np.abs(selection["strict"]).min() > 1e-4
     assert set(MINIMUM) == set(get_args(Scheme)) - {"paper"}
@@ -261,7 +325,9 @@ def fitted(planted: tuple[MarketSnapshot, Truth], rows: range) -> Fit:
     return fit_factors(planted[0], rows.start, rows.stop - 1)
 
 
-def test_planted_factor_returns_are_recovered(planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit) -> None:
+def test_planted_factor_returns_are_recovered(
+    planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit
+) -> None:
     for factor, name in enumerate(not_empty(fitted.factor_names, 9)):
         truth = planted[1].factor_returns[name][rows.start : rows.stop]
         slope = np.polyfit(truth, fitted.style[:, factor], 1)[0]
@@ -276,15 +342,21 @@ def test_intervals_cover_the_planted_factor_returns_at_their_nominal_rate(
     planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit
 ) -> None:
     errors = fitted.standard_errors("HC3")[:, 1:]
-    truth = np.column_stack([planted[1].factor_returns[name][rows.start : rows.stop] for name in fitted.factor_names])
+    truth = np.column_stack(
+        [planted[1].factor_returns[name][rows.start : rows.stop] for name in fitted.factor_names]
+    )
     covered = np.abs(fitted.style - truth) < 1.96 * errors
     assert 0.93 < covered.mean() < 0.97
     assert covered.mean(axis=0).min() > 0.92
 
 
-def test_planted_industry_returns_are_recovered(planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit) -> None:
+def test_planted_industry_returns_are_recovered(
+    planted: tuple[MarketSnapshot, Truth], rows: range, fitted: Fit
+) -> None:
     correlations = [
-        np.corrcoef(planted[1].industry_returns[name][rows.start : rows.stop], fitted.industry[:, column])[0, 1]
+        np.corrcoef(
+            planted[1].industry_returns[name][rows.start : rows.stop], fitted.industry[:, column]
+        )[0, 1]
         for column, name in enumerate(fitted.industry_names[:-1])
         if (fitted.industry_of == column).any()  # not always pooled
     ]
@@ -300,11 +372,16 @@ def equal_weights(fitted: Fit) -> FloatArray:
 
 def test_pure_factor_tilts_have_selection_within_noise_of_zero(fitted: Fit) -> None:
     index = equal_weights(fitted)
-    tilts = np.stack([index * (1.0 + 0.5 * fitted.exposures.z[:, :, factor]) for factor in range(9)])
+    tilts = np.stack(
+        [index * (1.0 + 0.5 * fitted.exposures.z[:, :, factor]) for factor in range(9)]
+    )
     result = decompose(tilts, fitted)
-    t = result.selection.mean(axis=1) / (result.selection.std(axis=1, ddof=1) / np.sqrt(result.selection.shape[1]))
+    t = result.selection.mean(axis=1) / (
+        result.selection.std(axis=1, ddof=1) / np.sqrt(result.selection.shape[1])
+    )
     assert np.abs(t).max() < 3.0
-    # And the tilt is seen as what it is: half a standard deviation of exposure more than the index has.
+    # And the tilt is seen as what it is: half a standard deviation of exposure more than the index
+    # has.
     extra = result.exposures.mean(axis=1) - decompose(index, fitted).exposures.mean(axis=0)
     assert (np.diag(extra) > 0.35).all()
     style = result.style.sum(axis=-1) - decompose(index, fitted).style.sum(axis=-1)
@@ -325,12 +402,18 @@ def test_alpha_planted_in_names_picked_anew_each_day_comes_out_as_selection(
     rng = np.random.default_rng(1)
     weights = np.zeros((len(rows), len(snapshot.codes)))
     for day, row in enumerate(rows):
-        weights[day, rng.choice(np.flatnonzero(snapshot.member[row - 1]), names, replace=False)] = 1.0 / names
+        weights[day, rng.choice(np.flatnonzero(snapshot.member[row - 1]), names, replace=False)] = (
+            1.0 / names
+        )
     extra = np.zeros(snapshot.close.shape)
     extra[rows.start : rows.stop] = (weights > 0) * alpha
-    better = decompose(weights, fit_factors(with_extra_returns(snapshot, extra), rows.start, rows.stop - 1, "paper"))
+    better = decompose(
+        weights,
+        fit_factors(with_extra_returns(snapshot, extra), rows.start, rows.stop - 1, "paper"),
+    )
     before = decompose(weights, fit_factors(snapshot, rows.start, rows.stop - 1, "paper"))
-    # Of any shock to 15 of 300 names the intercept takes 15 / 300 and each of nine styles 1 / 300: the leverage of a regression.
+    # Of any shock to 15 of 300 names the intercept takes 15 / 300 and each of nine styles 1 / 300:
+    # the leverage of a regression.
     gain = (better.selection - before.selection).mean()
     assert gain == pytest.approx(alpha * (1.0 - (names + 9) / 300), rel=0.02)
     noise = better.selection.std(ddof=1) / np.sqrt(len(rows))
@@ -348,17 +431,23 @@ def test_alpha_of_names_held_throughout_comes_out_as_selection_until_it_becomes_
     weights[:, chosen] = 1.0 / 15
     extra = np.zeros(snapshot.close.shape)
     extra[rows.start : rows.stop, chosen] = alpha
-    better = decompose(weights, fit_factors(with_extra_returns(snapshot, extra), rows.start, rows.stop - 1))
+    better = decompose(
+        weights, fit_factors(with_extra_returns(snapshot, extra), rows.start, rows.stop - 1)
+    )
     before = decompose(weights, fit_factors(snapshot, rows.start, rows.stop - 1))
     # An industry takes its share of the alpha of its own names.
     assert (better.selection - before.selection).mean() > 0.85 * alpha
-    assert abs(better.selection.mean() - alpha) < 3.0 * better.selection.std(ddof=1) / np.sqrt(len(rows))
+    assert abs(better.selection.mean() - alpha) < 3.0 * better.selection.std(ddof=1) / np.sqrt(
+        len(rows)
+    )
 
 
 def test_moves_of_an_industry_are_no_selection_and_alpha_inside_it_is_found_again(
     planted: tuple[MarketSnapshot, Truth], rows: range
 ) -> None:
-    """An industry moves by 1 % a day on its own, two of its names, drawn anew each day, by 20 bp more; a portfolio holds these."""
+    """An industry moves by 1 % a day on its own, two of its names, drawn anew each day, by 20 bp
+    more; a portfolio holds these.
+    """
     snapshot, alpha, rng = planted[0], 0.002, np.random.default_rng(4)
     industries = np.array(snapshot.industries)
     names, sizes = np.unique(industries[snapshot.member[rows.start]], return_counts=True)
@@ -373,10 +462,14 @@ def test_moves_of_an_industry_are_no_selection_and_alpha_inside_it_is_found_agai
     better = with_extra_returns(snapshot, extra)
     gain = {}
     for scheme in ("strict", "paper"):
-        after, before = (decompose(weights, fit_factors(one, rows.start, rows.stop - 1, scheme)) for one in (better, snapshot))
+        after, before = (
+            decompose(weights, fit_factors(one, rows.start, rows.stop - 1, scheme))
+            for one in (better, snapshot)
+        )
         gain[scheme] = after.selection - before.selection
     strict, paper = np.polyfit(move, gain["strict"], 1), np.polyfit(move, gain["paper"], 1)
-    # Selection takes nothing of the move where industries are fitted, and most of it where they are not.
+    # Selection takes nothing of the move where industries are fitted, and most of it where they are
+    # not.
     assert strict[0] == pytest.approx(0.0, abs=0.05)
     assert paper[0] > 0.6
     assert strict[1] == pytest.approx(alpha * (1 - 2 / sizes.max()), rel=0.1)

@@ -1,5 +1,5 @@
-"""The nine style factors against independent pandas implementations, gap rules and standardisation; the batched panel against the
-daily kernels, and the exposures that regressions use.
+"""The nine style factors against independent pandas implementations, gap rules and standardisation;
+the batched panel against the daily kernels, and the exposures that regressions use.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ from loops import not_empty
 NAMES = ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")
 
 
-def market(rows: int = 330, assets: int = 12, gap_share: float = 0.0, seed: int = 1) -> MarketSnapshot:
-    """A random market; asset 0 has a 2-for-1 split at row 300, asset 1 a dividend; a share of the bars is missing."""
+def market(
+    rows: int = 330, assets: int = 12, gap_share: float = 0.0, seed: int = 1
+) -> MarketSnapshot:
+    """A random market; asset 0 has a 2-for-1 split at row 300, asset 1 a dividend; a share of the
+    bars is missing.
+    """
     rng = np.random.default_rng(seed)
     adjusted = 20.0 * np.exp(np.cumsum(rng.standard_t(5, (rows, assets)) * 0.012, axis=0))
     factor = np.ones((rows, assets))
@@ -79,9 +83,17 @@ def test_factors_equal_an_independent_pandas_implementation(gap_share: float, ro
     snapshot = market(assets=6, gap_share=gap_share)
     values = factor_values(snapshot.as_of(row)).values
     for asset in not_empty(range(len(snapshot.codes)), 6):
-        expected = nine_factors(pd.DataFrame({name: getattr(snapshot, name)[: row + 1, asset] for name in FIELDS}))
+        expected = nine_factors(
+            pd.DataFrame({name: getattr(snapshot, name)[: row + 1, asset] for name in FIELDS})
+        )
         for name in NAMES:
-            np.testing.assert_allclose(values[name][asset], expected[name], rtol=1e-9, atol=1e-12, err_msg=f"{name} asset {asset}")
+            np.testing.assert_allclose(
+                values[name][asset],
+                expected[name],
+                rtol=1e-9,
+                atol=1e-12,
+                err_msg=f"{name} asset {asset}",
+            )
 
 
 def test_the_table_of_factors_is_the_papers_and_the_documented_one(repository: Path) -> None:
@@ -96,7 +108,9 @@ def test_the_table_of_factors_is_the_papers_and_the_documented_one(repository: P
     table = factor_values(snapshot.as_of(300))
     assert tuple(table.values) == NAMES
     assert table.matrix().shape == (9, 12)
-    np.testing.assert_array_equal(table.standardised(snapshot.member[300]), standardise(table.matrix(), snapshot.member[300]))
+    np.testing.assert_array_equal(
+        table.standardised(snapshot.member[300]), standardise(table.matrix(), snapshot.member[300])
+    )
 
 
 def test_minimum_observations_of_the_table_are_those_that_the_kernels_apply() -> None:
@@ -105,17 +119,25 @@ def test_minimum_observations_of_the_table_are_those_that_the_kernels_apply() ->
         most = window - definition.minimum_observations
         for missing, defined in ((most, True), (most + 1, False)):
             snapshot = market(assets=1)
-            arrays = {name: getattr(snapshot, name).copy() for name in ("open", "high", "low", "close", "volume", "amount")}
-            # The gap ends on `row`: no later bar is measured from it, so exactly `missing` observations are lost.
+            arrays = {
+                name: getattr(snapshot, name).copy()
+                for name in ("open", "high", "low", "close", "volume", "amount")
+            }
+            # The gap ends on `row`: no later bar is measured from it, so exactly `missing`
+            # observations are lost.
             for array in arrays.values():
                 array[row + 1 - missing : row + 1] = np.nan
             gapped = replace(snapshot, **arrays)
-            assert np.isfinite(factor_values(gapped.as_of(row)).values[definition.name][0]) == defined, (definition.name, missing)
+            assert (
+                np.isfinite(factor_values(gapped.as_of(row)).values[definition.name][0]) == defined
+            ), (definition.name, missing)
 
 
 def test_a_split_or_dividend_does_not_move_any_factor() -> None:
     plain, split = market(gap_share=0.02), market(gap_share=0.02)
-    unsplit = {name: getattr(plain, name) * plain.factor for name in ("open", "high", "low", "close")}
+    unsplit = {
+        name: getattr(plain, name) * plain.factor for name in ("open", "high", "low", "close")
+    }
     unsplit |= {"volume": plain.volume / plain.factor, "factor": np.ones_like(plain.factor)}
     plain = replace(plain, **unsplit)
     for name, values in not_empty(factor_values(split.as_of(305)).values.items(), 9):
@@ -140,12 +162,16 @@ def test_a_gap_at_the_first_row_of_the_window_uses_the_last_close_before_it() ->
     gapped = replace(snapshot, close=close)
     row = 45 + 251
     expected = gapped.adjusted_close[row - 20, 0] / gapped.adjusted_close[39, 0] - 1.0
-    assert factor_values(gapped.as_of(row)).values["MOM_12_1"][0] == pytest.approx(expected, rel=1e-12)
+    assert factor_values(gapped.as_of(row)).values["MOM_12_1"][0] == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_factors_appear_as_soon_as_their_window_holds_enough_days() -> None:
     snapshot = market(rows=260, assets=2)
-    known = np.array([np.isfinite(factor_values(snapshot.as_of(row)).matrix()).all(axis=1) for row in range(260)])
+    known = np.array(
+        [np.isfinite(factor_values(snapshot.as_of(row)).matrix()).all(axis=1) for row in range(260)]
+    )
     assert known.argmax(axis=0).tolist() == [251, 40, 14, 14, 13, 40, 14, 167, 13]
 
 
@@ -161,17 +187,22 @@ def test_exposures_are_winsorised_z_scores_over_the_investable_names() -> None:
     expected = stats.zscore(np.clip(values, *np.quantile(values, [0.01, 0.99])))
     np.testing.assert_allclose(standardise(values, np.ones(301, dtype=bool)), expected, rtol=1e-10)
     # A name outside the index is scaled by the index and does not move it.
-    values, investable = np.append(np.random.default_rng(5).normal(size=100), 1e6), np.arange(101) < 100
+    values, investable = (
+        np.append(np.random.default_rng(5).normal(size=100), 1e6),
+        np.arange(101) < 100,
+    )
     exposures = standardise(values, investable)
     np.testing.assert_array_equal(exposures[:100], standardise(values[:100], investable[:100]))
     assert exposures[100] == exposures[:100].max()
 
 
-def test_what_is_undefined_or_equal_has_no_exposure() -> None:
+def test_undefined_and_equal_values_have_no_exposure() -> None:
     values, everyone = np.array([1.0, np.nan, 3.0, 2.0]), np.ones(5, dtype=bool)
     exposures = standardise(values, everyone[:4])
     assert np.isnan(exposures[1])
-    np.testing.assert_array_equal(exposures[[0, 2, 3]], standardise(values[[0, 2, 3]], everyone[:3]))
+    np.testing.assert_array_equal(
+        exposures[[0, 2, 3]], standardise(values[[0, 2, 3]], everyone[:3])
+    )
     for equal in (0.1, 0.0):
         np.testing.assert_array_equal(standardise(np.full(5, equal), everyone), np.zeros(5))
     assert np.isnan(standardise(np.arange(5.0), ~everyone)).all(), "no names"
@@ -179,13 +210,21 @@ def test_what_is_undefined_or_equal_has_no_exposure() -> None:
         standardise(np.arange(4.0), everyone[:3])
 
 
-@given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=40), st.floats(0.01, 100.0), st.floats(-50.0, 50.0))
-def test_exposures_do_not_depend_on_unit_or_origin(numbers: list[float], scale: float, shift: float) -> None:
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=40),
+    st.floats(0.01, 100.0),
+    st.floats(-50.0, 50.0),
+)
+def test_exposures_do_not_depend_on_unit_or_origin(
+    numbers: list[float], scale: float, shift: float
+) -> None:
     values = np.round(np.array(numbers), 3)
     everyone = np.ones(len(values), dtype=bool)
     exposures = standardise(values, everyone)
     if np.ptp(values) > 0.01:
-        np.testing.assert_allclose(standardise(values * scale + shift, everyone), exposures, atol=1e-5)
+        np.testing.assert_allclose(
+            standardise(values * scale + shift, everyone), exposures, atol=1e-5
+        )
 
 
 # ---- batches: trailing windows
@@ -196,24 +235,37 @@ def assert_equal_to_kernels(snapshot: MarketSnapshot, rows: range) -> None:
     assert panel.shape == (9, len(rows), len(snapshot.codes))
     for day, row in enumerate(rows):
         expected = factor_values(snapshot.as_of(row)).matrix()
-        np.testing.assert_allclose(panel[:, day], expected, rtol=1e-12, atol=1e-12, err_msg=f"row {row}")
+        np.testing.assert_allclose(
+            panel[:, day], expected, rtol=1e-12, atol=1e-12, err_msg=f"row {row}"
+        )
 
 
 @given(st.integers(1, 40), st.integers(0, 30), st.integers(0, 2**32 - 1))
 def test_trailing_figures_equal_plain_ones(width: int, extra: int, seed: int) -> None:
     values = np.random.default_rng(seed).normal(size=(width + extra, 2)) * 10.0 ** np.arange(2)
     windows = np.lib.stride_tricks.sliding_window_view(values, width, axis=0)
-    np.testing.assert_allclose(trailing_sum(values, width), windows.sum(axis=-1), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        trailing_sum(values, width), windows.sum(axis=-1), rtol=1e-12, atol=1e-12
+    )
     np.testing.assert_array_equal(trailing_maximum(values, width), windows.max(axis=-1))
     np.testing.assert_array_equal(trailing_count(values > 0, width), (windows > 0).sum(axis=-1))
 
 
-@given(st.lists(st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=3, max_size=3), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=3, max_size=3),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_forward_fill_equals_pandas(rows: list[list[int | None]]) -> None:
     values = np.array([[np.nan if cell is None else float(cell) for cell in row] for row in rows])
     np.testing.assert_array_equal(filled_forward(values), pd.DataFrame(values).ffill().to_numpy())
     before = np.array([7.0, np.nan, 9.0])
-    np.testing.assert_array_equal(filled_forward(values, before), pd.DataFrame(np.vstack([before, values])).ffill().to_numpy()[1:])
+    np.testing.assert_array_equal(
+        filled_forward(values, before),
+        pd.DataFrame(np.vstack([before, values])).ffill().to_numpy()[1:],
+    )
 
 
 # ---- the panel
@@ -224,7 +276,9 @@ def test_panel_equals_the_kernels_on_every_row(gap_share: float) -> None:
     assert_equal_to_kernels(market(gap_share=gap_share), range(330))
 
 
-def changed(snapshot: MarketSnapshot, rows: slice, value: float, names: tuple[str, ...] = FIELDS) -> MarketSnapshot:
+def changed(
+    snapshot: MarketSnapshot, rows: slice, value: float, names: tuple[str, ...] = FIELDS
+) -> MarketSnapshot:
     """The market with one value in some rows of its arrays."""
     arrays = {name: getattr(snapshot, name).copy() for name in names}
     for array in arrays.values():
@@ -232,7 +286,9 @@ def changed(snapshot: MarketSnapshot, rows: slice, value: float, names: tuple[st
     return replace(snapshot, **arrays)
 
 
-def test_panel_depends_on_neither_the_days_of_one_pass_nor_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panel_depends_on_neither_the_days_of_one_pass_nor_the_future(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     snapshot = market(gap_share=0.1)
     whole = factor_panel(snapshot, range(330))
     poisoned = changed(snapshot, slice(301, None), 1e9)
@@ -245,7 +301,9 @@ def test_names_that_hardly_move_lose_no_digits() -> None:
     """One-pass variances cancel where values hardly differ from their mean."""
     snapshot = market(gap_share=0.02)
     rows = np.arange(330.0)
-    steady = np.column_stack([np.full(330, 10.0), 10.0 * 1.01**rows, 10.0 * 1.01**rows * (1.0 + 1e-7 * np.sin(rows))])
+    steady = np.column_stack(
+        [np.full(330, 10.0), 10.0 * 1.01**rows, 10.0 * 1.01**rows * (1.0 + 1e-7 * np.sin(rows))]
+    )
     arrays = {name: getattr(snapshot, name).copy() for name in FIELDS}
     for name in PRICES:
         arrays[name][:, :3] = steady
@@ -255,8 +313,10 @@ def test_names_that_hardly_move_lose_no_digits() -> None:
     assert_equal_to_kernels(replace(snapshot, **arrays), range(330))
 
 
-def test_a_days_values_are_the_same_bits_in_whatever_range_and_of_a_view() -> None:
-    """A name that hardly moves goes to the kernel alone on a day alone, and with its other days in a range."""
+def test_values_of_a_day_are_bitwise_equal_in_any_range_and_view() -> None:
+    """A name that hardly moves goes to the kernel alone on a day alone, and with its other days in
+    a range.
+    """
     snapshot = market(gap_share=0.02)
     arrays = {name: getattr(snapshot, name).copy() for name in PRICES}
     rows = np.arange(330.0)
@@ -265,10 +325,14 @@ def test_a_days_values_are_the_same_bits_in_whatever_range_and_of_a_view() -> No
     steady = replace(snapshot, **arrays)
     whole = factor_panel(steady, range(330))
     for row in range(300, 330):
-        assert factor_panel(steady, range(row, row + 1)).tobytes() == whole[:, row : row + 1].tobytes()
+        assert (
+            factor_panel(steady, range(row, row + 1)).tobytes() == whole[:, row : row + 1].tobytes()
+        )
         history = factor_history(steady.as_of(row), 10)
         assert history.tobytes() == whole[:, row - 9 : row + 1].transpose(1, 2, 0).tobytes()
-    with pytest.raises(DataError, match="rows 299…300 of a view: expected consecutive rows within 0…299"):
+    with pytest.raises(
+        DataError, match="rows 299…300 of a view: expected consecutive rows within 0…299"
+    ):
         factor_panel(steady.as_of(299), range(299, 301))
 
 
@@ -286,7 +350,9 @@ def test_a_price_spike_long_ago_leaves_nothing_behind() -> None:
         array[20, 0] *= 1e8
     spiked = replace(snapshot, **arrays)
     late = range(300, 330)
-    np.testing.assert_array_equal(factor_panel(spiked, late)[:, :, 0], factor_panel(snapshot, late)[:, :, 0])
+    np.testing.assert_array_equal(
+        factor_panel(spiked, late)[:, :, 0], factor_panel(snapshot, late)[:, :, 0]
+    )
     assert_equal_to_kernels(spiked, range(330))
 
 
@@ -297,7 +363,9 @@ def test_panel_equals_the_kernels_on_random_markets(seed: int, gap_share: float)
     assert_equal_to_kernels(snapshot, range(240, 290, 1))
 
 
-@pytest.mark.parametrize("rows", [range(0), range(320, 331), range(-1, 3), range(0, 10, 2)], ids=str)
+@pytest.mark.parametrize(
+    "rows", [range(0), range(320, 331), range(-1, 3), range(0, 10, 2)], ids=str
+)
 def test_rows_outside_the_snapshot_are_refused(rows: range) -> None:
     with pytest.raises(DataError, match="expected consecutive rows within 0…329"):
         factor_panel(market(), rows)
@@ -317,7 +385,9 @@ def test_exposures_are_standardised_values_of_the_day_before() -> None:
 
 def test_nothing_of_the_day_itself_enters_its_exposures_and_weights() -> None:
     snapshot = market(assets=30)
-    poisoned = changed(changed(snapshot, slice(310, None), 5.0), slice(310, None), False, ("member",))
+    poisoned = changed(
+        changed(snapshot, slice(310, None), 5.0), slice(310, None), False, ("member",)
+    )
     known, other = (exposures(each, range(300, 311)) for each in (snapshot, poisoned))
     for name in ("design", "weights", "investable"):
         np.testing.assert_array_equal(getattr(known, name), getattr(other, name))
@@ -344,13 +414,18 @@ def test_an_undefined_exposure_is_the_cross_sectional_mean_and_counted() -> None
     known = exposures(market(assets=10), range(100, 110))  # MOM_12_1 and HIGH_52W need a year
     factor = FACTOR_NAMES.index("MOM_12_1")
     assert (known.z[:, :, factor] == 0.0).all()
-    assert {(note.subject, note.count) for note in known.notes} == {("MOM_12_1", 100), ("HIGH_52W", 100)}
+    assert {(note.subject, note.count) for note in known.notes} == {
+        ("MOM_12_1", 100),
+        ("HIGH_52W", 100),
+    }
 
 
-def test_a_subset_of_factors_gives_those_columns_and_what_is_unknown_is_refused() -> None:
+def test_a_subset_of_factors_gives_its_columns_and_unknown_factors_are_refused() -> None:
     snapshot, rows = market(assets=12), range(300, 305)
     places = [FACTOR_NAMES.index(name) for name in ("SKEW", "ILLIQ")]
-    np.testing.assert_array_equal(exposures(snapshot, rows, ("SKEW", "ILLIQ")).z, exposures(snapshot, rows).z[:, :, places])
+    np.testing.assert_array_equal(
+        exposures(snapshot, rows, ("SKEW", "ILLIQ")).z, exposures(snapshot, rows).z[:, :, places]
+    )
     with pytest.raises(DataError, match="SKEW is named twice"):
         exposures(snapshot, rows, ("SKEW", "SKEW"))
     with pytest.raises(DataError, match="no style factor 'SKW'; did you mean 'SKEW'"):
@@ -374,8 +449,11 @@ def test_variance_inflation_equals_statsmodels_and_a_case_by_hand() -> None:
     design = np.column_stack([np.ones(len(table)), table])
     expected = [variance_inflation_factor(design, column) for column in range(1, 6)]
     np.testing.assert_allclose(variance_inflation(table), expected, rtol=1e-10)
-    x, y = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])  # correlation 0.6: 1 / (1 - 0.36) = 1.5625
-    np.testing.assert_allclose(variance_inflation(np.column_stack([x, 0.6 * x + 0.8 * y])), [1.5625, 1.5625])
+    # correlation 0.6: 1 / (1 - 0.36) = 1.5625
+    x, y = np.array([1.0, 1.0, -1.0, -1.0]), np.array([1.0, -1.0, 1.0, -1.0])
+    np.testing.assert_allclose(
+        variance_inflation(np.column_stack([x, 0.6 * x + 0.8 * y])), [1.5625, 1.5625]
+    )
 
 
 def test_collinear_columns_are_infinite_and_constant_ones_take_no_part() -> None:
@@ -401,7 +479,9 @@ def test_the_screen_equals_statsmodels_on_the_pooled_exposures() -> None:
     table = known.z[known.investable & known.defined]
     design = np.column_stack([np.ones(len(table)), table])
     for index, name in enumerate(known.names):
-        assert screen.vif[name] == pytest.approx(variance_inflation_factor(design, index + 1), rel=1e-9)
+        assert screen.vif[name] == pytest.approx(
+            variance_inflation_factor(design, index + 1), rel=1e-9
+        )
     assert screen.name_days == len(table)
 
 
@@ -418,5 +498,8 @@ def test_the_screen_drops_the_worst_until_all_are_within_the_limit() -> None:
 
 def test_a_factor_without_history_is_dropped_as_constant() -> None:
     screen = vif_screen(market(assets=40), range(100, 120), 120)
-    assert {name: reason for name, _, reason in screen.dropped} == {"MOM_12_1": "does not vary", "HIGH_52W": "does not vary"}
+    assert {name: reason for name, _, reason in screen.dropped} == {
+        "MOM_12_1": "does not vary",
+        "HIGH_52W": "does not vary",
+    }
     assert screen.vif["MOM_12_1"] is None

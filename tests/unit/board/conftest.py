@@ -17,7 +17,13 @@ from ktdeval_board.entries import load_board
 def forged(tmp_path_factory):
     """A board of valid cards with series."""
     path = forge_board(
-        tmp_path_factory.mktemp("forged") / "board", 11, divisions=2, windows=3, seed=3, specials=True, decisions=False
+        tmp_path_factory.mktemp("forged") / "board",
+        11,
+        divisions=2,
+        windows=3,
+        seed=3,
+        specials=True,
+        decisions=False,
     )
     return load_board(path)
 

@@ -1,4 +1,6 @@
-"""Baselines of a board: run and submitted once; the supervised one learns what was planted before the division alone."""
+"""Baselines of a board: run and submitted once; the supervised one learns what was planted before
+the division alone.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,16 @@ from ktdeval.cards import load_card, load_evaluation
 from ktdeval.errors import ConfigError, UsageError
 from ktdeval.market import with_id
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import open_snapshot
-from ktdeval.typed import to_plain
-from ktdeval_board.baselines import MOST_FACTORS, RIDGE, ridge_coefficients, run_baseline, train_coefficients
+from ktdeval.values.typed import to_plain
+from ktdeval_board.baselines import (
+    MOST_FACTORS,
+    RIDGE,
+    ridge_coefficients,
+    run_baseline,
+    train_coefficients,
+)
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.begin import baselines
 from ktdeval_board.entries import facets, load_board, seeds_of
@@ -49,12 +57,13 @@ def snapshot() -> MarketSnapshot:
 
 
 def test_a_regression_by_hand() -> None:
-    # One factor, one day, exposures -1, 0, 1 and returns 0, 3, 3 (mean 2): x'y = 2 + 1 = 3, x'x = 2, penalty 0.1 * 3 = 0.3.
+    # One factor, one day, exposures -1, 0, 1 and returns 0, 3, 3 (mean 2): x'y = 2 + 1 = 3, x'x =
+    # 2, penalty 0.1 * 3 = 0.3.
     coefficients = ridge_coefficients(np.array([[[-1.0, 0.0, 1.0]]]), np.array([[0.0, 3.0, 3.0]]))
     np.testing.assert_allclose(coefficients, [3 / 2.3], rtol=1e-15)
 
 
-def test_the_regression_is_ridge_and_leaves_out_what_is_undefined() -> None:
+def test_the_regression_is_ridge_and_omits_undefined_values() -> None:
     from sklearn.linear_model import Ridge
 
     generator = np.random.default_rng(3)
@@ -62,7 +71,9 @@ def test_the_regression_is_ridge_and_leaves_out_what_is_undefined() -> None:
     exposures[generator.random(exposures.shape) < 0.02] = np.nan
     targets[generator.random(targets.shape) < 0.1] = np.nan
     usable = np.isfinite(targets) & np.isfinite(exposures).all(axis=1)
-    y = np.concatenate([targets[day][usable[day]] - targets[day][usable[day]].mean() for day in range(30)])
+    y = np.concatenate(
+        [targets[day][usable[day]] - targets[day][usable[day]].mean() for day in range(30)]
+    )
     x = np.concatenate([exposures[day][:, usable[day]].T for day in range(30)])
     expected = Ridge(alpha=RIDGE * len(y), fit_intercept=False).fit(x, y).coef_
     np.testing.assert_allclose(ridge_coefficients(exposures, targets), expected, rtol=1e-10)
@@ -105,7 +116,10 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
     done = call(baselines, tmp_path / "board", "--on", TODAY)
     assert done.exit_code == 0, done.output
     board = load_board(tmp_path / "board")
-    assert {entry.model: entry.card.seeds for entry in board.entries} == {"builtin/equal_weight": [0], "builtin/random": [4, 5]}
+    assert {entry.model: entry.card.seeds for entry in board.entries} == {
+        "builtin/equal_weight": [0],
+        "builtin/random": [4, 5],
+    }
     assert all(entry.division is not None and entry.baseline is not None for entry in board.entries)
     submission = board.entries[0].submission
     assert to_plain(submission.submitter) == {"name": "the board", "contact": "board@example.org"}
@@ -118,12 +132,22 @@ def test_baselines_are_run_and_submitted_once(market: Path, tmp_path: Path) -> N
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-run", "re-run"])
 
 
-def test_a_baseline_gives_the_same_card_wherever_it_runs(market: Path, empty_board: Path, tmp_path: Path) -> None:
+def test_a_baseline_gives_the_same_card_wherever_it_runs(
+    market: Path, empty_board: Path, tmp_path: Path
+) -> None:
     rules = load_rules(empty_board)
     division, baseline = rules.divisions[0], rules.baselines[0]
     first, second = (
         load_card(
-            run_baseline(rules, division, baseline, tmp_path / name, plugins(), concurrency=concurrency, mask_key="0" * 32)
+            run_baseline(
+                rules,
+                division,
+                baseline,
+                tmp_path / name,
+                plugins(),
+                concurrency=concurrency,
+                mask_key="0" * 32,
+            )
         ).plain
         for name, concurrency in (("a", 1), ("b", 2))
     )
@@ -138,7 +162,9 @@ def test_a_withdrawn_baseline_is_run_again_as_a_second_attempt_with_records_wher
     call(baselines, board, "--on", TODAY)
     first = withdraw(board)
     assert call(baselines, board, "--on", TODAY, "--records", "repository").exit_code == 0
-    attempts = {entry.card_id: entry.submission.attempts.runs for entry in load_board(board).entries}
+    attempts = {
+        entry.card_id: entry.submission.attempts.runs for entry in load_board(board).entries
+    }
     assert (attempts.pop(first), list(attempts.values())) == (1, [2])
     assert len(list((board / "records").glob("*/episodes/*/ledger.parquet"))) == 1
 
@@ -148,14 +174,22 @@ def test_a_board_without_a_contact_asks_for_one(market: Path, tmp_path: Path) ->
     done = call(baselines, tmp_path / "board", "--on", TODAY)
     assert isinstance(done.exception, ConfigError)
     assert "contact is empty" in str(done.exception)
-    assert call(baselines, tmp_path / "board", "--on", TODAY, "--contact", "https://example.org").exit_code == 0
+    assert (
+        call(
+            baselines, tmp_path / "board", "--on", TODAY, "--contact", "https://example.org"
+        ).exit_code
+        == 0
+    )
 
 
 def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path: Path) -> None:
     rules = load_rules(empty_board)
-    other, short = (WindowRule(name, "2024-03-01", last) for name, last in (("W77", "2024-03-14"), (WINDOW, "2024-03-13")))
+    other, short = (
+        WindowRule(name, "2024-03-01", last)
+        for name, last in (("W77", "2024-03-14"), (WINDOW, "2024-03-13"))
+    )
     lost = replace(rules, snapshots=(replace(rules.snapshots[0], data=""),))
-    for changed, change, said in (
+    for changed, change, message in (
         (rules, {"seeds": (0, 2)}, "seeds 0, 2 do not follow each other"),
         (rules, {"version": "9"}, "the board asks for 9"),
         (rules, {"windows": (other,)}, "has no window 'W77' here"),
@@ -163,11 +197,17 @@ def test_a_division_that_cannot_be_run_here_is_named(empty_board: Path, tmp_path
         (lost, {}, "does not say where snapshot small is"),
     ):
         division = replace(rules.divisions[0], **change)
-        with pytest.raises(ConfigError, match=said):
-            run_baseline(replace(changed, divisions=(division,)), division, rules.baselines[0], tmp_path / said, plugins())
+        with pytest.raises(ConfigError, match=message):
+            run_baseline(
+                replace(changed, divisions=(division,)),
+                division,
+                rules.baselines[0],
+                tmp_path / message,
+                plugins(),
+            )
 
 
-def test_a_baseline_may_have_seeds_of_its_own_and_nobody_else(empty_board: Path, run: Path) -> None:
+def test_only_a_baseline_may_have_its_own_seeds(empty_board: Path, run: Path) -> None:
     rules = load_rules(empty_board)
     division, card = rules.divisions[0], load_evaluation(run / "cards" / f"{TASK}.json")
     own = replace(rules, baselines=(Baseline("builtin/momentum", "random", (5, 3, 4)),))
@@ -181,12 +221,17 @@ def test_a_baseline_may_have_seeds_of_its_own_and_nobody_else(empty_board: Path,
 # ==== a board of questions about no market
 
 
-def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(tmp_path: Path) -> None:
+def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(
+    tmp_path: Path,
+) -> None:
     board = sums_board(tmp_path)
     extra = (board_teller.__file__,)
     new = NewBoard("qa", "Sums", ("sums",), "2026-03-01")
     for changes in ({"data": "placebo"}, {"windows": ("W1",)}, {"market": "real"}):
-        with pytest.raises(UsageError, match=f"--{next(iter(changes))}: none of these tasks asks about a market; leave it out"):
+        with pytest.raises(
+            UsageError,
+            match=f"--{next(iter(changes))}: none of these tasks asks about a market; leave it out",
+        ):
             init_board(tmp_path / "other", dataclasses.replace(new, **changes), load_plugins(extra))
     (division,) = load_rules(board).divisions
     assert (division.snapshot, division.windows) == (None, ())
@@ -204,8 +249,15 @@ def test_a_board_of_questions_about_no_market_has_no_snapshot_window_or_mask(tmp
     facts = load_frame(board).iloc[0]
     assert facts[["mask", "snapshot", "market", "synthetic"]].isna().all()
     text = (board / "board.yaml").read_text()
-    for changed, problem in (("    windows: [{name: W1, first: 2024-01-02, last: 2024-01-05}]", "windows without a snapshot"),
-                             ("    snapshot: small", "no windows on its snapshot")):  # fmt: skip
-        (board / "board.yaml").write_text(text.replace("    seeds: [0]", f"{changed}\n    seeds: [0]"))
+    for changed, problem in (
+        (
+            "    windows: [{name: W1, first: 2024-01-02, last: 2024-01-05}]",
+            "windows without a snapshot",
+        ),
+        ("    snapshot: small", "no windows on its snapshot"),
+    ):
+        (board / "board.yaml").write_text(
+            text.replace("    seeds: [0]", f"{changed}\n    seeds: [0]")
+        )
         with pytest.raises(ConfigError, match=f"divisions: sums: {problem}; give both, or neither"):
             load_rules(board)

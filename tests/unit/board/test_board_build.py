@@ -1,4 +1,6 @@
-"""The site's files: whole, equal for equal boards, inert whatever stands on the cards, and put in place all at once."""
+"""The site's files: whole, equal for equal boards, inert whatever stands on the cards, and put in
+place all at once.
+"""
 
 from __future__ import annotations
 
@@ -60,14 +62,19 @@ def small(two_entrants: Path, tmp_path: Path) -> Path:
 def read_data(site: Path, name: str) -> Any:
     """The value of a data file, from the script that hands it over."""
     content = (site / f"data/{name}.js").read_bytes()
-    assert content.startswith((f'ktdevalReceive("{name}",\n'.encode(), f'ktdevalReceivePacked("{name}",\n"'.encode()))
+    assert content.startswith(
+        (f'ktdevalReceive("{name}",\n'.encode(), f'ktdevalReceivePacked("{name}",\n"'.encode())
+    )
     return read_data_file(content)
 
 
 def contents(folder: Path) -> dict[str, str]:
     """SHA-256 of each file by its path."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 def names_of_data(site: Path) -> Iterator[str]:
@@ -97,8 +104,16 @@ def empty_board(path: Path, windows: int = 1) -> Path:
 
 def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) -> None:
     beside = {kind: f"cards/*/*/*/*.{kind}.json" for kind in ("submission", "records")}
-    folders = {"verdict": "verdicts", "series": "series", "decisions": "decisions", "market": "markets"}
-    for kind, pattern in {**beside, **{kind: f"{folder}/*.json" for kind, folder in folders.items()}}.items():
+    folders = {
+        "verdict": "verdicts",
+        "series": "series",
+        "decisions": "decisions",
+        "market": "markets",
+    }
+    for kind, pattern in {
+        **beside,
+        **{kind: f"{folder}/*.json" for kind, folder in folders.items()},
+    }.items():
         paths = sorted(board.glob(pattern))[:6]
         assert paths
         for path in paths:
@@ -108,11 +123,18 @@ def test_forged_documents_follow_their_schemas_and_belong_together(board: Path) 
         assert hashlib.sha256(entry.files.card.read_bytes()).hexdigest() == entry.card_id
         assert entry.division is not None
         path = board / f"series/{entry.card_id}.json"
-        for of_card, of_series in zip(entry.trading.episodes, json.loads(path.read_text())["episodes"]) if path.exists() else ():
+        for of_card, of_series in (
+            zip(entry.trading.episodes, json.loads(path.read_text())["episodes"])
+            if path.exists()
+            else ()
+        ):
             returned = of_card.metrics["total_return"].value
             assert of_series["nav"][-1] - 1 == pytest.approx(returned, abs=1e-5)
             if of_series["selection"] is not None:
-                parts = (of_series[name][-1] for name in ("common", "industry", "style", "selection", "trading"))
+                parts = (
+                    of_series[name][-1]
+                    for name in ("common", "industry", "style", "selection", "trading")
+                )
                 assert sum(parts) == pytest.approx(returned, abs=2e-5)
 
 
@@ -128,29 +150,65 @@ def test_every_page_asset_and_data_file_is_there(board: Path, site: Path) -> Non
     ids, rules = entry_ids(board), yaml.safe_load((board / "board.yaml").read_text())
     expected = {"board", "cards-index", "history", "imported", "market/main"}
     expected |= {f"card/{card_id}" for card_id in ids}
-    expected |= {f"{kind}/{path.stem}" for kind in ("series", "decisions") for path in (board / kind).glob("*.json")}
-    expected |= {f"model/{hashlib.sha256(model['name'].encode()).hexdigest()[:16]}" for model in read_data(site, "board")["models"]}
+    expected |= {
+        f"{kind}/{path.stem}"
+        for kind in ("series", "decisions")
+        for path in (board / kind).glob("*.json")
+    }
+    expected |= {
+        f"model/{hashlib.sha256(model['name'].encode()).hexdigest()[:16]}"
+        for model in read_data(site, "board")["models"]
+    }
     for division in rules["divisions"]:
         scopes = ["all"] if division["id"] == SCORING else ["all", "W1", "W2"]
-        expected |= {f"division/{division['id']}/{scope}" for scope in scopes} | {f"pairs/{division['id']}/all"}
-        expected |= {f"pairs/{division['id']}/{card_id}" for card_id in read_data(site, f"pairs/{division['id']}/all")["cards"]}
+        expected |= {f"division/{division['id']}/{scope}" for scope in scopes} | {
+            f"pairs/{division['id']}/all"
+        }
+        expected |= {
+            f"pairs/{division['id']}/{card_id}"
+            for card_id in read_data(site, f"pairs/{division['id']}/all")["cards"]
+        }
     assert set(names_of_data(site)) == expected
 
 
-def test_plain_json_says_what_the_scripts_say_and_raw_cards_are_the_submitted_bytes(board: Path, site: Path) -> None:
-    plain = {path.relative_to(site / "data").with_suffix("").as_posix(): path for path in (site / "data").rglob("*.json")}
-    assert {"board", "cards-index", "history", "imported", f"division/{DIVISION}/all", f"division/{SCORING}/all"} <= set(plain)
-    assert all(json.loads(path.read_text()) == read_data(site, name) for name, path in plain.items())
+def test_plain_json_equals_the_scripts_and_raw_cards_the_submitted_bytes(
+    board: Path, site: Path
+) -> None:
+    plain = {
+        path.relative_to(site / "data").with_suffix("").as_posix(): path
+        for path in (site / "data").rglob("*.json")
+    }
+    assert {
+        "board",
+        "cards-index",
+        "history",
+        "imported",
+        f"division/{DIVISION}/all",
+        f"division/{SCORING}/all",
+    } <= set(plain)
+    assert all(
+        json.loads(path.read_text()) == read_data(site, name) for name, path in plain.items()
+    )
     for card_id in entry_ids(board):
         assert hashlib.sha256((site / f"cards/{card_id}.json").read_bytes()).hexdigest() == card_id
 
 
-def test_the_board_counts_its_entrants_and_says_how_columns_are_measured(site: Path) -> None:
+def test_the_board_counts_its_entrants_and_explains_its_columns(site: Path) -> None:
     facts = read_data(site, "board")
     first = facts["divisions"][0]
-    assert (first["id"], first["entrants"], first["baselines"], first["kind"]) == (DIVISION, 11, 5, "trading")  # one withdrawn
+    # one withdrawn
+    assert (first["id"], first["entrants"], first["baselines"], first["kind"]) == (
+        DIVISION,
+        11,
+        5,
+        "trading",
+    )
     assert (first["mask"], first["mode"]) == ("blinded", "open_research")
-    assert first["ranked"] == sum(row["ranked"] for row in read_data(site, f"division/{DIVISION}/all")["rows"]) > 0
+    assert (
+        first["ranked"]
+        == sum(row["ranked"] for row in read_data(site, f"division/{DIVISION}/all")["rows"])
+        > 0
+    )
     assert [window["days"] for window in first["windows"]] == [43, 43]
     assert first["task_config"]["data_card"]
     assert set(first["columns"]) <= set(facts["metrics"])
@@ -159,7 +217,7 @@ def test_the_board_counts_its_entrants_and_says_how_columns_are_measured(site: P
     assert facts["counts"] == {"cards": 35, "models": 14, "submitters": 5}
 
 
-def test_pages_of_cards_say_the_ranks_of_the_tables_and_one_label_is_everywhere(site: Path) -> None:
+def test_pages_of_cards_show_the_ranks_of_the_tables_and_the_same_label(site: Path) -> None:
     index = read_data(site, "cards-index")
     labels = {row[0]: row[index["columns"].index("label")] for row in index["rows"]}
     for name in (name for name in names_of_data(site) if name.startswith("division/")):
@@ -171,17 +229,28 @@ def test_pages_of_cards_say_the_ranks_of_the_tables_and_one_label_is_everywhere(
             page = read_data(site, f"card/{row['card']}")
             assert page["labels"] == row["labels"] != []
             rank = page["ranks"][name.split("/")[2]]
-            assert rank == {"rank": row["rank"], "alpha_rank": row["alpha_rank"], "tie": row["tie"], "of": len(ranked)}
+            assert rank == {
+                "rank": row["rank"],
+                "alpha_rank": row["alpha_rank"],
+                "tie": row["tie"],
+                "of": len(ranked),
+            }
 
 
-def test_a_withdrawn_card_leaves_tables_and_lists_but_keeps_its_page(board: Path, site: Path) -> None:
+def test_a_withdrawn_card_is_removed_from_tables_and_lists_but_not_its_page(
+    board: Path, site: Path
+) -> None:
     card_id = card_with(board, "withdrawn")
     page = read_data(site, f"card/{card_id}")
     assert page["ranked"] is False
-    assert page["why"] == ["withdrawn on 2026-11-01: the submitter found an error in the agent and asked for it"]
+    assert page["why"] == [
+        "withdrawn on 2026-11-01: the submitter found an error in the agent and asked for it"
+    ]
     assert page["errata"][0]["effect"] == "withdrawn"
     assert card_id not in {row[0] for row in read_data(site, "cards-index")["rows"]}
-    assert card_id not in {row["card"] for row in read_data(site, f"division/{DIVISION}/all")["rows"]}
+    assert card_id not in {
+        row["card"] for row in read_data(site, f"division/{DIVISION}/all")["rows"]
+    }
     assert card_id in {event["card"] for event in read_data(site, "history")["events"]}
 
 
@@ -195,12 +264,24 @@ def test_cards_that_may_not_be_ranked_stay_with_their_reason(board: Path, site: 
             assert read_data(site, f"card/{entry.card_id}")["ranked"] is False
 
 
-def test_what_a_model_wrote_stays_data_and_headers_allow_scripts_of_the_site_alone(site: Path) -> None:
-    texts = [json.dumps(read_data(site, name)) for name in names_of_data(site) if name.startswith("decisions/")]
+def test_what_a_model_wrote_stays_data_and_headers_allow_scripts_of_the_site_alone(
+    site: Path,
+) -> None:
+    texts = [
+        json.dumps(read_data(site, name))
+        for name in names_of_data(site)
+        if name.startswith("decisions/")
+    ]
     assert any(json.dumps(HOSTILE[1])[1:-1] in text for text in texts)
     assert not any("owned" in page.read_text() for page in site.glob("*.html"))
-    assert f"Content-Security-Policy: {CONTENT_SECURITY_POLICY}; frame-ancestors 'none'" in (site / "_headers").read_text()
-    assert ("unsafe" in CONTENT_SECURITY_POLICY, "script-src 'self'" in CONTENT_SECURITY_POLICY) == (False, True)
+    assert (
+        f"Content-Security-Policy: {CONTENT_SECURITY_POLICY}; frame-ancestors 'none'"
+        in (site / "_headers").read_text()
+    )
+    assert (
+        "unsafe" in CONTENT_SECURITY_POLICY,
+        "script-src 'self'" in CONTENT_SECURITY_POLICY,
+    ) == (False, True)
     assert (site / ".nojekyll").read_text() == ""
     assert (site / "robots.txt").read_text().startswith("User-agent: *")
 
@@ -216,7 +297,9 @@ def test_the_number_of_processes_changes_no_byte(board: Path, site: Path, tmp_pa
     assert report.size == sum(path.stat().st_size for path in site.rglob("*") if path.is_file())
 
 
-def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_nothing(small: Path, tmp_path: Path) -> None:
+def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_nothing(
+    small: Path, tmp_path: Path
+) -> None:
     out, before = small / "site", contents(small)
     (tmp_path / "out").mkdir()
     build_site(small, tmp_path / "out", workers=1)  # an empty folder may become the site
@@ -231,7 +314,9 @@ def test_a_second_build_replaces_the_first_with_the_same_bytes_and_a_failed_one_
     with pytest.raises(CardError):
         build_site(small, out, workers=1)
     assert contents(out) == built
-    assert [path.name for path in small.iterdir() if "site" in path.name or path.name.startswith(".")] == ["site"]
+    assert [
+        path.name for path in small.iterdir() if "site" in path.name or path.name.startswith(".")
+    ] == ["site"]
 
 
 # -- where it is put
@@ -242,7 +327,11 @@ def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -
     out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "thesis.txt").write_text("years of work")
-    {"folder": lambda: elsewhere.rename(out), "file": out.touch, "link": lambda: out.symlink_to(elsewhere)}[kind]()
+    {
+        "folder": lambda: elsewhere.rename(out),
+        "file": out.touch,
+        "link": lambda: out.symlink_to(elsewhere),
+    }[kind]()
     before = contents(tmp_path)
     for target in (out, small):  # the board's own repository is none, either
         with pytest.raises(UsageError, match="choose another --out"):
@@ -254,7 +343,9 @@ def test_only_a_built_site_is_replaced(small: Path, tmp_path: Path, kind: str) -
 
 
 @pytest.mark.parametrize("name", [".", "bord"])
-def test_where_no_board_is_the_command_that_begins_one_is_said_and_no_folder_made(tmp_path: Path, name: str) -> None:
+def test_without_a_board_the_error_names_the_init_command_and_makes_no_folder(
+    tmp_path: Path, name: str
+) -> None:
     with pytest.raises(ConfigError, match=r"no board here.*ktdeval leaderboard init"):
         build_site(tmp_path / name, tmp_path / name / "site")
     assert not list(tmp_path.iterdir())
@@ -264,13 +355,18 @@ def test_where_no_board_is_the_command_that_begins_one_is_said_and_no_folder_mad
 def test_a_derived_file_that_is_no_json_is_named(small: Path, tmp_path: Path, folder: str) -> None:
     path = sorted((small / folder).iterdir())[0]
     path.write_text('{"card": "x"}); document.title = "owned"; (')
-    said = rf"{path.name}: (is not JSON|belongs to another card).* run `ktdeval leaderboard check --all`"
+    message = (
+        rf"{path.name}: (is not JSON|belongs to another card).* run `ktdeval leaderboard check"
+        r" --all`"
+    )
     for workers in (1, 2):
-        with pytest.raises(CardError, match=said):
+        with pytest.raises(CardError, match=message):
             build_site(small, tmp_path / "site", workers=workers)
 
 
-def test_series_of_another_card_and_a_board_without_its_baselines_are_refused(small: Path, tmp_path: Path) -> None:
+def test_series_of_another_card_and_a_board_without_its_baselines_are_refused(
+    small: Path, tmp_path: Path
+) -> None:
     first, second = sorted((small / "series").iterdir())[:2]
     shutil.copy(first, second)
     with pytest.raises(CardError, match=f"{second.name}: belongs to another card"):
@@ -283,9 +379,15 @@ def test_series_of_another_card_and_a_board_without_its_baselines_are_refused(sm
 
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
-    [("submitter", 5, "submitter"), ("note", "<script>alert(1)</script>", "note"), ("submitted_on", "yesterday", "submitted_on")],
+    [
+        ("submitter", 5, "submitter"),
+        ("note", "<script>alert(1)</script>", "note"),
+        ("submitted_on", "yesterday", "submitted_on"),
+    ],
 )
-def test_a_submission_without_a_verdict_is_not_trusted(small: Path, tmp_path: Path, field: str, value: Any, problem: str) -> None:
+def test_a_submission_without_a_verdict_is_not_trusted(
+    small: Path, tmp_path: Path, field: str, value: Any, problem: str
+) -> None:
     files = next(BoardFolder(small).submitted())
     BoardFolder(small).verdict(files.card_id).unlink()
     submission = json.loads(files.submission.read_text())
@@ -294,7 +396,7 @@ def test_a_submission_without_a_verdict_is_not_trusted(small: Path, tmp_path: Pa
         build_site(small, tmp_path / "site", workers=1)
 
 
-def test_a_card_that_nobody_checked_is_validated(small: Path, tmp_path: Path) -> None:
+def test_an_unchecked_card_is_validated(small: Path, tmp_path: Path) -> None:
     files = next(BoardFolder(small).submitted())
     card = json.loads(files.card.read_text())
     card["metrics"]["total_return"]["value"] += 0.5
@@ -307,10 +409,18 @@ def test_a_card_that_nobody_checked_is_validated(small: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("names", [("W1", "w1"), ("a/b", "a--b"), ("ALL", "W1"), ("all", "W1")])
-def test_windows_that_would_share_an_address_are_refused(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_windows_that_would_share_an_address_are_refused(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
     board = empty_board(tmp_path, windows=2)
-    change_division(board, lambda division: [w.update(name=name) for w, name in zip(division["windows"], names, strict=True)])
-    with pytest.raises(ConfigError, match="would have one address; rename one of them"):  # by build, check and all else
+    change_division(
+        board,
+        lambda division: [
+            w.update(name=name) for w, name in zip(division["windows"], names, strict=True)
+        ],
+    )
+    # by build, check and all else
+    with pytest.raises(ConfigError, match="would have one address; rename one of them"):
         load_rules(board)
 
 
@@ -325,7 +435,11 @@ def test_divisions_that_ask_for_the_same_cards_are_refused(tmp_path: Path) -> No
 
 def test_a_snapshot_whose_name_is_no_address_is_refused(tmp_path: Path) -> None:
     path = empty_board(tmp_path) / "board.yaml"
-    path.write_text(path.read_text().replace("name: main", "name: ../main").replace("snapshot: main", "snapshot: ../main"))
+    path.write_text(
+        path.read_text()
+        .replace("name: main", "name: ../main")
+        .replace("snapshot: main", "snapshot: ../main")
+    )
     with pytest.raises(ConfigError, match="can't be part of an address"):
         load_rules(path.parent)
 
@@ -333,32 +447,51 @@ def test_a_snapshot_whose_name_is_no_address_is_refused(tmp_path: Path) -> None:
 # -- odd boards that can be
 
 
-def test_an_empty_board_has_a_site_in_which_a_window_named_by_its_days_has_an_address(tmp_path: Path) -> None:
-    board, site, address = empty_board(tmp_path, windows=2), tmp_path / "site", "2024-04-01-2024-06-05"
-    change_division(board, lambda division: division["windows"][0].update(name="2024-04-01:2024-06-05"))
-    slip = {"card": "0" * 64, "date": "2026-02-02", "effect": "withdrawn", "what": "a slip in the id"}
+def test_an_empty_board_has_a_site_in_which_a_window_named_by_its_days_has_an_address(
+    tmp_path: Path,
+) -> None:
+    board, site, address = (
+        empty_board(tmp_path, windows=2),
+        tmp_path / "site",
+        "2024-04-01-2024-06-05",
+    )
+    change_division(
+        board, lambda division: division["windows"][0].update(name="2024-04-01:2024-06-05")
+    )
+    slip = {
+        "card": "0" * 64,
+        "date": "2026-02-02",
+        "effect": "withdrawn",
+        "what": "a slip in the id",
+    }
     (board / "errata.yaml").write_text(json.dumps({"errata": [slip]}))
     assert build_site(board, site).notes == (
         f"division {DIVISION} has no cards yet",
         "errata.yaml: there is no card 000000000000… (erratum of 2026-02-02: withdrawn)",
     )
     facts = read_data(site, "board")["divisions"][0]
-    assert (facts["columns"], [window["days"] for window in facts["windows"]]) == ([], [43, 43])  # from the market's document
+    # from the market's document
+    assert (facts["columns"], [window["days"] for window in facts["windows"]]) == ([], [43, 43])
     assert facts["scopes"] == ["all", address, "W2"]
-    assert [read_data(site, f"division/{DIVISION}/{scope}")["rows"] for scope in ("all", address)] == [[], []]
+    assert [
+        read_data(site, f"division/{DIVISION}/{scope}")["rows"] for scope in ("all", address)
+    ] == [[], []]
     assert read_data(site, f"division/{DIVISION}/{address}")["scope"] == address
 
 
-def test_a_card_of_no_division_is_said_and_has_its_page(small: Path, tmp_path: Path) -> None:
+def test_a_card_without_a_division_is_reported_and_has_a_page(small: Path, tmp_path: Path) -> None:
     change_division(small, lambda division: division.update(seeds=[0, 1]))
     report = build_site(small, tmp_path / "site", workers=1)
     assert "belongs to no division" in report.notes[0]
     page = read_data(tmp_path / "site", f"card/{entry_ids(small)[0]}")
     assert page["division"] is None
-    assert page["why"] == ["belongs to no division of the board", "seeds 0, the board asks for 0, 1"]
+    assert page["why"] == [
+        "belongs to no division of the board",
+        "seeds 0, the board asks for 0, 1",
+    ]
 
 
-def test_a_real_board_says_so(tmp_path: Path) -> None:
+def test_a_real_board_is_labelled(tmp_path: Path) -> None:
     board = forge_board(tmp_path / "board", 2, windows=1, market="real", decisions=False)
     build_site(board, tmp_path / "site", workers=1)
     facts = read_data(tmp_path / "site", "board")
@@ -369,7 +502,9 @@ def test_a_real_board_says_so(tmp_path: Path) -> None:
 # -- parts
 
 
-def test_a_data_file_is_one_call_with_one_value_and_nothing_but_a_value_can_be_in_a_packed_one() -> None:
+def test_a_data_file_is_one_call_with_one_value_and_nothing_but_a_value_can_be_in_a_packed_one() -> (
+    None
+):
     assert data_file("a/b", b'{"x":1}\n') == b'ktdevalReceive("a/b",\n{"x":1}\n);\n'
     value = {"text": "</script>" + "alert(1);" * 10_000}
     text = data_file("a", json.dumps(value).encode())
@@ -380,7 +515,7 @@ def test_a_data_file_is_one_call_with_one_value_and_nothing_but_a_value_can_be_i
         read_data_file(b'alert("a",\n1\n);\n')
 
 
-def test_a_site_that_can_not_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_site_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file in the way")
     with pytest.raises(KtdevalError, match="can't write"):
         SiteWriter(tmp_path).put("board", {})
@@ -398,25 +533,45 @@ def test_jobs_give_their_results_in_order_and_their_errors() -> None:
 # -- the command
 
 
-def test_the_command_builds_beside_the_board_and_says_what(small: Path, tmp_path: Path) -> None:
+def test_the_command_builds_next_to_the_board_and_lists_the_files(
+    small: Path, tmp_path: Path
+) -> None:
     done = ktdeval("leaderboard", "build", cwd=small)
     assert done.code == 0, done.err
-    assert re.fullmatch(r"site    site/index.html \(7 cards, 1 division, \d+ files, \d+\.\d MB\)\n", done.out)
+    assert re.fullmatch(
+        r"site    site/index.html \(7 cards, 1 division, \d+ files, \d+\.\d MB\)\n", done.out
+    )
     assert (small / "site/index.html").is_file()
     assert "no board here" in error_line(ktdeval("leaderboard", "build", small / "site", cwd=small))
-    told: list[str] = []
-    report = build_site(small, tmp_path / "site", told.append, workers=1)
+    lines: list[str] = []
+    report = build_site(small, tmp_path / "site", lines.append, workers=1)
     assert (report.cards, report.divisions, report.notes) == (7, 1, ())
-    assert told == ["reading the board", "ranking 7 cards in 1 divisions", "writing cards and pages"]
+    assert lines == [
+        "reading the board",
+        "ranking 7 cards in 1 divisions",
+        "writing cards and pages",
+    ]
 
 
 @pytest.mark.slow
-def test_the_benchmark_prints_what_a_build_takes_and_a_reader_is_sent(tmp_path: Path, repository: Path) -> None:
+def test_the_benchmark_prints_what_a_build_takes_and_a_reader_is_sent(
+    tmp_path: Path, repository: Path
+) -> None:
     words = ("--cards", "2", "--divisions", "1", "--windows", "1")
     script = repository / "benchmarks/bench_board.py"
-    done = subprocess.run([sys.executable, str(script), *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script), *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    for line in (r"2 cards: 1 divisions, 1 windows; .* MB", r"  build .* s wall .* s CPU .* MiB peak", r"    of the floor .* x"):
+    for line in (
+        r"2 cards: 1 divisions, 1 windows; .* MB",
+        r"  build .* s wall .* s CPU .* MiB peak",
+        r"    of the floor .* x",
+    ):
         assert re.search(f"^{line}", done.stdout, re.MULTILINE), done.stdout
     assert re.search(r"^  board page +[\d.]+ MB, [\d.]+ MB packed$", done.stdout, re.MULTILINE)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,6 @@
-"""What a pull request may change: it adds submissions, and everything that the check believes stays the maintainers'."""
+"""What a pull request may change: it adds submissions, and everything that the check believes stays
+the maintainers'.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +14,39 @@ import pytest
 
 from board_bad import TODAY, BadBoard, Good, make_good
 from ktdeval.errors import UsageError
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
 from ktdeval_board.checking.findings import Finding
 from ktdeval_board.layout import CardFiles
 
-NOBODY = {f"GIT_{who}_{what}": "nobody@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+IDENTITY = {
+    f"GIT_{who}_{what}": "nobody@example.org"
+    for who in ("AUTHOR", "COMMITTER")
+    for what in ("NAME", "EMAIL")
+}
 
 
 @pytest.fixture(scope="session")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Good:
     """One real run, and the rules of a board that takes it."""
-    return make_good(tmp_path_factory.mktemp("good") / "run", windows=("2024-03-01:2024-03-08",), seeds=1)
+    return make_good(
+        tmp_path_factory.mktemp("good") / "run", windows=("2024-03-01:2024-03-08",), seeds=1
+    )
 
 
 def git(folder: Path, *words: str) -> str:
     """Run git without anyone's settings."""
-    alone = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", **NOBODY}
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | alone
-    done = subprocess.run(("git", "-C", str(folder), *words), env=environment, capture_output=True, text=True, check=True)
+    alone = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", **IDENTITY}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("GIT_")
+    } | alone
+    done = subprocess.run(
+        ("git", "-C", str(folder), *words),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout
 
 
@@ -42,7 +58,9 @@ def commit(folder: Path) -> None:
 
 @pytest.fixture
 def board(good: Good, tmp_path: Path) -> BadBoard:
-    """A board in a repository: one card with a verdict on `main`, and a branch that is checked out."""
+    """A board in a repository: one card with a verdict on `main`, and a branch that is checked
+    out.
+    """
     board = BadBoard(tmp_path / "board", good)
     board.add()
     board.add_verdict()
@@ -68,10 +86,14 @@ def submit_another(board: BadBoard) -> None:
     board.forge(lambda card: card["model"].update(name="openai/gpt-4.1"), stored="elsewhere")
 
 
-def test_a_proposal_that_changes_nothing_or_only_adds_a_submission_is_in_order_whatever_main_gained_since(board: BadBoard) -> None:
+def test_a_proposal_that_only_adds_a_submission_is_valid_after_any_change_of_main(
+    board: BadBoard,
+) -> None:
     assert findings_on(board) == []
     git(board.folder, "checkout", "--quiet", "main")
-    (board.folder / "board.yaml").write_text((board.folder / "board.yaml").read_text() + "# a comment\n")
+    (board.folder / "board.yaml").write_text(
+        (board.folder / "board.yaml").read_text() + "# a comment\n"
+    )
     commit(board.folder)
     git(board.folder, "checkout", "--quiet", "proposal")
     submit_another(board)
@@ -83,27 +105,51 @@ def test_a_proposal_that_changes_nothing_or_only_adds_a_submission_is_in_order_w
 
 def test_everything_else_is_the_maintainers(board: BadBoard) -> None:
     paths = (
-        "board.yaml", "errata.yaml", "README.md", ".github/workflows/board.yml", ".github/workflows/own.yml", ".gitattributes",
-        ".gitignore", "conftest.py", "sitecustomize.py", "ktdeval_board/__init__.py", "series/x.json", "decisions/x.json",
-        "markets/market.json", "schemas/submission-v1.json", "Cards/x.json", "--upload-pack=x", "a\nb", "sp ace",
-    )  # fmt: skip
+        "board.yaml",
+        "errata.yaml",
+        "README.md",
+        ".github/workflows/board.yml",
+        ".github/workflows/own.yml",
+        ".gitattributes",
+        ".gitignore",
+        "conftest.py",
+        "sitecustomize.py",
+        "ktdeval_board/__init__.py",
+        "series/x.json",
+        "decisions/x.json",
+        "markets/market.json",
+        "schemas/submission-v1.json",
+        "Cards/x.json",
+        "--upload-pack=x",
+        "a\nb",
+        "sp ace",
+    )
     for path in paths:
         target = board.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("theirs now\n")
-    assert findings_on(board) == sorted((Finding(path, "", "").path, "foreign-file") for path in paths)
+    assert findings_on(board) == sorted(
+        (Finding(path, "", "").path, "foreign-file") for path in paths
+    )
     shutil.rmtree(board.folder / "cards")
     (board.folder / "cards").write_text("theirs now\n")
     assert ("cards", "foreign-file") in findings_on(board)
 
 
-def test_a_verdict_of_ones_own_is_refused_and_what_the_check_wrote_before_a_commit_is_not_the_proposals(board: BadBoard) -> None:
-    board.edit(board.folder / "verdicts" / f"{board.card_id}.json", lambda value: value.update(tier="re-run"))
+def test_a_verdict_of_ones_own_is_refused_and_what_the_check_wrote_before_a_commit_is_not_the_proposals(
+    board: BadBoard,
+) -> None:
+    board.edit(
+        board.folder / "verdicts" / f"{board.card_id}.json",
+        lambda value: value.update(tier="re-run"),
+    )
     changed = (f"verdicts/{board.card_id}.json", "foreign-file")
     assert findings_on(board) == [changed]
     submit_another(board)
     verdict = board.add_verdict(tier="re-run")
-    assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [changed]
+    assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [
+        changed
+    ]
     assert findings_on(board) == sorted([changed, (board.where(verdict), "verdict")])
 
 
@@ -115,7 +161,9 @@ Change = Callable[[BadBoard, CardFiles], object]
     [
         lambda board, files: files.card.unlink(),
         lambda board, files: board.edit(files.card, lambda card: card.update(seeds=[])),
-        lambda board, files: board.edit(files.submission, lambda value: value["attempts"].update(runs=1000)),
+        lambda board, files: board.edit(
+            files.submission, lambda value: value["attempts"].update(runs=1000)
+        ),
         lambda board, files: board.edit(files.records, lambda value: value.update(files=[])),
         lambda board, files: shutil.rmtree(board.records_folder),
         lambda board, files: files.card.rename(files.card.with_name(f"{'0' * 64}.json")),
@@ -127,23 +175,31 @@ def test_an_old_submission_is_neither_changed_nor_deleted(board: BadBoard, chang
     assert {rule for path, rule in findings_on(board) if board.card_id in path} >= {"foreign-file"}
 
 
-def test_links_and_submodules_are_known_by_git_even_where_they_are_not_checked_out(board: BadBoard) -> None:
+def test_links_and_submodules_are_known_by_git_even_where_they_are_not_checked_out(
+    board: BadBoard,
+) -> None:
     (board.folder / "cards" / "x").symlink_to("/etc/passwd")
     assert findings_on(board) == [("cards/x", "link")]
     head = git(board.folder, "rev-parse", "HEAD").strip()
     git(board.folder, "update-index", "--add", "--cacheinfo", f"160000,{head},records/sub")
     git(board.folder, "commit", "--quiet", "--message", "submodule")
-    assert ("records/sub", "link") in {(finding.path, finding.rule) for finding in check_changes(board.folder, "main")}
+    assert ("records/sub", "link") in {
+        (finding.path, finding.rule) for finding in check_changes(board.folder, "main")
+    }
 
 
-def test_an_executable_record_is_found_and_an_old_file_that_becomes_a_link_is_two_findings(board: BadBoard) -> None:
+def test_an_executable_record_is_found_and_an_old_file_that_becomes_a_link_is_two_findings(
+    board: BadBoard,
+) -> None:
     path = board.folder / "records" / "x.sh"
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
     assert findings_on(board) == [("records/x.sh", "executable")]
     board.files.card.unlink()
     board.files.card.symlink_to("/etc/passwd")
-    assert {rule for where, rule in findings_on(board) if where == board.where(board.files.card)} == {"foreign-file", "link"}
+    assert {
+        rule for where, rule in findings_on(board) if where == board.where(board.files.card)
+    } == {"foreign-file", "link"}
 
 
 def test_a_board_in_a_folder_of_a_repository_is_looked_at_alone(good: Good, tmp_path: Path) -> None:
@@ -156,7 +212,9 @@ def test_a_board_in_a_folder_of_a_repository_is_looked_at_alone(good: Good, tmp_
     assert check_changes(board.folder, "main") == []
     (board.folder / "board.yaml").write_text("theirs")
     commit(tmp_path / "whole")
-    assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [("board.yaml", "foreign-file")]
+    assert [(finding.path, finding.rule) for finding in check_changes(board.folder, "main")] == [
+        ("board.yaml", "foreign-file")
+    ]
 
 
 def test_nothing_that_the_repository_configures_is_started(
@@ -166,7 +224,13 @@ def test_nothing_that_the_repository_configures_is_started(
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {canary}\n")
     program.chmod(0o755)
-    for name in ("core.fsmonitor", "diff.external", "core.pager", "diff.evil.textconv", "diff.evil.command"):
+    for name in (
+        "core.fsmonitor",
+        "diff.external",
+        "core.pager",
+        "diff.evil.textconv",
+        "diff.evil.command",
+    ):
         git(board.folder, "config", name, str(program))
     hook = board.folder / ".git" / "hooks" / "post-index-change"
     shutil.copy(program, hook)
@@ -182,7 +246,12 @@ def test_a_revision_that_is_none_a_folder_without_git_and_a_history_without_a_co
     board: BadBoard, good: Good, tmp_path: Path
 ) -> None:
     unknown, none = "git knows no revision", "is no revision"
-    for since, message in (("nowhere", f"{unknown} 'nowhere'"), ("--output=/tmp/x", none), ("main\n", none), ("", unknown)):
+    for since, message in (
+        ("nowhere", f"{unknown} 'nowhere'"),
+        ("--output=/tmp/x", none),
+        ("main\n", none),
+        ("", unknown),
+    ):
         with pytest.raises(UsageError, match=message) as caught:
             check_changes(board.folder, since)
         assert str(caught.value).isprintable()
@@ -200,7 +269,9 @@ def test_a_forged_verdict_does_not_stop_the_check_of_its_card(board: BadBoard) -
     submit_another(board)
     board.add_verdict(tier="re-run")
     commit(board.folder)
-    report = check_board(board.folder, load_plugins(()), CheckOptions(today=TODAY, since="main", record=False))
+    report = check_board(
+        board.folder, load_plugins(()), CheckOptions(today=TODAY, since="main", record=False)
+    )
     assert "verdict" in {finding.rule for finding in report.findings}
     assert board.card_id not in {card.card_id for card in report.checked}
     assert all(isinstance(finding, Finding) for finding in report.findings)

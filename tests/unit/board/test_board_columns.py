@@ -19,7 +19,7 @@ from board_ranks import (
 )
 from card_cases import typed
 from ktdeval.errors import ConfigError
-from ktdeval.jsonio import content_hash
+from ktdeval.values.jsonio import content_hash
 from ktdeval_board.ranking.describe import (
     default_columns,
     describe_metrics,
@@ -46,21 +46,39 @@ def scoring_board(better: str = "lower"):
         submitted = entry(model, 0.0, 0.0).submission
         verdict = make_verdict(steps=4)
         entries.append(
-            replace(entry(model, 0.0, 0.0), card_id=content_hash(card), card=typed(card), submission=submitted, verdict=verdict)
+            replace(
+                entry(model, 0.0, 0.0),
+                card_id=content_hash(card),
+                card=typed(card),
+                submission=submitted,
+                verdict=verdict,
+            )
         )
     (window,) = entries[0].card.windows
-    return make_board(entries, rank_by="right_name", windows=(WindowRule(window.name, window.first, window.last),), seeds=(0, 1))
+    return make_board(
+        entries,
+        rank_by="right_name",
+        windows=(WindowRule(window.name, window.first, window.last),),
+        seeds=(0, 1),
+    )
 
 
-def test_scores_are_ranked_over_all_answers_beside_chance() -> None:
+def test_scores_are_ranked_over_all_answers_next_to_chance() -> None:
     board = scoring_board()
     tables = ranked_tables(board)
     assert list(tables) == division_scopes(board, board.rules.divisions[0]) == ["all"]
     table = tables["all"]
-    assert table["columns"] == ["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"]
+    assert table["columns"] == [
+        "right_name",
+        "distance",
+        "unparsable_rate",
+        "decided",
+        "cost_usd",
+        "tokens",
+    ]
     # lower is better, and nobody is as low as chance
-    stands = [("chance", None, None), ("house/blind", 1, None), ("house/leaky", 2, None)]
-    assert [(row["label"], row["rank"], row["alpha_rank"]) for row in table["rows"]] == stands
+    ranks = [("chance", None, None), ("house/blind", 1, None), ("house/leaky", 2, None)]
+    assert [(row["label"], row["rank"], row["alpha_rank"]) for row in table["rows"]] == ranks
     assert shown(table, "house/blind", "right_name")[:4] == (0.1, 0.05, 0.4, "wilson")
     assert shown(table, "house/blind", "distance")[3] is None
     assert shown(table, "house/blind", "decided")[0] == pytest.approx(38 / 40)
@@ -68,19 +86,25 @@ def test_scores_are_ranked_over_all_answers_beside_chance() -> None:
     assert table["ties"]["return"]["reason"] == "scores of a scoring task have no daily returns"
     assert table["missing_baselines"] == []
     row = by_label(table)["chance"]
-    assert (row["baseline"], row["card"], figure(table, row, "right_name")) == ("benchmark", None, 0.05)
+    assert (row["baseline"], row["card"], figure(table, row, "right_name")) == (
+        "benchmark",
+        None,
+        0.05,
+    )
     assert row["reasons"]["distance"] == "not defined for chance"
     with pytest.raises(ConfigError, match="neither more nor less is better"):
         ranked_tables(scoring_board("neither"))
 
 
-def test_a_score_without_a_value_says_why() -> None:
+def test_a_score_without_a_value_has_a_reason() -> None:
     board = scoring_board()
     none = {"value": None, "interval": None, "n": 0, "reason": "no probe has a valid answer"}
     first = changed(board.entries[0], lambda card: card["scores"]["right_name"].update(none))
     board = replace(board, entries=(first, *board.entries[1:]))
     figures = score_figures(board.entries[:1], ["right_name", "unknown"])
-    assert figures.reasons == [{"right_name": "no probe has a valid answer", "unknown": "unknown is not on the card"}]
+    assert figures.reasons == [
+        {"right_name": "no probe has a valid answer", "unknown": "unknown is not on the card"}
+    ]
     row = by_label(ranked_tables(board)["all"])["house/leaky"]
     assert row["why"] == ["right_name is not defined: no probe has a valid answer"]
 
@@ -94,7 +118,7 @@ def test_scores_pair_no_windows() -> None:
 # -- labels and columns
 
 
-def test_labels_say_as_much_as_tells_systems_apart() -> None:
+def test_labels_name_only_the_differences_of_systems() -> None:
     entries = [
         entry("a/one", 0, 0),
         entry("a/two", 0, 0),
@@ -116,27 +140,54 @@ def test_a_model_with_other_parameters_is_not_the_same_system_in_another_divisio
     plain, other = entry("a/one", 0, 0), entry("a/one", 0, 0.1)
     model = structs.replace(other.card.model, args={"positions": 3})
     tuned = replace(other, card=structs.replace(other.card, model=model))
-    assert list(system_labels(make_board([plain, tuned])).values()) == ["a/one", "a/one(positions=3)"]
+    assert list(system_labels(make_board([plain, tuned])).values()) == [
+        "a/one",
+        "a/one(positions=3)",
+    ]
 
 
 def test_labels_of_different_systems_are_never_equal_and_a_withdrawn_card_gives_way() -> None:
-    entries = [entry("a", 0, 0, agent="b"), entry("a", 0, 0, agent="c"), entry("a@b", 0, 0), entry("a@b", 0, 0.1)]
+    entries = [
+        entry("a", 0, 0, agent="b"),
+        entry("a", 0, 0, agent="c"),
+        entry("a@b", 0, 0),
+        entry("a@b", 0, 0.1),
+    ]
     labels = list(system_labels(make_board(entries)).values())
     assert (len(set(labels)), labels[1]) == (4, "a@c")
-    gone = entry("a/one", 0, 0, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")])
+    gone = entry(
+        "a/one", 0, 0, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")]
+    )
     again = entry("a/one", 0, 0.1)
-    assert system_labels(make_board([gone, again])) == {gone.card_id: f"a/one #{gone.card_id[:8]}", again.card_id: "a/one"}
+    assert system_labels(make_board([gone, again])) == {
+        gone.card_id: f"a/one #{gone.card_id[:8]}",
+        again.card_id: "a/one",
+    }
 
 
-def test_rows_say_who_submitted_what() -> None:
-    one = entry("house/one", 0.0, 0.0, strategy="momentum", call={"reasoning_effort": "high", "reasoning_budget": None})
+def test_rows_name_submitter_and_system() -> None:
+    one = entry(
+        "house/one",
+        0.0,
+        0.0,
+        strategy="momentum",
+        call={"reasoning_effort": "high", "reasoning_budget": None},
+    )
     row = by_label(ranked_tables(make_board([one]))["all"])["house/one"]
     expected = {
-        "card": one.card_id, "model": "house/one", "agent": "react", "strategy": "momentum", "baseline": None,
-        "tier": "re-executed", "labels": ["synthetic", "price claimed"],
-        "attempts": 2, "cutoff": "2023-12-31", "submitter": "A tester", "submitted_on": "2026-01-01",
+        "card": one.card_id,
+        "model": "house/one",
+        "agent": "react",
+        "strategy": "momentum",
+        "baseline": None,
+        "tier": "re-executed",
+        "labels": ["synthetic", "price claimed"],
+        "attempts": 2,
+        "cutoff": "2023-12-31",
+        "submitter": "A tester",
+        "submitted_on": "2026-01-01",
         "settings": "reasoning effort high",
-    }  # fmt: skip
+    }
     assert expected.items() <= row.items()
 
 
@@ -145,11 +196,24 @@ def test_every_column_is_described(forged, forged_tables) -> None:
     for tables in forged_tables.values():
         assert set(tables["all"]["columns"]) <= set(words)
     for name, each in words.items():
-        assert set(each) == {"title", "unit", "better", "group", "headline", "formula", "source", "description"}, name
+        assert set(each) == {
+            "title",
+            "unit",
+            "better",
+            "group",
+            "headline",
+            "formula",
+            "source",
+            "description",
+        }, name
         assert each["better"] in {"higher", "lower", "neither"}
-        assert all(each[field] for field in ("title", "unit", "group", "formula", "source", "description"))
+        assert all(
+            each[field] for field in ("title", "unit", "group", "formula", "source", "description")
+        )
     assert len({each["title"] for each in words.values()}) == len(words)
-    shown = default_columns(forged_tables[forged.rules.divisions[0].id]["all"]["columns"], "total_return")
+    shown = default_columns(
+        forged_tables[forged.rules.divisions[0].id]["all"]["columns"], "total_return"
+    )
     assert shown[:3] == ["total_return", "excess", "selection_alpha"]
     assert len(shown) < 10
 
@@ -158,10 +222,22 @@ def test_scores_are_described_by_their_task() -> None:
     words = describe_metrics(scoring_board())
     assert words["right_name"]["group"] == "scores"
     assert words["distance"] == {
-        "title": "Distance", "unit": "days", "better": "neither", "group": "scores", "headline": True,
-        "formula": "mean distance of the day", "source": DEFINITIONS["distance"].source, "description": "mean distance of the day",
-    }  # fmt: skip
+        "title": "Distance",
+        "unit": "days",
+        "better": "neither",
+        "group": "scores",
+        "headline": True,
+        "formula": "mean distance of the day",
+        "source": DEFINITIONS["distance"].source,
+        "description": "mean distance of the day",
+    }
     assert default_columns([], "right_name") == []
-    assert default_columns(["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"], "right_name") == [
-        "right_name", "distance", "unparsable_rate", "decided", "cost_usd",
-    ]  # fmt: skip
+    assert default_columns(
+        ["right_name", "distance", "unparsable_rate", "decided", "cost_usd", "tokens"], "right_name"
+    ) == [
+        "right_name",
+        "distance",
+        "unparsable_rate",
+        "decided",
+        "cost_usd",
+    ]

@@ -1,4 +1,6 @@
-"""Edges of the board's check and pages: verdicts on these very bytes, sizes of folders, counts of ranks, records for others."""
+"""Edges of the board's check and pages: verdicts on these very bytes, sizes of folders, counts of
+ranks, records for others.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ TODAY = "2026-12-01"
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A board of two cards, each with the board's verdict."""
-    return forge_board(tmp_path_factory.mktemp("edges") / "board", 2, decisions=False, baselines=False)
+    return forge_board(
+        tmp_path_factory.mktemp("edges") / "board", 2, decisions=False, baselines=False
+    )
 
 
 @pytest.fixture
@@ -42,7 +46,9 @@ def board(whole: Path, tmp_path: Path) -> Path:
 def looked_at(board: Path, **more: Any) -> tuple[list[tuple[str, str, str]], set[str]]:
     """File, rule and message of each finding, and the cards that are sound."""
     findings, sound = check_content(board, load_rules(board), load_errata(board), TODAY, **more)
-    return [(Path(each.path).name, each.rule, each.message) for each in findings], {one.card_id for one in sound}
+    return [(Path(each.path).name, each.rule, each.message) for each in findings], {
+        one.card_id for one in sound
+    }
 
 
 def edit(path: Path, **fields: Any) -> None:
@@ -53,19 +59,26 @@ def edit(path: Path, **fields: Any) -> None:
 def reopen(board: Path) -> None:
     """Let the rules of cards change: divisions that ask for a certificate, which no card has."""
     text = (board / "board.yaml").read_text()
-    changed = text.replace("rank_by: total_return", "rank_by: total_return\n  certificate: required\n  attackers: [a/b]")
+    changed = text.replace(
+        "rank_by: total_return",
+        "rank_by: total_return\n  certificate: required\n  attackers: [a/b]",
+    )
     assert changed != text
     (board / "board.yaml").write_text(changed)
 
 
-def test_what_has_a_verdict_keeps_it_when_rules_change_unless_every_card_is_looked_at(board: Path) -> None:
+def test_verdicts_survive_changed_rules_unless_every_card_is_checked(
+    board: Path,
+) -> None:
     ids = {files.card_id for files in BoardFolder(board).submitted()}
     assert looked_at(board) == ([], ids)
     assert looked_at(board, every=True) == ([], ids)
     reopen(board)
     assert looked_at(board) == ([], ids)
     findings, sound = looked_at(board, every=True)
-    assert sorted((name, rule) for name, rule, _ in findings) == [(f"{each}.json", "certificate") for each in sorted(ids)]
+    assert sorted((name, rule) for name, rule, _ in findings) == [
+        (f"{each}.json", "certificate") for each in sorted(ids)
+    ]
     assert sound == set()
 
 
@@ -74,17 +87,25 @@ def test_a_verdict_counts_for_the_bytes_that_it_is_on_and_no_others(board: Path)
     first, second = BoardFolder(board).submitted()
     verdict = BoardFolder(board).verdict(first.card_id)
     verdict.unlink()
-    assert [(name, rule) for name, rule, _ in looked_at(board)[0]] == [(first.card.name, "certificate")]
+    assert [(name, rule) for name, rule, _ in looked_at(board)[0]] == [
+        (first.card.name, "certificate")
+    ]
     shutil.copy(BoardFolder(board).verdict(second.card_id), verdict)
     findings, sound = looked_at(board)
-    on_another = "is on another card; delete it and run `ktdeval leaderboard check` on the main branch"
+    on_another = (
+        "is on another card; delete it and run `ktdeval leaderboard check` on the main branch"
+    )
     assert (verdict.name, "verdict", on_another) in findings
-    assert (first.card.name, "certificate") in {(name, rule) for name, rule, _ in findings}, "it is no verdict on this card"
+    assert (first.card.name, "certificate") in {(name, rule) for name, rule, _ in findings}, (
+        "it is no verdict on this card"
+    )
     assert sound == {second.card_id}
 
 
 @pytest.mark.parametrize("how", ["link", "bytes", "broken"])
-def test_a_verdict_that_is_a_link_or_of_other_bytes_or_none_at_all_gives_no_trust(board: Path, how: str) -> None:
+def test_a_verdict_that_is_a_link_or_of_other_bytes_or_none_at_all_gives_no_trust(
+    board: Path, how: str
+) -> None:
     reopen(board)
     first, _ = BoardFolder(board).submitted()
     verdict = BoardFolder(board).verdict(first.card_id)
@@ -109,8 +130,12 @@ def sizes_found(board: Path) -> list[str]:
     return [finding.message for finding in findings_of(Stage.TREE, tree) if finding.rule == "size"]
 
 
-@pytest.mark.parametrize(("surplus", "said"), [(0, []), (1, ["has 1,000,001 bytes; at most 1,000,000 are taken"])])
-def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(board: Path, surplus: int, said: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("surplus", "message"), [(0, []), (1, ["has 1,000,001 bytes; at most 1,000,000 are taken"])]
+)
+def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(
+    board: Path, surplus: int, message: list[str]
+) -> None:
     card_id = next(iter(BoardFolder(board).submitted())).card_id
     folder = board / "records" / card_id
     folder.mkdir(parents=True)
@@ -119,35 +144,49 @@ def test_a_folder_of_records_has_as_many_bytes_as_are_taken_and_not_one_more(boa
         with (folder / name).open("r+b") as file:
             file.truncate(size)
     assert sizes_found(board) == []
-    (board / "board.yaml").write_text((board / "board.yaml").read_text() + "limits: {records_mb: 1}\n")
-    assert sizes_found(board) == said
+    (board / "board.yaml").write_text(
+        (board / "board.yaml").read_text() + "limits: {records_mb: 1}\n"
+    )
+    assert sizes_found(board) == message
 
 
-@pytest.mark.parametrize(("count", "said"), [(3, []), (4, ["has 4 episodes; at most 3 are taken"])])
-def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(board: Path, count: int, said: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("count", "message"), [(3, []), (4, ["has 4 episodes; at most 3 are taken"])]
+)
+def test_a_folder_of_records_has_as_many_episodes_as_are_taken_and_not_one_more(
+    board: Path, count: int, message: list[str]
+) -> None:
     card_id = next(iter(BoardFolder(board).submitted())).card_id
     for index in range(count):
         (board / "records" / card_id / "episodes" / str(index)).mkdir(parents=True)
-    (board / "board.yaml").write_text((board / "board.yaml").read_text() + "limits: {episodes: 3}\n")
-    assert sizes_found(board) == said
+    (board / "board.yaml").write_text(
+        (board / "board.yaml").read_text() + "limits: {episodes: 3}\n"
+    )
+    assert sizes_found(board) == message
 
 
 # -- pages of models
 
 
-def test_a_models_page_says_of_how_many_ranked_cards_its_rank_is_and_of_an_unlisted_card_nothing(board: Path) -> None:
+def test_a_models_page_states_the_number_of_ranked_cards_and_omits_unlisted_ones(
+    board: Path,
+) -> None:
     first, second = BoardFolder(board).submitted()
 
     def card_of(card_id: str) -> dict[str, Any]:
         loaded = load_board(board)
         pages = dict(model_pages(loaded, tables_of(loaded)))
-        (found,) = [card for page in pages.values() for card in page["cards"] if card["card"] == card_id]
+        (found,) = [
+            card for page in pages.values() for card in page["cards"] if card["card"] == card_id
+        ]
         return found
 
     before = [card_of(each.card_id) for each in (first, second)]
     assert sorted(card["rank"] for card in before) == [1, 2]
     assert [card["of"] for card in before] == [2, 2]
-    assert [(card["ranked"], card["why"], card["withdrawn"]) for card in before] == [(True, [], False)] * 2
+    assert [(card["ranked"], card["why"], card["withdrawn"]) for card in before] == [
+        (True, [], False)
+    ] * 2
 
     erratum = "errata:\n- {card: %s, date: 2026-11-01, effect: %s, what: a fault}\n"
     (board / "errata.yaml").write_text(erratum % (first.card_id, "unranked"))
@@ -159,19 +198,25 @@ def test_a_models_page_says_of_how_many_ranked_cards_its_rank_is_and_of_an_unlis
     (board / "errata.yaml").write_text(erratum % (first.card_id, "withdrawn"))
     withdrawn = card_of(first.card_id)
     assert withdrawn["withdrawn"] is True
-    assert [withdrawn[name] for name in ("rank", "alpha_rank", "tie", "alpha_tie", "ranked", "why")] == [None] * 6
+    assert [
+        withdrawn[name] for name in ("rank", "alpha_rank", "tie", "alpha_tie", "ranked", "why")
+    ] == [None] * 6
     assert withdrawn["of"] == 1
 
 
-def test_a_card_without_a_defined_figure_is_left_out_of_records_for_others_and_said(board: Path) -> None:
+def test_a_card_without_a_defined_figure_is_omitted_from_exported_records_with_a_note(
+    board: Path,
+) -> None:
     data, day = read_board(board), dt.date(2026, 12, 1)
     exported = write_every_eval_ever(data, board.parent / "out", day)
     assert len(exported.files) == 2
     assert min(exported.files.values()) > 0
-    assert exported.left_out == {}
-    undefined = replace(data, entries=tuple(changed(entry, without_values) for entry in data.entries))
+    assert exported.excluded == {}
+    undefined = replace(
+        data, entries=tuple(changed(entry, without_values) for entry in data.entries)
+    )
     nothing = write_every_eval_ever(undefined, board.parent / "empty", day)
-    assert (nothing.files, nothing.left_out) == ({}, {"none of its figures is defined": 2})
+    assert (nothing.files, nothing.excluded) == ({}, {"none of its figures is defined": 2})
 
 
 def without_values(card: dict[str, Any]) -> None:

@@ -1,4 +1,6 @@
-"""A grinder on a board that draws keys: over keys, parameters, attempts, names of one's own model, abandoned registrations."""
+"""A grinder on a board that draws keys: over keys, parameters, attempts, names of one's own model,
+abandoned registrations.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,10 @@ from board_keys import (
     write_by_hand,
 )
 from board_runs import DIVISION, TODAY, begin, change_rules, make_run, plugins, printed
-from ktdeval.config import load_config
-from ktdeval.contracts import RegisteredSystem, Registrant, Registration
 from ktdeval.errors import ConfigError, StoreError, UsageError
-from ktdeval.jsonio import dumps_pretty, loads_strict
-from ktdeval.runner import RunFolder
-from ktdeval.typed import to_plain
+from ktdeval.runner import RegisteredSystem, Registrant, Registration, RunFolder, load_config
+from ktdeval.values.jsonio import dumps_pretty, loads_strict
+from ktdeval.values.typed import to_plain
 from ktdeval_board.attempts import attempts_of
 from ktdeval_board.checking.check import CheckOptions, check_board, check_changes
 from ktdeval_board.entries import load_board
@@ -48,7 +48,9 @@ MOMENTUM, VOLATILITY, REVERSAL = "builtin/momentum", "builtin/low_volatility", "
 
 @pytest.fixture(scope="session")
 def governed(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A board that draws keys, with one system registered and its key drawn, and a run of it beside, in `run`."""
+    """A board that draws keys, with one system registered and its key drawn, and a run of it
+    beside, in `run`.
+    """
     home = tmp_path_factory.mktemp("governed")
     begin(home / "board", market)
     registration = registered(home / "board", MOMENTUM)
@@ -77,7 +79,11 @@ def own_run(governed: Path, tmp_path: Path) -> Path:
 
 def first(board: Path) -> Registration:
     """The registration that the board has from the beginning."""
-    (filed,) = [each for each in load_board(board).registrations.filed if each.registration.system.model == MOMENTUM]
+    (filed,) = [
+        each
+        for each in load_board(board).registrations.filed
+        if each.registration.system.model == MOMENTUM
+    ]
     return filed.registration
 
 
@@ -94,18 +100,25 @@ def messages(board: Path, rule: str) -> list[str]:
 # -- the honest way
 
 
-def test_a_registered_system_under_its_drawn_key_is_taken_and_ranked(board: Path, run: Path) -> None:
+def test_a_registered_system_under_its_drawn_key_is_taken_and_ranked(
+    board: Path, run: Path
+) -> None:
     assert submit(board, run).missing == ()
     assert findings(board) == []
     loaded = confirm(board)
     assert why(loaded, MOMENTUM) == []
     entry = entry_of(loaded, MOMENTUM)
     registration = first(board)
-    assert (entry.card.registration, entry.card.mask_key) == (registration.id, key_of(board, registration).mask_key)
+    assert (entry.card.registration, entry.card.mask_key) == (
+        registration.id,
+        key_of(board, registration).mask_key,
+    )
     assert "own key" not in entry.labels
 
 
-def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(board: Path, run: Path) -> None:
+def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(
+    board: Path, run: Path
+) -> None:
     assert submit(board, run).missing == ()
     printed("baselines", board, "--on", TODAY)
     report = check_board(board, plugins(), CheckOptions(today=TODAY))
@@ -114,10 +127,15 @@ def test_the_check_executes_a_card_of_a_registration_and_its_baseline_again(boar
     assert why(load_board(board), MOMENTUM) == []
     baseline = entry_of(load_board(board), "builtin/equal_weight")
     filed = load_board(board).registrations.by_id[baseline.card.registration or ""]
-    assert (filed.registration.submitter.name, filed.registration.submitter.contact) == ("the board", "board@example.org")
+    assert (filed.registration.submitter.name, filed.registration.submitter.contact) == (
+        "the board",
+        "board@example.org",
+    )
 
 
-def test_every_window_and_seed_of_a_registration_has_handles_of_its_own(board: Path, market: Path, tmp_path: Path) -> None:
+def test_every_window_and_seed_of_a_registration_has_handles_of_its_own(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     change_rules(board, ("seeds: [0]", "seeds: [0, 1]"))
     registration = registered(board, REVERSAL)
     draw(board)
@@ -133,23 +151,33 @@ def test_every_window_and_seed_of_a_registration_has_handles_of_its_own(board: P
 # -- over keys
 
 
-def test_a_card_under_a_key_of_ones_own_is_shown_as_such_without_a_rank(board: Path, market: Path, tmp_path: Path) -> None:
+def test_a_card_under_a_key_of_ones_own_is_shown_as_such_without_a_rank(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     ground = make_run(tmp_path / "runs" / "ground", market, model=VOLATILITY, mask_key="5" * 32)
     outcome = submit(board, ground)
     assert outcome.missing == ()
-    assert [note.partition(": own key: ")[0] for note in outcome.notes] == ["blinded_open_research.json"]
+    assert [note.partition(": own key: ")[0] for note in outcome.notes] == [
+        "blinded_open_research.json"
+    ]
     assert findings(board) == []
     loaded = confirm(board)
     assert entry_of(loaded, VOLATILITY).labels[-1] == "own key"
     assert why(loaded, VOLATILITY)[0].startswith("own key: ")
 
 
-def test_a_run_under_a_registration_takes_no_other_key(board: Path, market: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--mask-key: a registration has the key that the board drew"):
+def test_a_run_under_a_registration_takes_no_other_key(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        UsageError, match="--mask-key: a registration has the key that the board drew"
+    ):
         run_under(board, first(board), tmp_path / "run", market, mask_key="5" * 32)
 
 
-def test_a_card_that_names_a_registration_under_another_key_is_refused(board: Path, market: Path, tmp_path: Path) -> None:
+def test_a_card_that_names_a_registration_under_another_key_is_refused(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     ground = make_run(tmp_path / "runs" / "ground", market, model=MOMENTUM, mask_key="5" * 32)
     claim_registration(ground, first(board).id)
     (problem,) = submit(board, ground).missing
@@ -158,10 +186,14 @@ def test_a_card_that_names_a_registration_under_another_key_is_refused(board: Pa
     assert rules_of(board) == {"registered"}
 
 
-def test_the_key_of_another_registration_is_refused(board: Path, market: Path, tmp_path: Path) -> None:
+def test_the_key_of_another_registration_is_refused(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     other = registered(board, VOLATILITY)
     draw(board)
-    run = make_run(tmp_path / "runs" / "r", market, model=MOMENTUM, mask_key=key_of(board, other).mask_key)
+    run = make_run(
+        tmp_path / "runs" / "r", market, model=MOMENTUM, mask_key=key_of(board, other).mask_key
+    )
     for named in (first(board).id, other.id):
         claim_registration(run, named)
         assert any("registered: " in problem for problem in submit(board, run).missing), named
@@ -170,22 +202,31 @@ def test_the_key_of_another_registration_is_refused(board: Path, market: Path, t
     assert rules_of(replayed) == {"registered"}
 
 
-def test_a_drawn_key_without_its_registration_is_refused_so_that_nobody_uses_it_up(
+def test_a_drawn_key_without_its_registration_is_refused_and_stays_unused(
     board: Path, market: Path, tmp_path: Path
 ) -> None:
-    run = make_run(tmp_path / "runs" / "r", market, model=VOLATILITY, mask_key=key_of(board, first(board)).mask_key)
+    run = make_run(
+        tmp_path / "runs" / "r",
+        market,
+        model=VOLATILITY,
+        mask_key=key_of(board, first(board)).mask_key,
+    )
     force(board, run)
     (message,) = messages(board, "registered")
     assert message.startswith("mask_key: is the key drawn for registration")
 
 
-def test_a_registration_after_the_run_gets_a_key_that_the_run_did_not_have(board: Path, market: Path, tmp_path: Path) -> None:
+def test_a_registration_after_the_run_gets_a_key_that_the_run_did_not_have(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     run = make_run(tmp_path / "runs" / "r", market, model=VOLATILITY)
     registration = registered(board, VOLATILITY)
     claim_registration(run, registration.id)
     assert any("has no key yet" in problem for problem in submit(board, run).missing)
     draw(board)
-    assert any("mask_key: is not the one drawn" in problem for problem in submit(board, run).missing)
+    assert any(
+        "mask_key: is not the one drawn" in problem for problem in submit(board, run).missing
+    )
 
 
 def test_a_key_is_drawn_once_from_the_boards_own_randomness(board: Path, tmp_path: Path) -> None:
@@ -232,13 +273,22 @@ def test_a_parameter_makes_no_second_registration(board: Path, name: str) -> Non
     system = first(board).system
     call = {**system.call, **({} if name == "model_args" else PARAMETERS[name])}
     args = PARAMETERS[name]["model_args"] if name == "model_args" else {}
-    write_by_hand(board, first(board), system=msgspec.structs.replace(system, call=call, model_args=args))
+    write_by_hand(
+        board, first(board), system=msgspec.structs.replace(system, call=call, model_args=args)
+    )
     assert rules_of(board) == {"registration"}
     assert draw(board) == []
 
 
 @pytest.mark.parametrize(
-    "option", [{"temperature": 0.7000001}, {"seeds": 2}, {"model": VOLATILITY}, {"limit": 3}, {"agent": "vote"}]
+    "option",
+    [
+        {"temperature": 0.7000001},
+        {"seeds": 2},
+        {"model": VOLATILITY},
+        {"limit": 3},
+        {"agent": "vote"},
+    ],
 )
 def test_a_run_under_a_registration_has_what_was_registered(
     board: Path, market: Path, tmp_path: Path, option: dict[str, object]
@@ -248,50 +298,79 @@ def test_a_run_under_a_registration_has_what_was_registered(
         run_under(board, first(board), tmp_path / "run", market, **option)
 
 
-def test_a_card_with_other_parameters_than_registered_is_refused(board: Path, market: Path, tmp_path: Path) -> None:
+def test_a_card_with_other_parameters_than_registered_is_refused(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     key = key_of(board, first(board)).mask_key
-    run = make_run(tmp_path / "runs" / "r", market, model=MOMENTUM, mask_key=key, temperature=0.7000001)
+    run = make_run(
+        tmp_path / "runs" / "r", market, model=MOMENTUM, mask_key=key, temperature=0.7000001
+    )
     claim_registration(run, first(board).id)
     force(board, run)
     (message,) = messages(board, "registered")
     assert message.startswith("call: is not what registration")
 
 
-def test_a_run_with_a_registration_needs_no_other_option(board: Path, market: Path, tmp_path: Path) -> None:
+def test_a_run_with_a_registration_needs_no_other_option(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     registration = first(board)
-    config = load_config(None, {"registration": str(BoardFolder(board).key(registration.id)), "data": str(market)})
-    assert (config.model, config.tasks, config.windows) == (MOMENTUM, ("blinded_open_research",), ("2024-03-01:2024-03-14",))
+    config = load_config(
+        None, {"registration": str(BoardFolder(board).key(registration.id)), "data": str(market)}
+    )
+    assert (config.model, config.tasks, config.windows) == (
+        MOMENTUM,
+        ("blinded_open_research",),
+        ("2024-03-01:2024-03-14",),
+    )
     with pytest.raises(ConfigError, match="has no key yet"):
         load_config(None, {"registration": str(BoardFolder(board).registration(registration.id))})
 
 
-def test_a_division_of_several_seeds_takes_no_run_of_fewer(board: Path, market: Path, tmp_path: Path) -> None:
+def test_a_division_of_several_seeds_takes_no_run_of_fewer(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     change_rules(board, ("seeds: [0]", "seeds: [0, 1]"))
     registration = registered(board, REVERSAL)
     assert registration.seeds == (0, 1)
     draw(board)
     with pytest.raises(UsageError, match="--registration: seeds: registered 0, 1, this run has 0"):
         run_under(board, registration, tmp_path / "run", market, seeds=1)
-    fewer = make_run(tmp_path / "r" / "fewer", market, model=REVERSAL, mask_key=key_of(board, registration).mask_key)
+    fewer = make_run(
+        tmp_path / "r" / "fewer",
+        market,
+        model=REVERSAL,
+        mask_key=key_of(board, registration).mask_key,
+    )
     claim_registration(fewer, registration.id)
     force(board, fewer)
     assert rules_of(board) == {"registered", "seeds"}
-    write_by_hand(board, registration, seeds=(0,), system=msgspec.structs.replace(registration.system, model=VOLATILITY))
-    assert any(message.startswith("seeds: is not that of division") for message in messages(board, "registration"))
+    write_by_hand(
+        board,
+        registration,
+        seeds=(0,),
+        system=msgspec.structs.replace(registration.system, model=VOLATILITY),
+    )
+    assert any(
+        message.startswith("seeds: is not that of division")
+        for message in messages(board, "registration")
+    )
 
 
 # -- over attempts and names
 
 
 @pytest.mark.parametrize("model", ["builtin/Momentum", "mine/momentum", "other/sub/mo-men.tum"])
-def test_a_name_written_otherwise_is_the_same_system_whoever_registers(board: Path, model: str) -> None:
+def test_a_name_spelled_differently_is_the_same_system_for_any_submitter(
+    board: Path, model: str
+) -> None:
     system = msgspec.structs.replace(first(board).system, model=model)
     write_by_hand(board, first(board), system=system, submitter=OTHER)
     (message,) = messages(board, "registration")
     assert "a system has one registration" in message
 
 
-def test_equal_content_is_one_registration_whatever_its_file_looks_like(board: Path) -> None:
+def test_equal_content_is_one_registration_in_any_file_format(board: Path) -> None:
     registration = first(board)
     (problem,) = try_register(board, MOMENTUM).problems
     assert problem.endswith("is there already; equal content is one registration")
@@ -304,7 +383,10 @@ def test_equal_content_is_one_registration_whatever_its_file_looks_like(board: P
 
 def test_an_earlier_day_written_by_hand_does_not_go_before_a_drawn_key(board: Path) -> None:
     write_by_hand(
-        board, first(board), registered_on="2026-03-01", system=msgspec.structs.replace(first(board).system, model_args={"x": 1})
+        board,
+        first(board),
+        registered_on="2026-03-01",
+        system=msgspec.structs.replace(first(board).system, model_args={"x": 1}),
     )
     assert rules_of(board) == {"registration"}
     assert draw(board) == []
@@ -314,10 +396,15 @@ def test_names_of_ones_own_model_count_together_as_attempts(board: Path, run: Pa
     for model in (VOLATILITY, REVERSAL):
         registered(board, model)
     (problem,) = submit(board, run).missing
-    assert "attempts: 1 declared, but there are more: 3 registrations and cards of this submitter or this system" in problem
+    assert (
+        "attempts.runs: 1 declared; 3 registrations and cards of this submitter or this system"
+        in problem
+    )
     unasked = Path(shutil.copytree(board, board.with_name("unasked")))
     force(unasked, run)
-    assert [message[:23] for message in messages(unasked, "attempts")] == ["attempts.runs: 1 declar"]
+    assert [message[:23] for message in messages(unasked, "attempts")] == [
+        "attempts.runs: 1 declar"
+    ]
     assert submit(board, run, attempts=3).missing == ()
     registered(board, "builtin/chaos", Registrant(name="A  TEAM", contact="new@example.org"))
     loaded = confirm(board)
@@ -333,10 +420,18 @@ def test_a_submitter_has_so_many_registrations_as_the_division_takes(board: Path
 
 
 @pytest.mark.parametrize(
-    "contact", ["TEAM@example.org", "team+second@example.org", "nobody@example.org"], ids=["case", "tag", "name alone"]
+    "contact",
+    ["TEAM@example.org", "team+second@example.org", "nobody@example.org"],
+    ids=["case", "tag", "name alone"],
 )
-def test_a_contact_written_otherwise_is_the_same_submitter(board: Path, run: Path, contact: str) -> None:
-    abandoned = registered(board, VOLATILITY, Registrant(name="a team" if contact.startswith("nobody") else "X", contact=contact))
+def test_a_contact_written_otherwise_is_the_same_submitter(
+    board: Path, run: Path, contact: str
+) -> None:
+    abandoned = registered(
+        board,
+        VOLATILITY,
+        Registrant(name="a team" if contact.startswith("nobody") else "X", contact=contact),
+    )
     draw(board)
     assert submit(board, run, attempts=2).missing == ()
     (reason,) = why(confirm(board), MOMENTUM)
@@ -359,7 +454,9 @@ def test_a_drawn_key_that_is_passed_over_takes_the_rank_of_all_cards_of_its_subm
     assert why(confirm(board), MOMENTUM) == []  # nothing is known of a key that is not drawn
     draw(board)
     (reason,) = why(confirm(board), MOMENTUM)
-    of_whom = f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) of the same submitter"
+    of_whom = (
+        f"registration {abandoned.id[:12]} ({VOLATILITY} with agent react) of the same submitter"
+    )
     assert reason == f"{of_whom} has a key since {TODAY} that was never used"
     used = run_under(board, abandoned, tmp_path / "runs" / "used", market)
     assert submit(board, used, attempts=2).missing == ()
@@ -368,12 +465,15 @@ def test_a_drawn_key_that_is_passed_over_takes_the_rank_of_all_cards_of_its_subm
     assert [attempts_of(loaded, entry) for entry in loaded.entries] == [2, 2]
 
 
-def test_a_registration_that_maintainers_excused_blocks_nobody_and_still_counts(board: Path, run: Path) -> None:
+def test_an_excused_registration_blocks_no_submitter_and_still_counts(
+    board: Path, run: Path
+) -> None:
     abandoned = registered(board, VOLATILITY)
     draw(board)
     assert submit(board, run, attempts=2).missing == ()
     (board / "errata.yaml").write_text(
-        f"registrations:\n  - {{registration: '{abandoned.id}', date: '2026-03-02', what: The model was taken away.}}\n"
+        f"registrations:\n  - {{registration: '{abandoned.id}', date: '2026-03-02', what: The model"
+        " was taken away.}\n"
     )
     loaded = confirm(board)
     assert why(loaded, MOMENTUM) == []
@@ -386,13 +486,14 @@ def test_an_excuse_before_the_draw_leaves_a_registration_without_a_key(board: Pa
     twice = write_by_hand(board, first(board), submitter=OTHER, registered_on=TODAY)
     assert rules_of(board) == {"registration"}
     (board / "errata.yaml").write_text(
-        f"registrations:\n  - {{registration: '{twice.id}', date: '2026-03-02', what: Two were merged at once.}}\n"
+        f"registrations:\n  - {{registration: '{twice.id}', date: '2026-03-02', what: Two were"
+        " merged at once.}\n"
     )
     assert findings(board) == []
     assert draw(board) == []
 
 
-def test_a_registration_of_another_submitter_takes_nobodys_rank(board: Path, run: Path) -> None:
+def test_a_registration_of_another_submitter_changes_no_rank(board: Path, run: Path) -> None:
     registered(board, VOLATILITY, OTHER)
     draw(board)
     assert submit(board, run).missing == ()
@@ -411,23 +512,42 @@ def test_a_registration_can_not_be_deleted(board: Path, run: Path) -> None:
     before = confirm(board)
     assert why(before, MOMENTUM) == []
     BoardFolder(board).registration(first(board).id).unlink()
-    assert messages(board, "drawn-key") == ["is the key of a registration that is not on the board; none is ever deleted"]
-    assert why(load_board(board), MOMENTUM) == ["its registration is not on the board, or has no key"]
+    assert messages(board, "drawn-key") == [
+        "is the key of a registration that is not on the board; none is ever deleted"
+    ]
+    assert why(load_board(board), MOMENTUM) == [
+        "its registration is not on the board, or has no key"
+    ]
 
 
-def test_a_baseline_is_registered_by_the_board_alone(board: Path, market: Path, tmp_path: Path) -> None:
+def test_a_baseline_is_registered_by_the_board_alone(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     (problem,) = try_register(board, "builtin/equal_weight").problems
-    assert problem == "builtin/equal_weight is a baseline, which the board registers and runs itself"
+    assert (
+        problem == "builtin/equal_weight is a baseline, which the board registers and runs itself"
+    )
     ground = make_run(tmp_path / "runs" / "r", market, model="builtin/equal_weight")
     force(board, ground)
     (message,) = messages(board, "registered")
-    assert message == "builtin/equal_weight is a baseline, which the board runs itself, under a key drawn for it"
+    assert (
+        message
+        == "builtin/equal_weight is a baseline, which the board runs itself, under a key drawn"
+        " for it"
+    )
 
 
 def test_a_registration_names_this_board_and_a_division_of_its_own(board: Path) -> None:
-    for field, value in (("board", "other"), ("division", "none"), ("snapshot", "b" * 64), ("registered_on", "2031-01-01")):
+    for field, value in (
+        ("board", "other"),
+        ("division", "none"),
+        ("snapshot", "b" * 64),
+        ("registered_on", "2031-01-01"),
+    ):
         changed = Path(shutil.copytree(board, board.with_name(f"other-{field}")))
-        system = RegisteredSystem(model=VOLATILITY, model_args={}, agent="react", agent_args={}, call={})
+        system = RegisteredSystem(
+            model=VOLATILITY, model_args={}, agent="react", agent_args={}, call={}
+        )
         write_by_hand(changed, first(board), system=system, **{field: value})
         (message,) = messages(changed, "registration")
         assert message.startswith(f"{field}: "), field
@@ -435,7 +555,12 @@ def test_a_registration_names_this_board_and_a_division_of_its_own(board: Path) 
 
 def test_a_hostile_registration_is_refused_as_any_document(board: Path) -> None:
     who = Registrant(name="=HYPERLINK(1)", contact="x@example.org")
-    write_by_hand(board, first(board), submitter=who, system=msgspec.structs.replace(first(board).system, model=VOLATILITY))
+    write_by_hand(
+        board,
+        first(board),
+        submitter=who,
+        system=msgspec.structs.replace(first(board).system, model=VOLATILITY),
+    )
     assert rules_of(board) == {"formula"}
 
 
@@ -444,9 +569,15 @@ def test_a_hostile_registration_is_refused_as_any_document(board: Path) -> None:
 
 def git(folder: Path, *words: str) -> None:
     """Run git without anyone's settings."""
-    alone = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
+    alone = {
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "PATH": os.environ["PATH"],
+    }
     who = ("-c", "user.name=nobody", "-c", "user.email=nobody@example.org")
-    subprocess.run(("git", "-C", str(folder), *who, *words), env=alone, capture_output=True, check=True)
+    subprocess.run(
+        ("git", "-C", str(folder), *who, *words), env=alone, capture_output=True, check=True
+    )
 
 
 @pytest.fixture
@@ -475,7 +606,9 @@ def test_a_pull_request_may_add_no_key(proposal: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["registrations", "keys"])
 @pytest.mark.parametrize("how", ["edit", "delete"])
-def test_a_pull_request_may_change_no_registration_and_no_key(proposal: Path, folder: str, how: str) -> None:
+def test_a_pull_request_may_change_no_registration_and_no_key(
+    proposal: Path, folder: str, how: str
+) -> None:
     (path,) = (proposal / folder).glob("*.json")
     if how == "edit":
         path.write_text(path.read_text().replace("A team", "B team"))
@@ -488,41 +621,71 @@ def test_a_pull_request_may_change_no_registration_and_no_key(proposal: Path, fo
 # -- what readers see
 
 
-def test_the_site_shows_open_unused_and_used_registrations(board: Path, run: Path, tmp_path: Path) -> None:
+def test_the_site_shows_open_unused_and_used_registrations(
+    board: Path, run: Path, tmp_path: Path
+) -> None:
     assert submit(board, run, attempts=2).missing == ()
     unused = registered(board, VOLATILITY)
     draw(board)
     waiting = registered(board, REVERSAL)
-    change_rules(board, ('  - {model: "builtin/equal_weight", kind: rule}\n', ""), ("baselines:\n", "baselines: []\n"))
+    change_rules(
+        board,
+        ('  - {model: "builtin/equal_weight", kind: rule}\n', ""),
+        ("baselines:\n", "baselines: []\n"),
+    )
     confirm(board)
     build_site(board, tmp_path / "site")
-    rows = read_data_file((tmp_path / "site" / "data" / "registrations.js").read_bytes())["registrations"]
-    assert {row["id"]: row["state"] for row in rows} == {first(board).id: "used", unused.id: "drawn", waiting.id: "open"}
+    rows = read_data_file((tmp_path / "site" / "data" / "registrations.js").read_bytes())[
+        "registrations"
+    ]
+    assert {row["id"]: row["state"] for row in rows} == {
+        first(board).id: "used",
+        unused.id: "drawn",
+        waiting.id: "open",
+    }
     assert {row["submitter"] for row in rows} == {"A team"}
     (row,) = [
-        row for row in read_data_file((tmp_path / f"site/data/division/{DIVISION}/all.js").read_bytes())["rows"] if row["card"]
+        row
+        for row in read_data_file(
+            (tmp_path / f"site/data/division/{DIVISION}/all.js").read_bytes()
+        )["rows"]
+        if row["card"]
     ]
     assert (row["ranked"], row["attempts"], row["registration"]) == (False, 3, first(board).id)
     card = read_data_file((tmp_path / f"site/data/card/{row['card']}.js").read_bytes())
-    assert card["registration"] == {"id": first(board).id, "submitter": "A team", "registered_on": TODAY, "drawn_on": TODAY}
+    assert card["registration"] == {
+        "id": first(board).id,
+        "submitter": "A team",
+        "registered_on": TODAY,
+        "drawn_on": TODAY,
+    }
     assert (tmp_path / "site" / "registrations.html").is_file()
     events = read_data_file((tmp_path / "site" / "data" / "history.js").read_bytes())["events"]
     kinds = [event["kind"] for event in events if event["date"] == TODAY]
     assert kinds == ["registered"] * 3 + ["drawn"] * 2 + ["submitted"]
 
 
-def test_an_export_says_who_chose_the_key(board: Path, run: Path, market: Path, tmp_path: Path) -> None:
-    ground = make_run(tmp_path / "runs" / "ground", market, model=VOLATILITY, mask_key=secrets.token_hex(16))
+def test_an_export_states_who_chose_the_key(
+    board: Path, run: Path, market: Path, tmp_path: Path
+) -> None:
+    ground = make_run(
+        tmp_path / "runs" / "ground", market, model=VOLATILITY, mask_key=secrets.token_hex(16)
+    )
     assert submit(board, run).missing == submit(board, ground).missing == ()
     confirm(board)
     frame = load_frame(board).set_index("model")
-    assert frame.loc[MOMENTUM, ["mask_key_from", "registration"]].tolist() == ["board", first(board).id]
+    assert frame.loc[MOMENTUM, ["mask_key_from", "registration"]].tolist() == [
+        "board",
+        first(board).id,
+    ]
     assert frame.loc[VOLATILITY, "mask_key_from"] == "submitter"
     assert "own key" in list(frame.loc[VOLATILITY, "labels"])
     assert frame["ranked"].to_dict() == {MOMENTUM: True, VOLATILITY: False}
 
 
-def test_a_board_that_leaves_keys_to_submitters_takes_no_registration(board: Path, market: Path, tmp_path: Path) -> None:
+def test_a_board_that_leaves_keys_to_submitters_takes_no_registration(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     begin(tmp_path / "free", market, keys="own")
     with pytest.raises(UsageError, match="its keys are the submitters' own"):
         try_register(tmp_path / "free", MOMENTUM)

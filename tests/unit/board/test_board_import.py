@@ -1,4 +1,6 @@
-"""Results of lm-eval, of all its versions' forms, taken over into a board; and files that are none, or that wish harm."""
+"""Results of lm-eval, of all its versions' forms, taken over into a board; and files that are none,
+or that wish harm.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ import yaml
 
 from board_runs import printed as run
 from ktdeval.errors import CardError, ConfigError, StoreError
-from ktdeval.jsonio import loads_strict, sha256_hex
-from ktdeval.typed import encode_canonical, from_plain, to_plain
+from ktdeval.values.jsonio import loads_strict, sha256_hex
+from ktdeval.values.typed import encode_canonical, from_plain, to_plain
 from ktdeval_board.documents import Imported
 from ktdeval_board.exchange import lm_eval, load_frame, load_imported_frame
 from ktdeval_board.exchange.lm_eval import import_results
@@ -25,7 +27,7 @@ from tables import on_each_row
 
 LIMIT = 8_000_000
 
-_RESULTS = json.loads((SUPPORT / "lm_eval_results.json").read_text())
+_RESULTS = json.loads((SUPPORT / "board" / "lm_eval_results.json").read_text())
 NEW: Mapping[str, Any] = _RESULTS["new"]
 OLD: Mapping[str, Any] = _RESULTS["old"]
 
@@ -68,7 +70,9 @@ def figures(document: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[s
 # ---- forms
 
 
-def test_each_figure_is_taken_with_its_filter_error_samples_and_direction_and_where_it_is_from(tmp_path: Path) -> None:
+def test_each_figure_is_taken_with_its_filter_error_samples_and_direction_and_where_it_is_from(
+    tmp_path: Path,
+) -> None:
     path = write(tmp_path, NEW)
     document = to_plain(import_results(path, LIMIT))
     names = ("value", "stderr", "n", "few_shot", "higher_is_better", "is_group", "task_version")
@@ -82,21 +86,31 @@ def test_each_figure_is_taken_with_its_filter_error_samples_and_direction_and_wh
     assert document["harness"] == {"name": "lm-eval", "version": "0.4.9.2", "revision": "1f84a09f"}
     assert document["model"] == {"name": "acme/seer-7b", "backend": "hf"}
     assert (document["date"], document["limit"]) == ("2026-01-21", 20)
-    assert document["source"] == {"sha256": sha256_hex(path.read_bytes()), "bytes": path.stat().st_size}
+    assert document["source"] == {
+        "sha256": sha256_hex(path.read_bytes()),
+        "bytes": path.stat().st_size,
+    }
 
 
 def test_the_form_before_version_0_4_is_understood(tmp_path: Path) -> None:
     document = imported(tmp_path, OLD)
     rows = figures(document)
     acc = rows["lambada_openai", "acc", "none"]
-    assert (acc["value"], acc["stderr"], acc["few_shot"], acc["task_version"]) == (0.63, 0.006, 2, "0")
+    assert (acc["value"], acc["stderr"], acc["few_shot"], acc["task_version"]) == (
+        0.63,
+        0.006,
+        2,
+        "0",
+    )
     assert (acc["n"], acc["higher_is_better"], acc["is_group"]) == (None, None, False)
     assert rows["hellaswag", "acc_norm", "none"]["value"] == 0.765
     assert document["harness"] == {"name": "lm-eval", "version": None, "revision": None}
     assert (document["model"]["name"], document["date"], document["limit"]) == ("gpt2", None, None)
 
 
-def test_a_group_that_stands_under_groups_alone_has_its_own_sample_counts_and_a_title_row_is_no_result(tmp_path: Path) -> None:
+def test_a_group_under_groups_has_its_own_sample_counts_and_a_title_row_is_not_a_result(
+    tmp_path: Path,
+) -> None:
     content = changed("results", "leaderboard", value={" ": " ", "alias": "leaderboard"})
     del content["results"]["mmlu"]
     content["groups"]["mmlu"] |= {"sample_count": {"acc,none": 57}, "sample_len": 60}
@@ -109,14 +123,23 @@ def test_a_group_that_stands_under_groups_alone_has_its_own_sample_counts_and_a_
 
 def test_a_missing_figure_is_null_with_its_reason(tmp_path: Path) -> None:
     """lm-eval writes bare NaN, which is no JSON."""
-    tokens = {"NaN": "NaN", "Infinity": "infinity", "-Infinity": "infinity", "null": "null", '"N/A"': "N/A", "1e999": "infinity"}
+    tokens = {
+        "NaN": "NaN",
+        "Infinity": "infinity",
+        "-Infinity": "infinity",
+        "null": "null",
+        '"N/A"': "N/A",
+        "1e999": "infinity",
+    }
     for token, reason in tokens.items():
-        text = json.dumps(NEW).replace('"word_perplexity,none": 10.5', f'"word_perplexity,none": {token}')
+        text = json.dumps(NEW).replace(
+            '"word_perplexity,none": 10.5', f'"word_perplexity,none": {token}'
+        )
         row = figures(imported(tmp_path, text))["wikitext", "word_perplexity", "none"]
         assert (row["value"], row["reason"]) == (None, f"the file says {reason}")
 
 
-def test_what_is_no_figure_or_error_is_left_out_and_said(tmp_path: Path) -> None:
+def test_values_that_are_not_figures_or_errors_are_omitted_and_reported(tmp_path: Path) -> None:
     for error in ("N/A", None, float("nan"), -0.1, "0.1", True, []):
         content = changed("results", "mmlu_stem", "acc_stderr,none", value=error)
         assert figures(imported(tmp_path, content))["mmlu_stem", "acc", "none"]["stderr"] is None
@@ -125,18 +148,27 @@ def test_what_is_no_figure_or_error_is_left_out_and_said(tmp_path: Path) -> None
         assert ("mmlu_stem", "odd", "none") not in figures(document)
         assert document["notes"] == ["mmlu_stem: odd,none left out, for it is no number"]
     document = imported(tmp_path, changed("results", "mmlu_stem", "f1_stderr,none", value=0.1))
-    assert document["notes"] == ["mmlu_stem: f1_stderr,none left out, for it has no figure of its own"]
+    assert document["notes"] == [
+        "mmlu_stem: f1_stderr,none left out, for it has no figure of its own"
+    ]
 
 
-@pytest.mark.parametrize("part", ["configs", "versions", "n-shot", "higher_is_better", "n-samples", "groups", "group_subtasks"])
+@pytest.mark.parametrize(
+    "part",
+    ["configs", "versions", "n-shot", "higher_is_better", "n-samples", "groups", "group_subtasks"],
+)
 @pytest.mark.parametrize("value", [None, [], "none", 3, {"mmlu": None, "gsm8k": [], "wikitext": 3}])
-def test_parts_that_are_missing_or_null_cost_only_what_they_say(tmp_path: Path, part: str, value: Any) -> None:
+def test_missing_and_null_parts_lose_only_their_own_content(
+    tmp_path: Path, part: str, value: Any
+) -> None:
     document = imported(tmp_path, changed(part, value=value))
     assert len(document["results"]) == 5
 
 
 @on_each_row
-def test_the_models_name_is_found_and_nothing_else_of_its_arguments(tmp_path: Path, facts: dict[str, Any], name: str) -> None:
+def test_the_models_name_is_found_and_nothing_else_of_its_arguments(
+    tmp_path: Path, facts: dict[str, Any], name: str
+) -> None:
     document = imported(tmp_path, {"results": NEW["results"], **facts})
     assert document["model"]["name"] == name
     text = json.dumps(document)
@@ -146,7 +178,9 @@ def test_the_models_name_is_found_and_nothing_else_of_its_arguments(tmp_path: Pa
 
 def test_the_model_can_be_named_and_must_be_where_the_file_does_not(tmp_path: Path) -> None:
     assert imported(tmp_path, NEW, "acme/other")["model"]["name"] == "acme/other"
-    with pytest.raises(CardError, match="does not say which model it is of; give its name with --model"):
+    with pytest.raises(
+        CardError, match="does not say which model it is of; give its name with --model"
+    ):
         imported(tmp_path, {"results": NEW["results"]})
 
 
@@ -155,7 +189,10 @@ def test_only_a_date_is_taken_for_one_and_a_version_for_one(tmp_path: Path) -> N
     for given in (*days, 12.5, 1e300, "2026-13-45", True):
         assert imported(tmp_path, changed("date", value=given))["date"] == days.get(given)
     for version in ("No package metadata was found for lm_eval", None, 4, "0.4\n<script>"):
-        assert imported(tmp_path, changed("lm_eval_version", value=version))["harness"]["version"] is None
+        assert (
+            imported(tmp_path, changed("lm_eval_version", value=version))["harness"]["version"]
+            is None
+        )
 
 
 # ---- files that are refused
@@ -163,7 +200,9 @@ def test_only_a_date_is_taken_for_one_and_a_version_for_one(tmp_path: Path) -> N
 EVIL = "<script>alert(1)</script>"
 
 
-@pytest.mark.parametrize("text", [EVIL, "a\nb", "a\u202eb", "\x1b[31m", "a\x00b", "\u200b", "\ud800", "x" * 301])
+@pytest.mark.parametrize(
+    "text", [EVIL, "a\nb", "a\u202eb", "\x1b[31m", "a\x00b", "\u200b", "\ud800", "x" * 301]
+)
 def test_a_text_that_is_no_plain_line_is_refused(tmp_path: Path, text: str) -> None:
     for where in (
         ("results", text),
@@ -172,7 +211,13 @@ def test_a_text_that_is_no_plain_line_is_refused(tmp_path: Path, text: str) -> N
         ("model_name",),
         ("config", "model"),
     ):
-        value = {"acc,none": 1.0} if len(where) == 2 and where[0] == "results" else 1.0 if where[0] == "results" else text
+        value = (
+            {"acc,none": 1.0}
+            if len(where) == 2 and where[0] == "results"
+            else 1.0
+            if where[0] == "results"
+            else text
+        )
         path = write(tmp_path, changed(*where, value=value))
         with pytest.raises(CardError, match=r"results\.json: .* is no plain line") as caught:
             import_results(path, LIMIT)
@@ -181,7 +226,9 @@ def test_a_text_that_is_no_plain_line_is_refused(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize("text", ["", " "])
-def test_a_task_has_a_name_and_whatever_else_is_empty_counts_as_not_there(tmp_path: Path, text: str) -> None:
+def test_a_task_needs_a_name_and_other_empty_fields_count_as_missing(
+    tmp_path: Path, text: str
+) -> None:
     content = copy.deepcopy(dict(NEW))
     content["results"]["gsm8k"] |= {text: 1.0, f"acc,{text}": 0.5}
     content |= {"model_name": text, "model_source": text}
@@ -202,12 +249,17 @@ def test_a_task_has_a_name_and_whatever_else_is_empty_counts_as_not_there(tmp_pa
         ('{"results": {}}', "no task of its results has a figure"),
         ('{"results": {"a": {"alias": "a"}}}', "no task of its results has a figure"),
         ('{"results": {"a": {"acc": 1, "acc": 2}}}', "field 'acc' stands twice"),
-        ('{"results": {"a": {"acc": ' + "9" * 400 + "}}}", "an integer of 400 digits does not fit 64 bits"),
+        (
+            '{"results": {"a": {"acc": ' + "9" * 400 + "}}}",
+            "an integer of 400 digits does not fit 64 bits",
+        ),
         ('{"results":' + "[" * 200_000 + "]" * 200_000 + "}", "nested too deeply"),
         ("\x00\x01", "is not JSON"),
     ],
 )
-def test_a_file_that_is_no_results_file_is_refused_with_its_reason(tmp_path: Path, content: str, problem: str) -> None:
+def test_a_file_that_is_no_results_file_is_refused_with_its_reason(
+    tmp_path: Path, content: str, problem: str
+) -> None:
     with pytest.raises(CardError, match=problem) as caught:
         imported(tmp_path, content)
     assert "results.json" in str(caught.value)
@@ -226,7 +278,9 @@ def test_a_file_that_is_too_large_or_a_link_or_no_text_is_refused_unread(tmp_pat
         import_results(path, LIMIT)
 
 
-def test_more_figures_than_a_document_may_hold_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_figures_than_a_document_may_hold_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert lm_eval.MOST_RESULTS == 20_000
     monkeypatch.setattr(lm_eval, "MOST_RESULTS", 4)
     with pytest.raises(CardError, match="has 5 figures; at most 4 are taken"):
@@ -235,7 +289,9 @@ def test_more_figures_than_a_document_may_hold_are_refused(tmp_path: Path, monke
 
 @pytest.mark.parametrize("ending", ["\n", "\u2028", "<"])
 @pytest.mark.parametrize("where", [("model", "name"), ("results", 0, "task"), ("notes", 0)])
-def test_the_schema_takes_plain_lines_only(tmp_path: Path, where: tuple[Any, ...], ending: str) -> None:
+def test_the_schema_takes_plain_lines_only(
+    tmp_path: Path, where: tuple[Any, ...], ending: str
+) -> None:
     document = imported(tmp_path, changed("results", "mmlu_stem", "odd,none", value=True))
     from_plain(document, Imported, "x")
     part: Any = document
@@ -249,7 +305,9 @@ def test_the_schema_takes_plain_lines_only(tmp_path: Path, where: tuple[Any, ...
 # ---- the command
 
 
-def test_the_command_writes_a_valid_document_and_the_same_one_again(board: Path, tmp_path: Path) -> None:
+def test_the_command_writes_a_valid_document_and_the_same_one_again(
+    board: Path, tmp_path: Path
+) -> None:
     path = write(tmp_path, NEW)
     first = run("import", path, "--board", board)
     (file,) = (board / "imported").iterdir()
@@ -261,7 +319,9 @@ def test_the_command_writes_a_valid_document_and_the_same_one_again(board: Path,
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["../../up", "/etc/passwd", "..", ".hidden", "a/../../b", "con", "a" * 300])
+@pytest.mark.parametrize(
+    "name", ["../../up", "/etc/passwd", "..", ".hidden", "a/../../b", "con", "a" * 300]
+)
 def test_a_models_name_leads_nowhere(board: Path, tmp_path: Path, name: str) -> None:
     before = {file for file in tmp_path.rglob("*") if file.is_file()}
     path = write(tmp_path, changed("model_name", value=name))
@@ -272,7 +332,9 @@ def test_a_models_name_leads_nowhere(board: Path, tmp_path: Path, name: str) -> 
     assert len(file.name) < 130
 
 
-def test_there_must_be_a_board_whose_folder_of_imports_is_no_link(board: Path, tmp_path: Path) -> None:
+def test_there_must_be_a_board_whose_folder_of_imports_is_no_link(
+    board: Path, tmp_path: Path
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     (board / "imported").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match="is a link"):
@@ -298,7 +360,7 @@ def test_imported_results_are_in_their_frame_and_in_no_other(board: Path, tmp_pa
     assert len(load_frame(board)) == 0
 
 
-def test_an_imported_file_that_somebody_changed_is_held_to_its_schema(board: Path, tmp_path: Path) -> None:
+def test_a_changed_imported_file_is_checked_against_its_schema(board: Path, tmp_path: Path) -> None:
     run("import", write(tmp_path, NEW), "--board", board)
     (file,) = (board / "imported").iterdir()
     document = json.loads(file.read_text())

@@ -1,4 +1,6 @@
-"""`ktdeval leaderboard init`: a board whose rules, check and site are in order before anybody has submitted anything."""
+"""`ktdeval leaderboard init`: a board whose rules, check and site are in order before anybody has
+submitted anything.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from board_runs import (
 )
 from ktdeval.cards import load_evaluation
 from ktdeval.errors import ConfigError, DataError, UsageError
-from ktdeval.jsonio import loads_strict
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.jsonio import loads_strict
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.begin import init
 from ktdeval_board.entries import division_of, load_board
@@ -57,13 +59,28 @@ def test_an_empty_board_loads_checks_and_builds(board: Path, tmp_path: Path) -> 
 
 def test_it_holds_rules_errata_readme_schemas_and_a_workflow(board: Path) -> None:
     files = {path for path, content in tree(board).items() if content}
-    assert {"board.yaml", "errata.yaml", "README.md", ".gitattributes", ".gitignore", WORKFLOW} <= files
+    assert {
+        "board.yaml",
+        "errata.yaml",
+        "README.md",
+        ".gitattributes",
+        ".gitignore",
+        WORKFLOW,
+    } <= files
     schemas = {path.name: loads_strict(path.read_bytes()) for path in (board / "schemas").iterdir()}
-    assert {f"{kind}-v1.json" for kind in ("submission", "records", "verdict", "result-card", "scoring-card")} <= set(schemas)
-    assert all(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema" for schema in schemas.values())
+    assert {
+        f"{kind}-v1.json"
+        for kind in ("submission", "records", "verdict", "result-card", "scoring-card")
+    } <= set(schemas)
+    assert all(
+        schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+        for schema in schemas.values()
+    )
 
 
-def test_a_run_of_the_same_task_windows_and_seeds_belongs_to_its_division(board: Path, market: Path, tmp_path: Path) -> None:
+def test_a_run_of_the_same_task_windows_and_seeds_belongs_to_its_division(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     rules = load_rules(board)
     card = load_evaluation(make_run(tmp_path / "run", market) / "cards" / f"{TASK}.json")
     assert division_of(rules, card) == rules.divisions[0]
@@ -78,7 +95,9 @@ def test_equal_wishes_give_equal_bytes(board: Path, market: Path, tmp_path: Path
 
 def test_texts_of_any_kind_come_back_as_they_were_given(market: Path, tmp_path: Path) -> None:
     title = """A "board": of #1's 沪深300 — no, {yes} & @@name $x %"""
-    rules = begin(tmp_path / "board", market, title=title, summary="null", url="https://example.org").rules
+    rules = begin(
+        tmp_path / "board", market, title=title, summary="null", url="https://example.org"
+    ).rules
     assert (rules.title, rules.summary, rules.url) == (title, "null", "https://example.org")
     assert (tmp_path / "board" / "README.md").read_text().startswith(f"# {title}\n")
 
@@ -86,12 +105,22 @@ def test_texts_of_any_kind_come_back_as_they_were_given(market: Path, tmp_path: 
 # ---- divisions
 
 
-def test_each_task_becomes_a_division_with_its_windows_and_seeds(market: Path, tmp_path: Path) -> None:
+def test_each_task_becomes_a_division_with_its_windows_and_seeds(
+    market: Path, tmp_path: Path
+) -> None:
     tasks = ("blinded_open_research", "bright_*_candidate")
     rules = begin(
-        tmp_path / "board", market, tasks=tasks, windows=(WINDOW, "2024-03-15:2024-03-29"), seeds=(2, 3), keys="own"
+        tmp_path / "board",
+        market,
+        tasks=tasks,
+        windows=(WINDOW, "2024-03-15:2024-03-29"),
+        seeds=(2, 3),
+        keys="own",
     ).rules
-    assert [division.id for division in rules.divisions] == ["blinded-open-research", "bright-fixed-candidate"]
+    assert [division.id for division in rules.divisions] == [
+        "blinded-open-research",
+        "bright-fixed-candidate",
+    ]
     assert {division.window_names()[1] for division in rules.divisions} == {"2024-03-15:2024-03-29"}
     assert {division.seeds for division in rules.divisions} == {(2, 3)}
     assert (
@@ -100,18 +129,32 @@ def test_each_task_becomes_a_division_with_its_windows_and_seeds(market: Path, t
     )
 
 
-def test_windows_are_the_tasks_own_by_default_and_their_days_stand_in_the_rules(tmp_path: Path) -> None:
-    (default,) = begin(tmp_path / "a", Path("synthetic"), baselines=("builtin/hold",), windows=()).rules.divisions
-    assert [(window.name, window.first, window.last) for window in default.windows] == [("long", "2024-01-01", "2026-04-10")]
-    (some,) = begin(tmp_path / "b", Path("synthetic"), baselines=("builtin/hold",), windows=("W1*", "W1", "W3")).rules.divisions
+def test_default_windows_are_the_tasks_and_the_rules_list_their_days(
+    tmp_path: Path,
+) -> None:
+    (default,) = begin(
+        tmp_path / "a", Path("synthetic"), baselines=("builtin/hold",), windows=()
+    ).rules.divisions
+    assert [(window.name, window.first, window.last) for window in default.windows] == [
+        ("long", "2024-01-01", "2026-04-10")
+    ]
+    (some,) = begin(
+        tmp_path / "b", Path("synthetic"), baselines=("builtin/hold",), windows=("W1*", "W1", "W3")
+    ).rules.divisions
     assert some.window_names() == ["W1", "W10", "W3"]
     assert (some.windows[0].first, some.windows[0].last) == ("2024-04-01", "2024-06-05")
 
 
-def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselines(market: Path, tmp_path: Path) -> None:
+def test_a_scoring_task_is_ranked_by_its_first_headline_score_and_has_no_baselines(
+    market: Path, tmp_path: Path
+) -> None:
     asked = {"certificate": "required", "attackers": ("openai/gpt-4.1",)}
     rules = begin(tmp_path / "board", market, tasks=("deanon_probe",), baselines=(), **asked).rules
-    assert (rules.divisions[0].rank_by, rules.divisions[0].certificate, rules.baselines) == ("ticker_top1", "optional", ())
+    assert (rules.divisions[0].rank_by, rules.divisions[0].certificate, rules.baselines) == (
+        "ticker_top1",
+        "optional",
+        (),
+    )
     with pytest.raises(UsageError, match="baselines are for trading tasks"):
         begin(tmp_path / "other", market, tasks=("deanon_probe",))
     (trading,) = begin(tmp_path / "third", market, **asked).rules.divisions  # one that trades
@@ -137,14 +180,18 @@ def test_a_board_that_requires_a_certificate_names_the_attackers_that_count(
 
 def test_a_board_that_names_no_baselines_gets_the_usual_ones(market: Path, tmp_path: Path) -> None:
     begun = begin(tmp_path / "board", Path("synthetic"), baselines=(), windows=("W1",))
-    kinds = {baseline.model: (baseline.kind, len(baseline.seeds)) for baseline in begun.rules.baselines}
+    kinds = {
+        baseline.model: (baseline.kind, len(baseline.seeds)) for baseline in begun.rules.baselines
+    }
     others = {"builtin/random": ("random", 10), "builtin/linear_factor": ("supervised", 0)}
     assert (kinds, begun.notes) == (dict.fromkeys(DEFAULT_BASELINES, ("rule", 0)) | others, ())
     (note,) = begin(tmp_path / "other", market).notes
     assert "names a folder of this machine" in note
 
 
-def test_a_market_too_short_to_train_on_has_no_supervised_baseline_and_says_so(market: Path, tmp_path: Path) -> None:
+def test_a_market_too_short_for_training_has_no_supervised_baseline_with_a_note(
+    market: Path, tmp_path: Path
+) -> None:
     begun = begin(tmp_path / "board", market, baselines=())
     assert "builtin/linear_factor" not in {baseline.model for baseline in begun.rules.baselines}
     assert any("the supervised baseline can't be trained on it" in note for note in begun.notes)
@@ -156,14 +203,18 @@ def test_a_market_too_short_to_train_on_has_no_supervised_baseline_and_says_so(m
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "said"),
+    ("changes", "error", "message"),
     [
         ({"tasks": ("blinded_open_reserch",)}, UsageError, "blinded_open_research"),
         ({"windows": ("W99",)}, UsageError, "has no window 'W99'; did you mean 'W9'"),
         ({"windows": ("W10",)}, DataError, ""),
         ({"seeds": (0, 2)}, UsageError, "expected seeds that follow each other"),
         ({"seeds": ()}, UsageError, "were none"),
-        ({"market": "real"}, UsageError, "snapshot small is synthetic; a board never mixes the two"),
+        (
+            {"market": "real"},
+            UsageError,
+            "snapshot small is synthetic; a board never mixes the two",
+        ),
         ({"data": "nowhere"}, DataError, "neither a folder nor a data provider"),
         ({"name": "No Slug"}, ConfigError, "name: expected `str` of lower-case letters"),
         ({"url": "ftp://example.org"}, ConfigError, "url: expected an address"),
@@ -173,17 +224,19 @@ def test_a_market_too_short_to_train_on_has_no_supervised_baseline_and_says_so(m
         ({"baselines": ("builtin/momentumm",)}, UsageError, "builtin/momentum"),
     ],
 )
-def test_what_makes_no_board_is_said_and_nothing_is_left(
-    market: Path, tmp_path: Path, changes: dict[str, Any], error: type[Exception], said: str
+def test_invalid_input_is_reported_and_leaves_no_board(
+    market: Path, tmp_path: Path, changes: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error) as caught:
         begin(tmp_path / "deep" / "board", market, **changes)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_holds_something_is_left_alone_and_a_fresh_git_repository_is_empty(market: Path, tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_is_left_alone_and_a_fresh_git_repository_is_empty(
+    market: Path, tmp_path: Path
+) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds notes\.txt already"):
         begin(tmp_path, market)
@@ -198,7 +251,9 @@ def test_a_folder_that_holds_something_is_left_alone_and_a_fresh_git_repository_
 # ---- what stands around the rules
 
 
-def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_only_the_verdict(board: Path) -> None:
+def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_only_the_verdict(
+    board: Path,
+) -> None:
     text = (board / WORKFLOW).read_text()
     workflow = load_yaml(board / WORKFLOW)
     jobs = workflow["jobs"]
@@ -207,22 +262,39 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
     assert workflow["permissions"] == {}
     rights = {name: job["permissions"] for name, job in jobs.items()}
     assert rights == {
-        "check": {"contents": "read"}, "verdict": {"statuses": "write"}, "judge": {"contents": "read"},
-        "record": {"contents": "write"}, "publish": {"pages": "write", "id-token": "write"},
-    }  # fmt: skip
+        "check": {"contents": "read"},
+        "verdict": {"statuses": "write"},
+        "judge": {"contents": "read"},
+        "record": {"contents": "write"},
+        "publish": {"pages": "write", "id-token": "write"},
+    }
     for name, job in jobs.items():
         runs = [step.get("run", "") for step in job["steps"]]
-        assert not any("${{" in run for run in runs), "a name of a branch is never pasted into a script"
+        assert not any("${{" in run for run in runs), (
+            "a name of a branch is never pasted into a script"
+        )
         if "write" in rights[name].values():
             assert not any(word in run for run in runs for word in ("ktdeval ", "pip ")), name
             assert "proposed" not in str(job), name
     steps = jobs["check"]["steps"]
-    installed = next(index for index, step in enumerate(steps) if "pip install" in step.get("run", ""))
-    checked_out = next(index for index, step in enumerate(steps) if step.get("uses", "").startswith("actions/checkout@"))
-    assert installed < checked_out, "no file of the pull request is there while packages are installed"
-    assert {"path": "proposed", "persist-credentials": False}.items() <= steps[checked_out]["with"].items()
+    installed = next(
+        index for index, step in enumerate(steps) if "pip install" in step.get("run", "")
+    )
+    checked_out = next(
+        index
+        for index, step in enumerate(steps)
+        if step.get("uses", "").startswith("actions/checkout@")
+    )
+    assert installed < checked_out, (
+        "no file of the pull request is there while packages are installed"
+    )
+    assert {"path": "proposed", "persist-credentials": False}.items() <= steps[checked_out][
+        "with"
+    ].items()
     assert "rev-parse HEAD^2" in steps[-2]["run"], "what is checked is what the status is set on"
-    assert steps[-1]["run"] == 'ktdeval leaderboard check proposed --since "origin/$BASE" --no-record'
+    assert (
+        steps[-1]["run"] == 'ktdeval leaderboard check proposed --since "origin/$BASE" --no-record'
+    )
     assert jobs["verdict"]["needs"] == "check"
     assert "needs.check.result == 'success'" in jobs["verdict"]["steps"][0]["env"]["STATE"]
     used = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
@@ -230,9 +302,16 @@ def test_a_pull_request_is_judged_by_the_base_branch_and_jobs_that_write_take_on
     assert "@@" not in text
 
 
-def test_the_workflow_draws_keys_on_main_alone_and_never_replaces_one(board: Path, market: Path, tmp_path: Path) -> None:
+def test_the_workflow_draws_keys_on_main_alone_and_never_replaces_one(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
     jobs = load_yaml(board / ".github" / "workflows" / "board.yml")["jobs"]
-    drawing = [name for name, job in jobs.items() for step in job["steps"] if "leaderboard draw" in step.get("run", "")]
+    drawing = [
+        name
+        for name, job in jobs.items()
+        for step in job["steps"]
+        if "leaderboard draw" in step.get("run", "")
+    ]
     assert drawing == ["judge"]
     assert jobs["judge"]["if"] == "github.event_name == 'push'"
     (record,) = [step["run"] for step in jobs["record"]["steps"] if "run" in step]
@@ -246,25 +325,45 @@ def test_the_workflow_draws_keys_on_main_alone_and_never_replaces_one(board: Pat
         (found / f"{name}.json").write_text("drawn now")
     git("init", "-q", cwd=repository)
     script = record.replace("git push", "true")
-    subprocess.run(["bash", "-ec", script], cwd=repository, env={"RUNNER_TEMP": str(tmp_path / "runner"), **PATH}, check=True)
+    subprocess.run(
+        ["bash", "-ec", script],
+        cwd=repository,
+        env={"RUNNER_TEMP": str(tmp_path / "runner"), **PATH},
+        check=True,
+    )
     keys = {path.name: path.read_text() for path in (repository / "keys").iterdir()}
     assert keys == {"a.json": "drawn before", "b.json": "drawn now"}
     begin(tmp_path / "own", market, keys="own")
-    assert "leaderboard draw" not in (tmp_path / "own" / ".github" / "workflows" / "board.yml").read_text()
+    assert (
+        "leaderboard draw"
+        not in (tmp_path / "own" / ".github" / "workflows" / "board.yml").read_text()
+    )
 
 
-def test_a_division_without_a_market_draws_no_keys_and_may_not_ask_for_any(market: Path, tmp_path: Path) -> None:
+def test_a_division_without_a_market_draws_no_keys_and_may_not_ask_for_any(
+    market: Path, tmp_path: Path
+) -> None:
     rules = begin(tmp_path / "board", market).rules
-    assert [(division.keys, division.most_registrations) for division in rules.divisions] == [("registered", 10)]
+    assert [(division.keys, division.most_registrations) for division in rules.divisions] == [
+        ("registered", 10)
+    ]
     board = sums_board(tmp_path / "sums")
     assert [division.keys for division in load_rules(board).divisions] == ["own"]
     change_rules(board, ('keys: "own"', 'keys: "registered"'))
-    with pytest.raises(ConfigError, match="keys: registered, but a division without a market has no mask"):
+    with pytest.raises(
+        ConfigError, match="keys: registered, but a division without a market has no mask"
+    ):
         load_rules(board)
 
 
-def test_rules_workflow_and_verdicts_have_owners_and_submissions_have_none(board: Path, market: Path, tmp_path: Path) -> None:
-    owners = dict(line.split() for line in (board / ".github" / "CODEOWNERS").read_text().splitlines() if line.startswith("/"))
+def test_rules_workflow_and_verdicts_have_owners_and_submissions_have_none(
+    board: Path, market: Path, tmp_path: Path
+) -> None:
+    owners = dict(
+        line.split()
+        for line in (board / ".github" / "CODEOWNERS").read_text().splitlines()
+        if line.startswith("/")
+    )
     assert set(owners.values()) == {"board@example.org"}
     assert {"/board.yaml", "/errata.yaml", "/.github/", "/verdicts/", "/keys/"} <= set(owners)
     assert not {"/cards/", "/records/", "/imported/", "/registrations/"} & set(owners)
@@ -272,7 +371,7 @@ def test_rules_workflow_and_verdicts_have_owners_and_submissions_have_none(board
     assert "/board.yaml @OWNER\n" in (tmp_path / "other" / ".github" / "CODEOWNERS").read_text()
 
 
-def test_git_changes_no_byte_of_what_is_hashed(board: Path, tmp_path: Path) -> None:
+def test_git_changes_no_byte_of_hashed_files(board: Path, tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     clone.mkdir()
     (clone / ".gitattributes").write_bytes((board / ".gitattributes").read_bytes())
@@ -290,12 +389,16 @@ PATH = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 
 
 def git(*words: str, cwd: Path) -> None:
-    subprocess.run(["git", "-c", "core.autocrlf=true", "-c", "core.hooksPath=/dev/null", *words], cwd=cwd, check=True)
+    subprocess.run(
+        ["git", "-c", "core.autocrlf=true", "-c", "core.hooksPath=/dev/null", *words],
+        cwd=cwd,
+        check=True,
+    )
 
 
-def test_the_readme_tells_how_to_submit_and_what_is_refused(board: Path) -> None:
+def test_the_readme_explains_submission_and_refusals(board: Path) -> None:
     text = (board / "README.md").read_text()
-    said = (
+    phrases = (
         "ktdeval leaderboard submit run --board .",
         "**One attempt.**",
         "**Attempts are declared.**",
@@ -303,7 +406,11 @@ def test_the_readme_tells_how_to_submit_and_what_is_refused(board: Path) -> None
         "re-executed",
     )
     register = f"ktdeval leaderboard register --board . --division {DIVISION}"
-    for words in (*said, register, "ktdeval run --registration keys/ID.json --data SNAPSHOT --out run"):
+    for words in (
+        *phrases,
+        register,
+        "ktdeval run --registration keys/ID.json --data SNAPSHOT --out run",
+    ):
         assert words in text
     assert "@@" not in text
 
@@ -311,25 +418,53 @@ def test_the_readme_tells_how_to_submit_and_what_is_refused(board: Path) -> None
 # ---- the command
 
 
-def test_the_command_says_what_was_begun_and_arguments_of_the_data_provider_reach_it(tmp_path: Path) -> None:
+def test_the_command_prints_the_new_board_and_passes_data_arguments(
+    tmp_path: Path,
+) -> None:
     given = "seed=8,first=2024-01-02,last=2024-04-30"
     windows = f"{WINDOW},2024-03-15:2024-03-29"
-    words = ("--name", "practice", "--title", "P", "--tasks", TASK, "--windows", windows, "--seeds", "0-1", "--on", "2026-03-01")
-    done = call(init, tmp_path / "board", *words, "--baseline", "builtin/hold", "--data-args", given)
+    words = (
+        "--name",
+        "practice",
+        "--title",
+        "P",
+        "--tasks",
+        TASK,
+        "--windows",
+        windows,
+        "--seeds",
+        "0-1",
+        "--on",
+        "2026-03-01",
+    )
+    done = call(
+        init, tmp_path / "board", *words, "--baseline", "builtin/hold", "--data-args", given
+    )
     assert done.exit_code == 0, done.output
     assert "board practice of a synthetic market" in done.output
     assert "division blinded-open-research: 2 windows × 2 seeds" in done.output
     rules = load_rules(tmp_path / "board")
     (snapshot,) = rules.snapshots
-    assert (rules.opened_on, snapshot.name, snapshot.data) == ("2026-03-01", "synthetic-8", "synthetic")
+    assert (rules.opened_on, snapshot.name, snapshot.data) == (
+        "2026-03-01",
+        "synthetic-8",
+        "synthetic",
+    )
     assert snapshot.data_args == {"seed": 8, "first": "2024-01-02", "last": "2024-04-30"}
     assert f"--data synthetic --data-args {given}" in (tmp_path / "board" / "README.md").read_text()
 
 
 def test_options_are_read_strictly() -> None:
     assert as_seeds("2, 0-1") == (0, 1, 2)
-    assert moved_market("long", ("a=1,b=x", '{"c": [1]}')) == {"data": "long", "data_args": {"a": 1, "b": "x", "c": [1]}}
-    assert moved_market("long", ("a=true,b=1e3,c=[x]",))["data_args"] == {"a": True, "b": 1000.0, "c": "[x]"}
+    assert moved_market("long", ("a=1,b=x", '{"c": [1]}')) == {
+        "data": "long",
+        "data_args": {"a": 1, "b": "x", "c": [1]},
+    }
+    assert moved_market("long", ("a=true,b=1e3,c=[x]",))["data_args"] == {
+        "a": True,
+        "b": 1000.0,
+        "c": "[x]",
+    }
     for text in ("one", "1-", "-1", "0-99999999"):
         with pytest.raises(UsageError, match="--seeds"):
             as_seeds(text)

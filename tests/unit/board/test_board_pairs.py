@@ -23,10 +23,18 @@ from board_ranks import (
 )
 from card_cases import typed
 from compare_cards import make_card
-from ktdeval.jsonio import content_hash
+from ktdeval.values.jsonio import content_hash
+from ktdeval.values.typed import to_plain
 from ktdeval_board.documents import Rerun
 from ktdeval_board.ranking.models import history, mask_effects, model_pages
-from ktdeval_board.ranking.pairing import FIELDS, MOST_PAIRED, pair_tests, paired_cards, pairs_index, windows_of
+from ktdeval_board.ranking.pairing import (
+    FIELDS,
+    MOST_PAIRED,
+    pair_tests,
+    paired_cards,
+    pairs_index,
+    windows_of,
+)
 from ktdeval_board.rules import Erratum, WindowRule
 from ktdeval_compare.compare import Options, compare
 from ktdeval_compare.effects import Options as EffectOptions, effects
@@ -46,7 +54,12 @@ OVERLAPPING = {
 
 def full_entry(card):
     """An entry of a valid card."""
-    return replace(entry(card["model"]["name"], 0.0, 0.0), card_id=content_hash(card), card=typed(card), baseline=None)
+    return replace(
+        entry(card["model"]["name"], 0.0, 0.0),
+        card_id=content_hash(card),
+        card=typed(card),
+        baseline=None,
+    )
 
 
 def rules_of(spans):
@@ -56,19 +69,38 @@ def rules_of(spans):
 
 def pair(first, second, windows=OVERLAPPING) -> tuple[dict, dict]:
     """The board's test of two cards, and what `ktdeval compare` says of them."""
-    cards = [make_card({(name, seed): value for name, values in figures.items() for seed, value in enumerate(values)},
-                       f"house/{number}", windows) for number, figures in enumerate((first, second))]  # fmt: skip
-    test = compare([Entrant(Path(f"{number}"), typed(card), f"{number}") for number, card in enumerate(cards)], Options())["tests"][
-        0
+    cards = [
+        make_card(
+            {
+                (name, seed): value
+                for name, values in figures.items()
+                for seed, value in enumerate(values)
+            },
+            f"house/{number}",
+            windows,
+        )
+        for number, figures in enumerate((first, second))
     ]
+    entrants = [
+        Entrant(Path(f"{number}"), typed(card), f"{number}") for number, card in enumerate(cards)
+    ]
+    test = to_plain(compare(entrants, Options()).tests[0])
     entries = [full_entry(card) for card in cards]
     board = make_board(entries, windows=rules_of(windows))
     tests = pair_tests(entries, windows_of(board, board.rules.divisions[0]))
     one, other = (entry.card_id for entry in entries)
-    there, here = (dict(zip(FIELDS, tests[a][b]["total_return"], strict=True)) for a, b in ((one, other), (other, one)))
-    turned = [None if here[name] is None else -here[name] for name in ("value", "high", "low", "effect")]
+    there, here = (
+        dict(zip(FIELDS, tests[a][b]["total_return"], strict=True))
+        for a, b in ((one, other), (other, one))
+    )
+    turned = [
+        None if here[name] is None else -here[name] for name in ("value", "high", "low", "effect")
+    ]
     assert [there[name] for name in ("value", "low", "high", "effect")] == turned
-    assert all(there[name] == here[name] for name in ("n", "nonzero", "p", "smallest", "confidence", "flip_p", "blocks", "method"))
+    assert all(
+        there[name] == here[name]
+        for name in ("n", "nonzero", "p", "smallest", "confidence", "flip_p", "blocks", "method")
+    )
     return there, test
 
 
@@ -80,15 +112,21 @@ APART = {name: OVERLAPPING[name] for name in ("W1", "W3")} | {
 
 @pytest.mark.parametrize("windows", [OVERLAPPING, APART])
 @pytest.mark.parametrize("kind", ["plain", "ties", "seeds", "shares"])
-def test_tests_of_pairs_are_those_of_compare(windows, kind) -> None:
+def test_tests_of_pairs_match_compare(windows, kind) -> None:
     rng = np.random.default_rng(len(kind))
     draws = {name: rng.normal(0.02, 0.05, 3 if kind == "seeds" else 1) for name in windows}
     if kind == "ties":
-        draws = {name: np.array([0.01 if number < 2 else 0.02 * number]) for number, name in enumerate(windows)}
+        draws = {
+            name: np.array([0.01 if number < 2 else 0.02 * number])
+            for number, name in enumerate(windows)
+        }
     held = dict.fromkeys(windows, 0.0)
     if kind == "shares":  # 2/43 and 1/43 in turn, which differ in their last bits
         held = {name: 7 * number / 43 for number, name in enumerate(windows)}
-        draws = {name: np.array([(7 * number + 2 - number % 2) / 43]) for number, name in enumerate(windows)}
+        draws = {
+            name: np.array([(7 * number + 2 - number % 2) / 43])
+            for number, name in enumerate(windows)
+        }
     ours, theirs = pair(
         {name: values.tolist() for name, values in draws.items()},
         {name: [held[name]] * len(values) for name, values in draws.items()},
@@ -101,18 +139,25 @@ def test_tests_of_pairs_are_those_of_compare(windows, kind) -> None:
     wilcoxon, shift = theirs["wilcoxon"], theirs["shift"]
     assert (ours["n"], ours["method"]) == (len(windows), wilcoxon["method"])
     for mine, other in (
-        ("p", theirs["p"]), ("effect", wilcoxon["rank_biserial"]), ("value", shift["value"]), ("low", shift["low"]),
-        ("high", shift["high"]), ("flip_p", theirs["sign_flip"]["p"]), ("blocks", theirs["sign_flip"]["blocks"]),
-    ):  # fmt: skip
+        ("p", theirs["p"]),
+        ("effect", wilcoxon["rank_biserial"]),
+        ("value", shift["value"]),
+        ("low", shift["low"]),
+        ("high", shift["high"]),
+        ("flip_p", theirs["sign_flip"]["p"]),
+        ("blocks", theirs["sign_flip"]["blocks"]),
+    ):
         assert ours[mine] == (None if other is None else pytest.approx(other, rel=1e-5)), mine
 
 
-def test_a_pair_without_a_distribution_for_its_windows_says_so() -> None:
-    values = {name: [0.01 * number] for number, name in enumerate(OVERLAPPING)}  # the first does not differ
+def test_a_pair_without_a_distribution_for_its_windows_has_a_reason() -> None:
+    # the first does not differ
+    values = {name: [0.01 * number] for number, name in enumerate(OVERLAPPING)}
     ours, _ = pair(values, {name: [0.0] for name in OVERLAPPING})
     assert (ours["p"], ours["smallest"]) == (None, None)
     assert "share days" in ours["reason"]
-    assert ours["shift_reason"].startswith("6 pairs give an interval of at most")  # it is of all pairs, zeros included
+    # it is of all pairs, zeros included
+    assert ours["shift_reason"].startswith("6 pairs give an interval of at most")
     lacking, _ = pair({**values, "W2": [None]}, {name: [0.0] for name in OVERLAPPING})
     assert (lacking["p"], lacking["low"], lacking["n"]) == (None, None, 5)
 
@@ -121,27 +166,31 @@ def test_cards_without_a_common_seed_are_no_pair() -> None:
     one = make_entry(EMPTY, "house/one", two(0.1, 0.2))
     other = make_entry(EMPTY, "house/other", {("W1", 7): 0.1, ("W2", 7): 0.2})
     board = make_board([one, other])
-    row = pair_tests([one, other], windows_of(board, board.rules.divisions[0]))[one.card_id][other.card_id]["total_return"]
+    row = pair_tests([one, other], windows_of(board, board.rules.divisions[0]))[one.card_id][
+        other.card_id
+    ]["total_return"]
     assert (row[FIELDS.index("n")], row[FIELDS.index("reason")]) == (0, "no pair")
 
 
 def test_baselines_and_the_best_are_paired_in_the_order_of_the_table() -> None:
-    rows = [{"card": f"{number}", "baseline": "rule" if number > 44 else None} for number in range(50)] + [
-        {"card": None, "baseline": "x"}
-    ]
+    rows = [
+        {"card": f"{number}", "baseline": "rule" if number > 44 else None, "rank": None}
+        for number in range(50)
+    ] + [{"card": None, "baseline": "x", "rank": None}]
     chosen = paired_cards(rows)
     assert chosen == [*map(str, range(35)), *map(str, range(45, 50))]
     assert len(chosen) == MOST_PAIRED
 
 
-def test_windows_that_stand_apart_are_worth_as_many() -> None:
+def test_windows_without_overlap_count_in_full() -> None:
     board = make_board([entry("house/one", 0.0, 0.0)])
     index = pairs_index(windows_of(board, board.rules.divisions[0]), ["a"])
     assert (index["overlap"], index["effective_windows"], index["cards"]) == (False, 2.0, ["a"])
     assert index["windows"][1] == {"name": "W2", "first": "2024-03-01", "last": "2024-04-25"}
     empty = make_board([], windows=rules_of(OVERLAPPING))
     windows = windows_of(empty, empty.rules.divisions[0])
-    assert windows.correlation[0, 1] == pytest.approx(8 / math.sqrt(48 * 44), abs=1e-6)  # weekdays from May 27 to June 5
+    # weekdays from May 27 to June 5
+    assert windows.correlation[0, 1] == pytest.approx(8 / math.sqrt(48 * 44), abs=1e-6)
     assert pairs_index(windows, [])["overlap"]
 
 
@@ -158,18 +207,30 @@ def mask_cards(masks=("bright", "stock_blind", "date_blind", "blinded"), **chang
     rng = np.random.default_rng(4)
     return [
         masked(
-            mask, {(window, seed): float(rng.normal(0.02 * number, 0.03)) for window in OVERLAPPING for seed in (0, 1)}, **changes
+            mask,
+            {
+                (window, seed): float(rng.normal(0.02 * number, 0.03))
+                for window in OVERLAPPING
+                for seed in (0, 1)
+            },
+            **changes,
         )
         for number, mask in enumerate(masks)
     ]
 
 
-def test_mask_effects_are_those_of_the_effects_command() -> None:
+def test_mask_effects_match_the_effects_command() -> None:
     entries = mask_cards()
-    theirs = effects([Entrant(Path(each.card_id), each.card) for each in entries], EffectOptions())["effects"]
+    entrants = [Entrant(Path(each.card_id), each.card) for each in entries]
+    theirs = to_plain(effects(entrants, EffectOptions()).effects)
     ours = [row for row in mask_effects(entries) if row["metric"] == "total_return"]
     assert [row["effect"] for row in ours] == [row["effect"] for row in theirs]
-    assert [row["effect"] for row in ours] == ["memory_premium", "stock_effect", "date_effect", "interaction"]
+    assert [row["effect"] for row in ours] == [
+        "memory_premium",
+        "stock_effect",
+        "date_effect",
+        "interaction",
+    ]
     for mine, other in zip(ours, theirs, strict=True):
         for field in ("value", "low", "high"):
             assert mine[field] == pytest.approx(other[field], rel=1e-5)
@@ -180,21 +241,41 @@ def test_mask_effects_need_cards_that_differ_in_their_mask_alone() -> None:
     bright, blinded = mask_cards(("bright", "blinded"))
     assert {row["effect"] for row in mask_effects([bright, blinded])} == {"memory_premium"}
     assert mask_effects([blinded]) == []
-    other = masked("bright", {(window, seed): 0.0 for window in OVERLAPPING for seed in (0, 1)}, call={"temperature": 0.0})
+    other = masked(
+        "bright",
+        {(window, seed): 0.0 for window in OVERLAPPING for seed in (0, 1)},
+        call={"temperature": 0.0},
+    )
     assert mask_effects([other, blinded]) == []
-    assert mask_effects([bright, changed(blinded, lambda card: card["task"]["config"].update(rebase_prices=True))]) == []
+    assert (
+        mask_effects(
+            [
+                bright,
+                changed(blinded, lambda card: card["task"]["config"].update(rebase_prices=True)),
+            ]
+        )
+        == []
+    )
     assert mask_effects([bright, replace(blinded, verdict=None)]) == []
-    assert mask_effects([bright, replace(blinded, errata=(Erratum("c" * 64, "2026-01-01", "withdrawn", "x"),))]) == []
+    assert (
+        mask_effects(
+            [bright, replace(blinded, errata=(Erratum("c" * 64, "2026-01-01", "withdrawn", "x"),))]
+        )
+        == []
+    )
     assert mask_effects([changed(bright, lambda card: card.update(rankable=LOW)), blinded]) == []
     second = replace(bright, card_id="d" * 64)
     assert mask_effects([bright, second, blinded]) == []  # neither of the two can be chosen
 
 
-def test_mask_effects_are_of_pooled_windows_and_leave_out_what_is_undefined() -> None:
+def test_mask_effects_pool_windows_and_omit_undefined_values() -> None:
     figures = {(window, 0): 0.01 for window in OVERLAPPING}
     undefined = [masked("bright", figures), masked("blinded", {**figures, ("W3", 0): None})]
     alone = [masked("bright", {**figures, ("W3", 0): 0.90}), masked("blinded", figures)]
-    alone = [changed(entry, lambda card: card.update(left_out={"W3": "lengths that do not mix"})) for entry in alone]
+    alone = [
+        changed(entry, lambda card: card.update(left_out={"W3": "lengths that do not mix"}))
+        for entry in alone
+    ]
     for entries, left_out in ((undefined, 1), (alone, 0)):
         row = next(row for row in mask_effects(entries) if row["metric"] == "total_return")
         assert (row["value"], row["n"], row["left_out"]) == (0.0, 5, left_out)
@@ -211,7 +292,11 @@ def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) ->
             row = ranks.get(card["card"])
             assert card["withdrawn"] == (row is None)
             if row is not None:
-                assert (card["rank"], card["tie"], card["label"]) == (row["rank"], row["tie"], row["label"])
+                assert (card["rank"], card["tie"], card["label"]) == (
+                    row["rank"],
+                    row["tie"],
+                    row["label"],
+                )
             seen += 1
     assert seen == len(forged.entries)
     assert len(pages["builtin/momentum"]["cards"]) == 2
@@ -219,12 +304,21 @@ def test_a_model_s_page_has_its_cards_of_all_divisions(forged, forged_tables) ->
 
 def test_a_model_s_page_has_attribution_and_exposures_of_its_cards(forged, forged_tables) -> None:
     cards = {each.card_id: each.card.plain for each in forged.entries}
-    own = next(card for card in dict(model_pages(forged, forged_tables))["builtin/momentum"]["cards"] if card["mask"] == "blinded")
+    own = next(
+        card
+        for card in dict(model_pages(forged, forged_tables))["builtin/momentum"]["cards"]
+        if card["mask"] == "blinded"
+    )
     card = cards[own["card"]]
     lines = card["attribution"]["value"]["lines"]
-    assert own["attribution"]["selection"]["value"] == pytest.approx(lines["selection"]["value"], rel=1e-5)
+    assert own["attribution"]["selection"]["value"] == pytest.approx(
+        lines["selection"]["value"], rel=1e-5
+    )
     assert set(own["attribution"]) == set(lines)
-    given = [episode["metrics"]["selection_alpha"]["detail"]["mean_exposures"]["SKEW"] for episode in card["episodes"]]
+    given = [
+        episode["metrics"]["selection_alpha"]["detail"]["mean_exposures"]["SKEW"]
+        for episode in card["episodes"]
+    ]
     assert own["exposures"]["SKEW"] == pytest.approx(statistics.median(given), rel=1e-5)
     assert own["of"] == sum(row["ranked"] for row in forged_tables[own["division"]]["all"]["rows"])
 
@@ -241,7 +335,14 @@ def test_history_tells_what_happened_in_order() -> None:
     second = replace(second, verdict=make_verdict(checked_on="2026-01-05", rerun=rerun))
     board = make_board([second, first], errata=[erratum, lost])
     events = history(
-        replace(board, errata=(Erratum(second.card_id, "2026-03-01", "unranked", "a late feed", "the board"), lost)), {}
+        replace(
+            board,
+            errata=(
+                Erratum(second.card_id, "2026-03-01", "unranked", "a late feed", "the board"),
+                lost,
+            ),
+        ),
+        {},
     )["events"]
     assert [(event["date"], event["kind"], event["model"]) for event in events] == [
         ("2026-01-01", "submitted", "house/first"),
@@ -266,7 +367,10 @@ def test_the_best_over_time_are_those_that_were_ahead_when_they_came() -> None:
         "e": (0.2, "2026-01-03"),
         "f": (0.4, "2026-01-10"),
     }
-    entries = [entry(f"house/{name}", value, value, submitted_on=day) for name, (value, day) in days.items()]
+    entries = [
+        entry(f"house/{name}", value, value, submitted_on=day)
+        for name, (value, day) in days.items()
+    ]
     entries.append(entry("house/unchecked", 0.9, 0.9, submitted_on="2026-01-01", tier="unchecked"))
     board = make_board([*entries, entry("builtin/equal_weight", 0.8, 0.8)])
     best = history(board, {"main": ranked_tables(board)})["best"]

@@ -1,4 +1,6 @@
-"""Rankings of a board: hand-worked tables, figures equal to those of the cards, who is ranked, and what stands beside them."""
+"""Rankings of a board: hand-worked tables, figures equal to those of the cards, who is ranked, and
+what stands beside them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from board_ranks import (
     two,
 )
 from ktdeval.errors import CardError, ConfigError
-from ktdeval.typed import to_plain
+from ktdeval.values.typed import to_plain
 from ktdeval_board.documents import Series
 from ktdeval_board.ranking.daily import NO_SERIES
 from ktdeval_board.ranking.describe import (
@@ -48,30 +50,60 @@ from loops import not_empty
 
 
 @given(
-    st.lists(st.lists(st.one_of(st.none(), st.floats(-1e6, 1e6, allow_nan=False)), min_size=4, max_size=4), min_size=1, max_size=6)
+    st.lists(
+        st.lists(
+            st.one_of(st.none(), st.floats(-1e6, 1e6, allow_nan=False)), min_size=4, max_size=4
+        ),
+        min_size=1,
+        max_size=6,
+    )
 )
 @settings(max_examples=60, deadline=None)
 def test_medians_and_quartiles_are_those_of_the_statistics_module_to_the_last_bit(rows) -> None:
-    values = np.array([[math.nan if value is None else value for value in row] for row in rows])[:, :, None]
+    values = np.array([[math.nan if value is None else value for value in row] for row in rows])[
+        :, :, None
+    ]
     middle, low, high, n = medians(values)
     for number, row in enumerate(not_empty(rows)):
         known = [value for value in row if value is not None]
-        quarters = statistics.quantiles(known, n=4, method="inclusive") if len(known) > 1 else [math.nan] * 3
-        expected = [statistics.median(known) if known else math.nan, quarters[0], quarters[2], len(known)]
-        np.testing.assert_array_equal([part[number, 0] for part in (middle, low, high, n)], expected)  # nan equals nan
+        quarters = (
+            statistics.quantiles(known, n=4, method="inclusive")
+            if len(known) > 1
+            else [math.nan] * 3
+        )
+        expected = [
+            statistics.median(known) if known else math.nan,
+            quarters[0],
+            quarters[2],
+            len(known),
+        ]
+        # nan equals nan
+        np.testing.assert_array_equal(
+            [part[number, 0] for part in (middle, low, high, n)], expected
+        )
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18), min_size=1))
+@given(
+    st.lists(
+        st.floats(allow_nan=False, allow_infinity=False, min_value=-1e18, max_value=1e18),
+        min_size=1,
+    )
+)
 @settings(deadline=None)
 def test_rounding_is_to_six_significant_digits_in_the_shortest_decimals(values) -> None:
     for value, rounded in zip(values, six_digits(np.array(values)).tolist(), strict=True):
         assert rounded == pytest.approx(value, rel=6e-6, abs=1e-27)
-        assert len(f"{abs(rounded):.12e}".split("e")[0].rstrip("0").replace(".", "")) <= 7 or abs(value) < 1e-17
+        assert (
+            len(f"{abs(rounded):.12e}".split("e")[0].rstrip("0").replace(".", "")) <= 7
+            or abs(value) < 1e-17
+        )
     exact = np.array([1 / 3, -2 / 3, 123456789.0, 1e-9 / 7, 0.0, 0.1, 2.5e-7, 999999.5])
-    assert json.dumps(six_digits(exact).tolist()) == json.dumps([float(f"{value:.6g}") for value in exact])
+    assert json.dumps(six_digits(exact).tolist()) == json.dumps(
+        [float(f"{value:.6g}") for value in exact]
+    )
 
 
-def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
+def test_over_all_windows_a_table_agrees_with_the_card(forged) -> None:
     division = forged.rules.divisions[0]
     entries = forged.of_division(division)
     columns = division_columns(forged, division)
@@ -80,20 +112,25 @@ def test_over_all_windows_a_table_says_what_the_card_says(forged) -> None:
         figures = group.over(division.window_names())
         for row, each in enumerate(group.entries):
             for column, name in enumerate(columns):
-                said = each.card.plain["metrics"].get(name)
+                stated = each.card.plain["metrics"].get(name)
                 if name == "cost_usd":
-                    said = each.card.plain["cost"].get("per_episode")
-                if said is None:
+                    stated = each.card.plain["cost"].get("per_episode")
+                if stated is None:
                     continue
                 compared.append(name)
-                value = None if math.isnan(figures.value[row, column]) else figures.value[row, column]
-                assert value == said["value"], name
-                assert figures.n[row, column] == said["n"]
+                value = (
+                    None if math.isnan(figures.value[row, column]) else figures.value[row, column]
+                )
+                assert value == stated["value"], name
+                assert figures.n[row, column] == stated["n"]
                 if value is None:
-                    assert figures.reasons[row][name] == said["reason"]
-                interval = said.get("interval")
+                    assert figures.reasons[row][name] == stated["reason"]
+                interval = stated.get("interval")
                 if interval is not None:
-                    assert (figures.low[row, column], figures.high[row, column]) == (interval["low"], interval["high"])
+                    assert (figures.low[row, column], figures.high[row, column]) == (
+                        interval["low"],
+                        interval["high"],
+                    )
                     assert figures.kind[row][column] == interval["kind"]
     assert {"total_return", "sharpe", "cost_usd"} <= set(compared)
 
@@ -109,8 +146,14 @@ def test_in_one_window_a_single_episode_has_its_own_interval(forged, forged_tabl
         episode = next(each for each in cards[row["card"]]["episodes"] if each["window"] == "W2")
         own = episode["metrics"]["total_return"]
         assert figure(table, row, "total_return") == pytest.approx(own["value"], rel=1e-5)
-        assert figure(table, row, "total_return", "low") == pytest.approx(own["interval"]["low"], rel=1e-5)
-        assert figure(table, row, "total_return", "interval") == own["interval"]["kind"] == "stationary bootstrap, studentised"
+        assert figure(table, row, "total_return", "low") == pytest.approx(
+            own["interval"]["low"], rel=1e-5
+        )
+        assert (
+            figure(table, row, "total_return", "interval")
+            == own["interval"]["kind"]
+            == "stationary bootstrap, studentised"
+        )
         seen += 1
     assert seen >= 10
 
@@ -133,7 +176,13 @@ def test_figures_of_a_hand_made_card() -> None:
     one = entry("house/one", 0.05, -0.01, alphas=two(0.02, None))
     series = {one.card_id: make_series(one, {("W1", 0): [0.05], ("W2", 0): [-0.01]}, fees=0.004)}
     table = ranked_tables(make_board([one]), series)["all"]
-    assert shown(table, "house/one", "total_return") == (pytest.approx(0.02), 0.005, 0.035, "interquartile", 2)
+    assert shown(table, "house/one", "total_return") == (
+        pytest.approx(0.02),
+        0.005,
+        0.035,
+        "interquartile",
+        2,
+    )
     for column, value in {
         "excess": 0.03,  # the benchmark earned 1 % and -3 %: 4 % and 2 % beyond it
         "gross_return": 0.024,
@@ -148,14 +197,23 @@ def test_figures_of_a_hand_made_card() -> None:
 
 
 def test_figures_of_one_window_are_of_its_episodes_alone() -> None:
-    returns = {("W1", seed): value for seed, value in enumerate((0.01, 0.02, 0.09))} | {("W2", seed): 0.5 for seed in range(3)}
-    table = ranked_tables(make_board([make_entry(EMPTY, "house/one", returns)], seeds=(0, 1, 2)))["W1"]
+    returns = {("W1", seed): value for seed, value in enumerate((0.01, 0.02, 0.09))} | {
+        ("W2", seed): 0.5 for seed in range(3)
+    }
+    table = ranked_tables(make_board([make_entry(EMPTY, "house/one", returns)], seeds=(0, 1, 2)))[
+        "W1"
+    ]
     value, *_, n = shown(table, "house/one", "total_return")
     assert (value, n, shown(table, "house/one", "excess")[0]) == (0.02, 3, pytest.approx(0.01))
 
 
-def test_without_series_and_price_the_figures_say_why() -> None:
-    one = entry("house/one", 0.1, 0.1, cost={"value": None, "reason": "no price of the model is known; give one"})
+def test_without_series_and_price_the_figures_have_reasons() -> None:
+    one = entry(
+        "house/one",
+        0.1,
+        0.1,
+        cost={"value": None, "reason": "no price of the model is known; give one"},
+    )
     idle = entry("house/idle", 0.0, 0.0)
     series = {idle.card_id: make_series(idle, {("W1", 0): [0.0], ("W2", 0): [0.0]}, rank=None)}
     rows = by_label(ranked_tables(make_board([one, idle]), series)["all"])
@@ -163,8 +221,13 @@ def test_without_series_and_price_the_figures_say_why() -> None:
     assert reasons["gross_return"] == reasons["vs_random"] == NO_SERIES
     assert reasons["cost_usd"] == "no price of the model is known"
     assert rows["house/idle"]["reasons"]["vs_random"] == "no order was filled"
-    ruined = make_series(idle, {("W1", 0): [-1.5, -3.0], ("W2", 0): [0.02]}, fees=0.1)  # it ends above zero, on money nobody had
-    (row,) = (row for row in ranked_tables(make_board([idle]), {idle.card_id: ruined})["W1"]["rows"] if row["card"])
+    # it ends above zero, on money nobody had
+    ruined = make_series(idle, {("W1", 0): [-1.5, -3.0], ("W2", 0): [0.02]}, fees=0.1)
+    (row,) = (
+        row
+        for row in ranked_tables(make_board([idle]), {idle.card_id: ruined})["W1"]["rows"]
+        if row["card"]
+    )
     assert row["reasons"]["gross_return"] == "a level is not positive"
 
 
@@ -176,7 +239,11 @@ def test_the_benchmark_of_the_best_confirmed_card_counts_for_all() -> None:
     honest = entry("house/honest", 0.0, 0.0)
     table = ranked_tables(make_board([liar, honest]))["all"]
     rows = by_label(table)
-    assert figure(table, rows["house/liar"], "excess") == figure(table, rows["house/honest"], "excess") == pytest.approx(0.01)
+    assert (
+        figure(table, rows["house/liar"], "excess")
+        == figure(table, rows["house/honest"], "excess")
+        == pytest.approx(0.01)
+    )
     assert figure(table, rows["benchmark (SYN300)"], "total_return") == pytest.approx(-0.01)
 
 
@@ -185,7 +252,14 @@ def test_a_submitter_can_add_no_column() -> None:
     table = ranked_tables(make_board([odd]))["all"]
     assert "my_metric" not in table["columns"]
     assert table["columns"][0] == "total_return"
-    assert set(table["columns"]) >= {"excess", "gross_return", "vs_random", "cost_usd", "decided", "tokens"}
+    assert set(table["columns"]) >= {
+        "excess",
+        "gross_return",
+        "vs_random",
+        "cost_usd",
+        "decided",
+        "tokens",
+    }
 
 
 # -- ranks
@@ -204,24 +278,29 @@ def test_a_rank_is_one_more_than_how_many_are_better(values, data, better) -> No
 
 
 def test_equal_figures_share_a_rank_and_the_next_is_left_out() -> None:
-    entries = [entry(f"house/{name}", value, value) for name, value in zip("abcd", (0.1, 0.3, 0.1, 0.0), strict=True)]
+    entries = [
+        entry(f"house/{name}", value, value)
+        for name, value in zip("abcd", (0.1, 0.3, 0.1, 0.0), strict=True)
+    ]
     rows = by_label(ranked_tables(make_board(entries))["all"])
     assert [rows[f"house/{name}"]["rank"] for name in "abcd"] == [2, 1, 2, 4]
 
 
-def test_the_alpha_rank_stands_beside_the_rank() -> None:
+def test_the_alpha_rank_is_shown_next_to_the_rank() -> None:
     lucky = entry("house/lucky", 0.3, 0.3, alphas=two(-0.1, -0.1))
     skilled = entry("house/skilled", 0.1, 0.1, alphas=two(0.05, 0.05))
     half = entry("house/half", 0.0, 0.0, alphas=two(0.9, None))
     rows = by_label(ranked_tables(make_board([lucky, skilled, half]))["all"])
-    assert {name: (row["rank"], row["alpha_rank"]) for name, row in rows.items() if row["card"]} == {
+    assert {
+        name: (row["rank"], row["alpha_rank"]) for name, row in rows.items() if row["card"]
+    } == {
         "house/lucky": (1, 2),
         "house/skilled": (2, 1),
         "house/half": (3, None),
     }
 
 
-def test_less_is_better_where_the_metric_says_so() -> None:
+def test_less_is_better_for_metrics_that_declare_it() -> None:
     def lower(name: str, value: float):
         def change(card) -> None:
             card["metrics"]["sharpe"]["better"] = "lower"
@@ -237,17 +316,26 @@ def test_less_is_better_where_the_metric_says_so() -> None:
 
 
 def test_never_is_no_missing_figure_and_never_leads() -> None:
-    """A track record that never suffices: of one window it is later than any number, and a median of both is never."""
+    """A track record that never suffices: of one window it is later than any number, and a median
+    of both is never.
+    """
 
     def track(name: str, *years: float | None):
         def change(card) -> None:
             card["metrics"]["sharpe"]["better"] = "lower"
-            for episode, value in zip(card["episodes"], years * len(card["episodes"]), strict=False):
-                episode["metrics"]["sharpe"] = metric(value, "never: the Sharpe ratio is not positive")
+            for episode, value in zip(
+                card["episodes"], years * len(card["episodes"]), strict=False
+            ):
+                episode["metrics"]["sharpe"] = metric(
+                    value, "never: the Sharpe ratio is not positive"
+                )
 
         return changed(entry(f"house/{name}", 0.0, 0.0), change)
 
-    board = make_board([track("slow", 50.0, 60.0), track("half", 1.0, None), track("never", None, None)], rank_by="sharpe")
+    board = make_board(
+        [track("slow", 50.0, 60.0), track("half", 1.0, None), track("never", None, None)],
+        rank_by="sharpe",
+    )
     table = ranked_tables(board)["all"]
     rows, place = by_label(table), table["columns"].index("sharpe")
     assert {name: row["rank"] for name, row in rows.items() if row["card"]} == {
@@ -264,7 +352,10 @@ def test_never_is_no_missing_figure_and_never_leads() -> None:
 
 
 UNCERTIFIED = "the division asks for a certificate of the mask that the board has verified"
-CERTIFIED = {"attackers": [{"kind": "model", "model": "acme/constant", "counts_for": []}], "bound": {"joint": {}}}
+CERTIFIED = {
+    "attackers": [{"kind": "model", "model": "acme/constant", "counts_for": []}],
+    "bound": {"joint": {}},
+}
 REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
 
 
@@ -273,9 +364,21 @@ REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
     [
         ({"tier": "unchecked"}, {}, "not checked yet: the board has no verdict on it"),
         ({"rankable": LOW}, {}, LOW["reasons"][0]),
-        ({"rankable": {"value": False, "reasons": []}}, {}, "the card says that it may not be ranked"),
-        ({"labels": ["synthetic", "placebo"]}, {}, "the market is a placebo, on which there is nothing to select"),
-        ({"errata": [Erratum("c" * 64, "2026-02-03", "unranked", "a late feed")]}, {}, "erratum of 2026-02-03: a late feed"),
+        (
+            {"rankable": {"value": False, "reasons": []}},
+            {},
+            "the card says that it may not be ranked",
+        ),
+        (
+            {"labels": ["synthetic", "placebo"]},
+            {},
+            "the market is a placebo, on which there is nothing to select",
+        ),
+        (
+            {"errata": [Erratum("c" * 64, "2026-02-03", "unranked", "a late feed")]},
+            {},
+            "erratum of 2026-02-03: a late feed",
+        ),
         ({"snapshot": REAL}, {}, "the market is real, and this board is of synthetic markets"),
         ({"labels": ["mask not certified"]}, {"certificate": "required"}, UNCERTIFIED),
         ({"labels": ["certificate claimed"]}, {"certificate": "required"}, UNCERTIFIED),
@@ -285,39 +388,74 @@ REAL = {"id": "b" * 64, "synthetic": False, "benchmark_name": "CSI300"}
             "no attacker that division main names (openai/o3) passed its control and bounds joint",
         ),
     ],
-)  # fmt: skip
+)
 def test_who_is_not_ranked_is_listed_with_the_reason(changes, division, why) -> None:
     good = entry("house/good", 0.0, 0.0)
     odd = entry("house/odd", 0.9, 0.9, **changes)
     for scope, table in ranked_tables(make_board([odd, good], **division)).items():
         rows = by_label(table)
         assert rows["house/good"]["rank"] == 1, scope
-        assert (rows["house/odd"]["rank"], rows["house/odd"]["alpha_rank"], rows["house/odd"]["ranked"]) == (None, None, False)
+        assert (
+            rows["house/odd"]["rank"],
+            rows["house/odd"]["alpha_rank"],
+            rows["house/odd"]["ranked"],
+        ) == (None, None, False)
         assert rows["house/odd"]["why"] == [why]
         assert table["rows"][-1]["label"] == "house/odd"
         assert "1 of 2 entrants are not ranked; their rows say why" in table["notes"]
-    beside = [odd, good, *with_baselines()[2:]]  # baselines are no entrants, whether they may be ranked or not
-    assert "1 of 2 entrants are not ranked; their rows say why" in ranked_tables(make_board(beside, **division))["all"]["notes"]
+    # baselines are no entrants, whether they may be ranked or not
+    beside = [odd, good, *with_baselines()[2:]]
+    assert (
+        "1 of 2 entrants are not ranked; their rows say why"
+        in ranked_tables(make_board(beside, **division))["all"]["notes"]
+    )
 
 
 def test_a_price_is_the_submitters_word_and_a_certificate_the_boards_only_once_verified() -> None:
-    price = {"input": 1e-9, "output": 1e-9, "cache_read": None, "cache_write": None, "as_of": "2026-01-01", "source": "the list"}
+    price = {
+        "input": 1e-9,
+        "output": 1e-9,
+        "cache_read": None,
+        "cache_write": None,
+        "as_of": "2026-01-01",
+        "source": "the list",
+    }
     free = {**price, "input": 0.0, "output": 0.0}
-    for told, call, said in ((price, {}, True), (free, {}, False), (free, {"tool_protocol": "native"}, True)):
+    for declared, call, is_stated in (
+        (price, {}, True),
+        (free, {}, False),
+        (free, {"tool_protocol": "native"}, True),
+    ):
 
-        def change(card: dict[str, Any], told: Any = told, call: Any = call) -> None:
-            card["cost"] = {"value": 0.0, "currency": "USD", "price": told, "per_episode": {"value": 0.0, "n": 1, "undefined": {}},
-                            "return_per_usd": {"value": None, "n": 0, "undefined": {}, "reason": "free"}}  # fmt: skip
+        def change(card: dict[str, Any], declared: Any = declared, call: Any = call) -> None:
+            card["cost"] = {
+                "value": 0.0,
+                "currency": "USD",
+                "price": declared,
+                "per_episode": {"value": 0.0, "n": 1, "undefined": {}},
+                "return_per_usd": {"value": None, "n": 0, "undefined": {}, "reason": "free"},
+            }
             card.update(call=call, labels=["synthetic", "certificate claimed"])
 
         odd = changed(entry("house/cheap", 0.0, 0.0), change)
-        assert odd.labels == ["synthetic", "certificate claimed", *(["price claimed"] if said else [])]
+        assert odd.labels == [
+            "synthetic",
+            "certificate claimed",
+            *(["price claimed"] if is_stated else []),
+        ]
         assert replace(odd, is_certified=True).labels[:2] == ["synthetic", "certificate verified"]
 
 
 def test_notes_rank_and_withdrawn_cards_are_gone() -> None:
-    noted = entry("house/noted", 0.0, 0.0, errata=[Erratum("c" * 64, "2026-02-03", "note", "was renamed")])
-    gone = entry("house/gone", 0.9, 0.9, errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")])
+    noted = entry(
+        "house/noted", 0.0, 0.0, errata=[Erratum("c" * 64, "2026-02-03", "note", "was renamed")]
+    )
+    gone = entry(
+        "house/gone",
+        0.9,
+        0.9,
+        errata=[Erratum("c" * 64, "2026-02-03", "withdrawn", "asked for it")],
+    )
     rows = by_label(ranked_tables(make_board([noted, gone]))["all"])
     assert rows["house/noted"]["rank"] == 1
     assert "house/gone" not in rows
@@ -331,15 +469,31 @@ def test_a_figure_undefined_in_one_window_can_t_choose_the_windows_that_count() 
     row = by_label(tables["all"])["house/choosy"]
     assert row["why"] == ["total_return is defined in 1 of 2 episodes only"]
     assert by_label(tables["W1"])["house/choosy"]["rank"] == 1
-    assert by_label(tables["W2"])["house/choosy"]["why"] == ["total_return is not defined: no variance"]
+    assert by_label(tables["W2"])["house/choosy"]["why"] == [
+        "total_return is not defined: no variance"
+    ]
 
 
-@pytest.mark.parametrize(("rank_by", "better", "message"), [
-    ("total_retrun", "higher", "rank_by: 'total_retrun' is no figure of its cards; did you mean 'total_return'"),
-    ("total_return", "neither", "of total_return neither more nor less is better; name another figure"),
-])  # fmt: skip
-def test_a_board_that_can_t_rank_says_so(rank_by, better, message) -> None:
-    one = changed(entry("house/one", 0.0, 0.0), lambda card: card["metrics"]["total_return"].update(better=better))
+@pytest.mark.parametrize(
+    ("rank_by", "better", "message"),
+    [
+        (
+            "total_retrun",
+            "higher",
+            "rank_by: 'total_retrun' is no figure of its cards; did you mean 'total_return'",
+        ),
+        (
+            "total_return",
+            "neither",
+            "of total_return neither more nor less is better; name another figure",
+        ),
+    ],
+)
+def test_a_board_that_cannot_rank_gives_a_reason(rank_by, better, message) -> None:
+    one = changed(
+        entry("house/one", 0.0, 0.0),
+        lambda card: card["metrics"]["total_return"].update(better=better),
+    )
     with pytest.raises(ConfigError) as error:
         ranked_tables(make_board([one], rank_by=rank_by))
     assert message in str(error.value)
@@ -355,12 +509,22 @@ def test_the_order_of_files_changes_nothing(forged, forged_tables) -> None:
 
 def test_tables_of_a_forged_board_are_whole(forged, forged_tables) -> None:
     for division in not_empty(forged.rules.divisions):
-        assert list(forged_tables[division.id]) == division_scopes(forged, division) == ["all", "W1", "W2", "W3"]
+        assert (
+            list(forged_tables[division.id])
+            == division_scopes(forged, division)
+            == ["all", "W1", "W2", "W3"]
+        )
         for table in forged_tables[division.id].values():
             width = len(table["columns"])
             for row in not_empty(table["rows"]):
-                assert all(len(row[name]) == width for name in ("values", "low", "high", "interval", "n"))
-                missing = {name for name, value in zip(table["columns"], row["values"], strict=True) if value is None}
+                assert all(
+                    len(row[name]) == width for name in ("values", "low", "high", "interval", "n")
+                )
+                missing = {
+                    name
+                    for name, value in zip(table["columns"], row["values"], strict=True)
+                    if value is None
+                }
                 assert missing == set(row["reasons"])
                 assert row["ranked"] == (row["rank"] is not None)
                 assert row["ranked"] != bool(row["why"]) or row["baseline"]
@@ -374,7 +538,11 @@ def test_tables_of_a_forged_board_are_whole(forged, forged_tables) -> None:
 
 def with_baselines():
     """Two entrants, an equal-weight baseline between them, and a random trader of three seeds."""
-    random_returns = {(window, seed): 0.01 * (seed + 1 + 3 * (window == "W2")) for window in ("W1", "W2") for seed in range(3)}
+    random_returns = {
+        (window, seed): 0.01 * (seed + 1 + 3 * (window == "W2"))
+        for window in ("W1", "W2")
+        for seed in range(3)
+    }
     return [
         entry("house/best", 0.2, 0.2),
         entry("house/last", -0.2, -0.2),
@@ -383,7 +551,7 @@ def with_baselines():
     ]
 
 
-def test_baselines_stand_at_their_place_without_a_rank() -> None:
+def test_baselines_are_sorted_in_without_a_rank() -> None:
     table = ranked_tables(make_board(with_baselines()))["all"]
     assert [(row["label"], row["rank"], row["baseline"]) for row in table["rows"]] == [
         ("house/best", 1, None),
@@ -400,12 +568,20 @@ def test_the_benchmark_row_is_buying_and_holding_the_index() -> None:
     tables, label = ranked_tables(make_board(with_baselines())), "benchmark (SYN300)"
     row = by_label(tables["all"])[label]
     assert shown(tables["all"], label, "total_return")[:3] == pytest.approx((-0.01, -0.02, 0.0))
-    values = {column: shown(tables["all"], label, column)[0] for column in ("gross_return", "excess", "selection_alpha")}
+    values = {
+        column: shown(tables["all"], label, column)[0]
+        for column in ("gross_return", "excess", "selection_alpha")
+    }
     assert values == {"gross_return": pytest.approx(-0.01), "excess": 0.0, "selection_alpha": None}
-    assert (row["card"], row["reasons"]["vs_random"]) == (None, "buying and holding the index takes no decisions")
+    assert (row["card"], row["reasons"]["vs_random"]) == (
+        None,
+        "buying and holding the index takes no decisions",
+    )
     assert shown(tables["W2"], label, "total_return")[0] == -0.03
     no_index = {"benchmark": "none", "benchmark_name": "no index"}
-    without = [changed(one, lambda card: card["snapshot"].update(no_index)) for one in with_baselines()]
+    without = [
+        changed(one, lambda card: card["snapshot"].update(no_index)) for one in with_baselines()
+    ]
     rows = ranked_tables(make_board(without))["all"]["rows"]
     assert [row["baseline"] for row in rows] == [None, "rule", "random", "random_traders", None]
 
@@ -416,32 +592,57 @@ def test_the_row_of_random_traders_is_of_all_their_episodes() -> None:
     # 1 to 6 %: the 5 % point lies a quarter of the way from the first to the second.
     assert (value, low, high) == pytest.approx((0.035, 0.0125, 0.0575))
     assert (kind, n) == ("5-95 % of episodes", 6)
-    assert shown(tables["W1"], label, "excess")[0] == pytest.approx(0.01)  # in W1, where the benchmark earned 1 %
+    # in W1, where the benchmark earned 1 %
+    assert shown(tables["W1"], label, "excess")[0] == pytest.approx(0.01)
     alone = [*with_baselines()[:3], make_entry(EMPTY, "builtin/random", {("W1", 0): 0.04})]
-    assert shown(ranked_tables(make_board(alone))["all"], label, "total_return") == (pytest.approx(0.04), None, None, None, 1)
+    assert shown(ranked_tables(make_board(alone))["all"], label, "total_return") == (
+        pytest.approx(0.04),
+        None,
+        None,
+        None,
+        1,
+    )
 
 
 def test_a_board_without_its_baselines_is_not_published() -> None:
     board = make_board([entry("house/one", 0.0, 0.0), entry("builtin/equal_weight", 0.0, 0.0)])
     table = ranked_tables(board)["all"]
-    assert missing_baselines(board, board.rules.divisions[0]) == table["missing_baselines"] == ["builtin/random"]
+    assert (
+        missing_baselines(board, board.rules.divisions[0])
+        == table["missing_baselines"]
+        == ["builtin/random"]
+    )
     assert any("ktdeval leaderboard baselines . --division main" in note for note in table["notes"])
     with pytest.raises(CardError, match=r"division main: baselines are missing \(builtin/random\)"):
         require_baselines(board)
     entries = with_baselines()
-    entries[2] = replace(entries[2], errata=(Erratum("c" * 64, "2026-02-03", "withdrawn", "a bug"),))
+    entries[2] = replace(
+        entries[2], errata=(Erratum("c" * 64, "2026-02-03", "withdrawn", "a bug"),)
+    )
     board = make_board(entries)
-    assert missing_baselines(board, board.rules.divisions[0]) == ["builtin/equal_weight"], "a withdrawn one is missing"
+    assert missing_baselines(board, board.rules.divisions[0]) == ["builtin/equal_weight"], (
+        "a withdrawn one is missing"
+    )
 
 
-def test_where_nobody_was_submitted_no_baseline_is_missing() -> None:
+def test_without_submissions_no_baseline_is_missing() -> None:
     for entries in ([], [entry("builtin/equal_weight", 0.0, 0.0)]):
         require_baselines(make_board(entries))
         tables = ranked_tables(make_board(entries))
-        assert {scope: table["missing_baselines"] for scope, table in tables.items()} == {"all": [], "W1": [], "W2": []}
+        assert {scope: table["missing_baselines"] for scope, table in tables.items()} == {
+            "all": [],
+            "W1": [],
+            "W2": [],
+        }
     for table in ranked_tables(make_board([])).values():
         assert table["rows"] == table["columns"] == []
-        assert table["ties"]["return"] == {"groups": 0, "tested": 0, "days": 0, "p": {}, "reason": "nobody was submitted"}
+        assert table["ties"]["return"] == {
+            "groups": 0,
+            "tested": 0,
+            "days": 0,
+            "p": {},
+            "reason": "nobody was submitted",
+        }
 
 
 # -- series that are not as they should be
@@ -450,7 +651,9 @@ def test_where_nobody_was_submitted_no_baseline_is_missing() -> None:
 def test_a_series_of_another_card_or_of_another_form_is_refused_on_one_line(tmp_path) -> None:
     one, other = entry("house/one", 0.0, 0.0), entry("house/other", 0.0, 0.0)
     whole = make_series(other, {("W1", 0): [0.0], ("W2", 0): [0.0]})
-    with pytest.raises(CardError, match=f"series of card {one.card_id}: .*ktdeval leaderboard check --all"):
+    with pytest.raises(
+        CardError, match=f"series of card {one.card_id}: .*ktdeval leaderboard check --all"
+    ):
         ranked_tables(make_board([one]), {one.card_id: whole})
     plain = to_plain(whole)
     short = json.loads(json.dumps(plain))
@@ -458,7 +661,9 @@ def test_a_series_of_another_card_or_of_another_form_is_refused_on_one_line(tmp_
     path = tmp_path / "series.json"
     for broken in ({"card": one.card_id}, short, {**plain, "episodes": [3]}, []):
         path.write_text(json.dumps(broken))
-        with pytest.raises(CardError, match=r"series\.json: .*ktdeval leaderboard check --all") as error:
+        with pytest.raises(
+            CardError, match=r"series\.json: .*ktdeval leaderboard check --all"
+        ) as error:
             read_own(path, Series)
         assert "\n" not in str(error.value)
 
@@ -467,7 +672,9 @@ def test_a_nav_that_is_gone_takes_no_part_in_ties() -> None:
     entries = [entry(f"house/{name}", 0.0, 0.0) for name in "abc"]
     rng = np.random.default_rng(0)
     series = {
-        each.card_id: make_series(each, {("W1", 0): rng.normal(0, 0.01, 40), ("W2", 0): rng.normal(0, 0.01, 40)})
+        each.card_id: make_series(
+            each, {("W1", 0): rng.normal(0, 0.01, 40), ("W2", 0): rng.normal(0, 0.01, 40)}
+        )
         for each in entries
     }
     series[entries[1].card_id].episodes[0].nav[7] = 0.0

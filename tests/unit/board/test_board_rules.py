@@ -1,6 +1,8 @@
-"""Rules of the check one by one: of each a document that breaks it, and the nearest one that keeps it.
+"""Rules of the check one by one: of each a document that breaks it, and the nearest one that keeps
+it.
 
-Cards are forged ones that keep every rule; a case changes one thing. So what a rule lets pass is as fixed as what it refuses.
+Cards are forged ones that keep every rule; a case changes one thing. So what a rule lets pass is as
+fixed as what it refuses.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 from board_cards import changed
 from board_forge import forge_board
 from ktdeval.cards import NEVER_TRADED
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.values.typed import from_plain, to_plain
 from ktdeval_board.checking.cards import CardInputs, ListInputs, SubmissionInputs
 from ktdeval_board.checking.rules import MOST_FINDINGS, Stage, findings_of
 from ktdeval_board.documents import RecordFile, Records
@@ -31,7 +33,9 @@ Change = Callable[[Plain], object]
 def small(tmp_path_factory: pytest.TempPathFactory) -> Board:
     """A board of one trading card with two windows and seeds 0 and 1, and one scoring card."""
     path = tmp_path_factory.mktemp("rules") / "board"
-    return load_board(forge_board(path, 1, seeds=(0, 1), scoring=1, decisions=False, baselines=False))
+    return load_board(
+        forge_board(path, 1, seeds=(0, 1), scoring=1, decisions=False, baselines=False)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +60,11 @@ def changed_rules(board: Board, change: Change) -> Rules:
 
 
 def found_of_card(
-    board: Board, entry: Entry, change: Change = nothing, of_rules: Change = nothing, is_certified: bool = False
+    board: Board,
+    entry: Entry,
+    change: Change = nothing,
+    of_rules: Change = nothing,
+    is_certified: bool = False,
 ) -> list[tuple[str, str]]:
     """Rule and message of each finding on a changed card."""
     card = changed(entry, change).card
@@ -156,7 +164,11 @@ A_REAL_BOARD = whole(market="real")
         (nothing, A_REAL_BOARD, ["synthetic"]),
         (part("snapshot", **{**REAL, "name": "Synthetic 2"}), A_REAL_BOARD, ["synthetic"]),
         (part("snapshot", **{**REAL, "source": "a SYNTHETIC one"}), A_REAL_BOARD, ["synthetic"]),
-        (part("snapshot", **{**REAL, "source": "a SYNTHETIC one"}), nothing, ["synthetic", "synthetic"]),
+        (
+            part("snapshot", **{**REAL, "source": "a SYNTHETIC one"}),
+            nothing,
+            ["synthetic", "synthetic"],
+        ),
         # placebo
         (part("snapshot", name="Placebo 1"), nothing, ["placebo"]),
         (part("snapshot", source="prices of a PLACEBO"), nothing, ["placebo"]),
@@ -191,7 +203,7 @@ A_REAL_BOARD = whole(market="real")
         (MISSING, whole(limits={"episodes": 5}), ["coverage"]),
         (MISSING, whole(limits={"episodes": 4}), ["coverage", "size"]),
     ],
-)  # fmt: skip
+)
 def test_a_rule_on_trading_cards_refuses_what_breaks_it_and_its_neighbour_passes(
     small: Board, trading: Entry, change: Change, of_rules: Change, refused: list[str]
 ) -> None:
@@ -212,7 +224,11 @@ def no_snapshot(card: Plain) -> None:
         (config(), nothing, []),
         (without_key, nothing, ["mask-key"]),
         (no_snapshot, nothing, ["snapshot", "windows"]),
-        (nothing, lambda rules: rules["divisions"][1].update(certificate="required", attackers=["a/b"]), []),
+        (
+            nothing,
+            lambda rules: rules["divisions"][1].update(certificate="required", attackers=["a/b"]),
+            [],
+        ),
     ],
 )
 def test_a_rule_on_scoring_cards_refuses_what_breaks_it_and_its_neighbour_passes(
@@ -222,29 +238,43 @@ def test_a_rule_on_scoring_cards_refuses_what_breaks_it_and_its_neighbour_passes
     assert sorted(rule for rule, _ in found_of_card(small, scoring, keyed, of_rules)) == refused
 
 
-def test_a_board_without_divisions_has_no_task_to_compare_with(small: Board, trading: Entry) -> None:
+def test_a_board_without_divisions_has_no_task_to_compare_with(
+    small: Board, trading: Entry
+) -> None:
     found = found_of_card(small, trading, of_rules=whole(divisions=[]))
     assert found == [("task", f"task {trading.card.task.name}: the board has no division")]
 
 
-def test_a_card_of_another_task_is_told_its_task_alone_and_not_what_the_division_asks_for(small: Board, trading: Entry) -> None:
+def test_a_card_of_another_task_gets_only_the_finding_about_its_task(
+    small: Board, trading: Entry
+) -> None:
     change = both(part("task", name="another"), rename_metric("total_return", "gain"))
     asked = divisions(certificate="required", attackers=["a/b"])
     assert [rule for rule, _ in found_of_card(small, trading, change, asked)] == ["task"]
 
 
-def test_coverage_says_which_reasons_count(small: Board, trading: Entry) -> None:
-    assert found_of_card(small, trading, unrankable(NEVER_TRADED, "too few", "late")) == [("coverage", "too few; late")]
-    assert found_of_card(small, trading, unrankable()) == [("coverage", "the card says that it can't be ranked")]
+def test_coverage_names_the_reasons_that_count(small: Board, trading: Entry) -> None:
+    assert found_of_card(small, trading, unrankable(NEVER_TRADED, "too few", "late")) == [
+        ("coverage", "too few; late")
+    ]
+    assert found_of_card(small, trading, unrankable()) == [
+        ("coverage", "the card says that it can't be ranked")
+    ]
 
 
 def test_unknown_parameters_of_a_call_are_named_in_order(small: Board, trading: Entry) -> None:
     found = found_of_card(small, trading, part("call", luck=1, again=1, fortune=1))
-    assert [message.split(":")[0] for _, message in found] == ["call.again", "call.fortune", "call.luck"]
+    assert [message.split(":")[0] for _, message in found] == [
+        "call.again",
+        "call.fortune",
+        "call.luck",
+    ]
 
 
 def windows(*names: str) -> Change:
-    """Let the card's windows be these, each with the days of its own; a name with a star has another first day."""
+    """Let the card's windows be these, each with the days of its own; a name with a star has
+    another first day.
+    """
 
     def change(card: Plain) -> None:
         known = {window["name"]: window for window in card["windows"]}
@@ -263,18 +293,23 @@ def test_windows_are_lacking_or_too_many_or_have_other_days(small: Board, tradin
     again = "run again with --windows W1,W2"
     name = small.rules.divisions[0].id
 
-    def said(*names: str) -> list[tuple[str, str]]:
+    def findings(*names: str) -> list[tuple[str, str]]:
         return found_of_card(small, trading, windows(*names))
 
-    assert said("W1", "W2") == said("W2", "W1") == []
-    assert said("W1") == [("windows", f"W2 missing for division {name}; {again}")]
-    assert said("W1", "W2", "W9") == [("windows", f"W9 too many for division {name}; {again}")]
-    assert said("W1", "W9", "W8") == [
+    assert findings("W1", "W2") == findings("W2", "W1") == []
+    assert findings("W1") == [("windows", f"W2 missing for division {name}; {again}")]
+    assert findings("W1", "W2", "W9") == [("windows", f"W9 too many for division {name}; {again}")]
+    assert findings("W1", "W9", "W8") == [
         ("windows", f"W2 missing for division {name}; {again}"),
         ("windows", f"W9, W8 too many for division {name}; {again}"),
     ]
-    first, last = small.rules.divisions[0].windows[1].first, small.rules.divisions[0].windows[1].last
-    assert said("W1", "W2*") == [("windows", f"W2 is 2024-01-02…{last}, the division's is {first}…{last}")]
+    first, last = (
+        small.rules.divisions[0].windows[1].first,
+        small.rules.divisions[0].windows[1].last,
+    )
+    assert findings("W1", "W2*") == [
+        ("windows", f"W2 is 2024-01-02…{last}, the division's is {first}…{last}")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +318,11 @@ def test_windows_are_lacking_or_too_many_or_have_other_days(small: Board, tradin
         ([0, 1], [0, 1], []),
         ([0], [0, 1], ["1 missing; run again with --seeds 2"]),
         ([0, 1, 2, 3], [0, 1], ["2, 3 too many; run again with --seeds 2"]),
-        ([0, 9], [0, 1], ["1 missing; run again with --seeds 2", "9 too many; run again with --seeds 2"]),
+        (
+            [0, 9],
+            [0, 1],
+            ["1 missing; run again with --seeds 2", "9 too many; run again with --seeds 2"],
+        ),
         ([4], [4, 5, 6], ["5, 6 missing; run again with --seeds 3 --seed 4"]),
         ([1, 0], [0, 1], ["seeds 1, 0, the board asks for 0, 1"]),
     ],
@@ -306,7 +345,9 @@ ATTACKED: Plain = {
 
 def certified(**fields: Any) -> Change:
     """Give a card a certificate."""
-    return lambda card: card.update(labels=["synthetic"], certificate={"value": {**ATTACKED, **fields}})
+    return lambda card: card.update(
+        labels=["synthetic"], certificate={"value": {**ATTACKED, **fields}}
+    )
 
 
 REQUIRED = divisions(certificate="required", attackers=["a/b"])
@@ -316,18 +357,28 @@ RULE_ATTACKER = {"kind": "rule", "model": "a/b", "counts_for": ["asset", "date"]
 
 
 @pytest.mark.parametrize(
-    ("change", "of_rules", "is_certified", "said"),
+    ("change", "of_rules", "is_certified", "expected"),
     [
         (nothing, REQUIRED, True, "asks for a certificate of the mask"),
         (nothing, nothing, False, ""),
         (certified(), REQUIRED, True, ""),
         (certified(), REQUIRED, False, "is claimed, and this board has not verified it"),
         (certified(), nothing, False, ""),
-        (both(certified(), whole(labels=["mask not certified"])), REQUIRED, True, "rests on too few probes"),
+        (
+            both(certified(), whole(labels=["mask not certified"])),
+            REQUIRED,
+            True,
+            "rests on too few probes",
+        ),
         (both(certified(), whole(labels=["mask not certified"])), nothing, True, ""),
         (both(certified(), whole(labels=["certificate claimed"])), REQUIRED, True, ""),
         (certified(attackers=[OTHER_ATTACKER]), REQUIRED, True, "no attacker that division"),
-        (certified(attackers=[OTHER_ATTACKER]), divisions(certificate="required", attackers=["a/b", "c/d"]), True, ""),
+        (
+            certified(attackers=[OTHER_ATTACKER]),
+            divisions(certificate="required", attackers=["a/b", "c/d"]),
+            True,
+            "",
+        ),
         (certified(attackers=[RULE_ATTACKER]), REQUIRED, True, "no attacker that division"),
         (certified(attackers=[ONE_SCORE]), REQUIRED, True, "bounds date"),
         (certified(attackers=[ONE_SCORE], bound={"asset": 0.1}), REQUIRED, True, ""),
@@ -335,23 +386,38 @@ RULE_ATTACKER = {"kind": "rule", "model": "a/b", "counts_for": ["asset", "date"]
         (certified(attackers=[], bound={}), REQUIRED, True, "bounds anything"),
         (certified(attackers="a/b", bound=[]), REQUIRED, True, "bounds anything"),
         (certified(attackers=["a/b"], bound={}), REQUIRED, True, "bounds anything"),
-        (certified(attackers=[{"kind": "model", "model": "a/b", "counts_for": None}], bound={}), REQUIRED, True, "anything"),
+        (
+            certified(attackers=[{"kind": "model", "model": "a/b", "counts_for": None}], bound={}),
+            REQUIRED,
+            True,
+            "anything",
+        ),
         (certified(bound={}), REQUIRED, True, ""),
     ],
 )
 def test_a_required_certificate_is_there_bounds_every_score_and_is_verified(
-    small: Board, trading: Entry, change: Change, of_rules: Change, is_certified: bool, said: str
+    small: Board,
+    trading: Entry,
+    change: Change,
+    of_rules: Change,
+    is_certified: bool,
+    expected: str,
 ) -> None:
     found = found_of_card(small, trading, change, of_rules, is_certified)
-    assert [rule for rule, _ in found] == ["certificate"] * bool(said)
-    assert [message for _, message in found if said not in message] == []
+    assert [rule for rule, _ in found] == ["certificate"] * bool(expected)
+    assert [message for _, message in found if expected not in message] == []
 
 
 # -- submissions
 
 
 def found_of_submission(
-    board: Board, entry: Entry, change: Change = nothing, card: Change = nothing, rules: Change = nothing, today: str | None = None
+    board: Board,
+    entry: Entry,
+    change: Change = nothing,
+    card: Change = nothing,
+    rules: Change = nothing,
+    today: str | None = None,
 ) -> list[tuple[str, str]]:
     """Rule and message of each finding on a changed submission."""
     plain = to_plain(entry.submission)
@@ -359,15 +425,23 @@ def found_of_submission(
     change(plain)
     submission = from_plain(plain, type(entry.submission), "submission")
     its_card = changed(entry, both(whole(knowledge_cutoff="unknown"), card)).card
-    inputs = SubmissionInputs("s", changed_rules(board, rules), entry.card_id, its_card, submission, today)
+    inputs = SubmissionInputs(
+        "s", changed_rules(board, rules), entry.card_id, its_card, submission, today
+    )
     return [(finding.rule, finding.message) for finding in findings_of(Stage.SUBMISSION, inputs)]
 
 
 @pytest.mark.parametrize(
     ("change", "field"),
-    [(whole(card="0" * 64), "card"), (part("model", name="x/y"), "model.name"), (part("agent", name="other"), "agent.name")],
+    [
+        (whole(card="0" * 64), "card"),
+        (part("model", name="x/y"), "model.name"),
+        (part("agent", name="other"), "agent.name"),
+    ],
 )
-def test_a_submission_is_about_its_very_card(small: Board, trading: Entry, change: Change, field: str) -> None:
+def test_a_submission_is_about_its_very_card(
+    small: Board, trading: Entry, change: Change, field: str
+) -> None:
     assert found_of_submission(small, trading) == []
     ((rule, message),) = found_of_submission(small, trading, change)
     assert (rule, message.split(":")[0]) == ("submission", field)
@@ -380,54 +454,100 @@ def recorded(date: str) -> Change:
 
 
 @pytest.mark.parametrize(
-    ("model", "card", "said"),
+    ("model", "card", "expected"),
     [
         ({"cutoff_date": "2026-07-01"}, nothing, []),
         ({"cutoff_date": "2026-07-02"}, nothing, ["is after the submission"]),
         ({"cutoff_date": "2026-06-01", "released_on": "2026-06-01"}, nothing, []),
-        ({"cutoff_date": "2026-06-02", "released_on": "2026-06-01"}, nothing, ["is after the release"]),
-        ({"cutoff_date": "2026-07-02", "released_on": "2026-06-01"}, nothing, ["after the submission", "after the release"]),
+        (
+            {"cutoff_date": "2026-06-02", "released_on": "2026-06-01"},
+            nothing,
+            ["is after the release"],
+        ),
+        (
+            {"cutoff_date": "2026-07-02", "released_on": "2026-06-01"},
+            nothing,
+            ["after the submission", "after the release"],
+        ),
         ({"cutoff_date": "none", "released_on": "2026-06-01"}, nothing, []),
         ({"cutoff_date": "unknown", "released_on": "2026-06-01"}, nothing, []),
         ({"cutoff_date": "2024-03-31"}, recorded("2024-03-31"), []),
         ({"cutoff_date": "2024-03-31"}, recorded("2024-03"), []),
-        ({"cutoff_date": "2024-03-31"}, recorded("2024-03-30"), ["is 2024-03-31, the card says 2024-03-30"]),
-        ({"cutoff_date": "2024-03-31"}, recorded("2024-04"), ["is 2024-03-31, the card says 2024-04"]),
+        (
+            {"cutoff_date": "2024-03-31"},
+            recorded("2024-03-30"),
+            ["is 2024-03-31, the card says 2024-03-30"],
+        ),
+        (
+            {"cutoff_date": "2024-03-31"},
+            recorded("2024-04"),
+            ["is 2024-03-31, the card says 2024-04"],
+        ),
         ({"cutoff_date": "unknown"}, recorded("2024-03"), ["is unknown, the card says 2024-03"]),
         ({"cutoff_date": "none"}, recorded("2024-03"), ["is none, the card says 2024-03"]),
         ({"cutoff_date": "none"}, whole(knowledge_cutoff="none"), []),
-        ({"cutoff_date": "unknown"}, whole(knowledge_cutoff="none"), ["the card says none: nothing was trained"]),
+        (
+            {"cutoff_date": "unknown"},
+            whole(knowledge_cutoff="none"),
+            ["the card says none: nothing was trained"],
+        ),
         ({"cutoff_date": "unknown"}, whole(knowledge_cutoff="unknown"), []),
         ({"cutoff_date": "none"}, whole(knowledge_cutoff="unknown"), []),
     ],
 )
 def test_a_cutoff_is_before_release_and_submission_and_the_one_that_the_card_records(
-    small: Board, trading: Entry, model: Plain, card: Change, said: list[str]
+    small: Board, trading: Entry, model: Plain, card: Change, expected: list[str]
 ) -> None:
     found = found_of_submission(small, trading, part("model", **model), card)
-    assert [rule for rule, _ in found] == ["cutoff"] * len(said)
-    assert [word for word, (_, message) in zip(said, found, strict=True) if word not in message] == []
+    assert [rule for rule, _ in found] == ["cutoff"] * len(expected)
+    assert [
+        word for word, (_, message) in zip(expected, found, strict=True) if word not in message
+    ] == []
 
 
 @pytest.mark.parametrize(
-    ("day", "released", "opened", "today", "said"),
+    ("day", "released", "opened", "today", "expected"),
     [
         ("2026-07-01", "", "2026-07-01", "2026-07-01", []),
-        ("2026-07-01", "", "2026-07-02", "2026-07-02", ["submitted_on: 2026-07-01 is before the board began (2026-07-02)"]),
+        (
+            "2026-07-01",
+            "",
+            "2026-07-02",
+            "2026-07-02",
+            ["submitted_on: 2026-07-01 is before the board began (2026-07-02)"],
+        ),
         ("2026-07-01", "", "", "2026-07-02", []),
-        ("2026-07-02", "", "", "2026-07-01", ["submitted_on: 2026-07-02 has not come yet (today is 2026-07-01)"]),
+        (
+            "2026-07-02",
+            "",
+            "",
+            "2026-07-01",
+            ["submitted_on: 2026-07-02 has not come yet (today is 2026-07-01)"],
+        ),
         ("2026-07-01", "2026-07-01", "", "2026-07-01", []),
-        ("2026-07-01", "2026-07-02", "", "2026-07-01", ["model.released_on: 2026-07-02 has not come yet (today is 2026-07-01)"]),
+        (
+            "2026-07-01",
+            "2026-07-02",
+            "",
+            "2026-07-01",
+            ["model.released_on: 2026-07-02 has not come yet (today is 2026-07-01)"],
+        ),
         ("2026-07-02", "2026-07-03", "", None, []),
     ],
 )
-def test_the_day_of_a_submission_lies_between_the_first_day_and_today(
-    small: Board, trading: Entry, day: str, released: str, opened: str, today: str | None, said: list[str]
+def test_the_day_of_a_submission_is_between_the_first_day_and_today(
+    small: Board,
+    trading: Entry,
+    day: str,
+    released: str,
+    opened: str,
+    today: str | None,
+    expected: list[str],
 ) -> None:
     release = {"released_on": released} if released else {}
     change = both(whole(submitted_on=day), part("model", cutoff_date="unknown", **release))
     found = found_of_submission(small, trading, change, rules=whole(opened_on=opened), today=today)
-    assert found == [("date", message) for message in said]
+    assert found == [("date", message) for message in expected]
 
 
 # -- lists of records
@@ -440,15 +560,24 @@ def listed(trading: Entry) -> Records:
 
 
 def found_of_list(
-    board: Board, entry: Entry, records: Records, has_folder: bool = False, card: Change = nothing, rules: Change = nothing
+    board: Board,
+    entry: Entry,
+    records: Records,
+    has_folder: bool = False,
+    card: Change = nothing,
+    rules: Change = nothing,
 ) -> list[tuple[str, str]]:
     """Rule and message of each finding on a list of records."""
     its_card = changed(entry, card).card
-    inputs = ListInputs("l", changed_rules(board, rules), entry.card_id, its_card, records, has_folder)
+    inputs = ListInputs(
+        "l", changed_rules(board, rules), entry.card_id, its_card, records, has_folder
+    )
     return [(finding.rule, finding.message) for finding in findings_of(Stage.LIST, inputs)]
 
 
-def test_a_list_names_what_the_card_was_made_from_and_nothing_else(small: Board, trading: Entry, listed: Records) -> None:
+def test_a_list_names_what_the_card_was_made_from_and_nothing_else(
+    small: Board, trading: Entry, listed: Records
+) -> None:
     files = listed.files
     first = files[0]
     assert found_of_list(small, trading, listed) == []
@@ -462,24 +591,41 @@ def test_a_list_names_what_the_card_was_made_from_and_nothing_else(small: Board,
     other = replace(listed, files=(replace(first, sha256="0" * 64), *files[1:]))
     assert [rule for rule, _ in found_of_list(small, trading, other)] == ["hash"]
     more = replace(listed, files=(*files, RecordFile("manifest.yaml", "0" * 64, 1)))
-    assert found_of_list(small, trading, more) == [("records", "files: manifest.yaml is no record of this card")]
-    assert [rule for rule, _ in found_of_list(small, trading, replace(listed, card="0" * 64))] == ["records"]
+    assert found_of_list(small, trading, more) == [
+        ("records", "files: manifest.yaml is no record of this card")
+    ]
+    assert [rule for rule, _ in found_of_list(small, trading, replace(listed, card="0" * 64))] == [
+        "records"
+    ]
 
 
-def test_a_list_holds_a_certificate_or_a_canary_where_the_card_has_one(small: Board, trading: Entry, listed: Records) -> None:
-    certificate = replace(listed, files=(*listed.files, RecordFile("certificate.json", "0" * 64, 1)))
-    assert found_of_list(small, trading, certificate) == [("certificate", "files: certificate.json is no record of this card")]
+def test_a_list_holds_a_certificate_or_a_canary_where_the_card_has_one(
+    small: Board, trading: Entry, listed: Records
+) -> None:
+    certificate = replace(
+        listed, files=(*listed.files, RecordFile("certificate.json", "0" * 64, 1))
+    )
+    assert found_of_list(small, trading, certificate) == [
+        ("certificate", "files: certificate.json is no record of this card")
+    ]
     assert found_of_list(small, trading, certificate, card=certified()) == []
-    assert found_of_list(small, trading, listed, card=certified()) == [("records", "files: certificate.json is missing")]
+    assert found_of_list(small, trading, listed, card=certified()) == [
+        ("records", "files: certificate.json is missing")
+    ]
 
 
-def test_records_lie_where_the_list_says(small: Board, trading: Entry, listed: Records) -> None:
+def test_records_are_stored_at_the_listed_places(
+    small: Board, trading: Entry, listed: Records
+) -> None:
     short = trading.card_id[:12]
     assert found_of_list(small, trading, listed, has_folder=True) == [
         ("records", f"stored: elsewhere, but records/{short}…: there is such a folder")
     ]
     here = replace(listed, stored="repository", url="")
-    marks = [("records", f"files: episodes/{each}/episode.json is missing") for each in sorted(e.id for e in trading.card.episodes)]
+    marks = [
+        ("records", f"files: episodes/{each}/episode.json is missing")
+        for each in sorted(e.id for e in trading.card.episodes)
+    ]
     assert found_of_list(small, trading, here, has_folder=True) == marks
     assert found_of_list(small, trading, here) == [
         *marks, ("records", f"stored: repository, but records/{short}…: there is no such folder"),
@@ -487,29 +633,53 @@ def test_records_lie_where_the_list_says(small: Board, trading: Entry, listed: R
 
 
 @pytest.mark.parametrize(
-    ("stored", "sizes", "limits", "said"),
+    ("stored", "sizes", "limits", "expected"),
     [
         ("repository", [1_000_000], {"file_mb": 1}, []),
-        ("repository", [1_000_001], {"file_mb": 1}, ["1,000,001 bytes; at most 1,000,000 are taken"]),
+        (
+            "repository",
+            [1_000_001],
+            {"file_mb": 1},
+            ["1,000,001 bytes; at most 1,000,000 are taken"],
+        ),
         ("elsewhere", [1_000_001], {"file_mb": 1}, []),
         ("repository", [600_000, 400_000], {"records_mb": 1}, []),
-        ("repository", [600_000, 400_001], {"records_mb": 1}, ["the records have 1,000,001 bytes; at most 1,000,000"]),
+        (
+            "repository",
+            [600_000, 400_001],
+            {"records_mb": 1},
+            ["the records have 1,000,001 bytes; at most 1,000,000"],
+        ),
         ("elsewhere", [600_000, 400_001], {"records_mb": 1}, []),
     ],
 )
 def test_records_in_the_repository_are_no_larger_than_the_limits(
-    small: Board, trading: Entry, listed: Records, stored: str, sizes: list[int], limits: Plain, said: list[str]
+    small: Board,
+    trading: Entry,
+    listed: Records,
+    stored: str,
+    sizes: list[int],
+    limits: Plain,
+    expected: list[str],
 ) -> None:
     padded = [*sizes, *[0] * (len(listed.files) - len(sizes))]
-    files = tuple(replace(file, bytes=size) for file, size in zip(listed.files, padded, strict=True))
+    files = tuple(
+        replace(file, bytes=size) for file, size in zip(listed.files, padded, strict=True)
+    )
     records = replace(listed, stored=stored, files=files)
-    found = found_of_list(small, trading, records, stored == "repository", rules=whole(limits=limits))
+    found = found_of_list(
+        small, trading, records, stored == "repository", rules=whole(limits=limits)
+    )
     messages = [message for rule, message in found if rule == "size"]
-    assert len(messages) == len(said)
-    assert [word for word, message in zip(said, messages, strict=True) if word not in message] == []
+    assert len(messages) == len(expected)
+    assert [
+        word for word, message in zip(expected, messages, strict=True) if word not in message
+    ] == []
 
 
-def test_a_rule_reports_so_many_findings_on_a_document_and_no_more(small: Board, trading: Entry) -> None:
+def test_a_rule_reports_so_many_findings_on_a_document_and_no_more(
+    small: Board, trading: Entry
+) -> None:
     assert MOST_FINDINGS == 20
     for number, reported in ((20, 20), (21, 20)):
         fields = {f"unknown_{index:02}": 1 for index in range(number)}

@@ -1,4 +1,6 @@
-"""`leaderboard serve`: the site over HTTP with its headers, nothing outside it, and built again when the board has changed."""
+"""`leaderboard serve`: the site over HTTP with its headers, nothing outside it, and built again
+when the board has changed.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,18 @@ class Served:
 
     board: Path
     port: int
-    told: list[str]
+    log_lines: list[str]
     live: LiveSite
 
-    def get(self, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    def get(
+        self, path: str, method: str = "GET", **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of a request whose path is sent as it is."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=240)
         try:
-            connection.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
+            connection.putrequest(
+                method, path, skip_host="Host" in headers, skip_accept_encoding=True
+            )
             for name, value in headers.items():
                 connection.putheader(name.replace("_", "-"), value)
             connection.endheaders()
@@ -60,13 +66,13 @@ def serving(home: Path) -> Iterator[Served]:
     board = forge_board(home / "board", 1, windows=1, decisions=False)
     (home / "secret.txt").write_text("not for you")
     (home / "private").mkdir()
-    live, told = LiveSite(board, home / "private"), []
-    with SiteServer(("127.0.0.1", 0), live, told.append) as server:
+    live, log_lines = LiveSite(board, home / "private"), []
+    with SiteServer(("127.0.0.1", 0), live, log_lines.append) as server:
         live.build(workers=1)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield Served(board, server.server_address[1], told, live)
+            yield Served(board, server.server_address[1], log_lines, live)
         finally:
             server.shutdown()
             thread.join()
@@ -89,7 +95,7 @@ def own(tmp_path: Path) -> Iterator[Served]:
 def test_pages_and_data_come_with_their_type_and_the_sites_policy(served: Served) -> None:
     kinds = {
         "/": "text/html",
-        "/assets/core.js": "text/javascript",
+        "/assets/pages.js": "text/javascript",
         "/data/board.json": "application/json",
         "/robots.txt": "text/plain",
     }
@@ -99,10 +105,12 @@ def test_pages_and_data_come_with_their_type_and_the_sites_policy(served: Served
         assert int(headers["Content-Length"]) == len(body) > 0
         assert {name: headers[name] for name in RESPONSE_HEADERS} == dict(RESPONSE_HEADERS)
         assert headers["Cache-Control"] == "no-cache"
-    assert any('"GET /assets/core.js HTTP/1.1" 200' in line for line in served.told)
+    assert any('"GET /assets/pages.js HTTP/1.1" 200' in line for line in served.log_lines)
 
 
-def test_texts_are_packed_for_those_who_take_it_and_a_head_request_has_no_body(served: Served) -> None:
+def test_texts_are_compressed_for_clients_that_accept_it_and_head_has_no_body(
+    served: Served,
+) -> None:
     plain = served.get("/data/board.js")[2]
     _, headers, packed = served.get("/data/board.js", Accept_Encoding="br, gzip")
     assert (headers["Content-Encoding"], headers["Vary"]) == ("gzip", "Accept-Encoding")
@@ -113,7 +121,14 @@ def test_texts_are_packed_for_those_who_take_it_and_a_head_request_has_no_body(s
 
 
 def test_a_page_of_the_web_whose_name_leads_here_reads_nothing(served: Served) -> None:
-    for host in ("evil.example.org", "evil.example.org:80", "127.0.0.1.evil.org", "", "[", "localhost.evil.org:1"):
+    for host in (
+        "evil.example.org",
+        "evil.example.org:80",
+        "127.0.0.1.evil.org",
+        "",
+        "[",
+        "localhost.evil.org:1",
+    ):
         status, _, body = served.get("/data/board.json", Host=host)
         assert (status, b"forged" in body) == (421, False), host
     for name in ("localhost", "127.0.0.1:8000", "LOCALHOST:1", "[::1]:8000"):
@@ -141,19 +156,29 @@ def test_nothing_but_the_site_is_sent_and_nothing_is_taken_in(own: Served) -> No
         "http://[/",
     ):
         status, headers, body = own.get(path, Host="localhost")
-        assert (status, b"not for you" in body, b"There is no such page" in body) == (404, False, True), path
+        assert (status, b"not for you" in body, b"There is no such page" in body) == (
+            404,
+            False,
+            True,
+        ), path
         assert "Content-Security-Policy" in headers
     assert own.get("/", method="POST")[0] == own.get("/data/board.json", method="DELETE")[0] == 501
 
 
-def test_a_browser_that_leaves_before_its_answer_is_passed_over(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_browser_that_leaves_before_its_answer_is_passed_over(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
     with SiteServer(("127.0.0.1", 0), served.live) as server:
-        for error, is_said in ((BrokenPipeError(), False), (ConnectionResetError(), False), (ValueError("a defect"), True)):
+        for error, is_reported in (
+            (BrokenPipeError(), False),
+            (ConnectionResetError(), False),
+            (ValueError("a defect"), True),
+        ):
             try:
                 raise error
             except (OSError, ValueError):
                 server.handle_error(None, ("127.0.0.1", 1))
-            assert ("a defect" in capsys.readouterr().err) == is_said
+            assert ("a defect" in capsys.readouterr().err) == is_reported
 
 
 def test_a_silent_connection_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,20 +187,24 @@ def test_a_silent_connection_ends(served: Served, monkeypatch: pytest.MonkeyPatc
         assert silent.recv(1) == b""
 
 
-def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it_again(own: Served) -> None:
+def test_a_change_of_the_board_shows_at_the_next_page_and_nothing_else_builds_it_again(
+    own: Served,
+) -> None:
     assert "A forged board" in own.page()
     site = own.live.site
     own.page()
     assert own.live.site == site
     rules = own.board / "board.yaml"
     rules.write_text(rules.read_text().replace("A forged board", "A renamed board"))
-    assert "A forged board" in own.page("/robots.txt") + own.get("/data/board.json")[2].decode()  # pages alone are looked at
+    # pages alone are looked at
+    assert "A forged board" in own.page("/robots.txt") + own.get("/data/board.json")[2].decode()
     assert "A renamed board" in own.page("/about.html")
     assert '"title":"A renamed board"' in own.get("/data/board.json")[2].decode()
-    assert "A forged board" in (site / "data/board.json").read_text()  # an answer that was begun before is whole
+    # an answer that was begun before is whole
+    assert "A forged board" in (site / "data/board.json").read_text()
 
 
-def test_a_board_that_can_not_be_built_is_said_as_text_until_it_is_mended(own: Served) -> None:
+def test_a_failed_build_is_shown_as_text_until_it_is_fixed(own: Served) -> None:
     rules = own.board / "board.yaml"
     before = rules.read_text()
     rules.write_text(before.replace("snapshot: main", "snapshot: <b>main</b>"))
@@ -202,13 +231,16 @@ def test_the_fingerprint_sees_every_file_that_a_site_is_made_of(tmp_path: Path) 
     assert len({*seen, fingerprint(board)}) == 5
 
 
-def test_a_port_in_use_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         line = error_line(ktdeval("leaderboard", "serve", ".", "--port", port, cwd=tmp_path))
-    assert line == f"can't listen on 127.0.0.1 port {port}: Address already in use; choose another --port"
+    assert (
+        line
+        == f"can't listen on 127.0.0.1 port {port}: Address already in use; choose another --port"
+    )
 
 
 def test_a_host_of_another_machine_is_refused(tmp_path: Path) -> None:
@@ -224,7 +256,14 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: sign
     (temporary := tmp_path / "temporary").mkdir()
     environ = os.environ | {"TMPDIR": str(temporary)}
     command = [sys.executable, "-m", "ktdeval", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environ) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environ,
+    ) as process:
         printed = [process.stdout.readline(), process.stdout.readline()]
         process.send_signal(number)
         _, errors = process.communicate(timeout=240)
@@ -232,4 +271,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path: Path, number: sign
     address = re.fullmatch(r"serving (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", printed[1])
     assert address is not None
     assert (process.returncode, errors) == (0, "")
-    assert ([path.name for path in tmp_path.iterdir() if path != temporary], list(temporary.iterdir())) == (["board"], [])
+    assert (
+        [path.name for path in tmp_path.iterdir() if path != temporary],
+        list(temporary.iterdir()),
+    ) == (["board"], [])

@@ -1,4 +1,6 @@
-"""`ktdeval leaderboard submit`: what is missing is said at once; what is written is whole, clean, or not there."""
+"""`ktdeval leaderboard submit`: what is missing is said at once; what is written is whole, clean,
+or not there.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,9 @@ from board_runs import (
 )
 from ktdeval.cards import load_card
 from ktdeval.errors import ConfigError, StoreError, UsageError
-from ktdeval.jsonio import file_sha256, loads_strict
 from ktdeval.runner import verify_card
-from ktdeval.typed import to_plain
+from ktdeval.values.jsonio import dumps_pretty, file_sha256, loads_strict, write_atomic
+from ktdeval.values.typed import to_plain
 from ktdeval_board.bundle import HOME, REDACTED, Redactor
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.submit import submit as submit_command
@@ -55,13 +57,13 @@ def submitted(empty_board: Path, run: Path, tmp_path_factory: pytest.TempPathFac
     """A board with one submission."""
     folder = tmp_path_factory.mktemp("submitted") / "board"
     shutil.copytree(empty_board, folder)
-    outcome = submit(folder, run, is_checked=True)
+    outcome = submit(folder, run, is_executed=True)
     assert outcome.missing == ()
     assert len(outcome.submitted) == 1
     return folder
 
 
-def told(market: Path, out: Path, says: str, **changes: Any) -> Path:
+def run_of_teller(market: Path, out: Path, says: str, **changes: Any) -> Path:
     """A run of the model that tells."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(board_teller.SAYS, says)
@@ -71,23 +73,38 @@ def told(market: Path, out: Path, says: str, **changes: Any) -> Path:
 # ---- what is written
 
 
-def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_records(submitted: Path, run: Path) -> None:
+def test_a_whole_run_becomes_a_card_its_submission_its_list_of_records_and_its_records(
+    submitted: Path, run: Path
+) -> None:
     board = load_board(submitted)
     (entry,) = board.entries
     assert entry.files.card.read_bytes() == (run / "cards" / f"{TASK}.json").read_bytes()
-    assert (entry.tier, entry.division, entry.model) == ("unchecked", board.rules.divisions[0], "builtin/momentum")
+    assert (entry.tier, entry.division, entry.model) == (
+        "unchecked",
+        board.rules.divisions[0],
+        "builtin/momentum",
+    )
     assert to_plain(entry.submission.submitter) == {"name": "A team", "contact": "team@example.org"}
     assert entry.submission.model.cutoff_date == "2023-12-31"
     assert (entry.submission.submitted_on, entry.submission.statement) == (TODAY, True)
     records = to_plain(read_untrusted(entry.files.records, Records, 10**6))
     folder = submitted / "records" / entry.card_id
     there = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    assert [item["path"] for item in records["files"]] == [path.relative_to(folder).as_posix() for path in there]
+    assert [item["path"] for item in records["files"]] == [
+        path.relative_to(folder).as_posix() for path in there
+    ]
     assert [item["sha256"] for item in records["files"]] == list(map(file_sha256, there))
-    assert {path.name for path in there} == {"manifest.json", "ledger.parquet", "transcript.jsonl.zst", "episode.json"}
+    assert {path.name for path in there} == {
+        "manifest.json",
+        "ledger.parquet",
+        "transcript.jsonl.zst",
+        "episode.json",
+    }
 
 
-def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(submitted: Path, empty_board: Path) -> None:
+def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(
+    submitted: Path, empty_board: Path
+) -> None:
     before, after = tree(empty_board), tree(submitted)
     assert {path.partition("/")[0] for path in set(after) - set(before)} == {"cards", "records"}
     assert {path: after[path] for path in before} == before
@@ -96,7 +113,9 @@ def test_nothing_but_the_submission_is_added_and_the_board_executes_it_again(sub
     assert (report.findings, [card.tier for card in report.checked]) == ((), ["re-executed"])
 
 
-def test_paths_of_the_submitters_machine_do_not_leave_it(run: Path, market: Path, board: Path, tmp_path: Path) -> None:
+def test_paths_of_the_submitters_machine_do_not_leave_it(
+    run: Path, market: Path, board: Path, tmp_path: Path
+) -> None:
     elsewhere = shutil.copytree(market, tmp_path / "somebody" / "market")
     moved = Path(shutil.copytree(run, tmp_path / "runs" / "run"))
     edit(moved / "manifest.json", data={"data": str(elsewhere), "data_args": {}})
@@ -105,22 +124,33 @@ def test_paths_of_the_submitters_machine_do_not_leave_it(run: Path, market: Path
     assert b"somebody" not in unpacked(board / "records")
 
 
-def test_a_market_that_has_moved_is_named(run: Path, market: Path, board: Path, tmp_path: Path) -> None:
-    lost, there = Path(shutil.copytree(run, tmp_path / "runs" / "run")), {"data": str(market), "data_args": {}}
+def test_a_market_that_has_moved_is_named(
+    run: Path, market: Path, board: Path, tmp_path: Path
+) -> None:
+    lost, there = (
+        Path(shutil.copytree(run, tmp_path / "runs" / "run")),
+        {"data": str(market), "data_args": {}},
+    )
     edit(lost / "manifest.json", data={"data": str(tmp_path / "gone"), "data_args": {}})
-    assert "name it with --data" in " ".join(submit(board, lost, is_checked=True).missing)
+    # the records are executed on the board's market, wherever the run had it
+    assert submit(board, lost, is_executed=True, is_dry=True).submitted
+    change_rules(board, (str(market), "/home/maintainer/market"))
+    assert "name it with --data" in " ".join(submit(board, lost, is_executed=True).missing)
+    change_rules(board, ("/home/maintainer/market", str(market)))
     # the market's folder is the board's own word, which no secret of the submitter is
     change_rules(board, (str(market), "/home/maintainer/market"))
     assert submit(board, lost, changes=there).submitted
 
 
-def test_a_dry_run_says_what_it_would_write_and_a_second_submission_has_the_same_bytes(
+def test_a_dry_run_lists_its_files_and_a_second_submission_has_the_same_bytes(
     run: Path, board: Path, submitted: Path
 ) -> None:
     before = tree(board)
     outcome = submit(board, run, is_dry=True)
     assert tree(board) == before
-    assert outcome.submitted[0].paths[-1] == f"records/{file_sha256(run / 'cards' / f'{TASK}.json')}"
+    assert (
+        outcome.submitted[0].paths[-1] == f"records/{file_sha256(run / 'cards' / f'{TASK}.json')}"
+    )
     submit(board, run)
     assert tree(board) == tree(submitted)
 
@@ -128,50 +158,82 @@ def test_a_dry_run_says_what_it_would_write_and_a_second_submission_has_the_same
 # ---- what is missing
 
 
-def test_everything_that_is_missing_is_said_at_once(market: Path, board: Path, tmp_path: Path) -> None:
-    change_rules(board, ("seeds: [0]", "seeds: [0, 1]"), ('certificate: "optional"', 'certificate: "required"'),
-                 ("attackers: []", "attackers: [openai/gpt-4.1]"))  # fmt: skip
+def test_all_missing_parts_are_reported_at_once(market: Path, board: Path, tmp_path: Path) -> None:
+    change_rules(
+        board,
+        ("seeds: [0]", "seeds: [0, 1]"),
+        ('certificate: "optional"', 'certificate: "required"'),
+        ("attackers: []", "attackers: [openai/gpt-4.1]"),
+    )
     run = make_run(tmp_path / "r" / "run", market, windows=(LATER,), limit=3)
-    outcome = submit(board, run, replace(CLAIMS, submitter="", contact="", cutoff="", attempts=None))
+    outcome = submit(
+        board, run, replace(CLAIMS, submitter="", contact="", cutoff="", attempts=None)
+    )
     assert outcome.submitted == ()
     lines = [line.removeprefix(f"{TASK}.json: ") for line in outcome.missing]
-    assert " / ".join(line.partition(":")[0] for line in lines) == (
-        "windows / windows / seeds / limit / certificate / submitter / contact / cut-off date / attempts"
+    assert (
+        " / ".join(line.partition(":")[0] for line in lines)
+        == "submitter / contact / cut-off date / attempts / certificate / limit / seeds / windows /"
+        " windows"
     )
     assert "seeds: 1 missing; run again with --seeds 2" in lines
-    assert f"windows: {WINDOW} missing for division {DIVISION}; run again with --windows {WINDOW}" in lines
-    assert f"windows: {LATER} too many for division {DIVISION}; run again with --windows {WINDOW}" in lines
+    assert (
+        f"windows: {WINDOW} missing for division {DIVISION}; run again with --windows {WINDOW}"
+        in lines
+    )
+    assert (
+        f"windows: {LATER} too many for division {DIVISION}; run again with --windows {WINDOW}"
+        in lines
+    )
     assert "limit: every episode was cut after 3 steps" in lines
     assert not any("\n" in line for line in lines)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ('version: "3"', 'version: "9"', "task version 3, the board asks for 9"),
         ("the config", "", "task config"),
         ("the market", "", "snapshot"),
         ('rules: "strict"', 'rules: "paper"', "metric rules strict, the board asks for paper"),
-        ('last: "2024-03-14"', 'last: "2024-03-13"', "is 2024-03-01…2024-03-14, the division's is 2024-03-01…2024-03-13"),
+        (
+            'last: "2024-03-14"',
+            'last: "2024-03-13"',
+            "is 2024-03-01…2024-03-14, the division's is 2024-03-01…2024-03-13",
+        ),
         ("seeds: [0]", "seeds: [3]", "seeds: 0 too many; run again with --seeds 1 --seed 3"),
         ("seeds: [0]", "seeds: [3]", "seeds: 3 missing; run again with --seeds 1 --seed 3"),
-        ('market: "synthetic"', 'market: "real"', "the card says that its market is synthetic, the board is of real markets"),
+        (
+            'market: "synthetic"',
+            'market: "real"',
+            "the card says that its market is synthetic, the board is of real markets",
+        ),
         ("card_mb: 8", "card_mb: 1", None),
-        (f'task: "{TASK}"', 'task: "bright_open_research"', "the board has no division of blinded_open_research"),
-        ("opened_on: \"2026-03-01\"", "opened_on: \"2026-04-01\"", f"date: submitted_on: {TODAY} is before the board began"),
+        (
+            f'task: "{TASK}"',
+            'task: "bright_open_research"',
+            "the board has no division of blinded_open_research",
+        ),
+        (
+            'opened_on: "2026-03-01"',
+            'opened_on: "2026-04-01"',
+            f"date: submitted_on: {TODAY} is before the board began",
+        ),
     ],
-)  # fmt: skip
-def test_a_run_of_something_else_is_not_taken(run: Path, board: Path, old: str, new: str, said: str | None) -> None:
+)
+def test_a_run_of_something_else_is_not_taken(
+    run: Path, board: Path, old: str, new: str, message: str | None
+) -> None:
     rules = load_rules(board)
     known = {"the config": rules.divisions[0].hash, "the market": rules.snapshots[0].id}
     change_rules(board, (known.get(old, old), known[old][::-1] if old in known else new))
     before = tree(board)
     outcome = submit(board, run, is_dry=True)
     assert tree(board) == before
-    if said is None:
+    if message is None:
         assert outcome.missing == ()
     else:
-        assert any(said in line for line in outcome.missing), outcome.missing
+        assert any(message in line for line in outcome.missing), outcome.missing
 
 
 def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> None:
@@ -181,20 +243,30 @@ def test_no_cut_off_date_is_one_that_was_declared(run: Path, board: Path) -> Non
 
 
 @on_each_row
-def test_claims_that_cannot_be_true_are_named(run: Path, board: Path, change: dict[str, Any], said: str) -> None:
-    assert any(said in line for line in submit(board, run, replace(CLAIMS, **change)).missing)
+def test_claims_that_cannot_be_true_are_named(
+    run: Path, board: Path, change: dict[str, Any], message: str
+) -> None:
+    assert any(message in line for line in submit(board, run, replace(CLAIMS, **change)).missing)
 
 
-def test_a_run_without_cards_and_a_folder_without_a_run_are_named(run: Path, board: Path, tmp_path: Path) -> None:
+def test_a_run_without_cards_and_a_folder_without_a_run_are_named(
+    run: Path, board: Path, tmp_path: Path
+) -> None:
     bare = Path(shutil.copytree(run, tmp_path / "bare"))
     shutil.rmtree(bare / "cards")
-    for error, said, there, source, options in (
+    for error, message, there, source, options in (
         (UsageError, "no cards here; give cards, or runs", board, bare, {}),
         (StoreError, "no run here", board, tmp_path, {}),
-        (UsageError, "did you mean 'blinded_open_research'", board, run, {"card": "blinded_open_reserch"}),
+        (
+            UsageError,
+            "did you mean 'blinded_open_research'",
+            board,
+            run,
+            {"card": "blinded_open_reserch"},
+        ),
         (ConfigError, "no board here", run, run, {}),
     ):
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             submit(there, source, **options)
 
 
@@ -202,34 +274,94 @@ def test_a_run_that_does_not_verify_is_not_taken(run: Path, board: Path, tmp_pat
     forged = Path(shutil.copytree(run, tmp_path / "runs" / "forged"))
     (ledger,) = forged.glob("episodes/*/ledger.parquet")
     ledger.write_bytes(ledger.read_bytes() + b"\0")
+    name = ledger.relative_to(forged).as_posix()
     before = tree(board)
-    outcome = submit(board, forged, is_checked=True)
-    assert any("does not verify: " in line for line in outcome.missing)
+    outcome = submit(board, forged, is_executed=True)
+    assert any("does not verify: can't be read: " in line for line in outcome.missing)
+    assert any(f": hash: files: {name}: SHA-256 is " in line for line in outcome.missing)
     assert tree(board) == before
+
+
+def test_records_that_the_board_can_not_execute_are_verified_with_the_run(
+    run: Path, market: Path, board: Path, tmp_path: Path
+) -> None:
+    forged = Path(shutil.copytree(run, tmp_path / "runs" / "forged"))
+    card = forged / "cards" / f"{TASK}.json"
+    text = loads_strict(card.read_bytes())
+    for line in text["metrics"].values():
+        line["better"] = "lower"
+    write_atomic(card, dumps_pretty(text))
+    change_rules(board, (str(market), "/home/maintainer/market"))
+    before = tree(board)
+    elsewhere = {"stored": "elsewhere", "records_url": "https://example.org/records"}
+    for options in ({}, {**elsewhere, "records_out": tmp_path / "out"}):
+        outcome = submit(board, forged, is_executed=True, **options)
+        assert any(": does not verify: " in line for line in outcome.missing), outcome
+        assert submit(board, run, is_executed=True, is_dry=True, **options).submitted
+        assert tree(board) == before
+
+
+def test_a_forged_card_is_not_made_honest_by_taking_a_secret_out(
+    market: Path, board: Path, tmp_path: Path
+) -> None:
+    run = run_of_teller(market, tmp_path / "r" / "run", KEY)
+    card = run / "cards" / f"{TASK}.json"
+    text = loads_strict(card.read_bytes())
+    text["metrics"]["total_return"]["formula"] = "the best that was ever seen"
+    write_atomic(card, dumps_pretty(text))
+    (line,) = submit(board, run).missing
+    assert "can't be replaced so that the records still agree (the card differs: " in line
 
 
 # ---- one attempt
 
 
-def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(market: Path, submitted: Path, tmp_path: Path) -> None:
+def test_a_card_of_the_board_precedes_a_submitted_one_on_any_stated_days(
+    market: Path, submitted: Path, tmp_path: Path
+) -> None:
+    board = Path(shutil.copytree(submitted, tmp_path / "board"))
+    (entry,) = load_board(board).entries
+    edit(entry.files.submission, submitted_on="2026-03-09")
+    again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
+    late = {"today": "2026-03-09"}
+    (line,) = submit(board, again, replace(CLAIMS, attempts=2), **late).missing
+    assert "duplicate: builtin/momentum with agent react has a card in division" in line
+
+
+def test_a_card_that_is_on_the_board_is_named(run: Path, submitted: Path) -> None:
+    before = tree(submitted)
+    (line,) = submit(submitted, run).missing
+    assert line.startswith(
+        f"{TASK}.json: duplicate: this very card is on the board already: cards/{TASK}/"
+    )
+    assert tree(submitted) == before
+
+
+def test_a_system_has_one_card_in_a_division_until_it_is_withdrawn(
+    market: Path, submitted: Path, tmp_path: Path
+) -> None:
     board = Path(shutil.copytree(submitted, tmp_path / "board"))
     again = make_run(tmp_path / "r" / "run", market, temperature=0.1)
     (line,) = submit(board, again, replace(CLAIMS, attempts=2)).missing
     assert "builtin/momentum with agent react has a card in division" in line
     withdraw(board)
     (line,) = submit(board, again).missing
-    assert "attempts: 1 declared, but there are more: 1 on the board" in line
+    assert "attempts.runs: 1 declared; 2 cards of this model and agent are here" in line
     assert submit(board, again, replace(CLAIMS, attempts=2)).submitted
 
 
-def test_another_reasoning_effort_is_another_system_and_a_further_attempt(market: Path, submitted: Path, tmp_path: Path) -> None:
+def test_another_reasoning_effort_is_another_system_and_a_further_attempt(
+    market: Path, submitted: Path, tmp_path: Path
+) -> None:
     board = Path(shutil.copytree(submitted, tmp_path / "board"))
     harder = make_run(tmp_path / "r" / "run", market, reasoning_effort="high")
-    assert "attempts: 1 declared" in submit(board, harder).missing[0]
+    assert "attempts.runs: 1 declared" in submit(board, harder).missing[0]
     assert submit(board, harder, replace(CLAIMS, attempts=2)).submitted
 
 
-def test_runs_beside_each_other_are_attempts_even_when_they_were_cut(market: Path, board: Path, tmp_path: Path) -> None:
+def test_runs_in_one_folder_are_attempts_even_when_interrupted(
+    market: Path, board: Path, tmp_path: Path
+) -> None:
     store = tmp_path / "runs"
     run = make_run(store / "a", market)
     make_run(store / "b", market, limit=2)  # cut
@@ -245,15 +377,22 @@ def test_runs_beside_each_other_are_attempts_even_when_they_were_cut(market: Pat
 # ---- several tasks, scoring tasks
 
 
-def test_of_several_cards_those_of_the_board_are_taken(market: Path, board: Path, tmp_path: Path) -> None:
+def test_of_several_cards_those_of_the_board_are_taken(
+    market: Path, board: Path, tmp_path: Path
+) -> None:
     run = make_run(tmp_path / "r" / "run", market, tasks=(TASK, "bright_open_research"))
     outcome = submit(board, run)
     assert [card.division for card in outcome.submitted] == [DIVISION]
     note, own_key = outcome.notes
     assert own_key.startswith(f"{TASK}.json: own key: ")
-    assert note.startswith("passed over: bright_open_research.json: task: the board has no division of bright_open_research")
+    assert note.startswith(
+        "passed over: bright_open_research.json: task: the board has no division of"
+        " bright_open_research"
+    )
     (manifest,) = (board / "records").glob("*/manifest.json")
-    assert {episode["task"] for episode in loads_strict(manifest.read_bytes())["episodes"]} == {TASK}
+    assert {episode["task"] for episode in loads_strict(manifest.read_bytes())["episodes"]} == {
+        TASK
+    }
     (named,) = submit(board, run, card="bright_open_research").missing
     assert named.startswith("bright_open_research.json: task: the board has no division")
 
@@ -263,11 +402,17 @@ def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Pa
 
     task = {"tasks": ("deanon_probe",), "windows": (WINDOW,)}
     begin(tmp_path / "board", market, baselines=(), **task)
-    from ktdeval.config import RunConfig
-    from ktdeval.registry import load_plugins
+    from ktdeval.plugins.registry import load_plugins
     from ktdeval.runner import evaluate
+    from ktdeval.runner.config import RunConfig
 
-    config = RunConfig(model="attacker/reader", data=str(market), out=str(tmp_path / "r" / "run"), quiet=True, **task)
+    config = RunConfig(
+        model="attacker/reader",
+        data=str(market),
+        out=str(tmp_path / "r" / "run"),
+        quiet=True,
+        **task,
+    )
     run = evaluate(config, load_plugins((deanon_plugin.__file__,))).folder
     outcome = submit(tmp_path / "board", run)
     assert outcome.missing == ()
@@ -279,33 +424,61 @@ def test_a_scoring_card_is_submitted_with_its_answers(market: Path, tmp_path: Pa
 # ---- secrets
 
 
-def test_a_secret_that_a_model_said_is_replaced_everywhere_and_the_records_still_agree(
+def test_a_secret_in_a_models_text_is_replaced_everywhere_and_the_records_still_agree(
     market: Path, board: Path, tmp_path: Path
 ) -> None:
-    run = told(market, tmp_path / "r" / "run", f"{KEY} from /home/alice/notes and horse-battery-9")
+    run = run_of_teller(
+        market, tmp_path / "r" / "run", f"{KEY} from /home/alice/notes and horse-battery-9"
+    )
     assert all(text in unpacked(run) for text in (KEY.encode(), b"/home/alice", b"horse-battery-9"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOME_PASSWORD", "horse-battery-9")
-        done = call(submit_command, run, *as_options(board), "--json")  # the board's own check executes the replies again
+        # the board's own check executes the replies again
+        done = call(submit_command, run, *as_options(board), "--json")
     assert done.exit_code == 0, done.output
     published = unpacked(board / "cards") + unpacked(board / "records")
     assert not any(text in published for text in (KEY.encode(), b"alice", b"horse-battery"))
     assert published.count(f"{REDACTED} from {HOME}/notes and {REDACTED}".encode()) > 2 * DAYS
     redacted = json.loads(done.stdout)["submitted"][0]["redacted"]
-    assert {leak["place"].rpartition("/")[2] for leak in redacted} == {"transcript.jsonl.zst", "ledger.parquet"}
-    assert {leak["kind"] for leak in redacted} == {"an API key (sk-…)", "a home folder", "the value of $SOME_PASSWORD"}
+    assert {leak["place"].rpartition("/")[2] for leak in redacted} == {
+        "transcript.jsonl.zst",
+        "ledger.parquet",
+    }
+    assert {leak["kind"] for leak in redacted} == {
+        "an API key (sk-…)",
+        "a home folder",
+        "the value of $SOME_PASSWORD",
+    }
     assert KEY not in done.output
-    mine, theirs = load_card(run / "cards" / f"{TASK}.json").plain, load_board(board).entries[0].card.plain
-    assert {name for name in mine if mine[name] != theirs[name]} == {"artefacts"}, "a redacted card differs in hashes alone"
+    mine, theirs = (
+        load_card(run / "cards" / f"{TASK}.json").plain,
+        load_board(board).entries[0].card.plain,
+    )
+    assert {name for name in mine if mine[name] != theirs[name]} == {"artefacts"}, (
+        "a redacted card differs in hashes alone"
+    )
 
 
-def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(run: Path, market: Path, board: Path, tmp_path: Path) -> None:
-    hashed, before = told(market, tmp_path / "r" / "run", "", model_args={"note": KEY}), tree(board)
+def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(
+    run: Path, market: Path, board: Path, tmp_path: Path
+) -> None:
+    hashed, before = (
+        run_of_teller(market, tmp_path / "r" / "run", "", model_args={"note": KEY}),
+        tree(board),
+    )
     missing = submit(board, hashed).missing
-    assert any("manifest.json: holds an API key (sk-…), which can't be taken out; run again without it" in line for line in missing)
+    assert any(
+        "manifest.json: holds an API key (sk-…), which can't be taken out; run again without it"
+        in line
+        for line in missing
+    )
     assert not any(KEY in line for line in missing)
-    lines = submit(board, run, redactor=Redactor({"ODD_TOKEN": "portfolio_state"})).missing  # a word of the task
-    assert "transcripts hold the value of $ODD_TOKEN, which can't be replaced so that the records still agree" in lines[0]
+    # a word of the task
+    lines = submit(board, run, redactor=Redactor({"ODD_TOKEN": "portfolio_state"})).missing
+    assert (
+        "transcripts hold the value of $ODD_TOKEN, which can't be replaced so that the records"
+        " still agree" in lines[0]
+    )
     assert all("unset the variable where it is no secret" in line for line in lines)
     assert tree(board) == before
 
@@ -321,7 +494,10 @@ def test_a_secret_that_can_not_be_taken_out_is_refused_by_its_kind(run: Path, ma
         ("xoxb-123456789012-abcdef", REDACTED),
         ("Authorization: Bearer abcDEF0123456789xyz==", f"Authorization: Bearer {REDACTED}"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcDEF123456", REDACTED),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- after", f"{REDACTED} after"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY----- after",
+            f"{REDACTED} after",
+        ),
         ("-----BEGIN PRIVATE KEY-----\nMIIE cut off", REDACTED),
         ("see /home/alice/run and /Users/Bob/x", f"see {HOME}/run and {HOME}/x"),
         ("C:\\Users\\alice\\run", f"{HOME}\\run"),
@@ -348,8 +524,17 @@ def test_plain_words_are_left_alone() -> None:
     assert Redactor({}, "/root").redact("in /root/x") == ("in /root/x", ())
 
 
-def test_a_secret_value_is_found_as_json_writes_it_and_longest_first_and_an_unusual_home_folder() -> None:
-    redactor = Redactor({"A_KEY": 'quo"te\\back', "B_KEY": "longer-secret-value", "C_KEY": "longer-secret", "SHORT_KEY": "true"})
+def test_a_secret_value_is_found_as_json_writes_it_and_longest_first_and_an_unusual_home_folder() -> (
+    None
+):
+    redactor = Redactor(
+        {
+            "A_KEY": 'quo"te\\back',
+            "B_KEY": "longer-secret-value",
+            "C_KEY": "longer-secret",
+            "SHORT_KEY": "true",
+        }
+    )
     assert redactor.redact(json.dumps({"x": 'quo"te\\back'}))[0] == json.dumps({"x": REDACTED})
     assert redactor.redact("a longer-secret-value, true")[0] == f"a {REDACTED}, true"
     assert Redactor({}, "/data/people/alice").redact("in /data/people/alice/x")[0] == f"in {HOME}/x"
@@ -358,13 +543,17 @@ def test_a_secret_value_is_found_as_json_writes_it_and_longest_first_and_an_unus
 # ---- all or nothing
 
 
-def test_nothing_is_left_of_what_the_boards_own_check_refuses_or_where_a_place_is_taken(run: Path, board: Path) -> None:
+def test_nothing_is_written_if_the_boards_check_refuses_or_the_path_is_taken(
+    run: Path, board: Path
+) -> None:
     before = tree(board)
-    outcome = submit(board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_checked=True)
-    assert (outcome.submitted, any("[formula]" in line for line in outcome.missing)) == ((), True)
+    outcome = submit(board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_executed=True)
+    assert (outcome.submitted, any(": formula: " in line for line in outcome.missing)) == ((), True)
     assert tree(board) == before
-    said = submit(board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_checked=True, is_dry=True)
-    assert (said, tree(board)) == (outcome, before)  # a dry run says what submitting says
+    second = submit(
+        board, run, replace(CLAIMS, submitter="=HYPERLINK(1)"), is_executed=True, is_dry=True
+    )
+    assert (second, tree(board)) == (outcome, before)  # a dry run says what submitting says
     (board / "records" / file_sha256(run / "cards" / f"{TASK}.json")).mkdir(parents=True)
     before = tree(board)
     with pytest.raises(StoreError, match="is there already; nothing was written"):
@@ -372,10 +561,29 @@ def test_nothing_is_left_of_what_the_boards_own_check_refuses_or_where_a_place_i
     assert tree(board) == before
 
 
-def test_findings_on_other_cards_do_not_keep_one_out(market: Path, submitted: Path, tmp_path: Path) -> None:
+def test_a_problem_of_the_board_is_named_by_its_path_and_nothing_is_written(
+    run: Path, board: Path
+) -> None:
+    (board / "verdicts").symlink_to("/tmp")
+    before = tree(board)
+    with pytest.raises(StoreError, match=f"^{board}/verdicts: is a link"):
+        submit(board, run)
+    assert tree(board) == before
+    (board / "verdicts").unlink()
+    (board / "errata.yaml").write_text("errata: nothing\n")
+    with pytest.raises(ConfigError, match=f"^{board}/errata.yaml: "):
+        submit(board, run)
+    assert not list(board.glob(".submission-*"))
+
+
+def test_findings_on_other_cards_do_not_block_a_submission(
+    market: Path, submitted: Path, tmp_path: Path
+) -> None:
     board = Path(shutil.copytree(submitted, tmp_path / "board"))
     (board / "cards" / "stray.txt").write_text("stray")
-    outcome = submit(board, make_run(tmp_path / "r" / "run", market, model="builtin/hold"), is_checked=True)
+    outcome = submit(
+        board, make_run(tmp_path / "r" / "run", market, model="builtin/hold"), is_executed=True
+    )
     assert len(outcome.submitted) == 1
     own_key, note = outcome.notes
     assert own_key.startswith(f"{TASK}.json: own key: ")
@@ -398,10 +606,14 @@ def test_a_placement_is_undone_with_the_folders_that_it_made(tmp_path: Path) -> 
 # ---- records that are kept elsewhere
 
 
-def test_records_elsewhere_are_written_where_they_can_be_published_from(market: Path, board: Path, tmp_path: Path) -> None:
-    run = told(market, tmp_path / "r" / "run", KEY)
+def test_records_elsewhere_are_written_where_they_can_be_published_from(
+    market: Path, board: Path, tmp_path: Path
+) -> None:
+    run = run_of_teller(market, tmp_path / "r" / "run", KEY)
     out = tmp_path / "publish"
-    outcome = submit(board, run, stored="elsewhere", records_url="https://example.org/records", records_out=out)
+    outcome = submit(
+        board, run, stored="elsewhere", records_url="https://example.org/records", records_out=out
+    )
     assert outcome.missing == ()
     (entry,) = load_board(board).entries
     records = loads_strict(entry.files.records.read_bytes())
@@ -411,7 +623,9 @@ def test_records_elsewhere_are_written_where_they_can_be_published_from(market: 
     assert card.read_bytes() == entry.files.card.read_bytes()
     assert KEY.encode() not in unpacked(out)
     assert verify_card(card, plugins(), {"data": str(market), "data_args": {}}).findings == ()
-    assert [file_sha256(out / TASK / item["path"]) for item in records["files"]] == [item["sha256"] for item in records["files"]]
+    assert [file_sha256(out / TASK / item["path"]) for item in records["files"]] == [
+        item["sha256"] for item in records["files"]
+    ]
 
 
 def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) -> None:
@@ -422,22 +636,35 @@ def test_records_elsewhere_need_an_address_and_a_folder(run: Path, board: Path) 
     assert "are for records that are stored elsewhere" in useless
 
 
-def test_a_plan_and_records_beyond_the_limits_are_named(market: Path, board: Path, tmp_path: Path) -> None:
-    change_rules(board, ("seeds: [0]", "seeds: [0, 1]"), ("episodes: 500", "episodes: 1"), ("file_mb: 64", "file_mb: 1"))
+def test_a_plan_and_records_beyond_the_limits_are_named(
+    market: Path, board: Path, tmp_path: Path
+) -> None:
+    change_rules(
+        board,
+        ("seeds: [0]", "seeds: [0, 1]"),
+        ("episodes: 500", "episodes: 1"),
+        ("file_mb: 64", "file_mb: 1"),
+    )
     run = make_run(tmp_path / "r" / "run", market, seeds=2)
     (line,) = submit(board, run).missing
     assert line.endswith("size: has 2 episodes; at most 1 are taken")
     change_rules(board, ("episodes: 1", "episodes: 2"), ("records_mb: 256", "records_mb: 1"))
     (run / "canary.json").write_text(json.dumps({"answers": ["x" * 1_000_001]}))
     before = tree(board)
-    (run / "certificate.json").write_text("{}")
-    one, all_ = submit(board, run).missing
-    assert "size: canary.json has 1,000,0" in one
-    assert "at most 1,000,000 are taken in the repository; store them with --records elsewhere" in all_
+    missing = " ".join(submit(board, run).missing)
+    assert "size: files: canary.json has 1,000,0" in missing
+    assert (
+        "at most 1,000,000 are taken in the repository; store them with --records elsewhere"
+        in missing
+    )
     assert tree(board) == before
     change_rules(board, ("file_mb: 1\n", "file_mb: 2\n"), ("records_mb: 1\n", "records_mb: 2\n"))
+    (run / "certificate.json").write_text("{}")
+    (foreign,) = submit(board, run).missing
+    assert "certificate: files: certificate.json is no record of this card" in foreign
+    (run / "certificate.json").unlink()
     assert submit(board, run).submitted
-    assert {"canary.json", "certificate.json"} <= {path.name for path in (board / "records").glob("*/*")}
+    assert "canary.json" in {path.name for path in (board / "records").glob("*/*")}
 
 
 # ---- the command
@@ -445,14 +672,22 @@ def test_a_plan_and_records_beyond_the_limits_are_named(market: Path, board: Pat
 
 def as_options(board: Path) -> Iterator[object]:
     given = {
-        "board": board, "submitter": "A team", "contact": "team@example.org", "cutoff": "2023-12-31",
-        "cutoff-source": "its model card", "strategy": "free", "attempts": 1, "on": TODAY,
-    }  # fmt: skip
+        "board": board,
+        "submitter": "A team",
+        "contact": "team@example.org",
+        "cutoff": "2023-12-31",
+        "cutoff-source": "its model card",
+        "strategy": "free",
+        "attempts": 1,
+        "on": TODAY,
+    }
     for name, value in given.items():
         yield from (f"--{name}", value)
 
 
-def test_the_command_says_what_it_wrote_and_how_it_becomes_a_pull_request(run: Path, board: Path, submitted: Path) -> None:
+def test_the_command_lists_its_files_and_explains_the_pull_request(
+    run: Path, board: Path, submitted: Path
+) -> None:
     done = call(submit_command, run, *as_options(board))
     card_id = file_sha256(run / "cards" / f"{TASK}.json")
     assert done.exit_code == 0, done.output
@@ -462,13 +697,28 @@ def test_the_command_says_what_it_wrote_and_how_it_becomes_a_pull_request(run: P
     assert tree(board) == tree(submitted)
 
 
-def test_the_command_ends_with_1_where_something_is_missing_and_speaks_json(run: Path, board: Path) -> None:
+def test_the_command_exits_with_1_if_something_is_missing_and_prints_json(
+    run: Path, board: Path
+) -> None:
     bare = (submit_command, run, "--board", board, "--on", TODAY)
     done = call(*bare)
-    assert (done.exit_code, done.stdout.count("\n"), "nothing was written: 4 things to fix" in done.stderr) == (1, 4, True)
+    assert (
+        done.exit_code,
+        done.stdout.count("\n"),
+        "nothing was written: 4 things to fix" in done.stderr,
+    ) == (1, 4, True)
     done = call(*bare, "--json")
     assert (done.exit_code, len(json.loads(done.stdout)["missing"])) == (1, 4)
-    done = call(submit_command, run, *as_options(board), "--dry-run", "--json", "--open-weights", "--url", "https://example.org")
+    done = call(
+        submit_command,
+        run,
+        *as_options(board),
+        "--dry-run",
+        "--json",
+        "--open-weights",
+        "--url",
+        "https://example.org",
+    )
     value = json.loads(done.stdout)
     assert (done.exit_code, value["dry_run"], value["missing"]) == (0, True, [])
     assert value["submitted"][0]["division"] == DIVISION

@@ -1,4 +1,6 @@
-"""Tie groups of a board: planted truths, `arch` on long series, the definition itself, and who takes part."""
+"""Tie groups of a board: planted truths, `arch` on long series, the definition itself, and who
+takes part.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,14 @@ def noise(seed: int, days: int, agents: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("agents", "days"), [(2, 43), (6, 43), (20, 43), (6, 400)])
-def test_agents_that_are_equally_good_are_one_group_as_often_as_the_level_says(agents: int, days: int) -> None:
+def test_equally_good_agents_are_one_group_as_often_as_the_level_states(
+    agents: int, days: int
+) -> None:
     samples = 150
-    split = sum(max(tie_groups(noise(seed, days, agents), LEVEL, draws=400).group or ()) > 1 for seed in range(samples))
+    split = sum(
+        max(tie_groups(noise(seed, days, agents), LEVEL, draws=400).group or ()) > 1
+        for seed in range(samples)
+    )
     # 5 % would be 7.5; 15 and more have a chance of 1 % then.
     assert split <= 14
 
@@ -48,7 +55,9 @@ def test_planted_classes_are_the_groups() -> None:
     assert turned.group == straight.group[::-1], "the order of agents does not matter"
 
 
-def test_agents_with_equal_returns_are_one_and_those_that_differ_on_one_day_alone_are_tied() -> None:
+def test_agents_with_equal_returns_are_one_and_those_that_differ_on_one_day_alone_are_tied() -> (
+    None
+):
     returns = noise(1, 43, 2)
     assert tie_groups(returns[:, [0, 1, 0, 0]] - [0, 0.05, 0, 0], LEVEL).group == (1, 2, 1, 1)
     assert tie_groups(returns[:, [0, 0]], LEVEL).group == (1, 1)
@@ -66,7 +75,15 @@ def arch_p(returns: np.ndarray, reps: int = 2000) -> np.ndarray:
     from arch.bootstrap import MCS  # it loads all of matplotlib
 
     block = max(2, round(len(returns) ** (1 / 3) / 2))
-    test = MCS(-returns, size=LEVEL, reps=reps, block_size=block, method="R", bootstrap="stationary", seed=1)
+    test = MCS(
+        -returns,
+        size=LEVEL,
+        reps=reps,
+        block_size=block,
+        method="R",
+        bootstrap="stationary",
+        seed=1,
+    )
     test.compute()
     return np.array([float(test.pvalues["Pvalue"].loc[agent]) for agent in range(returns.shape[1])])
 
@@ -100,7 +117,9 @@ def p_by_definition(contest: _Contest, agents: list[int]) -> dict[int, float]:
     while len(live) > 1:
         pairs = [(one, other) for one in live for other in live if one != other]
         largest, worst = max((contest.observed[one, other], one) for one, other in pairs)
-        reach = np.max([contest.resampled[contest.pair[one, other]] for one, other in pairs], axis=0)
+        reach = np.max(
+            [contest.resampled[contest.pair[one, other]] for one, other in pairs], axis=0
+        )
         p = max(p, float((largest < reach).mean()))
         p_of[worst] = p
         live.remove(worst)
@@ -122,14 +141,18 @@ def test_resampled_differences_have_their_own_standard_errors() -> None:
     gaps = returns[:, 2] - returns[:, 0]
     starts = np.random.default_rng(0).integers(0, days, (draws, blocks))
     for draw, of_draw in enumerate(not_empty(starts, draws)):
-        means = [np.mean(np.take(gaps, range(start, start + block), mode="wrap")) for start in of_draw]
+        means = [
+            np.mean(np.take(gaps, range(start, start + block), mode="wrap")) for start in of_draw
+        ]
         expected = abs(np.mean(means) - gaps.mean()) / (np.std(means, ddof=1) / np.sqrt(blocks))
         assert contest.resampled[contest.pair[0, 2], draw] == pytest.approx(expected)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 9), st.integers(30, 80))
 @settings(max_examples=40, deadline=None)
-def test_groups_are_numbered_without_gaps_and_hold_the_best_first(seed: int, agents: int, days: int) -> None:
+def test_groups_are_numbered_without_gaps_and_hold_the_best_first(
+    seed: int, agents: int, days: int
+) -> None:
     returns = noise(seed, days, agents) + np.random.default_rng(seed).normal(0, 0.004, agents)
     ties = tie_groups(returns, LEVEL, draws=200)
     assert sorted(set(ties.group)) == list(range(1, max(ties.group) + 1))
@@ -143,11 +166,17 @@ def test_groups_are_numbered_without_gaps_and_hold_the_best_first(seed: int, age
         (np.zeros((0, 0)), "no agent has daily returns"),
         (noise(0, 43, 1), "one agent is no comparison"),
         (noise(0, 29, 3), "fewer than 30 days"),
-        (noise(0, 43, 1) + np.array([0.0, 0.001]), "two agents differ by the same amount every day"),
-        (np.where(np.arange(86).reshape(43, 2) == 5, np.nan, noise(0, 43, 2)), "a return is missing"),
+        (
+            noise(0, 43, 1) + np.array([0.0, 0.001]),
+            "two agents differ by the same amount every day",
+        ),
+        (
+            np.where(np.arange(86).reshape(43, 2) == 5, np.nan, noise(0, 43, 2)),
+            "a return is missing",
+        ),
     ],
 )
-def test_where_there_are_no_groups_it_says_why(returns: np.ndarray, reason: str) -> None:
+def test_missing_tie_groups_have_a_reason(returns: np.ndarray, reason: str) -> None:
     ties = tie_groups(returns, LEVEL)
     assert (ties.group, ties.p, ties.reason) == (None, None, reason)
 
@@ -155,7 +184,7 @@ def test_where_there_are_no_groups_it_says_why(returns: np.ndarray, reason: str)
 # -- days
 
 
-def test_a_day_counts_once_however_many_windows_and_seeds_hold_it() -> None:
+def test_a_day_of_several_windows_and_seeds_counts_once() -> None:
     first = daily(["2024-01-02", "2024-01-03"], [0.01, 0.03])
     again = daily(["2024-01-02", "2024-01-03"], [0.03, 0.05])
     later = daily(["2024-01-03", "2024-01-04"], [0.10, 0.02])
@@ -163,7 +192,7 @@ def test_a_day_counts_once_however_many_windows_and_seeds_hold_it() -> None:
     assert table[:, 0] == pytest.approx([0.02, (0.03 + 0.05 + 0.10) / 3, 0.02])
 
 
-def test_daily_returns_are_those_that_compare_takes(tmp_path) -> None:
+def test_daily_returns_equal_those_of_compare(tmp_path) -> None:
     rng = np.random.default_rng(0)
     windows = {"A": ("2024-03-04", "2024-03-08"), "B": ("2024-03-06", "2024-03-10")}
     cells = [(window, seed) for window in windows for seed in (0, 1)]
@@ -173,14 +202,20 @@ def test_daily_returns_are_those_that_compare_takes(tmp_path) -> None:
     theirs = daily_table(load_entrants([tmp_path]), cells)
     assert not isinstance(theirs, str)
     ours = [
-        daily([str(np.datetime64(windows[window][0]) + np.timedelta64(day, "D")) for day in range(5)], returns[window, seed])
+        daily(
+            [str(np.datetime64(windows[window][0]) + np.timedelta64(day, "D")) for day in range(5)],
+            returns[window, seed],
+        )
         for window, seed in cells
     ]
     assert mean_by_day([ours], "returns")[:, 0] == pytest.approx(theirs.returns[:, 0], abs=2e-8)
 
 
 def test_other_days_are_seen() -> None:
-    one, other = daily(["2024-01-02", "2024-01-03"], [0, 0]), daily(["2024-01-02", "2024-01-04"], [0, 0])
+    one, other = (
+        daily(["2024-01-02", "2024-01-03"], [0, 0]),
+        daily(["2024-01-02", "2024-01-04"], [0, 0]),
+    )
     assert same_days([one], [one])
     assert not same_days([one], [other])
     assert not same_days([one], [one, other])
@@ -195,9 +230,15 @@ def skilled(names: int, rank_by: str = "total_return", **more):
     board, series = make_board([], rank_by=rank_by), {}
     entries = []
     for number in range(names):
-        returns = {(window, 0): rng.normal(0.006 - 0.012 * number / max(names - 1, 1), 0.006, 40) for window in ("W1", "W2")}
+        returns = {
+            (window, 0): rng.normal(0.006 - 0.012 * number / max(names - 1, 1), 0.006, 40)
+            for window in ("W1", "W2")
+        }
         entry = make_entry(
-            board, f"house/{number:02d}", {cell: float(np.prod(1 + days) - 1) for cell, days in returns.items()}, **more
+            board,
+            f"house/{number:02d}",
+            {cell: float(np.prod(1 + days) - 1) for cell, days in returns.items()},
+            **more,
         )
         entries.append(entry)
         series[entry.card_id] = make_series(entry, returns, selection=returns)
@@ -210,20 +251,29 @@ def test_the_best_forty_by_rank_take_part() -> None:
         groups = {row["rank"]: row["tie"] for row in table["rows"] if row["ranked"]}
         assert [rank for rank, group in groups.items() if group is None] == list(range(41, 46))
         assert table["ties"]["return"]["tested"] == 40
-        assert "tie groups by return: 5 ranked without a tie group: the best 40 were tested" in table["notes"]
+        assert (
+            "tie groups by return: 5 ranked without a tie group: the best 40 were tested"
+            in table["notes"]
+        )
 
 
-def test_ties_stand_beside_ranks_in_every_scope() -> None:
+def test_ties_are_shown_next_to_ranks_in_every_scope() -> None:
     board, series = skilled(6, alphas=True)
     tables = ranked_tables(board, series)
     assert set(tables) == {"all", "W1", "W2"}
-    assert [tables[scope]["ties"]["return"]["days"] for scope in ("all", "W1", "W2")] == [80, 40, 40]
+    assert [tables[scope]["ties"]["return"]["days"] for scope in ("all", "W1", "W2")] == [
+        80,
+        40,
+        40,
+    ]
     best = tables["all"]["rows"][0]
     assert (best["tie"], best["alpha_tie"]) == (1, 1)
     assert tables["all"]["ties"]["return"]["p"][best["card"]] == 1.0
     worst = next(row for row in tables["all"]["rows"] if row["rank"] == 6)
     assert worst["tie"] > 1
-    assert tables["all"]["ties"]["return"]["groups"] == max(row["tie"] or 0 for row in tables["all"]["rows"])
+    assert tables["all"]["ties"]["return"]["groups"] == max(
+        row["tie"] or 0 for row in tables["all"]["rows"]
+    )
 
 
 def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> None:
@@ -231,13 +281,18 @@ def test_without_series_of_the_same_days_a_card_is_ranked_without_a_group() -> N
     missing, odd, bare = (board.entries[index].card_id for index in (1, 2, 3))
     del series[missing]
     series[odd].episodes[0].days[3] = "2024-01-06"
-    series[bare].episodes[1] = msgspec.structs.replace(series[bare].episodes[1], selection_daily=None)
+    series[bare].episodes[1] = msgspec.structs.replace(
+        series[bare].episodes[1], selection_daily=None
+    )
     table = ranked_tables(board, series)["all"]
     rows = {row["card"]: row for row in table["rows"]}
     for card, has in ((missing, (False, False)), (odd, (False, False)), (bare, (True, False))):
         assert rows[card]["ranked"]
         assert (rows[card]["tie"] is not None, rows[card]["alpha_tie"] is not None) == has
-    assert "tie groups by return: 2 ranked without a tie group: no daily series of theirs" in table["notes"]
+    assert (
+        "tie groups by return: 2 ranked without a tie group: no daily series of theirs"
+        in table["notes"]
+    )
 
 
 def test_a_rank_by_selection_has_its_groups_and_one_by_something_else_none_of_returns() -> None:
@@ -245,7 +300,10 @@ def test_a_rank_by_selection_has_its_groups_and_one_by_something_else_none_of_re
     assert table["ties"]["return"] == table["ties"]["alpha"]
     assert [row["tie"] for row in table["rows"]] == [row["alpha_tie"] for row in table["rows"]]
     table = ranked_tables(*skilled(4, rank_by="excess", alphas=True))["all"]
-    assert table["ties"]["return"]["reason"] == "the rank goes by excess, and tie groups are of mean daily returns"
+    assert (
+        table["ties"]["return"]["reason"]
+        == "the rank goes by excess, and tie groups are of mean daily returns"
+    )
     assert ({row["tie"] for row in table["rows"]}, table["ties"]["alpha"]["tested"]) == ({None}, 4)
 
 
@@ -254,6 +312,9 @@ def test_baselines_and_unranked_cards_take_no_part() -> None:
     extra = make_entry(board, "builtin/equal_weight", {("W1", 0): 0.1, ("W2", 0): 0.1})
     unchecked = make_entry(board, "house/late", {("W1", 0): 0.1, ("W2", 0): 0.1}, tier="unchecked")
     returns = {(window, 0): np.full(40, 0.001) for window in ("W1", "W2")}
-    series |= {entry.card_id: make_series(entry, returns, selection=returns) for entry in (extra, unchecked)}
+    series |= {
+        entry.card_id: make_series(entry, returns, selection=returns)
+        for entry in (extra, unchecked)
+    }
     table = ranked_tables(make_board([*board.entries, extra, unchecked]), series)["all"]
     assert set(table["ties"]["return"]["p"]) == {entry.card_id for entry in board.entries}

@@ -1,4 +1,6 @@
-"""A run stays within its money, tokens and hours whatever its calls turn out to cost, and no call waits for ever."""
+"""A run stays within its money, tokens and hours whatever its calls turn out to cost, and no call
+waits for ever.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ PRICE = Price(input=2.0, output=10.0, cache_read=0.5, cache_write=2.5)
 
 
 def request(text: str = "What to buy?", max_output_tokens: int = 100) -> ModelRequest:
-    return ModelRequest((Message("user", text),), params=CallParams(max_output_tokens=max_output_tokens))
+    return ModelRequest(
+        (Message("user", text),), params=CallParams(max_output_tokens=max_output_tokens)
+    )
 
 
 ASKED = request()
@@ -61,12 +65,14 @@ def test_the_bound_of_a_call_counts_every_byte_that_is_sent_and_the_whole_reply(
 
 
 def test_the_next_call_is_made_only_when_the_most_it_may_cost_is_left():
-    kept = budget(max_cost=1.5 * MOST)
-    kept.settle(kept.reserve(ASKED), Usage(28, 100))
+    limits = budget(max_cost=1.5 * MOST)
+    limits.settle(limits.reserve(ASKED), Usage(28, 100))
     with pytest.raises(BudgetError) as caught:
-        kept.reserve(ASKED)
-    assert str(caught.value) == (
-        f"--max-cost {1.5 * MOST:.6g} USD: 0.0011 spent, the next call may cost up to {MOST:.4f}; "
+        limits.reserve(ASKED)
+    assert (
+        str(caught.value)
+        == f"--max-cost {1.5 * MOST:.6g} USD: 0.0011 spent, the next call may cost up to"
+        f" {MOST:.4f}; "
         "raise it and run the same command again to go on"
     )
 
@@ -75,17 +81,21 @@ def test_what_earlier_sessions_spent_counts():
     cost = r"--max-cost 2\.00 USD: 1\.9995 spent \(0\.0995 of it possibly\), the next call may cost"
     with pytest.raises(BudgetError, match=cost):
         budget(max_cost=2.0, spent=Spent(1.9, 0.0995)).reserve(ASKED)
-    with pytest.raises(BudgetError, match=r"^--max-tokens 1000: 950 used, the next call may take up to 1\d\d; raise it and run"):
+    with pytest.raises(
+        BudgetError,
+        match=r"^--max-tokens 1000: 950 used, the next call may take up to 1\d\d; raise it and run",
+    ):
         budget(max_tokens=1000, spent=Spent(0.0, 0.0, 900, 50)).reserve(ASKED)
 
 
 def test_without_a_price_there_is_no_cost_and_no_limit_of_cost():
-    kept = budget(price=None)
-    assert kept.settle(kept.reserve(ASKED), Usage(10, 10)) is None
-    assert kept.hold(kept.reserve(ASKED)) == 0.0
+    limits = budget(price=None)
+    assert limits.settle(limits.reserve(ASKED), Usage(10, 10)) is None
+    assert limits.hold(limits.reserve(ASKED)) == 0.0
     with pytest.raises(ConfigError, match="--price input=2,output=8"):
         budget(max_cost=1.0, price=None)
-    free = budget(max_cost=0.0, price=Price(0.0, 0.0))  # a limit of nothing allows what costs nothing
+    # a limit of nothing allows what costs nothing
+    free = budget(max_cost=0.0, price=Price(0.0, 0.0))
     free.settle(free.reserve(ASKED), Usage(10, 10))
     with pytest.raises(BudgetError):
         budget(max_cost=0.0).reserve(ASKED)
@@ -93,71 +103,88 @@ def test_without_a_price_there_is_no_cost_and_no_limit_of_cost():
 
 def test_money_that_may_have_been_billed_stays_reserved_and_what_was_not_made_gives_everything_back():
     assert budget().hold(budget().reserve(ASKED)) == pytest.approx(MOST)  # without limits, too
-    kept = budget(max_cost=2.5 * MOST)
-    assert kept.hold(kept.reserve(ASKED)) == pytest.approx(MOST)
-    kept.hold(kept.reserve(ASKED))
+    limits = budget(max_cost=2.5 * MOST)
+    assert limits.hold(limits.reserve(ASKED)) == pytest.approx(MOST)
+    limits.hold(limits.reserve(ASKED))
     with pytest.raises(BudgetError, match="possibly"):
-        kept.reserve(ASKED)
-    kept = budget(max_cost=1.01 * MOST, max_tokens=MOST_TOKENS)
+        limits.reserve(ASKED)
+    limits = budget(max_cost=1.01 * MOST, max_tokens=MOST_TOKENS)
     for _ in range(100):
-        kept.release(kept.reserve(ASKED))
-    reservation = kept.reserve(ASKED)
-    kept.release(reservation)
-    kept.hold(reservation)  # only the first end of a reservation counts
-    assert kept.settle(reservation, Usage(*most_tokens(ASKED))) is None
-    kept.reserve(ASKED)
+        limits.release(limits.reserve(ASKED))
+    reservation = limits.reserve(ASKED)
+    limits.release(reservation)
+    limits.hold(reservation)  # only the first end of a reservation counts
+    assert limits.settle(reservation, Usage(*most_tokens(ASKED))) is None
+    limits.reserve(ASKED)
 
 
 def test_a_reply_beyond_its_bound_teaches_the_bounds_of_later_calls():
-    kept = budget(max_tokens=10 * MOST_TOKENS)
-    kept.settle(kept.reserve(ASKED), Usage(10, 500))  # five times what was allowed
-    kept.hold(kept.reserve(ASKED))
+    limits = budget(max_tokens=10 * MOST_TOKENS)
+    limits.settle(limits.reserve(ASKED), Usage(10, 500))  # five times what was allowed
+    limits.hold(limits.reserve(ASKED))
     with pytest.raises(BudgetError, match=f"may take up to {5 * MOST_TOKENS};"):
-        kept.reserve(ASKED)
+        limits.reserve(ASKED)
 
 
 Plan = list[tuple[ModelRequest, Usage, str]]
 used = st.sampled_from([1.0, 1.0, 0.9, 0.3])
 per_million = st.sampled_from([0.1, 2.0, 37.5])
-prices = st.builds(Price, per_million, per_million, st.none() | per_million, st.none() | per_million)
+prices = st.builds(
+    Price, per_million, per_million, st.none() | per_million, st.none() | per_million
+)
 parts = st.sampled_from([0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.2])
-"""Limits are a part of the most that all calls together may use, so that most of them are met on the way."""
+"""Limits are a part of the most that all calls together may use, so that most of them are met on
+the way.
+"""
 
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    """Calls of one thread, what their replies use (all of the bound, or any part of it), and how they end."""
+    """Calls of one thread, what their replies use (all of the bound, or any part of it), and how
+    they end.
+    """
     plan: Plan = []
     for _ in range(draw(st.integers(1, 12))):
-        asked = request("x" * draw(st.sampled_from([0, 500, 2000])), draw(st.sampled_from([1, 100, 500])))
+        asked = request(
+            "x" * draw(st.sampled_from([0, 500, 2000])), draw(st.sampled_from([1, 100, 500]))
+        )
         inputs, outputs = (int(draw(used) * most) for most in most_tokens(asked))
         reads = draw(st.integers(0, inputs))
         usage = Usage(inputs, outputs, 0, reads, draw(st.integers(0, inputs - reads)))
-        plan.append((asked, usage, draw(st.sampled_from(["settle", "settle", "settle", "hold", "release"]))))
+        plan.append(
+            (asked, usage, draw(st.sampled_from(["settle", "settle", "settle", "hold", "release"])))
+        )
     return plan
 
 
 @examples(50)
 @given(st.lists(plans(), min_size=1, max_size=5), prices, parts, parts)
-def test_whatever_the_replies_spending_never_exceeds_the_limits_nor_does_a_call_wait_for_ever(
+def test_for_any_replies_spending_stays_within_limits_and_no_call_waits_for_ever(
     plans_, price, cost_part, tokens_part
 ):
     dearest = max(price.input, price.cache_read or 0.0, price.cache_write or 0.0)
     bounds = [most_tokens(asked) for plan in plans_ for asked, _, _ in plan]
-    max_cost = cost_part * sum(reads * dearest + writes * price.output for reads, writes in bounds) / 1e6
+    max_cost = (
+        cost_part * sum(reads * dearest + writes * price.output for reads, writes in bounds) / 1e6
+    )
     max_tokens = 1 + int(tokens_part * sum(map(sum, bounds)))
-    kept, settled = budget(max_cost, max_tokens, price=price), list[tuple[float, int]]()
+    limits, settled = budget(max_cost, max_tokens, price=price), list[tuple[float, int]]()
 
     def play(number: int) -> None:
         for asked, usage, end in plans_[number]:
             try:
-                reservation = kept.reserve(asked)
+                reservation = limits.reserve(asked)
             except BudgetError:
                 return
             if end == "settle":
-                settled.append((kept.settle(reservation, usage) or 0.0, usage.input_tokens + usage.output_tokens))
+                settled.append(
+                    (
+                        limits.settle(reservation, usage) or 0.0,
+                        usage.input_tokens + usage.output_tokens,
+                    )
+                )
             else:
-                kept.hold(reservation) if end == "hold" else kept.release(reservation)
+                limits.hold(reservation) if end == "hold" else limits.release(reservation)
 
     assert in_threads(len(plans_), play) == [None] * len(plans_)
     assert sum(cost for cost, _ in settled) <= max_cost
@@ -166,74 +193,89 @@ def test_whatever_the_replies_spending_never_exceeds_the_limits_nor_does_a_call_
 
 @pytest.mark.parametrize("price", [0.1, 0.3, 0.7, 1.1, 2.3])
 def test_a_cost_never_exceeds_what_was_set_aside_for_it_not_even_by_rounding(price):
-    kept = budget(max_cost=1.0, price=Price(price, price, price, price))
+    limits = budget(max_cost=1.0, price=Price(price, price, price, price))
     for inputs in range(200):
-        reservation = kept.reserve(request("x" * (inputs + 1)))
+        reservation = limits.reserve(request("x" * (inputs + 1)))
         reads, writes = reservation.bound
-        assert (kept.settle(reservation, Usage(reads, writes, 0, reads // 3, reads // 5)) or 0.0) <= reservation.dollars
+        assert (
+            limits.settle(reservation, Usage(reads, writes, 0, reads // 3, reads // 5)) or 0.0
+        ) <= reservation.dollars
 
 
-@pytest.mark.parametrize(("usage", "end"), [(Usage(1, 1), Reservation), (Usage(*most_tokens(ASKED)), BudgetError)])
-def test_a_call_waits_for_others_under_way_and_is_made_when_they_cost_less_than_they_might(usage, end):
-    kept = budget(max_cost=1.5 * MOST)
-    first, waiter = kept.reserve(ASKED), waiting(kept)
+@pytest.mark.parametrize(
+    ("usage", "end"), [(Usage(1, 1), Reservation), (Usage(*most_tokens(ASKED)), BudgetError)]
+)
+def test_a_call_waits_for_others_under_way_and_is_made_when_they_cost_less_than_they_might(
+    usage, end
+):
+    limits = budget(max_cost=1.5 * MOST)
+    first, waiter = limits.reserve(ASKED), waiting(limits)
     assert waiter.is_waiting
-    kept.settle(first, usage)
+    limits.settle(first, usage)
     assert isinstance(waiter.outcome, end)
 
 
 def test_a_call_that_ended_once_gives_nothing_back_when_it_ends_again():
-    kept = budget(max_cost=2.5 * MOST)
-    ended, under_way = kept.reserve(ASKED), kept.reserve(ASKED)
-    assert (kept.release(ended), kept.release(ended), kept.hold(ended), kept.settle(ended, Usage(1, 1))) == (0.0, 0.0, 0.0, None)
-    kept.reserve(ASKED)
-    waiter = waiting(kept)
+    limits = budget(max_cost=2.5 * MOST)
+    ended, under_way = limits.reserve(ASKED), limits.reserve(ASKED)
+    assert (
+        limits.release(ended),
+        limits.release(ended),
+        limits.hold(ended),
+        limits.settle(ended, Usage(1, 1)),
+    ) == (0.0, 0.0, 0.0, None)
+    limits.reserve(ASKED)
+    waiter = waiting(limits)
     assert waiter.is_waiting
-    kept.release(under_way)
+    limits.release(under_way)
     assert isinstance(waiter.outcome, Reservation)
 
 
-def test_small_calls_do_not_keep_a_large_one_waiting():
-    """The line is served in order: what came first is looked at first, however small the next one is."""
+def test_small_calls_do_not_starve_a_large_one():
+    """The line is served in order: what came first is looked at first, however small the next one
+    is.
+    """
     large, small = request("x" * 5000), request("x")
-    kept = budget(max_tokens=sum(most_tokens(large)) + 10)
-    running = kept.reserve(small)
-    first, second = waiting(kept, large), waiting(kept, small)
-    kept.release(running)
+    limits = budget(max_tokens=sum(most_tokens(large)) + 10)
+    running = limits.reserve(small)
+    first, second = waiting(limits, large), waiting(limits, small)
+    limits.release(running)
     assert isinstance(first.outcome, Reservation)
     assert second.is_waiting
-    kept.release(first.outcome)
+    limits.release(first.outcome)
     assert isinstance(second.outcome, Reservation)
 
 
 @pytest.mark.parametrize("reason", [None, BudgetError("over")])
 def test_the_end_of_the_run_ends_all_waiting(reason):
     stop = StopSignal()
-    kept = budget(max_cost=1.5 * MOST, stop=stop)
-    running, waiters = kept.reserve(ASKED), [waiting(kept) for _ in range(8)]
+    limits = budget(max_cost=1.5 * MOST, stop=stop)
+    running, waiters = limits.reserve(ASKED), [waiting(limits) for _ in range(8)]
     stop.interrupt() if reason is None else stop.stop(reason)
     kind = KeyboardInterrupt if reason is None else BudgetError
     assert [type(waiter.outcome) for waiter in waiters] == [kind] * 8
-    kept.settle(running, Usage(1, 1))  # what was under way ends as ever
+    limits.settle(running, Usage(1, 1))  # what was under way ends as ever
     with pytest.raises(kind):
-        kept.reserve(ASKED)
+        limits.reserve(ASKED)
 
 
 @examples(12)
 @given(st.integers(2, 8), st.integers(0, 30))
-def test_a_run_that_is_stopped_at_any_moment_leaves_no_call_waiting(threads, settled_before_the_stop):
+def test_a_run_that_is_stopped_at_any_moment_leaves_no_call_waiting(
+    threads, settled_before_the_stop
+):
     stop, lock, settled = StopSignal(), threading.Lock(), 0
-    kept = budget(max_cost=1.5 * MOST, stop=stop)
+    limits = budget(max_cost=1.5 * MOST, stop=stop)
 
     def work(number: int) -> None:
         nonlocal settled
         for _ in range(10):
-            reservation = kept.reserve(ASKED)
+            reservation = limits.reserve(ASKED)
             with lock:
                 settled += 1
             if settled >= settled_before_the_stop:
                 stop.interrupt()
-            kept.settle(reservation, Usage(1, 0))
+            limits.settle(reservation, Usage(1, 0))
 
     ends = not_empty(in_threads(threads, work), threads)
     assert all(isinstance(end, KeyboardInterrupt | BudgetError | None) for end in ends)
@@ -243,10 +285,13 @@ def test_after_its_hours_no_call_is_made_and_without_such_a_limit_there_is_no_en
     now = [1000.0]
     stop = StopSignal(clock=lambda: now[0])
     stop.limit_hours(0.5)
-    kept = budget(stop=stop)
-    reservation = kept.reserve(ASKED)
+    limits = budget(stop=stop)
+    reservation = limits.reserve(ASKED)
     now[0] += 1800.0
-    kept.settle(reservation, Usage(1, 1))  # what is under way is still paid for
-    with pytest.raises(BudgetError, match=r"^--max-hours 0\.5: they are over; raise it or run the same command again$"):
-        kept.reserve(ASKED)
+    limits.settle(reservation, Usage(1, 1))  # what is under way is still paid for
+    with pytest.raises(
+        BudgetError,
+        match=r"^--max-hours 0\.5: they are over; raise it or run the same command again$",
+    ):
+        limits.reserve(ASKED)
     budget(stop=StopSignal(clock=lambda: 1e12)).reserve(ASKED)

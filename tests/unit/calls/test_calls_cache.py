@@ -1,4 +1,6 @@
-"""The reply cache: the key of a request, what was answered comes back exactly, many at once, and what is looked after."""
+"""The reply cache: the key of a request, what was answered comes back exactly, many at once, and
+what is looked after.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,29 @@ from ktdeval.calls.cache_admin import CacheAdmin, PruneRule
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import is_cacheable, pack, request_key
 from ktdeval.errors import StoreError
-from ktdeval.harness.messages import CallParams, Message, ModelRequest, Opaque, Reply, ToolCall, ToolSpec, Usage
+from ktdeval.harness.messages import (
+    CallParams,
+    Message,
+    ModelRequest,
+    Opaque,
+    Reply,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from ktdeval.observation import ObservedState
 from searching import examples
 from tables import on_each_row
 
 NOW = datetime(2026, 2, 10, tzinfo=UTC)
-REPLY = Reply("买入", (ToolCall("call_1", "submit_action", '{"orders":[]}'),), "tool_calls", Usage(100, 20, 5, 60, 7), "hm", "m-1")
+REPLY = Reply(
+    "买入",
+    (ToolCall("call_1", "submit_action", '{"orders":[]}'),),
+    "tool_calls",
+    Usage(100, 20, 5, 60, 7),
+    "hm",
+    "m-1",
+)
 
 
 # ---- the key
@@ -61,7 +80,13 @@ ASKED = ModelRequest(
     tools=(TOOL,),
     params=CallParams(seed=7),
 )
-OTHER_PARAMS = {"temperature": 0.1, "max_output_tokens": 5, "seed": 8, "reasoning_effort": "low", "reasoning_tokens": 9}
+OTHER_PARAMS = {
+    "temperature": 0.1,
+    "max_output_tokens": 5,
+    "seed": 8,
+    "reasoning_effort": "low",
+    "reasoning_tokens": 9,
+}
 OTHER_PARAMS |= {"tool_protocol": "text"}
 OTHER_REQUESTS = {
     "messages": ASKED.messages[:1],
@@ -81,29 +106,55 @@ def with_message(index: int, **changes: Any) -> ModelRequest:
 
 
 def test_everything_that_can_change_a_reply_changes_its_key_and_nothing_else_does():
-    assert {field.name for field in fields(ModelRequest)} == {*OTHER_REQUESTS, "role", "chance"}
+    assert {field.name for field in fields(ModelRequest)} == {
+        *OTHER_REQUESTS,
+        "role",
+        "model",
+        "submit_tool",
+        "chance",
+        "state",
+    }
     assert {field.name for field in fields(CallParams)} == {*OTHER_PARAMS, "timeout_s"}
     calls = (("c9", "quote", "{}"), ("c1", "quote", "[]"), ("c1", "quote", "{}", Opaque("p", "d")))
     requests = [
         ASKED,
-        *(replace(ASKED, params=replace(ASKED.params, **{name: value})) for name, value in OTHER_PARAMS.items()),
+        *(
+            replace(ASKED, params=replace(ASKED.params, **{name: value}))
+            for name, value in OTHER_PARAMS.items()
+        ),
         *(replace(ASKED, **{name: value}) for name, value in OTHER_REQUESTS.items()),
-        *(with_message(0, content=text) for text in ("stop", "\ud800", "\udfff", "?")),  # lone surrogates do not collide
+        # lone surrogates do not collide
+        *(with_message(0, content=text) for text in ("stop", "\ud800", "\udfff", "?")),
         with_message(0, role="system"),
         with_message(2, tool_call_id="c2"),
         *(with_message(1, tool_calls=(ToolCall(*parts),)) for parts in calls),
         replace(ASKED, tools=(replace(TOOL, parameters={}),)),
         replace(ASKED, tools=(TOOL, replace(TOOL, name="two"))),
     ]
-    models = [Remote(provider="azure"), Remote(name="gpt-8"), Remote(endpoint="http://localhost"), Remote(options={"top_p": 1})]
-    models += [Remote(headers={"openai-organization": organisation}) for organisation in ("org-a", "org-b")]
-    keys = [request_key(Remote(), request) for request in requests] + [request_key(model, ASKED) for model in models]
+    models = [
+        Remote(provider="azure"),
+        Remote(name="gpt-8"),
+        Remote(endpoint="http://localhost"),
+        Remote(options={"top_p": 1}),
+    ]
+    models += [
+        Remote(headers={"openai-organization": organisation}) for organisation in ("org-a", "org-b")
+    ]
+    keys = [request_key(Remote(), request) for request in requests] + [
+        request_key(model, ASKED) for model in models
+    ]
     assert len(set(keys)) == len(keys)
     patient = replace(ASKED, params=replace(ASKED.params, timeout_s=9.0))
-    turned = replace(ASKED, tools=(replace(TOOL, parameters={"properties": {"a": {}, "b": {}}, "type": "object"}),))
+    turned = replace(
+        ASKED,
+        tools=(replace(TOOL, parameters={"properties": {"a": {}, "b": {}}, "type": "object"}),),
+    )
     assert request_key(Remote(), patient) == request_key(Remote(), turned) == keys[0]
-    assert request_key(Remote(), replace(ASKED, role="trader", chance=3)) == keys[0]  # neither is sent
-    # When this must change, so must the version in the key: all replies kept before are then asked for anew.
+    # none of these is sent
+    unsent = replace(ASKED, role="trader", chance=3, state=ObservedState({"day": '"day_+1"'}))
+    assert request_key(Remote(), unsent) == keys[0]
+    # When this must change, so must the version in the key: all replies kept before are then asked
+    # for anew.
     assert keys[0] == "30ea19fec79df513c2753a924d90544a8c61e2f1fba9b6f3d7c5d5e6c09fc015"
 
 
@@ -115,14 +166,23 @@ counts = st.integers(0, 2**40)
 opaque = st.none() | st.builds(Opaque, texts, texts)
 tool_calls = st.lists(st.builds(ToolCall, texts, texts, texts, opaque), max_size=3).map(tuple)
 replies = st.builds(
-    Reply, texts, tool_calls, st.sampled_from(["stop", "tool_calls"]), st.builds(Usage, *[counts] * 5), texts, texts
+    Reply,
+    texts,
+    tool_calls,
+    st.sampled_from(["stop", "tool_calls"]),
+    st.builds(Usage, *[counts] * 5),
+    texts,
+    texts,
 ).filter(is_cacheable)
 
 
 @examples(3)
 @given(given_=st.lists(replies, min_size=15, max_size=15))
 def test_a_reply_comes_back_exactly(given_):
-    with tempfile.TemporaryDirectory() as folder, CallDatabase(Path(folder) / "replies.sqlite") as cache:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        CallDatabase(Path(folder) / "replies.sqlite") as cache,
+    ):
         cache.put([entry_of(number, reply) for number, reply in enumerate(given_)])
         assert [cached(cache, key_of(number)) for number in range(len(given_))] == given_
 
@@ -133,21 +193,34 @@ def test_replies_outlive_the_process_and_the_newest_is_the_one_that_counts(path)
         cache.put([entry_of(1), entry_of(2)])
         cache.put([entry_of(1, REPLY)])
     with CallDatabase(path) as cache:
-        assert (cached(cache, key_of(1)), cached(cache, key_of(2)), cached(cache, key_of(3))) == (REPLY, entry_of(2).reply, None)
+        assert (cached(cache, key_of(1)), cached(cache, key_of(2)), cached(cache, key_of(3))) == (
+            REPLY,
+            entry_of(2).reply,
+            None,
+        )
     assert sorted(entries_in(path), key=str) == sorted([entry_of(2), entry_of(1, REPLY)], key=str)
 
 
-def test_truncations_refusals_empty_replies_and_malformed_entries_are_not_kept():
+def test_truncations_refusals_empty_replies_and_malformed_entries_are_not_cached():
     accidents = [
         Reply("half", finish_reason="length"),
         Reply("no", finish_reason="refusal"),
         Reply("", finish_reason="content_filter"),
     ]
-    for reply in (*accidents, Reply(), Reply(" \n", reasoning="long"), Reply("", finish_reason="tool_calls")):
+    for reply in (
+        *accidents,
+        Reply(),
+        Reply(" \n", reasoning="long"),
+        Reply("", finish_reason="tool_calls"),
+    ):
         assert not is_cacheable(reply)
         with pytest.raises(ValueError, match="is not kept"):
             entry_of("a", reply)
-    for wrong in ({"key": "abc"}, {"created_at": "yesterday"}, {"created_at": "2026-01-31T23:59:59+08:00"}):
+    for wrong in (
+        {"key": "abc"},
+        {"created_at": "yesterday"},
+        {"created_at": "2026-01-31T23:59:59+08:00"},
+    ):
         with pytest.raises(ValueError, match=r"not a SHA-256|isoformat|not in UTC"):
             replace(entry_of("a"), **wrong)
 
@@ -156,9 +229,11 @@ def test_the_file_is_its_owners_and_durable_by_its_settings(cache, path):
     cache.put([entry_of(1)])
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
     settings = {
-        name: cache._writer.sql.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "auto_vacuum")
+        name: cache._writer.sql.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("journal_mode", "synchronous", "auto_vacuum")
     }
-    assert settings == {"journal_mode": "wal", "synchronous": 2, "auto_vacuum": 2}  # FULL, INCREMENTAL
+    # FULL, INCREMENTAL
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "auto_vacuum": 2}
 
 
 # ---- many at once
@@ -170,7 +245,7 @@ from pathlib import Path
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.messages import Reply
-from ktdeval.jsonio import sha256_hex
+from ktdeval.values.jsonio import sha256_hex
 sys.stdin.readline()
 cache = CallDatabase(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
@@ -197,7 +272,7 @@ def test_processes_that_begin_a_file_at_the_same_moment_share_it(path):
         assert cache_admin.verify() == (100, ())
 
 
-def test_a_writer_waits_for_another_process_and_says_so_when_it_takes_too_long(path, monkeypatch):
+def test_a_writer_waits_for_another_process_and_reports_a_long_wait(path, monkeypatch):
     monkeypatch.setattr(database, "BUSY_S", 0.2)
     with CallDatabase(path) as cache:
         cache.put([entry_of(0)])
@@ -205,7 +280,11 @@ def test_a_writer_waits_for_another_process_and_says_so_when_it_takes_too_long(p
         other.execute("BEGIN IMMEDIATE")
         assert cached(cache, key_of(0)) == entry_of(0).reply  # a reader does not wait
         with pytest.raises(
-            StoreError, match=r"database is locked; another process has held it .* or choose another file with --cache"
+            StoreError,
+            match=(
+                r"database is locked; another process has held it .* or choose another file with"
+                r" --cache"
+            ),
         ):
             cache.put([entry_of(1)])
         threading.Timer(0.05, other.execute, ("COMMIT",)).start()
@@ -225,20 +304,34 @@ def aged(days: float) -> str:
 
 @pytest.fixture
 def stocked(path: Path) -> Path:
-    """Ten replies of each of two models, from 0.5 to 9.5 days old, that can't be compressed well."""
+    """Ten replies of each of two models, from 0.5 to 9.5 days old, that can't be compressed
+    well.
+    """
     with CallDatabase(path) as cache:
         for model in ("gpt-9", "o-4"):
             chance = random.Random(model)
-            replies = [Reply(chance.randbytes(1000).hex(), usage=Usage(100 + day, 10)) for day in range(10)]
-            cache.put([entry_of((model, day), reply, model, aged(day + 0.5)) for day, reply in enumerate(replies)])
+            replies = [
+                Reply(chance.randbytes(1000).hex(), usage=Usage(100 + day, 10)) for day in range(10)
+            ]
+            cache.put(
+                [
+                    entry_of((model, day), reply, model, aged(day + 0.5))
+                    for day, reply in enumerate(replies)
+                ]
+            )
     return path
 
 
 def test_models_are_summed_up_with_their_first_and_last_day(stocked):
     with CacheAdmin(stocked) as cache_admin:
         first, second = cache_admin.models()
-        stored = sum(len(value.encode() if isinstance(value, str) else value) for entry in entries_in(stocked)
-                     if entry.model == "o-4" for value in pack(entry) if isinstance(value, (str, bytes)))  # fmt: skip
+        stored = sum(
+            len(value.encode() if isinstance(value, str) else value)
+            for entry in entries_in(stocked)
+            if entry.model == "o-4"
+            for value in pack(entry)
+            if isinstance(value, (str, bytes))
+        )
     assert (first.provider, first.model, first.replies) == ("openai", "gpt-9", 10)
     assert (second.model, second.input_tokens, second.output_tokens) == ("o-4", 1045, 100)
     assert (second.first_day, second.last_day) == ("2026-01-31", "2026-02-09")
@@ -246,7 +339,7 @@ def test_models_are_summed_up_with_their_first_and_last_day(stocked):
 
 
 @on_each_row
-def test_pruning_removes_the_oldest_of_what_the_rule_names_and_a_dry_run_nothing(stocked, rule, count):
+def test_pruning_removes_the_oldest_matching_entries_and_a_dry_run_none(stocked, rule, count):
     rule = PruneRule(**rule)
     before = stocked.stat().st_size
     with CacheAdmin(stocked) as cache_admin:
@@ -259,8 +352,13 @@ def test_pruning_removes_the_oldest_of_what_the_rule_names_and_a_dry_run_nothing
         assert cache_admin.verify().findings == ()
     assert pruned == planned
     assert pruned.replies == count == 20 - len(left)
-    named = [entry for entry in entries if fnmatchcase(f"{entry.provider}/{entry.model}", rule.model)]
-    gone, stay = ([entry.created_at for entry in named if (entry in left) is is_left] for is_left in (False, True))
+    named = [
+        entry for entry in entries if fnmatchcase(f"{entry.provider}/{entry.model}", rule.model)
+    ]
+    gone, stay = (
+        [entry.created_at for entry in named if (entry in left) is is_left]
+        for is_left in (False, True)
+    )
     assert len(gone) == count
     assert max(gone, default="") <= min(stay, default="~")
     assert stocked.stat().st_size <= before - max(0, pruned.bytes - 3 * 4096)
@@ -269,10 +367,12 @@ def test_pruning_removes_the_oldest_of_what_the_rule_names_and_a_dry_run_nothing
 def test_a_reply_as_old_as_the_limit_stays(stocked):
     with CacheAdmin(stocked) as cache_admin:
         cache_admin.prune(PruneRule(older_than_days=4.5), NOW)
-    assert sorted({entry.created_at for entry in entries_in(stocked)}) == sorted(aged(day + 0.5) for day in range(5))
+    assert sorted({entry.created_at for entry in entries_in(stocked)}) == sorted(
+        aged(day + 0.5) for day in range(5)
+    )
 
 
-def test_a_maximum_size_holds_for_what_is_left(stocked):
+def test_a_maximum_size_applies_to_the_remaining_entries(stocked):
     with CacheAdmin(stocked) as cache_admin:
         largest = max(use.bytes for use in cache_admin.models()) // 10
         cache_admin.prune(PruneRule(max_bytes=5_000), NOW)

@@ -1,4 +1,6 @@
-"""The reply cache in bad times: what was damaged or forged is never given, and nobody's file is spoiled."""
+"""The reply cache in bad times: what was damaged or forged is never given, and nobody's file is
+spoiled.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import REPLY_COLUMNS, CacheEntry, ReplyRow
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
-from ktdeval.jsonio import dumps_canonical
+from ktdeval.values.jsonio import dumps_canonical
 
 
 def change(path: Path, statement: str, *values: object) -> None:
@@ -40,7 +42,10 @@ def packed(value: Any) -> bytes:
 
 
 DAMAGE = {
-    "another answer": ("UPDATE replies SET body = (SELECT body FROM replies WHERE key = ?)", key_of(2)),
+    "another answer": (
+        "UPDATE replies SET body = (SELECT body FROM replies WHERE key = ?)",
+        key_of(2),
+    ),
     "another model": ("UPDATE replies SET model = ?", "gpt-1"),
     "another key": ("UPDATE replies SET key = ? WHERE key != '" + key_of(2) + "'", key_of(1)),
     "another type": ("UPDATE replies SET created_at = ?", 5),
@@ -70,33 +75,47 @@ def test_a_damaged_reply_counts_as_absent_is_reported_and_replaced(path, how):
 ANSWER = {"content": "a", "finish_reason": "stop"}
 FORGED = {
     "no zstd": forged(b"\x00" * 50),
-    "no size": forged(zstandard.ZstdCompressor(write_content_size=False).compress(b'{"content":"a","finish_reason":"stop"}')),
+    "no size": forged(
+        zstandard.ZstdCompressor(write_content_size=False).compress(
+            b'{"content":"a","finish_reason":"stop"}'
+        )
+    ),
     "no JSON": forged(zstandard.compress(b'{"content":')),
     "deep JSON": forged(zstandard.compress(b"[" * 100_000 + b"]" * 100_000)),
     "a list": forged(packed([])),
-    "NaN": forged(zstandard.compress(b'{"content":"a","finish_reason":"stop","usage":{"input_tokens":NaN}}')),
+    "NaN": forged(
+        zstandard.compress(b'{"content":"a","finish_reason":"stop","usage":{"input_tokens":NaN}}')
+    ),
     "another field": forged(packed(ANSWER | {"extra": 1})),
     "a number for text": forged(packed({"content": 5, "finish_reason": "stop"})),
     "a truncation": forged(packed({"content": "a", "finish_reason": "length"})),
     "an unknown end": forged(packed({"content": "a", "finish_reason": "sudden"})),
-    "an id of no text": forged(packed(ANSWER | {"tool_calls": [{"id": 1, "name": "", "arguments": ""}]})),
+    "an id of no text": forged(
+        packed(ANSWER | {"tool_calls": [{"id": 1, "name": "", "arguments": ""}]})
+    ),
     "tokens of another": forged(packed(ANSWER), input_tokens=5),
     "local time": forged(packed(ANSWER), created_at="2026-01-01T00:00:00"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", [*FORGED, "a bomb"])
 def test_a_row_that_no_cache_wrote_is_never_given_even_when_its_checksum_is_right(cache, path, how):
-    row = FORGED.get(how) or forged(zstandard.compress(bytes((1 << 28) + 1)))  # more than a reply can have
+    # more than a reply can have
+    row = FORGED.get(how) or forged(zstandard.compress(bytes((1 << 28) + 1)))
     with cache._writing:
-        cache._writer.sql.execute(f"INSERT INTO replies ({', '.join(REPLY_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        cache._writer.sql.execute(
+            f"INSERT INTO replies ({', '.join(REPLY_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row
+        )
     assert cached(cache, key_of(1)) is None
     with CacheAdmin(path) as cache_admin:
         assert [finding.key for finding in cache_admin.verify().findings] == [key_of(1)]
 
 
 def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
-    answers = {key_of(word): Reply(f"answer {word} {random.Random(word).random()}" * 9) for word in range(60)}
+    answers = {
+        key_of(word): Reply(f"answer {word} {random.Random(word).random()}" * 9)
+        for word in range(60)
+    }
     with CallDatabase(path) as cache:
         cache.put([CacheEntry(key, "openai", "gpt-9", reply, AT) for key, reply in answers.items()])
     whole, chance, unseen, lines = path.read_bytes(), random.Random(5), 0, []
@@ -115,7 +134,9 @@ def test_a_flipped_byte_anywhere_in_the_file_never_gives_a_wrong_reply(path):
             continue
         assert all(reply is None or reply == answers[key] for key, reply in given_.items())
         lost = [key for key, reply in given_.items() if reply is None]
-        assert findings or not lost, f"byte {offset}: {len(lost)} replies are lost and nothing is reported"
+        assert findings or not lost, (
+            f"byte {offset}: {len(lost)} replies are lost and nothing is reported"
+        )
         unseen += not lost
     assert unseen < 60  # some of the damage hit something
     assert lines
@@ -136,7 +157,7 @@ def fails_with(path: Path, message: str) -> None:
         assert "\n" not in text
 
 
-def test_the_file_of_another_application_is_refused_and_left_as_it_is(tmp_path):
+def test_the_file_of_another_application_is_refused_unchanged(tmp_path):
     path = tmp_path / "bookmarks.sqlite"
     change(path, "CREATE TABLE bookmarks (address TEXT)")
     before = path.read_bytes()
@@ -148,7 +169,7 @@ def test_the_file_of_another_application_is_refused_and_left_as_it_is(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["bookmarks.sqlite"]
 
 
-def test_what_is_no_cache_of_this_version_is_refused_and_left_as_it_is(tmp_path, path):
+def test_a_file_that_is_not_a_cache_of_this_version_is_refused_unchanged(tmp_path, path):
     notes = tmp_path / "notes.txt"
     notes.write_text("buy low, sell high\n" * 100)
     fails_with(notes, "file is not a database; it is not a reply cache, or damaged")
@@ -157,7 +178,10 @@ def test_what_is_no_cache_of_this_version_is_refused_and_left_as_it_is(tmp_path,
     change(path, "PRAGMA user_version = 2")
     fails_with(path, "its version 2 is not 1; use the ktdeval that wrote it")
     fails_with(tmp_path, "is no plain file; choose another file with --cache")
-    with pytest.raises(StoreError, match=r"replies\.sqlite: reply cache: can't make its folder: .*; choose another file"):
+    with pytest.raises(
+        StoreError,
+        match=r"replies\.sqlite: reply cache: can't make its folder: .*; choose another file",
+    ):
         CallDatabase(notes / "replies.sqlite")
     (empty := tmp_path / "empty.sqlite").touch()  # becomes a cache, but is none to look after
     with pytest.raises(StoreError, match="the file is empty"):
@@ -167,7 +191,9 @@ def test_what_is_no_cache_of_this_version_is_refused_and_left_as_it_is(tmp_path,
 
 
 def test_a_file_that_may_not_be_written_is_one_line_before_anything_is_paid():
-    """In a process of an ordinary user, for the superuser may write everything; so in folders that are open to all."""
+    """In a process of an ordinary user, for the superuser may write everything; so in folders that
+    are open to all.
+    """
     program = """
     import os, sys, urllib.parse  # the last for pathlib, which will not find it later
     from pathlib import Path

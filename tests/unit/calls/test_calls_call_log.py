@@ -1,7 +1,10 @@
-"""Record of a run's calls: what it says is on disk is on disk, a call and its reply are one, and sums are over all of them."""
+"""Record of a run's calls: what it says is on disk is on disk, a call and its reply are one, and
+sums are over all of them.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import sqlite3
@@ -24,15 +27,19 @@ from ktdeval.calls.prices import Price
 from ktdeval.calls.record import CACHED, CallRecord, Spent
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply, ToolCall, Usage
-from ktdeval.jsonio import sha256_hex
-from paths import SUPPORT
+from ktdeval.values.jsonio import sha256_hex
+from paths import SUPPORT_FOLDERS
 from threads import in_threads
 
-PAID = CallRecord(AT, "e1", "0123456789abcdef", "answered", 1, 2.5, Usage(100, 20, 5, 60, 7), 0.25, 0.0, "m")
+PAID = CallRecord(
+    AT, "e1", "0123456789abcdef", "answered", 1, 2.5, Usage(100, 20, 5, 60, 7), 0.25, 0.0, "m"
+)
 FAILED = CallRecord(AT, "e1", "0123456789abcdef", "timeout", 2, 120.0, held_usd=0.5)
 UNPRICED = msgspec.structs.replace(PAID, attempt=3, cost_usd=None)
 FROM_CACHE = msgspec.structs.replace(PAID, outcome=CACHED, cost_usd=0.0)
-CUT = msgspec.structs.replace(PAID, reply=Reply("ha", (ToolCall("1", "f", "{\ud800"),), "length", Usage(100, 20, 5, 60, 7)))
+CUT = msgspec.structs.replace(
+    PAID, reply=Reply("ha", (ToolCall("1", "f", "{\ud800"),), "length", Usage(100, 20, 5, 60, 7))
+)
 RECORDS = [PAID, FAILED, UNPRICED, FROM_CACHE, CUT]
 
 
@@ -60,21 +67,29 @@ def test_records_come_back_in_order_and_as_they_were_and_sums_are_over_all_sessi
         resumed = log.resume(None)
         assert resumed.spent == Spent(0.5, 0.5, 300, 60)
         assert (resumed.was_answered, resumed.kept) == (True, {("e1", CUT.key): CUT.reply})
-        assert log.resume(Price(1e6, 0.0)).spent.cost_usd == 100.5  # what was paid without a known price counts at today's
+        # what was paid without a known price counts at today's
+        assert log.resume(Price(1e6, 0.0)).spent.cost_usd == 100.5
 
 
 def test_a_run_that_asked_nothing_has_no_past(run, tmp_path):
     assert list(read_calls(run.folder)) == list(read_calls(tmp_path / "no run")) == []
     with CallLog(run.folder) as log:
-        assert (log.resume(None).spent, log.resume(None).was_answered) == (Spent(0.0, 0.0, 0, 0), False)
+        assert (log.resume(None).spent, log.resume(None).was_answered) == (
+            Spent(0.0, 0.0, 0, 0),
+            False,
+        )
 
 
-def test_what_can_not_be_written_is_replaced_in_a_name_and_as_a_number_harms_nobody_but_its_caller(log, run):
-    for wrong in ({"cost_usd": float("nan")}, {"latency_s": float("inf")}, {"held_usd": float("nan")}):
+def test_unwritable_text_in_names_is_replaced_and_bad_numbers_fail_only_their_caller(log, run):
+    for wrong in (
+        {"cost_usd": float("nan")},
+        {"latency_s": float("inf")},
+        {"held_usd": float("nan")},
+    ):
         with pytest.raises(ValueError, match="not finite"):
             log.record(call_of("a", **wrong), entry_of("a"))
     log.record(call_of("b", served_by="m\ud800\n模型"), entry_of("b"))
-    assert (run.recorded(), run.kept(), run.shared()) == (["b"], {"b"}, {"b"})
+    assert (run.recorded(), run.stored_replies(), run.shared()) == (["b"], {"b"}, {"b"})
     assert [record.served_by for record in read_calls(run.folder)] == ["m?\n模型"]
 
 
@@ -83,28 +98,28 @@ def test_what_can_not_be_written_is_replaced_in_a_name_and_as_a_number_harms_nob
 
 def test_a_call_and_its_reply_are_on_disk_and_shared_when_record_returns(log, run):
     log.record(call_of("a"), entry_of("a"))
-    assert (run.recorded(), run.kept(), run.shared()) == (["a"], {"a"}, {"a"})
+    assert (run.recorded(), run.stored_replies(), run.shared()) == (["a"], {"a"}, {"a"})
     log.record(call_of("b"))
-    assert (run.recorded(), run.kept(), run.shared()) == (["a", "b"], {"a"}, {"a"})
+    assert (run.recorded(), run.stored_replies(), run.shared()) == (["a", "b"], {"a"}, {"a"})
     assert log.reply(sha256_hex("a")) == entry_of("a").reply
     assert log.reply(sha256_hex("b")) is None
 
 
-def test_a_record_that_nobody_waits_for_goes_with_the_next_group_or_before_long(log, run):
+def test_a_background_record_is_written_with_the_next_group_or_soon(log, run):
     log.record(call_of("a"), durable=False)
     log.record(call_of("b"))
     assert run.recorded() == ["a", "b"]
     log.record(call_of("c"), entry_of("c"), durable=False)
     while len(run.recorded()) < 3:
         time.sleep(0.02)
-    assert run.kept() == {"c"}
+    assert run.stored_replies() == {"c"}
 
 
-def test_flush_and_close_write_what_is_still_in_memory(log, run):
+def test_flush_and_close_write_pending_records(log, run):
     log.flush()  # nothing yet
     log.record(call_of("a"), entry_of("a"), durable=False)
     log.flush()
-    assert (run.recorded(), run.kept()) == (["a"], {"a"})
+    assert (run.recorded(), run.stored_replies()) == (["a"], {"a"})
     log.flush()
     log.record(call_of("b"), durable=False)
     log.close()
@@ -135,20 +150,27 @@ def test_fifty_threads_lose_nothing_and_share_the_syncs_of_the_disk(run, monkeyp
         assert log.resume(None).spent.input_tokens == 5_000
     words = [str((thread, number)) for thread in range(50) for number in range(10)]
     assert sorted(run.recorded()) == sorted(words)
-    assert run.kept() == set(words)
+    assert run.stored_replies() == set(words)
     assert len(writes) < 250
 
 
-def test_two_runs_share_one_cache_and_keep_records_of_their_own_and_a_run_without_one_keeps_to_itself(tmp_path):
+def test_two_runs_share_one_cache_and_keep_records_of_their_own_and_a_run_without_one_keeps_to_itself(
+    tmp_path,
+):
     runs = [Run(tmp_path / name) for name in ("one", "two")]
 
     def work(number: int) -> None:
-        with CallDatabase(runs[number].cache_path) as cache, CallLog(runs[number].folder, cache) as log:
+        with (
+            CallDatabase(runs[number].cache_path) as cache,
+            CallLog(runs[number].folder, cache) as log,
+        ):
             for index in range(20):
                 log.record(call_of(f"{number} {index}"), entry_of(f"{number} {index}"))
 
     assert in_threads(2, work) == [None, None]
-    assert [run.recorded() for run in runs] == [[f"{number} {index}" for index in range(20)] for number in range(2)]
+    assert [run.recorded() for run in runs] == [
+        [f"{number} {index}" for index in range(20)] for number in range(2)
+    ]
     assert len(runs[0].shared()) == 40
     alone = Run(tmp_path / "alone")
     with CallLog(alone.folder) as log:
@@ -167,7 +189,7 @@ from ktdeval.calls import call_log
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.database import CallDatabase
 from ktdeval.errors import StoreError
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2].split(os.pathsep)
 from call_runs import Run, call_of, entry_of
 from threads import in_threads
 
@@ -192,7 +214,13 @@ def fails(action):
 def second_process(run: Run, program: str) -> subprocess.Popen[str]:
     """A second process that has the log of `run` open."""
     source = SECOND_PROCESS + textwrap.dedent(program)
-    command = [sys.executable, "-c", source, str(run.folder), str(SUPPORT)]
+    command = [
+        sys.executable,
+        "-c",
+        source,
+        str(run.folder),
+        os.pathsep.join(map(str, SUPPORT_FOLDERS)),
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -203,7 +231,7 @@ def play(run: Run, program: str) -> str:
     return out
 
 
-def test_a_full_disk_fails_every_waiting_thread_and_what_was_told_before_is_there(run):
+def test_a_full_disk_fails_every_waiting_thread_and_keeps_acknowledged_records(run):
     out = play(
         run,
         """
@@ -224,10 +252,12 @@ def test_a_full_disk_fails_every_waiting_thread_and_what_was_told_before_is_ther
         os._exit(0)
         """,
     )
-    told = [line.removeprefix("False ") for line in out.splitlines() if line.startswith("False ")]
-    assert len(told) > 8
+    acknowledged = [
+        line.removeprefix("False ") for line in out.splitlines() if line.startswith("False ")
+    ]
+    assert len(acknowledged) > 8
     recorded = Counter(run.recorded())
-    assert set(recorded) >= run.kept() >= set(told)
+    assert set(recorded) >= run.stored_replies() >= set(acknowledged)
     assert set(recorded.values()) == {1}
 
 
@@ -244,10 +274,16 @@ def test_a_record_that_can_not_be_written_for_a_while_gets_its_calls_later(run):
         log.close()
         """,
     )
-    assert (run.recorded(), run.kept(), run.shared()) == (["a", "b", "c", "d"], {"a", "b", "c"}, {"a", "b", "c"})
+    assert (run.recorded(), run.stored_replies(), run.shared()) == (
+        ["a", "b", "c", "d"],
+        {"a", "b", "c"},
+        {"a", "b", "c"},
+    )
 
 
-def test_what_nobody_waited_for_and_could_not_be_written_is_written_with_what_comes_next_or_at_the_end(run):
+def test_an_unwritten_background_record_is_written_with_the_next_one_or_at_the_end(
+    run,
+):
     out = play(
         run,
         """
@@ -262,28 +298,38 @@ def test_what_nobody_waited_for_and_could_not_be_written_is_written_with_what_co
             print(fails(lambda: log.record(call_of("more"))))
         """,
     )
-    told, following, more, *others = out.splitlines()
-    assert "record of calls: " in told
+    report, following, more, *others = out.splitlines()
+    assert "record of calls: " in report
     assert (following, more) == ("", "")
-    assert others[1:3] == [told, ""]  # `flush` says again what it has not made up for, and the next record does
+    # `flush` says again what it has not made up for, and the next record does
+    assert others[1:3] == [report, ""]
     assert others[4] == ""
     assert "is closed" in others[5]
     assert run.recorded() == ["late", "next", "more", "late", "more", "late"]
 
 
 def test_a_shared_cache_that_fails_is_an_error_and_the_run_has_its_reply(run, monkeypatch):
-    with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as log, monkeypatch.context() as patched:
-        patched.setattr(cache, "write", lambda *_: (_ for _ in ()).throw(StoreError("replies.sqlite: full")))
+    with (
+        CallDatabase(run.cache_path) as cache,
+        CallLog(run.folder, cache) as log,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(
+            cache, "write", lambda *_: (_ for _ in ()).throw(StoreError("replies.sqlite: full"))
+        )
         with pytest.raises(StoreError, match="full"):
             log.record(call_of("a"), entry_of("a"))
-    assert (run.recorded(), run.kept(), run.shared()) == (["a"], {"a"}, set())
+    assert (run.recorded(), run.stored_replies(), run.shared()) == (["a"], {"a"}, set())
 
 
 def test_a_place_that_can_not_be_written_is_one_line(tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "taken" / LOG_FILE).mkdir(parents=True)
     for folder in (tmp_path / "file", tmp_path / "taken"):
-        with pytest.raises(StoreError, match=r"calls\.sqlite: record of calls: .* choose another run folder with --out") as caught:
+        with pytest.raises(
+            StoreError,
+            match=r"calls\.sqlite: record of calls: .* choose another run folder with --out",
+        ) as caught:
             CallLog(folder)
         assert "\n" not in str(caught.value)
 
@@ -310,7 +356,9 @@ def test_a_row_that_is_not_a_call_is_an_error_that_names_it(run, change):
     with sqlite3.connect(run.folder / LOG_FILE) as file:
         file.execute(f"UPDATE calls SET {change} WHERE number = 2")
     file.close()
-    with pytest.raises(StoreError, match=r"calls\.sqlite: call 2: not the record of a call: ") as caught:
+    with pytest.raises(
+        StoreError, match=r"calls\.sqlite: call 2: not the record of a call: "
+    ) as caught:
         list(read_calls(run.folder))
     assert "\n" not in str(caught.value)
     with CallLog(run.folder) as log, pytest.raises(StoreError, match="call 2"):
@@ -321,7 +369,7 @@ def test_a_row_that_is_not_a_call_is_an_error_that_names_it(run, change):
 
 
 @pytest.mark.parametrize("after", [1, 200])
-def test_kill_9_at_any_moment_loses_nothing_that_was_told_and_records_every_reply_once(run, after):
+def test_kill_9_at_any_moment_loses_no_acknowledged_record_and_records_every_reply_once(run, after):
     steady = """
     def work(thread):
         for number in range(100_000):
@@ -332,24 +380,27 @@ def test_kill_9_at_any_moment_loses_nothing_that_was_told_and_records_every_repl
     """
     process = second_process(run, steady)
     assert process.stdout is not None
-    told = [process.stdout.readline() for _ in range(after)]
+    lines = [process.stdout.readline() for _ in range(after)]
     time.sleep(random.random() / 100)
     process.send_signal(signal.SIGKILL)
-    told += process.communicate(timeout=240)[0].splitlines(keepends=True)
+    lines += process.communicate(timeout=240)[0].splitlines(keepends=True)
     assert process.returncode == -signal.SIGKILL
-    acknowledged = {line.strip() for line in told if line.endswith("\n")}
+    acknowledged = {line.strip() for line in lines if line.endswith("\n")}
     assert len(acknowledged) >= after
     for _ in range(2):  # to resume twice changes nothing more
         with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as log:
             recorded = Counter(run.recorded())
-            assert acknowledged <= run.kept() == set(recorded)  # a call and its reply: both or neither
+            # a call and its reply: both or neither
+            assert acknowledged <= run.stored_replies() == set(recorded)
             assert set(recorded.values()) == {1}
             assert log.resume(None).spent.cost_usd == 0.25 * len(recorded)
             assert all(log.reply(sha256_hex(word)) is not None for word in recorded)
-    assert run.shared() == run.kept()
+    assert run.shared() == run.stored_replies()
 
 
-def test_a_process_killed_before_its_reply_was_shared_has_it_when_it_is_resumed_and_shares_it_then(run):
+def test_a_process_killed_before_its_reply_was_shared_has_it_when_it_is_resumed_and_shares_it_then(
+    run,
+):
     process = second_process(
         run,
         """
@@ -359,7 +410,7 @@ def test_a_process_killed_before_its_reply_was_shared_has_it_when_it_is_resumed_
     )
     process.communicate(timeout=240)
     assert process.returncode == -signal.SIGKILL
-    assert (run.recorded(), run.kept(), run.shared()) == (["a"], {"a"}, set())
+    assert (run.recorded(), run.stored_replies(), run.shared()) == (["a"], {"a"}, set())
     with CallDatabase(run.cache_path) as cache, CallLog(run.folder, cache) as log:
         assert log.resume(None).spent.cost_usd == 0.25
         assert log.reply(sha256_hex("a")) == entry_of("a").reply
@@ -370,7 +421,8 @@ def test_a_run_that_is_over_is_one_plain_file_that_can_be_read_where_nothing_can
     for word in "ab":
         with CallLog(run.folder) as log:
             log.record(call_of(word), entry_of(word))
-            assert (run.folder / LOG_FILE).read_bytes()[18:20] == b"\2\2"  # readers do not wait for the writer
+            # readers do not wait for the writer
+            assert (run.folder / LOG_FILE).read_bytes()[18:20] == b"\2\2"
         assert [file.name for file in run.folder.iterdir()] == [LOG_FILE]
         assert (run.folder / LOG_FILE).read_bytes()[18:20] == b"\1\1"
     run.folder.chmod(0o500)

@@ -1,4 +1,6 @@
-"""The drift sentinel: still where one model answered all, loud where another did, or did in part."""
+"""The drift sentinel: still where one model answered all, loud where another did, or did in
+part.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ import pytest
 from json_places import with_value
 from ktdeval.errors import BudgetError, ModelError, StoreError
 from ktdeval.harness.messages import CallParams, ModelRequest, Reply
-from ktdeval.jsonio import dumps_canonical
 from ktdeval.runner.canary import (
     CANARIES,
     LONGEST_ANSWER,
@@ -27,7 +28,8 @@ from ktdeval.runner.canary import (
     read_record,
     start_record,
 )
-from ktdeval.typed import encode_canonical, to_plain
+from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.typed import encode_canonical, to_plain
 from tables import number, on_each_row
 
 PARAMS = CallParams(temperature=0.4, max_output_tokens=500, reasoning_effort="low", seed=3)
@@ -60,7 +62,9 @@ def model(name: str, chance: np.random.Generator, loyalty: float = 0.75) -> Ask:
     def ask(request: ModelRequest) -> Reply:
         answers = known[question_of(request).id]
         usual = chance.random() < loyalty
-        return Reply(answers[0] if usual else answers[int(chance.integers(1, len(answers)))], served_by=name)
+        return Reply(
+            answers[0] if usual else answers[int(chance.integers(1, len(answers)))], served_by=name
+        )
 
     return ask
 
@@ -91,7 +95,7 @@ def test_one_model_twice_shows_no_excess_however_noisy_it_is(loyalty: float) -> 
 
 
 @pytest.mark.parametrize(("loyalty", "least"), [(1.0, 0.8), (0.85, 0.5), (0.75, 0.35)])
-def test_another_model_stands_out_in_nearly_every_run(loyalty: float, least: float) -> None:
+def test_another_model_is_detected_in_nearly_every_run(loyalty: float, least: float) -> None:
     chance = np.random.default_rng(2)
     one, two = model("one", chance, loyalty), model("two", chance, loyalty)
     same, other = excesses(one, one), excesses(one, two)
@@ -106,16 +110,22 @@ def test_a_changed_share_of_the_answers_shows_the_more_the_larger_it_is() -> Non
     shares = [excesses(one, mixed(one, two, share, chance)) for share in (0.5, 0.75, 1.0)]
     means = [excess.mean() for excess in shares]
     assert same.mean() + 0.1 < means[0] < means[1] < means[2]
-    assert [(excess > np.quantile(same, 0.95)).mean() > least for excess, least in zip(shares, (0.5, 0.85, 0.99))] == [True] * 3
+    assert [
+        (excess > np.quantile(same, 0.95)).mean() > least
+        for excess, least in zip(shares, (0.5, 0.85, 0.99))
+    ] == [True] * 3
 
 
 def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None:
     def ask(request: ModelRequest) -> Reply:
         answers = habits("one", question_of(request))
-        return Reply(answers[int(np.random.default_rng(request.params.seed).integers(len(answers)))])
+        return Reply(
+            answers[int(np.random.default_rng(request.params.seed).integers(len(answers)))]
+        )
 
     drifts = [
-        drift(finish_record(start_record(ask, 12, params), ask, params)) for params in (CallParams(seed=seed) for seed in range(40))
+        drift(finish_record(start_record(ask, 12, params), ask, params))
+        for params in (CallParams(seed=seed) for seed in range(40))
     ]
     assert abs(np.mean([one["excess"] for one in drifts])) < 0.04
     assert min(one["noise"] for one in drifts) > 0
@@ -124,7 +134,13 @@ def test_a_model_that_heeds_the_seed_is_no_closer_to_itself_at_the_end() -> None
 def test_a_model_that_never_varies_has_no_noise_and_any_change_shows() -> None:
     chance = np.random.default_rng(5)
     one = model("one", chance, 1.0)
-    assert run(one, one) == {"value": 0.0, "noise": 0.0, "excess": 0.0, "prompts": 6, "served_by_changed": False}
+    assert run(one, one) == {
+        "value": 0.0,
+        "noise": 0.0,
+        "excess": 0.0,
+        "prompts": 6,
+        "served_by_changed": False,
+    }
 
     def changed(request: ModelRequest) -> Reply:
         return Reply("1 to 100") if question_of(request).id == "pick" else one(request)
@@ -139,38 +155,62 @@ def test_questions_are_short_plain_and_ask_for_nothing_real() -> None:
     assert len(CANARIES) == len(BY_ID) == len(BY_QUESTION) >= 12
     for canary in CANARIES:
         assert len(canary.question) < 400
-        assert not any(f"{century}{decade}" in canary.question for century in (19, 20) for decade in range(10))
+        assert not any(
+            f"{century}{decade}" in canary.question for century in (19, 20) for decade in range(10)
+        )
         assert canary.options == () or canary.kind in ("choice", "ranking")
         assert all(option in canary.question for option in canary.options)
-    assert {canary.kind for canary in CANARIES[:6]} == {"number", "choice", "ranking", "text"}  # those of the default
+    # those of the default
+    assert {canary.kind for canary in CANARIES[:6]} == {"number", "choice", "ranking", "text"}
 
 
 def test_each_question_is_asked_twice_with_the_parameters_of_the_run_and_seeds_of_its_own() -> None:
-    requests = [request for sitting in ("start", "end") for request in canary_requests(CANARIES[:3], PARAMS, sitting)]
-    assert [question_of(request).id for request in requests] == ["pick", "pick", "manager", "manager", "multiple", "multiple"] * 2
+    requests = [
+        request
+        for round_ in ("start", "end")
+        for request in canary_requests(CANARIES[:3], PARAMS, round_)
+    ]
+    assert [question_of(request).id for request in requests] == [
+        "pick",
+        "pick",
+        "manager",
+        "manager",
+        "multiple",
+        "multiple",
+    ] * 2
     assert all(request.tools == () for request in requests)
-    assert {(request.params.temperature, request.params.reasoning_effort) for request in requests} == {(0.4, "low")}
+    assert {
+        (request.params.temperature, request.params.reasoning_effort) for request in requests
+    } == {(0.4, "low")}
     assert len({request.params.seed for request in requests}) == 12
 
 
-def test_a_run_asks_as_many_questions_as_it_wants_and_there_are_the_very_same_at_its_end() -> None:
-    for count, known in ((1, 1), (2, 2), (12, 12), (99, len(CANARIES))):
-        asked: list[str] = []
+@pytest.mark.parametrize(("count", "known"), [(1, 1), (2, 2), (12, 12), (99, len(CANARIES))])
+def test_a_run_asks_as_many_questions_as_it_wants_and_there_are_the_very_same_at_its_end(
+    count: int, known: Any
+) -> None:
+    asked: list[str] = []
 
-        def ask(request: ModelRequest, asked: list[str] = asked) -> Reply:
-            asked.append(question_of(request).id)
-            return Reply("7")
+    def ask(request: ModelRequest, asked: list[str] = asked) -> Reply:
+        asked.append(question_of(request).id)
+        return Reply("7")
 
-        assert run(ask, ask, count)["prompts"] == known
-        assert asked == [canary.id for canary in CANARIES[:count] for _ in range(REPEATS)] * 2
+    assert run(ask, ask, count)["prompts"] == known
+    assert asked == [canary.id for canary in CANARIES[:count] for _ in range(REPEATS)] * 2
 
 
 def test_without_two_rounds_there_is_a_reason() -> None:
     none = finish_record(start_record(reply_7, 0, PARAMS), reply_7, PARAMS)
-    assert drift(none) == {"value": None, "reason": "no fixed question was answered each time it was asked"}
+    assert drift(none) == {
+        "value": None,
+        "reason": "no fixed question was answered each time it was asked",
+    }
     assert drift(None) == {"value": None, "reason": "no fixed questions were asked"}
     once = start_record(reply_7, 6, PARAMS)
-    assert drift(once) == {"value": None, "reason": "the fixed questions were not asked again at the end"}
+    assert drift(once) == {
+        "value": None,
+        "reason": "the fixed questions were not asked again at the end",
+    }
 
 
 def reply_7(request: ModelRequest) -> Reply:
@@ -190,22 +230,31 @@ def refuse(request: ModelRequest) -> Reply:
 # ---- what is recorded
 
 
-def test_a_sitting_holds_time_questions_answers_and_who_answered() -> None:
+def test_a_canary_record_has_time_questions_answers_and_the_serving_model() -> None:
     replies = iter(
-        [Reply(" 42\n", served_by="house-2"), Reply("**37**", served_by="house-1"), Reply("A \ud800 B"), Reply("x" * 999)]
+        [
+            Reply(" 42\n", served_by="house-2"),
+            Reply("**37**", served_by="house-1"),
+            Reply("A \ud800 B"),
+            Reply("x" * 999),
+        ]
     )
-    sitting = ask_canaries(lambda request: next(replies), CANARIES[:2], PARAMS, "start")
-    assert sitting.prompts == ("pick", "manager")
-    assert sitting.answers == (("42", "**37**"), ("A ? B", "x" * LONGEST_ANSWER))
-    assert sitting.served_by == ("house-1", "house-2")
-    assert datetime.fromisoformat(sitting.at).tzinfo is not None
+    round_ = ask_canaries(lambda request: next(replies), CANARIES[:2], PARAMS, "start")
+    assert round_.prompts == ("pick", "manager")
+    assert round_.answers == (("42", "**37**"), ("A ? B", "x" * LONGEST_ANSWER))
+    assert round_.served_by == ("house-1", "house-2")
+    assert datetime.fromisoformat(round_.at).tzinfo is not None
 
 
-def test_what_is_no_answer_is_recorded_as_what_it_is() -> None:
+def test_a_reply_without_an_answer_is_recorded_by_its_kind() -> None:
     outcomes: list[Any] = [
-        ModelError("timeout", "no reply, with a secret-key"), Reply(""), Reply("I", finish_reason="length"),
-        Reply("no", finish_reason="refusal"), Reply("", finish_reason="content_filter"), Reply("7"),
-    ]  # fmt: skip
+        ModelError("timeout", "no reply, with a secret-key"),
+        Reply(""),
+        Reply("I", finish_reason="length"),
+        Reply("no", finish_reason="refusal"),
+        Reply("", finish_reason="content_filter"),
+        Reply("7"),
+    ]
 
     def ask(request: ModelRequest) -> Reply:
         outcome = outcomes.pop(0)
@@ -213,19 +262,24 @@ def test_what_is_no_answer_is_recorded_as_what_it_is() -> None:
             raise outcome
         return outcome
 
-    sitting = ask_canaries(ask, CANARIES[:3], PARAMS, "start")
-    assert sitting.answers == (
+    round_ = ask_canaries(ask, CANARIES[:3], PARAMS, "start")
+    assert round_.answers == (
         ({"failed": "timeout"}, {"outcome": "empty"}),
         ({"outcome": "length"}, {"outcome": "refusal"}),
         ({"outcome": "content_filter"}, "7"),
     )
-    assert "secret-key" not in encode_canonical(sitting)
+    assert "secret-key" not in encode_canonical(round_)
 
 
-def test_a_question_without_a_reply_is_left_out_and_a_model_that_begins_to_refuse_has_changed() -> None:
+def test_a_question_without_a_reply_is_left_out_and_a_model_that_begins_to_refuse_has_changed() -> (
+    None
+):
     same = {"value": 0.0, "noise": 0.0, "excess": 0.0, "prompts": 5, "served_by_changed": False}
     assert run(reply_7, fail_at_pick) == same
-    assert run(reply_7, fail_at_pick, 1)["reason"] == "no fixed question was answered each time it was asked"
+    assert (
+        run(reply_7, fail_at_pick, 1)["reason"]
+        == "no fixed question was answered each time it was asked"
+    )
     assert run(refuse, refuse) == same | {"prompts": 6}
     assert run(reply_7, refuse) == same | {"prompts": 6, "value": 1.0, "excess": 1.0}
 
@@ -239,7 +293,9 @@ def test_what_stops_the_run_rises() -> None:
 
 
 @on_each_row
-def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(start: list[str], end: list[str], changed: bool) -> None:
+def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(
+    start: list[str], end: list[str], changed: bool
+) -> None:
     record = to_plain(finish_record(start_record(reply_7, 6, PARAMS), reply_7, PARAMS))
     record["start"]["served_by"], record["end"]["served_by"] = start, end
     assert drift(read_record(dumps_canonical(record)))["served_by_changed"] is changed
@@ -247,7 +303,9 @@ def test_a_name_that_was_not_there_at_the_start_is_a_changed_server(start: list[
 
 @on_each_row
 def test_a_damaged_record_is_named(path: list[str | int], value: Any) -> None:
-    record = json.loads(encode_canonical(finish_record(start_record(reply_7, 2, PARAMS), reply_7, PARAMS)))
+    record = json.loads(
+        encode_canonical(finish_record(start_record(reply_7, 2, PARAMS), reply_7, PARAMS))
+    )
     with pytest.raises(StoreError, match=r"canary\.json.*delete it to go without"):
         read_record(dumps_canonical(with_value(record, tuple(path), value)))
 
@@ -256,17 +314,24 @@ def test_a_damaged_record_is_named(path: list[str | int], value: Any) -> None:
 
 
 @on_each_row
-def test_distances_are_those_of_the_definition(name: str, one: Any, other: Any, expected: int | str) -> None:
+def test_distances_follow_the_definition(
+    name: str, one: Any, other: Any, expected: int | str
+) -> None:
     assert distance(BY_ID[name], one, other) == pytest.approx(number(expected))
     assert distance(BY_ID[name], other, one) == distance(BY_ID[name], one, other)
     assert distance(BY_ID[name], one, one) == 0
 
 
-def test_the_three_figures_are_those_of_the_definition() -> None:
+def test_the_three_figures_follow_the_definition() -> None:
     answers = {"start": ["1", "2"], "end": ["2", "3"]}
     record: dict[str, Any] = {"version": 1}
-    for sitting, given in answers.items():
-        record[sitting] = {"at": "2020-01-01T00:00:00Z", "prompts": ["pick"], "answers": [given], "served_by": []}
+    for round_, given in answers.items():
+        record[round_] = {
+            "at": "2020-01-01T00:00:00Z",
+            "prompts": ["pick"],
+            "answers": [given],
+            "served_by": [],
+        }
     assert len(answers["start"]) == REPEATS
     assert drift(read_record(dumps_canonical(record))) == {
         "value": 0.75,

@@ -1,4 +1,6 @@
-"""The capability check: the first protocol in which a whole small step works, and no call where there is nothing to find out."""
+"""The capability check: the first protocol in which a whole small step works, and no call where
+there is nothing to find out.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,17 @@ Behaviour = Callable[[ModelRequest], Reply]
 
 
 class Server(OpenProvider):
-    """A provider whose model obeys: behind each protocol stands how it takes a native request, or a server that refuses it."""
+    """A provider whose model obeys: behind each protocol stands how it takes a native request, or a
+    server that refuses it.
+    """
 
     provider, name, endpoint, price_table = "house", "model-1", "http://localhost:1/v1", None
 
-    def __init__(self, behaviours: Mapping[ToolProtocol, Behaviour], protocols: tuple[ToolProtocol, ...] = LADDER) -> None:
+    def __init__(
+        self,
+        behaviours: Mapping[ToolProtocol, Behaviour],
+        protocols: tuple[ToolProtocol, ...] = LADDER,
+    ) -> None:
         self.behaviours, self.protocols = behaviours, protocols
         self.asked: list[ModelRequest] = []
 
@@ -45,7 +53,9 @@ class Server(OpenProvider):
 
     @property
     def course(self) -> list[tuple[str, str | None]]:
-        """Protocol and forced tool of each request; a forced tool of the written protocols is not shown."""
+        """Protocol and forced tool of each request; a forced tool of the written protocols is not
+        shown.
+        """
         return [(request.params.tool_protocol, request.tool_choice) for request in self.asked]
 
 
@@ -77,7 +87,11 @@ def talk(request: ModelRequest) -> Reply:
 def refuse_free_tools(request: ModelRequest) -> Reply:
     """vLLM without a tool-call parser: a forced tool works, a free one does not."""
     if request.tool_choice is None:
-        raise ModelError("bad_request", '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
+        raise ModelError(
+            "bad_request",
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to'
+            " be set",
+        )
     return obey(request)
 
 
@@ -94,18 +108,24 @@ def test_a_wish_or_a_model_of_one_protocol_is_not_asked() -> None:
         for server, wanted in ((Server({}, (protocol,)), "auto"), (Server({}), protocol)):
             assert server.choose(wanted) == protocol
             assert server.asked == []
-    with pytest.raises(ConfigError, match=r"--tool-protocol text: house/model-1 takes only native, json_schema"):
+    with pytest.raises(
+        ConfigError, match=r"--tool-protocol text: house/model-1 takes only native, json_schema"
+    ):
         Server({}, ("native", "json_schema")).choose("text")
     with pytest.raises(PluginError, match="`protocols` is empty"):
         Server({}, ()).choose()
 
 
-def test_the_models_first_protocol_is_taken_where_it_works_after_one_step_of_two_calls_the_same_for_every_model() -> None:
+def test_the_models_first_protocol_is_taken_where_it_works_after_one_step_of_two_calls_the_same_for_every_model() -> (
+    None
+):
     one, two = Server(dict.fromkeys(LADDER, obey)), Server(dict.fromkeys(LADDER, obey))
     two.name = "model-2"
     assert one.choose() == two.choose() == "native"
     assert one.course == [("native", None), ("native", "record_level")]
-    assert {(request.params.temperature, request.params.max_output_tokens) for request in one.asked} == {(0.3, 900)}
+    assert {
+        (request.params.temperature, request.params.max_output_tokens) for request in one.asked
+    } == {(0.3, 900)}
     assert one.asked == two.asked
     assert Server(dict.fromkeys(LADDER, obey), ("text", "native")).choose() == "text"
 
@@ -122,7 +142,9 @@ FLAWED: dict[str, Behaviour] = {
     "a list": answers_with("look_up_level", '["north"]'),
     "deep": answers_with("look_up_level", "[" * 100_000),
     "another tool": answers_with("look_up", '{"place": "north"}'),
-    "a text for a number": lambda request: obey(request) if request.tool_choice is None else call("record_level", LEVEL_AS_TEXT),
+    "a text for a number": lambda request: (
+        obey(request) if request.tool_choice is None else call("record_level", LEVEL_AS_TEXT)
+    ),
     "a filter": lambda request: Reply("", finish_reason="content_filter"),
 }
 
@@ -140,13 +162,19 @@ def test_a_single_slip_does_not_cost_a_model_its_protocol() -> None:
 
     server = Server({"native": slip_once})
     assert server.choose() == "native"
-    assert [request.params.seed for request in server.asked] == [0, 1, 1]  # so no cache gives the first reply again
+    # so no cache gives the first reply again
+    assert [request.params.seed for request in server.asked] == [0, 1, 1]
 
 
 def test_a_refusal_is_not_asked_for_twice_but_a_bad_reply_is() -> None:
     server = Server({"native": refuse("no tools"), "json_schema": talk, "text": obey})
     assert server.choose() == "text"
-    assert [protocol for protocol, _ in server.course] == ["native", *["json_schema"] * ATTEMPTS, "text", "text"]
+    assert [protocol for protocol, _ in server.course] == [
+        "native",
+        *["json_schema"] * ATTEMPTS,
+        "text",
+        "text",
+    ]
 
 
 def test_a_model_that_calls_several_times_in_one_reply_passes() -> None:
@@ -156,7 +184,9 @@ def test_a_model_that_calls_several_times_in_one_reply_passes() -> None:
 
     server = Server({"native": eager})
     assert server.choose() == "native"
-    answered = [message.tool_call_id for message in server.asked[1].messages if message.role == "tool"]
+    answered = [
+        message.tool_call_id for message in server.asked[1].messages if message.role == "tool"
+    ]
     assert answered == ["id-1", "id-2"]
 
 
@@ -165,28 +195,41 @@ def test_a_model_that_calls_several_times_in_one_reply_passes() -> None:
 
 def test_when_nothing_works_each_problem_is_named_on_one_line() -> None:
     words = "this model\nhas no template for tools" + " at all" * 100
-    flawed = {"native": refuse(words), "json_schema": talk, "text": lambda request: Reply("I", finish_reason="length")}
+    flawed = {
+        "native": refuse(words),
+        "json_schema": talk,
+        "text": lambda request: Reply("I", finish_reason="length"),
+    }
     with pytest.raises(ProviderError) as caught:
         Server(flawed).choose()
     message = str(caught.value)
     assert message.startswith(
-        "house/model-1 calls no tools, however it is asked (native: bad_request, house/model-1: HTTP 400: this"
+        "house/model-1 calls no tools, however it is asked (native: bad_request, house/model-1:"
+        " HTTP 400: this"
     )
-    assert "json_schema: a reply without a call; text: the reply was cut at --max-output-tokens)" in message
+    assert (
+        "json_schema: a reply without a call; text: the reply was cut at --max-output-tokens)"
+        in message
+    )
     assert "--tool-protocol" in message
     assert "\n" not in message
     assert len(message) < 600
 
 
 @pytest.mark.parametrize("kind", ["timeout", "rate_limited", "overloaded", "connection"])
-def test_trouble_of_the_network_says_nothing_about_tools(kind: str) -> None:
+def test_network_failures_do_not_count_as_missing_tool_support(kind: str) -> None:
     server = Server({"native": refuse("no route", kind), "json_schema": obey})
-    with pytest.raises(ProviderError, match=rf"house/model-1: no answer .* \({kind}: .*no route\); run the same command again"):
+    with pytest.raises(
+        ProviderError,
+        match=rf"house/model-1: no answer .* \({kind}: .*no route\); run the same command again",
+    ):
         server.choose()
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize("error", [BudgetError("--max-cost is spent"), ProviderError("set HOUSE_API_KEY")])
+@pytest.mark.parametrize(
+    "error", [BudgetError("--max-cost is spent"), ProviderError("set HOUSE_API_KEY")]
+)
 def test_what_stops_a_run_stops_the_check(error: Exception) -> None:
     def stop(request: ModelRequest) -> Reply:
         raise error

@@ -1,4 +1,6 @@
-"""The way to a remote model: what is answered is durable and paid once, what fails is tried again, and a run ends whole."""
+"""The way to a remote model: what is answered is durable and paid once, what fails is tried again,
+and a run ends whole.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from call_clients import COST, PRICE, USAGE, Answer, ScriptedModel, ask, failing
 from ktdeval.calls.call_log import read_calls
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.http_errors import one_line
-from ktdeval.calls.record import CacheEntry, request_key
+from ktdeval.calls.record import request_key
 from ktdeval.calls.stop import StopSignal
-from ktdeval.config import RunConfig
 from ktdeval.errors import BudgetError, ModelError, ProviderError, StoreError
 from ktdeval.harness.messages import Opaque, Reply, ToolCall, Usage
+from ktdeval.runner import RunConfig
 from ktdeval.runner.access import RemoteAccess
 from threads import in_threads
 
@@ -31,13 +33,25 @@ def test_what_was_answered_is_on_disk_before_anyone_sees_it_and_never_asked_agai
     assert [record.outcome for record in read_calls(run.folder)] == ["answered"]
     with CallDatabase(run.folder / "replies.sqlite") as other:
         assert getattr(other.entry(request_key(model, ask("a"))), "reply", None) == first
-    again = run.client(model, max_cost=0.0).for_episode("e2").reply(ask("a"))  # a cached reply needs no budget
+    # a cached reply needs no budget
+    again = run.client(model, max_cost=0.0).for_episode("e2").reply(ask("a"))
     assert first == again == reply_to("a")
     assert model.asked == {"a": 1}
     paid, cached = run.records()
-    assert (paid.episode, paid.outcome, paid.attempt, paid.usage, paid.served_by) == ("e1", "answered", 1, USAGE, "model-1-2026")
+    assert (paid.episode, paid.outcome, paid.attempt, paid.usage, paid.served_by) == (
+        "e1",
+        "answered",
+        1,
+        USAGE,
+        "model-1-2026",
+    )
     assert (paid.cost_usd, paid.held_usd) == (pytest.approx(COST), 0.0)
-    assert (cached.episode, cached.outcome, cached.cost_usd, cached.key) == ("e2", "cached", 0.0, paid.key)
+    assert (cached.episode, cached.outcome, cached.cost_usd, cached.key) == (
+        "e2",
+        "cached",
+        0.0,
+        paid.key,
+    )
 
 
 def test_nothing_is_asked_that_the_disk_may_have_no_room_for(run, monkeypatch):
@@ -47,23 +61,35 @@ def test_nothing_is_asked_that_the_disk_may_have_no_room_for(run, monkeypatch):
         patched.setattr("ktdeval.calls.call_log._ROOM_MB", 1 << 40)  # more than any disk has
         episode = run.client(model).for_episode("e1")
         assert episode.reply(ask("a")) == reply_to("a")  # what is known takes no room
-        with pytest.raises(StoreError, match=r"calls\.sqlite: less than \d+ MB are free on its disk, .*; free space and run"):
+        with pytest.raises(
+            StoreError,
+            match=r"calls\.sqlite: less than \d+ MB are free on its disk, .*; free space and run",
+        ):
             episode.reply(ask("b"))
     run.client(model).for_episode("e1").reply(ask("b"))
     assert model.asked == {"a": 1, "b": 1}
 
 
-ACCIDENTS = [{"finish_reason": "length"}, {"finish_reason": "refusal"}, {"finish_reason": "content_filter"}, {"content": " "}]
+ACCIDENTS = [
+    {"finish_reason": "length"},
+    {"finish_reason": "refusal"},
+    {"finish_reason": "content_filter"},
+    {"content": " "},
+]
 
 
 @pytest.mark.parametrize("changes", ACCIDENTS, ids=["length", "refusal", "content_filter", "empty"])
-def test_an_accident_of_one_call_is_no_answer_to_others_but_a_resumed_run_does_not_pay_for_it_again(run, changes):
+def test_an_accident_of_one_call_is_no_answer_to_others_but_a_resumed_run_does_not_pay_for_it_again(
+    run, changes
+):
     reply = reply_to("a", **changes)
     model = ScriptedModel(lambda text, attempt: reply)
     episode = run.client(model).for_episode("e1")
     assert episode.reply(ask("a")) == episode.reply(ask("a")) == reply
     assert model.asked == {"a": 2}
-    assert [(record.outcome, record.cost_usd) for record in run.records()] == [("answered", pytest.approx(COST))] * 2
+    assert [(record.outcome, record.cost_usd) for record in run.records()] == [
+        ("answered", pytest.approx(COST))
+    ] * 2
     again = run.client(model)
     assert again.for_episode("e1").reply(ask("a")) == reply
     assert model.asked == {"a": 2}
@@ -71,7 +97,9 @@ def test_an_accident_of_one_call_is_no_answer_to_others_but_a_resumed_run_does_n
     assert model.asked == {"a": 3}
 
 
-def test_a_fresh_question_neither_reads_nor_writes_the_cache_but_is_booked_and_kept_for_a_resumed_run(run):
+def test_a_fresh_question_bypasses_the_cache_but_is_recorded_for_a_resumed_run(
+    run,
+):
     model = ScriptedModel(lambda text, attempt: reply_to(f"{text}{attempt}"))
     client = run.client(model)
     assert client.for_episode("e1").reply(ask("a")) == reply_to("a1")
@@ -79,12 +107,19 @@ def test_a_fresh_question_neither_reads_nor_writes_the_cache_but_is_booked_and_k
     assert client.for_episode("e1").reply(ask("a")) == reply_to("a1")
     assert run.client(model).ask_fresh(ask("a"), "canary") == reply_to("a2")
     booked = [(record.episode, record.outcome) for record in run.records()]
-    assert booked == [("e1", "answered"), ("canary", "answered"), ("e1", "cached"), ("canary", "cached")]
+    assert booked == [
+        ("e1", "answered"),
+        ("canary", "answered"),
+        ("e1", "cached"),
+        ("canary", "cached"),
+    ]
 
 
 def test_without_a_price_or_counted_tokens_a_call_is_booked_without_cost_or_as_possibly_billed(run):
     run.client(ScriptedModel(), price=None).for_episode("e1").reply(ask("a"))
-    run.client(ScriptedModel(lambda text, attempt: reply_to(text, usage=Usage()))).for_episode("e1").reply(ask("b"))
+    run.client(ScriptedModel(lambda text, attempt: reply_to(text, usage=Usage()))).for_episode(
+        "e1"
+    ).reply(ask("b"))
     unpriced, uncounted = run.records()
     assert (unpriced.cost_usd, unpriced.held_usd, unpriced.usage) == (None, 0.0, USAGE)
     assert uncounted.cost_usd is None
@@ -98,10 +133,20 @@ def test_without_a_price_or_counted_tokens_a_call_is_booked_without_cost_or_as_p
     ("answer", "asked", "good"),
     [
         (lambda text, attempt: reply_to(text), 1, 8),
-        (lambda text, attempt: ModelError("bad_request", "no") if attempt == 1 else reply_to(text), 2, 7),
+        (
+            lambda text, attempt: (
+                ModelError("bad_request", "no") if attempt == 1 else reply_to(text)
+            ),
+            2,
+            7,
+        ),
         (lambda text, attempt: reply_to(f"{text}{attempt}", finish_reason="length"), 8, 8),
     ],
-    ids=["an answer is for all", "a failure is the asker's own", "what is not kept is asked for by each"],
+    ids=[
+        "an answer is for all",
+        "a failure is the asker's own",
+        "what is not kept is asked for by each",
+    ],
 )
 def test_the_same_question_at_the_same_time_is_asked_as_often_as_it_takes(run, answer, asked, good):
     under_way = threading.Barrier(8)
@@ -125,7 +170,9 @@ def test_the_same_question_at_the_same_time_is_asked_as_often_as_it_takes(run, a
 # --- limits
 
 
-def test_a_run_stops_before_the_call_that_could_exceed_its_budget_and_goes_on_when_it_is_raised(run):
+def test_a_run_stops_before_a_call_could_exceed_its_budget_and_resumes_when_it_is_raised(
+    run,
+):
     model = ScriptedModel()
 
     def play(max_cost: float) -> int:
@@ -141,7 +188,12 @@ def test_a_run_stops_before_the_call_that_could_exceed_its_budget_and_goes_on_wh
     assert play(0.04) > made
     assert set(model.asked.values()) == {1}
     client = run.client(model, concurrency=8, max_cost=0.07)  # side by side, too
-    results = in_threads(8, lambda number: [client.for_episode("e").reply(ask(f"{number} {turn}")) for turn in itertools.count()])
+    results = in_threads(
+        8,
+        lambda number: [
+            client.for_episode("e").reply(ask(f"{number} {turn}")) for turn in itertools.count()
+        ],
+    )
     assert {type(result) for result in results} == {BudgetError}
     assert 0.07 - 0.0011 <= sum(record.cost_usd or 0.0 for record in run.records()) <= 0.07
 
@@ -158,7 +210,9 @@ def test_an_interrupt_or_the_end_of_its_hours_ends_every_wait_between_attempts(r
         if len(run.notes) == 4:
             run.stop.interrupt()
 
-    results = in_threads(4, lambda number: client.for_episode("e", note).reply(ask(f"question {number}")))
+    results = in_threads(
+        4, lambda number: client.for_episode("e", note).reply(ask(f"question {number}"))
+    )
     assert [type(result) for result in results] == [KeyboardInterrupt] * 4
     assert sum(model.asked.values()) == 4
     client = run.client(model, backoff_s=600.0)
@@ -166,7 +220,7 @@ def test_an_interrupt_or_the_end_of_its_hours_ends_every_wait_between_attempts(r
         client.for_episode("e", lambda *_: run.stop.limit_hours(0.0)).reply(ask("a"))
 
 
-def test_an_interrupt_ends_every_wait_for_a_slot_and_what_is_under_way_is_kept(run):
+def test_an_interrupt_ends_every_wait_for_a_slot_and_records_running_calls(run):
     questions = ["a", "a", "a", "b", "c"]
 
     def answer(text: str, attempt: int) -> Answer:
@@ -184,7 +238,10 @@ def test_an_interrupt_ends_every_wait_for_a_slot_and_what_is_under_way_is_kept(r
     assert sum(model.asked.values()) == 1
     client = run.client(model)
     run.stop.interrupt()
-    for late in (lambda: client.for_episode("e1").reply(ask("d")), lambda: client.ask_fresh(ask("d"), "canary")):
+    for late in (
+        lambda: client.for_episode("e1").reply(ask("d")),
+        lambda: client.ask_fresh(ask("d"), "canary"),
+    ):
         with pytest.raises(KeyboardInterrupt):
             late()
     assert model.asked["d"] == 0
@@ -195,38 +252,36 @@ def test_an_interrupt_ends_every_wait_for_a_slot_and_what_is_under_way_is_kept(r
 
 def test_an_address_that_never_answered_is_given_up_soon_and_one_that_has_is_waited_for(run):
     model = failing(ModelError("connection", "connection refused"))
-    with pytest.raises(ProviderError, match=r"can't reach .*v1: connection refused; check the address \(--base-url\)"):
+    with pytest.raises(
+        ProviderError,
+        match=r"can't reach .*v1: connection refused; check the address \(--base-url\)",
+    ):
         run.client(model, max_retries=50).for_episode("e").reply(ask("a"))
     assert model.asked == {"a": 3}
     named = failing(ModelError("connection", f"p/m: {model.endpoint} can't be reached: refused"))
-    with pytest.raises(ProviderError, match=rf"^p/m: {model.endpoint} can't be reached: refused; check the address"):
+    with pytest.raises(
+        ProviderError, match=rf"^p/m: {model.endpoint} can't be reached: refused; check the address"
+    ):
         run.client(named).for_episode("f").reply(ask("a"))
-    model = ScriptedModel(lambda text, attempt: ModelError("connection", "x") if text == "b" and attempt < 9 else reply_to(text))
+    model = ScriptedModel(
+        lambda text, attempt: (
+            ModelError("connection", "x") if text == "b" and attempt < 9 else reply_to(text)
+        )
+    )
     asker = run.client(model, max_retries=50).for_episode("e")
     asker.reply(ask("first"))
     assert asker.reply(ask("b")) == reply_to("b")
 
 
-def test_a_run_that_kept_its_replies_in_a_file_of_their_own_goes_on_from_it(tmp_path):
-    model, stop = ScriptedModel(), StopSignal()
-    key = request_key(model, ask("a"))
-    with CallDatabase(tmp_path / "replies.sqlite") as cache:
-        cache.put([CacheEntry(key, model.provider, model.name, reply_to("a"), "2026-01-31T00:00:00Z")])
-    config = RunConfig(model="scripted/model-1", tasks=("blinded_open_research",), cache="run", tool_protocol="native")
-    for _ in range(2):
-        access = RemoteAccess(model, config, PRICE, tmp_path, stop)
-        assert access.client.for_episode("e1").reply(ask("a")) == reply_to("a")
-        assert access.client.for_episode("e1").reply(ask("b")) == reply_to("b")
-        access.close()
-    assert model.asked == {"b": 1}
-    assert Counter(record.outcome for record in read_calls(tmp_path)) == {"cached": 3, "answered": 1}
-
-
-def test_a_key_that_a_server_echoes_in_a_reply_is_neither_passed_on_nor_kept(run, monkeypatch):
+def test_a_key_echoed_in_a_reply_is_neither_passed_on_nor_recorded(run, monkeypatch):
     key = "sk-test-0123456789abcdef"
-    spelt = json.dumps({"plain": key, "escaped": "(it)"}).replace("(it)", "".join(f"\\u{ord(letter):04X}" for letter in key))
+    spelt = json.dumps({"plain": key, "escaped": "(it)"}).replace(
+        "(it)", "".join(f"\\u{ord(letter):04X}" for letter in key)
+    )
     call = ToolCall(f"id {key}", key, spelt, Opaque("scripted", key))
-    echo = Reply(f"You sent {key}.", (call,), "tool_calls", Usage(10, 5), f"their key {key}", served_by=key)
+    echo = Reply(
+        f"You sent {key}.", (call,), "tool_calls", Usage(10, 5), f"their key {key}", served_by=key
+    )
     model = ScriptedModel(lambda text, attempt: echo)
     monkeypatch.setattr(model, "secrets", lambda: (key,))
     reply = run.client(model).for_episode("e1").reply(ask("a"))
@@ -244,32 +299,46 @@ def test_a_placeholder_for_a_key_changes_no_reply_and_no_message(run, monkeypatc
     assert run.client(model).for_episode("e1").reply(ask("a")).content == "100 of asset_0001"
     access = object.__new__(RemoteAccess)
     monkeypatch.setattr(access, "_remote", model, raising=False)
-    assert access.redact("a maximum of 100") == one_line("a maximum of 100", model.secrets()) == "a maximum of 100"
+    assert (
+        access.redact("a maximum of 100")
+        == one_line("a maximum of 100", model.secrets())
+        == "a maximum of 100"
+    )
 
 
 def test_a_reply_without_bounds_is_a_failed_attempt_that_is_made_again(run):
-    model = ScriptedModel(lambda text, attempt: reply_to(text) if attempt > 1 else Reply(usage=Usage(10**40)))
+    model = ScriptedModel(
+        lambda text, attempt: reply_to(text) if attempt > 1 else Reply(usage=Usage(10**40))
+    )
     assert run.client(model).for_episode("e1").reply(ask("a")) == reply_to("a")
     assert [record.outcome for record in run.records()] == ["bad_response", "answered"]
 
 
-def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_server_is_fixed(tmp_path):
+def test_a_cached_verdict_that_a_model_calls_no_tools_is_asked_again_once_the_server_is_fixed(
+    tmp_path,
+):
     is_fixed = False
 
     def answer(text: str, _attempt: int) -> Answer:
         if not is_fixed:
             return Reply("I would rather not.", usage=Usage(10, 5))
         name, arguments = (
-            ("look_up_level", {"place": "north"}) if "Look up" in text else ("record_level", {"place": "north", "level": 41})
+            ("look_up_level", {"place": "north"})
+            if "Look up" in text
+            else ("record_level", {"place": "north", "level": 41})
         )
         return Reply("", (ToolCall("1", name, json.dumps(arguments)),), "tool_calls", Usage(10, 5))
 
     model = ScriptedModel(answer)
     model.protocols = ("native", "text")
-    config = RunConfig(model="scripted/model-1", tasks=("t",), cache=str(tmp_path / "replies.sqlite"), canary=0)
+    config = RunConfig(
+        model="scripted/model-1", tasks=("t",), cache=str(tmp_path / "replies.sqlite"), canary=0
+    )
     for run in ("one", "two"):
         (tmp_path / run).mkdir()
-        with pytest.raises(ProviderError, match=r"calls no tools, however it is asked .*`ktdeval cache prune`"):
+        with pytest.raises(
+            ProviderError, match=r"calls no tools, however it is asked .*`ktdeval cache prune`"
+        ):
             RemoteAccess(model, config, PRICE, tmp_path / run, StopSignal())
     is_fixed = True
     for run in ("two", "three"):  # in the folder that has the verdict, and in a new one

@@ -1,4 +1,6 @@
-"""Calls that fail: what is tried again, after how long, what fails for good, and what stops a run before a wrong decision."""
+"""Calls that fail: what is tried again, after how long, what fails for good, and what stops a run
+before a wrong decision.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,35 @@ from tables import on_each_row
 from threads import in_threads
 
 
-@pytest.mark.parametrize("kind", ["timeout", "rate_limited", "overloaded", "server", "connection", "sent", "bad_response"])
-def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_in_the_book(run, kind):
+@pytest.mark.parametrize(
+    "kind",
+    ["timeout", "rate_limited", "overloaded", "server", "connection", "sent", "bad_response"],
+)
+def test_a_failure_that_may_pass_leaves_no_trace_in_the_reply_but_every_attempt_in_the_book(
+    run, kind
+):
     may_be_billed = kind in ("timeout", "bad_response", "sent")
     failure = ModelError(kind, "not now")
     if kind == "sent":
         failure, kind = network_error(CALLER, "reset", was_sent=True), "connection"
-    model = ScriptedModel(lambda text, attempt: failure if text == "a" and attempt <= 3 else reply_to(text))
+    model = ScriptedModel(
+        lambda text, attempt: failure if text == "a" and attempt <= 3 else reply_to(text)
+    )
     client = run.client(model)
     client.for_episode("check").reply(ask("hello"))  # the address is right
     assert client.for_episode("e1", run.note).reply(ask("a")) == reply_to("a")
     records = run.records()[1:]
-    assert [(record.outcome, record.attempt) for record in records] == [(kind, 1), (kind, 2), (kind, 3), ("answered", 4)]
-    assert [(note[0], *note[2:]) for note in run.notes] == [(kind, 1, 13), (kind, 2, 13), (kind, 3, 13)]
+    assert [(record.outcome, record.attempt) for record in records] == [
+        (kind, 1),
+        (kind, 2),
+        (kind, 3),
+        ("answered", 4),
+    ]
+    assert [(note[0], *note[2:]) for note in run.notes] == [
+        (kind, 1, 13),
+        (kind, 2, 13),
+        (kind, 3, 13),
+    ]
     assert [record.held_usd > 0 for record in records] == [may_be_billed] * 3 + [False]
     assert [record.cost_usd for record in records] == [None] * 3 + [pytest.approx(COST)]
 
@@ -49,14 +67,17 @@ def test_a_failure_for_good_is_raised_with_its_kind_and_does_not_stop_the_run(ru
 
 
 @on_each_row
-def test_too_many_calls_in_a_row_that_failed_for_good_stop_the_run_before_the_last_is_a_decision(run, limit, words):
+def test_too_many_calls_in_a_row_that_failed_for_good_stop_the_run_before_the_last_is_a_decision(
+    run, limit, words
+):
     model = failing(ModelError("timeout", "no answer"), "good")
     client = run.client(model, max_retries=0, max_failures=limit)
     episode = client.for_episode("e1")
     for text in "abcd"[: limit - 1]:
         with pytest.raises(ModelError):
             episode.reply(ask(text))
-        with pytest.raises(ModelError):  # that of a check, which may fail on purpose, says nothing about the run
+        # that of a check, which may fail on purpose, says nothing about the run
+        with pytest.raises(ModelError):
             client.for_episode("check").reply(ask("check"))
     episode.reply(ask("good"))  # an answer ends a row of failures
     for text in "efgh"[: limit - 1]:
@@ -80,7 +101,9 @@ def test_failures_of_calls_that_were_under_way_when_the_run_stopped_are_no_decis
         return ModelError("server", "down")
 
     client = run.client(ScriptedModel(fail), max_retries=0, max_failures=3, concurrency=8)
-    results = in_threads(8, lambda number: client.for_episode(f"e{number}").reply(ask(f"question {number}")))
+    results = in_threads(
+        8, lambda number: client.for_episode(f"e{number}").reply(ask(f"question {number}"))
+    )
     assert sum(isinstance(result, ModelError) for result in results) == 2
     assert sum(isinstance(result, RunStop) for result in results) == 6
 
@@ -95,7 +118,7 @@ def test_a_refusal_of_every_call_stops_the_run_and_is_booked(run):
     assert [(record.outcome, record.held_usd) for record in run.records()] == [("refused", 0.0)]
 
 
-def test_a_defect_of_an_adapter_blocks_nobody(run):
+def test_a_defect_of_an_adapter_blocks_no_other_call(run):
     client = run.client(failing(ZeroDivisionError(), "b"), concurrency=1, max_tokens=5000)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
@@ -103,11 +126,15 @@ def test_a_defect_of_an_adapter_blocks_nobody(run):
     assert client.for_episode("e1").reply(ask("b")) == reply_to("b")
 
 
-def test_what_a_call_may_have_cost_that_ended_in_a_defect_of_an_adapter_is_kept_aside(run):
-    client = run.client(failing(ZeroDivisionError(), "b"), max_cost=1.5 * PRICE.most(*most_tokens(ask("a"))))
+def test_the_possible_cost_of_a_call_with_an_adapter_defect_stays_reserved(run):
+    client = run.client(
+        failing(ZeroDivisionError(), "b"), max_cost=1.5 * PRICE.most(*most_tokens(ask("a")))
+    )
     with pytest.raises(ZeroDivisionError):
         client.for_episode("e1").reply(ask("a"))
-    with pytest.raises(BudgetError, match=r"0\.\d+ spent \(0\.\d+ of it possibly\), the next call may cost"):
+    with pytest.raises(
+        BudgetError, match=r"0\.\d+ spent \(0\.\d+ of it possibly\), the next call may cost"
+    ):
         client.for_episode("e1").reply(ask("b"))
 
 
@@ -117,7 +144,9 @@ def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(run):
     episode = run.client(model).for_episode("e1")
     episode.reply(ask("a"))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, ((run.folder / "calls.sqlite-wal").stat().st_size + 10, hard))
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, ((run.folder / "calls.sqlite-wal").stat().st_size + 10, hard)
+    )
     try:
         for text in "bc":
             with pytest.raises(StoreError, match="run the same command again"):
@@ -128,17 +157,23 @@ def test_when_a_reply_can_not_be_recorded_nothing_more_is_paid(run):
     assert episode.reply(ask("a")) == reply_to("a")  # what is known can still be had
 
 
-def test_a_provider_that_wants_to_be_left_alone_for_too_long_fails_the_call_and_holds_back_no_other(run):
-    episode = run.client(failing(ModelError("rate_limited", "tomorrow", 86_400), "b")).for_episode("e1", run.note)
+def test_a_provider_that_wants_to_be_left_alone_for_too_long_fails_the_call_and_holds_back_no_other(
+    run,
+):
+    episode = run.client(failing(ModelError("rate_limited", "tomorrow", 86_400), "b")).for_episode(
+        "e1", run.note
+    )
     with pytest.raises(ModelError, match="tomorrow"):
         episode.reply(ask("a"))
     assert episode.reply(ask("b")) == reply_to("b")
     assert run.notes == []
 
 
-def test_others_are_told_of_a_pause_that_the_provider_wants(run):
+def test_a_pause_requested_by_the_provider_applies_to_other_calls(run):
     now = [0.0]
-    client = run.client(failing(ModelError("rate_limited", "slow down", 2.0), "b"), concurrency=2, max_retries=0)
+    client = run.client(
+        failing(ModelError("rate_limited", "slow down", 2.0), "b"), concurrency=2, max_retries=0
+    )
     client._limiter._clock = lambda: now[0]
     with pytest.raises(ModelError):
         client.for_episode("e1").reply(ask("a"))
@@ -152,18 +187,29 @@ def test_others_are_told_of_a_pause_that_the_provider_wants(run):
 
 
 def test_calls_are_made_side_by_side_and_fewer_at_once_where_the_provider_refuses(run):
-    """Some questions are asked by several; half of the first attempts fail; no more than three calls are taken at once."""
+    """Some questions are asked by several; half of the first attempts fail; no more than three
+    calls are taken at once.
+    """
     kinds = ("server", "connection", "overloaded", "rate_limited")
 
     def answer(text: str, attempt: int) -> Answer:
         if model.at_once > 3:
             return ModelError("rate_limited", "too many")
-        return ModelError(kinds[int(text) % 4], "not now") if attempt == 1 and int(text) % 2 else reply_to(text)
+        return (
+            ModelError(kinds[int(text) % 4], "not now")
+            if attempt == 1 and int(text) % 2
+            else reply_to(text)
+        )
 
     model = ScriptedModel(answer)
     client = run.client(model, concurrency=12, max_retries=1000)
     numbers = [range(number, number + 20) for number in range(16)]
-    results = in_threads(16, lambda number: [client.for_episode(f"e{number}").reply(ask(str(n))) for n in numbers[number]])
+    results = in_threads(
+        16,
+        lambda number: [
+            client.for_episode(f"e{number}").reply(ask(str(n))) for n in numbers[number]
+        ],
+    )
     assert results == [[reply_to(str(n)) for n in part] for part in numbers]
     assert set(model.answered.values()) == {1}
     assert model.most_at_once <= 12
@@ -194,12 +240,16 @@ class Attempts:
         return policy.run(self, self.waits.append, lambda *note: self.notes.append(note))
 
 
-def failures(count: int, kind: str = "server", retry_after_s: float | None = None) -> list[ModelError]:
+def failures(
+    count: int, kind: str = "server", retry_after_s: float | None = None
+) -> list[ModelError]:
     return [ModelError(kind, f"failure {number}", retry_after_s) for number in range(count)]
 
 
 @on_each_row
-def test_the_last_failure_rises_when_there_is_no_point_in_another_attempt(planned, max_retries, last, made):
+def test_the_last_failure_rises_when_there_is_no_point_in_another_attempt(
+    planned, max_retries, last, made
+):
     planned = failures(*planned)
     attempts = Attempts(*planned)
     with pytest.raises(ModelError, match=last) as caught:
@@ -213,7 +263,9 @@ def test_waits_are_random_below_a_bound_that_doubles_up_to_the_cap():
     played = [Attempts(*failures(len(bounds))) for _ in range(400)]
     for seed, attempts in enumerate(played):
         attempts.run(seed=seed)
-    for bound, waits in zip(bounds, zip(*(attempts.waits for attempts in played), strict=True), strict=True):
+    for bound, waits in zip(
+        bounds, zip(*(attempts.waits for attempts in played), strict=True), strict=True
+    ):
         assert 0 <= min(waits) < 0.05 * bound
         assert 0.95 * bound < max(waits) <= bound
         assert 0.45 * bound < sum(waits) / len(waits) < 0.55 * bound
@@ -234,7 +286,7 @@ wishes = st.lists(st.none() | st.floats(0, 200), max_size=30)
 
 @examples(60)
 @given(wishes, st.integers(0, 15), st.floats(0, 500), st.integers(0, 1000))
-def test_whatever_fails_neither_attempts_nor_waits_exceed_what_was_set(wanted, max_retries, max_wait_s, seed):
+def test_attempts_and_waits_never_exceed_their_limits(wanted, max_retries, max_wait_s, seed):
     attempts = Attempts(*(ModelError("rate_limited", "slow down", wish) for wish in wanted))
     try:
         attempts.run(max_retries, max_wait_s, seed)
@@ -252,22 +304,42 @@ KEY = "mine-0123456789abcdef"
 CALLER = Caller("mine", "m-1", "https://mine.example/v1", ("MINE_API_KEY",), (KEY,), {"e17": 402})
 
 
-def test_codes_of_a_server_mean_what_its_adapter_says() -> None:
+def test_codes_of_a_server_are_interpreted_by_its_adapter() -> None:
     assert "no quota" in str(http_error(400, b'{"code": "E17"}', {}, CALLER))
     with pytest.raises(ProviderError, match="no quota"):
         json_reply(b'{"error": {"code": "E17"}}', CALLER)
-    assert isinstance(http_error(400, b'{"error": {"code": "content_filter"}}', {}, CALLER), ContentFiltered)
+    assert isinstance(
+        http_error(400, b'{"error": {"code": "content_filter"}}', {}, CALLER), ContentFiltered
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, "bad_request"), (407, "bad_request"), (408, "timeout"), (409, "server"), (410, "bad_request"),
-        (413, "bad_request"), (422, "bad_request"), (424, "bad_request"), (425, "server"), (426, "bad_request"),
-        (428, "bad_request"), (429, "rate_limited"), (431, "bad_request"), (499, "bad_request"), (500, "server"), (502, "server"),
-        (503, "overloaded"), (504, "server"), (528, "server"), (529, "overloaded"), (530, "server"), (599, "server"),
+        (400, "bad_request"),
+        (407, "bad_request"),
+        (408, "timeout"),
+        (409, "server"),
+        (410, "bad_request"),
+        (413, "bad_request"),
+        (422, "bad_request"),
+        (424, "bad_request"),
+        (425, "server"),
+        (426, "bad_request"),
+        (428, "bad_request"),
+        (429, "rate_limited"),
+        (431, "bad_request"),
+        (499, "bad_request"),
+        (500, "server"),
+        (502, "server"),
+        (503, "overloaded"),
+        (504, "server"),
+        (528, "server"),
+        (529, "overloaded"),
+        (530, "server"),
+        (599, "server"),
     ],
-)  # fmt: skip
+)
 def test_a_status_is_a_failure_of_its_kind(status: int, kind: str) -> None:
     error = http_error(status, b"{}", {}, CALLER)
     assert isinstance(error, ModelError)
@@ -284,7 +356,11 @@ def test_a_key_is_hidden_from_eight_characters_and_by_its_beginning_from_twelve(
 def test_without_a_whole_response_it_is_a_timeout_a_connection_or_a_bad_response() -> None:
     assert network_error(CALLER, "", is_timeout=True).kind == "timeout"
     lost = network_error(CALLER, f"getaddrinfo failed for {KEY}")
-    assert (lost.kind, "is the address right?" in str(lost), KEY in str(lost)) == ("connection", True, False)
+    assert (lost.kind, "is the address right?" in str(lost), KEY in str(lost)) == (
+        "connection",
+        True,
+        False,
+    )
     for content in (b"", b"<html>", b"[1]", b'{"cut": '):
         with pytest.raises(ModelError) as caught:
             json_reply(content, CALLER)

@@ -21,7 +21,9 @@ def no_check() -> None:
 
 @dataclass
 class Served:
-    """What a simulated provider saw. `limits`: the limit whenever a call ended, after the first quarter of the answers."""
+    """What a simulated provider saw. `limits`: the limit whenever a call ended, after the first
+    quarter of the answers.
+    """
 
     limits: list[int] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
@@ -29,10 +31,12 @@ class Served:
 
 
 def simulate(takes_at_once: int, ceiling: int, calls: int) -> Served:
-    """`calls` calls through a limiter to a provider that answers in about a second and refuses whatever is too much at once.
+    """`calls` calls through a limiter to a provider that answers in about a second and refuses
+    whatever is too much at once.
 
-    What is refused comes again as soon as it gets a slot, which is harder on the limit than a backoff would be. Time is
-    simulated: a heap of ends, and the calls that wait, first come, first served.
+    What is refused comes again as soon as it gets a slot, which is harder on the limit than a
+    backoff would be. Time is simulated: a heap of ends, and the calls that wait, first come, first
+    served.
     """
     rng, window, seen = random.Random(7), AimdWindow(ceiling), Served(attempts=[0] * calls)
     waiting = list(range(calls))
@@ -45,7 +49,9 @@ def simulate(takes_at_once: int, ceiling: int, calls: int) -> Served:
             window.start(now)
             taken = in_service < takes_at_once
             in_service += taken
-            heapq.heappush(ends, (now + (rng.uniform(0.8, 1.2) if taken else 0.05), call, now, taken))
+            heapq.heappush(
+                ends, (now + (rng.uniform(0.8, 1.2) if taken else 0.05), call, now, taken)
+            )
         pause_over = now + window.delay_s(now) if waiting else math.inf
         if ends and ends[0][0] <= pause_over:
             now, call, started_at, taken = heapq.heappop(ends)
@@ -68,7 +74,8 @@ def simulate(takes_at_once: int, ceiling: int, calls: int) -> Served:
 @pytest.mark.parametrize("takes_at_once", [1, 2, 5, 10, 40])
 def test_the_limit_finds_what_a_provider_takes_at_once_and_stays_around_it(takes_at_once):
     served = simulate(takes_at_once, ceiling=200, calls=150 * takes_at_once)
-    assert max(served.limits) <= takes_at_once + 1  # one more than it takes is how the limit is found out
+    # one more than it takes is how the limit is found out
+    assert max(served.limits) <= takes_at_once + 1
     assert min(served.limits) >= (takes_at_once + 1) // 2
     assert 0.6 * takes_at_once <= sum(served.limits) / len(served.limits)
     if takes_at_once == 10:  # kept busy: 10 answers a second would be all it can
@@ -89,7 +96,8 @@ def test_retry_after_and_the_gap_hold_back_every_start_until_they_have_passed():
     window.start(0.0)
     window.throttled(1.0, retry_after_s=20.0, started_at=0.0)
     assert window.delay_s(1.0) == 20.0
-    window.throttled(2.0, retry_after_s=5.0, started_at=0.0)  # a shorter wish does not end a longer one
+    # a shorter wish does not end a longer one
+    window.throttled(2.0, retry_after_s=5.0, started_at=0.0)
     assert (window.delay_s(2.0), window.delay_s(21.0)) == (19.0, 0.0)
     window = AimdWindow(ceiling=10, gap_s=0.5)
     window.start(10.0)

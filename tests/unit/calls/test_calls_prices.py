@@ -1,4 +1,6 @@
-"""What tokens cost: the arithmetic, the tables, which price a model has, and the figures of a run's calls that a card shows."""
+"""What tokens cost: the arithmetic, the tables, which price a model has, and the figures of a run's
+calls that a card shows.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def table(tmp_path) -> Path:
 
 @pytest.mark.parametrize(
     ("price", "usage", "cost"),
-    [  # reasoning is part of the reply; without prices of their own, tokens of the prompt cache cost what others do
+    # reasoning is part of the reply; without prices of their own, tokens of the prompt cache cost
+    # what others do
+    [
         (
             Price(2.0, 10.0, 0.5, 2.5),
             Usage(1_000_000, 100_000, 60_000, 500_000, 200_000),
@@ -73,21 +77,36 @@ def test_costs_add_up(usages):
 
 def test_a_price_as_json_names_day_and_source():
     shown = {"input": 2.0, "output": 10.0, "cache_read": 0.5, "cache_write": None}
-    assert Price(2.0, 10.0, 0.5, None, "2026-10-01", "x").to_json() == shown | {"as_of": "2026-10-01", "source": "x"}
+    assert Price(2.0, 10.0, 0.5, None, "2026-10-01", "x").to_json() == shown | {
+        "as_of": "2026-10-01",
+        "source": "x",
+    }
 
 
 # --- tables
 
 
-def test_the_pattern_that_fits_best_counts_with_the_day_and_source_of_its_table_unless_it_says_otherwise(table):
+def test_the_best_matching_pattern_counts_with_its_own_or_the_tables_day_and_source(
+    table,
+):
     prices = load_price_table(table)
-    inputs = {"acme/tiny": 1.0, "acme/big-new": 10.0, "acme/big-old": 5.0, "acme/small": 0.1, "other/small-2026": 0.1}
+    inputs = {
+        "acme/tiny": 1.0,
+        "acme/big-new": 10.0,
+        "acme/big-old": 5.0,
+        "acme/small": 0.1,
+        "other/small-2026": 0.1,
+    }
     for name, price in inputs.items():
         assert getattr(find_price(prices, name), "input", None) == price, name
     for name in ("other/small-20260101", "other/small", "ACME/small", "elsewhere/acme/small"):
         assert find_price(prices, name) is None, name
-    assert find_price(prices, "acme/big-new") == Price(10.0, 20.0, 1.0, 12.5, "2026-10-01", "https://example.com/pricing")
-    assert find_price(prices, "acme/big-old") == Price(5.0, 6.0, None, None, "2025-01-01", "https://example.com/old")
+    assert find_price(prices, "acme/big-new") == Price(
+        10.0, 20.0, 1.0, 12.5, "2026-10-01", "https://example.com/pricing"
+    )
+    assert find_price(prices, "acme/big-old") == Price(
+        5.0, 6.0, None, None, "2025-01-01", "https://example.com/old"
+    )
 
 
 @on_each_row
@@ -107,11 +126,14 @@ def test_a_mistake_in_a_table_is_named_with_its_place(table, old, new, problem):
 def test_a_given_price_comes_before_a_given_table_and_that_before_the_plugins(table, tmp_path):
     default = tmp_path / "default.yaml"
     default.write_text(TABLE.replace("input: 1,", "input: 77,").replace("acme/*", '"*/*"'))
-    given_price = choose_price("acme/tiny", {"input": 3, "output": 4, "cache_read": 0.3}, table, default)
+    given_price = choose_price(
+        "acme/tiny", {"input": 3, "output": 4, "cache_read": 0.3}, table, default
+    )
     assert given_price == Price(3.0, 4.0, 0.3, None, "", "--price")
     assert (choose_price("acme/tiny", {}, table, default) or Price(0, 0)).input == 1.0
     assert (choose_price("acme/tiny", {}, None, default) or Price(0, 0)).input == 77.0
-    assert choose_price("unknown/tiny", {}, table, default) is None  # a given table takes the place of the other
+    # a given table takes the place of the other
+    assert choose_price("unknown/tiny", {}, table, default) is None
     assert choose_price("acme/tiny", {}, None, None) is None
 
 
@@ -138,7 +160,12 @@ def test_prices_of_the_built_in_table_are_dated_have_a_source_and_the_size_that_
         assert price.cache_write is None or 1 <= price.cache_write / price.input <= 2, pattern
 
 
-NOT_LISTED = ["openai/gpt-4.1-nano", "openai/gpt-6-sol-pro", "openai_compatible/gpt-4.1", "anthropic/claude-opus-5-6"]
+NOT_LISTED = [
+    "openai/gpt-4.1-nano",
+    "openai/gpt-6-sol-pro",
+    "openai_compatible/gpt-4.1",
+    "anthropic/claude-opus-5-6",
+]
 
 
 def test_a_model_has_one_price_under_its_name_and_its_dated_names_and_none_from_another():
@@ -154,12 +181,22 @@ def test_a_model_has_one_price_under_its_name_and_its_dated_names_and_none_from_
 # -- figures of a run's calls on a card
 
 
-def call(key: str, outcome: str = ANSWERED, latency_s: float = 1.0, episode: str = "e1", **changes: Any) -> CallRecord:
+def call(
+    key: str, outcome: str = ANSWERED, latency_s: float = 1.0, episode: str = "e1", **changes: Any
+) -> CallRecord:
     """A line of the book; an answer took 100 tokens in and 10 out for 0.5 USD."""
     if outcome in (ANSWERED, CACHED):
-        changes = {"usage": Usage(100, 10), "cost_usd": 0.5 if outcome == ANSWERED else None, "served_by": "m-2026"} | changes
+        changes = {
+            "usage": Usage(100, 10),
+            "cost_usd": 0.5 if outcome == ANSWERED else None,
+            "served_by": "m-2026",
+        } | changes
     return CallRecord(
-        **{"at": "2026-01-02T03:04:05Z", "attempt": 1} | changes, episode=episode, key=key, outcome=outcome, latency_s=latency_s
+        **{"at": "2026-01-02T03:04:05Z", "attempt": 1} | changes,
+        episode=episode,
+        key=key,
+        outcome=outcome,
+        latency_s=latency_s,
     )
 
 
@@ -170,37 +207,84 @@ def latencies(*seconds: float | None) -> dict[str, float | None]:
 TIMED = [call(str(number), latency_s=float(number)) for number in range(1, 101)]
 SUMMARIES: dict[str, tuple[list[CallRecord], dict[str, Any]]] = {
     "each failed attempt is counted under its own kind beside the answer that followed": (
-        [call("a", "rate_limited"), call("a", "server", attempt=2), call("a", attempt=3), call("b"), call("c", REFUSED)],
-        {"requests": 3, "attempts": 5, "answered": 2, "cached": 0,
-         "failed_attempts": {"rate_limited": 1, "refused": 1, "server": 1}},
+        [
+            call("a", "rate_limited"),
+            call("a", "server", attempt=2),
+            call("a", attempt=3),
+            call("b"),
+            call("c", REFUSED),
+        ],
+        {
+            "requests": 3,
+            "attempts": 5,
+            "answered": 2,
+            "cached": 0,
+            "failed_attempts": {"rate_limited": 1, "refused": 1, "server": 1},
+        },
     ),
     "a reply from the cache costs nothing and is no attempt": (
         [call("a"), call("b", CACHED), call("b", CACHED, episode="e2")],
-        {"requests": 3, "attempts": 1, "cached": 2, "paid_usd": 0.5, "tokens": Usage(100, 10).to_json()},
+        {
+            "requests": 3,
+            "attempts": 1,
+            "cached": 2,
+            "paid_usd": 0.5,
+            "tokens": Usage(100, 10).to_json(),
+        },
     ),
-    "a request that a resumed run asks again is one": ([call("a"), call("a", CACHED)], {"requests": 1, "served_by": {"m-2026": 1}}),
-    "what was paid is not known where the price of one answer is not": ([call("a"), call("b", cost_usd=None)], {"paid_usd": None}),
+    "a request that a resumed run asks again is one": (
+        [call("a"), call("a", CACHED)],
+        {"requests": 1, "served_by": {"m-2026": 1}},
+    ),
+    "what was paid is not known where the price of one answer is not": (
+        [call("a"), call("b", cost_usd=None)],
+        {"paid_usd": None},
+    ),
     "what was paid is a sum": ([call("a"), call("b")], {"paid_usd": 1.0}),
     "money held for attempts without an answer stands apart": (
-        [call("a", "timeout", 120.0, held_usd=0.25), call("a", "bad_response", 3.5, held_usd=0.125), call("a")],
+        [
+            call("a", "timeout", 120.0, held_usd=0.25),
+            call("a", "bad_response", 3.5, held_usd=0.125),
+            call("a"),
+        ],
         {"paid_usd": 0.5, "possibly_paid_usd": 0.375, "lost_s": 123.5},
     ),
     "latencies are those of answers by nearest rank": (
-        [*TIMED, call("x", "timeout", 500.0)], {"latency_s": latencies(50.0, 90.0, 99.0, 100.0)},
+        [*TIMED, call("x", "timeout", 500.0)],
+        {"latency_s": latencies(50.0, 90.0, 99.0, 100.0)},
     ),
-    "the median latency of two calls is that of one of them": (TIMED[:2], {"latency_s": latencies(1.0, 2.0, 2.0, 2.0)}),
-    "latencies have no order": ([TIMED[2], TIMED[0], TIMED[1]], {"latency_s": latencies(2.0, 3.0, 3.0, 3.0)}),
+    "the median latency of two calls is that of one of them": (
+        TIMED[:2],
+        {"latency_s": latencies(1.0, 2.0, 2.0, 2.0)},
+    ),
+    "latencies have no order": (
+        [TIMED[2], TIMED[0], TIMED[1]],
+        {"latency_s": latencies(2.0, 3.0, 3.0, 3.0)},
+    ),
     "the latency of one call": ([TIMED[2]], {"latency_s": latencies(3.0, 3.0, 3.0, 3.0)}),
-    "without an answer there is no latency": ([call("a", "timeout")], {"latency_s": latencies(None, None, None, None)}),
-    "calls of other cards do not count and those of the run itself stand apart": (
-        [call("a"), call("b", episode="another"), call("c", episode="check"), call("d", "server", episode="canary")],
-        {"requests": 1, "checks": {"requests": 2, "attempts": 2, "paid_usd": 0.5, "possibly_paid_usd": 0.0}},
+    "without an answer there is no latency": (
+        [call("a", "timeout")],
+        {"latency_s": latencies(None, None, None, None)},
     ),
-}  # fmt: skip
+    "calls of other cards do not count and those of the run itself stand apart": (
+        [
+            call("a"),
+            call("b", episode="another"),
+            call("c", episode="check"),
+            call("d", "server", episode="canary"),
+        ],
+        {
+            "requests": 1,
+            "checks": {"requests": 2, "attempts": 2, "paid_usd": 0.5, "possibly_paid_usd": 0.0},
+        },
+    ),
+}
 
 
 @pytest.mark.parametrize(("records", "figures"), SUMMARIES.values(), ids=SUMMARIES)
-def test_figures_of_the_calls_of_two_episodes(records: list[CallRecord], figures: dict[str, Any]) -> None:
+def test_figures_of_the_calls_of_two_episodes(
+    records: list[CallRecord], figures: dict[str, Any]
+) -> None:
     made = summarise_calls(records, {"e1", "e2"})
     assert made is not None
     assert {name: made[name] for name in figures} == figures

@@ -1,4 +1,6 @@
-"""Building cards of both kinds: what they say, that they say it the same way every time, and what is refused."""
+"""Building cards of both kinds: what they say, that they say it the same way every time, and what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +16,46 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import structs
 
-from card_cases import CALLS, PRICE, PROVENANCE, card, episode, inputs, open_objects, paid, remote_card, typed
+from card_cases import (
+    CALLS,
+    PRICE,
+    card,
+    episode,
+    inputs,
+    open_objects,
+    paid,
+    remote_card,
+    typed,
+)
 from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
 from ktdeval.cards.check import validate_card
-from ktdeval.cards.cutoff import SEEN, SPANS, cutoff_words
-from ktdeval.cards.derive import decided_percent, trading_cost
-from ktdeval.cards.parts import Coverage, Pluggable
+from ktdeval.cards.fields.cost import Prices, trading_cost
+from ktdeval.cards.fields.coverage import Coverage
+from ktdeval.cards.fields.cutoff import SEEN, SPANS, cutoff_words
+from ktdeval.cards.fields.task import Pluggable
 from ktdeval.cards.schema import SCHEMA_FOLDER, SCHEMAS, card_schema
 from ktdeval.cards.scoring import build_scoring_card
 from ktdeval.cards.trading import build_card
-from ktdeval.contracts.scoring import Score
-from ktdeval.contracts.spec import Window
 from ktdeval.errors import CardError, PluginError
 from ktdeval.harness.messages import Usage
-from ktdeval.jsonio import content_hash, dumps_pretty
 from ktdeval.stats.metric import MetricValue
 from ktdeval.stats.panel import panel_metric, panel_metrics
+from ktdeval.tasks.scoring import Score
+from ktdeval.tasks.spec import Window
+from ktdeval.values.jsonio import content_hash, dumps_pretty
 from ktdeval_deanon.certificate.types import SCHEMA_FILE as CERTIFICATE_FILE, Certificate
 from metric_cases import TASK as SUBJECT, ledger, market, nav_ledger, spec, step
-from scoring_cases import CARDS, DEFINITIONS, TASK, answers, record, score_spec, scoring_card, scoring_inputs, share
+from scoring_cases import (
+    CARDS,
+    DEFINITIONS,
+    TASK,
+    answers,
+    record,
+    score_spec,
+    scoring_card,
+    scoring_inputs,
+    share,
+)
 from tables import on_each_row
 
 REAL = market(synthetic=False)
@@ -43,7 +66,14 @@ IDLE = ledger([step(number, 1000) for number in range(5)], 1000, spec())
 class Custom:
     """A metric as a plugin would give it, returning what it is told to."""
 
-    name, formula, unit, better, source, headline = "custom", "custom/1: as told", "score", "higher", "a test", False
+    name, formula, unit, better, source, headline = (
+        "custom",
+        "custom/1: as told",
+        "score",
+        "higher",
+        "a test",
+        False,
+    )
     range = (None, None)
 
     def __init__(self, result: Any) -> None:
@@ -63,12 +93,22 @@ def metric_values(of: dict[str, Any], name: str) -> list[float]:
 @pytest.mark.parametrize(
     "made",
     [
-        *(make(*given) for make in (card, scoring_card) for given in ((), ((0, 1, 2), {1}), ((0,), (), 3), ((0, 1), {0, 1}))),
-        card(rules="paper"), card(snapshot=market(), metrics=[]), remote_card(), remote_card(price=None),
-        scoring_card(**paid(), calls=CALLS), scoring_card(**paid(price=None)),
+        *(
+            make(*given)
+            for make in (card, scoring_card)
+            for given in ((), ((0, 1, 2), {1}), ((0,), (), 3), ((0, 1), {0, 1}))
+        ),
+        card(rules="paper"),
+        card(snapshot=market(), metrics=[]),
+        remote_card(),
+        remote_card(price=None),
+        scoring_card(**paid(), calls=CALLS),
+        scoring_card(**paid(price=None)),
     ],
-)  # fmt: skip
-def test_what_is_built_is_valid_and_the_same_in_its_file_and_as_a_type(made: dict[str, Any]) -> None:
+)
+def test_a_built_card_is_valid_and_equal_in_its_file_and_as_a_type(
+    made: dict[str, Any],
+) -> None:
     validate_card(made)
     assert made == json.loads(dumps_pretty(made)) == typed(made).plain
     assert dumps_pretty(typed(made).plain) == dumps_pretty(made)
@@ -76,45 +116,74 @@ def test_what_is_built_is_valid_and_the_same_in_its_file_and_as_a_type(made: dic
 
 @pytest.mark.parametrize(
     ("given", "build", "unordered"),
-    [(inputs, build_card, ("specs", "ledgers", "metrics")), (scoring_inputs, build_scoring_card, ("specs", "answers"))],
+    [
+        (inputs, build_card, ("specs", "ledgers", "metrics")),
+        (scoring_inputs, build_scoring_card, ("specs", "answers")),
+    ],
 )
-def test_equal_inputs_in_any_order_give_the_same_bytes_apart_from_provenance(given: Any, build: Any, unordered: Any) -> None:
+def test_equal_inputs_in_any_order_give_the_same_bytes_except_provenance(
+    given: Any, build: Any, unordered: Any
+) -> None:
     first, again = given((3, 1, 2, 0), {2}), given((3, 1, 2, 0), {2})
     chance = random.Random(0)
-    mixed = {name: chance.sample(list(getattr(again, name)), len(getattr(again, name))) for name in unordered}
+    mixed = {
+        name: chance.sample(list(getattr(again, name)), len(getattr(again, name)))
+        for name in unordered
+    }
     one = build(first).plain
-    other = build(dataclasses.replace(again, **mixed, provenance={**PROVENANCE, "wall_time_s": 99.0})).plain
+    other = build(
+        dataclasses.replace(
+            again, **mixed, provenance=structs.replace(again.provenance, wall_time_s=99.0)
+        )
+    ).plain
     assert one["provenance"] != other["provenance"]
     assert dumps_pretty(one | {"provenance": 0}) == dumps_pretty(other | {"provenance": 0})
 
 
 @on_each_row
-def test_days_before_across_and_after_the_cutoff_stand_on_the_card(date: str, limit: Any, days: Any, label: str | None) -> None:
+def test_the_card_counts_days_before_across_and_after_the_cutoff(
+    date: str, limit: Any, days: Any, label: str | None
+) -> None:
     known = {"date": date, "confidence": "given", "source": "--knowledge-cutoff"}
-    made, whole, scored = (make(knowledge_cutoff=known) for make in (partial(card, limit=limit), card, scoring_card))
+    made, whole, scored = (
+        make(knowledge_cutoff=known) for make in (partial(card, limit=limit), card, scoring_card)
+    )
     validate_card(made)
-    assert [made["knowledge_cutoff"]["windows"]["long"][side] for side in ("before", "across", "after")] == list(days)
+    assert [
+        made["knowledge_cutoff"]["windows"]["long"][side] for side in ("before", "across", "after")
+    ] == list(days)
     assert [one for one in made["labels"] if "cutoff" in one] == ([label] if label else [])
     assert scored["knowledge_cutoff"] == whole["knowledge_cutoff"]
-    assert cutoff_words(typed(made)) == (
-        f"{date} (given: --knowledge-cutoff); days: {days[0]} before, {days[1]} across, {days[2]} after; windows "
-        f"{ {SPANS: 'across', SEEN: 'before', None: 'after'}[label] } long"
+    assert (
+        cutoff_words(typed(made))
+        == f"{date} (given: --knowledge-cutoff); days: {days[0]} before, {days[1]} across,"
+        f" {days[2]} after; windows { {SPANS: 'across', SEEN: 'before', None: 'after'}[label] }"
+        " long"
     )
     plain_card = card((0,), (), limit)
-    assert {**made, "knowledge_cutoff": 0, "labels": 0} == {**plain_card, "knowledge_cutoff": 0, "labels": 0}
+    assert {**made, "knowledge_cutoff": 0, "labels": 0} == {
+        **plain_card,
+        "knowledge_cutoff": 0,
+        "labels": 0,
+    }
     assert "knowledge_cutoff" not in plain_card
 
 
-def test_a_card_without_a_cutoff_says_none_or_unknown() -> None:
+def test_a_card_without_a_cutoff_states_none_or_unknown() -> None:
     unknown = "unknown: the end of its training data is not known"
     o3 = "2024-06-01 (vendor: https://platform.openai.com/docs/models/o3)"
-    for name, state, said in (
-        ("builtin/momentum", "none", "none: nothing was trained"), ("builtin/memory", "unknown", unknown),
-        ("house/one", "unknown", unknown), ("house/rule", "none", "none: nothing was trained"),
-        ("builtin/momentum", "unknown", unknown), ("openai/o3", "unknown", f"{unknown}; the list has {o3}"),
-    ):  # fmt: skip
+    for name, state, expected in (
+        ("builtin/momentum", "none", "none: nothing was trained"),
+        ("builtin/memory", "unknown", unknown),
+        ("house/one", "unknown", unknown),
+        ("house/rule", "none", "none: nothing was trained"),
+        ("builtin/momentum", "unknown", unknown),
+        ("openai/o3", "unknown", f"{unknown}; the list has {o3}"),
+    ):
         recorded = typed(card(knowledge_cutoff=state))
-        assert cutoff_words(structs.replace(recorded, model=Pluggable(name=name, args={}))) == said
+        assert (
+            cutoff_words(structs.replace(recorded, model=Pluggable(name=name, args={}))) == expected
+        )
 
 
 def decided(steps: int, of: int = 20) -> dict[str, Any]:
@@ -122,14 +191,22 @@ def decided(steps: int, of: int = 20) -> dict[str, Any]:
     ledgers = []
     for index in range(of // 5):
         who = ["model" if 5 * index + number < steps else "error" for number in range(5)]
-        ledgers.append(ledger([step(number, 1000, provenance=one) for number, one in enumerate(who)], 1000, spec(index)))
+        ledgers.append(
+            ledger(
+                [step(number, 1000, provenance=one) for number, one in enumerate(who)],
+                1000,
+                spec(index),
+            )
+        )
     return card(range(of // 5), ledgers=ledgers)
 
 
 MADE = {
     **CARDS,
     "certified": lambda: card(snapshot=REAL, certificate={"value": {"labels": []}}),
-    "certified with few answers": lambda: card(snapshot=REAL, certificate={"value": {"labels": ["few answers"]}}),
+    "certified with few answers": lambda: card(
+        snapshot=REAL, certificate={"value": {"labels": ["few answers"]}}
+    ),
     "without factor": lambda: card(snapshot=BARE),
     "bright": lambda: card(specs=[spec(mask="bright")], ledgers=[episode(spec(mask="bright"))]),
     "scoring without factor": lambda: scoring_card(snapshot=BARE),
@@ -139,12 +216,14 @@ MADE = {
     "189 of 200 steps decided": lambda: decided(189, 200),
     "two of three episodes": lambda: card((0, 1, 2), {1}),
     "cut": lambda: card(limit=3),
-    "18 of 20 samples decided": lambda: scoring_card(answers=[(score_spec(), answers(score_spec(), unanswered=2))]),
+    "18 of 20 samples decided": lambda: scoring_card(
+        answers=[(score_spec(), answers(score_spec(), unanswered=2))]
+    ),
 }
 
 
 @on_each_row
-def test_labels_say_what_a_reader_must_know_first_and_a_ranking_needs_95_percent_of_decisions(
+def test_labels_state_the_main_caveats_and_a_ranking_needs_95_percent_of_decisions(
     made: str, labels: list[str], reasons: list[str]
 ) -> None:
     of = MADE[made]()
@@ -154,8 +233,13 @@ def test_labels_say_what_a_reader_must_know_first_and_a_ranking_needs_95_percent
 
 
 def test_a_share_just_below_the_limit_is_not_rounded_up_to_it() -> None:
-    counts = {"episodes_planned": 1, "episodes_finished": 1, "steps_planned": 10_000, "steps": 10_000}
-    assert decided_percent(Coverage(**counts, steps_decided=9496)) == "94.9"
+    counts = {
+        "episodes_planned": 1,
+        "episodes_finished": 1,
+        "steps_planned": 10_000,
+        "steps": 10_000,
+    }
+    assert Coverage(**counts, steps_decided=9496).decided_percent == "94.9"
 
 
 def test_cost_is_usage_times_price_and_null_where_no_price_is_known() -> None:
@@ -166,10 +250,16 @@ def test_cost_is_usage_times_price_and_null_where_no_price_is_known() -> None:
     assert scores["value"] == pytest.approx(2 * 20 * (10 * 2.0 + 2 * 8.0) / 1e6, rel=1e-12)
     assert scores["per_episode"]["value"] == pytest.approx(20 * 36e-6, rel=1e-12)
     assert scores.keys() == {"value", "currency", "price", "per_episode"}, "a probe earns nothing"
-    unknown = {"value": None, "reason": "no price of the model is known; give one with --price or --price-table"}
+    unknown = {
+        "value": None,
+        "reason": "no price of the model is known; give one with --price or --price-table",
+    }
     assert remote_card(price=None)["cost"] == unknown
     own = card()["cost"]
-    assert (own["value"], own["price"]["source"]) == (0.0, "a model of this machine, which bills nothing")
+    assert (own["value"], own["price"]["source"]) == (
+        0.0,
+        "a model of this machine, which bills nothing",
+    )
     assert scoring_card()["cost"]["value"] == 0.0
 
 
@@ -177,11 +267,12 @@ def test_tokens_of_the_providers_prompt_cache_have_their_own_price() -> None:
     of = remote_card()
     of["episodes"][0]["usage"] |= {"cache_read_tokens": 30, "cache_write_tokens": 10}
     read = typed(of)
-    made = trading_cost(read.episodes, read.episodes, read.cost.price or None)
+    tokens = [episode.tokens for episode in read.episodes]
+    made = trading_cost(tokens, tokens, Prices(read.cost.price or None), [None])
     assert made.value == pytest.approx((10 * 2.0 + 30 * 0.5 + 10 * 2.0 + 10 * 8.0) / 1e6, rel=1e-12)
 
 
-def test_return_per_dollar_is_the_median_over_episodes_or_says_why_there_is_none() -> None:
+def test_return_per_dollar_is_the_median_over_episodes_or_has_a_reason() -> None:
     made = remote_card((0, 1, 2))
     gains = [value / 180e-6 for value in metric_values(made, "total_return")]
     gain = made["cost"]["return_per_usd"]
@@ -194,15 +285,24 @@ def test_return_per_dollar_is_the_median_over_episodes_or_says_why_there_is_none
         assert (none["value"], none["reason"]) == (None, reason)
 
 
-def test_calls_stand_in_the_provenance_so_that_a_run_from_the_cache_gives_the_same_card() -> None:
-    calls = summarise_calls([CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(10, 2), 0.1)], {spec().id})
+def test_calls_are_in_the_provenance_so_a_cached_run_gives_the_same_card() -> None:
+    calls = summarise_calls(
+        [CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(10, 2), 0.1)],
+        {spec().id},
+    )
     made, other = card(calls=calls), card()
     assert (made["provenance"]["calls"], other["provenance"]["calls"]) == (calls, None)
     assert made | {"provenance": 0} == other | {"provenance": 0}
 
 
-def test_drift_is_kept_as_it_was_found_or_null_with_a_reason() -> None:
-    drift = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
+def test_drift_is_recorded_as_measured_or_null_with_a_reason() -> None:
+    drift = {
+        "value": 0.25,
+        "noise": 0.125,
+        "excess": 0.125,
+        "prompts": 6,
+        "served_by_changed": True,
+    }
     assert card(drift=drift)["drift"] == drift
     validate_card(card(drift=drift))
     assert card()["drift"] == {"value": None, "reason": "no fixed questions were asked"}
@@ -211,17 +311,24 @@ def test_drift_is_kept_as_it_was_found_or_null_with_a_reason() -> None:
 # ---- trading cards
 
 
-def test_a_headline_is_the_median_over_episodes_with_the_interquartile_range_or_the_only_episodes_own() -> None:
+def test_a_headline_is_the_median_over_episodes_with_the_interquartile_range_or_the_only_episodes_own() -> (
+    None
+):
     made = card((0, 1, 2, 3))
     low, middle, high = (
-        pytest.approx(end, rel=1e-12) for end in np.quantile(metric_values(made, "total_return"), [0.25, 0.5, 0.75])
+        pytest.approx(end, rel=1e-12)
+        for end in np.quantile(metric_values(made, "total_return"), [0.25, 0.5, 0.75])
     )
     headline = made["metrics"]["total_return"]
     assert (headline["n"], headline["value"]) == (4, middle)
     assert headline["interval"] == {"kind": "interquartile", "low": low, "high": high}
-    headline, own = card()["metrics"]["total_return"], card()["episodes"][0]["metrics"]["total_return"]
+    headline, own = (
+        card()["metrics"]["total_return"],
+        card()["episodes"][0]["metrics"]["total_return"],
+    )
     assert (headline["value"], headline["interval"]) == (own["value"], own["interval"])
-    assert own["interval"]["reason"] == "fewer than 20 days"  # of a five-day window there is nothing to resample
+    # of a five-day window there is nothing to resample
+    assert own["interval"]["reason"] == "fewer than 20 days"
     assert "interval" not in card()["metrics"]["turnover"]
 
 
@@ -232,12 +339,20 @@ def test_episodes_where_a_metric_is_undefined_are_left_out_of_the_median_and_cou
     assert (hhi["n"], hhi["undefined"]) == (1, {"nothing was ever held": 1})
     assert hhi["value"] == metric_values(made, "hhi")[0]
     none = card(ledgers=[IDLE])["metrics"]["ece"]
-    assert (none["value"], none["n"], none["reason"]) == (None, 0, "no filled order with a next open")
+    assert (none["value"], none["n"], none["reason"]) == (
+        None,
+        0,
+        "no filled order with a next open",
+    )
 
 
-def test_a_card_without_a_finished_episode_has_no_figures_but_says_what_is_missing() -> None:
+def test_a_card_without_a_finished_episode_has_no_figures_but_names_missing_episodes() -> None:
     made = card((0, 1), {0, 1})
-    assert made["metrics"]["sharpe"]["reason"] == made["cost"]["per_episode"]["reason"] == "no finished episode"
+    assert (
+        made["metrics"]["sharpe"]["reason"]
+        == made["cost"]["per_episode"]["reason"]
+        == "no finished episode"
+    )
     assert [entry["error"] for entry in made["missing_episodes"]] == ["the model call failed"] * 2
     nothing = {"episodes_finished": 0, "steps": 0, "steps_decided": 0}
     assert made["coverage"] == {"episodes_planned": 2, "steps_planned": 10, **nothing}
@@ -247,31 +362,62 @@ def test_counts_are_sums_over_episodes_and_calibration_pools_their_orders() -> N
     made, single = card((0, 1)), card()["calibration"]
     assert made["decisions"] == {"model": 8, "model_after_retry": 2, "fallback": 0, "error": 0}
     assert made["failures"] == {"schema": 2}
-    assert made["orders"] == {"submitted": 20, "filled": 10, "partially_filled": 0, "rejected": 10, "rules": {"price_limit": 10}}
-    counted = {"input_tokens": 100, "output_tokens": 20, "tool_calls": 40, "tool_calls_valid": 30, "submissions": 20}
-    assert made["usage"] == {"reasoning_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0, **counted}
+    assert made["orders"] == {
+        "submitted": 20,
+        "filled": 10,
+        "partially_filled": 0,
+        "rejected": 10,
+        "rules": {"price_limit": 10},
+    }
+    counted = {
+        "input_tokens": 100,
+        "output_tokens": 20,
+        "tool_calls": 40,
+        "tool_calls_valid": 30,
+        "submissions": 20,
+    }
+    assert made["usage"] == {
+        "reasoning_tokens": 0,
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        **counted,
+    }
     pooled = made["calibration"]
     assert (pooled["n"], pooled["no_fill"], pooled["no_next_open"]) == (2 * single["n"], 10, 2)
     assert sum(entry["n"] for entry in pooled["bins"]) == pooled["n"]
 
 
-def test_a_market_stands_with_its_size_and_days_and_a_window_with_its_trading_days() -> None:
+def test_a_market_is_listed_with_size_and_days_and_a_window_with_its_trading_days() -> None:
     short = spec(window=Window("short", "2024-01-04", "2024-01-08"))
-    made = card(specs=[short], ledgers=[], missing_episodes=[{"id": short.id, "error": "lost"}])
-    assert [made["snapshot"][name] for name in ("assets", "first_day", "last_day")] == [2, "2024-01-02", "2024-01-09"]
+    made = card(specs=[short], ledgers=[], missing_episodes={short.id: "lost"})
+    assert [made["snapshot"][name] for name in ("assets", "first_day", "last_day")] == [
+        2,
+        "2024-01-02",
+        "2024-01-09",
+    ]
     # The sixth and the seventh are a weekend.
-    assert made["windows"] == [{"name": "short", "first": "2024-01-04", "last": "2024-01-08", "days": 3}]
+    assert made["windows"] == [
+        {"name": "short", "first": "2024-01-04", "last": "2024-01-08", "days": 3}
+    ]
 
 
-def test_an_episode_says_its_seed_its_days_and_what_it_ended_with() -> None:
-    names = ("seed", "steps", "first_day", "last_day", "final_nav_fen")
-    # On the last day 500 fen are cash, 200 the second asset and 328, with 80 more a seed, the first.
-    said = [[entry[name] for name in names] for entry in card((0, 2))["episodes"]]
-    assert sorted(said) == [[0, 5, "2024-01-03", "2024-01-09", 1028], [2, 5, "2024-01-03", "2024-01-09", 1188]]
-    assert [[entry[name] for name in names] for entry in card(limit=3)["episodes"]] == [[0, 3, "2024-01-03", "2024-01-05", 1014]]
+def test_an_episode_states_its_seed_its_days_and_its_end() -> None:
+    names = ("seed", "steps", "first_day", "last_day", "final_nav_minor")
+    # On the last day 500 fen are cash, 200 the second asset and 328, with 80 more a seed, the
+    # first.
+    rows = [[entry[name] for name in names] for entry in card((0, 2))["episodes"]]
+    assert sorted(rows) == [
+        [0, 5, "2024-01-03", "2024-01-09", 1028],
+        [2, 5, "2024-01-03", "2024-01-09", 1188],
+    ]
+    assert [[entry[name] for name in names] for entry in card(limit=3)["episodes"]] == [
+        [0, 3, "2024-01-03", "2024-01-05", 1014]
+    ]
 
 
-def test_the_reference_buys_the_benchmark_at_the_close_before_the_window_and_covers_the_same_days() -> None:
+def test_the_reference_buys_the_benchmark_at_the_close_before_the_window_and_covers_the_same_days() -> (
+    None
+):
     reference = card()["reference"]["benchmark_buy_and_hold"]["long"]
     # 100 at the close of 2 January, 103 at the close of 9 January, 101 to 99 on the way.
     assert (reference["base_day"], reference["last_day"]) == ("2024-01-02", "2024-01-09")
@@ -284,11 +430,15 @@ def test_the_reference_buys_the_benchmark_at_the_close_before_the_window_and_cov
 def test_the_rule_set_changes_the_figures_and_is_named() -> None:
     strict, paper = card(), card(rules="paper")
     assert (strict["rules"], paper["rules"]) == ("strict", "paper")
-    changed = {name for name in strict["metrics"] if strict["metrics"][name]["value"] != paper["metrics"][name]["value"]}
+    changed = {
+        name
+        for name in strict["metrics"]
+        if strict["metrics"][name]["value"] != paper["metrics"][name]["value"]
+    }
     assert changed == {"turnover", "hhi"}
 
 
-def test_a_plugin_metric_stands_beside_the_panel_and_keeps_the_contract() -> None:
+def test_a_plugin_metric_is_listed_with_the_panel_and_fulfils_the_contract() -> None:
     made = card(metrics=[*panel_metrics(), Custom(MetricValue(0.25, 5, detail={"table": [1, 2]}))])
     assert made["metrics"]["custom"]["value"] == 0.25
     assert made["episodes"][0]["metrics"]["custom"]["detail"] == {"table": [1, 2]}
@@ -299,16 +449,35 @@ def test_a_plugin_metric_stands_beside_the_panel_and_keeps_the_contract() -> Non
 # ---- scoring cards
 
 
-def test_a_score_stands_with_what_it_is_made_of_and_what_it_means() -> None:
+def test_a_score_is_listed_with_its_parts_and_meaning() -> None:
     made, wanted = scoring_card((0, 1)), share(2, 38)
     assert wanted.interval is not None
-    figures = {"value": 2 / 38, "n": 38, "interval": wanted.interval.to_json(), "baseline": 0.05, "detail": dict(wanted.detail)}
-    meaning = {"formula": "the name is right", "unit": "fraction of answers", "range": [0.0, 1.0], "better": "lower"}
-    assert made["scores"]["right_name"] == {**figures, **meaning, "source": "a test", "headline": True}
+    figures = {
+        "value": 2 / 38,
+        "n": 38,
+        "interval": wanted.interval.to_json(),
+        "baseline": 0.05,
+        "detail": dict(wanted.detail),
+    }
+    meaning = {
+        "formula": "the name is right",
+        "unit": "fraction of answers",
+        "range": [0.0, 1.0],
+        "better": "lower",
+    }
+    assert made["scores"]["right_name"] == {
+        **figures,
+        **meaning,
+        "source": "a test",
+        "headline": True,
+    }
     assert made["score_order"] == list(DEFINITIONS)
     assert made["scores"]["distance"]["better"] == "neither", "a direction that a task leaves open"
     none = scoring_card(answers=[(score_spec(), answers(score_spec(), unanswered=20))])
-    assert (none["scores"]["right_name"]["value"], none["scores"]["right_name"]["reason"]) == (None, "no probe has a valid answer")
+    assert (none["scores"]["right_name"]["value"], none["scores"]["right_name"]["reason"]) == (
+        None,
+        "no probe has a valid answer",
+    )
     validate_card(none)
 
 
@@ -317,7 +486,11 @@ def test_samples_are_counted_over_episodes() -> None:
     assert made["decisions"] == {"model": 38, "model_after_retry": 0, "fallback": 2, "error": 0}
     assert made["failures"] == {"schema": 2}
     assert [episode["answered"] for episode in made["episodes"]] == [19, 19]
-    assert (made["usage"]["input_tokens"], made["usage"]["tool_calls_valid"], made["usage"]["submissions"]) == (400, 38, 40)
+    assert (
+        made["usage"]["input_tokens"],
+        made["usage"]["tool_calls_valid"],
+        made["usage"]["submissions"],
+    ) == (400, 38, 40)
     steps = {"steps_planned": 60, "steps": 40, "steps_decided": 38}
     assert made["coverage"] == {"episodes_planned": 3, "episodes_finished": 2, **steps}
     # A decision of the model without an answer of its own is no answer.
@@ -327,7 +500,7 @@ def test_samples_are_counted_over_episodes() -> None:
     validate_card(made)
 
 
-def test_the_target_task_stands_by_name_and_hash_and_its_config_in_the_tasks() -> None:
+def test_the_target_task_is_given_by_name_and_hash_and_its_config_in_the_tasks() -> None:
     made = scoring_card()
     assert made["subject"] == {"name": "blinded_open_research", "hash": content_hash(SUBJECT)}
     assert made["task"]["config"]["subject_config"] == SUBJECT
@@ -342,39 +515,74 @@ def test_the_target_task_stands_by_name_and_hash_and_its_config_in_the_tasks() -
 
 SHORT = ledger([step(number, 1000) for number in range(4)], 1000, spec())
 FOREIGN_DAY = dataclasses.replace(
-    IDLE, steps=[structs.replace(one, filled_on="2024-02-01") for one in nav_ledger([1000] * 5).steps]
+    IDLE,
+    steps=[structs.replace(one, filled_on="2024-02-01") for one in nav_ledger([1000] * 5).steps],
 )
 OTHER_WINDOW = Window("long", "2024-01-04", "2024-01-09")
 FOREIGN, OWN = score_spec(9), answers(score_spec())
 TRADING: dict[str, tuple[dict[str, Any], str]] = {
     "no plan": ({"specs": [], "ledgers": []}, "at least one planned episode"),
     "a foreign ledger": ({"ledgers": [episode(spec(9))]}, "which the plan does not have"),
-    "two ledgers of one episode": ({"ledgers": [episode(spec()), episode(spec())]}, "has two ledgers"),
+    "two ledgers of one episode": (
+        {"ledgers": [episode(spec()), episode(spec())]},
+        "has two ledgers",
+    ),
     "an episode that vanished": ({"ledgers": []}, "has neither a ledger nor an error"),
-    "an error of a finished episode": ({"missing_episodes": [{"id": spec().id, "error": "x"}]}, "is finished or was never planned"),
+    "an error of a finished episode": (
+        {"missing_episodes": {spec().id: "x"}},
+        "is finished or was never planned",
+    ),
     "a part of an episode": ({"ledgers": [SHORT]}, "4 steps that are not the 5 trading days"),
     "a day of another market": ({"ledgers": [FOREIGN_DAY]}, "are not the 5 trading days"),
-    "another snapshot": ({"snapshot": market(benchmark=[1.0, 2, 3, 4, 5, 6])}, "its snapshot is not the card's"),
-    "another model": ({"specs": [spec(), spec(1, model="builtin/hold")]}, "its model is not the card's"),
+    "another snapshot": (
+        {"snapshot": market(benchmark=[1.0, 2, 3, 4, 5, 6])},
+        "its snapshot is not the card's",
+    ),
+    "another model": (
+        {"specs": [spec(), spec(1, model="builtin/hold")]},
+        "its model is not the card's",
+    ),
     "other call parameters": ({"specs": [spec(), spec(1, call={})]}, "its call is not the card's"),
-    "a config that does not hash": ({"task": {**SUBJECT, "name": "other"}}, "task_hash .* is not the content hash"),
+    "a config that does not hash": (
+        {"task": {**SUBJECT, "name": "other"}},
+        "task_hash .* is not the content hash",
+    ),
     "one episode twice": ({"specs": [spec(), spec()]}, "is planned twice"),
-    "one metric twice": ({"metrics": [panel_metric("ece"), panel_metric("ece")]}, "metric 'ece' is given twice"),
-    "one name for two windows": ({"specs": [spec(), spec(window=OTHER_WINDOW)]}, "window 'long' has two date ranges"),
+    "one metric twice": (
+        {"metrics": [panel_metric("ece"), panel_metric("ece")]},
+        "metric 'ece' is given twice",
+    ),
+    "one name for two windows": (
+        {"specs": [spec(), spec(window=OTHER_WINDOW)]},
+        "window 'long' has two date ranges",
+    ),
 }
 SCORING: dict[str, tuple[dict[str, Any], str]] = {
     "foreign answers": ({"answers": [(FOREIGN, answers(FOREIGN))]}, "which the plan does not have"),
     "two sets of answers": ({"answers": [(score_spec(), OWN)] * 2}, "has two sets of answers"),
     "an episode that vanished": ({"answers": []}, "has neither answers nor an error"),
-    "an error of a finished episode": ({"missing_episodes": [{"id": score_spec().id, "error": "x"}]}, "is finished or was never"),
-    "a part of an episode": ({"answers": [(score_spec(), OWN[:-1])]}, "19 answers are not those of its 20"),
-    "answers out of order": ({"answers": [(score_spec(), OWN[::-1])]}, "not those of its 20 samples in order"),
+    "an error of a finished episode": (
+        {"missing_episodes": {score_spec().id: "x"}},
+        "is finished or was never",
+    ),
+    "a part of an episode": (
+        {"answers": [(score_spec(), OWN[:-1])]},
+        "19 answers are not those of its 20",
+    ),
+    "answers out of order": (
+        {"answers": [(score_spec(), OWN[::-1])]},
+        "not those of its 20 samples in order",
+    ),
     "an unknown number of samples": ({"samples": {}}, "how many samples it has is not given"),
     "an answer that nobody gave": (
-        {"answers": [(score_spec(), [record(0, "error", answer={"name": "A"})])]}, "has an answer though the model gave none"
+        {"answers": [(score_spec(), [record(0, "error", answer={"name": "A"})])]},
+        "has an answer though the model gave none",
     ),
-    "an endless score": ({"scores": {**scoring_inputs().scores, "distance": Score(math.inf, 19)}}, "'scores' is not strict JSON"),
-}  # fmt: skip
+    "an endless score": (
+        {"scores": {**scoring_inputs().scores, "distance": Score(math.inf, 19)}},
+        "'scores' is not strict JSON",
+    ),
+}
 
 
 @pytest.mark.parametrize(
@@ -385,7 +593,9 @@ SCORING: dict[str, tuple[dict[str, Any], str]] = {
     ],
     ids=[*TRADING, *(f"scoring: {name}" for name in SCORING)],
 )
-def test_inputs_that_contradict_each_other_are_refused(given: Any, build: Any, case: tuple[dict[str, Any], str]) -> None:
+def test_inputs_that_contradict_each_other_are_refused(
+    given: Any, build: Any, case: tuple[dict[str, Any], str]
+) -> None:
     with pytest.raises(CardError, match=case[1]):
         build(dataclasses.replace(given(), **case[0]))
 
@@ -395,35 +605,65 @@ def test_inputs_that_contradict_each_other_are_refused(given: Any, build: Any, c
     [
         ({"extra": Score(1.0, 1)}, "score 'extra' is not defined in its scores"),
         ({"distance": Score(12.5, 2.5)}, "score 'distance': n must be a count of samples, was 2.5"),
-        ({"distance": Score(12.5, 2, (1.0, 2.0))}, "score 'distance': interval must be a ktdeval.stats.Interval, was"),
+        (
+            {"distance": Score(12.5, 2, (1.0, 2.0))},
+            "score 'distance': interval must be a ktdeval.stats.Interval, was",
+        ),
         ({"distance": 1.0}, "score 'distance' is a float"),
-        ({"distance": Score(math.nan, 19)}, r"score 'distance': nan lies outside its range 0\.0 … inf; fix the score"),
-        ({"distance": Score(-1.0, 19)}, r"score 'distance': -1\.0 lies outside its range 0\.0 … inf"),
-        ({"distance": Score(1.0, 19, baseline=-1.0)}, r"score 'distance': -1\.0 lies outside its range"),
+        (
+            {"distance": Score(math.nan, 19)},
+            r"score 'distance': nan lies outside its range 0\.0 … inf; fix the score",
+        ),
+        (
+            {"distance": Score(-1.0, 19)},
+            r"score 'distance': -1\.0 lies outside its range 0\.0 … inf",
+        ),
+        (
+            {"distance": Score(1.0, 19, baseline=-1.0)},
+            r"score 'distance': -1\.0 lies outside its range",
+        ),
         ({"distance": Score(None, 0)}, "must have either a value or the reason"),
         ({"distance": Score(1.0, 1, reason="why")}, "must have either a value or the reason"),
         ({"distance": ...}, "score 'distance' is missing from what summarise"),
     ],
 )
-def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(changes: dict[str, Any], message: str) -> None:
+def test_scores_that_break_the_contract_are_a_fault_of_the_tasks_plugin(
+    changes: dict[str, Any], message: str
+) -> None:
     base = scoring_inputs()
     scores = {name: score for name, score in {**base.scores, **changes}.items() if score is not ...}
     with pytest.raises(PluginError, match=f"task name_probe: .*{message}"):
         build_scoring_card(dataclasses.replace(base, scores=scores))
-    with pytest.raises(PluginError, match=r"task name_probe: summarise\(\) returned list, expected a mapping of names to Score"):
+    with pytest.raises(
+        PluginError,
+        match=r"task name_probe: summarise\(\) returned list, expected a mapping of names to Score",
+    ):
         build_scoring_card(dataclasses.replace(base, scores=list(scores)))
 
 
 # ---- the schemas
 
 
-def test_the_schemas_are_those_of_the_types_and_close_every_object_but_those_that_others_fill() -> None:
-    """Objects whose fields belong to tasks, models, agents and machines are open; `python -m ktdeval.cards.schema` writes them."""
-    for file, (card_type, name) in {**SCHEMAS, "certificate-v1.json": (Certificate, "certificate")}.items():
+def test_the_schemas_are_those_of_the_types_and_close_every_object_but_those_that_others_fill() -> (
+    None
+):
+    """Objects whose fields belong to tasks, models, agents and machines are open; `python -m
+    ktdeval.cards.schema` writes them.
+    """
+    for file, (card_type, name) in {
+        **SCHEMAS,
+        "certificate-v1.json": (Certificate, "certificate"),
+    }.items():
         made = card_schema(card_type, name)
         folder = CERTIFICATE_FILE.parent if name == "certificate" else SCHEMA_FOLDER
         assert json.loads((folder / file).read_text()) == made, f"{file} is not current"
         Draft202012Validator.check_schema(made)
-        own = {"data_args", "harness"} if name == "certificate" else {"config", "detail"} if name == "scoring-card" else {"config"}
+        own = (
+            {"data_args", "harness"}
+            if name == "certificate"
+            else {"config", "detail"}
+            if name == "scoring-card"
+            else {"config"}
+        )
         own |= {"request_settings", "sent_as", "value"} & open_objects(made)
         assert open_objects(made) == {"args", "call", "environment"} | own

@@ -1,4 +1,6 @@
-"""Reading and comparing cards: every tampered or malformed one is refused on one line that names the place."""
+"""Reading and comparing cards: every tampered or malformed one is refused on one line that names
+the place.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,28 @@ from ktdeval.cards.card import ScoringCard, ScoringFacts, TradingCard, TradingFa
 from ktdeval.cards.check import load_card, parse_card, validate_card
 from ktdeval.cards.compare import card_difference, first_difference, line_of, steps_difference
 from ktdeval.errors import CardError
-from ktdeval.jsonio import dumps_pretty
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.typed import from_plain, to_plain
 from metric_cases import spec
 from scoring_cases import scoring_card
 from tables import on_each_row
 
 Path_ = tuple[str | int, ...]
-CARD, SCORES = card((0, 1, 2), {1}), scoring_card((0, 1, 2), {1}, **paid(price=PRICE | {"cache_read": None}))
-KNOWN = card((0,), knowledge_cutoff={"date": "2024-01-06", "confidence": "given", "source": "--knowledge-cutoff"})
+CARD, SCORES = (
+    card((0, 1, 2), {1}),
+    scoring_card((0, 1, 2), {1}, **paid(price=PRICE | {"cache_read": None})),
+)
+KNOWN = card(
+    (0,),
+    knowledge_cutoff={"date": "2024-01-06", "confidence": "given", "source": "--knowledge-cutoff"},
+)
 
 
 @on_each_row
-def test_a_tampered_card_is_refused_with_file_line_and_field(made: str, path: list[str | int], value: Any, message: str) -> None:
+def test_a_tampered_card_is_refused_with_file_line_and_field(
+    made: str, path: list[str | int], value: Any, message: str
+) -> None:
     of = {"trading": CARD, "scoring": SCORES, "cutoff": KNOWN}[made]
     with pytest.raises(CardError, match=message) as caught:
         parse_card(dumps_pretty(with_value(of, tuple(path), value)), "card.json")
@@ -38,9 +48,13 @@ def test_a_tampered_card_is_refused_with_file_line_and_field(made: str, path: li
 
 
 @pytest.mark.parametrize(
-    ("made", "whole", "facts"), [(CARD, TradingCard, TradingFacts), (SCORES, ScoringCard, ScoringFacts)], ids=["trading", "scoring"]
+    ("made", "whole", "facts"),
+    [(CARD, TradingCard, TradingFacts), (SCORES, ScoringCard, ScoringFacts)],
+    ids=["trading", "scoring"],
 )
-def test_no_derived_number_can_be_changed_unnoticed(made: dict[str, Any], whole: Any, facts: Any) -> None:
+def test_no_derived_number_can_be_changed_unnoticed(
+    made: dict[str, Any], whole: Any, facts: Any
+) -> None:
     derived = ({*whole.__struct_fields__} - {*facts.__struct_fields__}) & made.keys()
     values = leaves({name: made[name] for name in derived})
     paths = [path for path, value in values if type(value) in (int, float) and "range" not in path]
@@ -50,23 +64,29 @@ def test_no_derived_number_can_be_changed_unnoticed(made: dict[str, Any], whole:
             validate_card(with_value(made, path, 12345))
 
 
-def test_what_no_single_line_shows_is_refused_too() -> None:
-    with pytest.raises(CardError, match=r"card: episodes\[0\]\.steps: expected `int`, got `float`"):
+def test_problems_that_span_several_lines_are_refused_too() -> None:
+    with pytest.raises(CardError, match=r"card: episodes\[0\]\.steps: expected `int`, was `float`"):
         validate_card(with_value(CARD, ("episodes", 0, "steps"), 5.0))
     with pytest.raises(CardError, match="windows: one stands twice"):
         validate_card(with_value(CARD, ("windows",), CARD["windows"] * 2))
     with pytest.raises(CardError, match="steps: the limit is 3"):
-        validate_card(with_value(scoring_card((0, 1), {1}, limit=3), ("missing_episodes", 0, "steps"), 4))
+        validate_card(
+            with_value(scoring_card((0, 1), {1}, limit=3), ("missing_episodes", 0, "steps"), 4)
+        )
 
 
-def test_a_written_card_reads_back_equal_and_a_command_that_takes_one_kind_refuses_the_other(tmp_path: Path) -> None:
-    for made, kind, other in ((CARD, "trading", "scoring"), (SCORES, "scoring", "trading")):
-        path = tmp_path / f"{kind}.json"
-        path.write_text(dumps_pretty(made))
-        assert load_card(path).plain == load_card(path, kind).plain == made
-        with pytest.raises(CardError) as caught:
-            load_card(path, other)
-        assert str(caught.value) == f"{path}: is a {kind} card; this command takes {other} cards"
+@pytest.mark.parametrize(
+    ("made", "kind", "other"), [(CARD, "trading", "scoring"), (SCORES, "scoring", "trading")]
+)
+def test_a_written_card_reads_back_equal_and_a_command_that_takes_one_kind_refuses_the_other(
+    tmp_path: Path, made: Any, kind: str, other: str
+) -> None:
+    path = tmp_path / f"{kind}.json"
+    path.write_text(dumps_pretty(made))
+    assert load_card(path).plain == load_card(path, kind).plain == made
+    with pytest.raises(CardError) as caught:
+        load_card(path, other)
+    assert str(caught.value) == f"{path}: is a {kind} card; this command takes {other} cards"
 
 
 MALFORMED: dict[str, tuple[str | bytes, str]] = {
@@ -76,14 +96,22 @@ MALFORMED: dict[str, tuple[str | bytes, str]] = {
     "an overflowing number": ('{"a": 1e999}', "1e999 is too large"),
     "an enormous integer": ('{"a": 1%s}' % ("0" * 400), "does not fit 64 bits"),
     "a doubled field": ('{"a": 1, "a": 2}', "field 'a' stands twice"),
-    "a lone surrogate": (dumps_pretty(CARD).replace("written by hand", "\\ud800"), "is not strict JSON"),
+    "a lone surrogate": (
+        dumps_pretty(CARD).replace("written by hand", "\\ud800"),
+        "is not strict JSON",
+    ),
     "arguments of a model nested deeper than Python walks": (
-        dumps_pretty(with_value(CARD, ("model", "args"), "@")).replace('"@"', '{"a":' * 500 + "1" + "}" * 500),
+        dumps_pretty(with_value(CARD, ("model", "args"), "@")).replace(
+            '"@"', '{"a":' * 500 + "1" + "}" * 500
+        ),
         "is nested too deeply",
     ),
     "deep nesting": ("[" * 200_000, "is nested too deeply"),
     "an empty file": ("", "is not JSON"),
-    "a byte order mark": ("\ufeff{}", "begins with a byte order mark; save it as UTF-8 without one"),
+    "a byte order mark": (
+        "\ufeff{}",
+        "begins with a byte order mark; save it as UTF-8 without one",
+    ),
     "not text": (b"\xff\xfe\x00", "is not UTF-8 text at byte 0"),
 }
 
@@ -92,7 +120,11 @@ MALFORMED: dict[str, tuple[str | bytes, str]] = {
 def test_a_malformed_card_is_refused_on_one_line(case: str, tmp_path: Path) -> None:
     text, message = MALFORMED[case]
     (tmp_path / "card.json").write_bytes(text.encode() if isinstance(text, str) else text)
-    for path, reason in {tmp_path / "card.json": message, tmp_path / "absent": "No such file", tmp_path: "Is a directory"}.items():
+    for path, reason in {
+        tmp_path / "card.json": message,
+        tmp_path / "absent": "No such file",
+        tmp_path: "Is a directory",
+    }.items():
         with pytest.raises(CardError, match=reason) as caught:
             load_card(path)
         assert "\n" not in str(caught.value)
@@ -101,9 +133,17 @@ def test_a_malformed_card_is_refused_on_one_line(case: str, tmp_path: Path) -> N
 # ---- lines
 
 
-@pytest.mark.parametrize("layout", [{"indent": 1, "sort_keys": True}, {"indent": 4}, {"separators": (",", ":")}, {"indent": "\t"}])
-def test_every_value_is_found_on_its_line_whatever_the_layout(layout: dict[str, Any]) -> None:
-    tricky = {"a": [1, {"b}": 'x"]'}, []], 'k"': {"": 2.5, "d": [[], [3]]}, "e": "line\nbreak", "z": {}}
+@pytest.mark.parametrize(
+    "layout",
+    [{"indent": 1, "sort_keys": True}, {"indent": 4}, {"separators": (",", ":")}, {"indent": "\t"}],
+)
+def test_every_value_is_found_on_its_line_in_any_layout(layout: dict[str, Any]) -> None:
+    tricky = {
+        "a": [1, {"b}": 'x"]'}, []],
+        'k"': {"": 2.5, "d": [[], [3]]},
+        "e": "line\nbreak",
+        "z": {},
+    }
     for value in (CARD, tricky):
         text = json.dumps(value, ensure_ascii=False, **layout)
         lines = text.splitlines()
@@ -119,8 +159,14 @@ def test_every_value_is_found_on_its_line_whatever_the_layout(layout: dict[str, 
 STEPS = episode(spec()).steps
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
@@ -132,15 +178,25 @@ def test_a_difference_is_found_exactly_when_the_written_forms_differ(left: Any, 
 
 
 def test_the_first_difference_in_the_order_of_the_file_is_named_with_both_values() -> None:
-    made = with_value(with_value(CARD, ("usage", "tool_calls"), 1), ("metrics", "sharpe", "value"), 1.5)
+    made = with_value(
+        with_value(CARD, ("usage", "tool_calls"), 1), ("metrics", "sharpe", "value"), 1.5
+    )
     line = dumps_pretty(made).splitlines().index('   "value": 1.5') + 1
-    wanted = f"line {line}: metrics.sharpe.value: recorded 1.5, recomputed {CARD['metrics']['sharpe']['value']!r}"
+    wanted = (
+        f"line {line}: metrics.sharpe.value: recorded 1.5, recomputed"
+        f" {CARD['metrics']['sharpe']['value']!r}"
+    )
     assert first_difference(made, CARD) == wanted
-    assert first_difference({"a": 1, "b": 2}, {"a": 1, "b": 3}, '{"a": 1,\n\n\n"b": 2}') == "line 4: b: recorded 2, recomputed 3"
+    assert (
+        first_difference({"a": 1, "b": 2}, {"a": 1, "b": 3}, '{"a": 1,\n\n\n"b": 2}')
+        == "line 4: b: recorded 2, recomputed 3"
+    )
 
 
 @on_each_row
-def test_the_first_difference_is_named_with_line_and_both_values(left: Any, right: Any, difference: str) -> None:
+def test_the_first_difference_is_named_with_line_and_both_values(
+    left: Any, right: Any, difference: str
+) -> None:
     assert first_difference(left, right) == difference
 
 
@@ -148,9 +204,12 @@ def test_provenance_is_no_difference_between_cards() -> None:
     other = card((0, 1, 2), {1}, provenance={**PROVENANCE, "suite_version": "9.9.9"})
     assert first_difference(CARD, other) is not None
     assert card_difference(CARD, other) is None
-    # Nor are the last bits of a figure, which another processor's sums give differently; what can be read is one.
+    # Nor are the last bits of a figure, which another processor's sums give differently; what can
+    # be read is one.
     for factor, is_same in ((1 + 1e-14, True), (1 + 1e-8, False)):
-        near = with_value(CARD, ("metrics", "sharpe", "value"), factor * CARD["metrics"]["sharpe"]["value"])
+        near = with_value(
+            CARD, ("metrics", "sharpe", "value"), factor * CARD["metrics"]["sharpe"]["value"]
+        )
         assert (card_difference(CARD, near) is None) == is_same
         assert first_difference(CARD, near) is not None
 
@@ -160,6 +219,9 @@ def test_a_changed_or_absent_step_is_named_by_line_day_and_field() -> None:
     steps[2]["orders"][0]["filled_shares"] = 900
     steps[4]["cash_minor"] = 0
     odd = from_plain(steps, list[StepRecord], "steps")
-    assert steps_difference(odd, STEPS) == "line 3 (step 2, 2024-01-05): orders[0].filled_shares: recorded 900, recomputed 100"
+    assert (
+        steps_difference(odd, STEPS)
+        == "line 3 (step 2, 2024-01-05): orders[0].filled_shares: recorded 900, recomputed 100"
+    )
     assert steps_difference(STEPS[:3], STEPS) == "line 4: recorded 3 steps, recomputed 5"
     assert steps_difference(STEPS, STEPS) is None

@@ -1,4 +1,6 @@
-"""Medians of figures that some episodes never reach: never is later than any number, and not missing."""
+"""Medians of figures that some episodes never reach: never is later than any number, and not
+missing.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,7 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from ktdeval.cards.derive import aggregate
-from ktdeval.cards.parts import EpisodeMetric
+from ktdeval.cards.fields.medians import EpisodeMetric, aggregate
 from ktdeval.stats import NEVER, is_never
 
 NO_TRACK = f"{NEVER}the Sharpe ratio is not positive"
@@ -34,11 +35,16 @@ def metric(value: float | str) -> EpisodeMetric:
         ((NO_TRACK, MISSING), None, 1, 1, "never in 1 of 1 episodes"),
         ((MISSING, MISSING), None, 0, None, MISSING),
         ((30.0, 50.0), 40.0, 2, None, None),
-        ((30.0, "never traded", "never traded"), 30.0, 1, None, None),  # a reason of another meaning
+        # a reason of another meaning
+        ((30.0, "never traded", "never traded"), 30.0, 1, None, None),
     ],
 )
 def test_never_counts_as_later_than_any_number(
-    episodes: tuple[float | str, ...], value: float | None, n: int, never: int | None, reason: str | None
+    episodes: tuple[float | str, ...],
+    value: float | None,
+    n: int,
+    never: int | None,
+    reason: str | None,
 ) -> None:
     for order in list(permutations(episodes))[:24]:
         line = aggregate(map(metric, order))
@@ -64,7 +70,7 @@ def test_quartiles_of_finite_values_are_those_of_the_standard_library_to_the_las
         assert (line.interval.low, line.interval.high) == (low, high)
 
 
-def test_a_line_says_never_to_those_who_order_it() -> None:
+def test_a_never_reached_line_sorts_last() -> None:
     assert aggregate([metric(30.0), metric(NO_TRACK)]).ordered == math.inf
     assert metric(NO_TRACK).ordered == math.inf
     assert metric(MISSING).ordered is None

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from ktdeval.cards.check import load_evaluation, validate_card
-from ktdeval.cards.derive import NEVER_TRADED, never_traded
+from ktdeval.cards.fields.orders import is_untraded
+from ktdeval.cards.fields.ranking import NEVER_TRADED
 from ktdeval.cards.show import card_lines, plain_text
-from ktdeval.config import RunConfig
 from ktdeval.errors import CardError
-from ktdeval.registry import load_plugins
-from ktdeval.runner import evaluate
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig, evaluate
 from run_support import TASK, WINDOW, store_market
 
 
@@ -24,7 +24,15 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def card_of(market: Path, out: Path, model: str, **more: Any) -> Any:
-    config = RunConfig(model=model, tasks=(TASK,), windows=(WINDOW,), data=str(market), out=str(out), quiet=True, **more)
+    config = RunConfig(
+        model=model,
+        tasks=(TASK,),
+        windows=(WINDOW,),
+        data=str(market),
+        out=str(out),
+        quiet=True,
+        **more,
+    )
     return load_evaluation(evaluate(config, load_plugins()).cards[0])
 
 
@@ -43,11 +51,13 @@ def test_a_model_that_never_traded_has_a_label_and_no_rank(market: Path, tmp_pat
 def test_orders_of_which_none_was_filled_are_no_trades(market: Path, tmp_path: Path) -> None:
     card = card_of(market, tmp_path / "run", "builtin/momentum", limit=2)
     assert "never traded" not in card.labels
-    assert not never_traded(card)
+    assert not is_untraded([episode.orders for episode in card.episodes])
     (episode,) = card.episodes
     assert episode.orders.filled > 0
-    refused = replace(episode.orders, filled=0, partially_filled=0, rejected=episode.orders.submitted)
-    assert never_traded(replace(card, episodes=[replace(episode, orders=refused)]))
+    refused = replace(
+        episode.orders, filled=0, partially_filled=0, rejected=episode.orders.submitted
+    )
+    assert is_untraded([refused])
     partly = replace(refused, partially_filled=1, rejected=episode.orders.submitted - 1)
-    assert not never_traded(replace(card, episodes=[replace(episode, orders=partly)]))
-    assert not never_traded(replace(card, episodes=[]))  # nothing is known of it
+    assert not is_untraded([partly])
+    assert not is_untraded([])  # nothing is known of it

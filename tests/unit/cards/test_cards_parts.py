@@ -1,8 +1,11 @@
-"""What a card's parts say of it: the side of a window, the length of a year, and which systems there are."""
+"""What a card's parts say of it: the side of a window, the length of a year, and which systems
+there are.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,12 +13,11 @@ from card_cases import PROVENANCE, card, typed
 from compare_cards import make_card
 from ktdeval.calls.record import ANSWERED, CallRecord, summarise_calls
 from ktdeval.cards import System, parse_card
-from ktdeval.cards.call_counts import call_problems
-from ktdeval.cards.cutoff import window_side
-from ktdeval.cards.parts import SideDays
+from ktdeval.cards.fields.calls import call_problems
+from ktdeval.cards.fields.cutoff import SideDays, window_side
 from ktdeval.cards.system import no_match
 from ktdeval.harness.messages import Usage
-from ktdeval.jsonio import dumps_pretty
+from ktdeval.values.jsonio import dumps_pretty
 from metric_cases import market, spec
 
 
@@ -34,27 +36,24 @@ from metric_cases import market, spec
         (2, 1, 1, "across"),
     ],
 )
-def test_a_window_is_on_a_side_where_all_its_days_are(before: int, across: int, after: int, side: str) -> None:
+def test_a_window_is_on_a_side_where_all_its_days_are(
+    before: int, across: int, after: int, side: str
+) -> None:
     assert window_side(SideDays(before, across, after)) == side
 
 
-def test_a_year_has_the_days_of_the_market_and_252_where_it_says_none() -> None:
-    snapshot = typed(card()).snapshot
-    assert snapshot.year == 252
-    crypto = card()
-    crypto["snapshot"]["days_a_year"] = 365
-    assert typed(crypto).snapshot.year == 365
-
-
-@pytest.mark.parametrize(
-    ("source", "is_placebo"),
-    [("placebo of snapshot 0123", True), ("made as a placebo of snapshot 0123", False), ("embedded", False)],
-)
-def test_a_card_of_a_placebo_market_is_labelled_and_not_ranked(source: str, is_placebo: bool) -> None:
+@pytest.mark.parametrize("is_placebo", [True, False])
+def test_a_card_of_a_placebo_market_is_labelled_and_not_ranked_for_any_source(
+    is_placebo: bool,
+) -> None:
     snapshot = market()
-    made = card(snapshot=replace(snapshot, meta=replace(snapshot.meta, source=source)))
+    meta = replace(snapshot.meta, source="placebo of snapshot 0123", placebo=is_placebo)
+    made = card(snapshot=replace(snapshot, meta=meta))
     reason = "the market is a placebo, on which there is nothing to select"
-    assert ("placebo" in made["labels"], reason in made["rankable"]["reasons"]) == (is_placebo, is_placebo)
+    assert ("placebo" in made["labels"], reason in made["rankable"]["reasons"]) == (
+        is_placebo,
+        is_placebo,
+    )
 
 
 def systems(*models: str) -> list[System]:
@@ -62,34 +61,56 @@ def systems(*models: str) -> list[System]:
     return [System.of(parse_card(dumps_pretty(each), "card")) for each in cards]  # type: ignore[arg-type]
 
 
-def test_what_matches_no_system_is_said_with_those_that_there_are_by_name() -> None:
+def test_a_pattern_without_a_match_is_reported_with_the_existing_systems() -> None:
     one, two, three = systems("house/c", "house/a", "house/b")
-    assert no_match("other/*", [], "--model") == "--model: 'other/*' matches no system here; there are none"
+    assert (
+        no_match("other/*", [], "--model")
+        == "--model: 'other/*' matches no system here; there are none"
+    )
     words = "--model: 'other/*' matches no system here; there are house/a, house/b, house/c"
     assert no_match("other/*", [one, two, three], "--model") == words
     assert no_match("other/*", [three, two, one, one], "--model") == words
+
+
+def problems_of(made: Any) -> list[Any]:
+    """Contradictions in a card's counts of calls."""
+    usage = {episode.id: episode.usage for episode in made.episodes}
+    return list(call_problems(made.provenance.calls, usage))
 
 
 @pytest.mark.parametrize(
     ("usage", "problem"),
     [
         (Usage(50, 10), None),
-        (Usage(50, 11), "output_tokens: 11 were answered and no reply was cached, but the episode reports 10"),
-        (Usage(49, 10), "input_tokens: 49 were answered and no reply was cached, but the episode reports 50"),
-        (Usage(50, 10, 1), "reasoning_tokens: 1 were answered and no reply was cached, but the episode reports 0"),
+        (
+            Usage(50, 11),
+            "output_tokens: 11 were answered and no reply was cached, but the episode reports 10",
+        ),
+        (
+            Usage(49, 10),
+            "input_tokens: 49 were answered and no reply was cached, but the episode reports 50",
+        ),
+        (
+            Usage(50, 10, 1),
+            "reasoning_tokens: 1 were answered and no reply was cached, but the episode reports 0",
+        ),
     ],
 )
-def test_the_tokens_of_an_episode_are_those_that_were_answered(usage: Usage, problem: str | None) -> None:
+def test_the_tokens_of_an_episode_count_answered_calls(usage: Usage, problem: str | None) -> None:
     record = CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, usage, 0.1)
-    made = typed(card() | {"provenance": {**PROVENANCE, "calls": summarise_calls([record], {spec().id})}})
-    assert [words for _, words in call_problems(made)] == ([] if problem is None else [problem])
+    made = typed(
+        card() | {"provenance": {**PROVENANCE, "calls": summarise_calls([record], {spec().id})}}
+    )
+    assert [words for _, words in problems_of(made)] == ([] if problem is None else [problem])
 
 
 def test_tokens_that_are_not_named_are_none() -> None:
-    record = CallRecord("2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(50, 10), 0.1)
+    record = CallRecord(
+        "2026-01-02T03:04:05Z", spec().id, "k", ANSWERED, 1, 2.0, Usage(50, 10), 0.1
+    )
     calls = summarise_calls([record], {spec().id})
     assert calls is not None
     few = {"input_tokens": 50, "output_tokens": 10}
     calls["episodes"][spec().id]["tokens"] = few
     made = typed(card() | {"provenance": {**PROVENANCE, "calls": calls}})
-    assert list(call_problems(made)) == []
+    assert problems_of(made) == []

@@ -14,10 +14,17 @@ from rich.console import Console
 from card_cases import CALLS, card, remote_card, ruined_card, section, typed
 from ktdeval.cards.figures import nearest_to_median, number
 from ktdeval.cards.reports import figures_differ_in
-from ktdeval.cards.show import card_lines, make_report, plain_text, print_lines, side_by_side, summary_lines
+from ktdeval.cards.show import (
+    card_lines,
+    make_report,
+    plain_text,
+    print_lines,
+    side_by_side,
+    summary_lines,
+)
 from ktdeval.cards.table import dollars
-from ktdeval.jsonio import content_hash, dumps_pretty
 from ktdeval.stats.panel import DIAGNOSTICS, PANEL_FAMILIES
+from ktdeval.values.jsonio import content_hash, dumps_pretty
 from metric_cases import ledger, spec, step
 from paths import REPOSITORY
 from scoring_cases import CARDS, TASK, score_spec, scoring_card
@@ -45,20 +52,34 @@ def test_small_sums_of_money_are_not_shown_as_nothing() -> None:
 
 def test_cards_of_other_windows_markets_or_rules_are_in_no_order() -> None:
     one = typed(card())
-    market, rules = replace(one, snapshot=replace(one.snapshot, id="0" * 64)), replace(one, rules="paper")
-    days = replace(one, episodes=[replace(episode, last_day="2030-01-01") for episode in one.episodes])
+    market, rules = (
+        replace(one, snapshot=replace(one.snapshot, id="0" * 64)),
+        replace(one, rules="paper"),
+    )
+    days = replace(
+        one, episodes=[replace(episode, last_day="2030-01-01") for episode in one.episodes]
+    )
     assert figures_differ_in([one, one]) == ""
-    assert [figures_differ_in([one, other]) for other in (days, market, rules)] == ["windows", "snapshots", "metric rules"]
+    assert [figures_differ_in([one, other]) for other in (days, market, rules)] == [
+        "windows",
+        "snapshots",
+        "metric rules",
+    ]
 
 
-def test_the_ten_headline_metrics_stand_in_their_three_families_and_foreign_ones_apart() -> None:
+def test_the_ten_headline_metrics_are_grouped_in_three_families_and_others_separately() -> None:
     made = card()
     made["metrics"]["zeal"] = {**made["metrics"]["ece"], "unit": "zeals"}
-    names = [line.split()[0] if line.startswith("    ") else line.strip() for line in section(text_of(made), "Metrics")]
+    names = [
+        line.split()[0] if line.startswith("    ") else line.strip()
+        for line in section(text_of(made), "Metrics")
+    ]
     expected = [word for family, names in PANEL_FAMILIES.items() for word in (family, *names)]
     assert names[1 : 1 + len(expected)] == expected
     assert names[-2:] == ["metrics asked for", "zeal"]
-    assert [line.split()[0] for line in section(text_of(made), "Diagnostics")][1:] == [*DIAGNOSTICS][: len(made["metrics"])]
+    assert [line.split()[0] for line in section(text_of(made), "Diagnostics")][1:] == [
+        *DIAGNOSTICS
+    ][: len(made["metrics"])]
 
 
 @pytest.mark.parametrize(
@@ -72,18 +93,22 @@ def test_the_ten_headline_metrics_stand_in_their_three_families_and_foreign_ones
         ([-0.5, -0.4, 0.10, 0.11], 1),
     ],
 )
-def test_the_episode_shown_is_the_one_nearest_to_the_median(values: list[float], chosen: int) -> None:
+def test_the_episode_shown_is_the_one_nearest_to_the_median(
+    values: list[float], chosen: int
+) -> None:
     assert nearest_to_median(values) == chosen
 
 
-def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
+def test_a_card_states_its_claims_about_memory_and_return() -> None:
     made = card()
-    said = text_of(made).split("\n\n")[1].replace("\n", " ")
-    assert said.startswith(
-        "Memory: codes and days were hidden from the model; no certificate says how well. Return, %: +2.80, of which "
+    text = text_of(made).split("\n\n")[1].replace("\n", " ")
+    assert text.startswith(
+        "Memory: codes and days were hidden from the model; no certificate says how well. Return,"
+        " %: +2.80, of which "
     )
-    assert said.endswith("The benchmark made +3.00 %.")
-    # The parts are of one named episode, and add to its return to the last digit shown; medians would not.
+    assert text.endswith("The benchmark made +3.00 %.")
+    # The parts are of one named episode, and add to its return to the last digit shown; medians
+    # would not.
     made_of_three, parts_of = (
         card((0, 1, 2)),
         ("common_return", "industry_return", "style_return", "selection_alpha", "trading_effect"),
@@ -91,23 +116,33 @@ def test_a_card_says_what_it_claims_of_memory_and_of_the_return() -> None:
     for index, one in enumerate(made_of_three["episodes"]):
         rest = [0.01 * index, -0.02, 0.03 * index, -0.01]
         values = [one["metrics"]["total_return"]["value"] - sum(rest), *rest]
-        one["metrics"] |= {name: {"value": value, "n": 3} for name, value in zip(parts_of, values, strict=True)}
+        one["metrics"] |= {
+            name: {"value": value, "n": 3} for name, value in zip(parts_of, values, strict=True)
+        }
     several = text_of(made_of_three).split("\n\n")[1].replace("\n", " ")
-    total, *parts = map(float, re.findall(r"[+-]\d+\.\d\d", several.partition("The benchmark")[0].partition("seed")[2]))
+    total, *parts = map(
+        float,
+        re.findall(r"[+-]\d+\.\d\d", several.partition("The benchmark")[0].partition("seed")[2]),
+    )
     assert len(parts) == 5
     assert sum(parts) == pytest.approx(total, abs=0.026)
-    assert re.search(r"Return, %: median [+-]\d+\.\d\d over 3 episodes\. One episode, \w+, seed \d: ", several)
+    assert re.search(
+        r"Return, %: median [+-]\d+\.\d\d over 3 episodes\. One episode, \w+, seed \d: ", several
+    )
     made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": 0.0218}
     made["episodes"][0]["steps"] = 126
     assert "adjustment factors grew by 1.1 % in 126 days)" in text_of(made).replace("\n", " ")
-    made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {"dividend_growth": None, "reason": "splits alone"}
+    made["episodes"][0]["metrics"]["information_ratio"]["detail"] = {
+        "dividend_growth": None,
+        "reason": "splits alone",
+    }
     assert "(dividends: none in the data)" in text_of(made).replace("\n", " ")
     made["task"]["mask"] = made["task"]["config"]["mask"] = "bright"
     assert "codes and days were in sight" in text_of(made)
     assert "Return: not among the metrics of this card." in text_of(card(metrics=[]))
 
 
-def test_cards_stand_side_by_side_under_what_tells_them_apart() -> None:
+def test_cards_are_shown_side_by_side_under_their_differences() -> None:
     first, second = card(), card()
     second["model"]["name"] = "builtin/hold"
     second["metrics"]["sharpe"] = {**second["metrics"]["sharpe"], "value": -1.5}
@@ -120,10 +155,14 @@ def test_cards_stand_side_by_side_under_what_tells_them_apart() -> None:
     assert "  every card: [synthetic]" in lines[notes:]
 
 
-def test_cards_of_one_model_and_task_stand_side_by_side_by_number_with_what_is_left_out() -> None:
+def test_cards_of_one_model_and_task_are_numbered_side_by_side_with_omissions() -> None:
     first, second, cut = card(), card((0, 1)), card()
     reason = "every episode was cut after 1 step"
-    cut |= {"limit": 1, "labels": ["synthetic", "limited"], "rankable": {"value": False, "reasons": [reason]}}
+    cut |= {
+        "limit": 1,
+        "labels": ["synthetic", "limited"],
+        "rankable": {"value": False, "reasons": [reason]},
+    }
     second["left_out"] = {"long": "has 595 weekdays"}
     second["agent"]["args"] = {"memory": True}
     lines = plain_text(side_by_side([typed(first), typed(second), typed(cut)])).splitlines()
@@ -138,41 +177,58 @@ def test_cards_of_one_model_and_task_stand_side_by_side_by_number_with_what_is_l
     assert {
         "  builtin/momentum #3: [limited]",
         f"  builtin/momentum #3: not rankable: {reason}",
-        "  builtin/momentum@react(memory=true): window long stands in rows of its own and in no figure over episodes: "
-        "it has 595 weekdays",
+        (
+            "  builtin/momentum@react(memory=true): window long stands in rows of its own and in no"
+            " figure over episodes: it has 595 weekdays"
+        ),
     } <= set(lines)
 
 
-def test_columns_of_two_systems_are_named_by_what_tells_them_apart() -> None:
-    """A bright card of a model and a blinded one of it with other parameters would read as an effect of the mask."""
+def test_columns_of_two_systems_are_named_by_their_differences() -> None:
+    """A bright card of a model and a blinded one of it with other parameters would read as an
+    effect of the mask.
+    """
     bright, tuned = card(), card()
     bright["task"] |= {"name": "bright_open_research", "mask": "bright"}
     tuned["model"]["args"] = {"positions": 3}
     lines = plain_text(side_by_side([typed(bright), typed(tuned)])).splitlines()
     assert re.split(r"  +", lines[2].strip())[2:] == [
-        "builtin/momentum bright_open_research", "builtin/momentum(positions=3) blinded_open_research"]  # fmt: skip
+        "builtin/momentum bright_open_research",
+        "builtin/momentum(positions=3) blinded_open_research",
+    ]
 
 
-def test_counts_over_all_episodes_and_figures_over_fewer_say_over_how_many() -> None:
-    """Of three episodes one is of a window that stands in no figure: orders are of three, judged orders of two."""
+def test_figures_over_fewer_episodes_state_their_number() -> None:
+    """Of three episodes one is of a window that stands in no figure: orders are of three, judged
+    orders of two.
+    """
     made = card((0, 1, 2))
     made["episodes"][0]["window"] = "apart"
     made["left_out"] = {"apart": "has 595 weekdays"}
     words = " ".join(text_of(made).split())
     assert "orders 30 submitted: filled 15, rejected 15, in all 3 episodes" in words
-    assert "12 orders judged; left out: no_fill 15, no_next_open 3, in the 2 of 3 episodes that figures rest on" in words
+    assert (
+        "12 orders judged; left out: no_fill 15, no_next_open 3, in the 2 of 3 episodes that"
+        " figures rest on" in words
+    )
     assert "in all" not in text_of(card((0, 1, 2)))
 
 
-def test_medians_of_the_parts_of_a_return_are_said_not_to_add_up() -> None:
-    note = "common_return, selection_alpha: parts of the total return of each episode; their medians need not add up to its median"
-    for seeds, is_said in (((0, 1), True), ((0,), False)):
-        made = card(seeds)
-        for name in ("common_return", "selection_alpha"):
-            made["metrics"][name] = {**made["metrics"]["total_return"], "formula": f"{name}/1: here"}
-            for one in made["episodes"]:
-                one["metrics"][name] = {"value": 0.01, "n": 5}
-        assert (note in " ".join(text_of(made).split())) == is_said
+@pytest.mark.parametrize(("seeds", "is_noted"), [((0, 1), True), ((0,), False)])
+def test_a_note_explains_that_medians_of_parts_do_not_add_up(seeds: Any, is_noted: bool) -> None:
+    note = (
+        "common_return, selection_alpha: parts of the total return of each episode; their medians"
+        " need not add up to its median"
+    )
+    made = card(seeds)
+    for name in ("common_return", "selection_alpha"):
+        made["metrics"][name] = {
+            **made["metrics"]["total_return"],
+            "formula": f"{name}/1: here",
+        }
+        for one in made["episodes"]:
+            one["metrics"][name] = {"value": 0.01, "n": 5}
+    assert (note in " ".join(text_of(made).split())) == is_noted
 
 
 def test_scores_side_by_side_are_no_medians_and_have_the_units_of_their_own_card() -> None:
@@ -182,7 +238,12 @@ def test_scores_side_by_side_are_no_medians_and_have_the_units_of_their_own_card
         made["scores"]["right_name"]["unit"] = "fraction of answers"
     lines = plain_text(side_by_side([typed(first), typed(second)])).splitlines()
     assert lines[1] == "name_probe: scores"
-    assert next(line.split() for line in lines if "right_name" in line) == ["right_name", "%", "5.26", "5.26"]
+    assert next(line.split() for line in lines if "right_name" in line) == [
+        "right_name",
+        "%",
+        "5.26",
+        "5.26",
+    ]
 
 
 def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:
@@ -191,17 +252,31 @@ def test_every_word_of_a_printed_card_is_in_the_glossary() -> None:
     own = {*scoring_card((0, 1))["scores"]}  # a task's own scores are on its page
     for made in (card((0, 1)), scoring_card((0, 1))):
         report = make_report(typed(made))
-        words = {row[0] for grid in (report.facts, *report.grids, report.activity) for row in grid.rows if row[0] and len(row) > 1}
-        words |= {head for grid in report.grids for head in grid.columns if head and "interval" not in head}
-        assert {word for word in words - own if f" {word} " not in known} <= {window["name"] for window in made["windows"]}
+        words = {
+            row[0]
+            for grid in (report.facts, *report.grids, report.activity)
+            for row in grid.rows
+            if row[0] and len(row) > 1
+        }
+        words |= {
+            head
+            for grid in report.grids
+            for head in grid.columns
+            if head and "interval" not in head
+        }
+        assert {word for word in words - own if f" {word} " not in known} <= {
+            window["name"] for window in made["windows"]
+        }
 
 
 @on_each_row
-def test_a_figure_has_the_sign_and_decimals_of_its_unit(name: str, unit: str, value: float | None, shown: str) -> None:
+def test_a_figure_has_the_sign_and_decimals_of_its_unit(
+    name: str, unit: str, value: float | None, shown: str
+) -> None:
     assert number(name, unit, value) == shown
 
 
-def test_the_benchmark_stands_beneath_the_model() -> None:
+def test_the_benchmark_is_shown_beneath_the_model() -> None:
     head, own, benchmark = words(card(), BENCHMARK)
     assert head == ["window", "policy", "days", "seeds", "return", "excess", "sharpe", "drawdown"]
     assert own[:6] == ["long", "builtin/momentum", "5", "1", "+2.80", "-0.20"]
@@ -209,7 +284,9 @@ def test_the_benchmark_stands_beneath_the_model() -> None:
 
     made = card()
     made["snapshot"] |= {"benchmark": "none", "benchmark_name": "no index"}
-    assert "no index buy and hold" not in text_of(made), "a market without an index has nothing to stand there"
+    assert "no index buy and hold" not in text_of(made), (
+        "a market without an index has nothing to stand there"
+    )
 
 
 def test_several_episodes_show_median_spread_and_count() -> None:
@@ -218,7 +295,7 @@ def test_several_episodes_show_median_spread_and_count() -> None:
     assert first == ["total_return", "+10.80", "%", "higher", "+6.80", "…", "+14.80", "3"]
 
 
-def test_a_median_that_is_not_over_all_seeds_says_over_how_many() -> None:
+def test_a_median_over_fewer_seeds_states_their_number() -> None:
     made = ruined_card()
     own = words(made, BENCHMARK)[1]
     assert own[3:7] == ["2", "of", "3", "+10.80"]
@@ -230,16 +307,22 @@ def test_a_median_that_is_not_over_all_seeds_says_over_how_many() -> None:
 def test_the_interval_of_the_only_episode_with_a_figure_is_not_shown_as_quartiles() -> None:
     one = card((0, 1))
     own = {"kind": "stationary bootstrap", "low": 0.5, "high": 2.5, "level": 0.95, "n": 43}
-    one["metrics"]["sharpe"] |= {"n": 1, "interval": own, "undefined": {"returns have no variance": 1}}
+    one["metrics"]["sharpe"] |= {
+        "n": 1,
+        "interval": own,
+        "undefined": {"returns have no variance": 1},
+    }
     (sharpe,) = (row for row in words(one, "Metrics") if row[0] == "sharpe")
     assert sharpe[2:] == ["higher", "1", "of", "2"]
 
 
 @on_each_row
-def test_a_card_says_its_labels_its_ranking_and_what_is_missing(made: str, said: list[str]) -> None:
+def test_a_card_states_its_labels_its_ranking_and_missing_parts(
+    made: str, expected: list[str]
+) -> None:
     of = CARDS[made]()
     text = text_of(of)
-    for part in said:
+    for part in expected:
         assert part in text
     labels, ranking = text.splitlines()[1:3]
     assert labels == " ".join(f"[{label}]" for label in of["labels"]), "before any figure"
@@ -247,7 +330,9 @@ def test_a_card_says_its_labels_its_ranking_and_what_is_missing(made: str, said:
     assert "None" not in text
     assert ("Against the benchmark" in text) == (of["kind"] == "trading" and bool(of["episodes"]))
     assert ("USD a million" in text) == bool(of["cost"]["value"])
-    assert ("drift" in text) == (of["provenance"]["calls"] is not None), "of a model of this machine nobody asks"
+    assert ("drift" in text) == (of["provenance"]["calls"] is not None), (
+        "of a model of this machine nobody asks"
+    )
 
 
 def test_a_task_without_a_target_task_shows_none() -> None:
@@ -256,7 +341,7 @@ def test_a_task_without_a_target_task_shows_none() -> None:
     assert "subject" not in text_of(scoring_card(task=task, specs=specs))
 
 
-def test_what_is_not_defined_is_a_dash_with_its_reason_below() -> None:
+def test_undefined_values_are_a_dash_with_the_reason_below() -> None:
     idle = ledger([step(number, 1000) for number in range(5)], 1000, spec())
     text = text_of(card(ledgers=[idle]))
     assert re.search(r"^ +ece +- ", text, re.MULTILINE)
@@ -265,7 +350,9 @@ def test_what_is_not_defined_is_a_dash_with_its_reason_below() -> None:
 
 
 def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> None:
-    lines = {line[:18].strip(): line[18:].strip() for line in section(text_of(remote_card()), "Activity")}
+    lines = {
+        line[:18].strip(): line[18:].strip() for line in section(text_of(remote_card()), "Activity")
+    }
     assert lines.pop("return per USD").endswith(" %")
     assert lines.items() >= {
         "tokens": "50 in, 10 out",
@@ -276,13 +363,23 @@ def test_tokens_cost_and_calls_of_a_provider_are_shown_with_price_and_day() -> N
         "paid": "1.50 USD, possibly 0.2500 USD more; checks of the run 0.1250 USD",
         "served by": "gpt-4.1-2025-04-14 (2)",
     }.items()  # fmt: skip
-    drift = {"value": 0.25, "noise": 0.125, "excess": 0.125, "prompts": 6, "served_by_changed": True}
+    drift = {
+        "value": 0.25,
+        "noise": 0.125,
+        "excess": 0.125,
+        "prompts": 6,
+        "served_by_changed": True,
+    }
     text = " ".join(text_of(remote_card(drift=drift)).split())
     assert "0.250 between start and end over 6 questions, 0.125 within one round" in text
     assert "the provider named another model at the end" in text
     text = " ".join(text_of(remote_card(calls=CALLS | {"paid_usd": None})).split())
     uncounted = "the provider did not count the tokens of every reply"
-    for words in (f"cost at least 0.00018 USD: {uncounted}", f"return per USD not known: {uncounted}", "paid not known, possibly"):
+    for words in (
+        f"cost at least 0.00018 USD: {uncounted}",
+        f"return per USD not known: {uncounted}",
+        "paid not known, possibly",
+    ):
         assert words in text
 
 
@@ -308,14 +405,29 @@ def test_scores_are_a_table_with_interval_bound_baseline_and_n() -> None:
 def test_several_cards_end_in_one_table_for_each_kind() -> None:
     trading, probes = [card(), card()], [scoring_card() for _ in range(3)]
     for made, name in zip(
-        [*trading, *probes], ("blinded_open_research", "another_task", "name_probe", "name_probe_bright", "name_probe_date_blind")
+        [*trading, *probes],
+        (
+            "blinded_open_research",
+            "another_task",
+            "name_probe",
+            "name_probe_bright",
+            "name_probe_date_blind",
+        ),
     ):
         made["task"]["name"] = name
     text = plain_text(summary_lines([typed(made) for made in (*trading, *probes)]))
-    assert text.count("\nNotes\n  every card: [synthetic]\n") == 2, "a table says of its cards what each says of itself"
-    first, scoring = (part.split("\nNotes\n")[0].splitlines() for part in text.split("All scoring tasks (fractions in %)\n"))
+    assert text.count("\nNotes\n  every card: [synthetic]\n") == 2, (
+        "a table says of its cards what each says of itself"
+    )
+    first, scoring = (
+        part.split("\nNotes\n")[0].splitlines()
+        for part in text.split("All scoring tasks (fractions in %)\n")
+    )
     rows = [line.split() for line in first if line.startswith("  ")]
-    assert [row[:2] for row in rows[1:]] == [["blinded_open_research", "+2.80"], ["another_task", "+2.80"]]
+    assert [row[:2] for row in rows[1:]] == [
+        ["blinded_open_research", "+2.80"],
+        ["another_task", "+2.80"],
+    ]
     assert [line.split() for line in scoring] == [
         ["score", "name_probe", "…bright", "…date_blind"],
         ["right_name", "5.26", "5.26", "5.26"],
@@ -348,7 +460,7 @@ def test_columns_align_below_wide_characters() -> None:
     assert len(own) + 2 == len(benchmark)  # Two characters take two more cells than they count.
 
 
-def test_control_characters_of_a_strangers_card_never_reach_the_terminal() -> None:
+def test_control_characters_of_an_external_card_never_reach_the_terminal() -> None:
     made, scores = card(), scoring_card()
     for each in (made, scores):
         each["model"]["name"] = "evil\x1b[2J\x9b31m\u202egpt"
@@ -369,7 +481,9 @@ def test_a_terminal_gets_colours_and_a_pipe_the_same_lines_without() -> None:
 # ---- the commands
 
 
-def test_card_show_and_validate_take_a_card_or_the_cards_of_a_run(tmp_path: Path, terminal: Terminal) -> None:
+def test_card_show_and_validate_take_a_card_or_the_cards_of_a_run(
+    tmp_path: Path, terminal: Terminal
+) -> None:
     assert "no cards here" in terminal.error("card", "show", tmp_path)
     (tmp_path / "cards").mkdir()
     path = tmp_path / "cards" / "blinded_open_research.json"
@@ -389,4 +503,7 @@ def test_card_show_and_validate_take_a_card_or_the_cards_of_a_run(tmp_path: Path
     assert f"  {scoring_card((0, 1))['score_order'][0]} " in shown, "then those of samples"
     path.write_text(path.read_text().replace('"rules": "strict"', '"rules": "lenient"'))
     error = terminal.error("card", "validate", path)
-    assert re.fullmatch(r"ktdeval: error: .*\.json: line \d+: rules: expected paper or strict, was 'lenient'\n", error)
+    assert re.fullmatch(
+        r"ktdeval: error: .*\.json: line \d+: rules: expected paper or strict, was 'lenient'\n",
+        error,
+    )

@@ -1,4 +1,6 @@
-"""Systems: what makes two cards one system, what tells systems apart in words, and which patterns match them."""
+"""Systems: what makes two cards one system, what tells systems apart in words, and which patterns
+match them.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,13 @@ from card_cases import CALLS, PROVENANCE
 from compare_cards import make_card
 from ktdeval.cards import System, check_match, parse_card, split_patterns, system_labels
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import dumps_pretty
+from ktdeval.values.jsonio import dumps_pretty
 from loops import not_empty
 
 
-def system(model: str = "house/one", args: dict[str, Any] | None = None, agent: str = "react", **more: Any) -> System:
+def system(
+    model: str = "house/one", args: dict[str, Any] | None = None, agent: str = "react", **more: Any
+) -> System:
     """The system of a card; `more`: other fields of the card, and arguments of its agent."""
     own_agent = {"name": agent, "args": more.pop("agent_args", {})}
     card = make_card({("A1", 0): 0.1}, model, args=args or {}, agent=own_agent, **more)
@@ -30,7 +34,9 @@ OTHERS = {
     "agent": system(agent="vote"),
     "parameters of the agent": system(agent_args={"rounds": 2}),
     "settings of calls": system(call={"temperature": 0.0}),
-    "how calls were put": system(sent_as={"not_sent": ["temperature"]}, provenance=BEHIND_A_NETWORK),
+    "how calls were put": system(
+        sent_as={"not_sent": ["temperature"]}, provenance=BEHIND_A_NETWORK
+    ),
 }
 
 
@@ -40,12 +46,17 @@ def test_systems_differ_in_each_of_their_parts_and_in_nothing_else() -> None:
 
 
 def test_seeds_among_the_parameters_are_those_of_repeats() -> None:
-    repeats = [system(args={"depth": 3, name: seed}) for name, seed in (("seed", 1), ("training_seed", 2), ("seed", 3))]
+    repeats = [
+        system(args={"depth": 3, name: seed})
+        for name, seed in (("seed", 1), ("training_seed", 2), ("seed", 3))
+    ]
     assert {each.without_seed() for each in repeats} == {system(args={"depth": 3})}
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.combinations([PLAIN, *OTHERS.values()], 2)))
-def test_any_two_systems_have_two_labels_whatever_else_is_given(one: System, other: System) -> None:
+@pytest.mark.parametrize(
+    ("one", "other"), list(itertools.combinations([PLAIN, *OTHERS.values()], 2))
+)
+def test_any_two_systems_have_two_labels_in_any_company(one: System, other: System) -> None:
     for others in ((one, other), (PLAIN, *OTHERS.values())):
         labels = system_labels(others)
         assert labels[one] != labels[other]
@@ -57,9 +68,13 @@ def test_a_label_is_the_name_with_what_distinguishes_it() -> None:
     assert PLAIN.label([PLAIN, system("house/two")]) == "house/one"
     assert tuned.label([tuned, other]) == "house/one(positions=3)@react"
     assert other.label([tuned, other]) == "house/one(positions=4)@vote(rounds=2)"
-    assert OTHERS["settings of calls"].label([PLAIN, OTHERS["settings of calls"]]) == "house/one{temperature=0.0}"
+    assert (
+        OTHERS["settings of calls"].label([PLAIN, OTHERS["settings of calls"]])
+        == "house/one{temperature=0.0}"
+    )
     assert [
-        each.label([system(args={"x": 1}), system(args={"x": "1"})]) for each in (system(args={"x": 1}), system(args={"x": "1"}))
+        each.label([system(args={"x": 1}), system(args={"x": "1"})])
+        for each in (system(args={"x": 1}), system(args={"x": "1"}))
     ] == [
         "house/one(x=1)",
         'house/one(x="1")',
@@ -126,4 +141,6 @@ def test_a_pattern_without_a_match_is_refused_with_what_there_is() -> None:
     with pytest.raises(UsageError) as caught:
         check_match("house/ones", known, "--cohort A")
     there = "there are house/one, house/one(positions=3)"
-    assert str(caught.value).startswith(f"--cohort A: 'house/ones' matches no system here; {there}; did you mean 'house/one'")
+    assert str(caught.value).startswith(
+        f"--cohort A: 'house/ones' matches no system here; {there}; did you mean 'house/one'"
+    )

@@ -1,4 +1,6 @@
-"""`ktdeval cache`: what is kept, whether it is whole, and removing it, in the words of the command line."""
+"""`ktdeval cache`: what is kept, whether it is whole, and removing it, in the words of the command
+line.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import pytest
 from ktdeval.calls.database import CallDatabase
 from ktdeval.calls.record import CacheEntry
 from ktdeval.harness.messages import Reply, Usage
-from ktdeval.jsonio import sha256_hex
+from ktdeval.values.jsonio import sha256_hex
 from terminal import Terminal
 
 NOW = datetime.now(UTC)
@@ -26,9 +28,18 @@ def aged(days: float) -> str:
 def fill(path: Path) -> Path:
     """Three replies of one model, 1, 20 and 40 days old, and two of another."""
     with CallDatabase(path) as cache:
-        for provider, model, ages in (("openai", "gpt-9", (1, 20, 40)), ("anthropic", "opus-7", (2, 50))):
+        for provider, model, ages in (
+            ("openai", "gpt-9", (1, 20, 40)),
+            ("anthropic", "opus-7", (2, 50)),
+        ):
             entries = [
-                CacheEntry(sha256_hex(f"{model} {age}"), provider, model, Reply(f"{age}" * 50, usage=Usage(1000, age)), aged(age))
+                CacheEntry(
+                    sha256_hex(f"{model} {age}"),
+                    provider,
+                    model,
+                    Reply(f"{age}" * 50, usage=Usage(1000, age)),
+                    aged(age),
+                )
                 for age in ages
             ]
             cache.put(entries)
@@ -56,49 +67,68 @@ def test_ls_lists_models_with_their_replies_tokens_and_days(terminal, shared, tm
     assert terminal.text("cache") == terminal.text("cache", "ls")
     listing = terminal.report("cache", "ls")
     assert (listing["file"], listing["file_bytes"]) == (str(shared), shared.stat().st_size)
-    uses = [(use["provider"], use["model"], use["replies"], use["input_tokens"]) for use in listing["models"]]
+    uses = [
+        (use["provider"], use["model"], use["replies"], use["input_tokens"])
+        for use in listing["models"]
+    ]
     assert uses == [("anthropic", "opus-7", 2, 2000), ("openai", "gpt-9", 3, 3000)]
     with CallDatabase(tmp_path / "run" / "replies.sqlite") as cache:
         cache.put([CacheEntry(sha256_hex("a"), "vllm", "qwen", Reply("hold"), aged(0))])
-    assert "vllm/qwen" in terminal.text("cache", "ls", "--file", tmp_path / "run" / "replies.sqlite")
+    assert "vllm/qwen" in terminal.text(
+        "cache", "ls", "--file", tmp_path / "run" / "replies.sqlite"
+    )
     assert "vllm/qwen" not in terminal.text("cache", "ls")
 
 
-def test_before_anything_is_kept_there_is_nothing_and_nothing_is_made(terminal, folder):
+def test_before_the_first_entry_the_cache_is_empty_and_no_file_is_made(terminal, folder):
     assert terminal.text("cache", "ls") == f"{folder}/replies.sqlite: 0 replies, 0 bytes on disk\n"
     assert terminal.report("cache", "ls")["models"] == []
-    assert "0 replies checked, all as they were stored" in terminal.text("cache", "verify")
+    assert "0 replies checked, all unchanged" in terminal.text("cache", "verify")
     assert "removed 0 replies" in terminal.text("cache", "prune", "--all")
     assert not folder.exists()
 
 
-PRUNES = {("--all",): 5, ("--model", "openai/*", "--older-than", "30"): 1, ("--max-size", "0.0006"): 3}
+PRUNES = {
+    ("--all",): 5,
+    ("--model", "openai/*", "--older-than", "30"): 1,
+    ("--max-size", "0.0006"): 3,
+}
 
 
 @pytest.mark.parametrize("options", PRUNES)
-def test_prune_removes_what_the_options_name_and_a_dry_run_says_the_same(terminal, shared, options):
+def test_prune_removes_entries_by_its_options_and_a_dry_run_reports_the_same(
+    terminal, shared, options
+):
     count = PRUNES[options]
     planned = terminal.report("cache", "prune", *options, "--dry-run")
     assert (planned["replies"], planned["dry_run"]) == (count, True)
     assert "5 replies" in terminal.text("cache", "ls")
     words = "1 reply" if count == 1 else f"{count} replies"
-    assert terminal.text("cache", "prune", *options) == f"{shared}: removed {words}, {planned['bytes']:,} bytes\n"
+    assert (
+        terminal.text("cache", "prune", *options)
+        == f"{shared}: removed {words}, {planned['bytes']:,} bytes\n"
+    )
     assert f"{5 - count} repl" in terminal.text("cache", "ls")
-    assert "all as they were stored" in terminal.text("cache", "verify")
+    assert "all unchanged" in terminal.text("cache", "verify")
 
 
-UNCLEAR = "say what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all"
+UNCLEAR = "name what to remove: --older-than DAYS, --model GLOB or --max-size MB, or --all"
 REFUSED = {
-    **dict.fromkeys(((), ("--dry-run",), ("--all", "--model", "openai/*"), ("--all", "--older-than", "0")), UNCLEAR),
+    **dict.fromkeys(
+        ((), ("--dry-run",), ("--all", "--model", "openai/*"), ("--all", "--older-than", "0")),
+        UNCLEAR,
+    ),
     **dict.fromkeys((("--older-than", "-1"), ("--older-than", "nan")), "--older-than"),
-    **dict.fromkeys((("--max-size", "-1"), ("--max-size", "nan"), ("--max-size", "inf")), "--max-size"),
+    **dict.fromkeys(
+        (("--max-size", "-1"), ("--max-size", "nan"), ("--max-size", "inf")), "--max-size"
+    ),
 }
 
 
 @pytest.mark.parametrize("options", REFUSED)
-def test_prune_wants_to_be_told_what_to_remove(terminal, shared, options):
+def test_prune_needs_an_option_that_selects_entries(terminal, shared, options):
     assert REFUSED[options] in terminal.refusal("cache", "prune", *options)
-    near = "fits no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?"
+    near = "matches no PROVIDER/MODEL in the cache; did you mean 'openai/gpt-9'?"
     code, out, err = terminal.call("cache", "prune", "--model", "openai/gpt9")
     assert (code, "removed 0 replies" in out, near in err) == (0, True, True)
     assert "5 replies" in terminal.text("cache", "ls")
@@ -118,29 +148,45 @@ def problems(terminal: Terminal, *words: str) -> str:
 
 
 def test_verify_finds_every_damaged_reply_and_exits_with_1(terminal, shared):
-    assert terminal.text("cache", "verify") == f"{shared}: 5 replies checked, all as they were stored\n"
+    assert terminal.text("cache", "verify") == f"{shared}: 5 replies checked, all unchanged\n"
     damage(shared)
     *findings, verdict = problems(terminal).splitlines()
-    assert sorted(findings) == sorted(f"reply {sha256_hex(f'opus-7 {age}')[:16]}: its checksum does not match" for age in (2, 50))
+    assert sorted(findings) == sorted(
+        f"reply {sha256_hex(f'opus-7 {age}')[:16]}: its checksum does not match" for age in (2, 50)
+    )
     assert verdict == f"{shared}: 5 replies checked, 2 problems"
     report = json.loads(problems(terminal, "--json"))
     assert (report["replies"], len(report["findings"])) == (5, 2)
     assert report["findings"][0]["problem"] == "its checksum does not match"
     with sqlite3.connect(shared) as connection:
-        connection.execute("UPDATE replies SET created_at = x'00', provider = x'00' WHERE model = 'opus-7'")
+        connection.execute(
+            "UPDATE replies SET created_at = x'00', provider = x'00' WHERE model = 'opus-7'"
+        )
     connection.close()
-    assert len(terminal.report("cache", "ls")["models"]) == len(terminal.text("cache", "ls").splitlines()) - 2 == 2
+    assert (
+        len(terminal.report("cache", "ls")["models"])
+        == len(terminal.text("cache", "ls").splitlines()) - 2
+        == 2
+    )
 
 
-def test_verify_says_what_to_do_where_the_file_itself_is_damaged(terminal, shared):
+def test_verify_advises_when_the_file_itself_is_damaged(terminal, shared):
     with CallDatabase(shared) as cache:
-        cache.put([CacheEntry(sha256_hex(str(n)), "openai", "gpt-9", Reply("x" * n), aged(0)) for n in range(1, 200)])
+        cache.put(
+            [
+                CacheEntry(sha256_hex(str(n)), "openai", "gpt-9", Reply("x" * n), aged(0))
+                for n in range(1, 200)
+            ]
+        )
     data = bytearray(shared.read_bytes())
     data[8 * 4096 : 9 * 4096] = bytes(4096)
     shared.write_bytes(data)
     out = problems(terminal)
     assert "the file: " in out
-    assert out.endswith("the file itself is damaged: delete it; replies that are asked for again are then paid again\n")
+    assert out.endswith(
+        "the file itself is damaged: delete it; replies that are asked for again are then paid"
+        " again\n"
+    )
 
 
 def test_files_that_are_no_cache_are_one_line(terminal, tmp_path):
@@ -152,11 +198,22 @@ def test_files_that_are_no_cache_are_one_line(terminal, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "empty").touch()
     for command in (("ls",), ("verify",), ("prune", "--all")):
-        assert "is no plain file; choose another file" in terminal.refusal("cache", *command, "--file", tmp_path / "pipe")
+        assert "is no plain file; choose another file" in terminal.refusal(
+            "cache", *command, "--file", tmp_path / "pipe"
+        )
         assert "file is not a database" in terminal.refusal("cache", *command, "--file", notes)
-        assert "of another application and is left as it is" in terminal.refusal("cache", *command, "--file", other)
-        assert "no such file" in terminal.refusal("cache", *command, "--file", tmp_path / "nothing.sqlite")
+        assert "of another application and is left as it is" in terminal.refusal(
+            "cache", *command, "--file", other
+        )
+        assert "no such file" in terminal.refusal(
+            "cache", *command, "--file", tmp_path / "nothing.sqlite"
+        )
         assert "is a directory" in terminal.refusal("cache", *command, "--file", tmp_path)
-        assert "the file is empty; delete it" in terminal.refusal("cache", *command, "--file", tmp_path / "empty")
+        assert "the file is empty; delete it" in terminal.refusal(
+            "cache", *command, "--file", tmp_path / "empty"
+        )
         assert "'--file': the path is empty" in terminal.refusal("cache", *command, "--file", "")
-    assert (notes.read_text(), (tmp_path / "empty").read_bytes()) == ("buy low, sell high\n" * 99, b"")
+    assert (notes.read_text(), (tmp_path / "empty").read_bytes()) == (
+        "buy low, sell high\n" * 99,
+        b"",
+    )

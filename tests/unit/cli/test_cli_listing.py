@@ -15,12 +15,22 @@ import pytest
 import ktdeval
 from advertised import advertise
 from ktdeval.cli.main import COMMANDS, _make_writable
-from ktdeval.config import RunConfig, load_config
+from ktdeval.runner import RunConfig, load_config
 from paths import REPOSITORY
 from tables import on_each_row
 from terminal import Terminal
 
-HEAVY = {"pandas", "numpy", "scipy", "statsmodels", "datasets", "pyarrow", "jsonschema", "rich", "exchange_calendars"}
+HEAVY = {
+    "pandas",
+    "numpy",
+    "scipy",
+    "statsmodels",
+    "datasets",
+    "pyarrow",
+    "jsonschema",
+    "rich",
+    "exchange_calendars",
+}
 HEAVY |= {"importlib.metadata", "msgspec"}
 
 
@@ -32,7 +42,7 @@ LISTINGS = ("tasks", "models", "agents", "metrics", "plugins")
 
 LIGHT = """
 import sys
-import ktdeval, ktdeval.api, ktdeval.registry, ktdeval.config
+import ktdeval, ktdeval.api, ktdeval.plugins.registry, ktdeval.runner.config
 from ktdeval.cli.main import main
 for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json", "models", "agents", "metrics", "plugins"):
     if words:
@@ -42,9 +52,13 @@ for words in ("", "--help", "--version", "tasks --help", "tasks", "tasks --json"
 
 
 def test_the_package_help_and_listings_import_nothing_heavy() -> None:
-    """In a process of their own, one after the other: what is not loaded at the end was not loaded before."""
+    """In a process of their own, one after the other: what is not loaded at the end was not loaded
+    before.
+    """
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
-    loaded = {words: set(modules) for _, words, *modules in map(str.split, done.stderr.splitlines())}
+    loaded = {
+        words: set(modules) for _, words, *modules in map(str.split, done.stderr.splitlines())
+    }
     assert {words: modules & HEAVY for words, modules in loaded.items() if modules & HEAVY} == {}
     assert "yaml" not in loaded["--help"], "help reads no task file"
     assert "zoneinfo" not in loaded["metrics"], "only the list of plugins makes venues"
@@ -54,24 +68,45 @@ def test_the_package_help_and_listings_import_nothing_heavy() -> None:
 
 
 @on_each_row
-def test_words_of_other_suites_get_the_word_of_this_one(terminal: Terminal, words: str, expected: str) -> None:
+def test_terms_of_other_suites_get_the_term_of_this_one(
+    terminal: Terminal, words: str, expected: str
+) -> None:
     assert expected in terminal.refusal(*words.split())
 
 
 def test_listings_take_names_groups_and_the_word_list(terminal: Terminal) -> None:
     assert terminal.text("tasks", "list") == terminal.text("tasks")
     shown = terminal.text("tasks", "blinded_*", "qfinzero_planning").splitlines()[1:]
-    assert {line.split()[0] for line in shown if not line.startswith(" ")} >= {"blinded_open_research", "qfinzero_planning"}
+    assert {line.split()[0] for line in shown if not line.startswith(" ")} >= {
+        "blinded_open_research",
+        "qfinzero_planning",
+    }
     assert len(shown) < len(terminal.text("tasks").splitlines()) / 2
-    assert terminal.text("tasks", "--json", "blinded_*", "ktdfin") == terminal.text("tasks", "blinded_*", "ktdfin", "--json")
-    assert re.search(r"sharpe/1: [^$]+range +-∞ … ∞\n[^$]+headline +yes\n", terminal.text("metrics", "show", "sharpe"))
+    assert terminal.text("tasks", "--json", "blinded_*", "ktdfin") == terminal.text(
+        "tasks", "blinded_*", "ktdfin", "--json"
+    )
+    assert re.search(
+        r"sharpe/1: [^$]+range +-∞ … ∞\n[^$]+headline +yes\n",
+        terminal.text("metrics", "show", "sharpe"),
+    )
     assert terminal.report("metrics", "show", "sharpe")["unit"] == "ratio"
 
 
 def test_help_of_run_is_in_groups_with_five_options_first(terminal: Terminal) -> None:
     shown = terminal.text("run", "--help")
-    titles = [line.removesuffix(":") for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert titles == ["First", "Model and agent", "Market and episodes", "Cards", "Money, time and trouble", "Others"]
+    titles = [
+        line.removesuffix(":")
+        for line in shown.splitlines()
+        if line.endswith(":") and not line.startswith(" ")
+    ]
+    assert titles == [
+        "First",
+        "Model and agent",
+        "Market and episodes",
+        "Cards",
+        "Money, time and trouble",
+        "Others",
+    ]
     first = shown.partition("First:")[2].partition("Model and agent:")[0]
     options = [line.split()[0] for line in first.splitlines() if line.startswith("  --")]
     assert options == ["--model", "--tasks", "--windows", "--seeds", "--out"]
@@ -86,14 +121,20 @@ def test_help_shows_every_command_and_every_option_of_run(terminal: Terminal) ->
     for field in fields(RunConfig):
         assert f"--{field.name.replace('_', '-')} " in shown
         if field.default not in (MISSING, None, (), False) or field.default == 0:
-            assert field.default is False or f"[default: {field.default}]" in " ".join(shown.split())
+            assert field.default is False or f"[default: {field.default}]" in " ".join(
+                shown.split()
+            )
     for words in (["score"], ["card", "verify"]):
-        assert "[default:" not in terminal.text(*words, "--help"), "a command on a finished run has no defaults of a new one"
+        assert "[default:" not in terminal.text(*words, "--help"), (
+            "a command on a finished run has no defaults of a new one"
+        )
     assert terminal.text("--version") == f"ktdeval {ktdeval.__version__}\n"
 
 
 @pytest.mark.parametrize("group", [["card"], ["qfinzero", "data"], ["serve"]], ids=" ".join)
-def test_a_group_without_a_command_prints_its_help_as_it_is(group: list[str], terminal: Terminal) -> None:
+def test_a_group_without_a_command_prints_its_help_as_it_is(
+    group: list[str], terminal: Terminal
+) -> None:
     code, out, errors = terminal.call(*group)
     assert (code, out) == (2, "")
     assert errors.startswith(f"Usage: ktdeval {' '.join(group)}")
@@ -106,14 +147,18 @@ def test_a_group_without_a_command_prints_its_help_as_it_is(group: list[str], te
 def test_tasks_are_listed_in_full(terminal: Terminal) -> None:
     head, *lines = terminal.text("tasks").splitlines()
     assert head.split() == ["TASK", "GROUPS", "SUMMARY"]
-    assert [line.split()[0] for line in lines] == sorted(json.loads((REPOSITORY / "tests/golden/every_task.json").read_text()))
+    assert [line.split()[0] for line in lines] == sorted(
+        json.loads((REPOSITORY / "tests/golden/every_task.json").read_text())
+    )
     # Its informative cells give the memory premium of each mode and the ladder.
     core = {line.split()[0] for line in terminal.text("tasks", "ktdfin_core").splitlines()[1:]}
     modes = ("memory_only", "fixed_candidate", "open_research")
     assert core == {f"{mask}_{mode}" for mask in ("bright", "blinded") for mode in modes}
 
 
-def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(terminal: Terminal) -> None:
+def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(
+    terminal: Terminal,
+) -> None:
     entries = {kind: terminal.report(kind) for kind in (*LISTINGS, "data")}
     for listed in entries.values():
         assert listed
@@ -124,13 +169,15 @@ def test_listings_are_json_on_request_with_type_default_and_help_of_parameters(t
         assert parameter["help"]
 
 
-def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(terminal: Terminal) -> None:
+def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(
+    terminal: Terminal,
+) -> None:
     shown = terminal.report("tasks", "show", "blinded_open_research")
     assert (shown["name"], shown["mask"]) == ("blinded_open_research", "blinded")
-    assert shown["trading"]["initial_cash_cny"] == 1_000_000
+    assert shown["trading"]["initial_cash"] == 1_000_000
     assert shown["data_card"]
     assert shown["sources"]
-    assert "initial_cash_cny: 1000000" in terminal.text("tasks", "show", "blinded_open_research")
+    assert "initial_cash: 1000000" in terminal.text("tasks", "show", "blinded_open_research")
     model = terminal.text("models", "show", "builtin/momentum")
     assert re.search(r"^positions +int +20 +names held", model, re.MULTILINE)
     assert "--model-args NAME=VALUE" in model
@@ -138,18 +185,27 @@ def test_show_prints_a_task_in_full_and_the_parameters_of_models_and_agents(term
 
 
 def test_options_may_stand_before_or_after_show(tmp_path: Path, terminal: Terminal) -> None:
-    for kind, name in (("tasks", "bright_memory_only"), ("models", "builtin/hold"), ("agents", "react")):
+    for kind, name in (
+        ("tasks", "bright_memory_only"),
+        ("models", "builtin/hold"),
+        ("agents", "react"),
+    ):
         for words in (["--json", "show", name], ["show", name, "--json"]):
             assert json.loads(terminal.text(kind, *words))["name"] == name
     path = tmp_path / "a_provider_of_models.py"
-    hook = "@hookimpl\ndef ktdeval_models(): return [Spec('house', lambda name: None, 'Models of my house')]\n"
+    hook = (
+        "@hookimpl\ndef ktdeval_models(): return [Spec('house', lambda name: None, 'Models of my"
+        " house')]\n"
+    )
     path.write_text(f"from ktdeval.api import Spec, hookimpl\n{hook}")
     for name in ("house", "house/any"):
         shown = terminal.text("models", "--plugin", str(path), "show", name)
         assert shown.startswith("house: Models of my house (plugin a_provider_of_models)")
 
 
-def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
+def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
     piped = terminal.text("models")
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
@@ -159,7 +215,10 @@ def test_a_listing_fits_a_narrow_terminal_and_loses_nothing(monkeypatch: pytest.
 
 
 def test_what_a_stream_can_not_write_becomes_a_question_mark() -> None:
-    narrow, wide = (io.TextIOWrapper(io.BytesIO(), encoding=name, write_through=True) for name in ("ascii", "utf-8"))
+    narrow, wide = (
+        io.TextIOWrapper(io.BytesIO(), encoding=name, write_through=True)
+        for name in ("ascii", "utf-8")
+    )
     _make_writable(narrow, wide)
     for stream in (narrow, wide):
         stream.write("W1 · 1…2")
@@ -169,7 +228,9 @@ def test_what_a_stream_can_not_write_becomes_a_question_mark() -> None:
 def test_a_broken_plugin_is_a_warning_and_listed_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
-    advertise(tmp_path, "wreck", "wreck = wreck", monkeypatch, wreck="import a_module_that_is_not_there\n")
+    advertise(
+        tmp_path, "wreck", "wreck = wreck", monkeypatch, wreck="import a_module_that_is_not_there\n"
+    )
     code, out, err = terminal.call("models")
     assert (code, "builtin/momentum" in out) == (0, True)
     reason = "can't be imported: ModuleNotFoundError: No module named 'a_module_that_is_not_there'"
@@ -184,26 +245,54 @@ def test_a_broken_plugin_is_a_warning_and_listed_as_such(
 def test_a_plugin_may_add_a_command_but_not_take_the_name_of_one_or_of_a_kind_of_cards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
 ) -> None:
-    code = "import click\nfrom ktdeval.api import Spec, hookimpl\n@click.command()\ndef hello(): click.echo('hello')\n"
-    hook = "@hookimpl\ndef ktdeval_commands(): return [Spec('{name}', lambda: hello, 'Says hello.')]\n"
-    advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=code + hook.format(name="hello"))
+    code = (
+        "import click\nfrom ktdeval.api import Spec, hookimpl\n@click.command()\ndef hello():"
+        " click.echo('hello')\n"
+    )
+    hook = (
+        "@hookimpl\ndef ktdeval_commands(): return [Spec('{name}', lambda: hello, 'Says hello.')]\n"
+    )
+    advertise(
+        tmp_path,
+        "adds",
+        "x = adds_command",
+        monkeypatch,
+        adds_command=code + hook.format(name="hello"),
+    )
     assert terminal.text("hello") == "hello\n"
     assert "Says hello." in terminal.text("--help")
-    advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=code + hook.format(name="tasks"))
+    advertise(
+        tmp_path,
+        "adds",
+        "x = adds_command",
+        monkeypatch,
+        adds_command=code + hook.format(name="tasks"),
+    )
     for words in ("--help", "plugins"):
-        assert "command 'tasks' is offered by ktdeval itself and by plugin adds_command" in terminal.refusal(words)
+        assert (
+            "command 'tasks' is offered by ktdeval itself and by plugin adds_command"
+            in terminal.refusal(words)
+        )
     kind = (code + hook.format(name="trading")).replace("commands", "cards")
     advertise(tmp_path, "adds", "x = adds_command", monkeypatch, adds_command=kind)
-    assert "card kind 'trading' is offered by ktdeval itself and by plugin adds_command" in terminal.refusal("plugins")
+    assert (
+        "card kind 'trading' is offered by ktdeval itself and by plugin adds_command"
+        in terminal.refusal("plugins")
+    )
 
 
 # ---- errors
 
 
-def test_a_missing_command_module_is_an_error_only_when_called(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
+def test_a_missing_command_module_is_an_error_only_when_called(
+    monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
     monkeypatch.setitem(COMMANDS, "card", COMMANDS["card"]._replace(module="ktdeval.cli.not_there"))
     terminal.text("--help")
-    assert "command 'card' is missing from this installation (ktdeval.cli.not_there)" in terminal.refusal("card")
+    assert (
+        "command 'card' is missing from this installation (ktdeval.cli.not_there)"
+        in terminal.refusal("card")
+    )
 
 
 def test_an_interrupt_is_exit_130(monkeypatch: pytest.MonkeyPatch, terminal: Terminal) -> None:
@@ -226,7 +315,16 @@ def test_a_closed_pipe_is_quiet() -> None:
 
 def test_a_config_file_and_the_command_line_are_merged(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
-    path.write_text("model: a/b\ntasks: one, two\nmodel_args: {x: 1, y: 2}\nseeds: 5\nwindows: [W1]\n")
-    config = load_config(path, {"model": None, "seeds": 2, "model_args": {"y": 3}, "windows": ("W2", "W3")})
-    assert (config.model, config.tasks, config.seeds, config.windows) == ("a/b", ("one", "two"), 2, ("W2", "W3"))
+    path.write_text(
+        "model: a/b\ntasks: one, two\nmodel_args: {x: 1, y: 2}\nseeds: 5\nwindows: [W1]\n"
+    )
+    config = load_config(
+        path, {"model": None, "seeds": 2, "model_args": {"y": 3}, "windows": ("W2", "W3")}
+    )
+    assert (config.model, config.tasks, config.seeds, config.windows) == (
+        "a/b",
+        ("one", "two"),
+        2,
+        ("W2", "W3"),
+    )
     assert config.model_args == {"x": 1, "y": 3}

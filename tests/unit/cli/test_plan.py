@@ -1,4 +1,6 @@
-"""`ktdeval plan`: what it measures, that it asks nobody, and that a part that is finished speaks for itself."""
+"""`ktdeval plan`: what it measures, that it asks nobody, and that a part that is finished speaks
+for itself.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,27 @@ import pytest
 import far_plugin
 from ktdeval.attribution.factors import FACTORS
 from ktdeval.cli.main import main
-from ktdeval.config import RunConfig
 from ktdeval.errors import CardError, ConfigError, PluginError, StoreError, UsageError
 from ktdeval.harness.agent import HarnessConfig, StepCounts
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec, Usage
 from ktdeval.harness.session import TranscriptEntry
-from ktdeval.jsonio import loads_strict
 from ktdeval.market.snapshot import NameSpell
-from ktdeval.registry import Plugins, load_plugins
-from ktdeval.runner import measure
+from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval.runner import RunConfig, measure
 from ktdeval.runner.estimate import RunEstimate, estimate_run
 from ktdeval.runner.execute import EpisodeFactory
-from ktdeval.runner.measure import ASSUMED, HIGH, LOW, TYPICAL, Behaviour, CallLimits, MeasuringModel, StepSize
+from ktdeval.runner.measure import (
+    ASSUMED,
+    HIGH,
+    LOW,
+    TYPICAL,
+    Behaviour,
+    CallLimits,
+    MeasuringModel,
+    StepSize,
+)
 from ktdeval.runner.plan import choose_tasks, make_plan
+from ktdeval.values.jsonio import loads_strict
 from ktdfin_market import small_market
 from run_support import DAYS_IN_WINDOW, TASK, WINDOW, store_market
 from tables import on_each_row
@@ -57,7 +67,13 @@ def plugins() -> Plugins:
 
 
 def config(**changes: Any) -> RunConfig:
-    fields: dict[str, Any] = {"model": "far/momentum", "tasks": (TASK,), "windows": (WINDOW,), "data": "market", "out": "run"}
+    fields: dict[str, Any] = {
+        "model": "far/momentum",
+        "tasks": (TASK,),
+        "windows": (WINDOW,),
+        "data": "market",
+        "out": "run",
+    }
     return RunConfig(**fields | changes)
 
 
@@ -72,7 +88,9 @@ def size(plugins: Plugins, behaviour: Behaviour, task: str = TASK) -> StepSize:
     settings = config(model="builtin/hold", tasks=(task,))
     tasks, snapshot = choose_tasks(settings, plugins), replace(small_market(), id="0" * 64)
     spec = make_plan(settings, plugins, tasks, snapshot, None).specs[0]
-    return measure.measure_step(spec, tasks[task], EpisodeFactory(tasks, plugins, snapshot), behaviour)
+    return measure.measure_step(
+        spec, tasks[task], EpisodeFactory(tasks, plugins, snapshot), behaviour
+    )
 
 
 def test_a_step_is_measured_as_the_real_agent_would_ask(plugins: Plugins) -> None:
@@ -86,8 +104,11 @@ def test_a_step_is_measured_as_the_real_agent_would_ask(plugins: Plugins) -> Non
         assert size(plugins, behaviour, task).requests == requests
     few, many = size(plugins, replace(HIGH, research_share=0.25)), size(plugins, HIGH)
     assert many.failed_calls == 0, "research is measured with results and not with errors"
-    assert (few.requests, many.requests) == (8, 16)  # three calls leave room for a remark that ends the research
-    assert many.data_bytes > 3 * few.data_bytes, "a later request holds the whole conversation again"
+    # three calls leave room for a remark that ends the research
+    assert (few.requests, many.requests) == (8, 16)
+    assert many.data_bytes > 3 * few.data_bytes, (
+        "a later request holds the whole conversation again"
+    )
     empty, full = size(plugins, LOW, MEMORY), size(plugins, TYPICAL, MEMORY)
     assert full.prose_bytes == empty.prose_bytes
     assert full.data_bytes > empty.data_bytes + 1000, "with as many positions as the task allows"
@@ -96,12 +117,22 @@ def test_a_step_is_measured_as_the_real_agent_would_ask(plugins: Plugins) -> Non
 def test_bytes_are_those_of_messages_and_tools_as_sent() -> None:
     model = MeasuringModel(LOW, 0)
     tool = ToolSpec("t", "Ü", {"type": "object"})
-    model.reply(ModelRequest((Message("system", "日本"), Message("user", "abc")), (tool,), params=CallParams()))
-    assert (model.requests, model.prose_bytes, model.data_bytes) == (1, 6 + len('["t","Ü",{"type":"object"}]'.encode()), 3)
+    model.reply(
+        ModelRequest(
+            (Message("system", "日本"), Message("user", "abc")), (tool,), params=CallParams()
+        )
+    )
+    assert (model.requests, model.prose_bytes, model.data_bytes) == (
+        1,
+        6 + len('["t","Ü",{"type":"object"}]'.encode()),
+        3,
+    )
 
 
 @on_each_row
-def test_the_smallest_value_of_a_schema_and_none_where_a_handle_is_needed(schema: Any, text: str | None, value: Any) -> None:
+def test_the_smallest_value_of_a_schema_and_none_where_a_handle_is_needed(
+    schema: Any, text: str | None, value: Any
+) -> None:
     assert measure.example(schema, text) == value
 
 
@@ -109,31 +140,47 @@ def test_a_defect_of_an_agent_is_named(plugins: Plugins, monkeypatch: pytest.Mon
     from ktdeval_builtin.react import ReactAgent
 
     monkeypatch.setattr(ReactAgent, "decide", lambda *_: 1 / 0)
-    with pytest.raises(PluginError, match=f"task {TASK}, agent react: a step can't be measured: ZeroDivisionError"):
+    with pytest.raises(
+        PluginError, match=f"task {TASK}, agent react: a step can't be measured: ZeroDivisionError"
+    ):
         plan(plugins)
 
 
 # ---- from a step to a run
 
 
-SIZES = dict.fromkeys(ASSUMED, StepSize(requests=3, prose_bytes=3700, data_bytes=2300, seconds=0.5, failed_calls=0))
+SIZES = dict.fromkeys(
+    ASSUMED, StepSize(requests=3, prose_bytes=3700, data_bytes=2300, seconds=0.5, failed_calls=0)
+)
 
 
 def test_assumptions_turn_bytes_into_tokens_and_calls_into_seconds() -> None:
     rates = measure.assumed_rates(SIZES, CallLimits(4096, 120.0))
     typical = rates["typical"]
-    assert (typical.calls, typical.input_tokens, typical.output_tokens, typical.seconds) == (3, 2000.0, 1800, 24.5)
+    assert (typical.calls, typical.input_tokens, typical.output_tokens, typical.seconds) == (
+        3,
+        2000.0,
+        1800,
+        24.5,
+    )
     assert rates["high"].output_tokens == 3 * 4096
     assert rates["low"].input_tokens < typical.input_tokens < rates["high"].input_tokens
     short = measure.assumed_rates(SIZES, CallLimits(100, 5.0))["typical"]
-    assert (short.output_tokens, short.seconds) == (300, 15.5), "a reply is no longer and takes no longer than it may"
+    assert (short.output_tokens, short.seconds) == (
+        300,
+        15.5,
+    ), "a reply is no longer and takes no longer than it may"
 
 
 def test_finished_steps_take_the_place_of_assumptions() -> None:
     steps = [StepCounts(usage=Usage(1000 * number, 50)).record() for number in range(1, 12)]
     transcript = [TranscriptEntry(step=0, exchanges=({},) * 4, submission=None) for _ in steps]
     rates = measure.observed_rates(steps, transcript, SIZES, CallLimits(4096, 120.0, [2.0] * 44))
-    assert (rates["typical"].calls, rates["typical"].input_tokens, rates["typical"].seconds) == (4.0, 6000.0, 8.5)
+    assert (rates["typical"].calls, rates["typical"].input_tokens, rates["typical"].seconds) == (
+        4.0,
+        6000.0,
+        8.5,
+    )
     assert (rates["low"].input_tokens, rates["high"].input_tokens) == (2000.0, 10_000.0)
     assert {rate.output_tokens for rate in rates.values()} == {50.0}
     # A mean beyond the percentiles stays between low and high.
@@ -142,15 +189,26 @@ def test_finished_steps_take_the_place_of_assumptions() -> None:
     assert rates["low"].input_tokens <= rates["typical"].input_tokens <= rates["high"].input_tokens
 
 
-def test_nobody_is_asked_and_no_key_is_needed(plugins: Plugins) -> None:
+def test_no_model_is_called_and_no_key_is_needed(plugins: Plugins) -> None:
     made = plan(plugins, seeds=2)  # the model fails when it is connected to or asked
-    assert (made.protocol, made.tasks[0].episodes, made.tasks[0].steps) == ("native", 2, 2 * DAYS_IN_WINDOW)
+    assert (made.protocol, made.tasks[0].episodes, made.tasks[0].steps) == (
+        "native",
+        2,
+        2 * DAYS_IN_WINDOW,
+    )
     assert made.left["typical"].calls == 5 * 2 * DAYS_IN_WINDOW
     assert not Path("run").exists()
 
 
-def test_a_model_that_can_answer_what_an_episode_shows_is_not_refused_for_positions_of_the_measure() -> None:
-    of = {"tasks": ("investorbench_msft_history",), "windows": (), "data": "synthetic_investorbench", "agent": "by_asset"}
+def test_a_model_that_can_answer_what_an_episode_shows_is_not_refused_for_positions_of_the_measure() -> (
+    None
+):
+    of = {
+        "tasks": ("investorbench_msft_history",),
+        "windows": (),
+        "data": "synthetic_investorbench",
+        "agent": "by_asset",
+    }
     assert plan(load_plugins(), model="builtin/zigzag", **of).warnings == ()
 
 
@@ -164,17 +222,53 @@ def test_a_warm_up_is_asked_once_an_episode_by_agents_that_learn() -> None:
         "seeds": 2,
     }
     react, learns = plan(plugins, **of), plan(plugins, **of, agent="finmem")
-    for scenario, calls in (("low", 1), ("typical", 1), ("high", 4)):
+    for scenario, calls, looking_back in (("low", 1, 0), ("typical", 1, 1), ("high", 4, 1)):
         assert react.left[scenario].calls == 2 * days * calls
-        assert learns.left[scenario].calls == 2 * (days * calls + 64)
-    assert "investorbench_msft: 64 questions of a warm-up come before the first step of an episode" in learns.assumptions
-    assert not any("warm-up" in line for line in react.assumptions)
+        assert learns.left[scenario].calls == 2 * (days * (calls + looking_back) + 64)
+    assert (
+        "investorbench_msft: 64 questions of a warm-up from 2020-07-01 come before the first step of"
+        " an episode in window stock"
+    ) in learns.assumptions
+    assert (
+        "investorbench_msft: window stock has a warm-up from 2020-07-01, of which agent react asks"
+        " nothing"
+    ) in react.assumptions
     assert learns.left["typical"].input_tokens > react.left["typical"].input_tokens + 2 * 64 * 500
     assert learns.left["typical"].hours > react.left["typical"].hours
 
 
-def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_last_attempt_is_valid(plugins: Plugins) -> None:
-    left = plan(plugins, model="builtin/hold", agent="by_asset", tasks=("market_blinded",), windows=(WINDOW,)).left
+def test_a_window_without_the_warm_up_of_others_is_named_and_takes_no_questions_of_it() -> None:
+    custom = "2020-11-02:2020-11-13"
+    of = {
+        "model": "openai/gpt-4o-mini",
+        "tasks": ("investorbench_msft",),
+        "data": "synthetic_investorbench",
+        "agent": "finmem",
+    }
+    plugins, note = load_plugins(), f"task investorbench_msft: window {custom} has no warm-up, so "
+    alone = plan(plugins, **of, windows=(custom,))
+    assert [line for line in alone.warnings if "warm-up" in line] == [
+        f"{note}agents that learn begin it with an empty memory; windows with one: stock, crypto,"
+        " ether, crypto_long, etf, stock_warm_0702, crypto_warm_0119"
+    ]
+    assert alone.left["low"].calls == alone.tasks[0].steps
+    assert not any("warm-up" in line for line in alone.assumptions)
+
+    both = plan(plugins, **of, windows=(custom, "stock"))
+    assert both.left["low"].calls == both.tasks[0].steps + 64
+    assert sum(line.startswith(note) for line in both.warnings) == 1
+
+
+def test_an_agent_that_submits_for_each_asset_is_asked_most_often_where_each_last_attempt_is_valid(
+    plugins: Plugins,
+) -> None:
+    left = plan(
+        plugins,
+        model="builtin/hold",
+        agent="by_asset",
+        tasks=("market_blinded",),
+        windows=(WINDOW,),
+    ).left
     assert left["high"].calls == 4 * left["typical"].calls > 0
 
 
@@ -185,7 +279,9 @@ def test_what_a_run_refuses_before_its_first_step_is_refused(plugins: Plugins) -
         plan(plugins, knowledge_cutoff="2024-13")
     with pytest.raises(StoreError, match="the folder is not empty and holds no run"):
         plan(plugins, out=".")
-    with pytest.raises(UsageError, match="builtin/zigzag decides BUY, SELL or HOLD, and the task asks for orders"):
+    with pytest.raises(
+        UsageError, match="builtin/zigzag decides BUY, SELL or HOLD, and the task asks for orders"
+    ):
         plan(plugins, model="builtin/zigzag")
 
 
@@ -194,7 +290,9 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
     typical = made.left["typical"]
     assert made.price is not None
     assert made.price.as_of == "2026-01-02"
-    assert typical.cost_usd == pytest.approx((typical.input_tokens * 2.0 + typical.output_tokens * 8.0) / 1e6)
+    assert typical.cost_usd == pytest.approx(
+        (typical.input_tokens * 2.0 + typical.output_tokens * 8.0) / 1e6
+    )
     dear = plan(plugins, price={"input": 20.0, "output": 80.0}).left["typical"]
     assert dear.cost_usd == pytest.approx(10 * (typical.cost_usd or 0))
     unknown = plan(plugins, model="far/nameless", max_cost=1.0)
@@ -203,22 +301,36 @@ def test_cost_is_tokens_times_the_dated_price_of_the_plugins_table(plugins: Plug
     stranger = load_plugins(["run_plugin"])  # it may call anybody
     assert plan(stranger, model="test/mixed").left["high"].cost_usd is None
     for limit in ({"max_cost": 1.0}, {"max_tokens": 1000}):
-        with pytest.raises(ConfigError, match=r"--max-.*: test/mixed makes its calls by itself, so that no limit can be kept"):
+        with pytest.raises(
+            ConfigError,
+            match=r"--max-.*: test/mixed makes its calls by itself, so that no limit can be kept",
+        ):
             plan(stranger, model="test/mixed", **limit)
     assert plan(stranger, model="test/mixed", price={"input": 1.0, "output": 1.0}).price is not None
     own = plan(plugins, model="builtin/momentum")  # of this machine
-    assert (own.protocol, own.left["high"].cost_usd, own.left["high"].input_tokens) == (None, 0.0, 0)
+    assert (own.protocol, own.left["high"].cost_usd, own.left["high"].input_tokens) == (
+        None,
+        0.0,
+        0,
+    )
     for option in ({"price": {"input": 1.0, "output": 1.0}}, {"price_table": "no such file"}):
-        with pytest.raises(UsageError, match=r"--price(-table)?: builtin/momentum runs on .* bills nothing; leave it out"):
+        with pytest.raises(
+            UsageError,
+            match=r"--price(-table)?: builtin/momentum runs on .* bills nothing; leave it out",
+        ):
             plan(plugins, model="builtin/momentum", **option)
-    assert plan(plugins, model="builtin/momentum", max_cost=1.0, max_tokens=1).price == own.price  # limits that it keeps
+    # limits that it keeps
+    assert plan(plugins, model="builtin/momentum", max_cost=1.0, max_tokens=1).price == own.price
 
 
-def test_episodes_side_by_side_take_as_long_as_their_longest_lane_and_a_gap_holds_over_all(plugins: Plugins) -> None:
+def test_episodes_side_by_side_take_as_long_as_their_longest_lane_and_a_gap_holds_over_all(
+    plugins: Plugins,
+) -> None:
     one = plan(plugins, seeds=1).left["typical"].hours
     for lanes, longest in ((1, 3), (2, 2), (50, 1)):
         made = plan(plugins, seeds=3, concurrency=lanes).left["typical"]
-        assert made.hours == pytest.approx(longest * one, rel=0.2)  # what a slow machine takes for a step is in it
+        # what a slow machine takes for a step is in it
+        assert made.hours == pytest.approx(longest * one, rel=0.2)
     made = plan(plugins, seeds=3, concurrency=50, call_gap_s=60.0).left["typical"]
     assert made.hours == pytest.approx(made.calls * 60 / 3600)
 
@@ -238,7 +350,18 @@ def test_a_budget_that_would_end_the_run_is_named(plugins: Plugins) -> None:
 
 
 def words(*more: str) -> list[str]:
-    task = ["--model", "far/momentum", "--plugin", PLUGIN, "--tasks", f"{TASK},{MEMORY}", "--windows", WINDOW, "--data", "market"]
+    task = [
+        "--model",
+        "far/momentum",
+        "--plugin",
+        PLUGIN,
+        "--tasks",
+        f"{TASK},{MEMORY}",
+        "--windows",
+        WINDOW,
+        "--data",
+        "market",
+    ]
     return [*task, *more]
 
 
@@ -249,12 +372,26 @@ def begun(session: Path) -> Path:
         patch.chdir(session)
         patch.setenv("FAR_PLUGIN_TABLE", str(session / "prices.yaml"))
         patch.setenv(far_plugin.ANSWERS, "1")
-        budget = ["--max-cost", "0.9", "--tool-protocol", "native", "--canary", "0", "--cache", "run", "--out", "begun", "--quiet"]
+        budget = [
+            "--max-cost",
+            "0.97",
+            "--tool-protocol",
+            "native",
+            "--canary",
+            "0",
+            "--cache",
+            "run",
+            "--out",
+            "begun",
+            "--quiet",
+        ]
         assert main(words(*budget)) == 1
     return session / "begun"
 
 
-def test_what_is_finished_is_counted_and_speaks_for_what_is_left(begun: Path, plugins: Plugins, terminal: Terminal) -> None:
+def test_finished_steps_are_counted_and_used_to_estimate_the_rest(
+    begun: Path, plugins: Plugins, terminal: Terminal
+) -> None:
     made = json.loads(terminal.out("plan", *words("--out", "begun", "--json")))
     first, second = made["tasks"]
     assert first["finished"]["steps"] == first["steps"] == DAYS_IN_WINDOW
@@ -267,24 +404,32 @@ def test_what_is_finished_is_counted_and_speaks_for_what_is_left(begun: Path, pl
     each = second["finished"]["input_tokens"] / second["finished"]["steps"]
     left = second["left"]["typical"]["input_tokens"]
     assert left == pytest.approx(each * (second["steps"] - second["finished"]["steps"]), abs=1)
-    assert f"{'paid':<10}{made['paid']['cost_usd']:.4f} USD" in terminal.out("plan", *words("--out", "begun"))
+    assert f"{'paid':<10}{made['paid']['cost_usd']:.4f} USD" in terminal.out(
+        "plan", *words("--out", "begun")
+    )
     # Every call of the second task is a step, so that none was paid for a step that did not finish.
-    assert made["paid"]["cost_usd"] == pytest.approx(first["finished"]["cost_usd"] + second["finished"]["cost_usd"])
+    assert made["paid"]["cost_usd"] == pytest.approx(
+        first["finished"]["cost_usd"] + second["finished"]["cost_usd"]
+    )
 
 
-def test_the_folder_that_is_there_says_how_tools_were_offered_and_whether_it_is_another_runs(begun: Path, plugins: Plugins) -> None:
+def test_an_existing_folder_shows_its_tool_protocol_and_whether_it_belongs_to_another_run(
+    begun: Path, plugins: Plugins
+) -> None:
     made = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), tool_protocol="auto")
     assert (made.protocol, made.warnings) == ("native", ())
     for changed in ({"seeds": 3}, {"seeds": 1, "tool_protocol": "text"}):  # what `run` would refuse
         other = plan(plugins, tasks=(TASK,), out=str(begun), **changed)
         assert other.tasks[0].finished.steps == 0
         assert other.warnings[0].startswith("the folder holds another run (task: ")
-    for changed, said in (
+    for changed, reason in (
         ({"rules": "paper"}, "rules: strict; now paper"),
         ({"metrics": ("cash_ratio",)}, "no further ones; now cash"),
     ):
         (warning,) = plan(plugins, tasks=(TASK, MEMORY), out=str(begun), **changed).warnings
-        assert warning.startswith(f"the folder holds another run ({'metrics: ' * ('metrics' in changed)}{said}")
+        assert warning.startswith(
+            f"the folder holds another run ({'metrics: ' * ('metrics' in changed)}{reason}"
+        )
 
 
 # ---- the command
@@ -293,16 +438,25 @@ def test_the_folder_that_is_there_says_how_tools_were_offered_and_whether_it_is_
 def test_a_dry_run_prints_what_plan_prints_and_starts_nothing(terminal: Terminal) -> None:
     printed = []
     for arguments in (["plan", *words("--out", "dry")], words("--out", "dry", "--dry-run")):
-        printed.append([line for line in terminal.out(*arguments).splitlines() if not line.startswith("  hours  ")])
+        printed.append(
+            [
+                line
+                for line in terminal.out(*arguments).splitlines()
+                if not line.startswith("  hours  ")
+            ]
+        )
     assert printed[0] == printed[1]
     assert not Path("dry").exists()
 
 
-def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(terminal: Terminal) -> None:
+def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(
+    terminal: Terminal,
+) -> None:
     text = terminal.out("plan", *words("--out", "new", "--max-cost", "0.01", "--canary", "99"))
     lines = text.splitlines()
-    assert lines[:3] == [
+    assert lines[:4] == [
         "model     far/momentum, tools offered by native",
+        "context   not known; give it with --context-tokens",
         "price     2 in, 8 out USD a million tokens (as of 2026-01-02, the tests)",
         "folder    new",
     ]
@@ -317,9 +471,15 @@ def test_the_text_names_price_tools_folder_figures_and_what_they_rest_on(termina
     assert max(map(len, lines)) <= 132
     made = loads_strict(terminal.out("plan", *words("--out", "new", "--json")))
     assert made["tool_protocol"] == "native"
-    assert [task["left"]["typical"]["calls"] for task in made["tasks"]] == [5 * DAYS_IN_WINDOW, DAYS_IN_WINDOW]
+    assert [task["left"]["typical"]["calls"] for task in made["tasks"]] == [
+        5 * DAYS_IN_WINDOW,
+        DAYS_IN_WINDOW,
+    ]
     assert made["left"]["typical"]["calls"] == 6 * DAYS_IN_WINDOW
-    assert re.fullmatch("[^\\n]*builtin/momentum[^\\n]*\\n", terminal.error("plan", "--model", "builtin/momentun", "--tasks", TASK))
+    assert re.fullmatch(
+        "[^\\n]*builtin/momentum[^\\n]*\\n",
+        terminal.error("plan", "--model", "builtin/momentun", "--tasks", TASK),
+    )
 
 
 def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() -> None:
@@ -327,7 +487,11 @@ def test_a_task_that_scores_calls_is_reckoned_with_its_usual_number_of_them() ->
         harness = HarnessConfig(max_tool_calls=24)
         usual_tool_calls = 2
 
-    assert [measure._research_calls(Calls(), behaviour) for behaviour in (LOW, TYPICAL, HIGH)] == [0, 2, 24]
+    assert [measure._research_calls(Calls(), behaviour) for behaviour in (LOW, TYPICAL, HIGH)] == [
+        0,
+        2,
+        24,
+    ]
 
 
 def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
@@ -341,24 +505,45 @@ def test_a_history_too_short_for_factors_is_named_by_the_plan_and_by_the_run(
     assert re.findall(r"([A-Z0-9_]+) \((\d+)\)", warning) == [
         (factor.name, str(factor.window)) for factor in FACTORS if factor.window > before
     ]
-    words = ["--model", "builtin/hold", "--tasks", MEMORY, "--windows", early, "--data", "market", "--out", str(session / "early")]
-    code, _, told = terminal.call("run", *words)
-    assert (code, warning in " ".join(told.split())) == (0, True)
+    words = [
+        "--model",
+        "builtin/hold",
+        "--tasks",
+        MEMORY,
+        "--windows",
+        early,
+        "--data",
+        "market",
+        "--out",
+        str(session / "early"),
+    ]
+    code, _, message = terminal.call("run", *words)
+    assert (code, warning in " ".join(message.split())) == (0, True)
 
 
-def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_runs(terminal: Terminal) -> None:
-    task = "{extends: market_bright, trading: {venue: frictionless}, windows: {w: {first: 2024-03-01, last: 2024-03-29}}, "
-    Path("usd.yaml").write_text(f'{{family: mine, version: "1", variants: {{my_usd: {task}default_windows: [w], summary: x}}}}}}')
+def test_a_venue_of_another_currency_than_the_prices_is_refused_before_anything_runs(
+    terminal: Terminal,
+) -> None:
+    task = (
+        "{extends: market_bright, trading: {venue: frictionless}, windows: {w: {first: 2024-03-01,"
+        " last: 2024-03-29}}, "
+    )
+    Path("usd.yaml").write_text(
+        f'{{family: mine, version: "1", variants: {{my_usd: {task}default_windows: [w], summary:'
+        " x}}}"
+    )
     given = ["--model", "builtin/hold", "--tasks", "usd.yaml", "--data", "market", "--out", "usd"]
     for words in (["plan", *given], [*given, "--dry-run"], ["run", *given]):
         assert terminal.error(*words).splitlines() == [
-            "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless counts in 1/100 USD; "
-            "an account has one currency: choose a venue of CNY"
+            "ktdeval: error: snapshot small: prices are in CNY, and venue frictionless counts in"
+            " 1/100 USD; an account has one currency: choose a venue of CNY"
         ]
     assert not Path("usd").exists()
 
 
-def test_tasks_that_show_names_say_so_where_these_are_known_of_one_day_only(plugins: Plugins) -> None:
+def test_tasks_that_show_names_warn_if_these_are_known_for_one_day_only(
+    plugins: Plugins,
+) -> None:
     real = replace(small_market(), meta=replace(small_market().meta, synthetic=False))
     spell = NameSpell(real.codes[0], "2000-01-01", "2100-01-01", "a name", real.codes[0])
     for market, task, expected in (

@@ -1,4 +1,6 @@
-"""What a user sees of a run under way, and that a stranger's words can't reach the terminal's controls."""
+"""What a user sees of a run under way, and that a stranger's words can't reach the terminal's
+controls.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,25 @@ from rich.console import Console
 
 from ktdeval.cli.main import CleanStream, main
 from ktdeval.cli.progress import ProgressObserver
-from ktdeval.contracts.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, StepFinished
+from ktdeval.runner.events import EpisodeFailed, EpisodeFinished, EpisodeStarted, StepFinished
 from metric_cases import spec as make_spec
 
 HOSTILE = {
-    "clear": "\x1b[2J", "title": "\x1b]0;mine\x07", "cursor": "\x1b[1A", "hidden": "\x1b[8m", "c1": "\x9b31m", "bell": "\x07",
-    "back": "\b\b", "return": "\r", "bidi": "\u202e", "isolate": "\u2066", "mark": "\u200f", "zero": "\u200b", "line": "\u2028",
+    "clear": "\x1b[2J",
+    "title": "\x1b]0;mine\x07",
+    "cursor": "\x1b[1A",
+    "hidden": "\x1b[8m",
+    "c1": "\x9b31m",
+    "bell": "\x07",
+    "back": "\b\b",
+    "return": "\r",
+    "bidi": "\u202e",
+    "isolate": "\u2066",
+    "mark": "\u200f",
+    "zero": "\u200b",
+    "line": "\u2028",
     "bom": "\ufeff",
-}  # fmt: skip
+}
 
 
 class Screen(io.StringIO):
@@ -54,7 +67,9 @@ def test_colours_pass_to_a_terminal_and_nowhere_else(terminal: bool, shown: str)
     assert screen.getvalue() == f"{shown}\n"
 
 
-def test_an_error_line_holds_no_controls_and_the_streams_are_given_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_line_holds_no_controls_and_the_streams_are_given_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     streams = sys.stdout, sys.stderr
     assert main(["compare", "".join(HOSTILE.values())]) == 2
     line = capsys.readouterr().err
@@ -64,7 +79,9 @@ def test_an_error_line_holds_no_controls_and_the_streams_are_given_back(capsys: 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-def test_a_stream_that_is_full_or_closed_is_no_defect(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_that_is_full_or_closed_is_no_defect(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     with suppress(OSError), open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stderr", full)
         assert main(["tasks", "show", "nothing-of-this-name"]) == 2
@@ -83,14 +100,25 @@ SPEC = make_spec()
 
 def step(number: int, total: int = 40, provenance: str = "model") -> StepFinished:
     return StepFinished(
-        SPEC, number, total, f"2024-01-{number % 28 + 1:02}", (100_000_000 + number) / 100, 3, 1, 40_000, provenance, "CNY"
+        SPEC,
+        number,
+        total,
+        f"2024-01-{number % 28 + 1:02}",
+        (100_000_000 + number) / 100,
+        3,
+        1,
+        40_000,
+        provenance,
+        "CNY",
     )
 
 
 def watch(*events: object, width: int = 80, terminal: bool = False) -> str:
     """What is printed while `events` come in."""
     stream = io.StringIO()
-    with ProgressObserver(Console(file=stream, width=width, force_terminal=terminal), 1) as progress:
+    with ProgressObserver(
+        Console(file=stream, width=width, force_terminal=terminal), 1
+    ) as progress:
         for event in events:
             progress.ktdeval_event(event)
             progress._progress.refresh()
@@ -98,9 +126,15 @@ def watch(*events: object, width: int = 80, terminal: bool = False) -> str:
 
 
 def test_without_a_terminal_an_episode_is_ten_lines() -> None:
-    lines = watch(EpisodeStarted(SPEC, 40, 0), *map(step, range(40)), EpisodeFinished(SPEC, already_done=False)).splitlines()
+    lines = watch(
+        EpisodeStarted(SPEC, 40, 0),
+        *map(step, range(40)),
+        EpisodeFinished(SPEC, already_done=False),
+    ).splitlines()
     assert len(lines) == 10
-    assert lines[-1].endswith(": 40/40 2024-01-12 · NAV 1,000,000 CNY · 120 orders, 40 rejected · 1.60M tokens")
+    assert lines[-1].endswith(
+        ": 40/40 2024-01-12 · NAV 1,000,000 CNY · 120 orders, 40 rejected · 1.60M tokens"
+    )
 
 
 def test_steps_that_the_model_did_not_decide_are_counted() -> None:
@@ -108,7 +142,7 @@ def test_steps_that_the_model_did_not_decide_are_counted() -> None:
     assert shown.rstrip().endswith("2 failed")
 
 
-def test_a_resumed_episode_goes_on_with_its_totals() -> None:
+def test_a_resumed_episode_continues_its_totals() -> None:
     shown = watch(EpisodeStarted(SPEC, 40, 38, tuple(map(step, range(38)))), step(38), step(39))
     assert "resuming after 38 of 40 steps" in shown
     assert "40/40" in shown
@@ -116,14 +150,24 @@ def test_a_resumed_episode_goes_on_with_its_totals() -> None:
 
 
 def test_what_was_done_before_and_what_failed_are_one_line_each() -> None:
-    shown = watch(EpisodeFinished(SPEC, already_done=True), EpisodeStarted(SPEC, 4, 0), EpisodeFailed(SPEC, "no more money"))
-    assert [line.rpartition(": ")[2] for line in shown.splitlines()] == ["already complete", "no more money"]
+    shown = watch(
+        EpisodeFinished(SPEC, already_done=True),
+        EpisodeStarted(SPEC, 4, 0),
+        EpisodeFailed(SPEC, "no more money"),
+    )
+    assert [line.rpartition(": ")[2] for line in shown.splitlines()] == [
+        "already complete",
+        "no more money",
+    ]
 
 
 def test_bar_and_status_fit_a_narrow_terminal() -> None:
     window = replace(SPEC.window, name="2024-03-01:2024-03-29")
     long = replace(SPEC, task="stock_blind_fixed_candidate", window=window)
-    events = [EpisodeStarted(long, 40, 0), *(replace(step(number), spec=long) for number in range(5))]
+    events = [
+        EpisodeStarted(long, 40, 0),
+        *(replace(step(number), spec=long) for number in range(5)),
+    ]
     shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", watch(*events, terminal=True)).replace("\r", "\n")
     assert max(map(len, shown.splitlines())) <= 80
     assert "━" in shown

@@ -1,4 +1,6 @@
-"""`ktdeval compare`, `power` and `effects` on cards: what they say, what they refuse, and the facts of a plan."""
+"""`ktdeval compare`, `power` and `effects` on cards: what they say, what they refuse, and the facts
+of a plan.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from scipy import stats
 from card_cases import derived_fields
 from compare_cards import APART, CardTerminal, make_card, save_card, save_run
 from ktdeval.stats.paired import signed_rank
-from ktdeval_compare import texts
+from ktdeval_compare import columns
 from ktdeval_compare.compare import pairs_needed, smallest_p
 from ktdeval_compare.power import (
     Spread,
@@ -38,11 +40,17 @@ Figures = Mapping[tuple[str, int], float | None]
 
 def figures(windows: int, seeds: int = 1, seed: int = 0) -> dict[tuple[str, int], float]:
     chance = np.random.default_rng(seed)
-    return {(f"A{k + 1}", s): float(chance.normal(0, 0.03)) for k in range(windows) for s in range(seeds)}
+    return {
+        (f"A{k + 1}", s): float(chance.normal(0, 0.03))
+        for k in range(windows)
+        for s in range(seeds)
+    }
 
 
 def raised(base: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float]:
-    return {cell: value + 0.05 + 0.001 * number for number, (cell, value) in enumerate(base.items())}
+    return {
+        cell: value + 0.05 + 0.001 * number for number, (cell, value) in enumerate(base.items())
+    }
 
 
 # ---- compare
@@ -50,7 +58,11 @@ def raised(base: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float
 
 def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTerminal) -> None:
     base = figures(10, 2)
-    made = make_card(base), make_card(raised(base), "house/two"), make_card(figures(10, 2, 9), "house/three")
+    made = (
+        make_card(base),
+        make_card(raised(base), "house/two"),
+        make_card(figures(10, 2, 9), "house/three"),
+    )
     paths = terminal.cards(*made)
     one_two, one_three, _ = terminal.report("compare", *paths)["tests"]
     assert (one_two["verdict"], one_three["verdict"]) == ("house/two better", "tied")
@@ -65,8 +77,22 @@ def test_a_clear_difference_is_a_verdict_and_noise_is_tied(terminal: CardTermina
 
 
 def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTerminal) -> None:
-    one = {("A1", 0): 0.01, ("A1", 1): 0.05, ("A1", 2): 0.02, ("A2", 0): 0.0, ("A2", 1): 0.0, ("A2", 2): 0.0}
-    other = {("A1", 0): 0.0, ("A1", 1): 0.0, ("A1", 2): 0.0, ("A2", 0): 0.03, ("A2", 1): 0.01, ("A2", 2): 0.02}
+    one = {
+        ("A1", 0): 0.01,
+        ("A1", 1): 0.05,
+        ("A1", 2): 0.02,
+        ("A2", 0): 0.0,
+        ("A2", 1): 0.0,
+        ("A2", 2): 0.0,
+    }
+    other = {
+        ("A1", 0): 0.0,
+        ("A1", 1): 0.0,
+        ("A1", 2): 0.0,
+        ("A2", 0): 0.03,
+        ("A2", 1): 0.01,
+        ("A2", 2): 0.02,
+    }
     paths = terminal.pair(one, other)
     by_window = terminal.report("compare", *paths)["tests"][0]
     assert [entry["value"] for entry in by_window["differences"]] == pytest.approx([0.02, -0.02])
@@ -75,12 +101,17 @@ def test_a_pair_is_a_window_with_the_median_over_its_seeds(terminal: CardTermina
     assert any("as in KTD-Fin" in note for note in by_episode["notes"])
 
 
-def test_five_windows_are_told_that_they_can_not_reach_it(terminal: CardTerminal) -> None:
+def test_a_note_states_that_five_windows_cannot_reach_significance(terminal: CardTerminal) -> None:
     base = figures(5)
-    report = terminal.report("compare", *terminal.pair(base, {cell: 1 + 2 * value for cell, value in base.items()}))
+    report = terminal.report(
+        "compare", *terminal.pair(base, {cell: 1 + 2 * value for cell, value in base.items()})
+    )
     assert report["tests"][0]["verdict"] == "tied"
     assert report["tests"][0]["shift"]["reason"] == "5 pairs give an interval of at most 93.75 %"
-    assert any("can't reach p 0.05 whatever the figures: the smallest p is 0.0625" in note for note in report["notes"])
+    assert any(
+        "can't reach p 0.05 whatever the figures: the smallest p is 0.0625" in note
+        for note in report["notes"]
+    )
 
 
 def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> None:
@@ -94,9 +125,9 @@ def test_windows_that_share_days_weaken_the_p_value(terminal: CardTerminal) -> N
     assert terminal.report("compare", *paths) == report  # its simulation comes from the seed
 
 
-def test_cards_that_can_not_be_compared_are_refused(terminal: CardTerminal) -> None:
-    (one,) = terminal.cards(make_card(figures(6)))
-    for change, reason in (
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
         ({"snapshot": {"id": "f" * 64}}, "different snapshot"),
         ({"mask": "bright"}, "different masks: blinded and bright"),
         ({"mode": "memory_only"}, "different modes"),
@@ -104,10 +135,25 @@ def test_cards_that_can_not_be_compared_are_refused(terminal: CardTerminal) -> N
         ({"config": {"harness": {"max_tool_calls": 6}}}, "different task configs"),
         ({"rules": "paper"}, "different metric rules"),
         ({"limit": 5}, "different limits"),
-        ({"windows": {name: (f"2040{first[4:]}", f"2040{last[4:]}") for name, (first, last) in APART.items()}}, "window A1 is"),
-    ):
-        other: dict[str, Any] = {"windows": APART, **change}
-        assert reason in terminal.refusal("compare", one, *terminal.cards(make_card(figures(6), "house/two", **other)))
+        (
+            {
+                "windows": {
+                    name: (f"2040{first[4:]}", f"2040{last[4:]}")
+                    for name, (first, last) in APART.items()
+                }
+            },
+            "window A1 is",
+        ),
+    ],
+)
+def test_cards_that_can_not_be_compared_are_refused(
+    terminal: CardTerminal, change: Any, reason: str
+) -> None:
+    (one,) = terminal.cards(make_card(figures(6)))
+    other: dict[str, Any] = {"windows": APART, **change}
+    assert reason in terminal.refusal(
+        "compare", one, *terminal.cards(make_card(figures(6), "house/two", **other))
+    )
 
 
 def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerminal) -> None:
@@ -123,81 +169,131 @@ def test_cards_that_are_missing_twice_or_unpaired_are_refused(terminal: CardTerm
     ):
         assert problem in terminal.refusal("compare", *arguments)
     unpaired = terminal.pair(figures(6, 2), figures(7, 1))
-    assert "unpaired: it has not finished window A7 seed 0" in terminal.refusal("compare", *unpaired)
+    assert "unpaired: it has not finished window A7 seed 0" in terminal.refusal(
+        "compare", *unpaired
+    )
     common = terminal.report("compare", *unpaired, "--common")
     assert common["tests"][0]["n"] == 6
-    assert "figures are of the 6 (window, seed) that all have finished; 7 are left out" in common["notes"]
+    assert (
+        "figures are of the 6 (window, seed) that all have finished; 7 are left out"
+        in common["notes"]
+    )
     nothing = terminal.pair({("A1", 0): 0.1}, {("A1", 1): 0.1})
     assert "no window and seed in common" in terminal.refusal("compare", *nothing, "--common")
 
 
-def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(terminal: CardTerminal) -> None:
+def test_undefined_figures_are_left_out_and_counted_and_equal_ones_are_tied(
+    terminal: CardTerminal,
+) -> None:
     def row(one: Figures, other: Figures) -> Any:
         return terminal.report("compare", *terminal.pair(one, other))["tests"][0]
 
     some = row({**figures(7), ("A1", 0): None}, figures(7, 1, 3))
     assert (some["n"], some["left_out"]) == (6, {"house/one: no steps": 1})
     seeds = terminal.pair({**figures(7, 2), ("A1", 0): None, ("A1", 1): None}, figures(7, 2, 3))
-    assert "total_return: 2 (window, seed) left out: house/one: no steps" in terminal.report("compare", *seeds)["notes"]
-    whole = terminal.cards(*(make_card(figures(7), name, mask="bright") for name in ("house/one", "house/two")))
+    assert (
+        "total_return: 2 (window, seed) left out: house/one: no steps"
+        in terminal.report("compare", *seeds)["notes"]
+    )
+    whole = terminal.cards(
+        *(make_card(figures(7), name, mask="bright") for name in ("house/one", "house/two"))
+    )
     note = "blinded_open_research: total_return: 2 (window, seed) left out: house/one: no steps"
     assert note in terminal.report("compare", *seeds, *whole)["notes"]
     nothing = row(dict.fromkeys(figures(7)), figures(7))
     assert (nothing["p"], nothing["verdict"], nothing["reason"]) == (None, None, "no pair")
     equal = row(figures(6), figures(6))
-    assert (equal["verdict"], equal["p"], equal["rank_biserial"], equal["shift"]["value"]) == ("tied", 1.0, None, 0.0)
+    assert (equal["verdict"], equal["p"], equal["rank_biserial"], equal["shift"]["value"]) == (
+        "tied",
+        1.0,
+        None,
+        0.0,
+    )
 
 
-def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(terminal: CardTerminal) -> None:
+def test_a_figure_that_one_card_never_reaches_is_not_compared_over_the_rest(
+    terminal: CardTerminal,
+) -> None:
     """Without the window that is never reached, the card that does worst in it would win."""
     one, other = make_card(figures(7), "house/one"), make_card(figures(7, 1, 3), "house/two")
-    (episode, *_) = one["episodes"]
-    episode["metrics"]["total_return"] = {"value": None, "n": 5, "reason": "never: it is not positive"}
+    episode, *_ = one["episodes"]
+    episode["metrics"]["total_return"] = {
+        "value": None,
+        "n": 5,
+        "reason": "never: it is not positive",
+    }
     one |= derived_fields(one)
-    code, out, err = terminal.call("compare", *terminal.cards(one, other), "--metric", "total_return", "--json")
+    code, out, err = terminal.call(
+        "compare", *terminal.cards(one, other), "--metric", "total_return", "--json"
+    )
     assert code == 0, err
     row = json.loads(out)["tests"][0]
     assert (row["n"], row["p"], row["reason"]) == (0, None, "no pair")
     assert row["left_out"] == {"total_return: never in 1 of 7 episodes, of one card or both": 7}
 
 
-def test_cards_of_one_model_are_told_apart_by_agent_arguments_or_path(terminal: CardTerminal) -> None:
-    by_args = terminal.cards(make_card(figures(6)), make_card(figures(6, 1, 1), args={"positions": 5}))
+def test_cards_of_one_model_are_distinguished_by_agent_arguments_or_path(
+    terminal: CardTerminal,
+) -> None:
+    by_args = terminal.cards(
+        make_card(figures(6)), make_card(figures(6, 1, 1), args={"positions": 5})
+    )
     assert terminal.report("compare", *by_args)["tests"][0]["second"] == "house/one(positions=5)"
     same = terminal.cards(make_card(figures(6)), make_card(figures(6, 1, 1)))
     assert str(same[1]) in terminal.report("compare", *same)["tests"][0]["second"]
 
 
-def test_daily_tests_read_the_ledgers_beside_the_card_or_say_that_there_are_none(terminal: CardTerminal) -> None:
+def test_daily_tests_read_the_ledgers_next_to_the_card_or_report_their_absence(
+    terminal: CardTerminal,
+) -> None:
     without = terminal.report("compare", *terminal.pair(figures(6), figures(6, 1, 1)))
     assert without["daily"][0]["reason"] == "house/one: no ledgers beside the card"
     assert without["best"][0]["tied_with_best"] is None
     chance, runs = np.random.default_rng(1), [terminal.folder / "one", terminal.folder / "two"]
     cells = {(f"A{k}", seed): 0.01 for k in range(1, 13) for seed in (0, 1)}
     for run, model, drift in zip(runs, ("house/one", "house/two"), (0.0, 0.02), strict=True):
-        save_run(run, make_card(cells, model), {cell: chance.normal(drift, 0.01, 5) for cell in cells})
+        save_run(
+            run, make_card(cells, model), {cell: chance.normal(drift, 0.01, 5) for cell in cells}
+        )
     report = terminal.report("compare", *runs)
     assert (report["daily"][0]["n"], report["daily"][0]["verdict"]) == (60, "house/two better")
     assert report["best"][0]["tied_with_best"] == ["house/two"]
     ledger = next((runs[0] / "episodes").rglob("ledger.parquet"))
     ledger.write_bytes(ledger.read_bytes() + b" ")
-    assert "is not the ledger that the card was made from" in terminal.report("compare", *runs)["daily"][0]["reason"]
+    assert (
+        "is not the ledger that the card was made from"
+        in terminal.report("compare", *runs)["daily"][0]["reason"]
+    )
 
 
 def test_sharpe_ratios_are_annualised_by_the_windows_compared(terminal: CardTerminal) -> None:
-    """A mixed market in which coins trade in later windows only: its cards say the larger number."""
+    """A mixed market in which coins trade in later windows only: its cards say the larger
+    number.
+    """
     chance, runs = np.random.default_rng(1), [terminal.folder / "one", terminal.folder / "two"]
     daily = {(f"A{k}", 0): chance.normal(0, 0.01, (2, 5)) for k in range(1, 13)}
     block = {"date": "2016-12-31", "confidence": "given", "source": "x"}
     early = {f"A{k}" for k in range(1, 7)}  # up to 2016
-    sides = {name: {"before": 5 * (name in early), "across": 0, "after": 5 * (name not in early)} for name, _ in daily}
+    sides = {
+        name: {"before": 5 * (name in early), "across": 0, "after": 5 * (name not in early)}
+        for name, _ in daily
+    }
     for index, (run, model) in enumerate(zip(runs, ("house/one", "house/two"), strict=True)):
-        card = make_card(dict.fromkeys(daily, 0.01), model, knowledge_cutoff={**block, "windows": sides})
+        card = make_card(
+            dict.fromkeys(daily, 0.01), model, knowledge_cutoff={**block, "windows": sides}
+        )
         card["snapshot"]["days_a_year"] = 365
-        save_run(run, card, {cell: values[index] for cell, values in daily.items()}, dict.fromkeys({*sides} - early, 365))
+        save_run(
+            run,
+            card,
+            {cell: values[index] for cell, values in daily.items()},
+            dict.fromkeys({*sides} - early, 365),
+        )
     for words, year in (((), 365), (("--side", "before"), 252), (("--side", "after"), 365)):
         row = terminal.report("compare", *runs, *words)["daily"][0]
-        chosen = [values for (name, _), values in daily.items() if not words or sides[name][words[1]]]
+        chosen = [
+            values for (name, _), values in daily.items() if not words or sides[name][words[1]]
+        ]
         one, two = np.concatenate(chosen, axis=1)
         difference = one.mean() / one.std(ddof=1) - two.mean() / two.std(ddof=1)
         assert row["value"] == pytest.approx(np.sqrt(year) * difference, rel=1e-4), words
@@ -212,28 +308,48 @@ def test_run_folders_of_many_tasks_are_compared_task_by_task(terminal: CardTermi
         for mask in ("bright", "blinded"):
             save_card(run, make_card(figures(6, 1, number), f"house/{number}", mask=mask))
     report = terminal.report("compare", *runs)
-    assert [row["task"] for row in report["tests"]] == ["blinded_open_research", "bright_open_research"]
+    assert [row["task"] for row in report["tests"]] == [
+        "blinded_open_research",
+        "bright_open_research",
+    ]
     assert "ktdeval effects" in terminal.refusal("compare", runs[0])
 
 
 def test_a_fraction_of_something_is_shown_in_per_cent_as_on_its_card() -> None:
     of_answers = "fraction of answers"
-    assert (texts.figure(-1e-9, of_answers), texts.figure(0.0, "points")) == ("0.000", "0.000")
-    assert (texts.figure(0.0526, of_answers), texts.unit_name(of_answers)) == (texts.figure(0.0526, "fraction"), "%")
-    assert (texts.figure(0.0526, "points"), texts.unit_name("points"), texts.unit_name("ratio")) == ("+0.053", "points", "")
+    assert (columns.figure(-1e-9, of_answers), columns.figure(0.0, "points")) == ("0.000", "0.000")
+    assert (columns.figure(0.0526, of_answers), columns.unit_name(of_answers)) == (
+        columns.figure(0.0526, "fraction"),
+        "%",
+    )
+    assert (
+        columns.figure(0.0526, "points"),
+        columns.unit_name("points"),
+        columns.unit_name("ratio"),
+    ) == ("+0.053", "points", "")
 
 
 def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal) -> None:
     def cards(task_of: Any, agent_of: Any) -> list[Path]:
-        """Four cards, two models under two masks, of which one mask's or one model's are of a real market."""
+        """Four cards, two models under two masks, of which one mask's or one model's are of a real
+        market.
+        """
         made = []
-        for model, mask in ((model, mask) for model in ("house/a", "house/b") for mask in ("bright", "blinded")):
+        for model, mask in (
+            (model, mask) for model in ("house/a", "house/b") for mask in ("bright", "blinded")
+        ):
             market = {"synthetic": task_of == mask or agent_of == model}
             made.append(make_card(figures(6, 1, len(made)), model, mask=mask, snapshot=market))
         return terminal.cards(*made)
 
-    assert "blinded_open_research: synthetic: every card" in terminal.report("compare", *cards("blinded", None))["notes"]
-    assert "house/b: synthetic: every card" in terminal.report("effects", *cards(None, "house/b"))["notes"]
+    assert (
+        "blinded_open_research: synthetic: every card"
+        in terminal.report("compare", *cards("blinded", None))["notes"]
+    )
+    assert (
+        "house/b: synthetic: every card"
+        in terminal.report("effects", *cards(None, "house/b"))["notes"]
+    )
     shares = terminal.report("compare", *cards("bright", None), "--factor", "model,window")["notes"]
     assert "bright_open_research: synthetic: every card" in shares
     both = terminal.report("compare", *terminal.pair(figures(6), figures(6, 1, 1)))["notes"]
@@ -243,14 +359,34 @@ def test_notes_of_one_task_or_agent_among_several_name_it(terminal: CardTerminal
 # ---- effects
 
 
-def design(terminal: CardTerminal, masks: tuple[str, ...] = MASKS, modes: tuple[str, ...] = MODES, **changes: Any) -> list[Path]:
-    """Cards with planted worths: stock 4 %, date 1 %, stock and date together 2 % more; data 3 %, tools 6 %."""
+def design(
+    terminal: CardTerminal,
+    masks: tuple[str, ...] = MASKS,
+    modes: tuple[str, ...] = MODES,
+    **changes: Any,
+) -> list[Path]:
+    """Cards with planted worths: stock 4 %, date 1 %, stock and date together 2 % more; data 3 %,
+    tools 6 %.
+    """
     made = []
     for mask, mode in ((mask, mode) for mask in masks for mode in modes):
         stock, date = mask in ("bright", "date_blind"), mask in ("bright", "stock_blind")
-        worth = 0.04 * stock + 0.01 * date + 0.02 * (stock and date) + 0.03 * (mode != "memory_only") + 0.06 * (mode == MODES[2])
+        worth = (
+            0.04 * stock
+            + 0.01 * date
+            + 0.02 * (stock and date)
+            + 0.03 * (mode != "memory_only")
+            + 0.06 * (mode == MODES[2])
+        )
         extra = changes if (mask, mode) == (masks[-1], modes[-1]) else {}
-        made.append(make_card({cell: value + worth for cell, value in figures(8, 2).items()}, mask=mask, mode=mode, **extra))
+        made.append(
+            make_card(
+                {cell: value + worth for cell, value in figures(8, 2).items()},
+                mask=mask,
+                mode=mode,
+                **extra,
+            )
+        )
     return terminal.cards(*made)
 
 
@@ -260,25 +396,38 @@ def pieces(report: Any, over: str) -> dict[str, float]:
 
 def test_planted_effects_come_back(terminal: CardTerminal) -> None:
     report = terminal.report("effects", *design(terminal))
-    planted = {"memory_premium": 0.07, "stock_effect": 0.05, "date_effect": 0.02, "interaction": 0.02}
+    planted = {
+        "memory_premium": 0.07,
+        "stock_effect": 0.05,
+        "date_effect": 0.02,
+        "interaction": 0.02,
+    }
     values = {(row["mode"], row["effect"]): row["value"] for row in report["effects"]}
-    assert values == pytest.approx({(mode, name): value for mode in MODES for name, value in planted.items()})
-    assert pieces(report, "4 masks") == pytest.approx({"data": 0.03, "date": 0.02, "stock": 0.05, "tools": 0.06, "total": 0.16})
+    assert values == pytest.approx(
+        {(mode, name): value for mode in MODES for name, value in planted.items()}
+    )
+    assert pieces(report, "4 masks") == pytest.approx(
+        {"data": 0.03, "date": 0.02, "stock": 0.05, "tools": 0.06, "total": 0.16}
+    )
     assert pieces(report, "blinded") == pytest.approx({"data": 0.03, "tools": 0.06, "total": 0.09})
 
 
 def test_bright_and_blinded_alone_give_the_headline(terminal: CardTerminal) -> None:
-    report = terminal.report("effects", *design(terminal, ("bright", "blinded"), ("memory_only", "open_research")))
+    report = terminal.report(
+        "effects", *design(terminal, ("bright", "blinded"), ("memory_only", "open_research"))
+    )
     assert {row["effect"] for row in report["effects"]} == {"memory_premium"}
-    assert pieces(report, "2 masks") == pytest.approx({"date and stock": 0.07, "data and tools": 0.09, "total": 0.16})
+    assert pieces(report, "2 masks") == pytest.approx(
+        {"date and stock": 0.07, "data and tools": 0.09, "total": 0.16}
+    )
     text = terminal.call("effects", *design(terminal, ("bright", "blinded"), ("open_research",)))[1]
     assert "memory premium (bright - blinded)" in text
     assert "above zero" in text
 
 
-def test_effects_refuse_what_would_mix_with_the_mask(terminal: CardTerminal) -> None:
-    (bright,) = design(terminal, ("bright",), ("open_research",))
-    for change, reason in (
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
         ({"snapshot": {"id": "f" * 64}}, "different snapshot"),
         ({"rules": "paper"}, "different metric rules"),
         ({"call": {"temperature": 0.0}}, "different call parameters"),
@@ -286,85 +435,158 @@ def test_effects_refuse_what_would_mix_with_the_mask(terminal: CardTerminal) -> 
         ({"config": {"prompts": {"user.md": "0"}}}, "different prompts"),
         ({"config": REBASED}, "different task configs (family)"),
         ({"config": {"round_digits": 3}}, "different task configs (round_digits)"),
-    ):
-        changes: dict[str, Any] = change
-        assert reason in terminal.refusal("effects", bright, *design(terminal, ("blinded",), ("open_research",), **changes))
+    ],
+)
+def test_effects_refuse_changes_confounded_with_the_mask(
+    terminal: CardTerminal, change: Any, reason: str
+) -> None:
+    (bright,) = design(terminal, ("bright",), ("open_research",))
+    changes: dict[str, Any] = change
+    assert reason in terminal.refusal(
+        "effects", bright, *design(terminal, ("blinded",), ("open_research",), **changes)
+    )
 
 
-def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(terminal: CardTerminal) -> None:
+@pytest.mark.parametrize(("name", "rows"), [("ktdfin-3", "modes"), ("ktdfin-11", "masks")])
+def test_tables_of_masks_and_modes_take_no_rebased_prices_for_the_plain_mask(
+    terminal: CardTerminal, name: str, rows: str
+) -> None:
     cards = design(terminal, ("bright", "blinded"), ("open_research",), config=REBASED)
-    for name, rows in (("ktdfin-3", "modes"), ("ktdfin-11", "masks")):
-        assert f"a table of {rows} is of one task family" in terminal.refusal("table", *cards, "--like", name)
-        assert terminal.call("table", cards[1], "--like", name)[0] == 0
+    assert f"a table of {rows} is of one task family" in terminal.refusal(
+        "table", *cards, "--like", name
+    )
+    assert terminal.call("table", cards[1], "--like", name)[0] == 0
 
 
-def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(terminal: CardTerminal, tmp_path: Path) -> None:
+def test_tables_of_a_market_without_index_or_factors_have_no_empty_row(
+    terminal: CardTerminal, tmp_path: Path
+) -> None:
     card = make_card({("A1", 0): 0.01})
     with_index = terminal.text("table", save_card(tmp_path / "with", card), "--like", "ktdfin-9")
     assert "buy-and-hold" in with_index
     for held in card["reference"]["benchmark_buy_and_hold"].values():
-        held["metrics"] = {key: {"value": None, "n": 5, "reason": "the market has no index"} for key in held["metrics"]}
+        held["metrics"] = {
+            key: {"value": None, "n": 5, "reason": "the market has no index"}
+            for key in held["metrics"]
+        }
     path = save_card(tmp_path / "without", card)
     assert "buy-and-hold" not in terminal.text("table", path, "--like", "ktdfin-9")
-    assert "have no exposures to the same style factors" in terminal.refusal("table", path, "--like", "ktdfin-8")
+    assert "have no exposures to the same style factors" in terminal.refusal(
+        "table", path, "--like", "ktdfin-8"
+    )
 
 
-def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(terminal: CardTerminal) -> None:
-    assert "nothing to set against" in terminal.refusal("effects", *design(terminal, ("blinded",), ("open_research",)))
-    apart = terminal.cards(make_card(figures(6), mask="bright"), make_card(figures(6), args={"positions": 3}))
-    assert "of one system; these are of house/one, house/one(positions=3)" in terminal.refusal("effects", *apart)
+def test_effects_need_something_to_set_against_each_other_and_more_than_a_window_for_intervals(
+    terminal: CardTerminal,
+) -> None:
+    assert "nothing to set against" in terminal.refusal(
+        "effects", *design(terminal, ("blinded",), ("open_research",))
+    )
+    apart = terminal.cards(
+        make_card(figures(6), mask="bright"), make_card(figures(6), args={"positions": 3})
+    )
+    assert "of one system; these are of house/one, house/one(positions=3)" in terminal.refusal(
+        "effects", *apart
+    )
     twice = terminal.cards(make_card(figures(6)), make_card(figures(6)))
     assert "are both blinded open_research" in terminal.refusal("effects", *twice)
-    single = terminal.cards(make_card({("A1", 0): 0.1}, mask="bright"), make_card({("A1", 0): 0.04}))
+    single = terminal.cards(
+        make_card({("A1", 0): 0.1}, mask="bright"), make_card({("A1", 0): 0.04})
+    )
     row = terminal.report("effects", *single)["effects"][0]
     assert row["value"] == pytest.approx(0.06)
     assert (row["low"], row["reason"]) == (None, "one window says nothing of other windows")
     assert terminal.call("effects", *single)[0] == 0
 
 
-def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(terminal: CardTerminal) -> None:
+def test_effects_allow_for_shared_days_and_leave_undefined_figures_out(
+    terminal: CardTerminal,
+) -> None:
     undefined = make_card({**figures(8), ("A1", 0): None}, windows=SHARED)
-    report = terminal.report("effects", *terminal.cards(make_card(figures(8), mask="bright", windows=SHARED), undefined))
+    report = terminal.report(
+        "effects", *terminal.cards(make_card(figures(8), mask="bright", windows=SHARED), undefined)
+    )
     assert report["effects"][0]["n"] == 7
-    assert any("1 (window, seed) left out: blinded open_research: no steps" in note for note in report["notes"])
+    assert any(
+        "1 (window, seed) left out: blinded open_research: no steps" in note
+        for note in report["notes"]
+    )
     assert any("windows share days: 7 overlapping windows = " in note for note in report["notes"])
 
 
-def test_a_long_window_beside_short_ones_mixes_with_them_in_no_figure(terminal: CardTerminal) -> None:
+def test_a_long_window_is_never_pooled_with_short_ones(
+    terminal: CardTerminal,
+) -> None:
     """A median of eight short windows and one that covers them all would be of neither."""
-    spans = {**{f"A{k}": (f"20{10 + k}-03-01", f"20{10 + k}-03-05") for k in range(1, 8)}, "long": ("2011-01-03", "2018-12-28")}
+    spans = {
+        **{f"A{k}": (f"20{10 + k}-03-01", f"20{10 + k}-03-05") for k in range(1, 8)},
+        "long": ("2011-01-03", "2018-12-28"),
+    }
     short = {(f"A{k}", 0): 0.01 * k for k in range(1, 8)}
-    cards = [make_card({**short, ("long", 0): 9.0}, windows=spans, mask=mask, model=model)
-             for mask, model in (("blinded", "house/one"), ("blinded", "house/two"), ("bright", "house/one"))]  # fmt: skip
+    cards = [
+        make_card({**short, ("long", 0): 9.0}, windows=spans, mask=mask, model=model)
+        for mask, model in (
+            ("blinded", "house/one"),
+            ("blinded", "house/two"),
+            ("bright", "house/one"),
+        )
+    ]
     assert cards[0]["metrics"]["total_return"]["value"] == pytest.approx(0.04)
     assert list(cards[0]["left_out"]) == ["long"]
     files = terminal.cards(*cards)
-    assert "Metrics of A1, A2, A3, A4, A5, A6, A7; left out: long" in terminal.call("card", "show", files[0])[1]
+    assert (
+        "Metrics of A1, A2, A3, A4, A5, A6, A7; left out: long"
+        in terminal.call("card", "show", files[0])[1]
+    )
     assert terminal.report("compare", *files[:2])["tests"][0]["n"] == 7
     assert terminal.report("effects", files[0], files[2])["effects"][0]["n"] == 7
-    for command in (("compare", *files[:2]), ("compare", *files[:2], "--pairs", "episode"), ("effects", files[0], files[2])):
+    for command in (
+        ("compare", *files[:2]),
+        ("compare", *files[:2], "--pairs", "episode"),
+        ("effects", files[0], files[2]),
+    ):
         notes = terminal.report(*command)["notes"]
-        assert any("long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note for note in notes), notes
+        assert any(
+            "long is left out: has 2085 weekdays, the others 3 to 4: lengths" in note
+            for note in notes
+        ), notes
     assert "window long is left out: has 2085 weekdays" in terminal.call("power", *files[:2])[2]
-    assert "house/one: window long is left out: has 2085 weekdays" in terminal.call("table", *files[:2], "--like", "ktdfin-9")[2]
+    assert (
+        "house/one: window long is left out: has 2085 weekdays"
+        in terminal.call("table", *files[:2], "--like", "ktdfin-9")[2]
+    )
 
 
-def test_scoring_cards_beside_trading_ones_are_left_out_by_name(terminal: CardTerminal) -> None:
+def test_scoring_cards_among_trading_ones_are_omitted_by_name(terminal: CardTerminal) -> None:
     scored = scoring_card()
-    one, other, third = (save_card(terminal.folder / name, scored).parents[1] for name in ("one", "other", "third"))
-    for run, mask, model in ((one, "blinded", "house/one"), (other, "blinded", "house/two"), (third, "bright", "house/one")):
+    one, other, third = (
+        save_card(terminal.folder / name, scored).parents[1] for name in ("one", "other", "third")
+    )
+    for run, mask, model in (
+        (one, "blinded", "house/one"),
+        (other, "blinded", "house/two"),
+        (third, "bright", "house/one"),
+    ):
         save_card(run, make_card(figures(6), model, mask=mask))
-    note = "is a scoring card and is left out beside trading cards; `ktdeval compare` takes them by themselves"
+    note = (
+        "is a scoring card and is left out beside trading cards; `ktdeval compare` takes them by"
+        " themselves"
+    )
     inside = f"cards/{scored['task']['name']}.json"
     report = terminal.report("compare", one, other)
     assert [card["label"] for card in report["cards"]] == ["house/one", "house/two"]
     assert report["notes"][-2:] == [f"{run / inside}: {note}" for run in (one, other)]
     assert f"{one / inside}: {note}" in terminal.text("compare", one, other)
     # Named one by one they are no reason to refuse the others, and too few of a kind are listed.
-    assert terminal.report("compare", one, other)["tests"] == terminal.report("compare", one, *(other / "cards").iterdir())["tests"]
+    assert (
+        terminal.report("compare", one, other)["tests"]
+        == terminal.report("compare", one, *(other / "cards").iterdir())["tests"]
+    )
     trading = next(path for path in (one / "cards").iterdir() if path != one / inside)
     needs = "a comparison needs at least two cards of one kind; here are"
-    assert f"{needs} {trading} (trading), {one / inside} (scoring)" in terminal.refusal("compare", trading, one / inside)
+    assert f"{needs} {trading} (trading), {one / inside} (scoring)" in terminal.refusal(
+        "compare", trading, one / inside
+    )
     # Commands on trading cards alone say it on stderr.
     assert f"ktdeval: warning: {one / inside}: {note}" in terminal.call("effects", one, third)[2]
 
@@ -373,32 +595,48 @@ def test_scoring_cards_beside_trading_ones_are_left_out_by_name(terminal: CardTe
 
 
 @pytest.mark.slow
-def test_power_says_what_windows_and_seeds_can_do(terminal: CardTerminal) -> None:
+def test_power_reports_the_effect_of_windows_and_seeds(terminal: CardTerminal) -> None:
     code, out, _ = terminal.call("power", "--windows", "5")
     assert code == 0
-    assert "5 windows can't reach it, whatever the agents do: the smallest p of an exact test is 0.0625" in out
-    assert terminal.report("power", "--windows", "10", "--comparisons", "45")["windows_for_any_result"] == 11
+    assert (
+        "5 windows can't reach it, whatever the agents do: the smallest p of an exact test is"
+        " 0.0625" in out
+    )
+    assert (
+        terminal.report("power", "--windows", "10", "--comparisons", "45")["windows_for_any_result"]
+        == 11
+    )
     plan = ("--window-sd", "0.02", "--seed-sd", "0.03", "--windows", "20", "--seeds", "3")
     rows = terminal.report("power", "--effect", "0.02", *plan)["by_seeds"]
     needed = [row["windows_needed"] for row in rows]
     assert [row["seeds"] for row in rows] == [1, 2, 3, 5, 10, None]
     assert needed == sorted(needed, reverse=True)
     assert needed[0] > needed[-1] >= 6
-    silent = terminal.report("power", "--effect", "0.02", "--window-sd", "0", "--windows", "5")["by_seeds"][0]
+    silent = terminal.report("power", "--effect", "0.02", "--window-sd", "0", "--windows", "5")[
+        "by_seeds"
+    ][0]
     assert (silent["windows_needed"], silent["power"]) == (6, 0.0)
 
 
-def test_a_negative_variance_over_windows_is_said(terminal: CardTerminal) -> None:
-    """By hand: differences of 0 and 2 %, and of 2 and 0 %, have equal means; seeds alone would put 0.0002 / 2 there."""
+def test_a_negative_variance_over_windows_is_reported(terminal: CardTerminal) -> None:
+    """By hand: differences of 0 and 2 %, and of 2 and 0 %, have equal means; seeds alone would put
+    0.0002 / 2 there.
+    """
     paths = terminal.pair(
-        {("A1", 0): 0.0, ("A1", 1): 0.02, ("A2", 0): 0.02, ("A2", 1): 0.0}, {(w, s): 0.0 for w in ("A1", "A2") for s in (0, 1)}
+        {("A1", 0): 0.0, ("A1", 1): 0.02, ("A2", 0): 0.02, ("A2", 1): 0.0},
+        {(w, s): 0.0 for w in ("A1", "A2") for s in (0, 1)},
     )
-    said = "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than seeds alone put there"
-    assert said in terminal.text("power", *paths)
+    message = (
+        "the variance over windows is estimated at -0.0001 (squared unit of the metric), less than"
+        " seeds alone put there"
+    )
+    assert message in terminal.text("power", *paths)
 
 
 @pytest.mark.parametrize(("windows", "percent"), [(6, 38.8), (20, 21.3), (60, 12.3)])
-def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(terminal: CardTerminal, windows: int, percent: float) -> None:
+def test_power_of_ten_per_cent_tracking_error_in_windows_of_21_days(
+    terminal: CardTerminal, windows: int, percent: float
+) -> None:
     """Normal approximation, 5 % two-sided, power 80 %, a year of 242 days."""
     options = ("--tracking-error", "0.1", "--window-days", "21", "--days-per-year", "242")
     row = terminal.report("power", "--windows", str(windows), *options)["by_seeds"][0]
@@ -414,20 +652,32 @@ def test_power_estimates_the_noise_from_cards(terminal: CardTerminal) -> None:
     assert plan["seed_sd"] == pytest.approx(0.03, rel=0.2)  # all of it is seed noise
     assert plan["window_sd"] < 0.02
     lone = terminal.report("power", *terminal.pair(figures(12), figures(12, 1, 1)))[0]
-    assert (lone["seed_sd"], lone["window_sd"]) == (None, pytest.approx(0.03 * math.sqrt(2), rel=0.4))  # seeds' noise is in it
+    # seeds' noise is in it
+    assert (lone["seed_sd"], lone["window_sd"]) == (
+        None,
+        pytest.approx(0.03 * math.sqrt(2), rel=0.4),
+    )
     assert terminal.call("power", *paths)[0] == 0
     single = terminal.report("power", *terminal.pair({("A1", 0): 0.1}, {("A1", 0): 0.04}))[0]
     assert single["reason"] == "one window does not show how much windows differ"
-    uneven = terminal.report("power", *terminal.pair(*[{("A1", 0): 0.1, ("A1", 1): 0.2, ("A2", 0): 0.3}] * 2))[0]
+    uneven = terminal.report(
+        "power", *terminal.pair(*[{("A1", 0): 0.1, ("A1", 1): 0.2, ("A2", 0): 0.3}] * 2)
+    )[0]
     assert uneven["reason"].startswith("windows have different numbers of seeds")
-    undefined = terminal.report("power", *terminal.pair({("A1", 0): None, ("A2", 0): 0.1}, {("A1", 0): 0.1, ("A2", 0): 0.1}))[0]
+    undefined = terminal.report(
+        "power", *terminal.pair({("A1", 0): None, ("A2", 0): 0.1}, {("A1", 0): 0.1, ("A2", 0): 0.1})
+    )[0]
     assert undefined["reason"] == "total_return is not defined on both cards in some window"
     shared = terminal.report("power", *terminal.pair(figures(8), figures(8, 1, 1), SHARED))[0]
     assert any("the cards' windows share days (" in line for line in shared["sentences"])
 
 
-def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(terminal: CardTerminal) -> None:
-    """The cards' windows have five days, and share none; a market that never closes has 365 days a year."""
+def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
+    terminal: CardTerminal,
+) -> None:
+    """The cards' windows have five days, and share none; a market that never closes has 365 days a
+    year.
+    """
     paths = terminal.pair(figures(8), figures(8, 1, 1))
     (plan,) = terminal.report("power", *paths, "--effect", "0.02")
     row = plan["by_seeds"][0]
@@ -437,20 +687,36 @@ def test_power_takes_days_unit_and_overlap_from_the_cards_unless_they_are_named(
     (more,) = terminal.report("power", *paths, "--windows", "20")
     assert not any("share days" in line for line in more["sentences"])
     whole_year = {"snapshot": {"days_a_year": 365}}
-    cards = [make_card(figures(8, 1, seed), model, **whole_year) for seed, model in enumerate(("house/one", "house/two"))]
+    cards = [
+        make_card(figures(8, 1, seed), model, **whole_year)
+        for seed, model in enumerate(("house/one", "house/two"))
+    ]
     (coins,) = terminal.report("power", *terminal.cards(*cards))
     assert coins["by_seeds"][0]["effect_per_year"] == pytest.approx(row["effect"] * 365 / 5)
     (ratio,) = terminal.report("power", *paths, "--metric", "sharpe", "--effect", "2")
     assert ratio["by_seeds"][0]["effect_per_year"] is None
     assert [line for line in ratio["sentences"] if "noise" in line or "it finds" in line] == [
-        "noise: SD 0 over windows; that over seeds is not known, and what there is of it counts as windows'",
+        (
+            "noise: SD 0 over windows; that over seeds is not known, and what there is of it counts"
+            " as windows'"
+        ),
         "it finds a difference of 2 with probability 1.00",
     ]
 
 
 def test_power_refuses_contradicting_options(terminal: CardTerminal) -> None:
-    assert "give the spread once" in terminal.refusal("power", "--window-sd", "0.1", "--tracking-error", "0.1")
-    for option in ("--window-sd", "--seed-sd", "--tracking-error", "--effect", "--days-per-year", "--alpha", "--power"):
+    assert "give the spread once" in terminal.refusal(
+        "power", "--window-sd", "0.1", "--tracking-error", "0.1"
+    )
+    for option in (
+        "--window-sd",
+        "--seed-sd",
+        "--tracking-error",
+        "--effect",
+        "--days-per-year",
+        "--alpha",
+        "--power",
+    ):
         for value in ("nan", "inf", "1e308"):
             assert f"Invalid value for '{option}': " in terminal.refusal("power", option, value)
     assert "--seed-sd needs" in terminal.refusal("power", "--seed-sd", "0.1")
@@ -488,7 +754,12 @@ def test_the_variance_of_a_median_of_normals_and_what_seeds_cut() -> None:
 def test_power_is_the_level_without_an_effect_equals_a_simulation_with_scipy_and_rises() -> None:
     assert wilcoxon_power(0.0, 10) == pytest.approx(0.0488, abs=0.004)
     chance = np.random.default_rng(1)
-    simulated = np.mean([stats.wilcoxon(chance.normal(0.9, 1.0, 10), method="exact").pvalue <= 0.05 for _ in range(800)])
+    simulated = np.mean(
+        [
+            stats.wilcoxon(chance.normal(0.9, 1.0, 10), method="exact").pvalue <= 0.05
+            for _ in range(800)
+        ]
+    )
     assert wilcoxon_power(0.9, 10) == pytest.approx(simulated, abs=0.04)
     by_effect = [wilcoxon_power(effect, 12, draws=4000) for effect in (0.0, 0.3, 0.6, 1.0, 2.0)]
     by_windows = [wilcoxon_power(0.6, windows, draws=4000) for windows in (6, 10, 20, 40)]
@@ -502,13 +773,18 @@ def test_the_detectable_effect_has_the_power_asked_for() -> None:
     effect, large = wilcoxon_effect(10), wilcoxon_effect(200)
     assert wilcoxon_power(effect, 10) == pytest.approx(0.8, abs=1e-3)
     assert wilcoxon_effect(10, power=0.01) == 0.0
-    assert large == pytest.approx(normal_effect(1.0, 200) * math.sqrt(math.pi / 3), rel=0.03)  # its efficiency is 3/pi
+    # its efficiency is 3/pi
+    assert large == pytest.approx(normal_effect(1.0, 200) * math.sqrt(math.pi / 3), rel=0.03)
 
 
 def test_the_windows_needed_are_the_fewest_with_the_power() -> None:
     needed = windows_needed(0.9)
     assert wilcoxon_power(0.9, needed) >= 0.8 > wilcoxon_power(0.9, needed - 1)
-    assert (windows_needed(5.0), windows_needed(50.0, alpha=0.05 / 45), windows_needed(-0.9)) == (6, 11, needed)
+    assert (windows_needed(5.0), windows_needed(50.0, alpha=0.05 / 45), windows_needed(-0.9)) == (
+        6,
+        11,
+        needed,
+    )
     assert windows_needed(0.01, draws=2000) is None
 
 
@@ -518,11 +794,17 @@ def test_variances_are_recovered_from_paired_differences() -> None:
         assert spread is not None, problem
         return spread.window_sd**2, spread.seed_sd**2
 
-    # Windows (1, 3) and (5, 7): within variances 2 and 2; means 2 and 6, variance 8; 8 - 2/2 = 7 between.
+    # Windows (1, 3) and (5, 7): within variances 2 and 2; means 2 and 6, variance 8; 8 - 2/2 = 7
+    # between.
     assert variances([[1.0, 3.0], [5.0, 7.0]]) == pytest.approx((7.0, 1.0))
     assert variances([[1.0], [3.0]]) == pytest.approx((2.0, 0.0))
     assert variances([[0.0, 9.0], [1.0, 8.5]])[0] == 0.0  # seeds explain all of it
     chance = np.random.default_rng(2)
-    planted = 0.03 * chance.normal(size=(4000, 1)) + math.sqrt(2) * 0.02 * chance.normal(size=(4000, 5))
+    planted = 0.03 * chance.normal(size=(4000, 1)) + math.sqrt(2) * 0.02 * chance.normal(
+        size=(4000, 5)
+    )
     assert np.sqrt(variances(planted)) == pytest.approx((0.03, 0.02), rel=0.05)
-    assert estimate_spread(np.array([[1.0, 2.0]])) == (None, "one window does not show how much windows differ")
+    assert estimate_spread(np.array([[1.0, 2.0]])) == (
+        None,
+        "one window does not show how much windows differ",
+    )

@@ -1,4 +1,6 @@
-"""`ktdeval cutoff`: days before, across and after a model's cutoff, the decay and its interval, what is unknown and refused."""
+"""`ktdeval cutoff`: days before, across and after a model's cutoff, the decay and its interval,
+what is unknown and refused.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,14 @@ from statsmodels.tools import add_constant
 
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.attribution import attribute, fit_factors
-from ktdeval.cards import cutoff as module, listed_cutoff, parse_cutoff, sides
+from ktdeval.cards import listed_cutoff, parse_cutoff, sides
+from ktdeval.cards.fields import cutoff as module
 from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import csv_rows
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import RunFolder, load_ledger, recorded_market
 from ktdeval.stats import benchmark_levels
+from ktdeval.values.jsonio import csv_rows
 from ktdeval_compare.cutoff import decay
 from tables import on_each_row
 
@@ -31,8 +34,10 @@ def test_days_are_split_by_hand(when: str, expected: list[str]) -> None:
     assert sides(days, np.datetime64("2024-05-29"), parse_cutoff(when)) == expected
 
 
-@pytest.mark.parametrize("wrong", ["", "2024", "2024-13", "2024-02-30", "June 2024", "20240601x", "20240601", "2024-W23"])
-def test_what_is_no_date_is_refused(wrong: str) -> None:
+@pytest.mark.parametrize(
+    "wrong", ["", "2024", "2024-13", "2024-02-30", "June 2024", "20240601x", "20240601", "2024-W23"]
+)
+def test_an_invalid_date_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match="is no day"):
         parse_cutoff(wrong)
 
@@ -46,10 +51,21 @@ def test_the_list_is_of_dates_with_sources_and_matches_names_exactly() -> None:
         assert parse_cutoff(row["cutoff"]).text == row["cutoff"]
         assert row["confidence"] in ("vendor", "reported")
         assert row["source"].startswith("https://")
-    names = {"openai/gpt-4o": "2023-10-01", "openai/gpt-4o-2024-08-06": "2023-10-01", "openai/gpt-4.1": "2024-06-01",
-             "google/gemini-2.0-flash": "2024-08", "together/meta-llama/Llama-3.3-70B-Instruct-Turbo": "2023-12"}  # fmt: skip
+    names = {
+        "openai/gpt-4o": "2023-10-01",
+        "openai/gpt-4o-2024-08-06": "2023-10-01",
+        "openai/gpt-4.1": "2024-06-01",
+        "google/gemini-2.0-flash": "2024-08",
+        "together/meta-llama/Llama-3.3-70B-Instruct-Turbo": "2023-12",
+    }
     assert {name: getattr(listed_cutoff(name, {}), "text", None) for name in names} == names
-    for unknown in ("builtin/memory", "openai/chatgpt-4o-latest", "openai/gpt-4.1-nano", "deepseek/deepseek-chat", "rl/policy"):
+    for unknown in (
+        "builtin/memory",
+        "openai/chatgpt-4o-latest",
+        "openai/gpt-4.1-nano",
+        "deepseek/deepseek-chat",
+        "rl/policy",
+    ):
         assert listed_cutoff(unknown, {}) == "unknown"
     assert listed_cutoff("builtin/momentum", {}) == "none"
     policy = listed_cutoff("rl/policy", {"trained": "2020-01-02:2023-06-30"})
@@ -61,15 +77,15 @@ def test_a_planted_decay_is_recovered_and_none_covers_zero() -> None:
     for _ in range(16):
         before, after = rng.normal(0.004, 0.01, 80), rng.normal(0.0, 0.01, 60)
         planted, none = decay(before, after), decay(before - 0.004, after)
-        covered += planted["low"] <= 0.004 <= planted["high"]
-        shown += planted["low"] > 0
-        zero += none["low"] <= 0 <= none["high"]
+        covered += planted.low <= 0.004 <= planted.high
+        shown += planted.low > 0
+        zero += none.low <= 0 <= none.high
     assert (covered >= 14, zero >= 14, shown >= 8) == (True, True, True), (covered, zero, shown)
     short = decay(before, after[:5])
-    assert (short["low"], short["reason"]) == (None, "after the cutoff: fewer than 20 days")
-    assert short["value"] == pytest.approx(before.mean() - after[:5].mean())
+    assert (short.low, short.reason) == (None, "after the cutoff: fewer than 20 days")
+    assert short.value == pytest.approx(before.mean() - after[:5].mean())
     nothing = decay(before[:0], after)
-    assert (nothing["mean_before"], nothing["value"]) == (None, None)
+    assert (nothing.mean_before, nothing.value) == (None, None)
 
 
 def saved(folder: Path, model: str, daily: Any) -> Path:
@@ -77,9 +93,16 @@ def saved(folder: Path, model: str, daily: Any) -> Path:
     return save_run(folder, card, {("A1", seed): daily for seed in (0, 1)}).parent.parent
 
 
-def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Path, terminal: CardTerminal) -> None:
-    daily = np.r_[np.full(61, 0.01), np.full(59, -0.01)] + np.random.default_rng(2).normal(0, 0.001, 120)
-    known, unknown = saved(tmp_path / "a", "openai/gpt-4o", daily), saved(tmp_path / "b", "house/one", daily)
+def test_cards_are_reported_with_their_days_and_unknown_ones_named(
+    tmp_path: Path, terminal: CardTerminal
+) -> None:
+    daily = np.r_[np.full(61, 0.01), np.full(59, -0.01)] + np.random.default_rng(2).normal(
+        0, 0.001, 120
+    )
+    known, unknown = (
+        saved(tmp_path / "a", "openai/gpt-4o", daily),
+        saved(tmp_path / "b", "house/one", daily),
+    )
     words = (known, unknown, "--cutoff", "openai/gpt-4o=2024-07-31")
     row, other = terminal.report("cutoff", *words)["cards"]
     assert [row[f"days_{side}"] for side in ("before", "across", "after")] == [61, 0, 59]
@@ -92,12 +115,20 @@ def test_cards_are_reported_with_their_days_and_unknown_ones_named(tmp_path: Pat
     assert "no daily excess, no alpha and no selection" in text
     assert "mean before" not in terminal.text("cutoff", unknown).partition("\n")[2]
     shipped = terminal.report("cutoff", known)["cards"][0]
-    assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == ("2023-10-01", 120, 0)
+    assert (shipped["cutoff"], shipped["days_after"], shipped["days_before"]) == (
+        "2023-10-01",
+        120,
+        0,
+    )
     assert shipped["reason"] == "no days with this figure before the cutoff"
 
 
-def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(tmp_path: Path, terminal: CardTerminal) -> None:
-    """A mixed market before its coins trade and after: 252 days a year, then 365, which its cards say of both windows."""
+def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(
+    tmp_path: Path, terminal: CardTerminal
+) -> None:
+    """A mixed market before its coins trade and after: 252 days a year, then 365, which its cards
+    say of both windows.
+    """
     windows = {"A1": ("2024-06-01", "2024-07-30"), "A2": ("2024-08-01", "2024-09-29")}
     daily = 0.001 + np.random.default_rng(3).normal(0, 0.01, 60)
     runs = []
@@ -107,10 +138,17 @@ def test_the_days_of_each_window_are_annualised_by_its_own_days_a_year(tmp_path:
         both = {("A1", 0): daily, ("A2", 0): daily[::-1] + drift}
         runs.append(save_run(tmp_path / model, card, both, {"A1": 252, "A2": 365}))
     row = terminal.report("cutoff", runs[0], "--cutoff", "openai/gpt-4o=2024-07-31")["cards"][0]
-    assert [row["mean_before"], row["mean_after"]] == pytest.approx([252 * daily.mean(), 365 * daily.mean()], rel=1e-6)
+    assert [row["mean_before"], row["mean_after"]] == pytest.approx(
+        [252 * daily.mean(), 365 * daily.mean()], rel=1e-6
+    )
     assert row["value"] == pytest.approx(-113 * daily.mean(), rel=1e-6)
-    reach = [decay(daily, daily[::-1], years=years)["high"] for years in ((252, 365), (252, np.full(60, 365)))]
-    assert row["high"] == pytest.approx(reach[0], rel=0.05), "another rounding of the NAVs draws other resamples"
+    reach = [
+        decay(daily, daily[::-1], years=years).high
+        for years in ((252, 365), (252, np.full(60, 365)))
+    ]
+    assert row["high"] == pytest.approx(reach[0], rel=0.05), (
+        "another rounding of the NAVs draws other resamples"
+    )
     assert reach[0] == reach[1]
 
 
@@ -122,26 +160,43 @@ def test_refusals_are_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
         ((path,), "is not the ledger that the card was made from"),
         (
             (path, "--cutoff", "openai/gpt-4=2024"),
-            "--cutoff: 'openai/gpt-4' matches no system here; there are openai/gpt-4o; did you mean 'openai/gpt-4o'",
+            (
+                "--cutoff: 'openai/gpt-4' matches no system here; there are openai/gpt-4o; did you"
+                " mean 'openai/gpt-4o'"
+            ),
         ),
         ((path, "--cutoff", "openai/gpt-4o=soon"), "'soon' is no day"),
         ((path, "--cutoff", "2024-01"), "--cutoff '2024-01': expected MODEL=DATE"),
-        ((path, "--cutoff", "openai/gpt-4o=2024-01", "--cutoff", "openai/gpt-4o=2024-02"), "--cutoff: a model is given twice"),
-        ((path, "--cutoff", "openai/*=2024-01", "--cutoff", "openai/gpt-4o=2024-02"), "openai/* and openai/gpt-4o both match"),
+        (
+            (path, "--cutoff", "openai/gpt-4o=2024-01", "--cutoff", "openai/gpt-4o=2024-02"),
+            "--cutoff: a model is given twice",
+        ),
+        (
+            (path, "--cutoff", "openai/*=2024-01", "--cutoff", "openai/gpt-4o=2024-02"),
+            "openai/* and openai/gpt-4o both match",
+        ),
         ((tmp_path / "none",), "none"),
         ((ruined,), "is not positive on a day, so it has no returns; leave the card out"),
     ):
         assert expected in terminal.refusal("cutoff", *words), words
 
 
-def test_a_side_without_windows_or_cutoffs_is_refused(tmp_path: Path, terminal: CardTerminal) -> None:
+def test_a_side_without_windows_or_cutoffs_is_refused(
+    tmp_path: Path, terminal: CardTerminal
+) -> None:
     def cards(name: str, **changes: Any) -> list[Path]:
         return [
-            save_card(tmp_path / name / model, make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, model, **changes))
+            save_card(
+                tmp_path / name / model,
+                make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, model, **changes),
+            )
             for model in ("a", "b")
         ]
 
-    days = {"A1": {"before": 5, "across": 0, "after": 0}, "A2": {"before": 4, "across": 1, "after": 0}}
+    days = {
+        "A1": {"before": 5, "across": 0, "after": 0},
+        "A2": {"before": 4, "across": 1, "after": 0},
+    }
     block = {"date": "2012-03-04", "confidence": "given", "source": "x", "windows": days}
     for words, expected in (
         (
@@ -154,10 +209,22 @@ def test_a_side_without_windows_or_cutoffs_is_refused(tmp_path: Path, terminal: 
 
 
 @pytest.mark.slow
-def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, terminal: CardTerminal) -> None:
-    words = ["--model", "builtin/momentum", "--tasks", "blinded_open_research", "--windows", "W1", "--limit", "25", "--quiet"]
+def test_excess_and_selection_match_the_market(tmp_path: Path, terminal: CardTerminal) -> None:
+    words = [
+        "--model",
+        "builtin/momentum",
+        "--tasks",
+        "blinded_open_research",
+        "--windows",
+        "W1",
+        "--limit",
+        "25",
+        "--quiet",
+    ]
     assert main([*words, "--out", str(tmp_path / "run")]) == 0
-    cards = terminal.report("cutoff", tmp_path / "run", "--cutoff", "builtin/momentum=2030-01")["cards"]
+    cards = terminal.report("cutoff", tmp_path / "run", "--cutoff", "builtin/momentum=2030-01")[
+        "cards"
+    ]
     rows = {row["figure"]: row for row in cards}
     assert {row["days_before"] for row in rows.values()} == {25}
     folder = RunFolder.load(tmp_path / "run")
@@ -168,6 +235,8 @@ def test_excess_and_selection_are_those_of_the_market(tmp_path: Path, terminal: 
     assert rows["daily_selection"]["mean_before"] == pytest.approx(252 * selection.mean())
     levels = benchmark_levels(ledger, market)
     index = levels[1:] / levels[:-1] - 1
-    assert rows["daily_return"]["mean_before"] - rows["daily_excess"]["mean_before"] == pytest.approx(252 * index.mean())
+    assert rows["daily_return"]["mean_before"] - rows["daily_excess"][
+        "mean_before"
+    ] == pytest.approx(252 * index.mean())
     fitted = OLS(ledger.returns, add_constant(index)).fit()  # Jensen's alpha is the intercept
     assert rows["daily_alpha"]["mean_before"] == pytest.approx(252 * fitted.params[0])

@@ -1,4 +1,6 @@
-"""`ktdeval compare --factor`: sums of squares, components, permutations, identical runs, AMA's Table 1, and what is refused."""
+"""`ktdeval compare --factor`: sums of squares, components, permutations, identical runs, AMA's
+Table 1, and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from statsmodels.stats.anova import anova_lm
 from compare_cards import CardTerminal, make_card, save_card, save_run
 from ktdeval.errors import KtdevalError
 from ktdeval_compare.functions import compare
+from ktdeval_compare.observations import TABLES
 from ktdeval_compare.shares import (
     RESIDUAL,
     component_shares,
@@ -25,16 +28,19 @@ from ktdeval_compare.shares import (
     sums_of_squares,
     variance_components,
 )
-from ktdeval_compare.variance import TABLES
 
 
-def planted(rng: np.random.Generator, shape: tuple[int, int, int], sds: tuple[float, float, float, float]) -> Any:
+def planted(
+    rng: np.random.Generator, shape: tuple[int, int, int], sds: tuple[float, float, float, float]
+) -> Any:
     agents, models, _ = shape
     agent, model, both, chance = sds
     return (
-        rng.normal(0, agent, (agents, 1, 1)) + rng.normal(0, model, (1, models, 1)) + rng.normal(0, both, (agents, models, 1))
+        rng.normal(0, agent, (agents, 1, 1))
+        + rng.normal(0, model, (1, models, 1))
+        + rng.normal(0, both, (agents, models, 1))
         + rng.normal(0, chance, shape)
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,21 +49,28 @@ def planted(rng: np.random.Generator, shape: tuple[int, int, int], sds: tuple[fl
         ([[1, 3], [5, 11]], {(0,): (36, 1), (1,): (16, 1), RESIDUAL: (4, 1)}),
         ([[1, 2, 3], [4, 8, 6]], {(0,): (24, 1), (1,): (7, 2), RESIDUAL: (3, 2)}),
         ([[0, 0], [2, 2]], {(0,): (4, 1), (1,): (0, 1), RESIDUAL: (0, 1)}),
-        ([[[1, 3], [5, 7]], [[2, 2], [4, 8]]], {(0,): (0, 1), (1,): (32, 1), (0, 1): (0, 1), RESIDUAL: (12, 4)}),
+        (
+            [[[1, 3], [5, 7]], [[2, 2], [4, 8]]],
+            {(0,): (0, 1), (1,): (32, 1), (0, 1): (0, 1), RESIDUAL: (12, 4)},
+        ),
     ],
 )
 def test_sums_of_squares_by_hand(values: Any, expected: Any) -> None:
     array = np.array(values, dtype=float)
     parts = sums_of_squares(array if array.ndim == 3 else array[..., None])
-    assert {effect: (pytest.approx(part.ss, abs=1e-12), part.df) for effect, part in parts.items()} == expected
+    assert {
+        effect: (pytest.approx(part.ss, abs=1e-12), part.df) for effect, part in parts.items()
+    } == expected
 
 
 @pytest.mark.parametrize("replicates", [1, 3])
-def test_sums_of_squares_are_those_of_anova_lm(replicates: int) -> None:
+def test_sums_of_squares_match_anova_lm(replicates: int) -> None:
     values = planted(np.random.default_rng(1), (3, 4, replicates), (2, 1, 1, 1))
     places = np.indices(values.shape).reshape(3, -1)
     frame = pd.DataFrame({"a": places[0], "m": places[1], "y": values.ravel()})
-    table = anova_lm(OLS.from_formula(f"y ~ C(a) {'*' if replicates > 1 else '+'} C(m)", frame).fit())
+    table = anova_lm(
+        OLS.from_formula(f"y ~ C(a) {'*' if replicates > 1 else '+'} C(m)", frame).fit()
+    )
     parts = sums_of_squares(values)
     assert [part.ss for part in parts.values()] == pytest.approx(table["sum_sq"].tolist())
     assert [part.df for part in parts.values()] == table["df"].tolist()
@@ -67,10 +80,17 @@ def test_sums_of_squares_are_those_of_anova_lm(replicates: int) -> None:
 def test_a_share_does_not_depend_on_labels_scale_or_order() -> None:
     values = planted(np.random.default_rng(2), (3, 4, 2), (2, 1, 1, 1))
     rng, before = np.random.default_rng(3), shares(sums_of_squares(values))
-    for other in (values[rng.permutation(3)], values[:, rng.permutation(4)], values[..., ::-1], 7 - 3 * values):
+    for other in (
+        values[rng.permutation(3)],
+        values[:, rng.permutation(4)],
+        values[..., ::-1],
+        7 - 3 * values,
+    ):
         assert shares(sums_of_squares(other)) == pytest.approx(before)
     turned = shares(sums_of_squares(values.swapaxes(0, 1)))
-    assert [turned[key] for key in ((1,), (0,), (0, 1), RESIDUAL)] == pytest.approx(list(before.values()))
+    assert [turned[key] for key in ((1,), (0,), (0, 1), RESIDUAL)] == pytest.approx(
+        list(before.values())
+    )
 
 
 def test_planted_components_are_recovered_with_their_interval() -> None:
@@ -80,13 +100,18 @@ def test_planted_components_are_recovered_with_their_interval() -> None:
         parts = sums_of_squares(planted(rng, (6, 6, 2), sds))
         means += variance_components(parts) / 120
         bounds = component_shares(parts, 0.95, seed).values()
-        covered += [each.low <= share <= each.high for each, share in zip(bounds, truth, strict=True)]
+        covered += [
+            each.low <= share <= each.high for each, share in zip(bounds, truth, strict=True)
+        ]
     assert means == pytest.approx(7 * truth, rel=0.2)
     assert (covered >= 120 * 0.90).all(), covered
 
 
-def test_a_negative_estimate_of_a_component_is_shown_and_counts_as_nothing(tmp_path: Path, terminal: CardTerminal) -> None:
-    """By hand: runs of 0, 2 and 2, 0 have equal means of rows and of columns, and 4 with one degree of freedom is left.
+def test_a_negative_estimate_of_a_component_is_shown_and_counts_as_nothing(
+    tmp_path: Path, terminal: CardTerminal
+) -> None:
+    """By hand: runs of 0, 2 and 2, 0 have equal means of rows and of columns, and 4 with one degree
+    of freedom is left.
 
     A component is (0 - 4) / 2 = -2: as a share 0, and all of the variance is the residual's.
     """
@@ -96,12 +121,16 @@ def test_a_negative_estimate_of_a_component_is_shown_and_counts_as_nothing(tmp_p
     assert [each.share for each in components.values()] == [0.0, 0.0, 1.0]
     (tmp_path / "runs.csv").write_text("agent,model,CR\na,x,0\na,y,2\nb,x,2\nb,y,0\n")
     words = ("compare", "--factor", "agent,model", "--table", tmp_path / "runs.csv")
-    assert [row["variance"] for row in terminal.report(*words)["shares"]] == pytest.approx([-2.0, -2.0, 4.0])
-    said = "agent: the variance is estimated at -2 (squared unit of CR), which no variance can be"
-    assert said in terminal.text(*words)
+    assert [row["variance"] for row in terminal.report(*words)["shares"]] == pytest.approx(
+        [-2.0, -2.0, 4.0]
+    )
+    message = (
+        "agent: the variance is estimated at -2 (squared unit of CR), which no variance can be"
+    )
+    assert message in terminal.text(*words)
 
 
-def test_the_mixed_model_agrees_with_mean_squares_and_says_when_it_is_not_there() -> None:
+def test_the_mixed_model_agrees_with_mean_squares_and_reports_its_absence() -> None:
     values = planted(np.random.default_rng(5), (5, 4, 3), (2, 1, 1, 1))
     expected = [each.share for each in component_shares(sums_of_squares(values), 0.95, 0).values()]
     fitted = mixed_model(values, ["agent", "model"])
@@ -110,20 +139,27 @@ def test_the_mixed_model_agrees_with_mean_squares_and_says_when_it_is_not_there(
     assert mixed_model(np.zeros((2, 2, 2)), ["a", "b"]) == "all values are equal"
 
 
-def test_a_fit_that_does_not_converge_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_that_does_not_converge_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise np.linalg.LinAlgError("Singular matrix")
 
     monkeypatch.setattr("statsmodels.formula.api.mixedlm", broken)
-    assert mixed_model(np.arange(8.0).reshape(2, 2, 2), ["a", "b"]) == "the mixed model did not converge: Singular matrix"
+    assert (
+        mixed_model(np.arange(8.0).reshape(2, 2, 2), ["a", "b"])
+        == "the mixed model did not converge: Singular matrix"
+    )
 
 
 def test_permutation_p_is_uniform_without_an_effect_and_exact_on_a_small_table() -> None:
     rng = np.random.default_rng(6)
-    p_values = [permutation_p(rng.normal([[[0], [9], [0], [5]]], 1, (3, 4, 1)), 0, seed, 99) for seed in range(400)]
+    p_values = [
+        permutation_p(rng.normal([[[0], [9], [0], [5]]], 1, (3, 4, 1)), 0, seed, 99)
+        for seed in range(400)
+    ]
     counts = np.histogram(p_values, np.linspace(0.005, 1.005, 11))[0]
     assert ((counts - 40) ** 2 / 40).sum() < 27.9  # chi2, 9 degrees of freedom, 0.1 %
-    # 2 × 2: each column is as it is or turned; two of the four patterns have the largest difference.
+    # 2 × 2: each column is as it is or turned; two of the four patterns have the largest
+    # difference.
     assert permutation_p(np.array([[[1.0], [2]], [[3], [5]]]), 0, 0) == pytest.approx(0.5, abs=0.02)
     assert permutation_p(np.ones((2, 2, 1)), 0, 0) == 1.0
 
@@ -135,8 +171,10 @@ def test_table_1_of_ama_is_whole_and_agrees_with_itself() -> None:
     moved = frame["cr"] != 0
     days = year * np.log1p(frame["cr"] / 100) / np.log1p(frame["ar"] / 100)
     assert (days[(year == 365) & moved] - 61).abs().max() < 0.7  # AR from CR over 61 days
-    assert (days[(year == 252) & moved] - days.round()).abs().max() < 0.4  # their code drops days without a return
-    # Sharpe is the arithmetic mean over the volatility, so log growth, plus half the variance, over it.
+    # their code drops days without a return
+    assert (days[(year == 252) & moved] - days.round()).abs().max() < 0.4
+    # Sharpe is the arithmetic mean over the volatility, so log growth, plus half the variance, over
+    # it.
     volatility = frame["av"][moved] / 100
     sharpe = (np.log1p(frame["ar"][moved] / 100) + volatility**2 / 2) / volatility
     assert ((sharpe - frame["sr"][moved]).abs() < 0.12 + 0.03 * frame["sr"][moved].abs()).all()
@@ -147,9 +185,14 @@ def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> No
     assets = ["TSLA", "BMRN", "BTC", "ETH"]
     agent = {row["asset"]: row for row in report["shares"] if row["source"] == "agent"}
     assert [round(agent[asset]["share"], 2) for asset in assets] == [0.71, 0.83, 0.34, 0.86]
-    left = {row["asset"]: row for row in report["without"] if row["source"] == "agent" and row["without"] == "HedgeFundAgent"}
+    left = {
+        row["asset"]: row
+        for row in report["without"]
+        if row["source"] == "agent" and row["without"] == "HedgeFundAgent"
+    }
     assert [round(left[asset]["share"], 2) for asset in assets] == [0.51, 0.33, 0.18, 0.27]
-    assert [asset for asset in assets if left[asset]["p"] <= 0.05] == ["TSLA"]  # and none after Holm's correction
+    # and none after Holm's correction
+    assert [asset for asset in assets if left[asset]["p"] <= 0.05] == ["TSLA"]
     assert {row["verdict"] for row in left.values()} == {"not shown"}
     (same,) = report["identical"]
     assert {run[0] for run in same["runs"]} == {"HedgeFundAgent"}
@@ -164,7 +207,9 @@ def test_one_command_shows_the_agents_share_in_ama(terminal: CardTerminal) -> No
 AGENTS = ("direct", "react", "echo")
 
 
-def saved(folder: Path, windows: tuple[str, ...] = ("A1", "A2"), seeds: int = 2, **changes: Any) -> list[Path]:
+def saved(
+    folder: Path, windows: tuple[str, ...] = ("A1", "A2"), seeds: int = 2, **changes: Any
+) -> list[Path]:
     """Runs of agents on two models; those of the agent `echo` have equal paths on both."""
     rng, paths = np.random.default_rng(7), []
     for number, agent in enumerate(AGENTS):
@@ -179,15 +224,27 @@ def saved(folder: Path, windows: tuple[str, ...] = ("A1", "A2"), seeds: int = 2,
     return [path.parent.parent for path in paths]
 
 
-def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path: Path, terminal: CardTerminal) -> None:
+def test_cards_are_split_with_replicates_and_identical_paths_are_named(
+    tmp_path: Path, terminal: CardTerminal
+) -> None:
     runs = saved(tmp_path)
     report = terminal.report("compare", "--factor", "agent,model", *runs)
-    assert [row["source"] for row in report["shares"]] == ["agent", "model", "agent x model", "residual"]
+    assert [row["source"] for row in report["shares"]] == [
+        "agent",
+        "model",
+        "agent x model",
+        "residual",
+    ]
     assert (report["replicates"], report["levels"], report["compared"]) == (2, [3, 2], "daily NAV")
     assert math.fsum(row["share"] for row in report["shares"]) == pytest.approx(1)
-    assert all(row["reml"] is not None or "converge" in row["reml_reason"] for row in report["shares"])
+    assert all(
+        row["reml"] is not None or "converge" in row["reml_reason"] for row in report["shares"]
+    )
     (same, *_) = report["identical"]  # flat is that of seed 0 in A1, which never moved
-    assert (same["runs"], same["is_flat"]) == ([["echo", "house/one", "0"], ["echo", "house/two", "0"]], True)
+    assert (same["runs"], same["is_flat"]) == (
+        [["echo", "house/one", "0"], ["echo", "house/two", "0"]],
+        True,
+    )
     assert {row["without"] for row in report["without"]} == set(AGENTS)
     wide = terminal.report("compare", "--factor", "agent,model,window,seed", *runs)
     assert wide["levels"] == [3, 2, 2, 2]
@@ -195,34 +252,73 @@ def test_cards_are_split_with_replicates_and_identical_paths_are_named(tmp_path:
 
 
 @pytest.mark.slow
-def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_path: Path, terminal: CardTerminal) -> None:
-    runs = [run for asset in ("tsla", "btc") for run in saved(tmp_path / asset, ("A1",), config={"name": asset})]
+def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(
+    tmp_path: Path, terminal: CardTerminal
+) -> None:
+    runs = [
+        run
+        for asset in ("tsla", "btc")
+        for run in saved(tmp_path / asset, ("A1",), config={"name": asset})
+    ]
     words = ("agent,model,asset,seed", "total_return")
-    report = terminal.report("compare", "--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1")
+    report = terminal.report(
+        "compare", "--factor", words[0], "--metric", words[1], *runs, "--alpha", "0.1"
+    )
     tables = compare(runs, factors=words[0].split(","), metrics=words[1], alpha=0.1)
     assert tables.report == report
     assert (tables["levels"], tables["replicates"]) == ([3, 2, 2, 2], 1)
     assert {"asset", "seed", "agent x seed", "residual"} <= set(tables["shares"]["source"])
     assert tables["shares"]["share"].sum() == pytest.approx(1)
     # By hand: the share of the asset, from the means of its two levels.
-    cards = [json.loads(path.read_text())["episodes"] for run in runs for path in run.glob("cards/*.json")]
-    values = np.array([np.mean([one["metrics"]["total_return"]["value"] for one in episodes if one["seed"] == seed])
-                       for episodes in cards for seed in (0, 1)]).reshape(2, -1)  # fmt: skip
-    by_hand = 12 * ((values.mean(axis=1) - values.mean()) ** 2).sum() / ((values - values.mean()) ** 2).sum()
+    cards = [
+        json.loads(path.read_text())["episodes"]
+        for run in runs
+        for path in run.glob("cards/*.json")
+    ]
+    values = np.array(
+        [
+            np.mean(
+                [one["metrics"]["total_return"]["value"] for one in episodes if one["seed"] == seed]
+            )
+            for episodes in cards
+            for seed in (0, 1)
+        ]
+    ).reshape(2, -1)
+    by_hand = (
+        12
+        * ((values.mean(axis=1) - values.mean()) ** 2).sum()
+        / ((values - values.mean()) ** 2).sum()
+    )
     assert tables["shares"].set_index("source")["share"]["asset"] == pytest.approx(by_hand)
     assert str(compare(table="ama-1", factors="agent,asset")) == terminal.text(
         "compare", "--factor", "agent,asset", "--table", "ama-1"
     ).rstrip("\n")
     one_seed = saved(tmp_path / "eth", ("A1",), seeds=1, config={"name": "eth"})
     for given, options, expected in (
-        ((*runs, *one_seed), {"factors": words[0]}, "no run of direct × house/one × eth × 1; a split needs every combination"),
-        ((*runs, *one_seed), {"factors": "agent,model,asset"}, "other seeds or windows of direct × house/one × eth"),
+        (
+            (*runs, *one_seed),
+            {"factors": words[0]},
+            "no run of direct × house/one × eth × 1; a split needs every combination",
+        ),
+        (
+            (*runs, *one_seed),
+            {"factors": "agent,model,asset"},
+            "other seeds or windows of direct × house/one × eth",
+        ),
         (runs[1:], {"factors": words[0]}, "no run of direct × house/one × tsla × 0"),
         (runs[:6], {"factors": words[0]}, "factor asset has one level"),
         (runs, {"factors": "agent,model", "against_first": True}, "unknown field 'against_first'"),
-        (runs, {"factors": "agent,model", "alpha": 0.95}, "alpha: expected a value in 0.0001 … 0.5, was 0.95"),
-        (runs[:2], {"alpha": 0.95}, "compare: alpha: expected a value in 0.0001 … 0.5, was 0.95"),
-        (runs[:2], {"draws": 0}, "compare: draws: expected a value in 1 … ∞, was 0"),
+        (
+            runs,
+            {"factors": "agent,model", "alpha": 0.95},
+            "alpha: expected a value from 0.0001 to 0.5, was 0.95",
+        ),
+        (
+            runs[:2],
+            {"alpha": 0.95},
+            "compare: alpha: expected a value from 0.0001 to 0.5, was 0.95",
+        ),
+        (runs[:2], {"draws": 0}, "compare: draws: expected a value of at least 1, was 0"),
         (runs, {"factors": "agent,model", "table": "ama-1"}, "either cards of runs or --table"),
         (runs, {"table": "ama-1"}, "table goes with factors"),
     ):
@@ -232,9 +328,14 @@ def test_asset_and_seed_are_factors_and_python_gives_what_the_command_does(tmp_p
         assert "\n" not in str(refused.value)
 
 
-def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, terminal: CardTerminal) -> None:
+def test_an_incomplete_crossing_is_refused_in_one_line(
+    tmp_path: Path, terminal: CardTerminal
+) -> None:
     runs = saved(tmp_path / "runs")
-    twice = save_card(tmp_path / "again", make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, agent={"name": "echo", "args": {}}))
+    twice = save_card(
+        tmp_path / "again",
+        make_card({("A1", 0): 0.1, ("A2", 0): 0.2}, agent={"name": "echo", "args": {}}),
+    )
     table = tmp_path / "t.csv"
     shown = "--factor", "agent,model", "--table", table
     cases: list[tuple[str | bytes, tuple[Any, ...], str]] = [
@@ -242,8 +343,16 @@ def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, terminal: Ca
         ("", ("--factor", "agent,model", *runs[:2]), "factor agent has one level"),
         ("", ("--factor", "agent", "--factor", "agent,agent", *runs), "each factor once"),
         ("", ("--factor", "agent,colour", *runs), "no factor 'colour'"),
-        ("", ("--factor", "agent,model", "--metric", "sharpe,total_return", *runs), "one metric at a time"),
-        ("", ("--factor", "agent,model", *runs, twice, "--common"), "are both of agent echo with model house/one"),
+        (
+            "",
+            ("--factor", "agent,model", "--metric", "sharpe,total_return", *runs),
+            "one metric at a time",
+        ),
+        (
+            "",
+            ("--factor", "agent,model", *runs, twice, "--common"),
+            "are both of agent echo with model house/one",
+        ),
         ("", ("--factor", "agent,model", "--pairs", "episode", *runs), "of paired tests"),
         ("", ("--factor", "agent,model"), "either cards of runs or --table"),
         ("", ("--table", "ama-1"), "--table goes with --factor"),
@@ -264,7 +373,11 @@ def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, terminal: Ca
         ("agent,asset,cr\na,m,1\nb,m,2\n", shown, "no column 'model'"),
         ("agent,model,cr\na,m,1\na,n,\nb,m,2\nb,n,3\n", shown, "a × n is undefined"),
         ("agent,model,cr\na,m,1\na,n,2\n", (*shown, "--metric", "sr"), "no metric 'sr'"),
-        ("agent,model,cr\na,m,1\nb,m,2\n", ("--factor", "agent", "--table", table), "nothing to estimate chance by"),
+        (
+            "agent,model,cr\na,m,1\nb,m,2\n",
+            ("--factor", "agent", "--table", table),
+            "nothing to estimate chance by",
+        ),
     ]
     for content, words, expected in cases:
         if content or words == shown:
@@ -272,10 +385,13 @@ def test_what_is_no_crossing_is_refused_in_one_line(tmp_path: Path, terminal: Ca
         assert expected in terminal.refusal("compare", *words), words
 
 
-@pytest.mark.parametrize("value", [1, 0.1, 5 / 43])  # the mean of equal shares is not always that share, to a computer
+# the mean of equal shares is not always that share, to a computer
+@pytest.mark.parametrize("value", [1, 0.1, 5 / 43])
 def test_equal_values_have_no_share(value: float, tmp_path: Path, terminal: CardTerminal) -> None:
     rows = "".join(f"{agent},{model},{value}\n" for agent in "abc" for model in "mno")
     (tmp_path / "t.csv").write_text(f"agent,model,cr\n{rows}")
     report = terminal.report("compare", "--factor", "agent,model", "--table", tmp_path / "t.csv")
-    assert {(row["share"], row["p"], row["reason"]) for row in report["shares"]} == {(None, None, "all values are equal")}
+    assert {(row["share"], row["p"], row["reason"]) for row in report["shares"]} == {
+        (None, None, "all values are equal")
+    }
     assert terminal.text("compare", "--factor", "agent,model", "--table", tmp_path / "t.csv")

@@ -1,4 +1,6 @@
-"""Edges of commands on several cards: conditions from both sides, constants that a figure rests on, neighbours of refusals."""
+"""Edges of commands on several cards: conditions from both sides, constants that a figure rests on,
+neighbours of refusals.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ import numpy as np
 import pytest
 
 from compare_cards import CardTerminal, make_card, save_run
-from ktdeval.jsonio import file_sha256
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.typed import from_plain
+from ktdeval.values.jsonio import file_sha256
+from ktdeval.values.typed import from_plain
 from ktdeval_compare import cutoff, power, sharpe_difference as sharpe
+from ktdeval_compare.courses import course_of, distances
 from ktdeval_compare.entrants import load_entrants, recorded_ledger
-from ktdeval_compare.invariance import course_of, distances
 from ktdeval_compare.power import Plan, Spread, plan_report, spreads_of_cards
 from metric_cases import CODES, step
 
@@ -25,8 +27,16 @@ from metric_cases import CODES, step
 def test_a_plan_has_the_papers_windows_and_the_usual_level_and_power_by_default() -> None:
     plan = Plan()
     assert (plan.windows, plan.seeds, plan.window_days, plan.days_per_year) == (10, 1, 43, 252)
-    assert (plan.alpha, plan.wanted, plan.comparisons, plan.seed, plan.unit) == (0.05, 0.8, 1, 0, "fraction")
-    assert (plan.effect, plan.window_sd, plan.seed_sd, plan.tracking_error, plan.overlap) == (None,) * 5
+    assert (plan.alpha, plan.wanted, plan.comparisons, plan.seed, plan.unit) == (
+        0.05,
+        0.8,
+        1,
+        0,
+        "fraction",
+    )
+    assert (plan.effect, plan.window_sd, plan.seed_sd, plan.tracking_error, plan.overlap) == (
+        None,
+    ) * 5
     assert (power._REACH, power._SEEDS) == ((5, 6, 8, 10, 11, 15, 20, 40, 60), (1, 2, 3, 5, 10))
 
 
@@ -56,8 +66,8 @@ def test_without_noise_any_difference_is_found_once_a_result_is_possible(
 
 def test_windows_are_needed_only_for_an_effect_and_more_of_them_with_noise() -> None:
     def needed(**fields: Any) -> int | None:
-        (row,) = plan_report(Plan(windows=6, **fields))["by_seeds"]
-        return row["windows_needed"]
+        (row,) = plan_report(Plan(windows=6, **fields)).by_seeds
+        return row.windows_needed
 
     assert needed(window_sd=0.0) is None
     assert needed(window_sd=0.02) is None
@@ -66,20 +76,29 @@ def test_windows_are_needed_only_for_an_effect_and_more_of_them_with_noise() -> 
 
 
 def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
-    (row,) = plan_report(Plan(windows=8, window_sd=0.02, window_days=21, days_per_year=252))["by_seeds"]
-    assert row["effect_per_year"] == pytest.approx(12 * row["effect"])
-    assert row["effect_normal_per_year"] == pytest.approx(12 * row["effect_normal"])
-    (row,) = plan_report(Plan(windows=8, window_sd=0.02, window_days=None))["by_seeds"]
-    assert (row["effect_per_year"], row["effect_normal_per_year"]) == (None, None)
-    (row,) = plan_report(Plan(windows=5, window_sd=0.02))["by_seeds"]
-    assert (row["effect"], row["effect_per_year"]) == (None, None), "five windows find nothing at the level"
-    assert row["effect_normal_per_year"] is not None
+    (row,) = plan_report(
+        Plan(windows=8, window_sd=0.02, window_days=21, days_per_year=252)
+    ).by_seeds
+    assert row.effect_per_year == pytest.approx(12 * row.effect)
+    assert row.effect_normal_per_year == pytest.approx(12 * row.effect_normal)
+    (row,) = plan_report(Plan(windows=8, window_sd=0.02, window_days=None)).by_seeds
+    assert (row.effect_per_year, row.effect_normal_per_year) == (None, None)
+    (row,) = plan_report(Plan(windows=5, window_sd=0.02)).by_seeds
+    assert (row.effect, row.effect_per_year) == (
+        None,
+        None,
+    ), "five windows find nothing at the level"
+    assert row.effect_normal_per_year is not None
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "said"),
+    ("one", "other", "expected"),
     [
-        ({("A1", 0): 0.1}, {("A1", 0): 0.04}, {"seeds": 1, "problem": "one window does not show how much windows differ"}),
+        (
+            {("A1", 0): 0.1},
+            {("A1", 0): 0.04},
+            {"seeds": 1, "problem": "one window does not show how much windows differ"},
+        ),
         (
             {("A1", 0): 0.1, ("A1", 1): 0.1},
             {("A1", 0): 0.04, ("A1", 1): 0.0},
@@ -95,7 +114,10 @@ def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
             {(window, seed): 0.0 for window in ("A1", "A2") for seed in (0, 1)},
             {
                 "seeds": 1,
-                "problem": "windows have different numbers of seeds: noise of seeds and of windows can't be told apart",
+                "problem": (
+                    "windows have different numbers of seeds: noise of seeds and of windows can't"
+                    " be told apart"
+                ),
             },
         ),
         # By hand: differences 0.1 and 0.3, one seed: SD over windows 0.1 √2, and none over seeds.
@@ -110,7 +132,8 @@ def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
                 "window_variance": pytest.approx(0.02),
             },
         ),
-        # By hand: means 0.2 and 0.6 with 0.02 within each: 0.08 - 0.02 / 2 over windows, 0.02 / 2 of a seed.
+        # By hand: means 0.2 and 0.6 with 0.02 within each: 0.08 - 0.02 / 2 over windows, 0.02 / 2
+        # of a seed.
         (
             {("A1", 0): 0.1, ("A1", 1): 0.3, ("A2", 0): 0.5, ("A2", 1): 0.7},
             {(window, seed): 0.0 for window in ("A1", "A2") for seed in (0, 1)},
@@ -124,12 +147,12 @@ def test_figures_of_a_plan_are_annualised_by_the_length_of_a_window() -> None:
         ),
     ],
 )
-def test_the_noise_of_two_cards_is_estimated_or_said_not_to_be(
-    terminal: CardTerminal, one: Any, other: Any, said: dict[str, Any]
+def test_the_noise_of_two_cards_is_estimated_or_its_absence_reported(
+    terminal: CardTerminal, one: Any, other: Any, expected: dict[str, Any]
 ) -> None:
     ((name, fields),) = spreads_of_cards(terminal.pair(one, other), "total_return")
     assert name == "house/one, house/two"
-    assert {field: fields.get(field) for field in said} == said
+    assert {field: fields.get(field) for field in expected} == expected
     assert "window_sd" not in fields or fields["problem"] is None
 
 
@@ -156,7 +179,10 @@ def test_a_ledger_counts_as_the_card_was_made_from_it(tmp_path: Path) -> None:
     episode = entrant.card.episodes[0].id
     assert isinstance(recorded_ledger(entrant, episode), Ledger)
     ledger_of(path).write_bytes(b"no ledger")
-    assert recorded_ledger(entrant, episode) == f"episodes/{episode}/ledger.parquet is not the ledger that the card was made from"
+    assert (
+        recorded_ledger(entrant, episode)
+        == f"episodes/{episode}/ledger.parquet is not the ledger that the card was made from"
+    )
     entrant.card.artefacts[f"episodes/{episode}/ledger.parquet"] = file_sha256(ledger_of(path))
     broken = recorded_ledger(entrant, episode)
     assert isinstance(broken, str)
@@ -171,9 +197,27 @@ def test_a_ledger_counts_as_the_card_was_made_from_it(tmp_path: Path) -> None:
         ([DAYS, DAYS], True, (0.1, 0.1), False, "daily NAV"),
         ([{("A1", 0): (0.0,) * 5}] * 2, True, (0.1, 0.1), True, "daily NAV"),
         ([DAYS, {("A1", 0): (0.01, 0.02, -0.01, 0.0, 0.02)}], True, (0.1, 0.1), None, "daily NAV"),
-        ([DAYS, DAYS], False, (0.1, 0.1), False, "daily NAV, or all figures of the card where no ledger is beside it"),
-        ([DAYS, DAYS], False, (0.0, 0.0), True, "daily NAV, or all figures of the card where no ledger is beside it"),
-        ([DAYS, DAYS], False, (0.1, 0.2), None, "daily NAV, or all figures of the card where no ledger is beside it"),
+        (
+            [DAYS, DAYS],
+            False,
+            (0.1, 0.1),
+            False,
+            "daily NAV, or all figures of the card where no ledger is beside it",
+        ),
+        (
+            [DAYS, DAYS],
+            False,
+            (0.0, 0.0),
+            True,
+            "daily NAV, or all figures of the card where no ledger is beside it",
+        ),
+        (
+            [DAYS, DAYS],
+            False,
+            (0.1, 0.2),
+            None,
+            "daily NAV, or all figures of the card where no ledger is beside it",
+        ),
     ],
 )
 def test_identical_runs_are_those_of_one_path_and_flat_ones_never_moved(
@@ -187,17 +231,25 @@ def test_identical_runs_are_those_of_one_path_and_flat_ones_never_moved(
 ) -> None:
     """Runs of another model differ from both, for a split needs a second factor."""
     paths = []
-    for number, (agent, daily, total) in enumerate(zip(("echo", "loud"), returns, totals, strict=True)):
+    for number, (agent, daily, total) in enumerate(
+        zip(("echo", "loud"), returns, totals, strict=True)
+    ):
         for model, extra in (("house/one", 0.0), ("house/two", 0.05 * (number + 1))):
-            moved = {cell: tuple(value + extra for value in values) for cell, values in daily.items()}
+            moved = {
+                cell: tuple(value + extra for value in values) for cell, values in daily.items()
+            }
             card = make_card({("A1", 0): total + extra}, model, agent={"name": agent, "args": {}})
             paths.append(save_run(tmp_path / "runs" / f"{number}-{model[6:]}", card, moved))
             if not has_ledgers:
                 ledger_of(paths[-1]).unlink()
-    report = terminal.report("compare", "--factor", "agent,model", *[path.parent.parent for path in paths])
+    report = terminal.report(
+        "compare", "--factor", "agent,model", *[path.parent.parent for path in paths]
+    )
     assert report["compared"] == compared
     rows = [(row["runs"], row["is_flat"]) for row in report["identical"]]
-    assert rows == ([] if flat is None else [([["echo", "house/one", "0"], ["loud", "house/one", "0"]], flat)])
+    assert rows == (
+        [] if flat is None else [([["echo", "house/one", "0"], ["loud", "house/one", "0"]], flat)]
+    )
 
 
 # -- courses of two episodes
@@ -205,9 +257,22 @@ def test_identical_runs_are_those_of_one_path_and_flat_ones_never_moved(
 
 def course(*orders: dict[str, Any], open_nav: int = 1000) -> Any:
     """The course of one step with these orders."""
-    frame = {"code": CODES[0], "stock_id": None, "side": "buy", "confidence": 0.5, "reason": "", "target_weight": 0.5,
-             "shares": None, "status": "filled", "rule": None, "message": "", "filled_shares": 100, "price_ticks": 50_000,
-             "notional_minor": 500, "fee_minor": 0}  # fmt: skip
+    frame = {
+        "code": CODES[0],
+        "stock_id": None,
+        "side": "buy",
+        "confidence": 0.5,
+        "reason": "",
+        "target_weight": 0.5,
+        "shares": None,
+        "status": "filled",
+        "rule": None,
+        "message": "",
+        "filled_shares": 100,
+        "price_ticks": 50_000,
+        "notional_minor": 500,
+        "fee_minor": 0,
+    }
     made = step(0, 1000, open_nav_minor=open_nav, orders=[{**frame, **order} for order in orders])
     return course_of(Ledger({}, 1000, from_plain([made], list[StepRecord], "steps")))
 
@@ -215,7 +280,10 @@ def course(*orders: dict[str, Any], open_nav: int = 1000) -> Any:
 def test_trades_count_where_something_was_filled_and_there_was_an_account_to_fill_it_from() -> None:
     assert course().trades[0] == {}
     assert dict(course({}).trades[0]) == {(CODES[0], "buy"): 0.5}
-    assert dict(course({}, {"side": "sell", "notional_minor": 100}).trades[0]) == {(CODES[0], "buy"): 0.5, (CODES[0], "sell"): 0.1}
+    assert dict(course({}, {"side": "sell", "notional_minor": 100}).trades[0]) == {
+        (CODES[0], "buy"): 0.5,
+        (CODES[0], "sell"): 0.1,
+    }
     assert dict(course({}, {"notional_minor": 100}).trades[0]) == {(CODES[0], "buy"): 0.6}
     assert course({"filled_shares": 0, "notional_minor": 0}).trades[0] == {}
     assert course({"code": None, "stock_id": "S9"}).trades[0] == {}
@@ -223,7 +291,7 @@ def test_trades_count_where_something_was_filled_and_there_was_an_account_to_fil
     assert course({}, open_nav=-5).trades[0] == {}
 
 
-def test_two_courses_without_orders_are_told_as_such() -> None:
+def test_two_runs_without_orders_are_reported_as_such() -> None:
     nothing = distances(course(), course())
     assert (nothing["orders"], nothing["turnover"]) == ("neither gave an order", "neither traded")
     one = distances(course({}), course())

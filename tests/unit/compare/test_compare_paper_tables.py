@@ -1,4 +1,6 @@
-"""`ktdeval table`: rows are systems and never names, and patterns of cohorts match systems, whatever else is given."""
+"""`ktdeval table`: rows are systems and never names, and patterns of cohorts match systems,
+whatever else is given.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +15,44 @@ import pytest
 
 from card_cases import derived_fields
 from compare_cards import CardTerminal, make_card
-from ktdeval.contracts.scoring import Score, ScoreDefinition
-from ktdeval.jsonio import content_hash
+from ktdeval.tasks.scoring import Score, ScoreDefinition
+from ktdeval.values.jsonio import content_hash
 from scoring_cases import TASK, score_spec, scoring_card
 
-SELECTION = {"better": "higher", "formula": "selection_alpha/2: here", "headline": True, "range": [None, None], "source": "here",
-             "unit": "fraction", "value": None, "n": 0, "undefined": {}, "reason": "to be derived"}  # fmt: skip
+SELECTION = {
+    "better": "higher",
+    "formula": "selection_alpha/2: here",
+    "headline": True,
+    "range": [None, None],
+    "source": "here",
+    "unit": "fraction",
+    "value": None,
+    "n": 0,
+    "undefined": {},
+    "reason": "to be derived",
+}
 
 
-def rows_of(terminal: CardTerminal, name: str, cards: Sequence[Path], *words: str) -> list[dict[str, str]]:
+def rows_of(
+    terminal: CardTerminal, name: str, cards: Sequence[Path], *words: str
+) -> list[dict[str, str]]:
     """The rows of a table as CSV."""
-    return list(csv.DictReader(io.StringIO(terminal.text("table", *cards, "--like", name, "--format", "csv", *words))))
+    return list(
+        csv.DictReader(
+            io.StringIO(terminal.text("table", *cards, "--like", name, "--format", "csv", *words))
+        )
+    )
 
 
 def tilted(model: str, exposure: float, **changes: Any) -> dict[str, Any]:
     """A card whose holdings have this exposure to one factor."""
     card = make_card({("A1", 0): 0.01}, model, **changes)
     for episode in card["episodes"]:
-        detail = {"linked": {"selection": 0.02}, "mean_exposures": {"SKEW": exposure}, "exposure_days": {"SKEW": 5}}
+        detail = {
+            "linked": {"selection": 0.02},
+            "mean_exposures": {"SKEW": exposure},
+            "exposure_days": {"SKEW": 5},
+        }
         episode["metrics"]["selection_alpha"] = {"value": 0.02, "n": 5, "detail": detail}
     card["metrics"]["selection_alpha"] = copy.deepcopy(SELECTION)
     return card | derived_fields(card)
@@ -59,7 +81,10 @@ def test_two_systems_of_one_name_never_look_like_two_masks_of_one(
     assert [(float(row["bright"] or "nan"), row["blinded"]) for row in modes[:1]] == [(0.10, "")]
     assert (modes[1]["Model"], modes[1]["bright"], float(modes[1]["blinded"])) == (label, "", 0.02)
     masks = rows_of(terminal, "ktdfin-11", cards)
-    assert [(row["Mask"], float(row["total_return"])) for row in masks] == [("bright", 0.10), ("blinded", 0.02)]
+    assert [(row["Mask"], float(row["total_return"])) for row in masks] == [
+        ("bright", 0.10),
+        ("blinded", 0.02),
+    ]
     assert masks[1]["Model"] == label != masks[0]["Model"]
     # One system under two masks is one row.
     alike = terminal.cards(bright, make_card({("A1", 0): 0.02, ("A2", 0): 0.02}))
@@ -72,7 +97,12 @@ def suite_card(suite: str, overall: float, **changes: Any) -> dict[str, Any]:
     task = {**TASK, "name": f"qfinzero_{suite}", "suite": suite}
     spec = score_spec(task=task["name"], task_hash=content_hash(task), **changes)
     points = ScoreDefinition("mean of the three", "points", (0.0, 100.0), "higher", "a test")
-    return scoring_card(task=task, specs=[spec], definitions={"overall": points}, scores={"overall": Score(overall, 20)})
+    return scoring_card(
+        task=task,
+        specs=[spec],
+        definitions={"overall": points},
+        scores={"overall": Score(overall, 20)},
+    )
 
 
 def test_calling_and_planning_of_two_systems_are_two_rows(terminal: CardTerminal) -> None:
@@ -85,29 +115,52 @@ def test_calling_and_planning_of_two_systems_are_two_rows(terminal: CardTerminal
         ("builtin/momentum(positions=3)", "", "20.0"),
     ]
     (row,) = rows_of(terminal, "qfinzero-2", terminal.cards(calling, suite_card("planning", 20.0)))
-    assert (row["Model"], row["calling_overall"], row["planning_overall"]) == ("builtin/momentum", "80.0", "20.0")
+    assert (row["Model"], row["calling_overall"], row["planning_overall"]) == (
+        "builtin/momentum",
+        "80.0",
+        "20.0",
+    )
 
 
 # ---- patterns match systems
 
 
-def test_a_pattern_means_the_same_whatever_other_cards_are_given(terminal: CardTerminal) -> None:
-    """By hand: A is 1.0 and B is 0.2, so A - B is 0.8, with or without a second system of A's model."""
+def test_a_pattern_means_the_same_among_any_other_cards(terminal: CardTerminal) -> None:
+    """By hand: A is 1.0 and B is 0.2, so A - B is 0.8, with or without a second system of A's
+    model.
+    """
     one, other, third = terminal.cards(
-        tilted("house/one", 1.0), tilted("house/two", 0.2), tilted("house/one", 5.0, args={"positions": 3})
+        tilted("house/one", 1.0),
+        tilted("house/two", 0.2),
+        tilted("house/one", 5.0, args={"positions": 3}),
     )
     words = ("--cohort", "A=house/one()", "--cohort", "B=house/two")
-    alone, beside = (rows_of(terminal, "ktdfin-8", cards, *words) for cards in ((one, other), (one, other, third)))
+    alone, beside = (
+        rows_of(terminal, "ktdfin-8", cards, *words)
+        for cards in ((one, other), (one, other, third))
+    )
     assert [float(row["A - B"]) for row in (*alone, *beside)] == pytest.approx([0.8, 0.8])
-    (every,) = rows_of(terminal, "ktdfin-8", (one, other, third), "--cohort", "A=house/one", "--cohort", "B=house/two")
+    (every,) = rows_of(
+        terminal,
+        "ktdfin-8",
+        (one, other, third),
+        "--cohort",
+        "A=house/one",
+        "--cohort",
+        "B=house/two",
+    )
     assert float(every["A"]) == 3.0  # both systems of that model
-    (tuned,) = rows_of(terminal, "ktdfin-8", (one, other, third), "--cohort", "A=house/one(positions=3),house/two")
+    (tuned,) = rows_of(
+        terminal, "ktdfin-8", (one, other, third), "--cohort", "A=house/one(positions=3),house/two"
+    )
     assert float(tuned["A"]) == pytest.approx(2.6)
 
 
 def test_every_pattern_matches_something(terminal: CardTerminal) -> None:
     cards = terminal.cards(tilted("house/momentum", 1.0), tilted("house/reversal", 0.2))
-    refusal = terminal.refusal("table", *cards, "--like", "ktdfin-8", "--cohort", "A=house/momentum,house/reversl")
+    refusal = terminal.refusal(
+        "table", *cards, "--like", "ktdfin-8", "--cohort", "A=house/momentum,house/reversl"
+    )
     there = "there are house/momentum, house/reversal; did you mean 'house/reversal'"
     assert f"--cohort A: 'house/reversl' matches no system here; {there}" in refusal
 
@@ -115,27 +168,39 @@ def test_every_pattern_matches_something(terminal: CardTerminal) -> None:
 def test_a_card_without_exposures_is_named_and_is_no_match(terminal: CardTerminal) -> None:
     cards = terminal.cards(tilted("house/one", 1.0), make_card({("A1", 0): 0.01}, "house/bare"))
     words = ("table", *cards, "--like", "ktdfin-8", "--cohort")
-    code, shown, said = terminal.call(*words, "A=house/*")
+    code, shown, message = terminal.call(*words, "A=house/*")
     assert (code, "1.00" in shown) == (0, True)
-    assert "house/bare: no exposures, so it stands in no mean" in said
-    code, _, said = terminal.call(*words, "A=house/one,house/bare")
-    assert (code, "--cohort A: 'house/bare' matches no system here; there are house/one" in said) == (2, True)
+    assert "house/bare: no exposures, so it stands in no mean" in message
+    code, _, message = terminal.call(*words, "A=house/one,house/bare")
+    assert (
+        code,
+        "--cohort A: 'house/bare' matches no system here; there are house/one" in message,
+    ) == (2, True)
 
 
 # ---- what a table says of its medians
 
 
-def test_parts_that_do_not_add_up_say_so(terminal: CardTerminal) -> None:
-    """Returns of 1, 5 and 6 % are made of 1, 0 and 6 % and of 0, 5 and 0 %: the parts have medians 1 and 0, the return 5."""
+def test_parts_that_do_not_add_up_are_noted(terminal: CardTerminal) -> None:
+    """Returns of 1, 5 and 6 % are made of 1, 0 and 6 % and of 0, 5 and 0 %: the parts have medians
+    1 and 0, the return 5.
+    """
     several = parted({"A1": (0.01, 0.0), "A2": (0.0, 0.05), "A3": (0.06, 0.0)})
     cards = terminal.cards(several)
-    code, written, said = terminal.call("table", *cards, "--like", "ktdfin-5", "--format", "csv")
+    code, written, message = terminal.call("table", *cards, "--like", "ktdfin-5", "--format", "csv")
     (row,) = csv.DictReader(io.StringIO(written))
-    assert [float(row[name]) for name in ("common_return", "selection_alpha", "total_return")] == [0.01, 0.0, 0.05]
-    note = "parts of an episode add up to its return; medians over episodes, each of its own column, need not"
+    assert [float(row[name]) for name in ("common_return", "selection_alpha", "total_return")] == [
+        0.01,
+        0.0,
+        0.05,
+    ]
+    note = (
+        "parts of an episode add up to its return; medians over episodes, each of its own column,"
+        " need not"
+    )
     for form in ("text", "markdown", "latex"):
         assert note in terminal.text("table", *cards, "--like", "ktdfin-5", "--format", form)
-    assert (code, said) == (0, f"ktdeval: warning: {note}\n")
+    assert (code, message) == (0, f"ktdeval: warning: {note}\n")
     alone = terminal.cards(parted({"A1": (0.01, 0.02)}))
     assert note not in terminal.text("table", *alone, "--like", "ktdfin-5")
     assert "median over episodes" in terminal.text("table", *alone, "--like", "ktdfin-5")

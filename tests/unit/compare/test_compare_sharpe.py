@@ -1,4 +1,6 @@
-"""Corrections for many tests, and differences of Sharpe ratios: by hand, by other libraries, and by how often they are wrong."""
+"""Corrections for many tests, and differences of Sharpe ratios: by hand, by other libraries, and by
+how often they are wrong.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,16 @@ from ktdeval_compare.sharpe_difference import long_run_covariance, sharpe_differ
 
 
 def test_corrections_worked_by_hand() -> None:
-    # Sorted .01 .02 .03 .04: Holm 4*.01, 3*.02, max(2*.03, .06), max(.04, .06); BH 4/1*.01, 4/2*.02, 4/3*.03, 4/4*.04.
+    # Sorted .01 .02 .03 .04: Holm 4*.01, 3*.02, max(2*.03, .06), max(.04, .06); BH 4/1*.01,
+    # 4/2*.02, 4/3*.03, 4/4*.04.
     assert holm([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert benjamini_hochberg([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.04, 0.04, 0.04, 0.04])
     # Tests without a p-value take no part.
-    assert (holm([0.01, None, 0.04]), holm([]), benjamini_hochberg([None, 0.01])) == ([0.02, None, 0.04], [], [None, 0.01])
+    assert (holm([0.01, None, 0.04]), holm([]), benjamini_hochberg([None, 0.01])) == (
+        [0.02, None, 0.04],
+        [],
+        [None, 0.01],
+    )
     with pytest.raises(ValueError, match="lies in"):
         holm([1.5])
 
@@ -30,7 +37,8 @@ def test_corrections_are_those_of_statsmodels_to_the_bit(monkeypatch: pytest.Mon
     monkeypatch.setattr("gc.collect", lambda: 0)  # which it calls each time
     chance = np.random.default_rng(1)
     for count in range(1, 60):
-        p_values = (chance.random(count) ** 3).round(chance.integers(1, 17)).tolist()  # some of them equal
+        # some of them equal
+        p_values = (chance.random(count) ** 3).round(chance.integers(1, 17)).tolist()
         assert holm(p_values) == multipletests(p_values, method="holm")[1].tolist()
         assert benjamini_hochberg(p_values) == multipletests(p_values, method="fdr_bh")[1].tolist()
 
@@ -41,7 +49,9 @@ def returns(seed: int, days: int = 250, agents: int = 2) -> np.ndarray:
 
 @settings(max_examples=40)
 @given(st.floats(0.01, 100.0), st.floats(0.01, 100.0))
-def test_the_difference_is_that_of_the_two_sharpe_ratios_whatever_the_leverage(first: float, second: float) -> None:
+def test_the_difference_is_that_of_the_two_sharpe_ratios_at_any_leverage(
+    first: float, second: float
+) -> None:
     one, other = returns(2).T
     plain, turned, scaled = (
         sharpe_difference(one, other),
@@ -49,7 +59,9 @@ def test_the_difference_is_that_of_the_two_sharpe_ratios_whatever_the_leverage(f
         sharpe_difference(first * one, second * other),
     )
     expected = sharpe(one).value - sharpe(other).value  # type: ignore[operator]
-    assert (plain.value, turned.value, turned.p) == pytest.approx((expected, -expected, plain.p), rel=1e-9)
+    assert (plain.value, turned.value, turned.p) == pytest.approx(
+        (expected, -expected, plain.p), rel=1e-9
+    )
     assert (scaled.value, scaled.p) == pytest.approx((plain.value, plain.p), rel=1e-6)
 
 
@@ -81,12 +93,17 @@ def test_the_gradient_is_the_derivative() -> None:
         ratios = means / np.sqrt(squares - means**2)
         return float(ratios[0] - ratios[1])
 
-    numeric = [(difference(point + step * unit) - difference(point - step * unit)) / (2 * step) for unit in np.eye(4)]
+    numeric = [
+        (difference(point + step * unit) - difference(point - step * unit)) / (2 * step)
+        for unit in np.eye(4)
+    ]
     assert ledoit_wolf._gradient(point[:2], point[2:]) == pytest.approx(numeric, rel=1e-5)
 
 
 def test_the_standard_error_is_lo_s_for_independent_normal_returns() -> None:
-    """Independent series: var(SR1 - SR2) = (2 + SR1²/2 + SR2²/2) / n for normal returns (Lo 2002; Jobson and Korkie 1981)."""
+    """Independent series: var(SR1 - SR2) = (2 + SR1²/2 + SR2²/2) / n for normal returns (Lo 2002;
+    Jobson and Korkie 1981).
+    """
     pair = np.random.default_rng(8).normal([0.1, 0.05], 1.0, (200_000, 2))
     test = sharpe_difference(pair[:, 0], pair[:, 1])
     expected = math.sqrt((2 + 0.1**2 / 2 + 0.05**2 / 2) / 200_000 * 252)
@@ -107,10 +124,17 @@ def test_series_that_have_no_test_have_a_reason() -> None:
         assert (test.value, test.reason) == (None, reason)
 
 
-def test_an_agent_that_moved_on_one_day_has_a_p_and_no_interval(recwarn: pytest.WarningsRecorder) -> None:
-    one = 0.05 * (np.arange(250) == 7)  # resamples without that day have no ratio; they count against a difference
+def test_an_agent_that_moved_on_one_day_has_a_p_and_no_interval(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    # resamples without that day have no ratio; they count against a difference
+    one = 0.05 * (np.arange(250) == 7)
     test = sharpe_difference(one, returns(5)[:, 0], draws=200)
-    assert (test.low, test.high, test.reason) == (None, None, "no interval: too many resamples have no variance")
+    assert (test.low, test.high, test.reason) == (
+        None,
+        None,
+        "no interval: too many resamples have no variance",
+    )
     assert test.value is not None
     assert test.p > 0.3
     assert not recwarn.list
@@ -127,7 +151,9 @@ def test_the_bootstrap_agrees_with_the_normal_form_and_comes_from_its_seed() -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("days", [43, 430])
 def test_placebo_sharpe_differences_are_significant_one_time_in_twenty(days: int) -> None:
-    """Correlated fat-tailed returns with volatility clustering and one Sharpe ratio: 5 % ± 1.5 % of at least 1,000 comparisons."""
+    """Correlated fat-tailed returns with volatility clustering and one Sharpe ratio: 5 % ± 1.5 % of
+    at least 1,000 comparisons.
+    """
     comparisons, hits = 2000 if days < 100 else 1000, 0
     chance = np.random.default_rng(17)
     shocks = chance.standard_t(5, (days, 3, comparisons)) / math.sqrt(5 / 3)

@@ -1,4 +1,6 @@
-"""Statistics of the comparing commands: by hand, against other libraries, and by how often they are wrong."""
+"""Statistics of the comparing commands: by hand, against other libraries, and by how often they are
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from ktdeval.cli.main import main
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.store import RunFolder
 from ktdeval.stats.designs import (
@@ -28,19 +30,37 @@ from ktdeval.stats.designs import (
     shared_days,
 )
 from ktdeval.stats.envelope import EnvelopeSettings, random_envelope
-from ktdeval.stats.paired import EXACT_UP_TO, correlated_null, hodges_lehmann, levelled, rank_null, sign_flip, signed_rank
+from ktdeval.stats.paired import (
+    EXACT_UP_TO,
+    correlated_null,
+    hodges_lehmann,
+    levelled,
+    rank_null,
+    sign_flip,
+    signed_rank,
+)
 from ktdeval.trading.types import TradingConfig
 
-DIFFERENCES = st.lists(st.integers(-6, 6), min_size=1, max_size=11).map(lambda values: np.array(values, dtype=float))
+DIFFERENCES = st.lists(st.integers(-6, 6), min_size=1, max_size=11).map(
+    lambda values: np.array(values, dtype=float)
+)
 W1_TO_W10 = [
-    ("2024-04-01", "2024-06-05"), ("2024-05-27", "2024-07-25"), ("2024-07-25", "2024-09-25"), ("2024-09-09", "2024-11-15"),
-    ("2024-10-21", "2024-12-13"), ("2024-12-06", "2025-02-14"), ("2025-03-03", "2025-05-09"), ("2025-07-14", "2025-09-19"),
-    ("2025-10-13", "2025-12-19"), ("2026-02-02", "2026-04-10"),
-]  # fmt: skip
+    ("2024-04-01", "2024-06-05"),
+    ("2024-05-27", "2024-07-25"),
+    ("2024-07-25", "2024-09-25"),
+    ("2024-09-09", "2024-11-15"),
+    ("2024-10-21", "2024-12-13"),
+    ("2024-12-06", "2025-02-14"),
+    ("2025-03-03", "2025-05-09"),
+    ("2025-07-14", "2025-09-19"),
+    ("2025-10-13", "2025-12-19"),
+    ("2026-02-02", "2026-04-10"),
+]
 
 
 def test_a_hand_worked_case() -> None:
-    # |d| ranks: 1 -> 1, 2 -> 2, 3 -> 3, 4 -> 4, 5 -> 5; negative: 2 -> W- = 2, W+ = 13. P(W <= 2) = 3/32, doubled.
+    # |d| ranks: 1 -> 1, 2 -> 2, 3 -> 3, 4 -> 4, 5 -> 5; negative: 2 -> W- = 2, W+ = 13. P(W <= 2) =
+    # 3/32, doubled.
     ranks = signed_rank(np.array([1.0, -2.0, 3.0, 4.0, 5.0]))
     assert (ranks.positive_ranks, ranks.negative_ranks, ranks.method) == (13.0, 2.0, "exact")
     assert ranks.p == pytest.approx(2 * 3 / 32)
@@ -70,13 +90,13 @@ def test_with_zeros_and_ties_it_equals_the_permutation_of_scipy(sample: np.ndarr
     assert ranks.p == pytest.approx(float(expected.pvalue), rel=1e-9)
 
 
-def test_beyond_the_exact_range_it_equals_the_normal_test_of_scipy() -> None:
-    for decimals in (1, 8):
-        sample = np.round(np.random.default_rng(decimals).normal(0.05, 1.0, 500), decimals)
-        expected = stats.wilcoxon(sample, method="asymptotic")
-        ranks = signed_rank(sample)
-        assert ranks.method == "normal"
-        assert ranks.p == pytest.approx(float(expected.pvalue), rel=1e-9)
+@pytest.mark.parametrize("decimals", [1, 8])
+def test_beyond_the_exact_range_it_equals_the_normal_test_of_scipy(decimals: int) -> None:
+    sample = np.round(np.random.default_rng(decimals).normal(0.05, 1.0, 500), decimals)
+    expected = stats.wilcoxon(sample, method="asymptotic")
+    ranks = signed_rank(sample)
+    assert ranks.method == "normal"
+    assert ranks.p == pytest.approx(float(expected.pvalue), rel=1e-9)
 
 
 def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied() -> None:
@@ -85,11 +105,17 @@ def test_no_pair_or_too_few_have_a_reason_and_pairs_that_never_differ_are_tied()
     assert sign_flip(np.array([])).p is None
     assert hodges_lehmann(np.array([])).value is None
     few = hodges_lehmann(np.arange(1.0, 6.0))
-    assert (few.low, few.high, few.reason) == (None, None, "5 pairs give an interval of at most 93.75 %")
+    assert (few.low, few.high, few.reason) == (
+        None,
+        None,
+        "5 pairs give an interval of at most 93.75 %",
+    )
 
 
 @given(DIFFERENCES, st.floats(0.1, 1000.0))
-def test_scale_changes_no_p_and_sign_changes_only_the_direction(sample: np.ndarray, scale: float) -> None:
+def test_scale_changes_no_p_and_sign_changes_only_the_direction(
+    sample: np.ndarray, scale: float
+) -> None:
     ranks, turned = signed_rank(sample), signed_rank(-sample)
     assert signed_rank(sample * 2.0 ** round(np.log2(scale))).p == ranks.p
     assert turned.p == pytest.approx(ranks.p)
@@ -98,11 +124,16 @@ def test_scale_changes_no_p_and_sign_changes_only_the_direction(sample: np.ndarr
 
 
 @given(st.lists(st.tuples(st.integers(0, 43), st.integers(0, 43)), min_size=1, max_size=12))
-def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(pairs: list[tuple[int, int]]) -> None:
+def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(
+    pairs: list[tuple[int, int]],
+) -> None:
     first, second = np.array(pairs, dtype=float).T
     shares, counts = first / 43 - second / 43, first - second
-    assert signed_rank(shares) == signed_rank(counts)  # 5/43 - 3/43 and 12/43 - 10/43 differ in their last bits
-    assert levelled(np.array([*(shares - counts / 43), -1.0])).tolist() == [0.0] * len(pairs) + [-1.0]
+    # 5/43 - 3/43 and 12/43 - 10/43 differ in their last bits
+    assert signed_rank(shares) == signed_rank(counts)
+    assert levelled(np.array([*(shares - counts / 43), -1.0])).tolist() == [0.0] * len(pairs) + [
+        -1.0
+    ]
     gap = levelled(np.array([*shares, np.nan]))
     assert np.array_equal(gap[:-1], levelled(shares))
     assert np.isnan(gap[-1])
@@ -111,7 +142,10 @@ def test_differences_of_shares_have_the_ties_and_zeros_of_their_counts(pairs: li
 
 @given(DIFFERENCES)
 def test_sign_flips_equal_their_enumeration(sample: np.ndarray) -> None:
-    sums = [abs(float(np.dot(signs, sample))) for signs in itertools.product((1, -1), repeat=len(sample))]
+    sums = [
+        abs(float(np.dot(signs, sample)))
+        for signs in itertools.product((1, -1), repeat=len(sample))
+    ]
     expected = np.mean([total >= abs(sample.sum()) for total in sums])
     assert sign_flip(sample).p == pytest.approx(expected)
 
@@ -131,17 +165,24 @@ def test_sampled_sign_flips_agree_with_all_of_them_and_are_never_zero() -> None:
 
 
 def test_the_shift_is_the_median_of_walsh_averages_and_the_interval_that_of_tables() -> None:
-    """n = 10: the 95 % interval runs from the 9th smallest to the 9th largest Walsh average, with coverage 95.1 %."""
-    assert hodges_lehmann(np.array([1.0, 2.0, 6.0])).value == pytest.approx(2.75)  # of 1, 1.5, 2, 3.5, 4, 6
+    """n = 10: the 95 % interval runs from the 9th smallest to the 9th largest Walsh average, with
+    coverage 95.1 %.
+    """
+    # of 1, 1.5, 2, 3.5, 4, 6
+    assert hodges_lehmann(np.array([1.0, 2.0, 6.0])).value == pytest.approx(2.75)
     sample, (rows, columns) = np.random.default_rng(0).normal(size=10), np.triu_indices(10)
     walsh = np.sort((sample[rows] + sample[columns]) / 2)
     shift = hodges_lehmann(sample)
-    assert (shift.value, shift.low, shift.high) == pytest.approx((np.median(walsh), walsh[8], walsh[-9]))
+    assert (shift.value, shift.low, shift.high) == pytest.approx(
+        (np.median(walsh), walsh[8], walsh[-9])
+    )
     assert shift.confidence == pytest.approx(1 - 2 * 25 / 1024, abs=2e-3)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=6, max_size=12, unique=True))
-def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(values: list[float]) -> None:
+def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(
+    values: list[float],
+) -> None:
     sample = levelled(np.array(values))
     if len(np.unique(np.abs(sample))) < len(sample) or (sample == 0).any():
         return
@@ -154,7 +195,10 @@ def test_the_interval_holds_zero_exactly_when_the_test_is_not_significant(values
 
 def test_the_null_of_mid_ranks_is_that_of_all_sign_patterns() -> None:
     ranks = np.array([1.5, 1.5, 3.0, 4.0])
-    sums = sorted(sum(rank for rank, taken in zip(ranks, signs) if taken) for signs in itertools.product((0, 1), repeat=4))
+    sums = sorted(
+        sum(rank for rank, taken in zip(ranks, signs) if taken)
+        for signs in itertools.product((0, 1), repeat=4)
+    )
     null = rank_null(ranks)
     expected = [sums.count(value) / 16 for value in null.support]
     assert null.probabilities.tolist() == pytest.approx(expected)
@@ -169,13 +213,18 @@ def averages(sample: np.ndarray) -> np.ndarray:
 def test_more_pairs_than_the_exact_null_has_give_nearly_its_interval_with_mirrored_ends() -> None:
     n = EXACT_UP_TO + 20
     sample = np.random.default_rng(5).standard_normal(n) + 0.1
-    normal, exact = hodges_lehmann(sample), hodges_lehmann(sample, null=rank_null(np.arange(1.0, n + 1.0)))
+    normal, exact = (
+        hodges_lehmann(sample),
+        hodges_lehmann(sample, null=rank_null(np.arange(1.0, n + 1.0))),
+    )
     assert (normal.value, normal.confidence) == (exact.value, 0.95)
     assert normal.low is not None
     assert normal.high is not None
     assert exact.low is not None
     walsh, fewer = averages(sample), sample[:EXACT_UP_TO]
-    assert abs(np.searchsorted(walsh, normal.low) - np.searchsorted(walsh, exact.low)) <= 30, "of 51,360 averages"
+    assert abs(np.searchsorted(walsh, normal.low) - np.searchsorted(walsh, exact.low)) <= 30, (
+        "of 51,360 averages"
+    )
     mirrored = hodges_lehmann(-sample)
     assert (mirrored.low, mirrored.high) == (-normal.high, -normal.low)
     for of, shift in ((walsh, normal), (walsh, exact), (averages(fewer), hodges_lehmann(fewer))):
@@ -203,7 +252,9 @@ def test_shared_days_and_their_correlation() -> None:
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 90)), min_size=1, max_size=8))
 def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
     days = [str(day) for day in np.datetime64("2024-01-01") + np.arange(491).astype("m8[D]")]
-    correlation = overlap_correlation([(days[first], days[first + length]) for first, length in spans])
+    correlation = overlap_correlation(
+        [(days[first], days[first + length]) for first, length in spans]
+    )
     assert np.linalg.eigvalsh(correlation).min() > -1e-9
     assert np.allclose(np.diag(correlation), 1.0)
     assert (correlation == correlation.T).all()
@@ -211,7 +262,9 @@ def test_the_overlap_correlation_is_one(spans: list[tuple[int, int]]) -> None:
 
 def test_the_correlated_null_has_probability_one_and_of_separate_windows_is_the_exact_one() -> None:
     for draws in (1000, 25_001):
-        assert correlated_null(overlap_correlation(W1_TO_W10), draws, 0).probabilities.sum() == pytest.approx(1.0, abs=1e-12)
+        assert correlated_null(
+            overlap_correlation(W1_TO_W10), draws, 0
+        ).probabilities.sum() == pytest.approx(1.0, abs=1e-12)
     simulated, exact = correlated_null(np.eye(8), 100_000, 1), rank_null(np.arange(1.0, 9.0))
     assert np.abs(simulated.at_or_below - exact.at_or_below).max() < 0.005
     assert simulated.kind == "simulated"
@@ -223,37 +276,68 @@ LONG = ("2024-01-01", "2026-04-10")
 MIXED: list[tuple[dict[str, tuple[str, str]], dict[str, str]]] = [
     ({}, {}),
     ({"long": LONG}, {}),
-    (PAPER, {}),  # they overlap, but each has days of its own: what they share is allowed for, not left out
-    ({**PAPER, "long": LONG}, {"long": "has 595 weekdays, the others 40 to 51: lengths that do not mix"}),
-    ({"W1": PAPER["W1"], "long": LONG}, {"W1": "has 48 weekdays, the others 595 to 595: lengths that do not mix"}),
+    # they overlap, but each has days of its own: what they share is allowed for, not left out
+    (PAPER, {}),
+    (
+        {**PAPER, "long": LONG},
+        {"long": "has 595 weekdays, the others 40 to 51: lengths that do not mix"},
+    ),
+    (
+        {"W1": PAPER["W1"], "long": LONG},
+        {"W1": "has 48 weekdays, the others 595 to 595: lengths that do not mix"},
+    ),
     ({"a": PAPER["W1"], "b": PAPER["W1"]}, {"b": "has no day that is not a day of a"}),
-    ({"a": ("2024-01-01", "2024-01-12"), "b": ("2024-01-15", "2024-01-26"), "both": ("2024-01-08", "2024-01-19")},
-     {"both": "has no day that is not a day of a, b"}),
-    ({"a": ("2024-01-01", "2024-01-05"), "b": ("2024-02-05", "2024-02-16"), "c": ("2024-03-04", "2024-03-18")},
-     {"c": "has 11 weekdays, the others 5 to 10: lengths that do not mix"}),
+    (
+        {
+            "a": ("2024-01-01", "2024-01-12"),
+            "b": ("2024-01-15", "2024-01-26"),
+            "both": ("2024-01-08", "2024-01-19"),
+        },
+        {"both": "has no day that is not a day of a, b"},
+    ),
+    (
+        {
+            "a": ("2024-01-01", "2024-01-05"),
+            "b": ("2024-02-05", "2024-02-16"),
+            "c": ("2024-03-04", "2024-03-18"),
+        },
+        {"c": "has 11 weekdays, the others 5 to 10: lengths that do not mix"},
+    ),
     # The first days of a market that never closes.
     ({"live": ("2024-01-06", "2024-01-07")}, {}),
     ({"live": ("2024-01-06", "2024-01-06"), "next": ("2024-01-07", "2024-01-07")}, {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("spans", "out"), MIXED)
-def test_windows_of_other_lengths_and_without_days_of_their_own_stand_in_no_figure(
+def test_windows_of_other_lengths_or_without_own_days_enter_no_figure(
     spans: dict[str, tuple[str, str]], out: dict[str, str]
 ) -> None:
     assert left_out_windows(spans) == out
 
 
 def test_days_of_the_weekend_count_at_a_market_that_trades_them() -> None:
-    spans = {"weekend": ("2024-01-05", "2024-01-07"), "week": ("2024-01-08", "2024-01-10")}  # Friday to Sunday, Monday to Wednesday
+    # Friday to Sunday, Monday to Wednesday
+    spans = {"weekend": ("2024-01-05", "2024-01-07"), "week": ("2024-01-08", "2024-01-10")}
     assert left_out_windows(spans, 365) == {}
     reason = "has 14 days, the others 3 to 3: lengths that do not mix"
-    assert left_out_windows({**spans, "long": ("2024-01-11", "2024-01-24")}, 365) == {"long": reason}
+    assert left_out_windows({**spans, "long": ("2024-01-11", "2024-01-24")}, 365) == {
+        "long": reason
+    }
 
 
-@given(st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(st.integers(1, 28), st.integers(0, 60)), min_size=1))
-def test_windows_of_a_figure_are_of_one_length_and_each_has_days_of_its_own(drawn: dict[str, tuple[int, int]]) -> None:
-    days = {name: np.arange(first, first + length + 7) + np.datetime64("2024-01-01") for name, (first, length) in drawn.items()}
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdefgh"), st.tuples(st.integers(1, 28), st.integers(0, 60)), min_size=1
+    )
+)
+def test_windows_of_a_figure_are_of_one_length_and_each_has_days_of_its_own(
+    drawn: dict[str, tuple[int, int]],
+) -> None:
+    days = {
+        name: np.arange(first, first + length + 7) + np.datetime64("2024-01-01")
+        for name, (first, length) in drawn.items()
+    }
     held = {name: set(span[np.is_busday(span)].tolist()) for name, span in days.items()}
     out = left_out_windows({name: (str(span[0]), str(span[-1])) for name, span in days.items()})
     stand = [name for name in drawn if name not in out]
@@ -272,8 +356,14 @@ def test_a_mean_over_windows_that_share_days_is_as_uncertain_as_its_effective_co
     assert mean_with_interval(sample, correlation).detail["se"] > plain["se"]
     # Means that say nothing of other windows have a reason.
     assert mean_with_interval(np.array([])).value is None
-    assert mean_with_interval(np.array([0.1])).detail["reason"] == "one window says nothing of other windows"
-    assert mean_with_interval(np.array([0.1, 0.1]), np.ones((2, 2))).detail["reason"] == "the windows are all the same days"
+    assert (
+        mean_with_interval(np.array([0.1])).detail["reason"]
+        == "one window says nothing of other windows"
+    )
+    assert (
+        mean_with_interval(np.array([0.1, 0.1]), np.ones((2, 2))).detail["reason"]
+        == "the windows are all the same days"
+    )
     assert mean_with_interval(np.zeros(3)).detail["t_p"] == 1.0
 
 
@@ -286,7 +376,10 @@ def _rates(make: object, correlation: np.ndarray | None, comparisons: int) -> di
     hits = {"wilcoxon": 0, "sign_flip": 0, "interval": 0, "t": 0}
     for number in range(comparisons):
         sample = make(np.random.default_rng([11, number]))  # type: ignore[operator]
-        shift, mean = hodges_lehmann(sample, null=null), mean_with_interval(sample, correlation).detail
+        shift, mean = (
+            hodges_lehmann(sample, null=null),
+            mean_with_interval(sample, correlation).detail,
+        )
         hits["wilcoxon"] += signed_rank(sample, null=null).p <= 0.05  # type: ignore[operator]
         hits["sign_flip"] += sign_flip(sample, blocks, draws=1999).p <= 0.05  # type: ignore[operator]
         hits["interval"] += not shift.low <= 0 <= shift.high  # type: ignore[operator]
@@ -297,7 +390,9 @@ def _rates(make: object, correlation: np.ndarray | None, comparisons: int) -> di
 @pytest.mark.slow
 @pytest.mark.parametrize("windows", [9, 10, 12, 20])
 def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) -> None:
-    """Two agents without skill whose daily returns differ by fat-tailed noise: 5 % ± 1.5 % of 2,000 comparisons."""
+    """Two agents without skill whose daily returns differ by fat-tailed noise: 5 % ± 1.5 % of 2,000
+    comparisons.
+    """
     rates = _rates(lambda chance: chance.standard_t(4, (windows, 43)).sum(axis=1), None, 2000)
     assert set(rates) == {"wilcoxon", "sign_flip", "interval", "t"}
     assert all(0.035 <= rate <= 0.065 for rate in rates.values()), rates
@@ -307,14 +402,21 @@ def test_placebo_comparisons_are_significant_one_time_in_twenty(windows: int) ->
 def test_placebo_comparisons_over_the_paper_windows_are_too_although_they_share_days() -> None:
     days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2026-05-01"))
     days = days[np.is_busday(days)]
-    inside = np.array([(days >= np.datetime64(first)) & (days <= np.datetime64(last)) for first, last in W1_TO_W10], dtype=float)
+    inside = np.array(
+        [
+            (days >= np.datetime64(first)) & (days <= np.datetime64(last))
+            for first, last in W1_TO_W10
+        ],
+        dtype=float,
+    )
 
     def sample(chance: np.random.Generator) -> np.ndarray:
         return inside @ chance.standard_t(4, len(days))
 
     rates = _rates(sample, overlap_correlation(W1_TO_W10), 4000)
     assert all(0.035 <= rates[name] <= 0.065 for name in ("wilcoxon", "interval", "t")), rates
-    assert rates["sign_flip"] <= 0.065  # six blocks allow levels of 1/32 and 2/32 only: it is the careful one
+    # six blocks allow levels of 1/32 and 2/32 only: it is the careful one
+    assert rates["sign_flip"] <= 0.065
     naive = _rates(sample, None, 4000)
     assert naive["wilcoxon"] > 0.055  # what taking the windows as separate would have claimed
 
@@ -332,17 +434,27 @@ GRID = {
 def test_a_hand_worked_design() -> None:
     cells = {"bright": 10.0, "stock_blind": 4.0, "date_blind": 7.0, "blinded": 3.0}
     contrasts = mask_contrasts({mask: np.array([value]) for mask, value in cells.items()})
-    # Stock in sight: 10 - 4 = 6 with the date, 7 - 3 = 4 without. Date in sight: 10 - 7 = 3 with the stock, 4 - 3 = 1 without.
-    assert contrasts == {"memory_premium": 7.0, "stock_effect": 5.0, "date_effect": 2.0, "interaction": 2.0}
+    # Stock in sight: 10 - 4 = 6 with the date, 7 - 3 = 4 without. Date in sight: 10 - 7 = 3 with
+    # the stock, 4 - 3 = 1 without.
+    assert contrasts == {
+        "memory_premium": 7.0,
+        "stock_effect": 5.0,
+        "date_effect": 2.0,
+        "interaction": 2.0,
+    }
     # Fewer masks tell fewer effects.
     assert list(mask_contrasts({"bright": np.ones(2), "blinded": np.ones(2)})) == ["memory_premium"]
     assert mask_contrasts({"bright": np.ones(2), "stock_blind": np.ones(2)}) == {}
 
 
 @given(WINDOWS, WINDOWS, WINDOWS, WINDOWS)
-def test_stock_and_date_effect_add_up_to_the_memory_premium(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> None:
+def test_stock_and_date_effect_add_up_to_the_memory_premium(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray
+) -> None:
     contrasts = mask_contrasts({"bright": a, "stock_blind": b, "date_blind": c, "blinded": d})
-    assert contrasts["stock_effect"] + contrasts["date_effect"] == pytest.approx(contrasts["memory_premium"], abs=1e-12)
+    assert contrasts["stock_effect"] + contrasts["date_effect"] == pytest.approx(
+        contrasts["memory_premium"], abs=1e-12
+    )
 
 
 def test_a_chain_of_modes_has_one_order() -> None:
@@ -350,14 +462,26 @@ def test_a_chain_of_modes_has_one_order() -> None:
     results = {"memory_only": 1.0, "fixed_candidate": 4.0, "open_research": 9.0}
     values = {MODE_PIECES[mode]: np.array([value]) for mode, value in results.items()}
     contributions = order_averaged(values)
-    assert {piece: float(part[0]) for piece, part in contributions.items()} == {"data": 3.0, "tools": 5.0}
+    assert {piece: float(part[0]) for piece, part in contributions.items()} == {
+        "data": 3.0,
+        "tools": 5.0,
+    }
 
 
 def test_without_precedence_it_is_the_shapley_value() -> None:
-    """Glove game of Shapley: one left glove (a), two right gloves (b, c); a pair is worth 1. Values 2/3, 1/6, 1/6."""
-    coalitions = [coalition for size in range(4) for coalition in itertools.combinations("abc", size)]
-    contributions = order_averaged({frozenset(each): np.array([float("a" in each and len(each) > 1)]) for each in coalitions}, {})
-    assert [float(contributions[player][0]) for player in "abc"] == pytest.approx([2 / 3, 1 / 6, 1 / 6])
+    """Glove game of Shapley: one left glove (a), two right gloves (b, c); a pair is worth 1. Values
+    2/3, 1/6, 1/6.
+    """
+    coalitions = [
+        coalition for size in range(4) for coalition in itertools.combinations("abc", size)
+    ]
+    contributions = order_averaged(
+        {frozenset(each): np.array([float("a" in each and len(each) > 1)]) for each in coalitions},
+        {},
+    )
+    assert [float(contributions[player][0]) for player in "abc"] == pytest.approx(
+        [2 / 3, 1 / 6, 1 / 6]
+    )
 
 
 @given(arrays(float, (12, 4), elements=st.floats(-1, 1)))
@@ -374,7 +498,9 @@ def test_separate_effects_are_given_back(worth: np.ndarray) -> None:
     names = ("stock", "date", "data", "tools")
     of = dict(zip(names, worth))
     values = {given: np.array([sum(of[name] for name in given)]) for given in GRID}
-    assert {name: float(part[0]) for name, part in order_averaged(values).items()} == pytest.approx(of, abs=1e-12)
+    assert {name: float(part[0]) for name, part in order_averaged(values).items()} == pytest.approx(
+        of, abs=1e-12
+    )
 
 
 def test_a_set_that_was_not_run_is_named() -> None:
@@ -384,16 +510,32 @@ def test_a_set_that_was_not_run_is_named() -> None:
 
 @pytest.mark.slow
 def test_effect_intervals_cover_the_planted_effect() -> None:
-    """Ten windows, three seeds, shared market noise that cancels; 2,000 experiments, nominal 95 %."""
-    planted = {"memory_premium": 0.02, "stock_effect": 0.015, "date_effect": 0.005, "interaction": 0.004}
+    """Ten windows, three seeds, shared market noise that cancels; 2,000 experiments, nominal 95
+    %.
+    """
+    planted = {
+        "memory_premium": 0.02,
+        "stock_effect": 0.015,
+        "date_effect": 0.005,
+        "interaction": 0.004,
+    }
     covered = dict.fromkeys(planted, 0)
-    worths = {"bright": (0.02, 1), "stock_blind": (0.003, 0), "date_blind": (0.013, 1), "blinded": (0.0, 0)}
+    worths = {
+        "bright": (0.02, 1),
+        "stock_blind": (0.003, 0),
+        "date_blind": (0.013, 1),
+        "blinded": (0.0, 0),
+    }
     for number in range(2000):
         chance = np.random.default_rng([5, number])
         market = 0.1 * chance.normal(size=(10, 1))
-        slope = 0.01 * chance.normal(size=(10, 1))  # the worth of the stock differs from window to window
+        # the worth of the stock differs from window to window
+        slope = 0.01 * chance.normal(size=(10, 1))
         noise = {mask: 0.02 * chance.normal(size=(10, 3)) for mask in MASK_FACTORS}
-        cells = {mask: market + noise[mask] + worth + slope * has_stock for mask, (worth, has_stock) in worths.items()}
+        cells = {
+            mask: market + noise[mask] + worth + slope * has_stock
+            for mask, (worth, has_stock) in worths.items()
+        }
         for name, values in mask_contrasts(cells).items():
             interval = mean_with_interval(values.mean(axis=1)).detail
             covered[name] += interval["low"] <= planted[name] <= interval["high"]
@@ -411,9 +553,20 @@ LEVEL, MARGIN = 0.05, 0.015
 def test_random_traders_of_the_embedded_market_differ_as_often_as_the_level_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Pairs of random traders over 20 days of W1…W10: same market and rules, other names. Selection is zero by construction."""
+    """Pairs of random traders over 20 days of W1…W10: same market and rules, other names. Selection
+    is zero by construction.
+    """
     out = tmp_path / "run"
-    words = ["--model", "builtin/reversal", "--tasks", "blinded_open_research", "--windows", "W*", "--limit", "20"]
+    words = [
+        "--model",
+        "builtin/reversal",
+        "--tasks",
+        "blinded_open_research",
+        "--windows",
+        "W*",
+        "--limit",
+        "20",
+    ]
     assert main([*words, "--out", str(out), "--quiet"]) == 0
     capsys.readouterr()
     folder, market = RunFolder.load(out), open_snapshot(load_plugins(), "synthetic", {})
@@ -421,13 +574,17 @@ def test_random_traders_of_the_embedded_market_differ_as_often_as_the_level_says
     config = TradingConfig()
     returns = np.array(
         [
-            random_envelope(folder.load_ledger(spec), market, config, EnvelopeSettings(TRADERS, seed)).returns
+            random_envelope(
+                folder.load_ledger(spec), market, config, EnvelopeSettings(TRADERS, seed)
+            ).returns
             for seed, spec in enumerate(folder.manifest.specs)
         ]
     )
     assert returns.shape == (10, TRADERS)
     # Each trader against the four before it: a thousand comparisons.
-    differences = np.concatenate([returns - np.roll(returns, apart, axis=1) for apart in APART], axis=1)
+    differences = np.concatenate(
+        [returns - np.roll(returns, apart, axis=1) for apart in APART], axis=1
+    )
     by_rank = np.mean([(signed_rank(column).p or 1.0) <= LEVEL for column in differences.T])
     by_flip = np.mean([(sign_flip(column).p or 1.0) <= LEVEL for column in differences.T])
     assert (by_rank, by_flip) == pytest.approx((LEVEL, LEVEL), abs=MARGIN)

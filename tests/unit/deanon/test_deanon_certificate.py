@@ -1,4 +1,6 @@
-"""The certificate of a mask: attackers on the very payloads, the bound, whom it covers, and that it can be checked."""
+"""The certificate of a mask: attackers on the very payloads, the bound, whom it covers, and that it
+can be checked.
+"""
 
 from __future__ import annotations
 
@@ -22,48 +24,67 @@ from statsmodels.stats.proportion import proportion_confint
 from forging import change_transcript, edit_json
 from json_places import with_value
 from ktdeval import errors
-from ktdeval.cards.check import NOTHING_HIDDEN, attached_block, load_card, load_evaluation, validate_card
+from ktdeval.cards.check import (
+    attached_block,
+    load_card,
+    load_evaluation,
+    validate_card,
+)
+from ktdeval.cards.fields.certificate import NOT_GIVEN, NOTHING_HIDDEN
 from ktdeval.cards.show import card_lines, plain_text
-from ktdeval.cards.trading import NOT_GIVEN
-from ktdeval.config import RunConfig
-from ktdeval.contracts.task import describe_task
 from ktdeval.errors import CardError, KtdevalError, StoreError, UsageError, VerificationError
-from ktdeval.jsonio import dumps_pretty, file_sha256, sha256_hex
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.registry import load_plugins
-from ktdeval.runner import evaluate, rescore, verify_card
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig, evaluate, rescore, verify_card
 from ktdeval.runner.estimate import estimate_run
 from ktdeval.runner.journal import pack_lines
 from ktdeval.runner.store import ANSWERS, TRANSCRIPT, RunFolder
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.tasks.task import describe_task
+from ktdeval.values.jsonio import dumps_pretty, file_sha256, sha256_hex
+from ktdeval.values.typed import from_plain, to_plain
 from ktdeval_board.checking.check import CheckOptions, check_board
 from ktdeval_board.commands.check import certify as on_board
 from ktdeval_board.init import NewBoard, init_board
 from ktdeval_deanon.certificate import show
-from ktdeval_deanon.certificate.card import EXACT_MATCHER, NO_ANSWER, NO_CONTROL, NO_MODEL, build_certificate, covered_by
+from ktdeval_deanon.certificate.card import (
+    EXACT_MATCHER,
+    NO_ANSWER,
+    NO_CONTROL,
+    NO_MODEL,
+    build_certificate,
+    covered_by,
+)
 from ktdeval_deanon.certificate.certify import CertifyConfig, certify
 from ktdeval_deanon.certificate.command import certify as command
 from ktdeval_deanon.certificate.control import control_tally
 from ktdeval_deanon.certificate.passing import control_share
-from ktdeval_deanon.certificate.questions import ProbeChoice, blank_answer, find_scoring_task, open_questions
+from ktdeval_deanon.certificate.questions import (
+    ProbeChoice,
+    blank_answer,
+    find_scoring_task,
+    open_questions,
+)
 from ktdeval_deanon.certificate.show import certificate_rows
 from ktdeval_deanon.certificate.types import Certificate
 from ktdfin_market import small_market
+from paths import SUPPORT
 from tables import on_each_row
 
-TASK, STOCK_BLIND, EXAM = "blinded_open_research", "stock_blind_open_research", "deanon_probe"
+TASK, STOCK_BLIND, PROBE_TASK = "blinded_open_research", "stock_blind_open_research", "deanon_probe"
 MARCH = "2024-03-01:2024-03-29"
 PROBES = 8
 BRIGHT = "deanon_probe_bright"
-KEY = "0" * 31 + "4"  # of which no day and no industry is asked about more than twice: 8 right answers show reading
-SUPPORT = Path(__file__).parents[2] / "support"
+# of which no day and no industry is asked about more than twice: 8 right answers show reading
+KEY = "0" * 31 + "4"
 
 Card = dict[str, Any]
 
 
 def tupled(given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments with lists of a table made tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+    }
 
 
 class Environment:
@@ -73,33 +94,51 @@ class Environment:
         self.folder, self.data = folder, folder / "market"
         save_snapshot(replace(small_market(), id=""), self.data)
         self.snapshot = load_snapshot(self.data)
-        self.plugins = load_plugins(["ktdeval_deanon", str(SUPPORT / "deanon_plugin.py")])
+        self.plugins = load_plugins(
+            ["ktdeval_deanon", str(SUPPORT / "masking" / "deanon_plugin.py")]
+        )
         self.attack = cache(self._attack)
 
     def config(self, **changes: Any) -> CertifyConfig:
-        return replace(CertifyConfig(TASK, data=str(self.data), windows=(MARCH,), probes=PROBES, mask_key=KEY), **changes)
+        return replace(
+            CertifyConfig(TASK, data=str(self.data), windows=(MARCH,), probes=PROBES, mask_key=KEY),
+            **changes,
+        )
 
     def certify(self, **changes: Any) -> Card:
-        return certify(self.config(**tupled(changes)), self.plugins, lambda *_: None).certificate.plain
+        return certify(
+            self.config(**tupled(changes)), self.plugins, lambda *_: None
+        ).certificate.plain
 
     def block(self, certificate: Card | None, task: Card | None = None, snapshot: str = "") -> Card:
         """What a trading card says of a certificate."""
         task = self.card_task() if task is None else task
         attached = None if certificate is None else validate_card(certificate)
-        return attached_block(task["mask"], task["config"], snapshot or self.snapshot.id, attached, self.plugins)
+        block = attached_block(
+            task["mask"], task["config"], snapshot or self.snapshot.id, attached, self.plugins
+        )
+        return to_plain(block)
 
-    def _attack(self, model: str = "reader", exam: str = EXAM, until: int | None = None, **changes: Any) -> Path:
+    def _attack(
+        self,
+        model: str = "reader",
+        probe_task: str = PROBE_TASK,
+        until: int | None = None,
+        **changes: Any,
+    ) -> Path:
         """A run of the scoring task; `until` leaves out the episodes from that place on."""
         out = self.folder / f"run-{len(list(self.folder.iterdir()))}"
         given = {
-            "tasks": tuple(dict.fromkeys((exam, BRIGHT))),
+            "tasks": tuple(dict.fromkeys((probe_task, BRIGHT))),
             "windows": (MARCH,),
             "limit": PROBES,
             "mask_key": KEY,
             "data": str(self.data),
             "quiet": True,
         }
-        done = evaluate(RunConfig(model=f"attacker/{model}", out=str(out), **(given | changes)), self.plugins)
+        done = evaluate(
+            RunConfig(model=f"attacker/{model}", out=str(out), **(given | changes)), self.plugins
+        )
         folder = RunFolder.load(done.folder)
         for spec in folder.manifest.specs[until:] if until is not None else ():
             shutil.rmtree(folder.episode_path(spec))
@@ -109,7 +148,13 @@ class Environment:
         """A trading card's `task`."""
         task = self.plugins.make_task(name)
         config = json.loads(json.dumps(describe_task(task, self.plugins.tools(task.tools))))
-        return {"name": name, "version": task.version, "mask": task.mask, "mode": task.mode, "config": config}
+        return {
+            "name": name,
+            "version": task.version,
+            "mask": task.mask,
+            "mode": task.mode,
+            "config": config,
+        }
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +186,9 @@ def typed(certificate: Card) -> Certificate:
 def rebuilt(certificate: Mapping[str, Any], **changes: Any) -> Certificate:
     """The certificate that follows from these parts."""
     derived = ("kind", "schema_version", "bound", "labels")
-    return build_certificate({field: value for field, value in (certificate | changes).items() if field not in derived})
+    return build_certificate(
+        {field: value for field, value in (certificate | changes).items() if field not in derived}
+    )
 
 
 def attacker(certificate: Mapping[str, Any], name: str) -> Any:
@@ -150,7 +197,10 @@ def attacker(certificate: Mapping[str, Any], name: str) -> Any:
 
 def remark(episode: Path, file: str) -> None:
     """Let an episode's mark agree with a file that was changed."""
-    edit_json(episode / "episode.json", lambda mark: mark["sha256"].update({file: file_sha256(episode / file)}))
+    edit_json(
+        episode / "episode.json",
+        lambda mark: mark["sha256"].update({file: file_sha256(episode / file)}),
+    )
 
 
 def saved(folder: Path, certificate: Mapping[str, Any]) -> Path:
@@ -160,35 +210,54 @@ def saved(folder: Path, certificate: Mapping[str, Any]) -> Path:
 
 
 def run_command(*words: str | Path) -> None:
-    command.main([*map(str, words), "--plugin", "ktdeval_deanon"], prog_name="ktdeval certify", standalone_mode=False)
+    command.main(
+        [*map(str, words), "--plugin", "ktdeval_deanon"],
+        prog_name="ktdeval certify",
+        standalone_mode=False,
+    )
 
 
 # ---- what attackers recover
 
 
-def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_what(bare: Card) -> None:
+def test_a_database_finds_every_masked_stock_and_day_and_the_ablation_tells_by_what(
+    bare: Card,
+) -> None:
     exact, dates = (attacker(bare, name)["scores"] for name in (EXACT_MATCHER, "date matcher"))
-    assert {exact[name]["value"] for name in ("ticker_top1", "ticker_top5", "date_within_5", "joint", "sector")} == {1.0}
+    assert {
+        exact[name]["value"]
+        for name in ("ticker_top1", "ticker_top5", "date_within_5", "joint", "sector")
+    } == {1.0}
     assert set(dates) == {"date_within_5", "date_within_20", "date_within_60"}
     assert dates["date_within_5"]["value"] == 1.0
     ablation = {entry["name"]: entry for entry in bare["identifiability"]["ablation"]}
     assert "labels" not in ablation  # nothing is labelled behind this mask
     assert ablation["all"]["scores"]["joint"] == exact["joint"]
     assert ablation["all"]["k"] == {"mean": 1.0, "median": 1.0, "least": 1, "most": 1, "alone": 1.0}
-    assert ablation["returns"]["scores"]["ticker_top1"]["value"] == ablation["index"]["scores"]["date_within_5"]["value"] == 1.0
+    assert (
+        ablation["returns"]["scores"]["ticker_top1"]["value"]
+        == ablation["index"]["scores"]["date_within_5"]["value"]
+        == 1.0
+    )
     assert ablation["board"]["scores"]["ticker_top1"]["value"] < 1.0
     assert ablation["board"]["k"]["least"] > 100
-    assert ablation["all but index"]["fields"] == [name for name in ablation["all"]["fields"] if name != "index"]
+    assert ablation["all but index"]["fields"] == [
+        name for name in ablation["all"]["fields"] if name != "index"
+    ]
     # Factors are compared in the units in which they are shown.
     assert bare["identifiability"]["factors_not_compared"] == []
     assert {"MOM_12_1", "ILLIQ", "CV_VOL"} < set(bare["identifiability"]["factors"])
     assert ablation["factors"]["scores"]["ticker_top1"]["value"] == 1.0
 
 
-def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_on_these_probes(attacked: Card) -> None:
+def test_each_score_has_wilsons_interval_the_exact_bound_and_what_chance_gives_on_these_probes(
+    attacked: Card,
+) -> None:
     for score in (score for entry in attacked["attackers"] for score in entry["scores"].values()):
         k, n, interval = score["successes"], score["n"], score["interval"]
-        assert (interval["low"], interval["high"]) == pytest.approx(proportion_confint(k, n, 0.05, "wilson"), abs=1e-12)
+        assert (interval["low"], interval["high"]) == pytest.approx(
+            proportion_confint(k, n, 0.05, "wilson"), abs=1e-12
+        )
         assert score["upper"] == pytest.approx(proportion_confint(k, n, 0.1, "beta")[1])
         assert 0.0 <= score["baseline"] <= 1.0
     assert attacker(attacked, "random")["scores"]["board"]["value"] == 1.0
@@ -204,7 +273,12 @@ def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_ther
     assert bare["labels"] == ["synthetic", "limited", "no model attacked"]
     joint = attacked["bound"]["value"]["joint"]
     assert joint["upper"] == pytest.approx(1 - 0.05 ** (1 / PROBES))
-    assert (joint["attacker"], joint["value"], joint["n"], joint["level"]) == ("attacker/reader", 0.0, PROBES, 0.95)
+    assert (joint["attacker"], joint["value"], joint["n"], joint["level"]) == (
+        "attacker/reader",
+        0.0,
+        PROBES,
+        0.95,
+    )
     assert "board" not in attacked["bound"]["value"]  # shown under every mask
     assert attacker(attacked, "attacker/reader")["named"] == {"tickers": 0, "date": 0}
     assert attacked["labels"] == ["synthetic", "limited", "few guesses"]
@@ -219,10 +293,20 @@ def test_the_bound_is_the_exact_one_of_a_model_that_answers_and_without_one_ther
     assert "few answers" in silent["labels"]
 
 
-def test_behind_no_mask_the_reader_recovers_all_and_nothing_is_excluded(environment: Environment) -> None:
-    bright = environment.certify(task="bright_open_research", runs=(environment.attack(exam="deanon_probe_bright"),))
-    assert bright["bound"]["value"]["joint"]["value"] == bright["bound"]["value"]["joint"]["upper"] == 1.0
-    labels = next(entry for entry in bright["identifiability"]["ablation"] if entry["name"] == "labels")
+def test_behind_no_mask_the_reader_recovers_all_and_nothing_is_excluded(
+    environment: Environment,
+) -> None:
+    bright = environment.certify(
+        task="bright_open_research", runs=(environment.attack(probe_task="deanon_probe_bright"),)
+    )
+    assert (
+        bright["bound"]["value"]["joint"]["value"]
+        == bright["bound"]["value"]["joint"]["upper"]
+        == 1.0
+    )
+    labels = next(
+        entry for entry in bright["identifiability"]["ablation"] if entry["name"] == "labels"
+    )
     assert (labels["scores"]["joint"]["value"], labels["k"]["most"]) == (1.0, 1)
 
 
@@ -230,21 +314,28 @@ def test_behind_no_mask_the_reader_recovers_all_and_nothing_is_excluded(environm
 
 
 @pytest.mark.parametrize("model", ["constant", "refuser", "shrugger", "mumbler"])
-def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(environment: Environment, tmp_path: Path, model: str) -> None:
+def test_a_model_that_does_not_read_unmasked_probes_certifies_nothing(
+    environment: Environment, tmp_path: Path, model: str
+) -> None:
     certificate = environment.certify(runs=(environment.attack(model),))
     entry = attacker(certificate, f"attacker/{model}")
     assert entry["counts_for"] == []
     assert not any(read["passed"] for read in entry["control"]["value"].values())
     assert certificate["bound"] == {"value": None, "reason": NO_CONTROL}
     assert certificate["labels"] == ["synthetic", "limited", "control failed"]
-    assert environment.block(certificate) == {"value": None, "reason": f"the certificate certifies nothing: {NO_CONTROL}"}
+    assert environment.block(certificate) == {
+        "value": None,
+        "reason": f"the certificate certifies nothing: {NO_CONTROL}",
+    }
     text = plain_text(card_lines(load_card(saved(tmp_path, certificate))))
     assert text.splitlines()[2] == f"certifies nothing: {NO_CONTROL}"
     assert f"attacker/{model}: control failed, so its misses certify nothing" in text
 
 
-def test_a_run_without_the_control_certifies_nothing_and_says_what_it_lacks(environment: Environment, tmp_path: Path) -> None:
-    certificate = environment.certify(runs=(environment.attack(tasks=(EXAM,)),))
+def test_a_run_without_the_control_certifies_nothing_and_names_the_missing_run(
+    environment: Environment, tmp_path: Path
+) -> None:
+    certificate = environment.certify(runs=(environment.attack(tasks=(PROBE_TASK,)),))
     reason = "the run did not ask deanon_probe_bright"
     assert attacker(certificate, "attacker/reader")["control"] == {"value": None, "reason": reason}
     assert certificate["bound"]["reason"] == NO_CONTROL
@@ -253,9 +344,19 @@ def test_a_run_without_the_control_certifies_nothing_and_says_what_it_lacks(envi
 
 def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Environment) -> None:
     certificate = environment.certify(runs=(environment.attack("dater"),))
-    assert set(certificate["bound"]["value"]) == {"date_within_5", "date_within_20", "date_within_60"}
+    assert set(certificate["bound"]["value"]) == {
+        "date_within_5",
+        "date_within_20",
+        "date_within_60",
+    }
     assert "control incomplete" in certificate["labels"]
-    both = environment.certify(runs=(environment.attack("dater"), environment.attack("reader"), environment.attack("constant")))
+    both = environment.certify(
+        runs=(
+            environment.attack("dater"),
+            environment.attack("reader"),
+            environment.attack("constant"),
+        )
+    )
     assert {"ticker_top1", "joint"} < set(both["bound"]["value"])
     assert "control incomplete" not in both["labels"]
     assert both["bound"]["value"]["joint"]["attacker"] == "attacker/reader"
@@ -263,7 +364,10 @@ def test_a_model_that_reads_days_alone_counts_for_days_alone(environment: Enviro
 
 
 def test_attackers_without_a_language_model_have_a_control_too(bare: Card) -> None:
-    read = {name: attacker(bare, name)["control"]["value"] for name in (EXACT_MATCHER, "date matcher", "random")}
+    read = {
+        name: attacker(bare, name)["control"]["value"]
+        for name in (EXACT_MATCHER, "date matcher", "random")
+    }
     assert read[EXACT_MATCHER]["stock_and_day"]["value"] == 1.0
     assert read["date matcher"]["day"]["passed"]
     assert not read["date matcher"]["stock"]["passed"]
@@ -272,27 +376,45 @@ def test_attackers_without_a_language_model_have_a_control_too(bare: Card) -> No
 
 @pytest.mark.parametrize(
     ("successes", "n", "baseline", "passed"),
-    [(200, 200, 0.03, True), (118, 200, 0.03, True), (117, 200, 0.03, False), (5, 200, 0.0, False), (0, 200, 0.0, False),
-     (5, 5, 0.0, False), (6, 6, 0.0, True), (200, 200, 1.0, False), (190, 200, 0.9, False)],
-)  # fmt: skip
+    [
+        (200, 200, 0.03, True),
+        (118, 200, 0.03, True),
+        (117, 200, 0.03, False),
+        (5, 200, 0.0, False),
+        (0, 200, 0.0, False),
+        (5, 5, 0.0, False),
+        (6, 6, 0.0, True),
+        (200, 200, 1.0, False),
+        (190, 200, 0.9, False),
+    ],
+)
 def test_the_control_asks_for_half_of_the_probes_read_beyond_guessing(
     successes: int, n: int, baseline: float, passed: bool
 ) -> None:
     share = control_share(successes, n, baseline)
     low, high = proportion_confint(successes, n, 0.05, "beta")
-    assert (share["interval"]["low"], share["interval"]["high"]) == pytest.approx((low, high))
-    assert share["needed"] == pytest.approx(baseline + (1 - baseline) / 2)
-    assert share["passed"] is passed
+    assert (share.interval.low, share.interval.high) == pytest.approx((low, high))
+    assert share.needed == pytest.approx(baseline + (1 - baseline) / 2)
+    assert share.passed is passed
 
 
-def test_the_best_constant_answer_is_the_least_that_reading_is_held_against(environment: Environment, bare: Card) -> None:
-    exam = environment.plugins.make_task(BRIGHT)
-    control = open_questions(exam, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, PROBES, KEY))
-    code, day = (Counter(question.fact(name) for question in control.all).most_common(1)[0] for name in ("code", "day"))
+def test_the_best_constant_answer_is_the_least_that_reading_is_held_against(
+    environment: Environment, bare: Card
+) -> None:
+    probe_task = environment.plugins.make_task(BRIGHT)
+    control = open_questions(
+        probe_task, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, PROBES, KEY)
+    )
+    code, day = (
+        Counter(question.fact(name) for question in control.all).most_common(1)[0]
+        for name in ("code", "day")
+    )
     constant = {**blank_answer("always"), "tickers": [code[0]], "date": day[0]}
     tally = control_tally(control, [question.record(constant) for question in control.all])
     assert (tally["stock"]["successes"], tally["day"]["successes"]) == (code[1], day[1])
-    assert all(tally[name]["baseline"] >= tally[name]["successes"] / PROBES for name in ("stock", "day"))
+    assert all(
+        tally[name]["baseline"] >= tally[name]["successes"] / PROBES for name in ("stock", "day")
+    )
 
 
 def with_model(certificate: Mapping[str, Any], name: str, successes: int) -> Certificate:
@@ -310,31 +432,46 @@ def test_the_strongest_attacker_makes_the_bound(attacked: Card) -> None:
     assert (joint["attacker"], joint["value"]) == ("attack/rememberer", 0.25)
     assert joint["upper"] > attacked["bound"]["value"]["joint"]["upper"]
     assert stronger["bound"]["value"]["ticker_top1"]["attacker"] == "attacker/reader"
-    assert with_model(attacked, "attack/equal", 0).plain["bound"]["value"]["joint"]["attacker"] == "attacker/reader"
+    assert (
+        with_model(attacked, "attack/equal", 0).plain["bound"]["value"]["joint"]["attacker"]
+        == "attacker/reader"
+    )
 
 
 # ---- the probe set
 
 
-def test_what_is_shown_lies_apart_from_what_is_true(environment: Environment) -> None:
+def test_shown_values_are_separate_from_true_values(environment: Environment) -> None:
     made = certify(environment.config(), environment.plugins, lambda *_: None)
     shown, gold = made.files["payloads.jsonl"], made.files["gold.jsonl"]
     assert len(shown.splitlines()) == len(gold.splitlines()) == PROBES
     for fact in map(json.loads, gold.splitlines()):
-        assert not any(secret in shown for secret in (fact["code"], fact["code"][:6], fact["day"], fact["sector"]))
-    assert made.certificate.artefacts == {name: sha256_hex(text) for name, text in made.files.items()}
+        assert not any(
+            secret in shown
+            for secret in (fact["code"], fact["code"][:6], fact["day"], fact["sector"])
+        )
+    assert made.certificate.artefacts == {
+        name: sha256_hex(text) for name, text in made.files.items()
+    }
     assert made.certificate.probes.sha256 == sha256_hex(shown)
 
 
-def test_seed_and_limit_decide_what_is_asked_and_provenance_alone_differs_otherwise(environment: Environment, bare: Card) -> None:
+def test_seed_and_limit_decide_the_questions_and_otherwise_only_provenance_differs(
+    environment: Environment, bare: Card
+) -> None:
     assert environment.certify() | {"provenance": None} == bare | {"provenance": None}
     other = environment.certify(seed=1)
     assert other["probes"]["sha256"] != bare["probes"]["sha256"]
     assert other["covers"] == bare["covers"]
-    exam = find_scoring_task(EXAM, TASK, environment.plugins)
-    whole = open_questions(exam, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, 40, KEY)).describe()
+    probe_task = find_scoring_task(PROBE_TASK, TASK, environment.plugins)
+    whole = open_questions(
+        probe_task, environment.plugins, environment.snapshot, ProbeChoice((MARCH,), 0, 40, KEY)
+    ).describe()
     assert whole["limit"] is None  # all probes of a window are no limit
-    assert rebuilt(bare, probes=bare["probes"] | {"limit": None}).labels == ["synthetic", "no model attacked"]
+    assert rebuilt(bare, probes=bare["probes"] | {"limit": None}).labels == [
+        "synthetic",
+        "no model attacked",
+    ]
 
 
 @on_each_row
@@ -356,7 +493,9 @@ def test_a_run_that_asked_something_else_is_refused_with_what_differs(
         environment.certify(runs=(environment.attack(**tupled(made)),))
 
 
-def test_a_run_counts_once_and_on_its_own_market(environment: Environment, reader: Path, tmp_path: Path) -> None:
+def test_a_run_counts_once_and_on_its_own_market(
+    environment: Environment, reader: Path, tmp_path: Path
+) -> None:
     with pytest.raises(KtdevalError, match="give each run once"):
         environment.certify(runs=(reader, reader))
     save_snapshot(replace(small_market(seed=12), id=""), tmp_path / "other")
@@ -366,11 +505,19 @@ def test_a_run_counts_once_and_on_its_own_market(environment: Environment, reade
 
 @on_each_row
 def test_records_that_were_tampered_with_are_refused_though_their_marks_agree(
-    environment: Environment, reader: Path, tmp_path: Path, file: str, path: list[str | int], value: Any, message: str
+    environment: Environment,
+    reader: Path,
+    tmp_path: Path,
+    file: str,
+    path: list[str | int],
+    value: Any,
+    message: str,
 ) -> None:
     folder = RunFolder.load(shutil.copytree(reader, tmp_path / "run"))
     spec = folder.manifest.specs[0]
-    records = to_plain(folder.load_answers(spec) if file == ANSWERS else folder.load_transcript(spec))
+    records = to_plain(
+        folder.load_answers(spec) if file == ANSWERS else folder.load_transcript(spec)
+    )
     records = with_value(records, tuple(path), value)
     (folder.episode_path(spec) / file).write_bytes(pack_lines(records))
     remark(folder.episode_path(spec), file)
@@ -381,25 +528,38 @@ def test_records_that_were_tampered_with_are_refused_though_their_marks_agree(
 # ---- whom it covers
 
 
-def test_a_trading_card_of_the_same_channel_is_covered(environment: Environment, attacked: Card) -> None:
+def test_a_trading_card_of_the_same_channel_is_covered(
+    environment: Environment, attacked: Card
+) -> None:
     value = environment.block(attacked)["value"]
     assert value["sha256"] == sha256_hex(dumps_pretty(attacked))
     assert (value["key"], value["bound"]) == (attacked["covers"]["key"], attacked["bound"]["value"])
     assert value["exact_matcher"]["joint"] == 1.0
-    assert [entry["name"] for entry in value["attackers"]] == ["exact matcher", "date matcher", "random", "attacker/reader"]
-    for field in ("name", "windows", "metrics", "trading", "prompts", "sources", "data_card"):  # they leave the channel as it is
+    assert [entry["name"] for entry in value["attackers"]] == [
+        "exact matcher",
+        "date matcher",
+        "random",
+        "attacker/reader",
+    ]
+    # they leave the channel as it is
+    for field in ("name", "windows", "metrics", "trading", "prompts", "sources", "data_card"):
         task = environment.card_task()
         assert field in task["config"]
         task["config"][field] = {"another": "thing"}
         assert environment.block(attacked, task)["value"] is not None, field
-        assert covered_by(task["config"], environment.snapshot.id)["key"] == attacked["covers"]["key"], field
+        assert (
+            covered_by(task["config"], environment.snapshot.id)["key"] == attacked["covers"]["key"]
+        ), field
 
 
 @on_each_row
-def test_another_channel_is_not_covered_and_the_card_says_why(
+def test_another_channel_is_not_covered_and_the_card_gives_the_reason(
     environment: Environment, attacked: Card, field: str, value: Any, reason: str
 ) -> None:
-    task, snapshot = environment.card_task(), value if field == "snapshot" else environment.snapshot.id
+    task, snapshot = (
+        environment.card_task(),
+        value if field == "snapshot" else environment.snapshot.id,
+    )
     key = covered_by(task["config"], environment.snapshot.id)["key"]
     if field != "snapshot":
         task["config"][field] = value
@@ -409,10 +569,12 @@ def test_another_channel_is_not_covered_and_the_card_says_why(
     assert covered_by(task["config"], snapshot)["key"] != key
 
 
-def test_the_rebased_mask_has_a_probe_and_a_certificate_of_its_own(environment: Environment, attacked: Card) -> None:
-    name, exam = "blinded_rebased_open_research", "deanon_probe_rebased"
-    certificate = environment.certify(task=name, runs=(environment.attack(exam=exam),))
-    assert certificate["exam"]["name"] == exam
+def test_the_rebased_mask_has_a_probe_and_a_certificate_of_its_own(
+    environment: Environment, attacked: Card
+) -> None:
+    name, probe_task = "blinded_rebased_open_research", "deanon_probe_rebased"
+    certificate = environment.certify(task=name, runs=(environment.attack(probe_task=probe_task),))
+    assert certificate["exam"]["name"] == probe_task
     options = {"kind": "blinded", "rebase_prices": True, "round_digits": 3, "noise_pct": 0.0}
     assert certificate["covers"]["mask"] == options
     plain, rebased = environment.card_task(), environment.card_task(name)
@@ -425,8 +587,14 @@ def test_the_rebased_mask_has_a_probe_and_a_certificate_of_its_own(environment: 
 
 def test_a_card_without_a_bound_stays_uncertified(environment: Environment, bare: Card) -> None:
     assert environment.block(None) == {"value": None, "reason": NOT_GIVEN}
-    assert environment.block(bare) == {"value": None, "reason": f"the certificate certifies nothing: {NO_MODEL}"}
-    assert environment.block(bare, environment.card_task("bright_open_research")) == {"value": None, "reason": NOTHING_HIDDEN}
+    assert environment.block(bare) == {
+        "value": None,
+        "reason": f"the certificate certifies nothing: {NO_MODEL}",
+    }
+    assert environment.block(bare, environment.card_task("bright_open_research")) == {
+        "value": None,
+        "reason": NOTHING_HIDDEN,
+    }
 
 
 # ---- checking
@@ -436,7 +604,14 @@ def test_a_card_without_a_bound_stays_uncertified(environment: Environment, bare
 def test_a_certificate_that_contradicts_itself_is_refused_by_file_line_and_field(
     attacked: Card, tmp_path: Path, path: str, value: Any, message: str
 ) -> None:
-    file = saved(tmp_path, with_value(attacked, tuple(int(part) if part.isdigit() else part for part in path.split(".")), value))
+    file = saved(
+        tmp_path,
+        with_value(
+            attacked,
+            tuple(int(part) if part.isdigit() else part for part in path.split(".")),
+            value,
+        ),
+    )
     with pytest.raises(CardError, match=f"^{re.escape(str(file))}: line .*{re.escape(message)}"):
         load_card(file)
 
@@ -445,20 +620,39 @@ def test_the_command_writes_shows_and_verifies(
     environment: Environment, reader: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, probes = tmp_path / "new" / "certificate.json", tmp_path / "probes"
-    run_command("--task", TASK, "--data", environment.data, "--windows", MARCH, "--probes", str(PROBES), "--attackers", reader,
-                "--out", file, "--save-probes", probes)  # fmt: skip
+    run_command(
+        "--task",
+        TASK,
+        "--data",
+        environment.data,
+        "--windows",
+        MARCH,
+        "--probes",
+        str(PROBES),
+        "--attackers",
+        reader,
+        "--out",
+        file,
+        "--save-probes",
+        probes,
+    )
     printed = capsys.readouterr().out
     assert "certifies the channel to a model, not to a database" in printed
     assert re.search(r"joint +attacker/reader +31\.23 +0\.00 +\S+ +100\.00 +8\n", printed)
     assert f"verify       ktdeval certify --verify {file}" in printed
     certificate = load_card(file, "certificate").plain
     assert file_sha256(file) == sha256_hex(dumps_pretty(certificate))
-    with pytest.raises(CardError, match="is a certificate card; this command takes trading or scoring cards"):
+    with pytest.raises(
+        CardError, match="is a certificate card; this command takes trading or scoring cards"
+    ):
         load_evaluation(file)
     for name in ("payloads.jsonl", "gold.jsonl"):
         assert file_sha256(probes / name) == certificate["artefacts"][name]
     run_command("--verify", file)
-    assert "claimed (probes attacked again; give the models' runs with --attackers" in capsys.readouterr().out
+    assert (
+        "claimed (probes attacked again; give the models' runs with --attackers"
+        in capsys.readouterr().out
+    )
     run_command("--verify", file, "--attackers", reader, "--data", environment.data)
     assert ": verified (probes attacked again, models' answers follow" in capsys.readouterr().out
 
@@ -467,26 +661,43 @@ def test_a_certificate_that_is_given_to_a_run_or_to_its_score_reaches_the_card(
     environment: Environment, attacked: Card, tmp_path: Path
 ) -> None:
     file = saved(tmp_path, attacked)
-    given = {"tasks": (TASK,), "windows": (MARCH,), "limit": 1, "data": str(environment.data), "quiet": True}
+    given = {
+        "tasks": (TASK,),
+        "windows": (MARCH,),
+        "limit": 1,
+        "data": str(environment.data),
+        "quiet": True,
+    }
     config = RunConfig(model="builtin/hold", out=str(tmp_path / "run"), **given)
     card = evaluate(config, environment.plugins).cards[0]
     assert load_evaluation(card).plain["certificate"]["value"] is None
     (scored,) = rescore(tmp_path / "run", environment.plugins, {"certificate": str(file)})
-    (run,) = evaluate(replace(config, out=str(tmp_path / "given"), certificate=str(file)), environment.plugins).cards
+    (run,) = evaluate(
+        replace(config, out=str(tmp_path / "given"), certificate=str(file)), environment.plugins
+    ).cards
     for path in (scored, run):
         made = load_evaluation(path).plain
         assert made["certificate"]["value"]["sha256"] == file_sha256(file)
         assert verify_card(path, environment.plugins, {}).findings == ()
     plan = partial(estimate_run, plugins=environment.plugins)
-    other, kept = saved(tmp_path / "given" / "cards", environment.certify()), replace(config, out=str(tmp_path / "given"))
-    assert not any("certificate" in warning for warning in plan(replace(kept, certificate=str(file))).warnings)
-    refused = replace(kept, certificate=str(other))
+    other, config_with_card = (
+        saved(tmp_path / "given" / "cards", environment.certify()),
+        replace(config, out=str(tmp_path / "given")),
+    )
+    assert not any(
+        "certificate" in warning
+        for warning in plan(replace(config_with_card, certificate=str(file))).warnings
+    )
+    refused = replace(config_with_card, certificate=str(other))
     with pytest.raises(StoreError, match="the run has another certificate") as error:
         evaluate(refused, environment.plugins)
-    assert plan(refused).warnings[-1] == f"{error.value}; this one would be refused"  # and what is left is shown all the same
+    # and what is left is shown all the same
+    assert plan(refused).warnings[-1] == f"{error.value}; this one would be refused"
     other.unlink()
     (tmp_path / "run" / "certificate.json").unlink()
-    edit_json(tmp_path / "given" / "manifest.json", lambda old: old.update(metrics=["no_such_metric"]))
+    edit_json(
+        tmp_path / "given" / "manifest.json", lambda old: old.update(metrics=["no_such_metric"])
+    )
     with pytest.raises(KtdevalError, match="no_such_metric"):
         rescore(tmp_path / "given", environment.plugins, {})
 
@@ -495,40 +706,70 @@ def test_a_certificate_is_claimed_until_a_board_has_verified_the_runs_of_its_att
     environment: Environment, reader: Path, attacked: Card, tmp_path: Path
 ) -> None:
     board, forged = tmp_path / "board", Path(shutil.copytree(reader, tmp_path / "run"))
-    init_board(board, NewBoard("b", "B", (TASK,), "2026-01-01", str(environment.data), windows=(MARCH,)), environment.plugins)
+    init_board(
+        board,
+        NewBoard("b", "B", (TASK,), "2026-01-01", str(environment.data), windows=(MARCH,)),
+        environment.plugins,
+    )
 
     def certify_on_board(certificate: Mapping[str, Any], run: Path) -> Any:
-        words = [saved(tmp_path, certificate), "--board", board, "--attackers", run, "--plugin", SUPPORT / "deanon_plugin.py"]
+        words = [
+            saved(tmp_path, certificate),
+            "--board",
+            board,
+            "--attackers",
+            run,
+            "--plugin",
+            SUPPORT / "masking" / "deanon_plugin.py",
+        ]
         return CliRunner().invoke(on_board, [str(word) for word in words])
 
     # An invented model, and records whose answers its replies do not give: consistent, and refused.
     invented = with_model(attacked, "acme/harmless", 0).plain
     assert "attackers[4]: recorded " in str(certify_on_board(invented, reader).exception)
-    spec = next(spec for spec in RunFolder.load(forged).manifest.specs if spec.task == EXAM)
+    spec = next(spec for spec in RunFolder.load(forged).manifest.specs if spec.task == PROBE_TASK)
     change_transcript(
-        forged / "episodes" / spec.id, lambda entries: entries[0]["exchanges"][-1].update(reply={"content": "no idea"})
+        forged / "episodes" / spec.id,
+        lambda entries: entries[0]["exchanges"][-1].update(reply={"content": "no idea"}),
     )
     remark(forged / "episodes" / spec.id, TRANSCRIPT)
     claimed = environment.certify(runs=(forged,))
-    assert "transcript.jsonl.zst: line 1: can't be retraced: " in str(certify_on_board(claimed, forged).exception)
+    assert "transcript.jsonl.zst: line 1: can't be retraced: " in str(
+        certify_on_board(claimed, forged).exception
+    )
     assert not list((board / "certificates").glob("*/verdict.json"))
-    # The runs themselves: kept with a verdict, which the cards that carry this certificate are then shown by.
+    # The runs themselves: kept with a verdict, which the cards that carry this certificate are then
+    # shown by.
     done = certify_on_board(attacked, reader)
     assert done.exit_code == 0, done
     value = environment.block(attacked)["value"]
     folder = board / "certificates" / value["sha256"]
-    assert {path.name for path in folder.iterdir()} == {"certificate.json", "verdict.json", "attack-1"}
-    assert check_board(board, environment.plugins, CheckOptions("2026-03-02", record=False)).findings == ()
+    assert {path.name for path in folder.iterdir()} == {
+        "certificate.json",
+        "verdict.json",
+        "attack-1",
+    }
+    assert (
+        check_board(board, environment.plugins, CheckOptions("2026-03-02", record=False)).findings
+        == ()
+    )
 
 
-def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certified(bare: Card, tmp_path: Path) -> None:
+def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certified(
+    bare: Card, tmp_path: Path
+) -> None:
     forged = copy.deepcopy(bare)
-    for scores in (attacker(forged, EXACT_MATCHER)["scores"], forged["identifiability"]["ablation"][-1]["scores"]):
+    for scores in (
+        attacker(forged, EXACT_MATCHER)["scores"],
+        forged["identifiability"]["ablation"][-1]["scores"],
+    ):
         for score in scores.values():
             score["successes"] = 0
     file = saved(tmp_path, rebuilt(forged).plain)
     load_card(file)  # it agrees with itself
-    with pytest.raises(VerificationError, match=r"does not verify: line \d+: attackers\[0\]\.scores\..*recomputed"):
+    with pytest.raises(
+        VerificationError, match=r"does not verify: line \d+: attackers\[0\]\.scores\..*recomputed"
+    ):
         run_command("--verify", file)
     save_snapshot(replace(small_market(seed=12), id=""), tmp_path / "other")
     with pytest.raises(CardError, match="name the right one with --data"):
@@ -539,7 +780,18 @@ def test_verification_wants_the_probes_the_market_and_the_tasks_that_were_certif
         run_command("--verify", saved(tmp_path, changed))
 
 
-def test_the_command_says_what_is_missing() -> None:
+def test_another_import_of_the_same_content_verifies_a_certificate(
+    bare: Card,
+    environment: Environment,
+    tmp_path: Path,
+) -> None:
+    market = load_snapshot(environment.data)
+    relabelled = replace(market, meta=replace(market.meta, name="mine", source="another vendor"))
+    save_snapshot(relabelled, tmp_path / "other")
+    run_command("--verify", saved(tmp_path, bare), "--data", tmp_path / "other")
+
+
+def test_the_command_names_missing_runs() -> None:
     for words, message in (
         (("--task", TASK), "--out FILE is missing"),
         (("--out", "x.json"), "--task NAME is missing"),
@@ -547,18 +799,25 @@ def test_the_command_says_what_is_missing() -> None:
     ):
         with pytest.raises(UsageError, match=message):
             run_command(*words)
-    with pytest.raises(BadParameter, match="is not in the range"):  # no run can have it, and no certificate hold it
+    # no run can have it, and no certificate hold it
+    with pytest.raises(BadParameter, match="is not in the range"):
         run_command("--seed", str(10**22))
 
 
 # ---- showing
 
 
-def test_what_is_shown_claims_no_more_than_was_measured(attacked: Card, bare: Card) -> None:
+def test_the_printed_certificate_claims_no_more_than_was_measured(
+    attacked: Card, bare: Card
+) -> None:
     text, silent = plain_text(card_lines(typed(attacked))), plain_text(card_lines(typed(bare)))
-    for said in ("certifies the channel to a model, not to a database", "they say nothing of models to come",
-                 "nobody can remember it", "0 with a stock, 0 with a day"):  # fmt: skip
-        assert said in text
+    for phrase in (
+        "certifies the channel to a model, not to a database",
+        "they say nothing of models to come",
+        "nobody can remember it",
+        "0 with a stock, 0 with a day",
+    ):
+        assert phrase in text
     assert "database" in next(line for line in text.splitlines() if "at most" in line)
     assert f"certifies nothing: {NO_MODEL}" in silent
     assert "certifies the channel" not in silent
@@ -572,13 +831,21 @@ def test_what_is_shown_claims_no_more_than_was_measured(attacked: Card, bare: Ca
     assert "\x1b" not in plain_text(card_lines(with_model(attacked, "evil/\x1b[2Jmodel", 4)))
 
 
-def test_a_trading_card_prints_its_bound_beside_what_a_database_finds(environment: Environment, attacked: Card) -> None:
-    names, (which, bound, database) = zip(*certificate_rows(environment.block(attacked)["value"]), strict=True)
+def test_a_trading_card_prints_its_bound_next_to_the_result_with_a_database(
+    environment: Environment, attacked: Card
+) -> None:
+    names, (which, bound, database) = zip(
+        *certificate_rows(environment.block(attacked)["value"]), strict=True
+    )
     assert names == ("certificate", "mask bound", "")
     assert which.startswith(sha256_hex(dumps_pretty(attacked))[:12])
-    assert which.endswith("(synthetic, limited, few guesses), claimed: 8 probes, attacked by attacker/reader")
+    assert which.endswith(
+        "(synthetic, limited, few guesses), claimed: 8 probes, attacked by attacker/reader"
+    )
     assert "joint at most 31.23 % (chance 17.05 %)" in bound
-    assert database.startswith("bounds a model, not a database: with the price history at hand ticker_top1 100.00 %")
+    assert database.startswith(
+        "bounds a model, not a database: with the price history at hand ticker_top1 100.00 %"
+    )
 
 
 def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Card) -> None:
@@ -588,18 +855,26 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
     assert len(turned) > 1
     certificate = rebuilt(attacked)
     facts = dict(
-        show._facts(msgspec.structs.replace(certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts=turned)))
+        show._facts(
+            msgspec.structs.replace(
+                certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts=turned)
+            )
+        )
     )
     (window,) = probes["windows"]
     assert facts == {
         "covers": f"{covers['mode']}, version {covers['task_version']}, key {covers['key'][:12]}",
         "mask": "blinded, prices as they are",
         "tools": ", ".join(sorted(covers["tool_texts"])),
-        "market": f"small, {len(small_market().codes)} assets, id {attacked['snapshot']['id'][:12]}",
-        "probes": f"{PROBES} of {EXAM}, seed 0: {window['name']} ({PROBES})",
+        "market": (
+            f"small, {len(small_market().codes)} assets, id {attacked['snapshot']['id'][:12]}"
+        ),
+        "probes": f"{PROBES} of {PROBE_TASK}, seed 0: {window['name']} ({PROBES})",
         "boards": ", ".join(f"{board} {number}" for board, number in probes["boards"].items()),
     }
-    toolless = msgspec.structs.replace(certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts={}))
+    toolless = msgspec.structs.replace(
+        certificate, covers=msgspec.structs.replace(certificate.covers, tool_texts={})
+    )
     assert dict(show._facts(toolless))["tools"] == "none"
 
 
@@ -609,10 +884,13 @@ def test_a_certificate_shows_what_it_covers_with_its_tools_in_order(attacked: Ca
         ({}, "blinded, prices as they are"),
         ({"rebase_prices": True}, "blinded, prices rebased"),
         ({"round_digits": 3}, "blinded, prices as they are, 3 significant digits"),
-        ({"round_digits": 1, "noise_pct": 0.5}, "blinded, prices as they are, 1 significant digit, noise of 0.5 %"),
+        (
+            {"round_digits": 1, "noise_pct": 0.5},
+            "blinded, prices as they are, 1 significant digit, noise of 0.5 %",
+        ),
     ],
 )
-def test_a_mask_is_told_in_words(attacked: Card, changes: dict[str, Any], words: str) -> None:
+def test_a_mask_is_described_in_words(attacked: Card, changes: dict[str, Any], words: str) -> None:
     mask = msgspec.structs.replace(rebuilt(attacked).covers.mask, **changes)
     assert show._mask_words(mask) == words
 
@@ -639,7 +917,10 @@ def ktdeval_tasks():
 def test_of_two_tasks_that_ask_about_a_task_one_must_be_named(tmp_path: Path) -> None:
     (tmp_path / "two_plugin.py").write_text(TWO)
     plugins = load_plugins(["ktdeval_deanon", str(tmp_path / "two_plugin.py")])
-    with pytest.raises(errors.UsageError, match=rf"several tasks ask about {TASK} \({EXAM}, second\); name one with --exam"):
+    with pytest.raises(
+        errors.UsageError,
+        match=rf"several tasks ask about {TASK} \({PROBE_TASK}, second\); name one with --exam",
+    ):
         find_scoring_task("", TASK, plugins)
     assert find_scoring_task("second", TASK, plugins).name == "second"
-    assert find_scoring_task("", TASK, load_plugins()).name == EXAM
+    assert find_scoring_task("", TASK, load_plugins()).name == PROBE_TASK

@@ -1,4 +1,6 @@
-"""Attackers that need no language model: what they find, and that they are given nothing but the payload."""
+"""Attackers that need no language model: what they find, and that they are given nothing but the
+payload.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,13 @@ from ktdeval.market.storage import load_snapshot
 from ktdeval.masking.draws import round_significant
 from ktdeval.masking.lens import MASK_KINDS, MaskConfig
 from ktdeval.masking.payload import render_number
-from ktdeval_deanon.certificate.evidence import FIELDS, Comparisons, figure_span, read_payload, stands_for
+from ktdeval_deanon.certificate.evidence import (
+    FIELDS,
+    Comparisons,
+    figure_span,
+    read_payload,
+    stands_for,
+)
 from ktdeval_deanon.certificate.history import PARTS, PublicHistory
 from ktdeval_deanon.certificate.matching import Guess, RandomAttacker, field_sets, weigh
 from ktdeval_ktdfin.step import figure
@@ -35,20 +43,34 @@ from tables import on_each_row
 
 MARKET = small_market()
 LEVELS = next(iter(MARKET.indices.values()))
-MARKET = replace(MARKET, indices={**MARKET.indices, **{f"60990{k}.SH": LEVELS ** (1.0 + k / 9.0) for k in (2, 3, 4)}})
+MARKET = replace(
+    MARKET,
+    indices={**MARKET.indices, **{f"60990{k}.SH": LEVELS ** (1.0 + k / 9.0) for k in (2, 3, 4)}},
+)
 HISTORY = identifiability.history_of(MARKET)
 LAST = len(MARKET.days) - 1
 SUSPENDED = (LAST - 20, LAST - 11, 5)  # no bar on this day and the six before it
 PROBES = [*drawn(MARKET, 14, first=255), SUSPENDED]
 EXACT_MASKS = [
-    MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(round_digits=4), MaskConfig(round_digits=3),
-    MaskConfig(rebase_prices=True, round_digits=2), MaskConfig("bright", round_digits=3), MaskConfig("stock_blind"),
+    MaskConfig(),
+    MaskConfig(rebase_prices=True),
+    MaskConfig(round_digits=4),
+    MaskConfig(round_digits=3),
+    MaskConfig(rebase_prices=True, round_digits=2),
+    MaskConfig("bright", round_digits=3),
+    MaskConfig("stock_blind"),
     MaskConfig("date_blind", rebase_prices=True),
-]  # fmt: skip
-NOISY_MASKS = [MaskConfig(noise_pct=0.5), MaskConfig(noise_pct=2.0), MaskConfig(rebase_prices=True, round_digits=3, noise_pct=1.0)]
+]
+NOISY_MASKS = [
+    MaskConfig(noise_pct=0.5),
+    MaskConfig(noise_pct=2.0),
+    MaskConfig(rebase_prices=True, round_digits=3, noise_pct=1.0),
+]
 
 
-def attack(payload: Any, history: PublicHistory, fields: Any = FIELDS, mask: MaskConfig | None = None) -> Guess:
+def attack(
+    payload: Any, history: PublicHistory, fields: Any = FIELDS, mask: MaskConfig | None = None
+) -> Guess:
     """The exact matcher."""
     return weigh(payload, history, fields, mask).guess(fields)
 
@@ -72,12 +94,17 @@ def gold_of(probe: tuple[int, int, int]) -> Gold:
 
 
 @pytest.mark.parametrize("mask", [*EXACT_MASKS, *NOISY_MASKS], ids=repr)
-def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agrees_with_them(mask: MaskConfig) -> None:
+def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agrees_with_them(
+    mask: MaskConfig,
+) -> None:
     fields, shut_out = 0, []
     for probe in PROBES:
         evidence = weigh(payload_of(mask, probe), HISTORY, FIELDS, mask)
         assert judge(evidence.guess(), gold_of(probe), HISTORY.rows) == Hits(*[True] * 8)
-        true = {field: np.broadcast_to(agrees, MARKET.close.shape)[probe[1:]] for field, agrees in evidence.agrees.items()}
+        true = {
+            field: np.broadcast_to(agrees, MARKET.close.shape)[probe[1:]]
+            for field, agrees in evidence.agrees.items()
+        }
         shut_out += [(field, probe) for field, agrees in true.items() if not agrees]
         fields += len(true)
     assert len(shut_out) <= (0.02 * fields if mask.noise_pct else 0), shut_out
@@ -86,12 +113,19 @@ def test_a_perfect_memory_finds_stock_and_day_and_without_noise_every_field_agre
 def test_a_perfect_memory_finds_them_by_returns_alone_though_prices_are_rebased() -> None:
     mask = MaskConfig(rebase_prices=True)
     guesses = [attack(payload_of(mask, probe), HISTORY, ["returns"], mask) for probe in PROBES]
-    assert [(guess.tickers[0], guess.day) for guess in guesses] == [(gold_of(probe).ticker, gold_of(probe).day) for probe in PROBES]
+    assert [(guess.tickers[0], guess.day) for guess in guesses] == [
+        (gold_of(probe).ticker, gold_of(probe).day) for probe in PROBES
+    ]
 
 
 def test_the_last_close_alone_leaves_many_and_a_rebased_or_rounded_one_more() -> None:
     def mean_k(mask: MaskConfig) -> float:
-        counts = [weigh(payload_of(mask, probe), HISTORY, ["price_level"], mask).anonymity(["price_level"]) for probe in PROBES]
+        counts = [
+            weigh(payload_of(mask, probe), HISTORY, ["price_level"], mask).anonymity(
+                ["price_level"]
+            )
+            for probe in PROBES
+        ]
         return float(np.mean(counts))
 
     original = mean_k(MaskConfig())
@@ -108,10 +142,17 @@ def test_a_level_means_the_close_as_traded() -> None:
 
 
 @pytest.mark.parametrize(
-    "mask", [MaskConfig(round_digits=2), MaskConfig(round_digits=1), MaskConfig(rebase_prices=True, round_digits=1)]
+    "mask",
+    [
+        MaskConfig(round_digits=2),
+        MaskConfig(round_digits=1),
+        MaskConfig(rebase_prices=True, round_digits=1),
+    ],
 )
 def test_who_agrees_is_who_would_be_shown_the_same(mask: MaskConfig) -> None:
-    """Held against rendering the payload of every asset on many days, each as many days after its episode's start."""
+    """Held against rendering the payload of every asset on many days, each as many days after its
+    episode's start.
+    """
     start, row, asset = 262, 265, 4
 
     def volumes(day: int, column: int) -> Any:
@@ -121,11 +162,14 @@ def test_who_agrees_is_who_would_be_shown_the_same(mask: MaskConfig) -> None:
 
     evidence = weigh(masked(mask, start).payload(row, asset, 1), HISTORY, ["volume"], mask)
     rows, wanted = range(row - 3, row + 4), volumes(row, asset)
-    same = np.array([[volumes(day, column) == wanted for column in range(len(MARKET.codes))] for day in rows])
+    same = np.array(
+        [[volumes(day, column) == wanted for column in range(len(MARKET.codes))] for day in rows]
+    )
     agreeing = evidence.agrees["volume"][rows.start : rows.stop]
     assert same[3, asset]
     assert (agreeing | ~same).all()  # nobody who looks the same is shut out
-    assert same.sum() <= agreeing.sum() <= 1.25 * same.sum() + 2  # rounding twice leaves a little to doubt
+    # rounding twice leaves a little to doubt
+    assert same.sum() <= agreeing.sum() <= 1.25 * same.sum() + 2
     assert mask.round_digits == 2 or same.sum() > 1  # one digit leaves others who look the same
 
 
@@ -134,8 +178,17 @@ def test_days_without_a_bar_tell_who_was_suspended() -> None:
     base, row, asset = SUSPENDED
     payload = payload_of(MaskConfig(), SUSPENDED)
     days = [[bar["day"]] for bar in table(payload["snapshot"]["bars"])]
-    bare = {**payload, "snapshot": {**payload["snapshot"], "factors": {}, "bars": {"columns": ["day"], "rows": days}}}
-    missing = set(range(row - 19, row + 1)) - {masked(MaskConfig(), base).lens.parse_day(day[0]) for day in days}
+    bare = {
+        **payload,
+        "snapshot": {
+            **payload["snapshot"],
+            "factors": {},
+            "bars": {"columns": ["day"], "rows": days},
+        },
+    }
+    missing = set(range(row - 19, row + 1)) - {
+        masked(MaskConfig(), base).lens.parse_day(day[0]) for day in days
+    }
     assert len(missing) >= 7
     evidence = weigh(bare, HISTORY, ["returns"])
     closed = np.isnan(MARKET.close)
@@ -153,21 +206,33 @@ def test_the_board_field_means_board_and_membership() -> None:
     for asset in (4, outsider):
         evidence = weigh(masked(MaskConfig(), base).payload(row, asset), HISTORY, ["board"])
         same = np.broadcast_to(boards == boards[asset], MARKET.member.shape)
-        assert np.array_equal(evidence.agrees["board"], same & MARKET.member if asset == 4 else same)
+        assert np.array_equal(
+            evidence.agrees["board"], same & MARKET.member if asset == 4 else same
+        )
 
 
 def test_the_matcher_knows_the_law_of_the_noise() -> None:
-    """Shown prices over the last close lie off the true ones by nothing on average, and by one unit of scale."""
+    """Shown prices over the last close lie off the true ones by nothing on average, and by one unit
+    of scale.
+    """
     mask = MaskConfig(noise_pct=3.0)
     off: dict[str, list[float]] = {part: [] for part in PARTS}
     for base, row, asset in PROBES[:12]:
-        evidence = dict(Comparisons(read_payload(payload_of(mask, (base, row, asset)), HISTORY.rows), HISTORY, mask).by_field())
+        evidence = dict(
+            Comparisons(
+                read_payload(payload_of(mask, (base, row, asset)), HISTORY.rows), HISTORY, mask
+            ).by_field()
+        )
         for clue in evidence["returns"]:
             for part, values in HISTORY.log_prices.items():
                 if clue.values is values and clue.minus is not None:
-                    true = values[row + clue.offset, asset] - clue.minus[row + clue.minus_offset, asset]
+                    true = (
+                        values[row + clue.offset, asset]
+                        - clue.minus[row + clue.minus_offset, asset]
+                    )
                     off[part].append(float((true - clue.shown) / clue.scale))
-    # One reference price is behind twenty ratios, so the mean of a dozen payloads is no better than that of a dozen draws.
+    # One reference price is behind twenty ratios, so the mean of a dozen payloads is no better than
+    # that of a dozen draws.
     reference = np.mean(off["close"])
     for part in PARTS:
         assert np.mean(off[part]) - reference == pytest.approx(0.0, abs=0.2), part
@@ -185,29 +250,43 @@ def test_more_fields_leave_fewer_and_one_pass_serves_all_field_sets() -> None:
     whole = weigh(payload, HISTORY)
     for name, fields in field_sets().items():
         part = weigh(payload, HISTORY, fields)
-        assert (part.anonymity(fields), part.guess(fields)) == (whole.anonymity(fields), whole.guess(fields)), name
+        assert (part.anonymity(fields), part.guess(fields)) == (
+            whole.anonymity(fields),
+            whole.guess(fields),
+        ), name
 
 
 # ---- it is given nothing but the payload
 
 
-def test_the_answer_depends_on_what_is_shown_and_not_on_whose_it_is() -> None:
-    """The same numbers under another handle, or other seeds, give the same answer; another asset's numbers that other asset."""
+def test_the_answer_depends_on_shown_values_and_not_on_identities() -> None:
+    """The same numbers under another handle, or other seeds, give the same answer; another asset's
+    numbers that other asset.
+    """
     base, row, asset = PROBES[1]
     payload, of = payload_of(MaskConfig(), PROBES[1]), masked(MaskConfig(), base)
     guess = attack(payload, HISTORY)
-    assert attack({**payload, "snapshot": {**payload["snapshot"], "stock_id": "asset_0001"}}, HISTORY) == guess
+    assert (
+        attack({**payload, "snapshot": {**payload["snapshot"], "stock_id": "asset_0001"}}, HISTORY)
+        == guess
+    )
     reseeded = masked(MaskConfig(), base, seed=2).payload(row, asset)
     assert reseeded["snapshot"]["stock_id"] != payload["snapshot"]["stock_id"]
     assert attack(reseeded, HISTORY) == guess
-    mixed = {**payload, "snapshot": {**of.snapshot(row, 9), "stock_id": of.lens.asset_handle(asset)}}
+    mixed = {
+        **payload,
+        "snapshot": {**of.snapshot(row, 9), "stock_id": of.lens.asset_handle(asset)},
+    }
     assert attack(mixed, HISTORY, ["returns", "volume"]).tickers[0] == MARKET.codes[9]
 
 
 def test_labels_are_read_where_the_mask_shows_them() -> None:
     for probe in PROBES[:8]:
         gold = gold_of(probe)
-        shown = {kind: weigh(payload_of(MaskConfig(kind), probe), HISTORY, ["labels"]) for kind in MASK_KINDS}
+        shown = {
+            kind: weigh(payload_of(MaskConfig(kind), probe), HISTORY, ["labels"])
+            for kind in MASK_KINDS
+        }
         assert judge(shown["bright"].guess(["labels"]), gold, HISTORY.rows) == Hits(*[True] * 8)
         assert shown["bright"].anonymity(["labels"]) == 1
         assert shown["stock_blind"].guess(["labels"]).day == gold.day
@@ -221,16 +300,25 @@ def test_ties_are_drawn_by_seed_and_favour_no_column() -> None:
     firsts = [evidence.guess(["board"], seed).tickers[0] for seed in range(60)]
     assert evidence.guess(["board"], 7) == evidence.guess(["board"], 7)
     assert len(set(firsts)) > 12
-    assert {HISTORY.boards[MARKET.asset_index[code]] for code in firsts} == {payload["snapshot"]["board"]}
+    assert {HISTORY.boards[MARKET.asset_index[code]] for code in firsts} == {
+        payload["snapshot"]["board"]
+    }
 
 
 # ---- the date
 
 
 def test_the_market_as_a_whole_tells_the_day_and_no_stock() -> None:
-    for mask in (MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(noise_pct=2.0), MaskConfig(round_digits=3)):
+    for mask in (
+        MaskConfig(),
+        MaskConfig(rebase_prices=True),
+        MaskConfig(noise_pct=2.0),
+        MaskConfig(round_digits=3),
+    ):
         for field, probe in itertools.product(("index", "breadth"), PROBES):
-            assert attack(payload_of(mask, probe), HISTORY, [field], mask).day == gold_of(probe).day, (mask, field, probe)
+            assert (
+                attack(payload_of(mask, probe), HISTORY, [field], mask).day == gold_of(probe).day
+            ), (mask, field, probe)
     evidence = weigh(payload_of(MaskConfig(), PROBES[0]), HISTORY, ["index"])
     assert evidence.anonymity(["index"]) == HISTORY.is_listed[PROBES[0][1]].sum()
     assert len({evidence.guess(["index"], seed).tickers[0] for seed in range(20)}) > 5
@@ -239,12 +327,14 @@ def test_the_market_as_a_whole_tells_the_day_and_no_stock() -> None:
 # ---- the public history says what the tools say
 
 
-def test_figures_are_those_of_the_tools() -> None:
-    for row in (0, 1, 6, 30, 70, 255, LAST):
-        step = masked(MaskConfig("bright"), min(row, 255)).step(row)
-        for name, values in not_empty(step.dims.items()):
-            ours = HISTORY.figure(name)
-            np.testing.assert_allclose(ours[row], values, rtol=2e-5, atol=1e-5, err_msg=f"{name} on row {row}")
+@pytest.mark.parametrize("row", [0, 1, 6, 30, 70, 255, LAST])
+def test_figures_match_the_tools(row: Any) -> None:
+    step = masked(MaskConfig("bright"), min(row, 255)).step(row)
+    for name, values in not_empty(step.dims.items()):
+        ours = HISTORY.figure(name)
+        np.testing.assert_allclose(
+            ours[row], values, rtol=2e-5, atol=1e-5, err_msg=f"{name} on row {row}"
+        )
 
 
 def test_what_a_history_does_not_know_is_not_compared() -> None:
@@ -257,14 +347,19 @@ def test_what_a_history_does_not_know_is_not_compared() -> None:
 
 
 @on_each_row
-def test_what_a_rendered_number_may_stand_for(shown: float, digits: int, low: float, high: float) -> None:
+def test_a_rendered_number_gives_an_interval_of_values(
+    shown: float, digits: int, low: float, high: float
+) -> None:
     assert stands_for(shown, digits) == pytest.approx((low, high), rel=1e-12)
 
 
-@given(value=st.floats(-1e9, 1e9) | st.floats(-1, 1) | st.floats(-1e-3, 1e-3), digits=st.none() | st.integers(1, 6))
+@given(
+    value=st.floats(-1e9, 1e9) | st.floats(-1, 1) | st.floats(-1e-3, 1e-3),
+    digits=st.none() | st.integers(1, 6),
+)
 @example(value=0.0091149538, digits=None)  # 0.009115 by the tool, then 0.00911 or 0.00912
 @example(value=0.00000549, digits=2)
-def test_a_number_is_among_those_that_its_rendering_stands_for(value: float, digits: int | None) -> None:
+def test_a_number_is_in_the_interval_of_its_rendering(value: float, digits: int | None) -> None:
     of_tool, slack = figure(value), 1e-12 * abs(value)
     shown = float(render_number(of_tool if digits is None else round_significant(of_tool, digits)))
     span = figure_span(shown, digits)
@@ -277,7 +372,7 @@ def test_a_number_is_among_those_that_its_rendering_stands_for(value: float, dig
 # ---- payloads that are none
 
 
-def test_a_stock_without_a_bar_yet_or_in_the_look_back_and_a_stranger_are_no_trouble() -> None:
+def test_stocks_without_bars_and_unknown_stocks_are_skipped() -> None:
     listed_late = (250, 255, 7)  # from row 260 on
     for base, row, asset in (listed_late, SUSPENDED):
         of = masked(MaskConfig(), base)
@@ -290,7 +385,9 @@ def test_a_stock_without_a_bar_yet_or_in_the_look_back_and_a_stranger_are_no_tro
 
 
 @on_each_row
-def test_what_is_no_payload_is_refused_with_its_place(path: tuple[str, ...], value: Any, message: str) -> None:
+def test_an_invalid_payload_is_refused_with_its_place(
+    path: tuple[str, ...], value: Any, message: str
+) -> None:
     with pytest.raises(DataError, match=f"^payload: {message}"):
         attack(with_value(payload_of(MaskConfig(), PROBES[0]), tuple(path), value), HISTORY)
 
@@ -299,7 +396,15 @@ def test_the_sets_of_an_ablation_are_of_fields_that_exist() -> None:
     with pytest.raises(DataError, match="no field 'return' to attack; did you mean 'returns'"):
         attack(payload_of(MaskConfig(), PROBES[0]), HISTORY, ["return"])  # type: ignore[list-item]
     sets = field_sets(["returns", "board", "index"])
-    assert list(sets) == ["returns", "board", "index", "all but returns", "all but board", "all but index", "all"]
+    assert list(sets) == [
+        "returns",
+        "board",
+        "index",
+        "all but returns",
+        "all but board",
+        "all but index",
+        "all",
+    ]
     assert sets["all but board"] == ("returns", "index")
     assert sets["all"] == ("returns", "board", "index")
 
@@ -313,8 +418,12 @@ def test_an_answer_is_judged_by_ticker_date_sector_and_board() -> None:
     near = Guess(("A", "B"), days[105], "steel", "star")
     far = Guess(("B",), days[126], "", "main")
     assert judge(near, gold, HISTORY.rows) == Hits(False, True, False, True, True, True, True, True)
-    assert judge(far, gold, HISTORY.rows) == Hits(True, True, True, False, False, False, True, False)
-    assert judge(Guess((*"ACDEF", "B"), "2030-01-01", "", ""), gold, HISTORY.rows) == Hits(*[False] * 8)
+    assert judge(far, gold, HISTORY.rows) == Hits(
+        True, True, True, False, False, False, True, False
+    )
+    assert judge(Guess((*"ACDEF", "B"), "2030-01-01", "", ""), gold, HISTORY.rows) == Hits(
+        *[False] * 8
+    )
     with pytest.raises(DataError, match="2030-01-01, is no trading day"):
         judge(near, gold._replace(day="2030-01-01"), HISTORY.rows)
 
@@ -326,8 +435,12 @@ def test_the_random_attackers_chances_are_those_of_its_answers() -> None:
         chances = chances_of(attacker, payload, gold)
         answers = [judge(attacker.guess(payload, seed), gold, HISTORY.rows) for seed in range(1000)]
         assert attacker.guess(payload, 3) == attacker.guess(payload, 3)
-        for name, chance, share in zip(Chances._fields, chances, np.mean(answers, axis=0), strict=True):
-            assert share == pytest.approx(chance, abs=4 * math.sqrt(chance * (1 - chance) / 1000) + 1e-12), (name, probe)
+        for name, chance, share in zip(
+            Chances._fields, chances, np.mean(answers, axis=0), strict=True
+        ):
+            assert share == pytest.approx(
+                chance, abs=4 * math.sqrt(chance * (1 - chance) / 1000) + 1e-12
+            ), (name, probe)
         assert chances.board == 1.0
 
 
@@ -336,10 +449,18 @@ def test_chances_by_hand(asset: int) -> None:
     probe = (LAST - 30, LAST - 15, asset)
     assert MARKET.member[probe[1], asset]
     gold = gold_of(probe)
-    same = [column for column in range(48) if HISTORY.boards[column] == gold.board and MARKET.member[:, column].any()]
+    same = [
+        column
+        for column in range(48)
+        if HISTORY.boards[column] == gold.board and MARKET.member[:, column].any()
+    ]
     assert asset == 20 or len(same) < (HISTORY.boards == gold.board).sum()
     chances = chances_of(RandomAttacker(HISTORY), payload_of(MaskConfig(), probe), gold)
-    expected = {"ticker_top1": 1 / len(same), "ticker_top5": 5 / len(same), "date_within_5": 11 / len(MARKET.days)}
+    expected = {
+        "ticker_top1": 1 / len(same),
+        "ticker_top5": 5 / len(same),
+        "date_within_5": 11 / len(MARKET.days),
+    }
     expected["joint"] = expected["ticker_top5"] * expected["date_within_5"]
     expected["sector"] = np.mean([MARKET.industries[column] == gold.sector for column in same])
     assert {name: getattr(chances, name) for name in expected} == pytest.approx(expected)
@@ -352,7 +473,10 @@ def test_the_board_that_no_asset_is_of_tells_nothing() -> None:
     gold = gold_of(PROBES[0])
     chances = chances_of(RandomAttacker(HISTORY), moon, gold)
     assert chances.ticker_top1 == pytest.approx(1 / len(MARKET.codes))
-    assert chances_of(RandomAttacker(HISTORY), payload, gold._replace(ticker="600519.SH")).ticker_top5 == 0.0
+    assert (
+        chances_of(RandomAttacker(HISTORY), payload, gold._replace(ticker="600519.SH")).ticker_top5
+        == 0.0
+    )
     with pytest.raises(DataError, match="is no trading day"):
         chances_of(RandomAttacker(HISTORY), payload, gold._replace(day="1990-01-01"))
 
@@ -364,15 +488,30 @@ def test_the_board_that_no_asset_is_of_tells_nothing() -> None:
 def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown = {name: identifiability.MASKS[name] for name in ("blinded", "noise 0.5 %", "rebase, 2 digits, noise 2 %")}
+    shown = {
+        name: identifiability.MASKS[name]
+        for name in ("blinded", "noise 0.5 %", "rebase, 2 digits, noise 2 %")
+    }
     for name, value in (("MASKS", shown), ("COARSENED", tuple(shown)), ("MODELS", ("momentum",))):
         monkeypatch.setattr(identifiability, name, value)
-    monkeypatch.setattr(sys, "argv", ["identifiability.py", "--probes", "2", "--steps", "1", "--tables", "fields,masks,single"])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["identifiability.py", "--probes", "2", "--steps", "1", "--tables", "fields,masks,single"],
+    )
     identifiability.main()
     printed = capsys.readouterr().out
-    for begin in ("price_level", "all but volume", "random attacker, computed", "noise 0.5 %", "rebase, 2 digits, noise 2 %"):
+    for begin in (
+        "price_level",
+        "all but volume",
+        "random attacker, computed",
+        "noise 0.5 %",
+        "rebase, 2 digits, noise 2 %",
+    ):
         assert re.search(rf"^\| {begin} \| [\d.]+", printed, re.MULTILINE), begin
-    assert re.search(r"^\| blinded \| 100\.0 \(.*\| 1\.0000 \| .* \| 100\.0 \| 100\.0 \|$", printed, re.MULTILINE)
+    assert re.search(
+        r"^\| blinded \| 100\.0 \(.*\| 1\.0000 \| .* \| 100\.0 \| 100\.0 \|$", printed, re.MULTILINE
+    )
 
 
 # ---- real prices
@@ -380,10 +519,16 @@ def test_the_benchmark_prints_a_line_for_each_field_set_and_mask(
 
 @pytest.mark.slow
 @pytest.mark.shared_data
-def test_on_real_prices_every_probe_is_found_whatever_the_mask(shared_data: Path, tmp_path: Path) -> None:
+def test_on_real_prices_every_probe_is_found_under_every_mask(
+    shared_data: Path, tmp_path: Path
+) -> None:
     market = load_snapshot(import_real(shared_data, tmp_path / "csi300"))
     history = identifiability.history_of(market)
-    for mask in (MaskConfig(), MaskConfig(rebase_prices=True), MaskConfig(rebase_prices=True, round_digits=3, noise_pct=0.5)):
+    for mask in (
+        MaskConfig(),
+        MaskConfig(rebase_prices=True),
+        MaskConfig(rebase_prices=True, round_digits=3, noise_pct=0.5),
+    ):
         for base, row, asset in not_empty(drawn(market, 8, seed=3, first=480)):
             payload = Masked(market, mask, base).payload(row, asset)
             guess = attack(payload, history, mask=mask)

@@ -1,4 +1,6 @@
-"""Which stocks and days are asked about, and what a probe shows: what the harness would send, and nothing of the gold answer."""
+"""Which stocks and days are asked about, and what a probe shows: what the harness would send, and
+nothing of the gold answer.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deanon_play import MARCH, PROBES, Reader, attack, payload_in, samples_of, spec_of, target_task_of, task_of
-from ktdeval.contracts.scoring import TargetTask, is_scoring
-from ktdeval.contracts.spec import Window
+from deanon_play import (
+    MARCH,
+    PROBES,
+    Reader,
+    attack,
+    payload_in,
+    samples_of,
+    spec_of,
+    target_task_of,
+    task_of,
+)
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.messages import CallParams, ToolCall
-from ktdeval.harness.session import GuardedSession, SessionParts
+from ktdeval.harness.session import GuardedSession
+from ktdeval.harness.session_parts import SessionParts
 from ktdeval.masking.identities import LeakGuard
-from ktdeval.registry import load_plugins
-from ktdeval.seeds import derive_seed
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.tasks.scoring import TargetTask, is_scoring
+from ktdeval.tasks.spec import Window
 from ktdeval.testing import check_plugin
 from ktdeval.trading.types import Account
+from ktdeval.values.seeds import derive_seed
 from ktdeval_deanon.brief import quarter_words
 from ktdeval_deanon.task import DeanonConfig, draw_probes, target_spec, view_probe
 from ktdfin_market import poisoned, small_market
@@ -90,17 +103,25 @@ def test_no_stock_comes_twice_before_each_of_its_board_came_once() -> None:
 def test_key_seed_window_and_mask_decide_and_nothing_else() -> None:
     """No other days in the data: draws go by code and date."""
     assert samples_of(MARKET, seed=4).probes == samples(seed=4).probes != samples(seed=5).probes
-    assert samples_of(MARKET, seed=4, window=Window("x", "2024-03-04", "2024-03-29")).probes != samples(seed=4).probes
+    assert (
+        samples_of(MARKET, seed=4, window=Window("x", "2024-03-04", "2024-03-29")).probes
+        != samples(seed=4).probes
+    )
     arrays = {
-        name: getattr(MARKET, name)[40:].copy() for name in ("open", "high", "low", "close", "volume", "amount", "factor", "member")
+        name: getattr(MARKET, name)[40:].copy()
+        for name in ("open", "high", "low", "close", "volume", "amount", "factor", "member")
     }
     indices = {code: levels[40:] for code, levels in MARKET.indices.items()}
     shorter = replace(MARKET, days=MARKET.days[40:], indices=indices, **arrays)
-    assert [(asset, row + 40) for asset, row, _ in drawn(market=shorter)] == [(asset, row) for asset, row, _ in drawn()]
+    assert [(asset, row + 40) for asset, row, _ in drawn(market=shorter)] == [
+        (asset, row) for asset, row, _ in drawn()
+    ]
 
 
 def test_who_has_no_key_or_saw_another_mask_can_not_name_the_stock_and_day_of_a_probe() -> None:
-    """Of 40 probes on 48 stocks and 20 days about one falls on the same stock and day by chance, whatever the order."""
+    """Of 40 probes on 48 stocks and 20 days about one falls on the same stock and day by chance,
+    whatever the order.
+    """
 
     def asked(mask: str, key: str | None) -> list[Any]:
         spec = replace(spec_of(mask), mask_key=key)
@@ -108,7 +129,9 @@ def test_who_has_no_key_or_saw_another_mask_can_not_name_the_stock_and_day_of_a_
 
     keyed = [asked(mask, "0" * 32) for mask in PROBES]
     guesses = [asked(mask, None) for mask in PROBES] + [asked("blinded", "1" * 32)]
-    guesses += [list(draw_probes(MARKET, MARCH, 40, 1, derive_seed(0, MARCH.first, MARCH.last, "probes")))]
+    guesses += [
+        list(draw_probes(MARKET, MARCH, 40, 1, derive_seed(0, MARCH.first, MARCH.last, "probes")))
+    ]
     pairs = [*itertools.combinations(keyed, 2), *itertools.product(keyed, guesses)]
     assert len(pairs) == 6 + 4 * 6
     for one, other in pairs:
@@ -116,8 +139,13 @@ def test_who_has_no_key_or_saw_another_mask_can_not_name_the_stock_and_day_of_a_
         assert len(set(one) & set(other)) <= 10
 
 
-def test_what_can_not_be_drawn_or_shown_is_an_error_that_says_what_to_change() -> None:
-    with pytest.raises(ConfigError, match=r"window March: probes_per_window is 60, but at most 1 for each stock gives 4\d; lower"):
+def test_samples_that_cannot_be_drawn_or_shown_are_errors_with_advice() -> None:
+    with pytest.raises(
+        ConfigError,
+        match=(
+            r"window March: probes_per_window is 60, but at most 1 for each stock gives 4\d; lower"
+        ),
+    ):
         samples_of(MARKET, probes_per_window=60)
     with pytest.raises(DataError, match="choose a longer window"):
         samples_of(MARKET, window=Window("day", "2024-03-01", "2024-03-01"))
@@ -126,12 +154,21 @@ def test_what_can_not_be_drawn_or_shown_is_an_error_that_says_what_to_change() -
     task, target_task = task_of("blinded"), target_task_of("blinded")
     with pytest.raises(ConfigError, match="needs its target_task 'blinded_open_research'"):
         task.samples(spec_of("blinded"), MARKET, None)
-    with pytest.raises(ConfigError, match="its mask is blinded, but that of its target task bright_open_research is bright"):
+    with pytest.raises(
+        ConfigError,
+        match="its mask is blinded, but that of its target task bright_open_research is bright",
+    ):
         task.samples(spec_of("blinded"), MARKET, target_task_of("bright"))
-    bare = TargetTask(target_task.task, tuple(tool for tool in target_task.tools if tool.name != "screen_candidates"))
+    bare = TargetTask(
+        target_task.task,
+        tuple(tool for tool in target_task.tools if tool.name != "screen_candidates"),
+    )
     with pytest.raises(ConfigError, match="has no tool 'screen_candidates'"):
         task.samples(spec_of("blinded"), MARKET, bare).sample(0)
-    with pytest.raises(ConfigError, match="task blinded_open_research: get_stock_snapshot refuses lookback: expected"):
+    with pytest.raises(
+        ConfigError,
+        match="task blinded_open_research: get_stock_snapshot refuses lookback: expected",
+    ):
         samples_of(MARKET, lookback=500).sample(0)
     with pytest.raises(ConfigError, match="screen_candidates refuses factors"):
         samples_of(MARKET, screen_factors=("MOM_13_1",)).sample(0)
@@ -149,10 +186,19 @@ def test_the_package_offers_four_probes_of_one_group_that_describe_themselves() 
         assert (task.mask, task.target_task, task.tools) == (mask, f"{mask}_open_research", ())
         assert task.default_windows == ("W1", "W4", "W6", "W8", "W10")
     assert task_of("blinded").windows == load_plugins().make_task("blinded_open_research").windows
-    told = task_of("blinded").describe()
-    assert {"subject", "mask", "probes_per_window", "lookback", "screen_factors", "harness", "data_card", "sources"} <= told.keys()
-    assert told["form"]["name"] == "submit_answer"
-    assert told["prompts"].keys() == {"system.md", "user.md"}
+    description = task_of("blinded").describe()
+    assert {
+        "subject",
+        "mask",
+        "probes_per_window",
+        "lookback",
+        "screen_factors",
+        "harness",
+        "data_card",
+        "sources",
+    } <= description.keys()
+    assert description["form"]["name"] == "submit_answer"
+    assert description["prompts"].keys() == {"system.md", "user.md"}
 
 
 @on_each_row
@@ -175,16 +221,31 @@ def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str) -> None
         scene = task.scene(target_spec(target_task, spec_of(mask), number), MARKET)
         lens = scene.lens
         step = probe.row - lens.base_row
-        context = scene.tool_context(step, MARKET.as_of(probe.row), Account(task.trading.initial_cash * 100, {}))
+        context = scene.tool_context(
+            step, MARKET.as_of(probe.row), Account(task.trading.initial_cash * 100, {})
+        )
         form, guard = ActionForm(task.harness, lens), LeakGuard(lens, MARKET)
-        parts = SessionParts(Reader(), lens, guard, target_task.tools, form, task.harness, CallParams(), 0)
+        parts = SessionParts(
+            Reader(), lens, guard, target_task.tools, form, task.harness, CallParams(), 0
+        )
         session = GuardedSession(parts, step, context)
         calls = [
             ("market_context", "get_market_context", {}),
-            ("screen", "screen_candidates", {"factors": list(task_of(mask).describe()["screen_factors"]), "k": 30}),
-            ("snapshot", "get_stock_snapshot", {"stock_id": lens.asset_handle(probe.asset), "lookback": 60}),
+            (
+                "screen",
+                "screen_candidates",
+                {"factors": list(task_of(mask).describe()["screen_factors"]), "k": 30},
+            ),
+            (
+                "snapshot",
+                "get_stock_snapshot",
+                {"stock_id": lens.asset_handle(probe.asset), "lookback": 60},
+            ),
         ]
-        answers = [(key, session.call_tool(ToolCall("1", name, json.dumps(given)))) for key, name, given in calls]
+        answers = [
+            (key, session.call_tool(ToolCall("1", name, json.dumps(given))))
+            for key, name, given in calls
+        ]
         assert all(answer.failure is None for _, answer in answers)
         text = ",".join(f'"{key}":{answer.text}' for key, answer in answers)
         assert samples(mask).view(number).text == f"{{{text}}}"
@@ -193,25 +254,44 @@ def test_a_payload_is_byte_for_byte_what_a_trading_model_gets(mask: str) -> None
 
 def test_the_probed_stock_and_day_are_the_ones_of_the_snapshot() -> None:
     for number in range(0, 40, 9):
-        sample, shown = samples("bright").sample(number), payload_in(samples("bright").sample(number))
+        sample, shown = (
+            samples("bright").sample(number),
+            payload_in(samples("bright").sample(number)),
+        )
         bars = shown["snapshot"]["bars"]["rows"]
-        assert shown["snapshot"]["stock_id"] == sample.facts["code"] == MARKET.codes[samples("bright").probes[number].asset]
-        assert shown["snapshot"]["day"] == shown["market_context"]["calendar"]["day"] == bars[-1][0] == sample.facts["day"]
+        assert (
+            shown["snapshot"]["stock_id"]
+            == sample.facts["code"]
+            == MARKET.codes[samples("bright").probes[number].asset]
+        )
+        assert (
+            shown["snapshot"]["day"]
+            == shown["market_context"]["calendar"]["day"]
+            == bars[-1][0]
+            == sample.facts["day"]
+        )
         assert len(bars) <= 60
     view, shown = samples().view(3), payload_in(samples().sample(3))
-    assert view.lens.base_row == MARKET.day_index("2024-03-01") - 1  # day zero is the close before the window
+    # day zero is the close before the window
+    assert view.lens.base_row == MARKET.day_index("2024-03-01") - 1
     assert shown["snapshot"]["day"] == f"day_+{samples().probes[3].row - view.lens.base_row}"
     assert shown["market_context"]["calendar"]["step"] >= 1
 
 
 @pytest.mark.parametrize("mask", PROBES)
-def test_nothing_hidden_stands_in_what_is_sent(mask: str) -> None:
-    """`attack` puts every text through the leak guard; here the gold answers are looked for by hand, too."""
+def test_sent_prompts_contain_nothing_hidden(mask: str) -> None:
+    """`attack` puts every text through the leak guard; here the gold answers are looked for by
+    hand, too.
+    """
     numbers = range(0, 40, 4)
     attack(samples(mask), MARKET, Reader(), numbers)
     for number in numbers:
         sample = samples(mask).sample(number)
-        sent = sample.system + sample.user + json.dumps([sample.form.description, sample.form.parameters], ensure_ascii=False)
+        sent = (
+            sample.system
+            + sample.user
+            + json.dumps([sample.form.description, sample.form.parameters], ensure_ascii=False)
+        )
         assert (sample.facts["code"][:6] in sent) is not sample.lens.hides_assets
         assert (sample.facts["sector"] in sent) is not sample.lens.hides_assets
         assert (sample.facts["day"] in sent) is not sample.lens.hides_dates
@@ -219,37 +299,55 @@ def test_nothing_hidden_stands_in_what_is_sent(mask: str) -> None:
 
 def test_every_probe_has_an_alias_map_of_its_own_and_equal_arguments_give_equal_bytes() -> None:
     lenses = [samples().view(number).lens for number in range(12)]
-    assert len({lens.asset_handle(samples().probes[0].asset) for lens in lenses}) > 8  # 48 names: some may fall together by chance
+    # 48 names: some may fall together by chance
+    assert len({lens.asset_handle(samples().probes[0].asset) for lens in lenses}) > 8
     assert len({lens.order for lens in lenses}) == 12
     assert samples(seed=1).view(0).lens.order != lenses[0].order
     one, other = samples().sample(5), samples_of(MARKET).sample(5)
-    assert (one.id, one.system, one.user, one.form, one.facts) == (other.id, other.system, other.user, other.form, other.facts)
+    assert (one.id, one.system, one.user, one.form, one.facts) == (
+        other.id,
+        other.system,
+        other.user,
+        other.form,
+        other.facts,
+    )
     assert len({samples().sample(number).id for number in range(10)}) == 10
 
 
-def test_nothing_after_the_probed_close_shows() -> None:
+@pytest.mark.parametrize("number", [1, 6])
+def test_nothing_after_the_probed_close_shows(number: int) -> None:
     target_task, config = target_task_of("blinded"), task_of("blinded")._config
-    for number in (1, 6):
-        probe, own = samples().probes[number], target_spec(target_task, spec_of("blinded"), number)
-        assert view_probe(config, target_task, own, poisoned(MARKET, probe.row), probe).text == samples().view(number).text
+    probe, own = samples().probes[number], target_spec(target_task, spec_of("blinded"), number)
+    assert (
+        view_probe(config, target_task, own, poisoned(MARKET, probe.row), probe).text
+        == samples().view(number).text
+    )
 
 
-def test_the_attacker_is_told_market_universe_period_and_mask() -> None:
+def test_the_prompt_states_market_universe_period_and_mask() -> None:
     def brief(**meta: Any) -> str:
         return str(samples_of(replace(MARKET, meta=replace(MARKET.meta, **meta))).sample(0).system)
 
-    rows = MARKET.day_index("2024-04-19") - MARKET.day_index("2024-03-01") + 1  # the first window of the task begins in April
-    for told in (
-        "The data are not real: a program generated this market (`small`)", "the Orbex Large index",
-        "the boards among them are main, chinext, star, bse", "Codes, company names and industries are hidden",
-        f"a period of {rows} consecutive ones, from the first quarter of twenty twenty-four to the second",
-    ):  # fmt: skip
-        assert told in brief()
+    # the first window of the task begins in April
+    rows = MARKET.day_index("2024-04-19") - MARKET.day_index("2024-03-01") + 1
+    for phrase in (
+        "The data are not real: a program generated this market, with",
+        "the Orbex Large index",
+        "the boards among them are main, chinext, star, bse",
+        "Codes, company names and industries are hidden",
+        (
+            f"a period of {rows} consecutive ones, from the first quarter of twenty twenty-four to"
+            " the second"
+        ),
+    ):
+        assert phrase in brief()
     assert "The data are real" in brief(synthetic=False)
-    assert "drawn anew" in brief(synthetic=False, name="x-placebo-shuffle-1")
-    # A name that is itself a date or a code is not told where these are hidden.
-    assert "generated this market," in brief(name="made-2024-05-17")
-    assert "an index of large stocks" in samples_of(replace(MARKET, index_names={})).sample(0).system
+    assert "drawn anew" in brief(synthetic=False, placebo=True)
+    # Labels are no content of the market: the same data under another name give the same brief.
+    assert brief(name="made-2024-05-17", source="placebo of another one") == brief()
+    assert (
+        "an index of large stocks" in samples_of(replace(MARKET, index_names={})).sample(0).system
+    )
     assert "Nothing is hidden" in samples("bright").sample(0).system
 
 
@@ -258,27 +356,34 @@ def test_quarters_in_words(day: str, words: str) -> None:
     assert quarter_words(np.datetime64(day)) == f"the {words}"
 
 
-def test_a_subject_of_another_plugin_file_is_probed_with_what_its_mask_does_to_numbers(tmp_path: Path) -> None:
+def test_a_subject_of_another_plugin_file_is_probed_with_what_its_mask_does_to_numbers(
+    tmp_path: Path,
+) -> None:
     """Task files that extend: a rebased trading task, and the probe of it."""
-    (tmp_path / "mine.yaml").write_text(
-        """
+    (tmp_path / "mine.yaml").write_text("""
         family: mine
         version: "1"
         variants:
           my_rebased_open_research: {extends: blinded_open_research, rebase_prices: true}
           my_rebased_probe: {extends: deanon_probe, subject: my_rebased_open_research, probes_per_window: 6}
-        """
-    )
+        """)
     (tmp_path / "mine.py").write_text(
         "from ktdeval.api import hookimpl, task_specs\n\n@hookimpl\ndef ktdeval_tasks():\n"
         f"    return task_specs({str(tmp_path / 'mine.yaml')!r})\n"
     )
     plugins = load_plugins(["ktdeval_deanon", str(tmp_path / "mine.py")])
-    task, trading = plugins.make_task("my_rebased_probe"), plugins.make_task("my_rebased_open_research")
-    rebased = task.samples(spec_of("blinded"), MARKET, TargetTask(trading, plugins.tools(trading.tools)))
+    task, trading = (
+        plugins.make_task("my_rebased_probe"),
+        plugins.make_task("my_rebased_open_research"),
+    )
+    rebased = task.samples(
+        spec_of("blinded"), MARKET, TargetTask(trading, plugins.tools(trading.tools))
+    )
     assert len(rebased) == 6
     assert "rescaled so that its close at the first decision is 100" in rebased.sample(0).system
     assert "original ones" in samples().sample(0).system
     (asset, row, _), base = rebased.probes[0], rebased.view(0).lens.base_row
     shown = payload_in(rebased.sample(0))["snapshot"]["last_close_cny"]
-    assert shown == pytest.approx(100 * MARKET.close[row, asset] / MARKET.close[base, asset], rel=1e-4)
+    assert shown == pytest.approx(
+        100 * MARKET.close[row, asset] / MARKET.close[base, asset], rel=1e-4
+    )

@@ -1,4 +1,6 @@
-"""What counts as recovered, in any spelling; the rates, their bounds and chance; and attackers of known strength."""
+"""What counts as recovered, in any spelling; the rates, their bounds and chance; and attackers of
+known strength.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +19,40 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from accept_runs import import_real
-from deanon_play import NOTHING, PROBES, Reader, attack, random_answer, record_of, samples_of, task_of
-from ktdeval.contracts.scoring import AnswerRecord, Score
-from ktdeval.jsonio import dumps_canonical
+from deanon_play import (
+    NOTHING,
+    PROBES,
+    Reader,
+    attack,
+    random_answer,
+    record_of,
+    samples_of,
+    task_of,
+)
 from ktdeval.market.snapshot import MarketSnapshot, NameSpell
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner.data_source import open_snapshot
 from ktdeval.stats.intervals import Interval, clopper_pearson_upper, poisson_binomial, wilson
-from ktdeval_deanon.answer import ANSWER_FORM, _industry_names, days_off, names_sector, sector_keys, tickers_of
+from ktdeval.tasks.scoring import AnswerRecord, Score
+from ktdeval.values.jsonio import dumps_canonical
+from ktdeval_deanon.answer import (
+    ANSWER_FORM,
+    _industry_names,
+    days_off,
+    names_sector,
+    sector_keys,
+    tickers_of,
+)
 from ktdeval_deanon.scores import DEFINITIONS, chance_of
 from ktdfin_market import small_market
 from loops import not_empty
 from tables import on_each_row
 
 MARKET = small_market()
-DAYS = np.array(["2024-04-01", "2024-04-02", "2024-04-03", "2024-04-08", "2024-04-09"], dtype="datetime64[D]")
+DAYS = np.array(
+    ["2024-04-01", "2024-04-02", "2024-04-03", "2024-04-08", "2024-04-09"], dtype="datetime64[D]"
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +66,13 @@ def answer(**fields: Any) -> dict[str, Any]:
 
 def gold(samples: Any, number: int) -> dict[str, Any]:
     facts = samples.facts(number)
-    return answer(tickers=[facts["code"]], date=facts["day"], sector=facts["sector"], board=facts["board"], confidence=0.5)
+    return answer(
+        tickers=[facts["code"]],
+        date=facts["day"],
+        sector=facts["sector"],
+        board=facts["board"],
+        confidence=0.5,
+    )
 
 
 def summary_of(records: list[AnswerRecord]) -> dict[str, Score]:
@@ -61,8 +87,10 @@ def test_a_code_is_understood_in_any_vendors_style(text: str) -> None:
     assert tickers_of(answer(tickers=[text])) == ("600519.SH",)
 
 
-def test_what_is_no_code_is_left_out_and_repeats_and_more_than_five_do_not_count() -> None:
-    assert tickers_of(answer(tickers=["asset_0042", "Moutai", "600519", "600519.SH", "000858"])) == ("600519.SH", "000858.SZ")
+def test_invalid_codes_repeats_and_more_than_five_answers_do_not_count() -> None:
+    assert tickers_of(
+        answer(tickers=["asset_0042", "Moutai", "600519", "600519.SH", "000858"])
+    ) == ("600519.SH", "000858.SZ")
     assert tickers_of(answer(tickers=["6005190", "", "60051"])) == ()
     assert tickers_of(answer(tickers=list(map(str, range(600001, 600010))))) == tuple(
         f"{code}.SH" for code in range(600001, 600006)
@@ -78,19 +106,25 @@ def test_the_margins_count_trading_days_and_include_their_ends(samples: Any) -> 
     row = samples.probes[0].row
     for off, within in ((0, "yyy"), (5, "yyy"), (6, "nyy"), (20, "nyy"), (60, "nny"), (61, "nnn")):
         scores = samples.score(0, answer(date=str(MARKET.days[row - off])))
-        assert "".join("y" if scores[f"date_within_{margin}"] else "n" for margin in (5, 20, 60)) == within, off
+        assert (
+            "".join("y" if scores[f"date_within_{margin}"] else "n" for margin in (5, 20, 60))
+            == within
+        ), off
 
 
 def test_a_code_that_the_stock_had_before_it_was_renumbered_names_it_too(samples: Any) -> None:
     code = samples.facts(0)["code"]
-    spells = (NameSpell(code, "2000-01-01", "2024-03-01", "", "609999.SH"), NameSpell(code, "2024-03-02", "2100-01-01", "", code))
+    spells = (
+        NameSpell(code, "2000-01-01", "2024-03-01", "", "609999.SH"),
+        NameSpell(code, "2024-03-02", "2100-01-01", "", code),
+    )
     renumbered = samples_of(replace(MARKET, spells=spells))
     for text in (code, "609999"):
         assert renumbered.score(0, answer(tickers=[text]))["ticker_top1"], text
     assert not samples.score(0, answer(tickers=["609999"]))["ticker_top1"]
 
 
-def test_first_place_the_other_four_and_the_day_are_told_apart(samples: Any) -> None:
+def test_first_answer_other_four_and_day_are_scored_separately(samples: Any) -> None:
     code, day, row = samples.facts(2)["code"], samples.facts(2)["day"], samples.probes[2].row
     others = [other for other in MARKET.codes if other != code]
     for tickers, date, expected in (
@@ -105,14 +139,20 @@ def test_first_place_the_other_four_and_the_day_are_told_apart(samples: Any) -> 
 
 
 @on_each_row
-def test_a_board_is_understood_in_english_and_chinese(samples: Any, board: str | None, texts: tuple[str | None, ...]) -> None:
+def test_a_board_is_understood_in_english_and_chinese(
+    samples: Any, board: str | None, texts: tuple[str | None, ...]
+) -> None:
     for text in not_empty(texts):
         for number in range(8):
-            assert samples.score(number, answer(board=text))["board"] is (samples.facts(number)["board"] == board), text
+            assert samples.score(number, answer(board=text))["board"] is (
+                samples.facts(number)["board"] == board
+            ), text
 
 
 @on_each_row
-def test_an_industry_is_known_by_its_other_names(industry: str, names: tuple[str, ...], others: tuple[str | None, ...]) -> None:
+def test_an_industry_is_known_by_its_other_names(
+    industry: str, names: tuple[str, ...], others: tuple[str | None, ...]
+) -> None:
     assert [name for name in names if not names_sector(answer(sector=name), industry)] == []
     assert [other for other in others if names_sector(answer(sector=other), industry)] == []
 
@@ -129,35 +169,58 @@ def test_another_form_of_an_answer_is_not_taken(wrong: dict[str, Any]) -> None:
     assert not Draft202012Validator(dict(ANSWER_FORM.parameters)).is_valid(answer(**wrong))
 
 
-def test_the_form_takes_what_it_says_and_nothing_else() -> None:
+def test_the_form_accepts_only_its_documented_values() -> None:
     validator = Draft202012Validator(dict(ANSWER_FORM.parameters))
     assert validator.is_valid(NOTHING)
-    assert validator.is_valid(answer(tickers=["600519"] * 5, date="2024-04-01", sector="banks", board="main", confidence=1))
+    assert validator.is_valid(
+        answer(
+            tickers=["600519"] * 5, date="2024-04-01", sector="banks", board="main", confidence=1
+        )
+    )
     assert not validator.is_valid({key: value for key, value in NOTHING.items() if key != "date"})
 
 
 # ---- rates
 
 
-def test_rates_intervals_and_bounds_are_those_of_the_textbook(samples: Any) -> None:
-    records = [record_of(samples, number, gold(samples, number) if number < 7 else NOTHING) for number in range(30)]
+def test_rates_intervals_and_bounds_match_the_textbook(samples: Any) -> None:
+    records = [
+        record_of(samples, number, gold(samples, number) if number < 7 else NOTHING)
+        for number in range(30)
+    ]
     summary = summary_of(records)
     assert list(summary) == list(DEFINITIONS) == list(task_of("blinded").scores)
-    assert all(each.formula and each.source and each.better in ("lower", "") for each in DEFINITIONS.values())
+    assert all(
+        each.formula and each.source and each.better in ("lower", "")
+        for each in DEFINITIONS.values()
+    )
     score = summary["ticker_top1"]
     assert (score.value, score.n) == (7 / 30, 30)
-    assert (score.interval.low, score.interval.high) == pytest.approx(proportion_confint(7, 30, method="wilson"))
+    assert (score.interval.low, score.interval.high) == pytest.approx(
+        proportion_confint(7, 30, method="wilson")
+    )
     assert score.interval.level == 0.95
-    assert score.detail["upper_95"] == pytest.approx(stats.binomtest(7, 30, alternative="less").proportion_ci(0.95).high)
+    assert score.detail["upper_95"] == pytest.approx(
+        stats.binomtest(7, 30, alternative="less").proportion_ci(0.95).high
+    )
     assert score.detail["mean_confidence"] == pytest.approx(7 * 0.5 / 30)
-    hits = np.ones(1)  # of as many coins as there are probes, each with its own chance: coefficients of a product
+    # of as many coins as there are probes, each with its own chance: coefficients of a product
+    hits = np.ones(1)
     for number in range(30):
         chance = chance_of("ticker_top1", samples.facts(number))
         hits = np.convolve(hits, [1 - chance, chance])
     assert score.detail["p_value"] == pytest.approx(hits[7:].sum())
-    dumps_canonical([[record.facts, record.scores] for record in records])  # all of it is strict JSON
+    # all of it is strict JSON
+    dumps_canonical([[record.facts, record.scores] for record in records])
     for score in summary.values():
-        dumps_canonical([score.value, score.baseline, dict(score.detail), score.interval and score.interval.to_json()])
+        dumps_canonical(
+            [
+                score.value,
+                score.baseline,
+                dict(score.detail),
+                score.interval and score.interval.to_json(),
+            ]
+        )
         assert {type(value) for value in (score.value, score.baseline)} <= {float, type(None)}
 
 
@@ -165,16 +228,33 @@ def test_chance_is_what_a_member_of_the_board_and_a_day_of_the_period_give(sampl
     start, stop = samples.period
     for number in (0, 3, 9):
         facts, probe = samples.facts(number), samples.probes[number]
-        peers = [asset for asset in range(48) if MARKET.member[probe.row, asset] and MARKET.boards[asset] is probe.board]
-        same = [asset for asset in peers if MARKET.industries[asset] == MARKET.industries[probe.asset]]
-        near = {margin: sum(abs(row - probe.row) <= margin for row in range(start, stop)) for margin in (5, 20, 60)}
-        expected = {"ticker_top1": 1 / len(peers), "ticker_top5": min(1.0, 5 / len(peers)), "board": 1.0}
-        expected |= {"sector": len(same) / len(peers)} | {f"date_within_{margin}": near[margin] / (stop - start) for margin in near}
+        peers = [
+            asset
+            for asset in range(48)
+            if MARKET.member[probe.row, asset] and MARKET.boards[asset] is probe.board
+        ]
+        same = [
+            asset for asset in peers if MARKET.industries[asset] == MARKET.industries[probe.asset]
+        ]
+        near = {
+            margin: sum(abs(row - probe.row) <= margin for row in range(start, stop))
+            for margin in (5, 20, 60)
+        }
+        expected = {
+            "ticker_top1": 1 / len(peers),
+            "ticker_top5": min(1.0, 5 / len(peers)),
+            "board": 1.0,
+        }
+        expected |= {"sector": len(same) / len(peers)} | {
+            f"date_within_{margin}": near[margin] / (stop - start) for margin in near
+        }
         expected["joint"] = expected["ticker_top5"] * expected["date_within_5"]
         assert {name: chance_of(name, facts) for name in expected} == expected
 
 
-def test_answers_without_a_valid_form_are_counted_and_left_out_with_their_chances(samples: Any) -> None:
+def test_answers_without_a_valid_form_are_counted_and_left_out_with_their_chances(
+    samples: Any,
+) -> None:
     answered, failed = range(0, 12, 3), {1: "fallback", 2: "fallback", 4: "error"}
     records = [record_of(samples, number, gold(samples, number)) for number in answered]
     records += [record_of(samples, number, None, why) for number, why in failed.items()]
@@ -185,7 +265,11 @@ def test_answers_without_a_valid_form_are_counted_and_left_out_with_their_chance
     assert lost.interval is not None
     for name, score in summary.items():
         chances = [chance_of(name, samples.facts(number)) for number in answered]
-        assert (score.value, score.n, score.baseline) == (1.0, 4, pytest.approx(math.fsum(chances) / 4)), name
+        assert (score.value, score.n, score.baseline) == (
+            1.0,
+            4,
+            pytest.approx(math.fsum(chances) / 4),
+        ), name
     nothing = summary_of([record_of(samples, 0, None, "error")])
     assert nothing["joint"].value is None
     assert "no probe has a valid answer" in nothing["joint"].reason
@@ -197,7 +281,8 @@ def test_windows_and_boards_are_broken_down(samples: Any) -> None:
     other = samples_of(MARKET, seed=1)
     records = [record_of(samples, number, gold(samples, number)) for number in range(8)]
     records += [
-        changed(record_of(other, number, NOTHING), facts={**other.facts(number), "window": "April"}) for number in range(12)
+        changed(record_of(other, number, NOTHING), facts={**other.facts(number), "window": "April"})
+        for number in range(12)
     ]
     detail = summary_of(records)["date_within_5"].detail
     march = {"n": 8, "successes": 8, "value": 1.0, "low": 0, "high": 1.0, "baseline": 0}
@@ -210,10 +295,14 @@ def test_windows_and_boards_are_broken_down(samples: Any) -> None:
 
 def test_probes_without_a_gold_industry_do_not_count_for_it(samples: Any) -> None:
     unknown = samples_of(replace(MARKET, industries=("unknown",) * len(MARKET.codes)))
-    records = [record_of(unknown if number < 2 else samples, number, gold(samples, number)) for number in range(4)]
-    assert [(record.facts["sector"], record.facts["sector_members"], record.scores["sector"]) for record in records[:2]] == [
-        (None,) * 3
-    ] * 2
+    records = [
+        record_of(unknown if number < 2 else samples, number, gold(samples, number))
+        for number in range(4)
+    ]
+    assert [
+        (record.facts["sector"], record.facts["sector_members"], record.scores["sector"])
+        for record in records[:2]
+    ] == [(None,) * 3] * 2
     score, nothing = summary_of(records)["sector"], summary_of(records[:2])["sector"]
     assert (score.value, score.n) == (1.0, 2)
     assert 0.0 < score.detail["always_the_largest"] <= 1.0
@@ -224,7 +313,16 @@ def test_probes_without_a_gold_industry_do_not_count_for_it(samples: Any) -> Non
 # ==== attackers of known strength: one that reads, one that guesses
 
 
-RATES = ("ticker_top1", "ticker_top5", "board", "sector", "date_within_5", "date_within_20", "date_within_60", "joint")
+RATES = (
+    "ticker_top1",
+    "ticker_top5",
+    "board",
+    "sector",
+    "date_within_5",
+    "date_within_20",
+    "date_within_60",
+    "joint",
+)
 SETS, PROBE_SETS, MARGIN = 1000, 10, 0.015
 
 
@@ -233,7 +331,7 @@ def synthetic() -> MarketSnapshot:
     return open_snapshot(load_plugins(), "synthetic", {})
 
 
-def exams_of(market: MarketSnapshot, seed: int, mask: str = "blinded") -> list[Any]:
+def sample_sets_of(market: MarketSnapshot, seed: int, mask: str = "blinded") -> list[Any]:
     """The five default windows: 200 probes."""
     task = task_of(mask)
     return [samples_of(market, mask, task.windows[name], seed) for name in task.default_windows]
@@ -243,11 +341,17 @@ def exams_of(market: MarketSnapshot, seed: int, mask: str = "blinded") -> list[A
 
 
 @on_each_row
-def test_a_reader_recovers_all_that_is_shown_and_nothing_that_is_hidden(mask: str, recovered: list[str]) -> None:
-    """No hit in 20 probes: the share may still be as large as 1 - 0.05^(1/20), and no test of chance is failed."""
+def test_a_reader_recovers_all_that_is_shown_and_nothing_that_is_hidden(
+    mask: str, recovered: list[str]
+) -> None:
+    """No hit in 20 probes: the share may still be as large as 1 - 0.05^(1/20), and no test of
+    chance is failed.
+    """
     market = small_market()
     summary = task_of(mask).summarise(attack(samples_of(market, mask), market, Reader(), range(20)))
-    assert {name: summary[name].value for name in RATES} == {name: float(name in recovered) for name in RATES}
+    assert {name: summary[name].value for name in RATES} == {
+        name: float(name in recovered) for name in RATES
+    }
     assert summary["unparsable_rate"].value == 0.0
     joint = summary["joint"].detail
     if mask == "bright":
@@ -261,18 +365,27 @@ def test_a_reader_recovers_all_that_is_shown_and_nothing_that_is_hidden(mask: st
 
 @cache
 def simulated() -> dict[str, list[tuple[int, float, tuple[float, ...]]]]:
-    """A thousand sets of 200 answered probes of the embedded market: score -> hits, baseline and chances of each set.
+    """A thousand sets of 200 answered probes of the embedded market: score -> hits, baseline and
+    chances of each set.
 
-    Ten sets of probes, a hundred guesses at each; every guess is an answer that goes through the real scoring.
+    Ten sets of probes, a hundred guesses at each; every guess is an answer that goes through the
+    real scoring.
     """
     market, chance = synthetic(), random.Random(20240401)
     sets: dict[str, list[tuple[int, float, tuple[float, ...]]]] = {name: [] for name in RATES}
     for seed in range(PROBE_SETS):
-        exams = exams_of(market, seed)
-        probes = [(exam, number, exam.facts(number)) for exam in exams for number in range(len(exam))]
+        sample_sets = sample_sets_of(market, seed)
+        probes = [
+            (sample_set, number, sample_set.facts(number))
+            for sample_set in sample_sets
+            for number in range(len(sample_set))
+        ]
         chances = {name: tuple(chance_of(name, facts) for _, _, facts in probes) for name in RATES}
         for _ in range(SETS // PROBE_SETS):
-            scores = [exam.score(number, random_answer(facts, exam, market, chance)) for exam, number, facts in probes]
+            scores = [
+                sample_set.score(number, random_answer(facts, sample_set, market, chance))
+                for sample_set, number, facts in probes
+            ]
             for name in RATES:
                 hits = sum(bool(score[name]) for score in scores)
                 sets[name].append((hits, sum(chances[name]) / len(probes), chances[name]))
@@ -290,13 +403,19 @@ def covers(hits: int, n: int, baseline: float) -> bool:
 
 
 def evenness(chances: tuple[float, ...]) -> float:
-    """Variance of the number of hits, as a share of that of as many probes with one and the same chance."""
+    """Variance of the number of hits, as a share of that of as many probes with one and the same
+    chance.
+    """
     mean = sum(chances) / len(chances)
-    return sum(p * (1 - p) for p in chances) / (len(chances) * mean * (1 - mean)) if mean < 1 else 1.0
+    return (
+        sum(p * (1 - p) for p in chances) / (len(chances) * mean * (1 - mean)) if mean < 1 else 1.0
+    )
 
 
 def exact_coverage(chances: tuple[float, ...]) -> float:
-    """How often Wilson's interval covers the baseline when hits follow these chances, without simulation."""
+    """How often Wilson's interval covers the baseline when hits follow these chances, without
+    simulation.
+    """
     mean, n = sum(chances) / len(chances), len(chances)
     distribution = poisson_binomial(chances)
     return float(sum(p for hits, p in enumerate(distribution) if covers(hits, n, mean)))
@@ -304,24 +423,36 @@ def exact_coverage(chances: tuple[float, ...]) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RATES)
-def test_intervals_and_bounds_of_a_random_attacker_hold_as_often_as_they_say(name: str) -> None:
-    """95 % ± 1.5 % wherever chance gives five hits or more in a set, and the probes have chances that are alike.
+def test_intervals_and_bounds_of_a_random_attacker_have_their_stated_coverage(name: str) -> None:
+    """95 % ± 1.5 % wherever chance gives five hits or more in a set, and the probes have chances
+    that are alike.
 
-    Wilson's interval takes all probes for equally hard. Where they are not (five codes for a board of five members are sure to
-    hit, for the main board they hardly do), hits vary less than it allows for, and it covers more often than it says.
-    Below five hits, whole steps are too coarse to come near to 95 %; that is what the exact bound is for.
+    Wilson's interval takes all probes for equally hard. Where they are not (five codes for a board
+    of five members are sure to hit, for the main board they hardly do), hits vary less than it
+    allows for, and it covers more often than it says. Below five hits, whole steps are too coarse
+    to come near to 95 %; that is what the exact bound is for.
     """
     sets = simulated()[name]
     assert len(sets) == SETS
-    # Over all sets a guess hits as often as computed, and the exact bound holds for rare events, too.
+    # Over all sets a guess hits as often as computed, and the exact bound holds for rare events,
+    # too.
     every = [chance for *_, chances in sets for chance in chances]
     error = math.sqrt(sum(chance * (1 - chance) for chance in every))
     assert sum(hits for hits, _, _ in sets) == pytest.approx(sum(every), abs=4 * error + 1e-6)
-    held = sum(clopper_pearson_upper(hits, len(chances), 0.95) >= baseline - 1e-12 for hits, baseline, chances in sets) / SETS
+    held = (
+        sum(
+            clopper_pearson_upper(hits, len(chances), 0.95) >= baseline - 1e-12
+            for hits, baseline, chances in sets
+        )
+        / SETS
+    )
     assert held >= 0.95 - MARGIN
     exact_hits, (_, baseline, chances) = poisson_binomial(sets[0][2]), sets[0]
     bounds = [clopper_pearson_upper(hits, len(chances), 0.95) for hits in range(len(exact_hits))]
-    assert sum(p for p, bound in zip(exact_hits, bounds, strict=True) if bound >= baseline - 1e-12) >= 0.95
+    assert (
+        sum(p for p, bound in zip(exact_hits, bounds, strict=True) if bound >= baseline - 1e-12)
+        >= 0.95
+    )
     if name == "board":  # it is shown
         return
     covered = sum(covers(hits, len(chances), baseline) for hits, baseline, chances in sets) / SETS
@@ -329,8 +460,11 @@ def test_intervals_and_bounds_of_a_random_attacker_hold_as_often_as_they_say(nam
     even = min(evenness(chances) for _, _, chances in sets)
     assert covered >= 0.95 - MARGIN or expected < 5
     assert covered <= 0.95 + MARGIN or expected < 5 or even < 0.95
-    # What the discreteness of these very probe sets allows is known exactly; the simulation must agree (four standard errors).
-    exact = sum(exact_coverage(chances) for _, _, chances in sets[:: SETS // PROBE_SETS]) / PROBE_SETS
+    # What the discreteness of these very probe sets allows is known exactly; the simulation must
+    # agree (four standard errors).
+    exact = (
+        sum(exact_coverage(chances) for _, _, chances in sets[:: SETS // PROBE_SETS]) / PROBE_SETS
+    )
     assert covered == pytest.approx(exact, abs=4 * (exact * (1 - exact) / SETS) ** 0.5 + 1e-9)
 
 
@@ -338,8 +472,11 @@ def test_a_summary_of_guesses_is_no_better_than_chance() -> None:
     """The whole road once: 200 probes, guessed at and summarised."""
     market, chance = synthetic(), random.Random(7)
     records = []
-    for exam in exams_of(market, 3):
-        records += [record_of(exam, n, random_answer(exam.facts(n), exam, market, chance)) for n in range(len(exam))]
+    for sample_set in sample_sets_of(market, 3):
+        records += [
+            record_of(sample_set, n, random_answer(sample_set.facts(n), sample_set, market, chance))
+            for n in range(len(sample_set))
+        ]
     summary = task_of("blinded").summarise(records)
     for name in RATES:
         score = summary[name]
@@ -355,27 +492,38 @@ def test_a_summary_of_guesses_is_no_better_than_chance() -> None:
 @pytest.mark.parametrize("mask", PROBES)
 def test_the_embedded_market_is_probed_over_four_boards(mask: str) -> None:
     market = synthetic()
-    for exam in not_empty(exams_of(market, 0, mask)):
-        counts = [sum(str(probe.board) == board for probe in exam.probes) for board in ("main", "chinext", "star", "bse")]
-        members = exam.facts(0)["members"]
+    for sample_set in not_empty(sample_sets_of(market, 0, mask)):
+        counts = [
+            sum(str(probe.board) == board for probe in sample_set.probes)
+            for board in ("main", "chinext", "star", "bse")
+        ]
+        members = sample_set.facts(0)["members"]
         assert sum(counts) == 40
-        assert counts[3] == min(10, sum(str(probe.board) == "bse" for probe in exam.probes))
-        assert counts[3] <= members["bse"] + 2  # one probe a stock: members of the window, which change at a review
+        assert counts[3] == min(10, sum(str(probe.board) == "bse" for probe in sample_set.probes))
+        # one probe a stock: members of the window, which change at a review
+        assert counts[3] <= members["bse"] + 2
         assert max(counts[:3]) - min(counts[:3]) <= 1
-        attack(exam, market, Reader(), range(0, 40, 20))
+        attack(sample_set, market, Reader(), range(0, 40, 20))
 
 
 @pytest.mark.slow
 @pytest.mark.shared_data
-def test_a_real_market_is_probed_over_the_boards_that_its_index_has(shared_data: Path, tmp_path: Path) -> None:
+def test_a_real_market_is_probed_over_the_boards_that_its_index_has(
+    shared_data: Path, tmp_path: Path
+) -> None:
     market = load_snapshot(import_real(shared_data, tmp_path / "csi300"))
     assert set(market.industries) - {"unknown"} <= _industry_names().keys()
-    for exam in exams_of(market, 0):
-        counts = [sum(str(probe.board) == board for probe in exam.probes) for board in ("main", "chinext", "star", "bse")]
+    for sample_set in sample_sets_of(market, 0):
+        counts = [
+            sum(str(probe.board) == board for probe in sample_set.probes)
+            for board in ("main", "chinext", "star", "bse")
+        ]
         assert sorted(counts) == [0, 13, 13, 14]
-        records = attack(exam, market, Reader(), range(0, 40, 13))
-        assert not any(record.scores["ticker_top5"] or record.scores["date_within_60"] for record in records)
-        assert "The data are real" in exam.sample(0).system
-    bright = exams_of(market, 0, "bright")[1]
+        records = attack(sample_set, market, Reader(), range(0, 40, 13))
+        assert not any(
+            record.scores["ticker_top5"] or record.scores["date_within_60"] for record in records
+        )
+        assert "The data are real" in sample_set.sample(0).system
+    bright = sample_sets_of(market, 0, "bright")[1]
     summary = task_of("bright").summarise(attack(bright, market, Reader(), range(0, 40, 5)))
     assert all(summary[name].value == 1.0 for name in RATES)

@@ -21,7 +21,13 @@ REASON = "strong momentum, low risk"
 
 
 def order(**changes):
-    whole = {"stock_id": ONE, "side": "BUY", "confidence": 0.6, "reason": REASON, "target_weight": 0.05} | changes
+    whole = {
+        "stock_id": ONE,
+        "side": "BUY",
+        "confidence": 0.6,
+        "reason": REASON,
+        "target_weight": 0.05,
+    } | changes
     return {name: value for name, value in whole.items() if value is not None}
 
 
@@ -42,19 +48,28 @@ ORDERS = st.sets(st.sampled_from(sorted(NEARLY))).flatmap(
     lambda names: st.fixed_dictionaries({name: NEARLY[name] for name in names})
 )
 ACTIONS = st.fixed_dictionaries(
-    {"orders": st.lists(ORDERS, max_size=2) | ORDERS}, optional={"overall_reason": st.sampled_from(["ok", 1])}
+    {"orders": st.lists(ORDERS, max_size=2) | ORDERS},
+    optional={"overall_reason": st.sampled_from(["ok", 1])},
 )
-SCHEMAS = [action_schema(CONFIG, whole_shares=whole, shorts=shorts) for whole in (True, False) for shorts in (True, False)]
+SCHEMAS = [
+    action_schema(CONFIG, whole_shares=whole, shorts=shorts)
+    for whole in (True, False)
+    for shorts in (True, False)
+]
 
 
 @given(ACTIONS, st.sampled_from(SCHEMAS))
 def test_what_follows_a_schema_at_a_glance_follows_it(value, schema):
-    assert not plainly_follows(value, schema) or jsonschema.Draft202012Validator(schema).is_valid(value)
+    assert not plainly_follows(value, schema) or jsonschema.Draft202012Validator(schema).is_valid(
+        value
+    )
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_a_plain_action_is_known_at_a_glance(schema):
-    assert plainly_follows(json.loads(text_of(order(), order(side="SELL", target_weight=None, shares=200))), schema)
+    assert plainly_follows(
+        json.loads(text_of(order(), order(side="SELL", target_weight=None, shares=200))), schema
+    )
     assert plainly_follows({"orders": [], "overall_reason": ""}, schema)
 
 
@@ -66,7 +81,8 @@ def test_a_plain_action_is_known_at_a_glance(schema):
         ("a", {"pattern": "a"}),
         ({"a": 1}, {"additionalProperties": {"type": "integer"}}),
         ({"a": 1}, {"oneOf": [{"required": ["a"]}, {"minProperties": 2}]}),
-        ({"a": 1, "b": 1}, {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+        ({"a": 1}, {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+        ({"a": 1, "b": 1}, {"anyOf": [{"required": ["c"]}, {"multipleOf": 2}]}),
         ([1], {"items": False}),
         (True, {"type": "integer"}),
         (1, {"enum": [1]}),
@@ -74,6 +90,41 @@ def test_a_plain_action_is_known_at_a_glance(schema):
 )
 def test_a_rule_that_is_not_plain_is_left_to_the_validator(value, schema):
     assert not plainly_follows(value, schema)
+
+
+FIELDS = {
+    "stock_id": {"type": "string", "minLength": 1, "maxLength": 64},
+    "side": {"enum": ["BUY", "SELL"]},
+    "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+    "reason": {"type": "string", "minLength": 10},
+    "target_weight": {"type": "number", "minimum": 0, "maximum": 1},
+    "shares": {"type": "integer", "minimum": 1, "maximum": 100000000},
+}
+RULE_OF_THE_PAPER = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["orders", "overall_reason"],
+    "properties": {
+        "orders": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["stock_id", "side", "confidence", "reason"],
+                "oneOf": [{"required": ["target_weight"]}, {"required": ["shares"]}],
+                "properties": FIELDS,
+            },
+        },
+        "overall_reason": {"type": "string"},
+    },
+}
+
+
+@given(ACTIONS)
+def test_two_whole_orders_admit_what_one_order_with_one_of_two_sizes_admits(value):
+    assert VALIDATOR.is_valid(value) == jsonschema.Draft202012Validator(RULE_OF_THE_PAPER).is_valid(
+        value
+    )
 
 
 def problems(text, form=FORM):
@@ -86,7 +137,12 @@ def problems(text, form=FORM):
 
 def test_the_schema_is_a_valid_draft_2020_12_schema():
     jsonschema.Draft202012Validator.check_schema(action_schema(CONFIG))
-    assert action_schema(CONFIG)["properties"]["orders"]["items"]["properties"]["reason"]["minLength"] == 10
+    by_weight, by_shares = action_schema(CONFIG)["properties"]["orders"]["items"]["anyOf"]
+    assert (
+        by_weight["properties"]["reason"]["minLength"]
+        == by_shares["properties"]["reason"]["minLength"]
+        == 10
+    )
 
 
 def test_the_tool_carries_the_schema_and_passes_the_guard_of_every_mask():
@@ -97,9 +153,14 @@ def test_the_tool_carries_the_schema_and_passes_the_guard_of_every_mask():
 
 def test_a_submission_becomes_orders_on_true_assets():
     submission = FORM.read(
-        text_of(order(), order(stock_id=TWO, side="SELL", target_weight=None, shares=300, confidence=1))
+        text_of(
+            order(), order(stock_id=TWO, side="SELL", target_weight=None, shares=300, confidence=1)
+        )
     ).submission
-    assert submission.action == (Order(1, "BUY", 0.6, REASON, 0.05, None), Order(2, "SELL", 1.0, REASON, None, 300))
+    assert submission.action == (
+        Order(1, "BUY", 0.6, REASON, 0.05, None),
+        Order(2, "SELL", 1.0, REASON, None, 300),
+    )
     assert submission.stock_ids == (ONE, TWO)
     assert submission.overall_reason == "fine"
     assert submission.failure is None
@@ -116,15 +177,27 @@ def test_a_whole_number_may_be_written_as_a_fraction():
     assert type(action[0].shares) is int
 
 
-@pytest.mark.parametrize("text", ["", "hold", "{", "[" * 100_000, '{"orders": [NaN]}', '{"orders": Infinity}', "9" * 5000])
-def test_what_is_no_json_is_bad_json(text):
-    assert problems(text) == ("bad_json", [("(whole)", "must be one JSON object, without NaN or Infinity")])
+@pytest.mark.parametrize(
+    "text",
+    ["", "hold", "{", "[" * 100_000, '{"orders": [NaN]}', '{"orders": Infinity}', "9" * 5000],
+)
+def test_text_that_is_not_json_is_bad_json(text):
+    assert problems(text) == (
+        "bad_json",
+        [("(whole)", "must be one JSON object, without NaN or Infinity")],
+    )
 
 
 def test_a_field_with_two_values_is_no_submission():
     text = text_of(order())
-    for doubled in (text[:-1] + ', "orders": []}', text.replace('"side": "BUY"', '"side": "BUY", "side": "SELL"')):
-        assert problems(doubled) == ("bad_json", [("(whole)", "must have each field once in an object")])
+    for doubled in (
+        text[:-1] + ', "orders": []}',
+        text.replace('"side": "BUY"', '"side": "BUY", "side": "SELL"'),
+    ):
+        assert problems(doubled) == (
+            "bad_json",
+            [("(whole)", "must have each field once in an object")],
+        )
 
 
 @on_each_row
@@ -137,13 +210,29 @@ def test_feedback_on_an_order_names_path_and_rule(changes, at, rule):
     assert problems(text_of(order(**changes))) == ("schema", [(at, rule)])
 
 
+def test_feedback_on_an_order_without_a_size_names_its_other_faults_too():
+    value = {"orders": [order(confidence=7, target_weight=None)], "overall_reason": ""}
+    assert problems(json.dumps(value)) == (
+        "schema",
+        [
+            ("orders[0].confidence", "must be a number from 0 to 1"),
+            ("orders[0]", "must have exactly one of target_weight and shares"),
+        ],
+    )
+
+
 def test_numbers_beyond_floats_are_out_of_bounds_and_no_crash():
     for name in ("confidence", "target_weight"):
         text = text_of(order()).replace(f'"{name}": {order()[name]}', f'"{name}": 1e999')
         assert problems(text) == ("schema", [(f"orders[0].{name}", "must be a number from 0 to 1")])
     for shares in ("1e999", 10**300):
-        text = text_of(order(target_weight=None, shares=5)).replace('"shares": 5', f'"shares": {shares}')
-        assert problems(text) == ("schema", [("orders[0].shares", "must be a whole number from 1 to 100000000")])
+        text = text_of(order(target_weight=None, shares=5)).replace(
+            '"shares": 5', f'"shares": {shares}'
+        )
+        assert problems(text) == (
+            "schema",
+            [("orders[0].shares", "must be a whole number from 1 to 100000000")],
+        )
 
 
 def test_at_most_five_problems_are_listed():
@@ -158,7 +247,10 @@ def test_feedback_never_quotes_what_the_model_wrote(secret):
         secret,
         {secret: 1},
         {"orders": secret, "overall_reason": ""},
-        {"orders": [order(side=secret, confidence=secret, shares=secret, **{secret: secret})], "overall_reason": ""},
+        {
+            "orders": [order(side=secret, confidence=secret, shares=secret, **{secret: secret})],
+            "overall_reason": "",
+        },
         {"orders": [order(reason=secret[:5], stock_id=secret * 20)], "overall_reason": ""},
     ):
         submission = FORM.read(json.dumps(value)).submission
@@ -168,20 +260,37 @@ def test_feedback_never_quotes_what_the_model_wrote(secret):
 
 
 # Under a mask a real identity is withheld and counted; a visible code is an asset in any style.
-REAL = ["600519", "SH600519", "600519.SH", "sz.300750", "601318", "平安银行", "QUILLMARK", "2024-01-02"]
+REAL = [
+    "600519",
+    "SH600519",
+    "600519.SH",
+    "sz.300750",
+    "601318",
+    "平安银行",
+    "QUILLMARK",
+    "2024-01-02",
+]
 MOUTAI = MARKET.codes.index("600519.SH")
 
 
 @pytest.mark.parametrize(
-    ("form", "said", "assets", "recorded", "unmask_attempts"),
+    ("form", "named", "assets", "recorded", "unmask_attempts"),
     [
         (FORM, (ONE, "asset_9999"), [1, None], (ONE, "asset_9999"), 0),
         *((FORM, (real, ONE), [None, 1], ("[withheld]", ONE), 1) for real in REAL),
-        (ActionForm(CONFIG, lens_of("bright")), ("SH600519", "601318"), [MOUTAI, None], ("SH600519", "601318"), 0),
+        (
+            ActionForm(CONFIG, lens_of("bright")),
+            ("SH600519", "601318"),
+            [MOUTAI, None],
+            ("SH600519", "601318"),
+            0,
+        ),
     ],
 )
-def test_an_unknown_stock_is_an_order_without_asset_not_a_failed_submission(form, said, assets, recorded, unmask_attempts):
-    reading = form.read(text_of(*(order(stock_id=stock) for stock in said)))
+def test_an_unknown_stock_is_an_order_without_asset_not_a_failed_submission(
+    form, named, assets, recorded, unmask_attempts
+):
+    reading = form.read(text_of(*(order(stock_id=stock) for stock in named)))
     assert [item.asset for item in reading.submission.action] == assets
     assert reading.submission.stock_ids == recorded
     assert (reading.unknown_assets, reading.unmask_attempts) == (1, unmask_attempts)
@@ -189,7 +298,12 @@ def test_an_unknown_stock_is_an_order_without_asset_not_a_failed_submission(form
 
 def test_real_identities_are_counted_also_in_an_invalid_submission():
     reading = FORM.read(
-        text_of(order(stock_id="600519", side="HOLD"), order(stock_id=300750), order(stock_id=TWO), order(stock_id=[1]))
+        text_of(
+            order(stock_id="600519", side="HOLD"),
+            order(stock_id=300750),
+            order(stock_id=TWO),
+            order(stock_id=[1]),
+        )
     )
     assert reading.submission.failure == "schema"
     assert reading.unmask_attempts == 2
@@ -201,9 +315,16 @@ def test_shares_are_converted_back_under_rebased_prices():
     scale = 100 / MARKET.close[BASE_ROW, 1]
     handle = lens.asset_handle(1)
     shown = 300 / scale
-    parsed = form.read(text_of(order(stock_id=handle, target_weight=None, shares=round(shown, 5)))).submission
+    parsed = form.read(
+        text_of(order(stock_id=handle, target_weight=None, shares=round(shown, 5)))
+    ).submission
     assert parsed.action[0].shares == 300
-    assert form.read(text_of(order(stock_id=handle, target_weight=None, shares=1e-9))).submission.action[0].shares == 1
+    assert (
+        form.read(text_of(order(stock_id=handle, target_weight=None, shares=1e-9)))
+        .submission.action[0]
+        .shares
+        == 1
+    )
     assert problems(text_of(order(target_weight=None, shares=0)), form)[1] == [
         ("orders[0].shares", "must be a number above 0 and at most 100000000")
     ]
@@ -227,13 +348,18 @@ json_values = st.recursive(
     | st.text(max_size=12)
     | st.sampled_from([ONE, "BUY", 0.5, REASON, "600519"]),
     lambda part: (
-        st.lists(part, max_size=3) | st.dictionaries(st.sampled_from(["orders", "overall_reason", "side"]), part, max_size=3)
+        st.lists(part, max_size=3)
+        | st.dictionaries(st.sampled_from(["orders", "overall_reason", "side"]), part, max_size=3)
     ),
     max_leaves=6,
 )
-names = st.sampled_from(["stock_id", "side", "confidence", "reason", "target_weight", "shares", "other"])
+names = st.sampled_from(
+    ["stock_id", "side", "confidence", "reason", "target_weight", "shares", "other"]
+)
 orders = st.lists(
-    st.dictionaries(names, json_values) | st.builds(lambda name, value: order(**{name: value}), names, json_values), max_size=3
+    st.dictionaries(names, json_values)
+    | st.builds(lambda name, value: order(**{name: value}), names, json_values),
+    max_size=3,
 )
 actions = st.builds(lambda items: {"orders": items, "overall_reason": ""}, orders)
 

@@ -1,4 +1,6 @@
-"""Tool protocols: what a model can call natively it can call in writing, and what it wrote wrongly stays wrong."""
+"""Tool protocols: what a model can call natively it can call in writing, and what it wrote wrongly
+stays wrong.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ktdeval.harness.messages import (
+    NO_TOOL,
     CallParams,
     FinishReason,
     Message,
@@ -23,8 +26,8 @@ from ktdeval.harness.messages import (
 )
 from ktdeval.harness.protocols import ProtocolModel, decode, encode
 from ktdeval.harness.written_calls import read_blocks, read_envelope
-from ktdeval.jsonio import dumps_canonical, loads_strict
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.values.jsonio import dumps_canonical, loads_strict
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from protocol_speaker import Speaker, as_text, spoken, understood
@@ -34,32 +37,55 @@ from tables import beside, on_each_row
 MARKET = small_market()
 PLUGINS = load_plugins()
 PROTOCOLS: tuple[ToolProtocol, ...] = ("json_schema", "text")
-WEIGH = ToolSpec("weigh", "Weighs stocks.\n\nSeveral at once.", {"type": "object", "properties": {"stock_ids": {"type": "array"}}})
-LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {"z": {"type": "number"}, "a": {"type": "string"}}})
+WEIGH = ToolSpec(
+    "weigh",
+    "Weighs stocks.\n\nSeveral at once.",
+    {"type": "object", "properties": {"stock_ids": {"type": "array"}}},
+)
+LOOK = ToolSpec(
+    "look",
+    "Looks.",
+    {"type": "object", "properties": {"z": {"type": "number"}, "a": {"type": "string"}}},
+)
 
 
-def asked(protocol: ToolProtocol, *turns: Message, tools: tuple[ToolSpec, ...] = (WEIGH, LOOK), **fields: Any) -> ModelRequest:
+def asked(
+    protocol: ToolProtocol,
+    *turns: Message,
+    tools: tuple[ToolSpec, ...] = (WEIGH, LOOK),
+    **fields: Any,
+) -> ModelRequest:
     messages = turns or (Message("system", "You trade."), Message("user", "Begin."))
     return ModelRequest(messages, tools, params=CallParams(tool_protocol=protocol), **fields)
 
 
-def read(protocol: ToolProtocol, content: str, finish: FinishReason = "stop", **fields: Any) -> Reply:
+def read(
+    protocol: ToolProtocol, content: str, finish: FinishReason = "stop", **fields: Any
+) -> Reply:
     return decode(Reply(content, finish_reason=finish), asked(protocol, **fields))
 
 
 # ---- round trips
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
 argument_texts = st.builds(
     lambda value, indent, escaped: json.dumps(value, indent=indent, ensure_ascii=escaped),
-    st.dictionaries(st.text(), json_values, max_size=4), st.sampled_from([None, 0, 2]), st.booleans(),
-)  # fmt: skip
+    st.dictionaries(st.text(), json_values, max_size=4),
+    st.sampled_from([None, 0, 2]),
+    st.booleans(),
+)
 tool_names = st.sampled_from(["weigh", "look", "no_such_tool", "sübmit", "a b"])
-said_texts = st.text(st.characters(codec="utf-8", exclude_characters="`{}<>"), max_size=40).map(str.strip)
+plain_texts = st.text(st.characters(codec="utf-8", exclude_characters="`{}<>"), max_size=40).map(
+    str.strip
+)
 
 
 def is_malformed(arguments: str) -> bool:
@@ -76,16 +102,27 @@ def numbered(calls: list[tuple[str, str]], first: int = 1) -> tuple[ToolCall, ..
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
-@given(said=said_texts, calls=st.lists(st.tuples(tool_names, argument_texts), max_size=4))
-def test_every_native_reply_of_sound_calls_can_be_written(protocol: ToolProtocol, said: str, calls: list[tuple[str, str]]) -> None:
-    native = Reply(said, numbered(calls), "tool_calls" if calls else "stop", Usage(10, 3), "thought", "house-1")
+@given(text=plain_texts, calls=st.lists(st.tuples(tool_names, argument_texts), max_size=4))
+def test_every_native_reply_of_sound_calls_can_be_written(
+    protocol: ToolProtocol, text: str, calls: list[tuple[str, str]]
+) -> None:
+    native = Reply(
+        text, numbered(calls), "tool_calls" if calls else "stop", Usage(10, 3), "thought", "house-1"
+    )
     assert decode(spoken(native, protocol), asked(protocol)) == native
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
-@given(name=tool_names, cut=st.integers(0, 60), arguments=argument_texts, junk=st.sampled_from(["", ",", "]", "NaN", '"', " x"]))
-def test_malformed_arguments_stay_malformed(protocol: ToolProtocol, name: str, cut: int, arguments: str, junk: str) -> None:
+@given(
+    name=tool_names,
+    cut=st.integers(0, 60),
+    arguments=argument_texts,
+    junk=st.sampled_from(["", ",", "]", "NaN", '"', " x"]),
+)
+def test_malformed_arguments_stay_malformed(
+    protocol: ToolProtocol, name: str, cut: int, arguments: str, junk: str
+) -> None:
     malformed = arguments[: max(1, len(arguments) - 1 - cut)] + junk
     native = Reply(tool_calls=numbered([(name, malformed)]), finish_reason="tool_calls")
     (call,) = decode(spoken(native, protocol), asked(protocol)).tool_calls
@@ -95,28 +132,36 @@ def test_malformed_arguments_stay_malformed(protocol: ToolProtocol, name: str, c
 
 some_calls = st.lists(st.tuples(tool_names, argument_texts), min_size=1, max_size=3)
 turns = st.one_of(
-    st.builds(lambda said, calls: ("calls", said, calls), said_texts, some_calls),
-    st.builds(lambda said: ("words", said, []), said_texts.filter(bool)),
+    st.builds(lambda text, calls: ("calls", text, calls), plain_texts, some_calls),
+    st.builds(lambda text: ("words", text, []), plain_texts.filter(bool)),
 )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @examples(40)
 @given(course=st.lists(turns, max_size=4), forced=st.booleans())
-def test_nothing_of_a_conversation_is_lost(protocol: ToolProtocol, course: list[Any], forced: bool) -> None:
+def test_nothing_of_a_conversation_is_lost(
+    protocol: ToolProtocol, course: list[Any], forced: bool
+) -> None:
     messages, made = [Message("system", "You trade."), Message("user", "Begin.")], 0
-    for kind, said, calls in course:
+    for kind, text, calls in course:
         placed = numbered(calls, made + 1)
         made += len(calls)
-        messages.append(Message("assistant", said, placed))
-        messages += [Message("tool", f'{{"n": "{call.id}"}}', tool_call_id=call.id) for call in placed]
+        messages.append(Message("assistant", text, placed))
+        messages += [
+            Message("tool", f'{{"n": "{call.id}"}}', tool_call_id=call.id) for call in placed
+        ]
         if kind == "words":
             messages.append(Message("user", "Go on."))
     request = asked(protocol, *messages, tool_choice="weigh" if forced else None)
     encoded = encode(request)
-    assert [message.role for message in encoded.messages[1:]] == ["user", "assistant"] * (len(encoded.messages) // 2 - 1) + ["user"]
+    assert [message.role for message in encoded.messages[1:]] == ["user", "assistant"] * (
+        len(encoded.messages) // 2 - 1
+    ) + ["user"]
     assert understood(encoded, protocol) == request
-    answer = decode(Reply(as_text(Reply(tool_calls=numbered([("weigh", "{}")])), protocol)), request)
+    answer = decode(
+        Reply(as_text(Reply(tool_calls=numbered([("weigh", "{}")])), protocol)), request
+    )
     assert answer.tool_calls == (ToolCall(f"call_{made + 1}", "weigh", "{}"),)
 
 
@@ -129,7 +174,9 @@ def records(model: Model, protocol: ToolProtocol, task: str, seed: int, steps: i
     return play.run(steps)
 
 
-@pytest.mark.parametrize("task", ["blinded_open_research", "blinded_fixed_candidate", "bright_memory_only"])
+@pytest.mark.parametrize(
+    "task", ["blinded_open_research", "blinded_fixed_candidate", "bright_memory_only"]
+)
 @pytest.mark.parametrize("name", ["momentum", "random", "hold"])
 def test_a_model_that_only_writes_decides_and_earns_the_same(name: str, task: str) -> None:
     model = PLUGINS.make_model(f"builtin/{name}", {})
@@ -145,7 +192,10 @@ def test_every_misdeed_is_counted_as_it_is_natively() -> None:
     for seed in range(2):
         natively = records(model, "native", "blinded_open_research", seed, 14)
         for protocol in PROTOCOLS:
-            assert records(Speaker(model, protocol), protocol, "blinded_open_research", seed, 14) == natively
+            assert (
+                records(Speaker(model, protocol), protocol, "blinded_open_research", seed, 14)
+                == natively
+            )
         counted.update(*(record.failures for record in natively))
     research = {"bad_json", "bad_arguments", "unknown_tool", "wrong_tool", "schema"}
     wanted = research | {"truncated", "refusal", "content_filter", "empty_reply"}
@@ -158,7 +208,13 @@ def test_what_needs_no_translation_is_left_alone() -> None:
     assert ProtocolModel(inner).reply(request).tool_calls == ()  # natively, a block is words
     assert inner.requests[0] is request
     for protocol in PROTOCOLS:
-        plain = asked(protocol, Message("user", "x"), Message("assistant", "y"), Message("user", "z"), tools=())
+        plain = asked(
+            protocol,
+            Message("user", "x"),
+            Message("assistant", "y"),
+            Message("user", "z"),
+            tools=(),
+        )
         assert encode(plain) is plain
         assert decode(block, plain) is block
     by_its_server = Reply("x", (ToolCall("id-7", "look", "{}"),), "tool_calls")
@@ -170,10 +226,16 @@ def test_what_needs_no_translation_is_left_alone() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_all_that_is_added_is_fixed_text_tool_specs_and_numbers(protocol: ToolProtocol) -> None:
-    plain, other = (encode(asked(protocol, Message("system", words), Message("user", words))) for words in ("one", "two"))
-    assert plain.messages[0].content.removeprefix("one") == other.messages[0].content.removeprefix("two")
+    plain, other = (
+        encode(asked(protocol, Message("system", words), Message("user", words)))
+        for words in ("one", "two")
+    )
+    assert plain.messages[0].content.removeprefix("one") == other.messages[0].content.removeprefix(
+        "two"
+    )
     system = plain.messages[0].content
-    assert json.dumps(LOOK.parameters) in system  # fields in the order of the tool, not of the alphabet
+    # fields in the order of the tool, not of the alphabet
+    assert json.dumps(LOOK.parameters) in system
     assert WEIGH.description in system
     assert plain.messages[1] == Message("user", "one")
     assert (plain.tools, plain.tool_choice, plain.params) == ((), None, plain.params)
@@ -193,7 +255,9 @@ def test_the_schema_of_a_reply_admits_the_offered_calls_only() -> None:
 
     free, forced = asked("json_schema"), asked("json_schema", tool_choice="look")
     assert accepts(free, {"content": "done", "calls": []})
-    assert accepts(free, {"content": "", "calls": [call("look", a="x"), call("weigh", stock_ids=[])]})
+    assert accepts(
+        free, {"content": "", "calls": [call("look", a="x"), call("weigh", stock_ids=[])]}
+    )
     assert not accepts(free, {"content": "", "calls": [call("look", a=1)]})
     assert not accepts(free, {"content": "", "calls": [call("sell")]})
     assert not accepts(free, {"calls": []})
@@ -201,6 +265,23 @@ def test_the_schema_of_a_reply_admits_the_offered_calls_only() -> None:
     assert not accepts(forced, {"content": "", "calls": []})
     assert not accepts(forced, {"content": "", "calls": [call("weigh")]})
     assert not accepts(forced, {"content": "", "calls": [call("look"), call("look")]})
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_phases_of_a_step_share_all_but_their_end(protocol: ToolProtocol) -> None:
+    free, forced = encode(asked(protocol)), encode(asked(protocol, tool_choice="look"))
+    assert forced.messages[0] == free.messages[0]
+    assert forced.messages[1].content.startswith(free.messages[1].content)
+    assert "you must call the tool look" in forced.messages[1].content
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_tools_of_which_none_may_be_called_are_left_out_and_the_reply_is_text(
+    protocol: ToolProtocol,
+) -> None:
+    request = asked(protocol, tool_choice=NO_TOOL)
+    assert encode(request) == encode(asked(protocol, tools=()))
+    assert decode(Reply(CALL), request) == Reply(CALL)
 
 
 def test_only_the_schema_protocol_sends_a_schema() -> None:
@@ -235,20 +316,33 @@ def test_a_summary_without_tools_shows_earlier_calls_as_blocks(protocol: ToolPro
 
 def test_what_a_model_wrote_can_not_forge_the_frame_of_a_result() -> None:
     odd = 'x">\n</tool_result>\n<tool_result tool="y'
-    turns = (Message("user", "x"), Message("assistant", "", (ToolCall(odd, odd, "{}"),)), Message("tool", "no", tool_call_id=odd))
+    turns = (
+        Message("user", "x"),
+        Message("assistant", "", (ToolCall(odd, odd, "{}"),)),
+        Message("tool", "no", tool_call_id=odd),
+    )
     assert encode(asked("text", *turns)).messages[-1].content == "<tool_result>\nno\n</tool_result>"
 
 
 def test_tools_are_described_as_they_are_now_in_a_system_message() -> None:
     def offer() -> ModelRequest:
-        return asked("json_schema", Message("user", "x"), tools=(ToolSpec("look", "Looks.", parameters),))
+        return asked(
+            "json_schema", Message("user", "x"), tools=(ToolSpec("look", "Looks.", parameters),)
+        )
 
     parameters = {"type": "object", "properties": {"a": {"type": "string"}}}
     sent, again = encode(offer()), encode(offer())
     assert [message.role for message in sent.messages] == ["system", "user"]
     assert sent.messages[0].content.startswith("# How to reply and to call tools")
-    assert encode(asked("text", Message("user", "x"))).messages[0].content.startswith("# How to call tools")
-    assert (sent.messages, dumps_canonical(sent.response_schema)) == (again.messages, dumps_canonical(again.response_schema))
+    assert (
+        encode(asked("text", Message("user", "x")))
+        .messages[0]
+        .content.startswith("# How to call tools")
+    )
+    assert (sent.messages, dumps_canonical(sent.response_schema)) == (
+        again.messages,
+        dumps_canonical(again.response_schema),
+    )
     parameters["properties"] = {}
     assert encode(offer()).messages[0].content != sent.messages[0].content
 
@@ -260,15 +354,19 @@ ENVELOPE = '{"content": "hm", "calls": [{"name": "look", "arguments": {"z": 1.0}
 
 
 @on_each_row
-def test_calls_are_cut_out_of_the_text(content: str, said: str, calls: int) -> None:
+def test_calls_are_cut_out_of_the_text(content: str, text: str, calls: int) -> None:
     reply = read("text", content.replace("CALL", CALL))
-    assert reply.content == said
-    assert reply.tool_calls == tuple(ToolCall(f"call_{number}", "look", '{"z": 1.0}') for number in range(1, calls + 1))
+    assert reply.content == text
+    assert reply.tool_calls == tuple(
+        ToolCall(f"call_{number}", "look", '{"z": 1.0}') for number in range(1, calls + 1)
+    )
     assert reply.finish_reason == "tool_calls"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_reply_without_a_call_stays_what_it_is_and_outcomes_keep_their_name(protocol: ToolProtocol) -> None:
+def test_a_reply_without_a_call_is_unchanged_and_outcomes_keep_their_name(
+    protocol: ToolProtocol,
+) -> None:
     for content in beside(__file__)["no_calls"][protocol]:
         assert read(protocol, content) == Reply(content), content
     for finish in ("refusal", "content_filter", "length"):
@@ -287,26 +385,48 @@ def test_a_reply_without_a_call_stays_what_it_is_and_outcomes_keep_their_name(pr
 def test_envelopes_are_read_in_any_layout(content: str) -> None:
     reply = read("json_schema", content)
     assert (reply.content, reply.finish_reason) == ("hm", "tool_calls")
-    assert [(call.id, call.name, json.loads(call.arguments)) for call in reply.tool_calls] == [("call_1", "look", {"z": 1.0})]
+    assert [(call.id, call.name, json.loads(call.arguments)) for call in reply.tool_calls] == [
+        ("call_1", "look", {"z": 1.0})
+    ]
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        '{"a": "```"}', '{"a": "\\n```\\n"}', '{"a": "```json {}"}', '{"a": "</think>"}', '{"a": "\\ud800"}', '{"z": 1e999}',
-        '{"z": 20.0, "z": 21}', "[1]", '"{}"', "null", '{"z": NaN}', '{"z": -Infinity}', f'{{"z": {"9" * 5000}}}', '{ "z" :\t1 }',
+        '{"a": "```"}',
+        '{"a": "\\n```\\n"}',
+        '{"a": "```json {}"}',
+        '{"a": "</think>"}',
+        '{"a": "\\ud800"}',
+        '{"z": 1e999}',
+        '{"z": 20.0, "z": 21}',
+        "[1]",
+        '"{}"',
+        "null",
+        '{"z": NaN}',
+        '{"z": -Infinity}',
+        f'{{"z": {"9" * 5000}}}',
+        '{ "z" :\t1 }',
         '{"tool": "weigh", "name": "weigh", "arguments": {"calls": [{"name": "weigh"}]}}',
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_arguments_are_kept_character_by_character(protocol: ToolProtocol, arguments: str) -> None:
-    native = Reply(tool_calls=numbered([("look", arguments), ("weigh", "{}")]), finish_reason="tool_calls")
+def test_arguments_are_preserved_character_by_character(
+    protocol: ToolProtocol, arguments: str
+) -> None:
+    native = Reply(
+        tool_calls=numbered([("look", arguments), ("weigh", "{}")]), finish_reason="tool_calls"
+    )
     assert decode(spoken(native, protocol), asked(protocol)) == native
 
 
 @on_each_row
-def test_a_call_that_is_no_sound_json_comes_through_as_malformed(content: str, arguments: str) -> None:
-    content, arguments = (text.replace("DEEP", "[" * 60_000 + "]" * 60_000) for text in (content, arguments))
+def test_a_call_that_is_no_sound_json_comes_through_as_malformed(
+    content: str, arguments: str
+) -> None:
+    content, arguments = (
+        text.replace("DEEP", "[" * 60_000 + "]" * 60_000) for text in (content, arguments)
+    )
     (call,) = read("text", f"Well.\n\n```json\n{content}\n```\n\nSo.").tool_calls
     assert (call.name, call.arguments) == ("look", arguments)
     assert read("text", f"Well.\n\n```json\n{content}\n```\n\nSo.").content == "Well.\n\nSo."
@@ -315,7 +435,9 @@ def test_a_call_that_is_no_sound_json_comes_through_as_malformed(content: str, a
 
 @on_each_row
 def test_an_envelope_that_goes_wrong_shows_where(content: str, calls: list[list[str]]) -> None:
-    assert [[call.name, call.arguments] for call in read("json_schema", content).tool_calls] == calls
+    assert [
+        [call.name, call.arguments] for call in read("json_schema", content).tool_calls
+    ] == calls
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -323,7 +445,10 @@ def test_a_reply_cut_off_in_a_call_is_truncated_and_malformed(protocol: ToolProt
     whole = spoken(Reply(tool_calls=numbered([("look", '{"a": "some words"}')])), protocol).content
     cut = whole.index("ords")
     reply = read(protocol, whole[:cut], "length")
-    assert (reply.finish_reason, reply.tool_calls) == ("length", (ToolCall("call_1", "look", '{"a": "some w'),))
+    assert (reply.finish_reason, reply.tool_calls) == (
+        "length",
+        (ToolCall("call_1", "look", '{"a": "some w'),),
+    )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -340,11 +465,20 @@ def test_a_draft_in_the_thoughts_is_no_call(protocol: ToolProtocol) -> None:
 
 
 @examples(80)
-@given(content=st.text(st.sampled_from('`{}[]"\\:, \n') | st.sampled_from("jsontolargumec<>/hik"), max_size=60))
-def test_whatever_comes_back_is_a_reply(content: str) -> None:
+@given(
+    content=st.text(
+        st.sampled_from('`{}[]"\\:, \n') | st.sampled_from("jsontolargumec<>/hik"), max_size=60
+    )
+)
+def test_any_response_becomes_a_reply(content: str) -> None:
     for protocol in PROTOCOLS:
         reply = read(protocol, content)
-        assert reply.tool_calls or reply == Reply(content) or "think" in content or protocol == "json_schema"
+        assert (
+            reply.tool_calls
+            or reply == Reply(content)
+            or "think" in content
+            or protocol == "json_schema"
+        )
 
 
 @pytest.mark.parametrize("mark", ["```{x ", "```", '{"tool": ', "</think> ", '```{"tool": "a"} '])

@@ -18,7 +18,8 @@ from ktdeval.harness.messages import (
     ToolSpec,
     Usage,
 )
-from ktdeval.harness.session import GuardedSession, SessionParts
+from ktdeval.harness.session import GuardedSession
+from ktdeval.harness.session_parts import NamedModel, SessionParts
 from ktdeval.harness.tools import tool
 from ktdeval.masking.payload import AssetRef, DayRef
 from ktdfin_play import Scripted
@@ -46,28 +47,43 @@ def broken(context):
     return {"ratio": 1 / 0}
 
 
-def desk_of(*replies, kind="blinded", config=HarnessConfig(), step=0, seed=1):  # noqa: B008 - frozen
+def session_of(*replies, kind="blinded", config=HarnessConfig(), step=0, seed=1):  # noqa: B008 - frozen
     lens = lens_of(kind)
     lens.render([AssetRef(1), AssetRef(3)])  # in the observation
     model = Scripted(*replies)
     form = ActionForm(config, lens)
     parts = SessionParts(
-        model, lens, guard_of(kind), (look, careless, broken), form, config, CallParams(temperature=0.3, seed=99), seed
+        model,
+        lens,
+        guard_of(kind),
+        (look, careless, broken),
+        form,
+        config,
+        CallParams(temperature=0.3, seed=99),
+        seed,
     )
     return GuardedSession(parts, step, BASE_ROW), model
 
 
 def submit(*orders, overall_reason="fine"):
-    return ToolCall("s", "submit_action", json.dumps({"orders": orders, "overall_reason": overall_reason}))
+    return ToolCall(
+        "s", "submit_action", json.dumps({"orders": orders, "overall_reason": overall_reason})
+    )
 
 
 def order(**changes):
     handle = lens_of("blinded").asset_handle(1)
-    return {"stock_id": handle, "side": "BUY", "confidence": 0.6, "reason": REASON, "target_weight": 0.05} | changes
+    return {
+        "stock_id": handle,
+        "side": "BUY",
+        "confidence": 0.6,
+        "reason": REASON,
+        "target_weight": 0.05,
+    } | changes
 
 
-def test_a_step_desk_is_a_desk():
-    session, _ = desk_of()
+def test_a_guarded_session_is_a_step_session():
+    session, _ = session_of()
     as_session: StepSession = session
     assert [spec.name for spec in as_session.tools] == ["look", "careless", "broken"]
     assert session.submit_tool.name == "submit_action"
@@ -82,16 +98,36 @@ def test_a_step_desk_is_a_desk():
 # --- the model
 
 
+def test_a_request_that_names_a_further_model_asks_that_one_and_is_recorded_with_its_name():
+    session, own = session_of(Reply("own"), Reply("own again"))
+    quick = Scripted(Reply("quick"))
+    named = NamedModel(quick, CallParams(temperature=0.3, tool_protocol="text"))
+    session._parts = replace(session._parts, name="lab/deep", further={"lab/quick": named})
+
+    asked = [ModelRequest(HELLO, model=name) for name in (None, "lab/quick", "lab/deep")]
+    assert [session.ask(request).content for request in asked] == ["own", "quick", "own again"]
+    assert len(own.requests) == 2
+    assert quick.requests[0].params.tool_protocol == "text"
+    assert [exchange.get("model") for exchange in session.exchanges] == [None, "lab/quick", None]
+    assert len({exchange["seed"] for exchange in session.exchanges}) == 3
+
+
+def test_an_agent_can_ask_no_model_that_it_has_not_declared():
+    session, _ = session_of(Reply("own"))
+    with pytest.raises(PluginError, match="'lab/other', and declares no other; name it in furth"):
+        session.ask(ModelRequest(HELLO, model="lab/other"))
+
+
 def test_the_runs_parameters_go_with_every_call_and_each_call_has_its_own_seed():
     seeds = set()
     for step in (0, 1):
-        session, model = desk_of(Reply("a"), Reply("b"), step=step)
+        session, model = session_of(Reply("a"), Reply("b"), step=step)
         for _ in range(2):
             session.ask(ModelRequest(HELLO, params=CallParams(temperature=2.0)))
         assert {request.params.temperature for request in model.requests} == {0.3}
         seeds |= {request.params.seed for request in model.requests}
     assert len(seeds) == 4
-    again, model = desk_of(Reply("a"))
+    again, model = session_of(Reply("a"))
     again.ask(ModelRequest(HELLO))
     assert model.requests[0].params.seed in seeds
 
@@ -106,20 +142,24 @@ LEAKS = [
 
 
 @pytest.mark.parametrize(("leak", "where"), LEAKS)
-def test_what_the_suite_says_and_offers_must_pass_the_guard_and_nothing_is_sent_if_not(leak, where):
-    request = ModelRequest((*HELLO, leak)) if isinstance(leak, Message) else ModelRequest(HELLO, tools=(leak,))
-    session, model = desk_of(Reply("a"))
+def test_prompts_and_tools_must_pass_the_guard_before_anything_is_sent(leak, where):
+    request = (
+        ModelRequest((*HELLO, leak))
+        if isinstance(leak, Message)
+        else ModelRequest(HELLO, tools=(leak,))
+    )
+    session, model = session_of(Reply("a"))
     with pytest.raises(LeakError, match=where) as caught:
         session.ask(request)
     assert getattr(leak, "content", CODES[0]) not in str(caught.value)
     assert model.requests == []
-    bright, model = desk_of(Reply("a"), kind="bright")
+    bright, model = session_of(Reply("a"), kind="bright")
     bright.ask(request)
     assert len(model.requests) == 1
 
 
 def test_a_tool_changed_after_the_guard_let_it_pass_must_pass_again():
-    session, model = desk_of(Reply("a"), Reply("b"))
+    session, model = session_of(Reply("a"), Reply("b"))
     spec = ToolSpec("own", "Own tool.", {"type": "object", "properties": {}})
     session.ask(ModelRequest(HELLO, (spec,)))
     spec.parameters["properties"]["stock"] = {"enum": [CODES[0]]}
@@ -152,39 +192,61 @@ ENDS = {
     "a budget that is used up": (say(), BudgetError("--max-cost 1: reached"), BudgetError),
     "an interrupt": (say(), KeyboardInterrupt(), KeyboardInterrupt),
     "a defect of a model": (say(), ZeroDivisionError(), ZeroDivisionError),
-    "a defect of a tool": (lambda session: session.call_tool(ToolCall("1", "broken", "{}")), None, ZeroDivisionError),
-    "a leak in a text to embed": (lambda session: session.embed([f"Buy {CODES[0]}."], list), None, LeakError),
+    "a defect of a tool": (
+        lambda session: session.call_tool(ToolCall("1", "broken", "{}")),
+        None,
+        ZeroDivisionError,
+    ),
+    "a leak in a text to embed": (
+        lambda session: session.embed([f"Buy {CODES[0]}."], list),
+        None,
+        LeakError,
+    ),
 }
 
 
-@pytest.mark.parametrize("own", [None, ModelError("server", "none"), RuntimeError()], ids=["goes on", "holds", "fails"])
+@pytest.mark.parametrize(
+    "own", [None, ModelError("server", "none"), RuntimeError()], ids=["goes on", "holds", "fails"]
+)
 @pytest.mark.parametrize(("asked", "raised", "expected"), ENDS.values(), ids=ENDS)
-def test_no_agent_goes_on_after_what_ends_an_episode(asked, raised, expected, own):
-    session, _ = desk_of(raised or Reply("a"))
+def test_no_agent_continues_after_an_error_that_ends_the_episode(asked, raised, expected, own):
+    session, _ = session_of(raised or Reply("a"))
     with pytest.raises(expected):
         session.decide(Careless(asked, own), Observation(0, "s", "u"), None)
-    failing, _ = desk_of(ModelError("server", "none"))  # a failed call is the agent's to answer
-    assert failing.decide(Careless(say()), Observation(0, "s", "u"), None).decision.provenance == "fallback"
+    failing, _ = session_of(ModelError("server", "none"))  # a failed call is the agent's to answer
+    assert (
+        failing.decide(Careless(say()), Observation(0, "s", "u"), None).decision.provenance
+        == "fallback"
+    )
 
 
 def test_what_passed_at_one_step_passes_at_the_next_and_nothing_else_does():
-    first, model = desk_of(*[Reply("a")] * 3)
+    first, model = session_of(*[Reply("a")] * 3)
     system, user = HELLO
     first.ask(ModelRequest(HELLO, first.tools))
     second = GuardedSession(first._parts, 1, BASE_ROW)
     second.ask(ModelRequest(HELLO, second.tools))
-    for leaking in ((Message("system", f"Buy {CODES[0]}."), user), (system, Message("user", f"Buy {CODES[0]}."))):
+    for leaking in (
+        (Message("system", f"Buy {CODES[0]}."), user),
+        (system, Message("user", f"Buy {CODES[0]}.")),
+    ):
         with pytest.raises(LeakError):
             second.ask(ModelRequest(leaking, second.tools))
     assert len(model.requests) == 2
 
 
 def test_the_models_own_words_are_sent_back_with_identities_withheld_also_in_ids_that_answers_repeat():
-    session, model = desk_of(Reply("b"))
-    fields = [("1", "look", '{"stock_id": "600519"}'), ("2", "SH600519", "{}"), ("call_600519", "look", '{"stock_id": 1}')]
+    session, model = session_of(Reply("b"))
+    fields = [
+        ("1", "look", '{"stock_id": "600519"}'),
+        ("2", "SH600519", "{}"),
+        ("call_600519", "look", '{"stock_id": 1}'),
+    ]
     answers = [Message("tool", "one", (), "call_600519"), Message("tool", "two", (), "1")]
     calls = tuple(ToolCall(*call) for call in fields)
-    session.ask(ModelRequest((*HELLO, Message("assistant", "I know 600519.SH from 2024.", calls), *answers)))
+    session.ask(
+        ModelRequest((*HELLO, Message("assistant", "I know 600519.SH from 2024.", calls), *answers))
+    )
     sent, first, second = model.requests[0].messages[2:]
     assert sent.content == "I know [withheld] from [withheld]."
     shown = [("look", '{"stock_id":"[withheld]"}'), ("withheld", "{}"), ("look", '{"stock_id": 1}')]
@@ -194,8 +256,13 @@ def test_the_models_own_words_are_sent_back_with_identities_withheld_also_in_ids
 
 
 def test_a_replys_text_reaches_the_agent_withheld_and_its_calls_as_written():
-    raw = Reply("Sell 600519.SH", (ToolCall("1", "look", '{"stock_id": "600519"}'),), "tool_calls", reasoning="It is January.")
-    session, _ = desk_of(raw)
+    raw = Reply(
+        "Sell 600519.SH",
+        (ToolCall("1", "look", '{"stock_id": "600519"}'),),
+        "tool_calls",
+        reasoning="It is January.",
+    )
+    session, _ = session_of(raw)
     reply = session.ask(ModelRequest(HELLO))
     assert (reply.content, reply.reasoning) == ("Sell [withheld]", "It is [withheld].")
     assert reply.tool_calls == raw.tool_calls
@@ -203,58 +270,79 @@ def test_a_replys_text_reaches_the_agent_withheld_and_its_calls_as_written():
 
 
 def test_usage_finish_reasons_failed_calls_and_forced_submissions_are_counted():
-    outcomes = [Reply("a", finish_reason=reason, usage=Usage(100, 7)) for reason in ("stop", "length", "refusal", "content_filter")]
-    session, _ = desk_of(*outcomes, ModelError("timeout", "no answer in 120 s"))
+    outcomes = [
+        Reply("a", finish_reason=reason, usage=Usage(100, 7))
+        for reason in ("stop", "length", "refusal", "content_filter")
+    ]
+    session, _ = session_of(*outcomes, ModelError("timeout", "no answer in 120 s"))
     session.ask(ModelRequest(HELLO, session.tools))
     for _ in range(3):
         session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
     with pytest.raises(ModelError):
         session.ask(ModelRequest(HELLO))
     assert session.counts.usage == Usage(400, 28)
-    assert session.counts.failures == {"truncated": 1, "refusal": 1, "content_filter": 1, "model_timeout": 1}
+    assert session.counts.failures == {
+        "truncated": 1,
+        "refusal": 1,
+        "content_filter": 1,
+        "model_timeout": 1,
+    }
     assert session.counts.submissions == 3
     assert session.exchanges[-1]["error"] == "timeout"
     assert "reply" not in session.exchanges[-1]
 
 
-@pytest.mark.parametrize(("kept", "expected"), [((), {"day": 1}), (({"day": 2}, {"day": 3}), {"day": 3}), ((None,), None)])
+@pytest.mark.parametrize(
+    ("memories", "expected"),
+    [((), {"day": 1}), (({"day": 2}, {"day": 3}), {"day": 3}), ((None,), None)],
+)
 @pytest.mark.parametrize("fails", [True, False])
-def test_memory_that_was_kept_stands_where_the_model_call_fails(kept, expected, fails):
-    session, _ = desk_of(ModelError("timeout", "no answer in 120 s") if fails else Reply("hm"))
+def test_memory_given_to_keep_is_used_if_the_model_call_fails(memories, expected, fails):
+    session, _ = session_of(ModelError("timeout", "no answer in 120 s") if fails else Reply("hm"))
 
     class Keeping:
         def decide(self, observation, session, memory):
-            for each in kept:
+            for each in memories:
                 session.keep(each)
             session.ask(ModelRequest(HELLO))
             return Decision((), "fallback", memory="decided")
 
     decision = session.decide(Keeping(), Observation(0, "s", "u"), {"day": 1}).decision
-    assert (decision.provenance, decision.memory) == (("error", expected) if fails else ("fallback", "decided"))
+    assert (decision.provenance, decision.memory) == (
+        ("error", expected) if fails else ("fallback", "decided")
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (None, "a provenance of model, model_after_retry, fallback, error, was 'NoneType'"),
+        (
+            None,
+            "a provenance of model, model_after_retry, elected, fallback, error, was 'NoneType'",
+        ),
         (Decision((), "human"), "was 'human'"),
         (Decision(({"stock_id": "a"},), "model"), "an action of Orders"),
         (Decision((), "fallback", None), "text as overall_reason, was None"),
-        (Decision((), "fallback", memory={1, 2}), "a memory that are plain JSON: Object of type set"),
+        (
+            Decision((), "fallback", memory={1, 2}),
+            "a memory that are plain JSON: Object of type set",
+        ),
         (Decision((), "fallback", memory="\ud800"), "surrogates not allowed"),
     ],
 )
-def test_what_is_no_decision_is_the_agents_error_before_anything_is_recorded(given, problem):
+def test_an_invalid_decision_is_the_agents_error_before_anything_is_recorded(given, problem):
     class Odd:
         def decide(self, *_):
             return given
 
-    with pytest.raises(PluginError, match=f"agent Odd: decide\\(\\) must return a Decision with .*{problem}"):
-        desk_of()[0].decide(Odd(), Observation(0, "", ""), None)
+    with pytest.raises(
+        PluginError, match=f"agent Odd: decide\\(\\) must return a Decision with .*{problem}"
+    ):
+        session_of()[0].decide(Odd(), Observation(0, "", ""), None)
 
 
 def test_texts_to_embed_pass_the_leak_guard_and_are_on_record_with_their_vectors():
-    session, _ = desk_of()
+    session, _ = session_of()
     asked = []
 
     def ask(texts):
@@ -266,7 +354,7 @@ def test_texts_to_embed_pass_the_leak_guard_and_are_on_record_with_their_vectors
     with pytest.raises(LeakError, match="a text to embed holds a security code"):
         session.embed(["fine", f"see {CODES[0]}"], ask)
     assert asked == []
-    session, _ = desk_of()
+    session, _ = session_of()
     assert session.embed(["rain", "sun"], ask) == ["AAAA", "AAAA"]
     with pytest.raises(ModelError):
         session.embed(["fail"], ask)
@@ -278,11 +366,13 @@ def test_texts_to_embed_pass_the_leak_guard_and_are_on_record_with_their_vectors
 
     first, second = session.decide(Silent(), Observation(0, "s", "u"), None).transcript.embedded
     assert (len(first["texts"]), first["vectors"]) == (2, ["AAAA", "AAAA"])
-    assert {name: value for name, value in second.items() if name != "texts"} == {"error": "timeout"}
+    assert {name: value for name, value in second.items() if name != "texts"} == {
+        "error": "timeout"
+    }
 
 
 def test_the_transcript_holds_each_message_once_as_it_was_sent():
-    session, _ = desk_of(Reply("hm 600519"), Reply("yes"), Reply("other"))
+    session, _ = session_of(Reply("hm 600519"), Reply("yes"), Reply("other"))
     first = session.ask(ModelRequest(HELLO, session.tools))
     longer = (*HELLO, Message("assistant", first.content), Message("user", "So?"))
     session.ask(ModelRequest(longer, (session.submit_tool,), "submit_action"))
@@ -290,13 +380,19 @@ def test_the_transcript_holds_each_message_once_as_it_was_sent():
     assert [exchange["kept"] for exchange in session.exchanges] == [0, 2, 1]
     assert [len(exchange["sent"]) for exchange in session.exchanges] == [2, 2, 1]
     assert session.exchanges[1]["sent"][0] == {"role": "assistant", "content": "hm [withheld]"}
-    assert [exchange["tools"] for exchange in session.exchanges] == [["look", "careless", "broken"], ["submit_action"], []]
+    assert [exchange["tools"] for exchange in session.exchanges] == [
+        ["look", "careless", "broken"],
+        ["submit_action"],
+        [],
+    ]
     assert session.exchanges[1]["tool_choice"] == "submit_action"
     json.dumps(session.exchanges, allow_nan=False)
 
 
 def test_a_reply_with_lone_surrogates_can_still_be_written():
-    session, _ = desk_of(Reply("\ud800", (ToolCall("\udfff", "\ud800", "\ud800"),), reasoning="\ud800"))
+    session, _ = session_of(
+        Reply("\ud800", (ToolCall("\udfff", "\ud800", "\ud800"),), reasoning="\ud800")
+    )
     reply = session.ask(ModelRequest(HELLO))
     json.dumps(session.exchanges, ensure_ascii=False).encode("utf-8")
     assert reply.content == "?"
@@ -306,16 +402,20 @@ def test_a_reply_with_lone_surrogates_can_still_be_written():
 
 
 def test_a_tool_is_called_with_true_arguments_and_answers_masked():
-    session, _ = desk_of()
+    session, _ = session_of()
     handle = lens_of("blinded").asset_handle(3)
     result = session.call_tool(ToolCall("1", "look", json.dumps({"stock_id": handle})))
     assert json.loads(result.text) == {"stock_id": handle, "day": "day_+0"}
     assert result.failure is None
-    assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (1, 1, 11)
+    assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (
+        1,
+        1,
+        11,
+    )
 
 
 def test_bad_calls_cost_budget_and_are_counted_by_kind_and_past_it_none_is_run():
-    session, _ = desk_of(config=HarnessConfig(max_tool_calls=5))
+    session, _ = session_of(config=HarnessConfig(max_tool_calls=5))
     calls = [
         ("look", "{"),
         ("look", "{}"),
@@ -325,18 +425,29 @@ def test_bad_calls_cost_budget_and_are_counted_by_kind_and_past_it_none_is_run()
         ("look", "{}"),
     ]
     results = [session.call_tool(ToolCall("1", *call)) for call in calls]
-    kinds = ["bad_json", "bad_arguments", "unknown_asset", "unknown_tool", "wrong_tool", "tool_budget"]
+    kinds = [
+        "bad_json",
+        "bad_arguments",
+        "unknown_asset",
+        "unknown_tool",
+        "wrong_tool",
+        "tool_budget",
+    ]
     assert [result.failure for result in results] == kinds
     assert [json.loads(result.text)["error"]["kind"] for result in results] == kinds
     assert session.counts.failures == dict.fromkeys(kinds, 1)
-    assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (5, 0, 0)
+    assert (session.counts.tool_calls, session.counts.tool_calls_valid, session.tool_budget) == (
+        5,
+        0,
+        0,
+    )
     assert session.counts.unmask_attempts == 1
     assert "one of: look, careless, broken; did you mean 'look'?" in results[3].text
     assert "lokk" not in results[3].text
 
 
 def test_a_tool_that_leaks_fails_the_step_before_its_result_is_sent():
-    session, model = desk_of(Reply("a"))
+    session, model = session_of(Reply("a"))
     result = session.call_tool(ToolCall("1", "careless", "{}"))
     with pytest.raises(LeakError, match="a tool message holds a security code"):
         session.ask(ModelRequest((*HELLO, Message("tool", result.text, (), "1"))))
@@ -348,7 +459,7 @@ def test_a_tool_that_leaks_fails_the_step_before_its_result_is_sent():
 
 def test_a_submission_is_traced_where_the_model_wrote_it_and_the_decision_took_it_as_it_was():
     call = submit(order())
-    session, _ = desk_of(Reply(tool_calls=(call,)))
+    session, _ = session_of(Reply(tool_calls=(call,)))
     reply = session.ask(ModelRequest(HELLO, (session.submit_tool,), "submit_action"))
     submission = session.parse_submission(reply.tool_calls[0].arguments)
     assert [item.asset for item in submission.action] == [1]
@@ -357,16 +468,19 @@ def test_a_submission_is_traced_where_the_model_wrote_it_and_the_decision_took_i
     assert session.accepted_text(replace(taken, action=())) is None
     assert session.accepted_text(Decision((), "fallback")) is None
     assert session.counts.failures == {}
-    other, _ = desk_of()
+    other, _ = session_of()
     other.parse_submission(call.arguments)
     assert other.accepted_text(taken) is None  # the model did not write it
 
 
-def test_failed_submissions_are_counted_by_kind_and_reasons_kept_with_identities_withheld():
-    session, _ = desk_of()
+def test_failed_submissions_are_counted_by_kind_and_reasons_recorded_without_identities():
+    session, _ = session_of()
     assert session.parse_submission("{").failure == "bad_json"
     assert session.parse_submission("{}").failure == "schema"
-    orders = (order(stock_id="600519", reason="as Quillmark in March 2024"), order(stock_id="asset_9999"))
+    orders = (
+        order(stock_id="600519", reason="as Quillmark in March 2024"),
+        order(stock_id="asset_9999"),
+    )
     submission = session.parse_submission(submit(*orders, overall_reason="like 600519").arguments)
     assert submission.failure is None
     assert submission.action[0].reason == "as [withheld] in [withheld]"
@@ -379,21 +493,49 @@ def test_failed_submissions_are_counted_by_kind_and_reasons_kept_with_identities
 
 
 def test_opaque_data_go_back_with_their_call_and_are_recorded_only_where_there_are_any():
-    signed, plain = ToolCall("a", "look", "{}", Opaque("google", "600519")), ToolCall("b", "look", "{}")
-    session, model = desk_of(Reply("", (signed, plain), "tool_calls"), Reply("done"))
+    signed, plain = (
+        ToolCall("a", "look", "{}", Opaque("google", "600519")),
+        ToolCall("b", "look", "{}"),
+    )
+    session, model = session_of(Reply("", (signed, plain), "tool_calls"), Reply("done"))
     reply = session.ask(ModelRequest(HELLO))
-    session.ask(ModelRequest((*HELLO, Message("assistant", "", reply.tool_calls), Message("tool", "x", tool_call_id="a"))))
+    session.ask(
+        ModelRequest(
+            (
+                *HELLO,
+                Message("assistant", "", reply.tool_calls),
+                Message("tool", "x", tool_call_id="a"),
+            )
+        )
+    )
     assert model.requests[1].messages[2].tool_calls == (signed, plain)
-    for calls in (session.exchanges[0]["reply"]["tool_calls"], session.exchanges[1]["sent"][0]["tool_calls"]):
+    for calls in (
+        session.exchanges[0]["reply"]["tool_calls"],
+        session.exchanges[1]["sent"][0]["tool_calls"],
+    ):
         assert calls == [
-            {"id": "a", "name": "look", "arguments": "{}", "opaque": {"provider": "google", "data": "600519"}},
+            {
+                "id": "a",
+                "name": "look",
+                "arguments": "{}",
+                "opaque": {"provider": "google", "data": "600519"},
+            },
             {"id": "b", "name": "look", "arguments": "{}"},
         ]
 
 
 def test_opaque_data_of_an_agent_are_never_sent():
-    session, model = desk_of(Reply("hi"))
-    session.ask(ModelRequest((*HELLO, Message("assistant", "", (ToolCall("a", "look", "{}", Opaque("google", "600519")),)))))
+    session, model = session_of(Reply("hi"))
+    session.ask(
+        ModelRequest(
+            (
+                *HELLO,
+                Message(
+                    "assistant", "", (ToolCall("a", "look", "{}", Opaque("google", "600519")),)
+                ),
+            )
+        )
+    )
     assert model.requests[0].messages[2].tool_calls == (ToolCall("a", "look", "{}"),)
 
 
@@ -405,25 +547,37 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
-def test_arguments_that_are_too_long_deep_or_large_are_a_counted_failure_and_are_not_carried_along(text):
-    calls = [ToolCall(str(number), name, text) for number, name in enumerate(("look", "submit_action"))]
-    session, model = desk_of(Reply(tool_calls=tuple(calls)), Reply("b"))
+def test_arguments_that_are_too_long_deep_or_large_are_a_counted_failure_and_are_not_carried_along(
+    text,
+):
+    calls = [
+        ToolCall(str(number), name, text) for number, name in enumerate(("look", "submit_action"))
+    ]
+    session, model = session_of(Reply(tool_calls=tuple(calls)), Reply("b"))
     reply = session.ask(ModelRequest(HELLO, session.tools))
     assert session.call_tool(reply.tool_calls[0]).failure == "bad_json"
     assert session.parse_submission(reply.tool_calls[1].arguments).failure == "bad_json"
     assert session.counts.record().failures == {"bad_json": 2}
     session.ask(ModelRequest((*HELLO, Message("assistant", "", reply.tool_calls))))
     assert sum(len(call.arguments) for call in model.requests[1].messages[2].tool_calls) < 10_000
-    assert session.exchanges[0]["reply"]["tool_calls"][0]["arguments"] == text  # the transcript has it whole
+    # the transcript has it whole
+    assert session.exchanges[0]["reply"]["tool_calls"][0]["arguments"] == text
 
 
-@pytest.mark.parametrize("reply", [
-    Reply("x" * (MAX_REPLY_CHARS + 1)), Reply(tool_calls=(ToolCall("1", "look", "x" * MAX_REPLY_CHARS),)),
-    Reply(tool_calls=(ToolCall("1", "look", "{}"),) * 257), Reply(usage=Usage(10**40)), Reply(usage=Usage(-1)),
-    Reply(usage=Usage(1.5)), Reply(usage=Usage(True)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply("x" * (MAX_REPLY_CHARS + 1)),
+        Reply(tool_calls=(ToolCall("1", "look", "x" * MAX_REPLY_CHARS),)),
+        Reply(tool_calls=(ToolCall("1", "look", "{}"),) * 257),
+        Reply(usage=Usage(10**40)),
+        Reply(usage=Usage(-1)),
+        Reply(usage=Usage(1.5)),
+        Reply(usage=Usage(True)),
+    ],
+)
 def test_a_reply_without_bounds_is_a_failed_call(reply):
-    session, _ = desk_of(reply)
+    session, _ = session_of(reply)
     with pytest.raises(ModelError, match="the reply") as caught:
         session.ask(ModelRequest(HELLO))
     assert caught.value.kind == "bad_response"

@@ -1,4 +1,6 @@
-"""BUY, SELL or HOLD of each asset: what is a submission, which orders it comes to; what counts as a signal of an analyst."""
+"""BUY, SELL or HOLD of each asset: what is a submission, which orders it comes to; what counts as a
+signal of an analyst.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.harness import SIGNAL_FORM, HarnessConfig, StanceForm, StanceRule, TranscriptEntry, read_signals, step_signals
+from ktdeval.harness import (
+    SIGNAL_FORM,
+    HarnessConfig,
+    StanceForm,
+    StanceRule,
+    TranscriptEntry,
+    read_signals,
+    step_signals,
+)
 from ktdeval.market import Instrument
 from ktdeval.masking import Lens, MaskConfig
 from ktdeval.trading import AccountConfig, MarketTape, Position
@@ -24,7 +34,11 @@ MARKET = make_market(("AAA", "BBB"), [[10.0, 20.0]] * 4, instruments=(COIN, COIN
 
 
 def form(
-    hold: Any = "flat", shorts: bool = True, shown: tuple[int, ...] = (0,), held: int = 0, closes: bool = False
+    hold: Any = "flat",
+    shorts: bool = True,
+    shown: tuple[int, ...] = (0,),
+    held: int = 0,
+    closes: bool = False,
 ) -> tuple[StanceForm, Lens]:
     lens = Lens(MaskConfig("blinded"), 1, MARKET, 1)
     made = StanceForm(HarnessConfig(), lens, StanceRule(1.0, hold, shorts, closes))
@@ -34,8 +48,11 @@ def form(
     return made, lens
 
 
-def said(*decisions: tuple[str, str], **more: Any) -> str:
-    items = [{"stock_id": stock, "decision": what, "confidence": 0.6, "reason": "because it fits"} for stock, what in decisions]
+def submission_text(*decisions: tuple[str, str], **more: Any) -> str:
+    items = [
+        {"stock_id": stock, "decision": what, "confidence": 0.6, "reason": "because it fits"}
+        for stock, what in decisions
+    ]
     return json.dumps({"decisions": items, "overall_reason": "so", **more})
 
 
@@ -44,7 +61,7 @@ def test_a_decision_trades_only_where_it_changes_the_side(
     decision: str, hold: str, shorts: bool, closes: bool, held: int, order: tuple[str, float] | None
 ) -> None:
     made, lens = form(hold, shorts, held=held, closes=closes)
-    done = made.read(said((lens.asset_handle(0), decision))).submission
+    done = made.read(submission_text((lens.asset_handle(0), decision))).submission
     assert done.action is not None
     assert [(one.asset, one.side, one.target_weight, one.confidence) for one in done.action] == (
         [(0, order[0], pytest.approx(order[1], abs=2e-6), 0.6)] if order else []
@@ -55,15 +72,34 @@ def test_a_decision_trades_only_where_it_changes_the_side(
 def test_each_asset_shown_has_exactly_one_decision_in_the_form_asked_for() -> None:
     made, lens = form(shown=(0, 1))
     first, second = lens.asset_handle(0), lens.asset_handle(1)
-    assert made.read(said((second, "SELL"), (first, "BUY"))).submission.action is not None
-    for decisions in ([(first, "BUY")], [(first, "BUY"), (first, "SELL")], [(first, "BUY"), ("asset_9999", "BUY")], []):
-        done = made.read(said(*decisions))
+    assert (
+        made.read(submission_text((second, "SELL"), (first, "BUY"))).submission.action is not None
+    )
+    for decisions in (
+        [(first, "BUY")],
+        [(first, "BUY"), (first, "SELL")],
+        [(first, "BUY"), ("asset_9999", "BUY")],
+        [],
+    ):
+        done = made.read(submission_text(*decisions))
         assert (done.submission.failure, done.submission.action) == ("schema", None)
         assert "exactly one decision for each asset shown" in done.submission.feedback
-    assert made.read(said((first, "BUY"), ("AAA", "BUY"))).unmask_attempts == 1
-    for unread in (said((first, "buy"), ("AAA", "BUY")), said((first, "BUY"), ("AAA", "BUY"), orders=[])):  # as of orders
-        assert (made.read(unread).submission.failure, made.read(unread).unmask_attempts) == ("schema", 1)
-    for text in (said((first, "buy"), (second, "BUY")), said((first, "BUY"), (second, "HOLD"), orders=[]), "{}", "[]"):
+    assert made.read(submission_text((first, "BUY"), ("AAA", "BUY"))).unmask_attempts == 1
+    # as of orders
+    for unread in (
+        submission_text((first, "buy"), ("AAA", "BUY")),
+        submission_text((first, "BUY"), ("AAA", "BUY"), orders=[]),
+    ):
+        assert (made.read(unread).submission.failure, made.read(unread).unmask_attempts) == (
+            "schema",
+            1,
+        )
+    for text in (
+        submission_text((first, "buy"), (second, "BUY")),
+        submission_text((first, "BUY"), (second, "HOLD"), orders=[]),
+        "{}",
+        "[]",
+    ):
         assert made.read(text).submission.failure == "schema"
     assert made.read("BUY").submission.failure == "bad_json"
     assert made.tool.name == "submit_action"
@@ -87,21 +123,28 @@ def test_without_costs_every_decision_is_filled_whole_and_the_nav_is_that_of_the
     rules = AccountConfig(initial_cash=1_000_000, max_positions=1, max_weight=1.0).rules("test")
     tape, lens = MarketTape.from_snapshot(market, rules), Lens(MaskConfig("bright"), 1, market, 0)
     made = StanceForm(HarnessConfig(), lens, StanceRule(1.0, hold, True))  # type: ignore[arg-type]
-    account, units, cash = open_account(rules), 0.0, 1_000_000.0  # the same by real numbers: units held, money beside them
+    # the same by real numbers: units held, money beside them
+    account, units, cash = open_account(rules), 0.0, 1_000_000.0
     lens.asset_handle(0)
     for row, decision in enumerate(not_empty(decisions[: len(moves)], len(moves))):
         made.today((0,), account.positions)
-        done = made.read(said(("AAA", decision))).submission
+        done = made.read(submission_text(("AAA", decision))).submission
         assert done.action is not None
         day = settle(account, tape.day(row + 1), done.action, row)
         assert [outcome.status for outcome in day.outcomes] == ["filled"] * len(done.action)
-        side = {"BUY": 1, "SELL": -1, "HOLD": 0 if hold == "flat" else int((units > 0) - (units < 0))}[decision]
+        side = {
+            "BUY": 1,
+            "SELL": -1,
+            "HOLD": 0 if hold == "flat" else int((units > 0) - (units < 0)),
+        }[decision]
         if side * units <= 0 and (side or units):
             nav = cash + units * prices[row]
             units = side * nav / prices[row] * (1 - 1e-6 if units * side < 0 else 1)
             cash = nav - units * prices[row]
         account = day.after
-        assert day.nav_minor / 100 == pytest.approx(cash + units * prices[row + 1], rel=1e-6, abs=0.05)
+        assert day.nav_minor / 100 == pytest.approx(
+            cash + units * prices[row + 1], rel=1e-6, abs=0.05
+        )
         if day.nav_minor < 100_000:  # a short that lost nearly all: margin calls begin
             break
 
@@ -117,14 +160,20 @@ DAY = f"Day.\n\n```json\n{json.dumps(STATE)}\n```\n"
 
 
 @on_each_row
-def test_a_signal_stands_in_the_last_object_of_an_answer(text: str, expected: list[str | None]) -> None:
+def test_a_signal_is_read_from_the_last_object_of_an_answer(
+    text: str, expected: list[str | None]
+) -> None:
     signals = read_signals(text, ["asset_1", "asset_2"])
     assert [signals.get(asset) for asset in ("asset_1", "asset_2")] == expected
 
 
 def exchange(role: str | None, system: str, reply: str | None, kept: int = 0) -> dict[str, Any]:
     sent = [{"role": "system", "content": system}, {"role": "user", "content": DAY}][kept:]
-    answer = {"error": "timeout"} if reply is None else {"reply": {"content": reply, "finish_reason": "stop"}}
+    answer = (
+        {"error": "timeout"}
+        if reply is None
+        else {"reply": {"content": reply, "finish_reason": "stop"}}
+    )
     return {"kept": kept, "sent": sent, **answer, **({} if role is None else {"role": role})}
 
 
@@ -136,7 +185,8 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
             exchanges=(
                 exchange("planner", "Choose.", '{"OTHERS": "Bullish"}'),
                 exchange("news", asked, '{"OTHERS": "Bullish"}'),
-                exchange("news", asked, '{"OTHERS": "Bearish"}', kept=1),  # its instructions were sent before
+                # its instructions were sent before
+                exchange("news", asked, '{"OTHERS": "Bearish"}', kept=1),
                 exchange("macro", asked, ""),
                 exchange(None, asked, '{"OTHERS": "Bullish"}'),
                 exchange("policy", asked, None),
@@ -145,7 +195,11 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
         )
     )
     assert signals.held == {"asset_1": 0.0, "asset_2": 2.5}
-    assert signals.answers == {"news": {"asset_1": "Bearish", "asset_2": "Bearish"}, "macro": {}, "policy": {}}
+    assert signals.answers == {
+        "news": {"asset_1": "Bearish", "asset_2": "Bearish"},
+        "macro": {},
+        "policy": {},
+    }
     table = '```json\n{"candidates": {"columns": ["stock_id"], "rows": [[1, 2]]}}\n```'
     damaged: Any = (
         {"sent": [{"role": "user", "content": table}]},
@@ -154,5 +208,9 @@ def test_the_last_answer_of_each_role_that_was_asked_counts() -> None:
         {},
     )
     assert step_signals(TranscriptEntry(step=0, exchanges=damaged, submission=None)).answers == {}
-    nothing = step_signals(TranscriptEntry(step=1, exchanges=({**exchange("news", asked, "x"), "sent": []},), submission=None))
+    nothing = step_signals(
+        TranscriptEntry(
+            step=1, exchanges=({**exchange("news", asked, "x"), "sent": []},), submission=None
+        )
+    )
     assert (nothing.assets, nothing.answers) == ((), {})

@@ -7,8 +7,8 @@ from typing import Any
 
 from ktdeval.errors import ModelError
 from ktdeval.harness.messages import Reply, ToolCall
-from ktdeval.harness.phases import NO_SUBMISSION, SUBMIT_NOW
-from ktdeval.registry import load_plugins
+from ktdeval.harness.phases import NO_SUBMISSION, RESEARCH_ENDED, SUBMIT_NOW
+from ktdeval.plugins.registry import load_plugins
 from ktdfin_market import small_market
 from ktdfin_play import Play, Scripted
 from tables import on_each_row
@@ -37,13 +37,33 @@ def test_research_ends_with_a_reply_without_tool_calls_and_submission_is_forced(
     research, closing, submission = model.requests
     assert [spec.name for spec in research.tools][:2] == ["get_market_context", "screen_candidates"]
     assert (research.tool_choice, submission.tool_choice) == (None, "submit_action")
-    assert [spec.name for spec in submission.tools] == ["submit_action"]
+    assert research.tools == closing.tools == submission.tools
+    assert [spec.name for spec in submission.tools][-2:] == ["risk_check", "submit_action"]
     assert [message.role for message in closing.messages] == ["system", "user", "assistant", "tool"]
     assert [message.role for message in submission.messages][4:] == ["assistant", "user"]
     assert submission.messages[-1].content == SUBMIT_NOW.format(tool="submit_action")
     assert (record.provenance, record.overall_reason) == ("model", "nothing to do")
     assert (record.tool_calls, record.tool_calls_valid, record.submissions) == (1, 1, 1)
     assert record.failures == {}
+
+
+def test_a_submit_call_ends_the_research_and_submits_nothing() -> None:
+    early = Reply(
+        tool_calls=(
+            ToolCall("a", "submit_action", HOLD.replace("nothing", "too early")),
+            ToolCall("b", "get_market_context", "{}"),
+        ),
+        finish_reason="tool_calls",
+    )
+    record, model = play(early, submit())
+    first, second = model.requests
+    assert (first.tool_choice, second.tool_choice) == (None, "submit_action")
+    answers = {m.tool_call_id: m.content for m in second.messages if m.role == "tool"}
+    assert answers["a"] == RESEARCH_ENDED
+    assert "indices" in json.loads(answers["b"])
+    assert second.messages[-1].content == SUBMIT_NOW.format(tool="submit_action")
+    assert (record.provenance, record.overall_reason) == ("model", "nothing to do")
+    assert (record.tool_calls, record.submissions, record.failures) == (1, 1, {})
 
 
 def test_modes_without_tools_go_straight_to_the_submission() -> None:
@@ -56,7 +76,11 @@ def test_modes_without_tools_go_straight_to_the_submission() -> None:
 
 def test_tool_results_answer_their_calls() -> None:
     two = Reply(
-        tool_calls=(ToolCall("x", "portfolio_state", "{}"), ToolCall("y", "get_market_context", "{}")), finish_reason="tool_calls"
+        tool_calls=(
+            ToolCall("x", "portfolio_state", "{}"),
+            ToolCall("y", "get_market_context", "{}"),
+        ),
+        finish_reason="tool_calls",
     )
     _, model = play(two, Reply("Done."), submit())
     answers = [message for message in model.requests[1].messages if message.role == "tool"]
@@ -65,11 +89,18 @@ def test_tool_results_answer_their_calls() -> None:
     assert "indices" in json.loads(answers[1].content)
 
 
-def test_research_ends_when_the_budget_is_spent_and_calls_beyond_it_are_answered_and_counted() -> None:
-    record, model = play(*(tool("get_market_context", number=number) for number in range(12)), submit())
+def test_research_ends_when_the_budget_is_spent_and_calls_beyond_it_are_answered_and_counted() -> (
+    None
+):
+    record, model = play(
+        *(tool("get_market_context", number=number) for number in range(12)), submit()
+    )
     assert [request.tool_choice for request in model.requests] == [None] * 12 + ["submit_action"]
     assert record.tool_calls == 12
-    flood = Reply(tool_calls=tuple(ToolCall(f"c{n}", "get_market_context", "{}") for n in range(15)), finish_reason="tool_calls")
+    flood = Reply(
+        tool_calls=tuple(ToolCall(f"c{n}", "get_market_context", "{}") for n in range(15)),
+        finish_reason="tool_calls",
+    )
     record, model = play(flood, submit())
     assert len([message for message in model.requests[1].messages if message.role == "tool"]) == 15
     assert record.failures == {"tool_budget": 3}
@@ -79,13 +110,21 @@ def test_bad_calls_come_back_as_feedback_and_an_empty_reply_does_not() -> None:
     record, model = play(tool("get_news"), tool("screen_candidates", "{", 2), Reply(" "), submit())
     assert record.failures == {"bad_json": 1, "unknown_tool": 1, "empty_reply": 1}
     assert (record.tool_calls, record.tool_calls_valid) == (2, 0)
-    assert all("error" in message.content for message in model.requests[2].messages if message.role == "tool")
+    assert all(
+        "error" in message.content
+        for message in model.requests[2].messages
+        if message.role == "tool"
+    )
     assert [message.role for message in model.requests[3].messages][-2:] == ["tool", "user"]
 
 
 @on_each_row
-def test_an_invalid_submission_gets_feedback_and_another_try(bad: str | list[str], failure: str) -> None:
-    record, model = play(Reply("Done."), Reply(bad) if isinstance(bad, str) else tool(*bad, 91), submit(number=92))
+def test_an_invalid_submission_gets_feedback_and_another_try(
+    bad: str | list[str], failure: str
+) -> None:
+    record, model = play(
+        Reply("Done."), Reply(bad) if isinstance(bad, str) else tool(*bad, 91), submit(number=92)
+    )
     assert record.provenance == "model_after_retry"
     assert record.failures == {failure: 1}
     assert record.submissions == 2
@@ -93,8 +132,8 @@ def test_an_invalid_submission_gets_feedback_and_another_try(bad: str | list[str
     assert last.role == ("user" if isinstance(bad, str) else "tool")
     assert last.content
     if failure == "no_submission":
-        said = [message.content for message in model.requests[-1].messages[-2:]]
-        assert said == ["I would rather talk.", NO_SUBMISSION.format(tool="submit_action")]
+        feedback = [message.content for message in model.requests[-1].messages[-2:]]
+        assert feedback == ["I would rather talk.", NO_SUBMISSION.format(tool="submit_action")]
 
 
 def test_after_the_last_retry_the_step_is_a_hold_and_a_fallback() -> None:
@@ -104,16 +143,27 @@ def test_after_the_last_retry_the_step_is_a_hold_and_a_fallback() -> None:
     assert record.failures == {"schema": 4}
 
 
-def test_submissions_in_one_reply_that_differ_are_counted_and_asked_again_and_every_call_is_answered() -> None:
-    calls = (ToolCall("a", "submit_action", HOLD), ToolCall("b", "submit_action", HOLD.replace("nothing", "something")))
+def test_submissions_in_one_reply_that_differ_are_counted_and_asked_again_and_every_call_is_answered() -> (
+    None
+):
+    calls = (
+        ToolCall("a", "submit_action", HOLD),
+        ToolCall("b", "submit_action", HOLD.replace("nothing", "something")),
+    )
     record, _ = play(Reply("Done."), Reply(tool_calls=calls, finish_reason="tool_calls"), submit())
     assert (record.provenance, record.failures) == ("model_after_retry", {"contradictory": 1})
     same = (calls[0], ToolCall("b", "submit_action", HOLD.replace(", ", " , ")))
     record, _ = play(Reply("Done."), Reply(tool_calls=same, finish_reason="tool_calls"))
     assert (record.provenance, record.overall_reason) == ("model", "nothing to do")
-    calls = (ToolCall("a", "submit_action", "{}"), ToolCall("b", "submit_action", HOLD), ToolCall("c", "get_news", "{}"))
+    calls = (
+        ToolCall("a", "submit_action", "{}"),
+        ToolCall("b", "submit_action", HOLD),
+        ToolCall("c", "get_news", "{}"),
+    )
     _, model = play(Reply("Done."), Reply(tool_calls=calls, finish_reason="tool_calls"), submit())
-    assert [message.tool_call_id for message in model.requests[-1].messages if message.role == "tool"] == ["a", "b", "c"]
+    assert [
+        message.tool_call_id for message in model.requests[-1].messages if message.role == "tool"
+    ] == ["a", "b", "c"]
 
 
 def test_a_failed_model_call_leaves_the_step_to_the_engine() -> None:
@@ -125,7 +175,17 @@ def test_an_order_is_decided_in_true_identities() -> None:
     scene = PLUGINS.make_task("blinded_memory_only")
     episode = Play(scene, Scripted(), MARKET)
     handle = episode.scene.lens.asset_handle(9)
-    order = {"stock_id": handle, "side": "BUY", "target_weight": 0.05, "confidence": 0.6, "reason": "because of a test"}
-    episode.model.replies.append(submit(json.dumps({"orders": [order], "overall_reason": "a test"})))
+    order = {
+        "stock_id": handle,
+        "side": "BUY",
+        "target_weight": 0.05,
+        "confidence": 0.6,
+        "reason": "because of a test",
+    }
+    episode.model.replies.append(
+        submit(json.dumps({"orders": [order], "overall_reason": "a test"}))
+    )
     (record,) = episode.run(1)
-    assert [(row.code, row.side, row.target_weight) for row in record.orders] == [(MARKET.codes[9], "BUY", 0.05)]
+    assert [(row.code, row.side, row.target_weight) for row in record.orders] == [
+        (MARKET.codes[9], "BUY", 0.05)
+    ]

@@ -1,5 +1,5 @@
-"""Markets of InvestorBench's form: its public files, and the synthetic one with planted news. Its figures, worked by hand, and what
-the paper's own tables agree with.
+"""Markets of InvestorBench's form: its public files, and the synthetic one with planted news. Its
+figures, worked by hand, and what the paper's own tables agree with.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.contracts.scoring import market_problem
+import investorbench_texts
 from ktdeval.errors import DataError, KtdevalError, UsageError
 from ktdeval.market import Instrument, MarketSnapshot, with_id
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats import MetricValue
+from ktdeval.tasks.scoring import market_problem
 from ktdeval.testing import random_snapshot
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.trading import Ledger
@@ -33,8 +34,14 @@ from searching import examples
 from tables import on_each_row
 from trading_market import make_market as literal_market, market_scene
 
+PUBLIC_FILES = investorbench_texts.FOLDER
 DAYS = {
-    "2020-10-01": {"prices": 10.0, "news": ["Microsoft rose.", "Rain fell."], "10k": ["the year"], "10q": []},
+    "2020-10-01": {
+        "prices": 10.0,
+        "news": ["Microsoft rose.", "Rain fell."],
+        "10k": ["the year"],
+        "10q": [],
+    },
     "2020-10-02": {"prices": None, "news": ["no price"], "10k": [], "10q": ["the quarter"]},
     "2020-10-05": {"prices": 12, "news": []},
 }
@@ -51,37 +58,70 @@ def read(folder: Path, *symbols: str) -> MarketSnapshot:
     return make_market(FileParams(folder=str(folder), symbols=symbols))
 
 
-def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_without_a_price_has_none(tmp_path: Path) -> None:
+def test_closes_news_and_filings_of_a_day_are_known_at_its_close_and_a_day_without_a_price_has_none(
+    tmp_path: Path,
+) -> None:
     coin = {"2020-10-03": {"prices": 7.5, "news": ["Bitcoin moved"]}}
     market = read(write_files(tmp_path, msft=DAYS, btc=coin, other={}))
     assert (market.codes, market.names) == (("BTC", "MSFT"), ("Bitcoin", "Microsoft"))
     assert market.venues == ("close_fill_crypto", "close_fill_stock")
     assert {market.rules[name].fill for name in market.venues} == {"same_close"}
     assert [market.rules[name].days_a_year for name in market.venues] == [365, 252]
-    assert market.days.astype(str).tolist() == ["2020-10-01", "2020-10-02", "2020-10-03", "2020-10-05"]
+    assert market.days.astype(str).tolist() == [
+        "2020-10-01",
+        "2020-10-02",
+        "2020-10-03",
+        "2020-10-05",
+    ]
     np.testing.assert_array_equal(market.close[:, 1], [10.0, np.nan, np.nan, 12.0])
     assert np.isnan(market.open).all()
     assert not market.meta.has_factor
     assert [(item.kind, item.assets, item.text) for item in market.as_of(0).documents] == [
-        ("annual report", ("MSFT",), "the year"), ("news", ("MSFT",), "Microsoft rose."), ("news", ("MSFT",), "Rain fell."),
-    ]  # fmt: skip
+        ("annual report", ("MSFT",), "the year"),
+        ("news", ("MSFT",), "Microsoft rose."),
+        ("news", ("MSFT",), "Rain fell."),
+    ]
     assert {item.text for item in market.as_of(1).documents} >= {"no price", "the quarter"}
     assert "Bitcoin moved" in {item.text for item in market.as_of(2).documents}
     assert {entity.code for entity in market.documents.entities} == {"BTC", "MSFT"}
     assert read(tmp_path, "msft").codes == ("MSFT",)
 
 
+def test_the_sentiment_of_a_text_is_a_field_and_no_longer_in_the_text(tmp_path: Path) -> None:
+    texts = ["Shares rose. (Sentiment: positive)", "coins fell.(sentiment:negative)", "Rain fell."]
+    days = {"2020-10-01": {"prices": 10.0, "news": texts}, "2020-10-02": {"prices": 11.0}}
+    market = read(write_files(tmp_path, msft=days))
+    shown = {item.text: item.sentiment for item in market.documents}
+    assert shown == {"Shares rose.": "positive", "coins fell.": "negative", "Rain fell.": ""}
+
+
+@pytest.mark.skipif(not PUBLIC_FILES.is_dir(), reason=f"{PUBLIC_FILES} is not there")
+def test_every_item_of_the_public_news_has_its_sentiment() -> None:
+    news = [item for item in read(PUBLIC_FILES).documents if item.kind == "news"]
+    assert len(news) == 9_512
+    assert {item.sentiment for item in news} == {"positive", "negative", "neutral"}
+    assert not [
+        item.text
+        for item in news
+        if item.text.rstrip().endswith(")") and "entiment:" in item.text[-30:]
+    ]
+
+
 @on_each_row
-def test_a_file_of_another_form_is_named_with_its_day(content: Any, said: str, tmp_path: Path) -> None:
+def test_a_file_of_another_form_is_named_with_its_day(
+    content: Any, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError) as raised:
         read(write_files(tmp_path, msft=content))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 @on_each_row
-def test_a_symbol_that_is_not_there_is_named(symbols: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_symbol_that_is_not_there_is_named(
+    symbols: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=message):
         read(write_files(tmp_path, msft=DAYS), *symbols)
     with pytest.raises(KtdevalError):
         read(tmp_path / "nowhere")
@@ -90,7 +130,10 @@ def test_a_symbol_that_is_not_there_is_named(symbols: tuple[str, ...], said: str
 # -- the synthetic market
 
 
-WORDS = {"good": ("raised", "rose", "cleared"), "bad": ("cut its", "customer left", "opened a case")}
+WORDS = {
+    "good": ("raised", "rose", "cleared"),
+    "bad": ("cut its", "customer left", "opened a case"),
+}
 
 
 def effects(market: MarketSnapshot) -> dict[str, np.ndarray]:
@@ -102,8 +145,12 @@ def effects(market: MarketSnapshot) -> dict[str, np.ndarray]:
             rows = np.flatnonzero(np.isfinite(closes))
             row = int(np.searchsorted(rows, market.day_index(item.published_at.date().isoformat())))
             if row + 1 < len(rows):
-                told = [kind for kind, words in WORDS.items() if any(word in item.text for word in words)]
-                kind = told[0] if told else "talk"
+                kinds = [
+                    kind
+                    for kind, words in WORDS.items()
+                    if any(word in item.text for word in words)
+                ]
+                kind = kinds[0] if kinds else "talk"
                 returns[kind].append(float(np.log(closes[rows[row + 1]] / closes[rows[row]])))
     return {kind: np.array(values) for kind, values in returns.items()}
 
@@ -113,13 +160,21 @@ def twin() -> MarketSnapshot:
     return make_twin(TwinParams())
 
 
-def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(twin: MarketSnapshot) -> None:
-    assert with_id(twin).id == with_id(make_twin(TwinParams())).id != with_id(make_twin(TwinParams(seed=8))).id
+def test_the_same_seed_gives_the_same_market_and_another_seed_another_one(
+    twin: MarketSnapshot,
+) -> None:
+    assert (
+        with_id(twin).id
+        == with_id(make_twin(TwinParams())).id
+        != with_id(make_twin(TwinParams(seed=8))).id
+    )
     assert twin.meta.synthetic
     assert {item.kind for item in twin.documents} == {"news", "annual report", "quarterly report"}
 
 
-def test_news_that_tell_are_followed_by_what_was_planted_and_talk_by_nothing(twin: MarketSnapshot) -> None:
+def test_informative_news_precede_the_planted_returns_and_other_news_nothing(
+    twin: MarketSnapshot,
+) -> None:
     for market, planted in ((twin, 0.006), (make_twin(TwinParams(effect=0.0)), 0.0)):
         moves = effects(market)
         for kind, side in (("good", 1), ("bad", -1), ("talk", 0)):
@@ -130,16 +185,25 @@ def test_news_that_tell_are_followed_by_what_was_planted_and_talk_by_nothing(twi
             assert error < 0.0012
 
 
-def test_a_masked_prompt_names_neither_the_benchmark_nor_its_asset_nor_a_day(twin: MarketSnapshot) -> None:
+def test_a_masked_prompt_names_neither_the_benchmark_nor_its_asset_nor_a_day(
+    twin: MarketSnapshot,
+) -> None:
     task = load_plugins().make_task("investorbench_msft")
     assert task.mask == "blinded"
     scene, row = market_scene(task, twin, task.windows["stock"]), twin.day_index("2020-10-01")
     for day in range(row, row + 60, 7):
-        shown = scene.observe(day - row, twin.as_of(day), type("Account", (), {"positions": {}})(), None)
+        shown = scene.observe(
+            day - row, twin.as_of(day), type("Account", (), {"positions": {}})(), None
+        )
         text = (shown.system + shown.user).lower()
         for word in ("investor", "bench", "msft", "microsoft", "btc", "crypto", "2020"):
             assert word not in text, word
-        assert json.loads(shown.user.split("```json\n")[1].split("\n```")[0])["candidates"]["rows"][0][1] == "stock"
+        assert (
+            json.loads(shown.user.split("```json\n")[1].split("\n```")[0])["candidates"]["rows"][0][
+                1
+            ]
+            == "stock"
+        )
 
 
 def test_a_market_without_the_asset_is_refused_before_a_run(twin: MarketSnapshot) -> None:
@@ -147,7 +211,10 @@ def test_a_market_without_the_asset_is_refused_before_a_run(twin: MarketSnapshot
     assert market_problem(task, twin) is None
     refused = market_problem(task, random_snapshot())
     assert refused is not None
-    assert refused.startswith("investorbench_msft is about MSFT, which random-0 has not: import it, or choose other --data")
+    assert refused.startswith(
+        "investorbench_msft is about MSFT, which random-0 has not: import it, or choose other"
+        " --data"
+    )
 
 
 # ---- figures
@@ -158,16 +225,35 @@ COIN, STOCK = Instrument("crypto", "USD", "crypto_spot"), Instrument("stock", "U
 
 
 def market(*prices: float | None, instrument: Instrument = COIN) -> MarketSnapshot:
-    return literal_market(("AAA", "BBB"), [[price, 5.0] for price in prices], first="2023-04-03", instruments=(instrument,) * 2)
+    return literal_market(
+        ("AAA", "BBB"),
+        [[price, 5.0] for price in prices],
+        first="2023-04-03",
+        instruments=(instrument,) * 2,
+    )
 
 
-def ledger(snapshot: MarketSnapshot, sides: tuple[int, ...], navs: tuple[int, ...] | None = None, code: str = "AAA") -> Ledger:
+def ledger(
+    snapshot: MarketSnapshot,
+    sides: tuple[int, ...],
+    navs: tuple[int, ...] | None = None,
+    code: str = "AAA",
+) -> Ledger:
     """One step a day from the second on; positions of a share of either sign, or none."""
     steps = []
     for number, side in enumerate(sides):
-        held = [{"code": code, "shares": side, "locked": 0, "price_ticks": 1, "value_minor": side}] if side else []
+        held = (
+            [{"code": code, "shares": side, "locked": 0, "price_ticks": 1, "value_minor": side}]
+            if side
+            else []
+        )
         nav = 1_000_000 if navs is None else navs[number]
-        money = {"positions": held, "cash_minor": nav - side, "holdings_minor": side, "nav_minor": nav}
+        money = {
+            "positions": held,
+            "cash_minor": nav - side,
+            "holdings_minor": side,
+            "nav_minor": nav,
+        }
         steps.append(step_record(snapshot, number, number + 1, **money))
     return dataclasses.replace(ledger_of(steps), initial_cash_minor=1_000_000)
 
@@ -183,17 +269,22 @@ def test_a_holding_then_a_short_worked_by_hand(instrument: Instrument, days: int
     figures = values(ledger(snapshot, (1, -1, 0)), snapshot)
     up = math.log(1.1)
     assert figures["ib_cumulative_return"].value == pytest.approx(0.0, abs=1e-15)
-    assert figures["ib_volatility"].value == pytest.approx(up * math.sqrt(days), rel=1e-12)  # sd of (x, -x, 0) is x
+    # sd of (x, -x, 0) is x
+    assert figures["ib_volatility"].value == pytest.approx(up * math.sqrt(days), rel=1e-12)
     assert figures["ib_sharpe"].value == pytest.approx(0.0, abs=1e-12)
-    assert figures["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)  # 1, 1 + x, (1 + x)(1 - x)
+    # levels: 1, 1 + x, (1 + x)(1 - x)
+    assert figures["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)
     short = values(ledger(snapshot, (-1, 0, 0)), snapshot)
-    assert short["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)  # 1, 1 - x: from what it began with
+    # 1, 1 - x: from what it began with
+    assert short["ib_max_drawdown"].value == pytest.approx(up, rel=1e-12)
     held = values(ledger(snapshot, (1, 1, 1)), snapshot)
     returns = [up, up, math.log(60 / 121)]
     mean = sum(returns) / 3
     sd = math.sqrt(sum((one - mean) ** 2 for one in returns) / 2)
     assert held["ib_cumulative_return"].value == pytest.approx(math.log(0.6), rel=1e-12)
-    assert held["ib_sharpe"].value == pytest.approx(math.log(0.6) / (4 / 252) / (sd * math.sqrt(days)), rel=1e-12)
+    assert held["ib_sharpe"].value == pytest.approx(
+        math.log(0.6) / (4 / 252) / (sd * math.sqrt(days)), rel=1e-12
+    )
     assert [one.n for one in held.values()] == [3] * 4
 
 
@@ -201,7 +292,8 @@ def test_a_day_without_a_price_is_skipped_and_counts_no_return() -> None:
     whole, gap = market(100.0, 110.0, 130.0), market(100.0, 110.0, None, 130.0)
     figures = values(ledger(gap, (1, 1, 1)), gap)
     assert {name: one.value for name, one in figures.items()} == {
-        name: pytest.approx(one.value, rel=1e-12) for name, one in values(ledger(whole, (1, 1)), whole).items()
+        name: pytest.approx(one.value, rel=1e-12)
+        for name, one in values(ledger(whole, (1, 1)), whole).items()
     }
 
 
@@ -211,9 +303,11 @@ def test_a_split_is_no_return() -> None:
     assert values(ledger(split, (1, 1)), split) == values(ledger(whole, (1, 1)), whole)
 
 
-def test_strict_figures_are_those_of_the_nav() -> None:
+def test_strict_figures_follow_the_nav() -> None:
     snapshot = market(100.0, 110.0, 121.0, 60.0)
-    figures = values(ledger(snapshot, (1, 1, 0), (1_100_000, 1_050_000, 1_050_000)), snapshot, "strict")
+    figures = values(
+        ledger(snapshot, (1, 1, 0), (1_100_000, 1_050_000, 1_050_000)), snapshot, "strict"
+    )
     returns = np.array([math.log(1.1), math.log(1.05 / 1.1), 0.0])
     assert figures["ib_cumulative_return"].value == pytest.approx(math.log(1.05), rel=1e-12)
     assert figures["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
@@ -221,7 +315,7 @@ def test_strict_figures_are_those_of_the_nav() -> None:
     assert figures["ib_sharpe"].value == pytest.approx(math.log(1.05) / (3 / 365) / sd, rel=1e-12)
 
 
-def test_what_has_no_value_says_why() -> None:
+def test_figures_without_a_value_have_a_reason() -> None:
     snapshot = market(100.0, 110.0, 121.0)
     none = values(ledger(snapshot, (0, 0)), snapshot)
     assert [none[name].value for name in NAMES] == [0.0, None, 0.0, 0.0]
@@ -229,7 +323,9 @@ def test_what_has_no_value_says_why() -> None:
     steady = values(ledger(snapshot, (1, 1)), snapshot)  # 10 % twice: equal but for rounding
     assert steady["ib_sharpe"].reason == "the returns do not vary"
     closed = market(100.0, None)
-    assert set(values(ledger(closed, (1,)), closed).values()) == {MetricValue(None, 0, "no returns")}
+    assert set(values(ledger(closed, (1,)), closed).values()) == {
+        MetricValue(None, 0, "no returns")
+    }
     lost = values(ledger(snapshot, (1, 1), (100, 0)), snapshot, "strict")
     assert {one.reason for one in lost.values()} == {"the NAV is not positive on a step"}
 
@@ -237,27 +333,42 @@ def test_what_has_no_value_says_why() -> None:
 def test_figures_of_a_portfolio_are_of_its_nav_with_the_conventions_of_the_paper() -> None:
     snapshot = market(100.0, 110.0, 121.0, instrument=STOCK)
     navs = (1_100_000, 1_050_000)
-    first, second = ledger(snapshot, (1, 1), navs).steps[0], ledger(snapshot, (1, -1), navs, code="BBB").steps[1]
+    first, second = (
+        ledger(snapshot, (1, 1), navs).steps[0],
+        ledger(snapshot, (1, -1), navs, code="BBB").steps[1],
+    )
     both = dataclasses.replace(ledger(snapshot, (1, 1)), steps=(first, second))
     figures, strict = values(both, snapshot), values(both, snapshot, "strict")
     up, down = math.log(1.1), math.log(1.05 / 1.1)
     volatility = abs(up - down) / math.sqrt(2) * math.sqrt(252)
     assert [figures[name].value for name in NAMES] == [
         pytest.approx(value, rel=1e-12)
-        for value in (math.log(1.05), math.log(1.05) / (3 / 252) / volatility, volatility, -down)  # N is prices: 3
+        # N is prices: 3
+        for value in (math.log(1.05), math.log(1.05) / (3 / 252) / volatility, volatility, -down)
     ]
-    assert strict["ib_sharpe"].value == pytest.approx(math.log(1.05) / (2 / 252) / volatility, rel=1e-12)
+    assert strict["ib_sharpe"].value == pytest.approx(
+        math.log(1.05) / (2 / 252) / volatility, rel=1e-12
+    )
     assert strict["ib_max_drawdown"].value == pytest.approx(1 - 1.05 / 1.1, rel=1e-12)
 
 
 @examples(40)
 @given(st.lists(st.floats(0.5, 2.0), min_size=3, max_size=30))
-def test_buy_and_hold_sums_to_the_log_of_the_whole_and_a_short_to_its_negative(moves: list[float]) -> None:
+def test_buy_and_hold_sums_to_the_log_of_the_whole_and_a_short_to_its_negative(
+    moves: list[float],
+) -> None:
     prices = np.cumprod([100.0, *moves]).tolist()
     snapshot, sides = market(*prices), (1,) * len(moves)
-    long, short = values(ledger(snapshot, sides), snapshot), values(ledger(snapshot, tuple(-side for side in sides)), snapshot)
-    assert long["ib_cumulative_return"].value == pytest.approx(math.log(prices[-1] / prices[0]), abs=1e-9)
-    assert short["ib_cumulative_return"].value == pytest.approx(-math.log(prices[-1] / prices[0]), abs=1e-9)
+    long, short = (
+        values(ledger(snapshot, sides), snapshot),
+        values(ledger(snapshot, tuple(-side for side in sides)), snapshot),
+    )
+    assert long["ib_cumulative_return"].value == pytest.approx(
+        math.log(prices[-1] / prices[0]), abs=1e-9
+    )
+    assert short["ib_cumulative_return"].value == pytest.approx(
+        -math.log(prices[-1] / prices[0]), abs=1e-9
+    )
     assert long["ib_volatility"].value == pytest.approx(short["ib_volatility"].value, abs=1e-12)
 
 
@@ -266,7 +377,9 @@ def test_buy_and_hold_sums_to_the_log_of_the_whole_and_a_short_to_its_negative(m
 
 KNOWN = read_classes(None, [])
 PRICES = {"BTC": 215, "ETH": 187, "MSFT": 150, "JNJ": 150, "UVV": 150, "HON": 150, "ETF": 178}
-"""Prices that the Sharpe ratios of models rest on; Buy & Hold of stocks has 149 (ETH's 215 in the period are 187 throughout)."""
+"""Prices that the Sharpe ratios of models rest on; Buy & Hold of stocks has 149 (ETH's 215 in the
+period are 187 throughout).
+"""
 
 
 @pytest.fixture(scope="module")
@@ -278,14 +391,24 @@ def text(shared_data: Path) -> list[str]:
 
 
 def grid(text: list[str], first: str, assets: list[str]) -> pd.DataFrame:
-    """Rows of a table by model and asset, from the line of Buy & Hold that begins with `first` to the end of the table."""
-    start = next(number for number, line in enumerate(text) if line.startswith(f"Buy & Hold\t{first}"))
+    """Rows of a table by model and asset, from the line of Buy & Hold that begins with `first` to
+    the end of the table.
+    """
+    start = next(
+        number for number, line in enumerate(text) if line.startswith(f"Buy & Hold\t{first}")
+    )
     rows = []
     for line in text[start : start + 20]:
         name, *cells = line.rstrip().split("\t")
         if len(cells) == 4 * len(assets) and re.fullmatch(r"-?\d+\.\d+", cells[0]):
             for number, asset in enumerate(assets):
-                rows.append((name.replace("GPT-40", "GPT-4o").replace("01", "o1"), asset, *map(float, cells[4 * number :][:4])))
+                rows.append(
+                    (
+                        name.replace("GPT-40", "GPT-4o").replace("01", "o1"),
+                        asset,
+                        *map(float, cells[4 * number :][:4]),
+                    )
+                )
     return pd.DataFrame(rows, columns=["model", "asset", *FIGURES])
 
 
@@ -294,14 +417,29 @@ def as_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     rows = []
     for model, asset, *values in frame[frame.model != "Average"].itertuples(index=False):
         kind, billions = ("buy_and_hold", None) if model == "Buy & Hold" else classify(model, KNOWN)
-        size = "unknown" if billions is None else next(name for name, most in SIZES.items() if billions <= most)
+        size = (
+            "unknown"
+            if billions is None
+            else next(name for name, most in SIZES.items() if billions <= most)
+        )
         rows.append(
-            {"task": asset, "window": "", "model": model, "type": kind, "size": size, **dict(zip(FIGURES, values, strict=True))}
+            {
+                "task": asset,
+                "window": "",
+                "model": model,
+                "type": kind,
+                "size": size,
+                **dict(zip(FIGURES, values, strict=True)),
+            }
         )
     return rows
 
 
-CASES = [("15.340", ["MSFT", "JNJ", "UVV", "HON"], 13), ("21.821", ["BTC", "ETH"], 13), ("2.069", ["ETF"], 12)]
+CASES = [
+    ("15.340", ["MSFT", "JNJ", "UVV", "HON"], 13),
+    ("21.821", ["BTC", "ETH"], 13),
+    ("2.069", ["ETF"], 12),
+]
 
 
 @pytest.mark.parametrize(("first", "assets", "models"), CASES)
@@ -311,14 +449,22 @@ def test_models_of_the_paper_have_the_classes_that_its_tables_put_them_in(
     rows = [row for row in as_rows(grid(text, first, assets)) if row["task"] == assets[0]]
     assert len(rows) == models + 1
     types = [row["type"] for row in rows]
-    assert types == ["buy_and_hold", "financial_domain", *["proprietary"] * 3, *["open_source"] * (models - 4)]
-    # Large, medium and small models of the paper's Figure 3b; the 67B of DeepSeek is not in Table 4.
+    assert types == [
+        "buy_and_hold",
+        "financial_domain",
+        *["proprietary"] * 3,
+        *["open_source"] * (models - 4),
+    ]
+    # Large, medium and small models of the paper's Figure 3b; the 67B of DeepSeek is not in Table
+    # 4.
     sizes = [row["size"] for row in rows if row["type"] == "open_source"]
     assert sizes == [*["> 65B"] * (models - 10), *["10B-65B"] * 3, *["<= 10B"] * 3]
 
 
 @pytest.mark.parametrize(("first", "assets"), [(first, assets) for first, assets, _ in CASES[1:]])
-def test_averages_of_tables_3_and_4_follow_from_their_rows(first: str, assets: list[str], text: list[str]) -> None:
+def test_averages_of_tables_3_and_4_follow_from_their_rows(
+    first: str, assets: list[str], text: list[str]
+) -> None:
     frame = grid(text, first, assets)
     for asset in assets:
         own = frame[frame.asset == asset]
@@ -333,26 +479,40 @@ def test_averages_of_tables_3_and_4_follow_from_their_rows(first: str, assets: l
 def test_a_drawdown_of_table_3_is_negative_and_is_in_its_average(text: list[str]) -> None:
     frame = grid(text, "21.821", ["BTC", "ETH"])
     wrong = frame[(frame.asset == "ETH") & (frame.ib_max_drawdown < 0)]
-    assert wrong[["model", "ib_max_drawdown"]].to_numpy().tolist() == [["Qwen-2.5-Instruct-7B", -16.053]]
+    assert wrong[["model", "ib_max_drawdown"]].to_numpy().tolist() == [
+        ["Qwen-2.5-Instruct-7B", -16.053]
+    ]
     own = frame[(frame.asset == "ETH") & frame.model.str.contains("B")].iloc[2:]
-    assert own.ib_max_drawdown.abs().mean() == pytest.approx(25.124, abs=1e-3)  # the paper prints 21.557
+    # the paper prints 21.557
+    assert own.ib_max_drawdown.abs().mean() == pytest.approx(25.124, abs=1e-3)
 
 
 def test_averages_of_table_2_are_of_three_stocks_not_of_all_seven(text: list[str]) -> None:
-    line = next(line for line in text if line.startswith("Model Buy & Hold") and "Llama-3.1-8B-Instruct\t" in line)
-    columns = [[float(number) for number in re.findall(r"-?\d+\.\d{3}", cell)] for cell in line.split("\t")[1:]]
+    line = next(
+        line
+        for line in text
+        if line.startswith("Model Buy & Hold") and "Llama-3.1-8B-Instruct\t" in line
+    )
+    columns = [
+        [float(number) for number in re.findall(r"-?\d+\.\d{3}", cell)]
+        for cell in line.split("\t")[1:]
+    ]
     tesla, apple, nio, average = (columns[index] for index in (0, 4, 8, 12))
     assert len(average) == 13  # Buy & Hold and twelve models
     assert [round((a + b + c) / 3, 3) for a, b, c in zip(tesla, apple, nio, strict=True)] == average
     first = grid(text, "15.340", ["MSFT", "JNJ", "UVV", "HON"])
-    seven = (first[first.model == "Buy & Hold"].ib_cumulative_return.sum() + tesla[0] + apple[0] + nio[0]) / 7
+    seven = (
+        first[first.model == "Buy & Hold"].ib_cumulative_return.sum() + tesla[0] + apple[0] + nio[0]
+    ) / 7
     assert (round(seven, 3), average[0]) == (28.767, 34.099)
 
 
 def test_sharpe_ratios_follow_from_returns_and_volatilities_but_for_these(text: list[str]) -> None:
     frame = pd.concat([grid(text, first, assets) for first, assets, _ in CASES])
     off = {}
-    for model, asset, returned, sharpe, volatility, _ in frame[frame.model != "Average"].itertuples(index=False):
+    for model, asset, returned, sharpe, volatility, _ in frame[frame.model != "Average"].itertuples(
+        index=False
+    ):
         prices = 149 if model == "Buy & Hold" and PRICES[asset] == 150 else PRICES[asset]
         worked = returned / (prices / 252) / volatility
         if abs(worked - sharpe) > 0.015 * abs(sharpe) + 0.003:

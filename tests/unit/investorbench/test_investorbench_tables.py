@@ -1,4 +1,6 @@
-"""Tables of InvestorBench on planted cards: medians, classes in % of Buy & Hold, signed-rank tests, and what is refused."""
+"""Tables of InvestorBench on planted cards: medians, classes in % of Buy & Hold, signed-rank tests,
+and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,22 @@ from scipy import stats as scipy_stats
 
 import card_cases
 from ktdeval.cards import validate_card
-from ktdeval.contracts import Window
 from ktdeval.errors import KtdevalError
-from ktdeval.jsonio import content_hash, dumps_pretty, file_sha256
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.stats.panel import panel_metrics
+from ktdeval.tasks import Window
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.typed import from_plain
+from ktdeval.values.jsonio import content_hash, dumps_pretty, file_sha256
+from ktdeval.values.typed import from_plain
 from ktdeval_investorbench.epochs import FIGURES, read_epochs
 from ktdeval_investorbench.figures import figure
-from ktdeval_investorbench.tables import class_rows, classify, model_rows, read_classes, wilcoxon_rows
+from ktdeval_investorbench.tables import (
+    class_rows,
+    classify,
+    model_rows,
+    read_classes,
+    wilcoxon_rows,
+)
 from metric_cases import TASK, market, step
 from searching import examples
 from tables import on_each_row
@@ -40,9 +48,19 @@ METRICS = [*panel_metrics(), *map(figure, FIGURES)]
 Values = Sequence[float | None]
 
 
-def plant(path: Path, model: str, epochs: Mapping[int, Values], task: str = "investorbench_msft", **changes: Any) -> Path:
-    """Write a card whose epochs (seeds) have these CR, SR, AV and MDD; None is not defined. Each has five steps."""
-    card = copy.deepcopy(card_cases.card(sorted(epochs), metrics=METRICS, rules=changes.pop("rules", "paper")))
+def plant(
+    path: Path,
+    model: str,
+    epochs: Mapping[int, Values],
+    task: str = "investorbench_msft",
+    **changes: Any,
+) -> Path:
+    """Write a card whose epochs (seeds) have these CR, SR, AV and MDD; None is not defined. Each
+    has five steps.
+    """
+    card = copy.deepcopy(
+        card_cases.card(sorted(epochs), metrics=METRICS, rules=changes.pop("rules", "paper"))
+    )
     config = {**TASK, "name": task, **changes.pop("config", {})}
     card["task"] |= {"name": task, "hash": content_hash(config), "config": config}
     card["model"] = {"name": model, "args": changes.pop("args", {})}
@@ -50,14 +68,22 @@ def plant(path: Path, model: str, epochs: Mapping[int, Values], task: str = "inv
     card |= {name: value for name, value in changes.items() if name != "snapshot"}
     card["snapshot"] |= changes.get("snapshot", {})
     for episode in card["episodes"]:
-        episode["id"] = card_cases.spec_of(card, Window("long", "2024-01-03", "2024-01-09"), episode["seed"]).id
+        episode["id"] = card_cases.spec_of(
+            card, Window("long", "2024-01-03", "2024-01-09"), episode["seed"]
+        ).id
         for name, value in zip(FIGURES, epochs[episode["seed"]], strict=True):
-            known = {"value": value, "n": 5} if value is not None else {"value": None, "n": 5, "reason": "the returns do not vary"}
+            known = (
+                {"value": value, "n": 5}
+                if value is not None
+                else {"value": None, "n": 5, "reason": "the returns do not vary"}
+            )
             episode["metrics"][name] = known
         episode["decisions"] |= decisions.get(episode["seed"], {})
         if episode["seed"] in rewards:
             name = f"episodes/{episode['id']}/ledger.parquet"
-            card["artefacts"][name] = save_ledger(path.parent.parent / name, rewards[episode["seed"]])
+            card["artefacts"][name] = save_ledger(
+                path.parent.parent / name, rewards[episode["seed"]]
+            )
     card |= card_cases.derived_fields(card)
     validate_card(card)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -69,18 +95,26 @@ def save_ledger(path: Path, rewards: np.ndarray) -> str:
     """A ledger without positions whose NAV has these log returns."""
     navs = np.rint(1e14 * np.exp(np.cumsum(rewards))).astype(int)
     days = np.datetime64("2020-10-01") + np.arange(len(navs) + 1)
-    dates = [{"step": number, "decided_on": str(days[number]), "filled_on": str(days[number + 1])} for number in range(len(navs))]
+    dates = [
+        {"step": number, "decided_on": str(days[number]), "filled_on": str(days[number + 1])}
+        for number in range(len(navs))
+    ]
     steps = [step(0, int(nav)) | each for nav, each in zip(navs, dates, strict=True)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encode_ledger(Ledger({}, 10**14, from_plain(steps, list[StepRecord], "steps"))))
+    path.write_bytes(
+        encode_ledger(Ledger({}, 10**14, from_plain(steps, list[StepRecord], "steps")))
+    )
     return file_sha256(path)
 
 
-def table(*paths: Path, median: str = "trajectory", known: Any = KNOWN, rules: Any = None) -> list[dict[str, Any]]:
+def table(
+    *paths: Path, median: str = "trajectory", known: Any = KNOWN, rules: Any = None
+) -> list[dict[str, Any]]:
     return model_rows(read_epochs(paths, rules), median, known)  # type: ignore[arg-type]
 
 
-# Sharpe ratios 0.5, 0.1, 0.3, 0.2, 0.4: the median is that of seed 2, whose other figures are no medians.
+# Sharpe ratios 0.5, 0.1, 0.3, 0.2, 0.4: the median is that of seed 2, whose other figures are no
+# medians.
 FIVE = {
     0: (0.5, 0.5, 0.1, 0.2),
     1: (0.1, 0.1, 0.3, 0.1),
@@ -95,19 +129,37 @@ def test_a_table_worked_by_hand(tmp_path: Path) -> None:
     paths = [
         plant(tmp_path / "hold.json", HOLD, {0: (0.15, 1.0, 0.25, 0.09)}),
         plant(tmp_path / "gpt.json", "openai/gpt-4o", FIVE, decisions=decisions),
-        plant(tmp_path / "llama.json", "vllm/Llama-3.1-70B-Instruct", {seed: FIVE[seed] for seed in range(4)}),
-        plant(tmp_path / "flat.json", "house/own-70b", {0: (0.0, None, 0.0, 0.0), 1: (0.1, None, 0.0, 0.2)}),
+        plant(
+            tmp_path / "llama.json",
+            "vllm/Llama-3.1-70B-Instruct",
+            {seed: FIVE[seed] for seed in range(4)},
+        ),
+        plant(
+            tmp_path / "flat.json",
+            "house/own-70b",
+            {0: (0.0, None, 0.0, 0.0), 1: (0.1, None, 0.0, 0.2)},
+        ),
     ]
     hold, gpt, llama, flat = table(*paths)
     assert [row["model"].rpartition("/")[2] for row in (hold, gpt, llama, flat)] == [
         "buy_and_hold", "gpt-4o", "Llama-3.1-70B-Instruct", "own-70b"]  # fmt: skip
     assert [gpt[name] for name in FIGURES] == [0.45, 0.3, 0.25, 0.05]
-    assert (gpt["seeds"], gpt["epochs"], gpt["remark"], gpt["own"], gpt["decisions"]) == ([2], 5, "", 2, 5)
+    assert (gpt["seeds"], gpt["epochs"], gpt["remark"], gpt["own"], gpt["decisions"]) == (
+        [2],
+        5,
+        "",
+        2,
+        5,
+    )
     assert (gpt["type"], llama["type"], llama["size"], flat["type"], flat["billions"]) == (
         "proprietary", "open_source", "> 65B", "unclassified", 70.0)  # fmt: skip
     # Four epochs: Sharpe ratios 0.1, 0.2, 0.3, 0.5; of the two in the middle the lower, seed 3.
     assert ([llama[name] for name in FIGURES], llama["seeds"]) == ([0.2, 0.2, 0.2, 0.3], [3])
-    assert (llama["remark"], hold["remark"], hold["type"]) == ("fewer than 5 epochs", "", "buy_and_hold")
+    assert (llama["remark"], hold["remark"], hold["type"]) == (
+        "fewer than 5 epochs",
+        "",
+        "buy_and_hold",
+    )
     # No Sharpe ratio at all: cumulative returns choose, the lower of two.
     assert (flat[CR], flat[SR], flat["seeds"]) == (0.0, None, [0])
     assert (flat["remark"], flat["reasons"]) == (
@@ -121,28 +173,56 @@ def test_a_table_worked_by_hand(tmp_path: Path) -> None:
     assert (by_figure["openai/gpt-4o"]["own"], by_figure["openai/gpt-4o"]["decisions"]) == (22, 25)
 
 
-def test_epochs_of_one_model_may_come_from_several_runs_and_agents_are_told_apart(tmp_path: Path) -> None:
+def test_epochs_of_one_model_may_come_from_several_runs_and_agents_are_distinguished(
+    tmp_path: Path,
+) -> None:
     runs = [plant(tmp_path / f"{seed}.json", "openai/gpt-4o", {seed: FIVE[seed]}) for seed in FIVE]
     whole = plant(tmp_path / "whole.json", "openai/gpt-4o", FIVE)
     assert table(*runs) == table(whole)
-    other = plant(tmp_path / "other.json", "openai/gpt-4o", FIVE, agent={"name": "finmem", "args": {"parameters": "paper"}})
-    assert [row["model"] for row in table(whole, other)] == ["openai/gpt-4o@finmem(parameters=paper)", "openai/gpt-4o@react"]
+    other = plant(
+        tmp_path / "other.json",
+        "openai/gpt-4o",
+        FIVE,
+        agent={"name": "finmem", "args": {"parameters": "paper"}},
+    )
+    assert [row["model"] for row in table(whole, other)] == [
+        "openai/gpt-4o@finmem(parameters=paper)",
+        "openai/gpt-4o@react",
+    ]
     cold = plant(tmp_path / "cold.json", "openai/gpt-4o", FIVE, call={"temperature": 0.0})
-    assert [row["model"] for row in table(whole, cold)] == ["openai/gpt-4o{temperature=0.0}", "openai/gpt-4o{temperature=0.7}"]
+    assert [row["model"] for row in table(whole, cold)] == [
+        "openai/gpt-4o{temperature=0.0}",
+        "openai/gpt-4o{temperature=0.7}",
+    ]
 
 
 def test_percentages_are_of_one_buy_and_hold(tmp_path: Path) -> None:
-    holds = [plant(tmp_path / f"{fee}.json", HOLD, {0: (0.15, 1.0, 0.25, 0.09)}, args={"fee": fee}) for fee in (0, 1)]
-    with pytest.raises(KtdevalError, match="investorbench_msft, window long: cards of two systems are Buy & Hold"):
+    holds = [
+        plant(tmp_path / f"{fee}.json", HOLD, {0: (0.15, 1.0, 0.25, 0.09)}, args={"fee": fee})
+        for fee in (0, 1)
+    ]
+    with pytest.raises(
+        KtdevalError, match="investorbench_msft, window long: cards of two systems are Buy & Hold"
+    ):
         table(*holds)
 
 
 PANEL = {  # task -> model -> CR, SR, AV, MDD
-    "investorbench_msft": {HOLD: (0.10, 1.0, 0.2, 0.1), "a/gpt-4": (0.05, 0.5, 0.1, 0.1), "a/gpt-4o": (0.15, 2.0, 0.3, 0.2),
-                           "b/Qwen2.5-7B": (-0.1, -1.0, 0.2, 0.1), "b/Yi-1.5-34B": (0.2, 1.5, 0.2, 0.1)},
-    "investorbench_btc": {HOLD: (0.30, 0.5, 0.6, 0.3), "a/gpt-4": (0.20, 0.4, 0.6, 0.3), "a/gpt-4o": (0.40, 0.1, 0.6, 0.3),
-                          "b/Qwen2.5-7B": (0.0, 0.0, 0.0, 0.0), "b/Yi-1.5-34B": (0.2, 1.5, 0.2, 0.1)},
-}  # fmt: skip
+    "investorbench_msft": {
+        HOLD: (0.10, 1.0, 0.2, 0.1),
+        "a/gpt-4": (0.05, 0.5, 0.1, 0.1),
+        "a/gpt-4o": (0.15, 2.0, 0.3, 0.2),
+        "b/Qwen2.5-7B": (-0.1, -1.0, 0.2, 0.1),
+        "b/Yi-1.5-34B": (0.2, 1.5, 0.2, 0.1),
+    },
+    "investorbench_btc": {
+        HOLD: (0.30, 0.5, 0.6, 0.3),
+        "a/gpt-4": (0.20, 0.4, 0.6, 0.3),
+        "a/gpt-4o": (0.40, 0.1, 0.6, 0.3),
+        "b/Qwen2.5-7B": (0.0, 0.0, 0.0, 0.0),
+        "b/Yi-1.5-34B": (0.2, 1.5, 0.2, 0.1),
+    },
+}
 
 
 def planted_panel(folder: Path, panel: Mapping[str, Mapping[str, Values]]) -> list[Path]:
@@ -160,27 +240,38 @@ def test_classes_in_per_cent_of_buy_and_hold_worked_by_hand_and_by_pandas(tmp_pa
     assert (types["proprietary"]["models"], types["proprietary"]["rows"]) == (2, 4)
     # Mean CR of GPT 0.2, of Buy & Hold 0.2; mean SR 0.75 of 0.75; of the small model -0.05 of 0.2.
     assert [types["proprietary"][name] for name in (CR, SR)] == pytest.approx([100.0, 100.0])
-    assert [sizes["<= 10B"][name] for name in FIGURES] == pytest.approx([-25.0, -100 * 0.5 / 0.75, 25.0, 25.0])
+    assert [sizes["<= 10B"][name] for name in FIGURES] == pytest.approx(
+        [-25.0, -100 * 0.5 / 0.75, 25.0, 25.0]
+    )
     frame = pd.DataFrame(
-        [(task, model, *v) for task, each in PANEL.items() for model, v in each.items()], columns=["t", "m", *FIGURES]
+        [(task, model, *v) for task, each in PANEL.items() for model, v in each.items()],
+        columns=["t", "m", *FIGURES],
     )
     held = frame[frame.m == HOLD][list(FIGURES)].mean()
     opened = frame[frame.m.str.startswith("b/")][list(FIGURES)].mean()
-    assert [types["open_source"][name] for name in FIGURES] == pytest.approx(list(100 * opened / held))
+    assert [types["open_source"][name] for name in FIGURES] == pytest.approx(
+        list(100 * opened / held)
+    )
 
 
 @on_each_row
-def test_a_percentage_of_nothing_is_not_defined_and_says_why(hold: Values | None, undefined: list[str], tmp_path: Path) -> None:
+def test_a_percentage_of_zero_is_undefined_with_a_reason(
+    hold: Values | None, undefined: list[str], tmp_path: Path
+) -> None:
     models = {"a/gpt-4": (0.05, 0.5, 0.1, 0.1), **({HOLD: hold} if hold else {})}
     (row,) = class_rows(table(*planted_panel(tmp_path, {"investorbench_msft": models})), "type")
     assert [name for name in FIGURES if row[name] is None] == undefined
     assert all(f"{name} is not defined: " in row["reasons"] for name in undefined)
-    assert row["reasons"].count("has no meaning" if hold and None not in hold else "1 of 1 rows lack it") == len(undefined)
+    assert row["reasons"].count(
+        "has no meaning" if hold and None not in hold else "1 of 1 rows lack it"
+    ) == len(undefined)
 
 
 @examples(5)
 @given(order=st.permutations(range(10)), scale=st.floats(0.5, 20.0))
-def test_the_order_of_cards_does_not_matter_and_scaling_leaves_percentages(order: list[int], scale: float, cards: Any) -> None:
+def test_the_order_of_cards_does_not_matter_and_scaling_leaves_percentages(
+    order: list[int], scale: float, cards: Any
+) -> None:
     paths, scaled = cards
     base = table(*paths)
     assert table(*(paths[number] for number in order)) == base
@@ -193,7 +284,9 @@ def test_the_order_of_cards_does_not_matter_and_scaling_leaves_percentages(order
         }
     for by in ("type", "size"):
         for one, two in zip(class_rows(base, by), class_rows(scaled, by), strict=True):
-            assert [one[name] for name in FIGURES] == pytest.approx([two[name] for name in FIGURES], rel=1e-12)
+            assert [one[name] for name in FIGURES] == pytest.approx(
+                [two[name] for name in FIGURES], rel=1e-12
+            )
 
 
 @pytest.fixture(scope="module")
@@ -210,10 +303,15 @@ def test_class_of_a_name(model: str, kind: str, billions: float | None) -> None:
     assert classify(model, KNOWN) == (kind, billions)
 
 
-def test_own_classes_go_before_those_shipped(tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("types: {financial_domain: [gpt-4*, house/*]}\nsizes: {house/*: 12}\n")
+def test_own_classes_override_shipped_ones(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(
+        "types: {financial_domain: [gpt-4*, house/*]}\nsizes: {house/*: 12}\n"
+    )
     known = read_classes(tmp_path / "own.yaml", ["gpt-4o=open_source:8", "house/b*=proprietary"])
-    classes = [classify(model, known) for model in ("openai/gpt-4o", "gpt-4", "house/a", "house/big", "gpt-3.5-turbo")]
+    classes = [
+        classify(model, known)
+        for model in ("openai/gpt-4o", "gpt-4", "house/a", "house/big", "gpt-3.5-turbo")
+    ]
     assert classes == [
         ("open_source", 8.0),
         ("financial_domain", None),
@@ -226,7 +324,7 @@ def test_own_classes_go_before_those_shipped(tmp_path: Path) -> None:
 # ---- tests of daily rewards
 
 
-def test_signed_rank_tests_are_those_of_scipy_and_adjusted_by_holm(tmp_path: Path) -> None:
+def test_signed_rank_tests_match_scipy_and_are_adjusted_by_holm(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     series = {f"m/{number}": generator.normal(0.004 * number, 0.01, 60) for number in range(3)}
     series["m/2"][:10] = series["m/1"][:10]  # days on which both did the same
@@ -235,26 +333,45 @@ def test_signed_rank_tests_are_those_of_scipy_and_adjusted_by_holm(tmp_path: Pat
         epochs = {0: rewards, 1: rewards + noise}
         values = {seed: (float(np.sum(one)), 1.0, 0.1, 0.1) for seed, one in epochs.items()}
         plant(tmp_path / model / "cards" / "c.json", model, values, rules="strict", rewards=epochs)
-    rows = wilcoxon_rows(read_epochs([tmp_path / model for model in series], None), "figures", lambda _: market())
-    assert [(row["first"], row["second"]) for row in rows] == [("m/0", "m/1"), ("m/0", "m/2"), ("m/1", "m/2")]
+    rows = wilcoxon_rows(
+        read_epochs([tmp_path / model for model in series], None), "figures", lambda _: market()
+    )
+    assert [(row["first"], row["second"]) for row in rows] == [
+        ("m/0", "m/1"),
+        ("m/0", "m/2"),
+        ("m/1", "m/2"),
+    ]
     for row in rows:
         differences = series[row["first"]] - series[row["second"]]
         same = 10 * (row["first"] == "m/1")
         assert (row["days"], row["differing"]) == (60, 60 - same)
-        assert row["p"] == pytest.approx(scipy_stats.wilcoxon(differences[same:], mode="exact").pvalue, rel=1e-9)
+        assert row["p"] == pytest.approx(
+            scipy_stats.wilcoxon(differences[same:], mode="exact").pvalue, rel=1e-9
+        )
         assert row["cumulative"] == pytest.approx(differences.sum(), abs=1e-9)
         apart = differences - differences.mean()
-        assert row["autocorrelation"] == pytest.approx((apart[1:] * apart[:-1]).sum() / (apart**2).sum(), abs=1e-6)
+        assert row["autocorrelation"] == pytest.approx(
+            (apart[1:] * apart[:-1]).sum() / (apart**2).sum(), abs=1e-6
+        )
         positive = scipy_stats.rankdata(np.abs(differences[same:]))[differences[same:] > 0].sum()
         total = (60 - same) * (61 - same) / 2
         assert row["rank_biserial"] == pytest.approx(2 * positive / total - 1)
     ranked = sorted(range(3), key=lambda number: rows[number]["p"])
-    adjusted = np.minimum(1.0, np.maximum.accumulate([(3 - rank) * rows[number]["p"] for rank, number in enumerate(ranked)]))
+    adjusted = np.minimum(
+        1.0,
+        np.maximum.accumulate(
+            [(3 - rank) * rows[number]["p"] for rank, number in enumerate(ranked)]
+        ),
+    )
     assert [rows[number]["p_holm"] for number in ranked] == pytest.approx(list(adjusted))
     assert {row["verdict"] for row in rows} >= {"m/2 better"}
     # One epoch of each, that of the median Sharpe ratio: equal ones, so the first.
-    (row, *_) = wilcoxon_rows(read_epochs([tmp_path / "m/0", tmp_path / "m/1"], None), "trajectory", lambda _: market())
-    assert row["p"] == pytest.approx(scipy_stats.wilcoxon(series["m/0"] - series["m/1"], mode="exact").pvalue, rel=1e-9)
+    row, *_ = wilcoxon_rows(
+        read_epochs([tmp_path / "m/0", tmp_path / "m/1"], None), "trajectory", lambda _: market()
+    )
+    assert row["p"] == pytest.approx(
+        scipy_stats.wilcoxon(series["m/0"] - series["m/1"], mode="exact").pvalue, rel=1e-9
+    )
 
 
 # ---- the command
@@ -265,44 +382,64 @@ GIVEN = {0: (0.05, 1.0, 0.1, 0.1)}
 
 
 @on_each_row
-def test_what_can_not_be_compared_is_refused_in_one_line(
-    second: dict[str, Any], words: list[str], said: str, tmp_path: Path, terminal: Terminal
+def test_incomparable_cards_are_refused_in_one_line(
+    second: dict[str, Any], words: list[str], message: str, tmp_path: Path, terminal: Terminal
 ) -> None:
     plant(tmp_path / "a.json", "m/0", GIVEN)
     other = plant(tmp_path / "b" / "cards" / "c.json", second.pop("model", "m/1"), GIVEN, **second)
-    assert said in terminal.refusal("investorbench", "table", tmp_path / "a.json", other, *words)
+    assert message in terminal.refusal("investorbench", "table", tmp_path / "a.json", other, *words)
 
 
-def test_cards_without_the_figures_models_alone_and_ledgers_of_another_card_are_refused(tmp_path: Path) -> None:
+def test_cards_without_the_figures_models_alone_and_ledgers_of_another_card_are_refused(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "plain.json").write_text(dumps_pretty(card_cases.card()))
-    with pytest.raises(KtdevalError, match="lacks InvestorBench's figures; `ktdeval score RUN --metrics ib_cumulative_return,"):
+    with pytest.raises(
+        KtdevalError,
+        match="lacks InvestorBench's figures; `ktdeval score RUN --metrics ib_cumulative_return,",
+    ):
         read_epochs([tmp_path / "plain.json"], None)
-    (one, two), more = [tmp_path / name / "cards" / "c.json" for name in "ab"], {"rules": "strict", "rewards": {0: 2 * REWARDS}}
+    (one, two), more = (
+        [tmp_path / name / "cards" / "c.json" for name in "ab"],
+        {"rules": "strict", "rewards": {0: 2 * REWARDS}},
+    )
     plant(one, "m/a", {0: (0.1, 1.0, 0.1, 0.1)}, task="investorbench_btc", **more)
     plant(two, "m/b", GIVEN, **more)
-    with pytest.raises(KtdevalError, match="investorbench_btc, window long: m/a is alone; rewards are paired on one task"):
+    with pytest.raises(
+        KtdevalError,
+        match="investorbench_btc, window long: m/a is alone; rewards are paired on one task",
+    ):
         wilcoxon_rows(read_epochs([one, two], None), "trajectory", lambda _: market())
     plant(one, "m/a", GIVEN, **more)
     with pytest.raises(KtdevalError, match="does not give the cumulative return of the card"):
         wilcoxon_rows(read_epochs([one, two], None), "trajectory", lambda _: market())
 
 
-def test_formats_hold_the_same_figures_and_nothing_of_a_card_reaches_the_terminal(tmp_path: Path, terminal: Terminal) -> None:
+def test_formats_hold_the_same_figures_and_nothing_of_a_card_reaches_the_terminal(
+    tmp_path: Path, terminal: Terminal
+) -> None:
     paths = [
         str(plant(tmp_path / "0.json", HOLD, GIVEN)),
         str(plant(tmp_path / "1.json", "m/|\x1b[31m", {0: (1 / 3, None, 0.1, 0.1)})),
     ]
 
-    def told(*words: str) -> str:
+    def printed(*words: str) -> str:
         return terminal.out("investorbench", "table", *paths, *words)
 
-    report, frame = json.loads(told("--format", "json")), pd.read_csv(io.StringIO(told("--format", "csv")))
+    report, frame = (
+        json.loads(printed("--format", "json")),
+        pd.read_csv(io.StringIO(printed("--format", "csv"))),
+    )
     assert [row[CR] for row in report["rows"]] == list(frame[CR]) == [0.05, 1 / 3]
     assert math.isnan(frame[SR][1])
-    text, markdown = told(), told("--format", "markdown")
+    text, markdown = printed(), printed("--format", "markdown")
     assert "\x1b" not in text + markdown
-    assert next(line for line in text.splitlines() if "33.333%" in line).split("33.333%")[1].split() == [
-        "-", "10.000%", "10.000%", "fewer", "than", "5", "epochs;", "1", "without", "SR"]  # fmt: skip
+    assert next(line for line in text.splitlines() if "33.333%" in line).split("33.333%")[
+        1
+    ].split() == ["-", "10.000%", "10.000%", "fewer", "than", "5", "epochs;", "1", "without", "SR"]
     assert "| m/&#124; [31m | unclassified |" in markdown
-    assert "- unclassified: m/| [31m; name their class with --class MODEL=TYPE:BILLIONS or --classes FILE" in text
-    assert "unclassified       1     1" in told("--show", "types")
+    assert (
+        "- unclassified: m/| [31m; name their class with --class MODEL=TYPE:BILLIONS or --classes"
+        " FILE" in text
+    )
+    assert "unclassified       1     1" in printed("--show", "types")

@@ -20,12 +20,25 @@ from run_support import SAME_MASK, TASK, WINDOW, copy_run, episodes, ktdeval, re
 from searching import examples
 from tables import on_each_row
 
-PLUGIN = Path(__file__).parents[2] / "support" / "predictor_plugin.py"
+PLUGIN = Path(__file__).parents[2] / "support" / "baselines" / "predictor_plugin.py"
 LIMIT = 4
 
 
-def run(folder: Path, market: Path, *words: object, model: str = "test/calm", task: str = TASK) -> Path:
-    how = ("--plugin", PLUGIN, "--windows", WINDOW, "--limit", LIMIT, "--data", market, *SAME_MASK, *words)
+def run(
+    folder: Path, market: Path, *words: object, model: str = "test/calm", task: str = TASK
+) -> Path:
+    how = (
+        "--plugin",
+        PLUGIN,
+        "--windows",
+        WINDOW,
+        "--limit",
+        LIMIT,
+        "--data",
+        market,
+        *SAME_MASK,
+        *words,
+    )
     done = ktdeval("--model", model, "--tasks", task, *how, "--out", folder, cwd=folder.parent)
     assert done.code == 0, done
     return folder
@@ -40,15 +53,24 @@ def test_it_buys_the_names_that_it_predicts_best(traded: Path, market: Path) -> 
     snapshot = load_snapshot(market)
     first = load_ledger(episodes(traded)[0] / "ledger.parquet").steps[0]
     day = int(np.searchsorted(snapshot.days, np.datetime64(first.decided_on)))
-    volatility = factor_panel(snapshot, range(day - 4, day + 1))[FACTOR_NAMES.index("RV_60")].mean(axis=0)
-    order = [snapshot.codes[asset] for asset in np.argsort(volatility, kind="stable") if snapshot.member[day, asset]]
+    volatility = factor_panel(snapshot, range(day - 4, day + 1))[FACTOR_NAMES.index("RV_60")].mean(
+        axis=0
+    )
+    order = [
+        snapshot.codes[asset]
+        for asset in np.argsort(volatility, kind="stable")
+        if snapshot.member[day, asset]
+    ]
     bought = {record.code for record in first.orders}
     assert len(bought) > 5  # others of the best cost more than their part of the account
     assert bought <= set(order[:20])
-    assert {record.rule for record in first.orders if not record.filled_shares} <= {"suspended"}  # on the fill day
+    # on the fill day
+    assert {record.rule for record in first.orders if not record.filled_shares} <= {"suspended"}
 
 
-def test_predictions_are_recorded_by_handle_and_the_card_verifies_by_them_alone(traded: Path, market: Path, tmp_path: Path) -> None:
+def test_predictions_are_recorded_by_handle_and_the_card_verifies_by_them_alone(
+    traded: Path, market: Path, tmp_path: Path
+) -> None:
     for entry in read_transcript(episodes(traded)[0]):
         assert len(entry["predicted"]) > 30
         assert all(handle.startswith("asset_") for handle in entry["predicted"])
@@ -56,7 +78,9 @@ def test_predictions_are_recorded_by_handle_and_the_card_verifies_by_them_alone(
     assert done.code == 0, done
 
 
-def test_a_name_that_was_not_predicted_is_found_in_the_transcript(traded: Path, tmp_path: Path) -> None:
+def test_a_name_that_was_not_predicted_is_found_in_the_transcript(
+    traded: Path, tmp_path: Path
+) -> None:
     forged = copy_run(traded, tmp_path / "forged")
 
     def invent(entries: list) -> None:
@@ -72,13 +96,23 @@ def test_a_name_that_was_not_predicted_is_found_in_the_transcript(traded: Path, 
 def test_trades_are_the_same_under_every_mask(traded: Path, market: Path, tmp_path: Path) -> None:
     bright = run(tmp_path / "bright", market, task="bright_open_research")
     ledgers = [load_ledger(episodes(each)[0] / "ledger.parquet").steps for each in (traded, bright)]
-    fills = [[(order.code, order.filled_shares, order.price_ticks) for step in steps for order in step.orders] for steps in ledgers]
+    fills = [
+        [
+            (order.code, order.filled_shares, order.price_ticks)
+            for step in steps
+            for order in step.orders
+        ]
+        for steps in ledgers
+    ]
     assert fills[0] == fills[1]
 
 
 def test_a_replay_has_the_recorded_predictions(traded: Path, market: Path, tmp_path: Path) -> None:
     again = run(tmp_path / "again", market, model=f"replay/{traded}")
-    assert load_ledger(episodes(again)[0] / "ledger.parquet").steps == load_ledger(episodes(traded)[0] / "ledger.parquet").steps
+    assert (
+        load_ledger(episodes(again)[0] / "ledger.parquet").steps
+        == load_ledger(episodes(traded)[0] / "ledger.parquet").steps
+    )
     assert ktdeval("card", "verify", again, cwd=tmp_path).code == 0
 
 
@@ -89,9 +123,18 @@ def test_a_replay_of_two_masks_has_the_predictions_of_each(market: Path, tmp_pat
     assert len(episodes(first)) == 2
     handles = set()
     for folder in episodes(first):
-        entry, name = read_transcript(folder)[0], load_ledger(folder / "ledger.parquet").spec["task"]
-        (twin,) = [other for other in episodes(again) if load_ledger(other / "ledger.parquet").spec["task"] == name]
-        assert [step["predicted"] for step in read_transcript(twin)] == [step["predicted"] for step in read_transcript(folder)]
+        entry, name = (
+            read_transcript(folder)[0],
+            load_ledger(folder / "ledger.parquet").spec["task"],
+        )
+        (twin,) = [
+            other
+            for other in episodes(again)
+            if load_ledger(other / "ledger.parquet").spec["task"] == name
+        ]
+        assert [step["predicted"] for step in read_transcript(twin)] == [
+            step["predicted"] for step in read_transcript(folder)
+        ]
         handles.add(min(entry["predicted"])[:6])
     assert len(handles) == 2  # codes and handles
     assert ktdeval("card", "verify", again, cwd=tmp_path).code == 0
@@ -101,8 +144,21 @@ def test_equal_runs_are_equal_byte_by_byte(traded: Path, market: Path, tmp_path:
     assert records(run(tmp_path / "run", market)) == records(traded)
 
 
-def test_a_wrong_number_of_predictions_ends_the_episode_with_one_line(market: Path, tmp_path: Path) -> None:
-    words = ("--plugin", PLUGIN, "--windows", WINDOW, "--limit", 1, "--data", market, "--out", tmp_path / "run")
+def test_a_wrong_number_of_predictions_ends_the_episode_with_one_line(
+    market: Path, tmp_path: Path
+) -> None:
+    words = (
+        "--plugin",
+        PLUGIN,
+        "--windows",
+        WINDOW,
+        "--limit",
+        1,
+        "--data",
+        market,
+        "--out",
+        tmp_path / "run",
+    )
     done = ktdeval("--model", "test/nonsense", "--tasks", TASK, *words, cwd=tmp_path)
     assert done.code != 0
     assert "Nonsense.predict gave an array of shape" in done.out + done.err
@@ -111,8 +167,12 @@ def test_a_wrong_number_of_predictions_ends_the_episode_with_one_line(market: Pa
 def test_a_history_ends_at_the_cursor_and_is_the_panel_of_its_days(market: Path) -> None:
     snapshot, row = load_snapshot(market), 200
     history = factor_history(snapshot.as_of(row), 30)
-    np.testing.assert_array_equal(history, factor_panel(snapshot, range(row - 29, row + 1)).transpose(1, 2, 0))
-    np.testing.assert_array_equal(history, factor_history(poisoned(snapshot, row + 1).as_of(row), 30))
+    np.testing.assert_array_equal(
+        history, factor_panel(snapshot, range(row - 29, row + 1)).transpose(1, 2, 0)
+    )
+    np.testing.assert_array_equal(
+        history, factor_history(poisoned(snapshot, row + 1).as_of(row), 30)
+    )
 
 
 def test_days_before_the_data_are_unknown(market: Path) -> None:
@@ -125,18 +185,26 @@ SCORES = {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0, "e": 0.0}  # standard deviatio
 
 
 @on_each_row
-def test_holdings_give_way_to_names_that_beat_them_by_the_threshold(held: list[str], threshold: float, gone: list[str]) -> None:
+def test_holdings_give_way_to_names_that_beat_them_by_the_threshold(
+    held: list[str], threshold: float, gone: list[str]
+) -> None:
     best = [{"stock_id": name} for name in SCORES]
     assert replaced(SCORES, held, best, 2, threshold) == set(gone)
 
 
 @examples(40)
-@given(st.lists(st.floats(-5, 5), min_size=3, max_size=12, unique=True), st.integers(1, 4), st.data())
-def test_a_higher_threshold_never_trades_more(values: list[float], positions: int, data: st.DataObject) -> None:
+@given(
+    st.lists(st.floats(-5, 5), min_size=3, max_size=12, unique=True), st.integers(1, 4), st.data()
+)
+def test_a_higher_threshold_never_trades_more(
+    values: list[float], positions: int, data: st.DataObject
+) -> None:
     scores = {f"n{number}": value for number, value in enumerate(values)}
     held = data.draw(st.lists(st.sampled_from(sorted(scores)), unique=True, max_size=positions))
     best = [{"stock_id": name} for name in sorted(scores, key=lambda name: -scores[name])]
-    gone = [replaced(scores, held, best, positions, threshold) for threshold in (0.0, 0.5, 1.0, 4.0)]
+    gone = [
+        replaced(scores, held, best, positions, threshold) for threshold in (0.0, 0.5, 1.0, 4.0)
+    ]
     assert all(fewer <= more for more, fewer in pairwise(gone))
     without = [row["stock_id"] for row in best[:positions]]
     assert gone[0] == {name for name in held if name not in without} or len(held) < positions

@@ -1,5 +1,6 @@
-"""Ties: no label decides. Ledgers of rule models and baselines are equal under permuted aliases, under every mask, and on a market
-that ends with the window, though a third of the names have a twin that is equal in every figure.
+"""Ties: no label decides. Ledgers of rule models and baselines are equal under permuted aliases,
+under every mask, and on a market that ends with the window, though a third of the names have a twin
+that is equal in every figure.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from alias_play import MODELS, PLUGINS, cut, ledger, model_of, played, twins
 from board_ranks import entry, make_board, ranked_tables
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval.keyless import replaced, standing
-from ktdeval.ties import first_of, grouped, places
+from ktdeval.values.ties import first_of, grouped, places
 from ktdeval_agents.by_asset import ByAssetAgent
 from ktdeval_board.ranking.pairing import MOST_PAIRED, paired_cards
-from ktdeval_markets.task import MarketConfig, MarketTask
+from ktdeval_markets.config import MarketConfig
+from ktdeval_markets.task import MarketTask
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.params import RankParams
 from ktdeval_models.technical import RULES
 from ktdfin_market import small_market
+from shown_states import with_state
 
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 TWINS, SINGLES = twins(), small_market()
@@ -43,10 +46,16 @@ def test_equal_items_share_a_place_and_undefined_ones_are_last() -> None:
 def test_a_choice_takes_whole_groups() -> None:
     groups = grouped(["c", "a", "b", "d"], [1, 0, 1, 3])
     assert groups == [["a"], ["c", "b"], ["d"]]
-    assert [first_of(groups, most) for most in range(5)] == [[], ["a"], ["a"], ["a", "c", "b"], ["a", "c", "b", "d"]]
+    assert [first_of(groups, most) for most in range(5)] == [
+        [],
+        ["a"],
+        ["a"],
+        ["a", "c", "b"],
+        ["a", "c", "b", "d"],
+    ]
 
 
-def test_places_follow_the_items_in_whatever_order_they_come() -> None:
+def test_ranks_follow_the_items_in_any_input_order() -> None:
     figures = np.array([[1.0, 1.0, 2.0, 1.0], [5.0, 5.0, 0.0, 7.0]])
     by_item = dict(enumerate(places(list(figures))))
     for order in permutations(range(4)):
@@ -60,25 +69,45 @@ def test_rows_are_ordered_by_figures_that_no_mask_rescales() -> None:
         {"stock_id": "c", "close": 4.0, "return_5d_pct": 2.0, "volume": 6.0},
     ]
     assert [[row["stock_id"] for row in group] for group in standing(rows)] == [["b"], ["a", "c"]]
-    assert [[row["stock_id"] for row in group] for group in standing(rows, [0.0, 0.0, 1.0])] == [["c"], ["b"], ["a"]]
+    assert [[row["stock_id"] for row in group] for group in standing(rows, [0.0, 0.0, 1.0])] == [
+        ["c"],
+        ["b"],
+        ["a"],
+    ]
 
 
 # ---- sharing, by hand
 
 
-def orders(rows: Any, positions: int, cash: float = 1.0, most: int = 20, held: Any = ()) -> dict[str, float]:
+def orders(
+    rows: Any, positions: int, cash: float = 1.0, most: int = 20, held: Any = ()
+) -> dict[str, float]:
     figures = ("stock_id", "board", "status", "close_cny", "MOM_12_1")
-    limits = {"max_positions": most, "max_weight": 0.5, "lot_shares": 100, "star_min_shares": 200, "min_reason_chars": 1}
+    limits = {
+        "max_positions": most,
+        "max_weight": 0.5,
+        "lot_shares": 100,
+        "star_min_shares": 200,
+        "min_reason_chars": 1,
+    }
     state = {
         "account": {"cash_weight": cash, "nav_cny": 1e6},
         "positions": {"columns": ["stock_id", "weight", "member", "status"], "rows": [*held]},
         "constraints": limits,
-        "candidates": {"columns": figures, "rows": [[stock, "main", "trading", 10.0, value] for stock, value in rows]},
+        "candidates": {
+            "columns": figures,
+            "rows": [[stock, "main", "trading", 10.0, value] for stock, value in rows],
+        },
     }
     messages = (Message("system", "s"), Message("user", f"```json\n{json.dumps(state)}\n```"))
-    model = make_builtin("momentum", RankParams(positions=positions, keep_rank=positions, invested=0.9))
-    (call,) = model.reply(ModelRequest(messages, (SUBMIT,), "submit_action", CallParams())).tool_calls
-    return {order["stock_id"]: order["target_weight"] for order in json.loads(call.arguments)["orders"]}
+    model = make_builtin(
+        "momentum", RankParams(positions=positions, keep_rank=positions, invested=0.9)
+    )
+    request = with_state(ModelRequest(messages, (SUBMIT,), "submit_action", CallParams()))
+    (call,) = model.reply(request).tool_calls
+    return {
+        order["stock_id"]: order["target_weight"] for order in json.loads(call.arguments)["orders"]
+    }
 
 
 def test_equal_names_share_the_positions_that_are_left() -> None:
@@ -88,10 +117,13 @@ def test_equal_names_share_the_positions_that_are_left() -> None:
     assert orders(rows[::-1], 2) == orders(rows, 2)
 
 
-def test_equal_names_are_left_out_where_the_task_has_no_room_for_all_or_cash_is_not_certain() -> None:
+def test_equal_names_are_left_out_where_the_task_has_no_room_for_all_or_cash_is_not_certain() -> (
+    None
+):
     rows = [("a", 3.0), ("b", 1.0), ("c", 1.0)]
     assert orders(rows, 2, most=2) == {"a": 0.45}
-    # What is sold today may not sell, so that b and c wait for its cash, 0.45, while a, the only one of its kind, does not.
+    # What is sold today may not sell, so that b and c wait for its cash, 0.45, while a, the only
+    # one of its kind, does not.
     sold = [("x", 0.97, False, "trading")]
     assert orders(rows, 2, cash=0.03, held=sold) == {"x": 0.0, "a": 0.45}
 
@@ -119,32 +151,52 @@ def test_a_ledger_is_the_same_under_all_aliases_and_masks(name: str, mode: str) 
     for market in (TWINS, SINGLES):
         first = ledger(played(f"bright_{mode}", model, market, key=0))
         others = [(mask, key) for mask in MASKS for key in (1, 2) if (mask, key) != ("bright", 0)]
-        assert [pair for pair in others if ledger(played(f"{pair[0]}_{mode}", model, market, pair[1])) != first] == []
+        assert [
+            pair
+            for pair in others
+            if ledger(played(f"{pair[0]}_{mode}", model, market, pair[1])) != first
+        ] == []
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_market_that_ends_with_the_window_and_lacks_later_names_gives_the_same_ledger(name: str) -> None:
+def test_a_market_that_ends_with_the_window_and_lacks_later_names_gives_the_same_ledger(
+    name: str,
+) -> None:
     model, shorter = model_of(name), cut(TWINS)
     assert (len(shorter.days), len(shorter.codes)) < (len(TWINS.days), len(TWINS.codes))
     for task in ("blinded_open_research", "bright_fixed_candidate"):
-        assert ledger(played(task, model, shorter, key=3)) == ledger(played(task, model, TWINS, key=4))
+        assert ledger(played(task, model, shorter, key=3)) == ledger(
+            played(task, model, TWINS, key=4)
+        )
 
 
 @pytest.mark.parametrize("mode", ["open_research", "fixed_candidate"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_rebased_task_has_one_ledger_for_all_aliases(name: str, mode: str) -> None:
     model = model_of(name)
-    first, *others = (ledger(played(f"blinded_rebased_{mode}", model, TWINS, key)) for key in range(3))
+    first, *others = (
+        ledger(played(f"blinded_rebased_{mode}", model, TWINS, key)) for key in range(3)
+    )
     assert others == [first, first]
 
 
 def test_these_ledgers_have_trades_of_twins() -> None:
     """Otherwise the tests above would show nothing."""
-    paired = {one for one in range(len(TWINS.codes)) for other in range(len(TWINS.codes)) if one != other and is_twin(one, other)}
+    paired = {
+        one
+        for one in range(len(TWINS.codes))
+        for other in range(len(TWINS.codes))
+        if one != other and is_twin(one, other)
+    }
     traded: dict[str, int] = {}
     for name in MODELS:
         records = played("blinded_fixed_candidate", model_of(name), TWINS, key=1)
-        codes = [order.code for step in records for order in step.orders if order.filled_shares and order.code]
+        codes = [
+            order.code
+            for step in records
+            for order in step.orders
+            if order.filled_shares and order.code
+        ]
         traded[name] = sum(TWINS.asset_index[code] in paired for code in codes)
     assert {name for name, count in traded.items() if not count} == {"builtin/hold"}
 
@@ -166,7 +218,11 @@ STANCES: dict[str, dict[str, Any]] = {
     "equal": {"weights": "equal"},
     "optimised": {"weights": "optimised"},
 }
-DECIDING = [*(f"builtin/{rule}" for rule in RULES if rule != "turn_of_month"), "builtin/buy_and_hold", "builtin/momentum"]
+DECIDING = [
+    *(f"builtin/{rule}" for rule in RULES if rule != "turn_of_month"),
+    "builtin/buy_and_hold",
+    "builtin/momentum",
+]
 
 
 @pytest.mark.parametrize("answers", STANCES)
@@ -189,21 +245,25 @@ def market_task(**changes: Any) -> MarketTask:
 @pytest.mark.parametrize("name", ["builtin/random", "builtin/buy_and_hold", "builtin/momentum"])
 def test_asking_asset_by_asset_has_one_ledger(name: str) -> None:
     task = market_task(shown=6)
-    first, *others = (ledger(played(task, model_of(name), TWINS, key, 4, ByAssetAgent())) for key in range(3))
+    first, *others = (
+        ledger(played(task, model_of(name), TWINS, key, 4, ByAssetAgent())) for key in range(3)
+    )
     assert others == [first, first]
 
 
 def test_where_labels_are_all_that_is_shown_only_random_trades_and_by_the_labels() -> None:
     """The one exception: in memory_only there is no figure to draw by."""
     for name in MODELS:
-        one, other = (ledger(played("blinded_memory_only", model_of(name), SINGLES, key)) for key in (1, 2))
+        one, other = (
+            ledger(played("blinded_memory_only", model_of(name), SINGLES, key)) for key in (1, 2)
+        )
         assert (one != other) == (name == "builtin/random"), name
 
 
 # ---- boards
 
 
-def test_cards_with_one_figure_share_a_rank_whatever_they_are_called() -> None:
+def test_cards_with_one_figure_share_a_rank_for_any_names() -> None:
     figures = [(0.3, 0.1), (0.1, 0.3), (0.3, 0.1), (0.5, 0.4), (0.0, 0.1)]
     names = ["house/a", "house/b", "house/c", "house/d", "house/e"]
     for order in list(permutations(range(5)))[::17]:
@@ -214,5 +274,8 @@ def test_cards_with_one_figure_share_a_rank_whatever_they_are_called() -> None:
 
 
 def test_cards_that_share_a_rank_are_paired_all_or_none() -> None:
-    rows = [{"card": f"{number}", "baseline": None, "rank": min(number + 1, MOST_PAIRED)} for number in range(MOST_PAIRED + 1)]
+    rows = [
+        {"card": f"{number}", "baseline": None, "rank": min(number + 1, MOST_PAIRED)}
+        for number in range(MOST_PAIRED + 1)
+    ]
     assert paired_cards(rows) == [str(number) for number in range(MOST_PAIRED - 1)]

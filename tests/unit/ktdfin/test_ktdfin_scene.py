@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ktdeval.cli.main import main
 from ktdeval.errors import UsageError
+from ktdeval.harness import Observation
 from ktdeval.harness.messages import Reply, ToolCall
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats.panel import parse_failure_rate
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -29,15 +32,36 @@ MODES = ("memory_only", "fixed_candidate", "open_research")
 TASKS = [f"{mask}_{mode}" for mask in MASKS for mode in MODES]
 MARKET = small_market()
 PLUGINS = load_plugins()
-ACCOUNT = Account(50_000_000, {4: Position(1200, 100), 0: Position(700), 5: Position(300), 3: Position(2050)})
+ACCOUNT = Account(
+    50_000_000, {4: Position(1200, 100), 0: Position(700), 5: Position(300), 3: Position(2050)}
+)
 RECORD = step_record(
-    MARKET, 2, 300, failures={"schema": 1},
+    MARKET,
+    2,
+    300,
+    failures={"schema": 1},
     orders=[
         order(MARKET.codes[4], filled=1200, price_ticks=123_400, fee_minor=740),
-        order(None, filled=0, stock_id="600519", target_weight=None, shares=100, rule="universe", price_ticks=0),
+        order(
+            None,
+            filled=0,
+            stock_id="600519",
+            target_weight=None,
+            shares=100,
+            rule="universe",
+            price_ticks=0,
+        ),
     ],
-    corporate_actions=[{"code": MARKET.codes[3], "ratio": 2.0, "shares_before": 1025, "shares_after": 2050, "cash_minor": 0}],
-)  # fmt: skip
+    corporate_actions=[
+        {
+            "code": MARKET.codes[3],
+            "ratio": 2.0,
+            "shares_before": 1025,
+            "shares_after": 2050,
+            "cash_minor": 0,
+        }
+    ],
+)
 
 
 def scene_of(name: str, seed: int = 0, market: Any = MARKET) -> KtdfinScene:
@@ -53,14 +77,22 @@ def state_of(user: str) -> dict[str, Any]:
 def observed(
     name: str, step: int = 3, seed: int = 0, market: Any = MARKET, last: StepRecord = RECORD
 ) -> tuple[str, dict[str, Any]]:
-    scene = scene_of(name, seed, market)
-    observation = scene.observe(step, market.as_of(scene.lens.base_row + step), ACCOUNT, last)
+    observation = shown_by(name, step, seed, market, last)
     return observation.system, state_of(observation.user)
+
+
+def shown_by(
+    name: str, step: int = 3, seed: int = 0, market: Any = MARKET, last: StepRecord = RECORD
+) -> Observation:
+    scene = scene_of(name, seed, market)
+    return scene.observe(step, market.as_of(scene.lens.base_row + step), ACCOUNT, last)
 
 
 def shown_at(scene: KtdfinScene, step: int, account: Account) -> dict[str, Any]:
     """State that a scene shows after nothing was traded."""
-    return state_of(scene.observe(step, MARKET.as_of(scene.lens.base_row + step), account, None).user)
+    return state_of(
+        scene.observe(step, MARKET.as_of(scene.lens.base_row + step), account, None).user
+    )
 
 
 def test_the_twelve_tasks_are_found_with_their_mask_and_mode() -> None:
@@ -70,6 +102,27 @@ def test_the_twelve_tasks_are_found_with_their_mask_and_mode() -> None:
         assert f"{task.mask}_{task.mode}" == name
 
 
+def test_rules_of_boards_that_the_prompts_do_not_state_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "family: mine\n"
+        'version: "1"\n'
+        "summary: The rules of the exchange\n"
+        "variants:\n"
+        "  mine:\n"
+        "    extends: blinded_memory_only\n"
+        "    trading: {board_rules: exchange}\n"
+    )
+    plan = ["plan", "--model", "builtin/hold", "--tasks", str(file)]
+    assert main(plan) == 2
+    assert "board_rules: prompts and tools of KTD-Fin state" in capsys.readouterr().err
+
+    file.write_text(file.read_text().replace("exchange}", "paper}"))
+    assert main(plan) == 0
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_the_system_prompt_is_the_same_under_every_mask_and_fills_in_the_limits(mode: str) -> None:
     prompts = {observed(f"{mask}_{mode}")[0] for mask in MASKS}
@@ -77,27 +130,40 @@ def test_the_system_prompt_is_the_same_under_every_mask_and_fills_in_the_limits(
     (prompt,) = prompts
     assert "$" not in prompt
     limits = (
-        "CNY 1,000,000", "lots of 100 shares", "at least 200 shares", "9.5 % (main board)", "29.5 % (bse board)",
-        "5 basis points", "15 basis points", "At most 20 stocks", "above 10 % of NAV", "at least 10 characters",
-    )  # fmt: skip
+        "CNY 1,000,000",
+        "lots of 100 shares",
+        "at least 200 shares",
+        "9.5 % (main board)",
+        "29.5 % (bse board)",
+        "5 basis points",
+        "15 basis points",
+        "At most 20 stocks",
+        "above 10 % of NAV",
+        "at least 10 characters",
+    )
     for limit in limits:
         assert limit in prompt
 
 
-def test_rules_and_action_format_are_worded_alike_in_all_three_prompts() -> None:
+@pytest.mark.parametrize("heading", ["# When things happen", "# Rules"])
+def test_rules_are_worded_alike_in_all_three_prompts(heading: str) -> None:
     folder = REPOSITORY / "tasks" / "ktdeval_ktdfin" / "prompts"
     texts = [(folder / f"system_{mode}.md").read_text() for mode in MODES]
-    for heading in ("# When things happen", "# Rules", "# Your submission"):
-        sections = {text.split(heading)[1].split("\n# ")[0] for text in texts}
-        assert len(sections) == 1, heading
+    sections = {text.split(heading)[1].split("\n# ")[0] for text in texts}
+    assert len(sections) == 1, heading
 
 
-def test_each_mode_shows_what_it_may_and_the_universe_in_an_order_that_does_not_follow_the_codes() -> None:
+def test_each_mode_shows_what_it_may_and_the_universe_in_an_order_that_does_not_follow_the_codes() -> (
+    None
+):
     common = {"day", "account", "positions", "performance", "last_step", "constraints"}
     memory, research = observed("blinded_memory_only")[1], observed("bright_open_research")[1]
     assert (set(memory), set(research)) == (common | {"universe"}, common)
     assert research["constraints"]["max_tool_calls"] == 12
-    assert len(memory["universe"]) == MARKET.member[scene_of("blinded_memory_only").lens.base_row + 3].sum()
+    assert (
+        len(memory["universe"])
+        == MARKET.member[scene_of("blinded_memory_only").lens.base_row + 3].sum()
+    )
     assert all(re.fullmatch(r"asset_\d{4}", handle) for handle in memory["universe"])
     first, second = (observed("bright_memory_only", seed=seed)[1]["universe"] for seed in (0, 1))
     assert sorted(first) != first != second
@@ -111,14 +177,22 @@ def test_positions_show_value_weight_and_t_plus_1_locks_largest_first() -> None:
     locked = {row["stock_id"]: row["locked_shares"] for row in positions}
     assert locked[MARKET.codes[4]] == 100
     assert sum(locked.values()) == 100
-    assert sum(row["weight"] for row in positions) + state["account"]["cash_weight"] == pytest.approx(1, abs=3e-4)
+    assert sum(row["weight"] for row in positions) + state["account"][
+        "cash_weight"
+    ] == pytest.approx(1, abs=3e-4)
 
 
 def test_a_suspended_holding_is_valued_at_its_last_close_in_todays_terms() -> None:
     scene = scene_of("bright_memory_only")
-    row = next(day for day in range(scene.lens.base_row, len(MARKET.days)) if np.isnan(MARKET.close[day, 5]))
+    row = next(
+        day
+        for day in range(scene.lens.base_row, len(MARKET.days))
+        if np.isnan(MARKET.close[day, 5])
+    )
     last_close = MARKET.close[:row, 5][~np.isnan(MARKET.close[:row, 5])][-1]
-    (held,) = rows(shown_at(scene, row - scene.lens.base_row, Account(0, {5: Position(300)}))["positions"])
+    (held,) = rows(
+        shown_at(scene, row - scene.lens.base_row, Account(0, {5: Position(300)}))["positions"]
+    )
     assert (held["status"], held["last_close_cny"]) == ("suspended", last_close)
     assert held["value_cny"] == pytest.approx(300 * last_close)
 
@@ -127,9 +201,17 @@ def test_the_last_steps_outcomes_are_shown_without_repeating_unknown_stocks() ->
     _, state = observed("blinded_open_research")
     filled, rejected = rows(state["last_step"]["orders"])
     handle = scene_of("blinded_open_research").lens.asset_handle
-    wanted = {"stock_id": handle(4), "status": "filled", "filled_shares": 1200, "fill_price_cny": 12.34, "cost_cny": 7.4}
+    wanted = {
+        "stock_id": handle(4),
+        "status": "filled",
+        "filled_shares": 1200,
+        "fill_price_cny": 12.34,
+        "cost_cny": 7.4,
+    }
     assert filled.items() >= wanted.items()
-    assert rejected.items() >= {"stock_id": None, "rule": "universe", "fill_price_cny": None}.items()
+    assert (
+        rejected.items() >= {"stock_id": None, "rule": "universe", "fill_price_cny": None}.items()
+    )
     assert "600519" not in json.dumps(state)
     (split,) = rows(state["last_step"]["splits_and_dividends"])
     assert (split["stock_id"], split["share_ratio"], split["shares_after"]) == (handle(3), 2, 2050)
@@ -141,7 +223,9 @@ def test_the_candidate_table_is_the_union_of_the_factors_best_within_the_limit()
     scene = scene_of("bright_fixed_candidate")
     context = scene.tool_context(3, MARKET.as_of(scene.lens.base_row + 3), ACCOUNT)
     for factor in ("MOM_12_1", "RV_60", "SKEW", "CV_VOL"):
-        values = np.where(context.candidates, np.nan_to_num(context.dims[factor], nan=-np.inf), -np.inf)
+        values = np.where(
+            context.candidates, np.nan_to_num(context.dims[factor], nan=-np.inf), -np.inf
+        )
         assert MARKET.codes[int(values.argmax())] in {row["stock_id"] for row in table}
     assert all(np.isfinite(row["close_cny"]) and row["MOM_12_1"] is not None for row in table)
 
@@ -153,8 +237,12 @@ def test_candidates_leave_out_suspended_limit_up_and_non_member_names() -> None:
     close[row, up] = round(float(close[row - 1, up]) * 1.4, 2)
     down = 10
     close[row, down] = round(float(close[row - 1, down]) * 0.6, 2)
-    market = replace(MARKET, close=close, high=np.fmax(MARKET.high, close), low=np.fmin(MARKET.low, close))
-    context = scene_of("bright_fixed_candidate", market=market).tool_context(2, market.as_of(row), ACCOUNT)
+    market = replace(
+        MARKET, close=close, high=np.fmax(MARKET.high, close), low=np.fmin(MARKET.low, close)
+    )
+    context = scene_of("bright_fixed_candidate", market=market).tool_context(
+        2, market.as_of(row), ACCOUNT
+    )
     assert (context.status(up), context.status(down)) == ("limit_up", "limit_down")
     assert not context.candidates[up]
     assert context.candidates[down] == market.member[row, down]
@@ -165,7 +253,9 @@ def test_candidates_leave_out_suspended_limit_up_and_non_member_names() -> None:
 def test_holdings_outside_the_candidates_get_the_same_table() -> None:
     _, state = observed("blinded_fixed_candidate")
     parts = ("candidates", "holdings", "positions")
-    candidates, holdings, positions = ({row["stock_id"] for row in rows(state[part])} for part in parts)
+    candidates, holdings, positions = (
+        {row["stock_id"] for row in rows(state[part])} for part in parts
+    )
     assert state["holdings"]["columns"] == state["candidates"]["columns"]
     assert positions <= candidates | holdings
     assert not candidates & holdings
@@ -174,14 +264,25 @@ def test_holdings_outside_the_candidates_get_the_same_table() -> None:
 def test_numbers_are_equal_under_all_masks() -> None:
     def numbers(mask: str) -> list[Any]:
         _, state = observed(f"{mask}_fixed_candidate")
-        return sorted([cell for cell in row if not isinstance(cell, str)] for row in state["candidates"]["rows"])
+        return sorted(
+            [cell for cell in row if not isinstance(cell, str)]
+            for row in state["candidates"]["rows"]
+        )
 
-    assert numbers("bright") == numbers("stock_blind") == numbers("date_blind") == numbers("blinded")
+    assert (
+        numbers("bright") == numbers("stock_blind") == numbers("date_blind") == numbers("blinded")
+    )
 
 
 def test_rebased_prices_hide_levels_but_not_weights() -> None:
-    config = {**PLUGINS.specs("tasks")["blinded_open_research"].extra["config"], "rebase_prices": True}
-    task, account = KtdfinTask("rebased", KtdfinConfig.load(config, "test")), Account(0, {4: Position(1200)})
+    config = {
+        **PLUGINS.specs("tasks")["blinded_open_research"].extra["config"],
+        "rebase_prices": True,
+    }
+    task, account = (
+        KtdfinTask("rebased", KtdfinConfig.load(config, "test")),
+        Account(0, {4: Position(1200)}),
+    )
     (plain,) = rows(shown_at(scene_of("blinded_open_research"), 0, account)["positions"])
     scene = task.scene(spec_of("rebased", "blinded", "open_research"), MARKET)
     (rebased,) = rows(shown_at(scene, 0, account)["positions"])
@@ -199,7 +300,9 @@ def play(task: str, model: str, steps: int = 8, seed: int = 0) -> Play:
     return episode
 
 
-@pytest.mark.parametrize("model", ["hold", "random", "momentum", "reversal", "low_volatility", "equal_weight"])
+@pytest.mark.parametrize(
+    "model", ["hold", "random", "momentum", "reversal", "low_volatility", "equal_weight"]
+)
 def test_well_behaved_models_use_tools_fail_at_nothing_and_hold_without_data(model: str) -> None:
     records = not_empty(play("blinded_open_research", model).records)
     assert all(record.failures == {} and record.provenance == "model" for record in records)
@@ -227,14 +330,20 @@ class Overheard:
         self.model, self.texts = PLUGINS.make_model(f"builtin/{name}"), [""]
 
     def reply(self, request: Any) -> Reply:
-        self.texts += [message.content for message in request.messages if message.role in ("user", "tool")]
+        self.texts += [
+            message.content for message in request.messages if message.role in ("user", "tool")
+        ]
         return self.model.reply(request)
 
 
 def exact_figures(value: Any, name: str = "") -> set[str]:
-    """Names of the fields and columns of a JSON value in which a number has more than three significant digits."""
+    """Names of the fields and columns of a JSON value in which a number has more than three
+    significant digits.
+    """
     if isinstance(value, dict) and "columns" in value:
-        return set().union(*(exact_figures(dict(zip(value["columns"], row, strict=True))) for row in value["rows"]))
+        return set().union(
+            *(exact_figures(dict(zip(value["columns"], row, strict=True))) for row in value["rows"])
+        )
     if isinstance(value, dict):
         return set().union(*(exact_figures(item, key) for key, item in value.items()))
     if isinstance(value, list):
@@ -242,7 +351,14 @@ def exact_figures(value: Any, name: str = "") -> set[str]:
     return {name} if type(value) in (int, float) and float(f"{value:.2e}") != value else set()
 
 
-OF_THE_ACCOUNT = {"cash_weight", "weight", "weight_now", "largest_weight", "traded_weight", "portfolio_return_pct"}
+OF_THE_ACCOUNT = {
+    "cash_weight",
+    "weight",
+    "weight_now",
+    "largest_weight",
+    "traded_weight",
+    "portfolio_return_pct",
+}
 
 
 @pytest.mark.parametrize("mode", ["fixed_candidate", "open_research"])
@@ -253,75 +369,143 @@ def test_rebased_tasks_show_no_exact_figure_of_a_market_in_prompt_or_tools(mode:
         episode = Play(PLUGINS.make_task(task), model, MARKET)
         records = episode.run(8)
         assert any(order.status == "filled" for record in records for order in record.orders)
-        texts = [block for text in model.texts for block in re.findall(r"```json\n(.*)\n```", text) or [text] if block[:1] == "{"]
-        if mode == "open_research":  # what a model may ask that looks for prices: a lot, all it holds, each figure of many
+        texts = [
+            block
+            for text in model.texts
+            for block in re.findall(r"```json\n(.*)\n```", text) or [text]
+            if block[:1] == "{"
+        ]
+        # what a model may ask that looks for prices: a lot, all it holds, each figure of many
+        if mode == "open_research":
             session = episode.session(8)[1]
             handles = [episode.scene.lens.asset_handle(asset) for asset in range(12)]
             asked = {
                 "risk_check": {"target_weights": dict.fromkeys(handles, 0.02)},
                 "get_stock_snapshot": {"stock_id": handles[3], "lookback": 120},
-                "compare_candidates": {"stock_ids": handles, "dims": ["amount_20d_cny", "return_20d_pct", "SKEW"]},
+                "compare_candidates": {
+                    "stock_ids": handles,
+                    "dims": ["amount_20d_cny", "return_20d_pct", "SKEW"],
+                },
                 "portfolio_state": {},
                 "get_market_context": {},
                 "screen_candidates": {"factors": ["-RV_60"], "k": 30},
             }
-            texts += [session.call_tool(ToolCall("1", name, json.dumps(arguments))).text for name, arguments in asked.items()]
+            texts += [
+                session.call_tool(ToolCall("1", name, json.dumps(arguments))).text
+                for name, arguments in asked.items()
+            ]
         shown[task] = set().union(*(exact_figures(json.loads(text)) for text in texts))
     plain, rebased = shown.values()
-    assert {"close_cny", "open_cny", "amount_cny", "value_cny", "cash_cny", "last_close_cny"} <= plain
+    assert {
+        "close_cny",
+        "open_cny",
+        "amount_cny",
+        "value_cny",
+        "cash_cny",
+        "last_close_cny",
+    } <= plain
     assert rebased <= OF_THE_ACCOUNT
 
 
-def test_rebased_tasks_say_so_and_show_prices_from_100_on() -> None:
+def test_rebased_tasks_state_it_and_show_prices_from_100_on() -> None:
     for mode in ("fixed_candidate", "open_research"):
-        system, plain = (observed(f"{mask}_{mode}")[0] for mask in ("blinded_rebased", "blinded"))
-        assert system.startswith(plain)
-        assert "its close at the first decision is 100" in system[len(plain) :]
+        rescaled, plain = (shown_by(f"{mask}_{mode}") for mask in ("blinded_rebased", "blinded"))
+        assert rescaled.rules.startswith(plain.rules)
+        assert "its close at the first decision is 100" in rescaled.rules[len(plain.rules) :]
+        assert rescaled.submission == plain.submission
         described = PLUGINS.make_task(f"blinded_rebased_{mode}").describe()["prompts"]
-        assert set(described) == {f"system_{mode}.md", "rebased.md", "coarse.md", "user.md"}
-    closes = [row["last_close_cny"] for row in rows(shown_at(scene_of("blinded_rebased_open_research"), 0, ACCOUNT)["positions"])]
+        files = {f"system_{mode}.md", "rebased.md", "coarse.md", "submission.md"}
+        files |= {"research.md"} if mode == "open_research" else set()
+        assert set(described) == files | {"user.md", "request.md"}
+    closes = [
+        row["last_close_cny"]
+        for row in rows(
+            shown_at(scene_of("blinded_rebased_open_research"), 0, ACCOUNT)["positions"]
+        )
+    ]
     assert closes == [100] * len(ACCOUNT.positions)
-    with pytest.raises(UsageError, match="blinded_rebased_memory_only"):  # it would have nothing to coarsen
+    # it would have nothing to coarsen
+    with pytest.raises(UsageError, match="blinded_rebased_memory_only"):
         PLUGINS.make_task("blinded_rebased_memory_only")
 
 
 def test_chaos_trades_and_fails_in_many_ways_and_is_always_recorded() -> None:
     records = play("blinded_open_research", "chaos", 18).records
     assert len(records) == 18
-    assert {record.provenance for record in records} <= {"model", "model_after_retry", "fallback", "error"}
+    assert {record.provenance for record in records} <= {
+        "model",
+        "model_after_retry",
+        "fallback",
+        "error",
+    }
     assert len({kind for record in records for kind in record.failures}) >= 8
     assert any(order.status == "filled" for record in records for order in record.orders)
     assert sum(record.unmask_attempts for record in records) > 0
 
 
 def submission(*orders: dict[str, Any]) -> Reply:
-    filled = [{"side": "BUY", "confidence": 0.6, "reason": "because it fits", **order} for order in orders]
+    filled = [
+        {"side": "BUY", "confidence": 0.6, "reason": "because it fits", **order} for order in orders
+    ]
     arguments = json.dumps({"orders": filled, "overall_reason": "as it is"})
-    return Reply(tool_calls=(ToolCall("1", "submit_action", arguments),), finish_reason="tool_calls")
+    return Reply(
+        tool_calls=(ToolCall("1", "submit_action", arguments),), finish_reason="tool_calls"
+    )
 
 
 @pytest.mark.parametrize("mask", MASKS)
-def test_an_action_known_to_break_a_rule_costs_a_retry_and_is_counted_apart_from_schema_failures(mask: str) -> None:
+def test_an_action_that_breaks_a_rule_costs_a_retry_and_is_not_a_schema_failure(
+    mask: str,
+) -> None:
     task = PLUGINS.make_task(f"{mask}_memory_only")
     lens = scene_of(task.name).lens
     first, second = (lens.asset_handle(asset) for asset in (1, 2))
-    bad = submission({"stock_id": first, "target_weight": 0.05}, {"stock_id": second, "target_weight": 0.11})
-    model = Scripted(bad, submission({"stock_id": second, "side": "SELL", "target_weight": 0.0}), submission(), *[bad] * 4)
+    bad = submission(
+        {"stock_id": first, "target_weight": 0.05}, {"stock_id": second, "target_weight": 0.11}
+    )
+    model = Scripted(
+        bad,
+        submission({"stock_id": second, "side": "SELL", "target_weight": 0.0}),
+        submission(),
+        *[bad] * 4,
+    )
     play = Play(task, model, MARKET)
     retried, refused = play.run(2)
-    assert (retried.provenance, retried.failures, retried.submissions) == ("model_after_retry", {"constraint": 2}, 3)
-    assert (refused.provenance, refused.failures, refused.orders) == ("fallback", {"constraint": 4}, ())
-    feedback = [json.loads(request.messages[-1].content)["error"] for request in model.requests[1:3]]
+    assert (retried.provenance, retried.failures, retried.submissions) == (
+        "model_after_retry",
+        {"constraint": 2},
+        3,
+    )
+    assert (refused.provenance, refused.failures, refused.orders) == (
+        "fallback",
+        {"constraint": 4},
+        (),
+    )
+    feedback = [
+        json.loads(request.messages[-1].content)["error"] for request in model.requests[1:3]
+    ]
     assert [error["problems"][0]["at"] for error in feedback] == ["orders[1]", "orders[0]"]
-    assert [error["problems"][0]["rule"].split(":")[0] for error in feedback] == ["weight_limit", "holding"]
-    assert parse_failure_rate.compute(Ledger({}, 100_000_000, [retried, refused]), MARKET, "paper").value == 0.0
+    assert [error["problems"][0]["rule"].split(":")[0] for error in feedback] == [
+        "weight_limit",
+        "holding",
+    ]
+    assert (
+        parse_failure_rate.compute(
+            Ledger({}, 100_000_000, [retried, refused]), MARKET, "paper"
+        ).value
+        == 0.0
+    )
     assert "as things stand at this close" in model.requests[0].messages[0].content
 
 
 def test_a_task_without_constraint_feedback_leaves_such_orders_to_the_executor() -> None:
     task = PLUGINS.make_task("bright_memory_only")
-    quiet = KtdfinTask(task.name, replace(task._config, trading=replace(task.trading, constraint_feedback=False)))
-    model = Scripted(submission({"stock_id": MARKET.codes[2], "side": "SELL", "target_weight": 0.0}))
+    quiet = KtdfinTask(
+        task.name, replace(task._config, trading=replace(task.trading, constraint_feedback=False))
+    )
+    model = Scripted(
+        submission({"stock_id": MARKET.codes[2], "side": "SELL", "target_weight": 0.0})
+    )
     (record,) = Play(quiet, model, MARKET).run(1)
     assert (record.provenance, record.failures, record.orders[0].rule) == ("model", {}, "holding")
     assert "as things stand" not in model.requests[0].messages[0].content

@@ -1,10 +1,13 @@
-"""The research tools, over prices and over documents: what they answer, and what they must not know or tell."""
+"""The research tools, over prices and over documents: what they answer, and what they must not know
+or tell.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, get_args
 
 import numpy as np
@@ -17,7 +20,7 @@ from ktdeval.market import Documents, Entity
 from ktdeval.market.snapshot import NameSpell
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.payload import AssetRef, DocumentRef
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.trading.types import Account, Position
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Step
 from ktdeval_ktdfin.tools import Dim, SignedDim, research_tool
@@ -28,7 +31,10 @@ from tables import on_each_row
 
 MARKET = small_market()
 TOOLS = {name: research_tool(name) for name in load_plugins().specs("tools")}
-TASKS = {mask: load_plugins().make_task(f"{mask}_open_research") for mask in ("bright", "stock_blind", "date_blind", "blinded")}
+TASKS = {
+    mask: load_plugins().make_task(f"{mask}_open_research")
+    for mask in ("bright", "stock_blind", "date_blind", "blinded")
+}
 ACCOUNT = Account(50_000_000, {4: Position(1200, 100), 0: Position(700), 5: Position(300)})
 STEP = 4
 
@@ -38,39 +44,74 @@ def scene_of(mask: str, market: Any = MARKET, seed: int = 0) -> Any:
 
 
 def context_of(
-    mask: str = "bright", market: Any = MARKET, step: int = STEP, account: Account = ACCOUNT, seed: int = 0
+    mask: str = "bright",
+    market: Any = MARKET,
+    step: int = STEP,
+    account: Account = ACCOUNT,
+    seed: int = 0,
 ) -> tuple[Step, Any]:
     scene = scene_of(mask, market, seed)
     scene.lens.render([AssetRef(asset) for asset in range(len(market.codes))])
     return scene.tool_context(step, market.as_of(scene.lens.base_row + step), account), scene.lens
 
 
-def ask(name: str, arguments: dict[str, Any], mask: str = "bright", market: Any = MARKET, step: int = STEP, seed: int = 0) -> Any:
+def ask(
+    name: str,
+    arguments: dict[str, Any],
+    mask: str = "bright",
+    market: Any = MARKET,
+    step: int = STEP,
+    seed: int = 0,
+) -> Any:
     context, lens = context_of(mask, market, step, seed=seed)
     outcome = call(TOOLS[name], context, json.dumps(arguments), lens)
     assert outcome.failure is None, outcome
     return json.loads(lens.render_text(outcome.payload))
 
 
-def test_the_six_tools_are_offered_in_open_research_only_with_the_attributions_factors_by_name() -> None:
+def test_the_six_tools_are_offered_in_open_research_only_with_the_attributions_factors_by_name() -> (
+    None
+):
     assert list(TASKS["blinded"].tools) == [
-        "get_market_context", "screen_candidates", "get_stock_snapshot", "compare_candidates", "portfolio_state", "risk_check",
-    ]  # fmt: skip
+        "get_market_context",
+        "screen_candidates",
+        "get_stock_snapshot",
+        "compare_candidates",
+        "portfolio_state",
+        "risk_check",
+    ]
     assert load_plugins().make_task("blinded_fixed_candidate").tools == ()
-    assert FACTOR_NAMES == ("MOM_12_1", "RV_60", "ILLIQ", "REV_ON", "MOM_ID", "SKEW", "CORR_PV", "HIGH_52W", "CV_VOL")
+    assert FACTOR_NAMES == (
+        "MOM_12_1",
+        "RV_60",
+        "ILLIQ",
+        "REV_ON",
+        "MOM_ID",
+        "SKEW",
+        "CORR_PV",
+        "HIGH_52W",
+        "CV_VOL",
+    )
     assert get_args(Dim) == (*FACTOR_NAMES, *MEASURE_NAMES)
     assert get_args(SignedDim) == (*get_args(Dim), *(f"-{name}" for name in get_args(Dim)))
 
 
-def test_a_screen_ranks_by_the_factor_and_shows_it_only_buyable_names_and_at_most_the_tasks() -> None:
+def test_a_screen_ranks_by_the_factor_and_shows_it_only_buyable_names_and_at_most_the_tasks() -> (
+    None
+):
     context, _ = context_of()
     values = np.where(context.candidates, context.dims["MOM_12_1"], np.nan)
     best = np.argsort(-values)[:5]
     shown = rows(ask("screen_candidates", {"factors": ["MOM_12_1"], "k": 5})["candidates"])
     assert [row["stock_id"] for row in shown] == [MARKET.codes[asset] for asset in best]
-    assert [row["MOM_12_1"] for row in shown] == [pytest.approx(values[asset], rel=1e-3) for asset in best]
+    assert [row["MOM_12_1"] for row in shown] == [
+        pytest.approx(values[asset], rel=1e-3) for asset in best
+    ]
     assert shown[0]["score"] == 1
-    lowest = [row["RV_60"] for row in rows(ask("screen_candidates", {"factors": ["-RV_60"], "k": 10})["candidates"])]
+    lowest = [
+        row["RV_60"]
+        for row in rows(ask("screen_candidates", {"factors": ["-RV_60"], "k": 10})["candidates"])
+    ]
     assert lowest == sorted(lowest), "a leading minus ranks the lowest first"
     result = ask("screen_candidates", {"factors": ["SKEW"], "k": 100})
     assert len(result["candidates"]["rows"]) == 30
@@ -80,27 +121,43 @@ def test_a_screen_ranks_by_the_factor_and_shows_it_only_buyable_names_and_at_mos
 
 def test_several_factors_are_combined_by_mean_percentile_rank() -> None:
     context, _ = context_of()
-    pool = context.candidates & np.isfinite(context.dims["MOM_12_1"]) & np.isfinite(context.dims["RV_60"])
+    pool = (
+        context.candidates
+        & np.isfinite(context.dims["MOM_12_1"])
+        & np.isfinite(context.dims["RV_60"])
+    )
     count = pool.sum() - 1
     ranks = [
         np.array([(values[pool] < value).sum() for value in values]) / count
         for values in (context.dims["MOM_12_1"], -context.dims["RV_60"])
     ]
     score = np.where(pool, (ranks[0] + ranks[1]) / 2, -1)
-    shown = rows(ask("screen_candidates", {"factors": ["MOM_12_1", "-RV_60"], "k": 3})["candidates"])
-    assert [row["score"] for row in shown] == [pytest.approx(value, rel=5e-3) for value in np.sort(score)[::-1][:3]]
+    shown = rows(
+        ask("screen_candidates", {"factors": ["MOM_12_1", "-RV_60"], "k": 3})["candidates"]
+    )
+    assert [row["score"] for row in shown] == [
+        pytest.approx(value, rel=5e-3) for value in np.sort(score)[::-1][:3]
+    ]
 
 
 def test_ties_in_a_screen_are_broken_by_figures_and_not_by_labels() -> None:
-    # All returns of a day alike: the one-day return ties everywhere, and the other factors must decide.
+    # All returns of a day alike: the one-day return ties everywhere, and the other factors must
+    # decide.
     row = scene_of("bright").lens.base_row + STEP
     close = MARKET.close.copy()
-    close[row], close[row - 1] = close[row - 2] * MARKET.factor[row - 2] / MARKET.factor[row], close[row - 2]
+    close[row], close[row - 1] = (
+        close[row - 2] * MARKET.factor[row - 2] / MARKET.factor[row],
+        close[row - 2],
+    )
     tied = replace(MARKET, close=close)
     orders = []
     for mask, seed in (("bright", 0), ("bright", 1), ("blinded", 2)):
         lens = context_of(mask, tied, seed=seed)[1]
-        shown = rows(ask("screen_candidates", {"factors": ["return_1d_pct"], "k": 12}, mask, tied, seed=seed)["candidates"])
+        shown = rows(
+            ask(
+                "screen_candidates", {"factors": ["return_1d_pct"], "k": 12}, mask, tied, seed=seed
+            )["candidates"]
+        )
         orders.append([lens.parse_asset(row["stock_id"]) for row in shown])
     assert orders[0] == orders[1] == orders[2]
 
@@ -109,30 +166,52 @@ def test_a_snapshot_shows_bars_up_to_today_with_adjusted_returns() -> None:
     context, lens = context_of(step=12)
     split = int(np.flatnonzero(np.diff(MARKET.factor[:, 3]))[0]) + 1
     lookback = context.view.day - split + 3
-    result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[3], "lookback": min(lookback, 120)}, step=12)
+    result = ask(
+        "get_stock_snapshot", {"stock_id": MARKET.codes[3], "lookback": min(lookback, 120)}, step=12
+    )
     bars = rows(result["bars"])
     assert bars[-1]["day"] == lens.day_handle(context.view.day)
     after = next(bar for bar in bars if bar["day"] == str(MARKET.days[split]))
     assert abs(after["return_pct"]) < 21  # a two-for-one split halves the price, but is no loss
-    assert result["factors"]["RV_60"] == pytest.approx(factor_values(context.view).values["RV_60"][3] * 100, rel=1e-3)
-    assert result["next_open_limits"]["no_buy_from_cny"] > result["last_close_cny"] > result["next_open_limits"]["no_sell_from_cny"]
+    assert result["factors"]["RV_60"] == pytest.approx(
+        factor_values(context.view).values["RV_60"][3] * 100, rel=1e-3
+    )
+    assert (
+        result["next_open_limits"]["no_buy_from_cny"]
+        > result["last_close_cny"]
+        > result["next_open_limits"]["no_sell_from_cny"]
+    )
 
 
-def test_a_snapshot_leaves_out_days_without_a_bar_and_has_nothing_of_a_name_that_is_not_yet_listed() -> None:
+def test_a_snapshot_leaves_out_days_without_a_bar_and_has_nothing_of_a_name_that_is_not_yet_listed() -> (
+    None
+):
     base = scene_of("bright").lens.base_row
     row = next(day for day in range(base, len(MARKET.days)) if np.isnan(MARKET.close[day, 5]))
-    result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[5], "lookback": 20}, step=row - base)
+    result = ask(
+        "get_stock_snapshot", {"stock_id": MARKET.codes[5], "lookback": 20}, step=row - base
+    )
     assert result["status"] == "suspended"
     assert len(result["bars"]["rows"]) == np.isfinite(MARKET.close[row - 19 : row + 1, 5]).sum()
     listed = rows(ask("get_stock_snapshot", {"stock_id": MARKET.codes[7], "lookback": 120})["bars"])
-    assert [bar["return_pct"] is None for bar in listed] == [True] + [False] * (len(listed) - 1), "a first bar has no change"
+    assert [bar["return_pct"] is None for bar in listed] == [True] + [False] * (len(listed) - 1), (
+        "a first bar has no change"
+    )
     absent = np.arange(len(MARKET.codes)) == 7
     bars = ("open", "high", "low", "close", "volume", "amount")
-    market = replace(MARKET, **{name: np.where(absent, np.nan, getattr(MARKET, name)) for name in bars})
+    market = replace(
+        MARKET, **{name: np.where(absent, np.nan, getattr(MARKET, name)) for name in bars}
+    )
     result = ask("get_stock_snapshot", {"stock_id": MARKET.codes[7]}, market=market)
-    assert (result["status"], result["bars"]["rows"], result["last_close_cny"]) == ("not_listed", [], None)
+    assert (result["status"], result["bars"]["rows"], result["last_close_cny"]) == (
+        "not_listed",
+        [],
+        None,
+    )
     assert set(result["factors"].values()) == {None}
-    before, after = (ask("get_market_context", {}, market=each)["breadth"] for each in (MARKET, market))
+    before, after = (
+        ask("get_market_context", {}, market=each)["breadth"] for each in (MARKET, market)
+    )
     assert MARKET.member[scene_of("bright").lens.base_row, 7]
     assert after["suspended"] == before["suspended"], "a member without any data is not suspended"
 
@@ -151,7 +230,13 @@ def test_a_name_of_a_later_day_is_shown_by_no_mask(mask: str) -> None:
         scene = scene_of(mask, replace(MARKET, spells=spells))
         scene.lens.move_to(base + step)
         handle = scene.lens.asset_handle(3)
-        result = ask("get_stock_snapshot", {"stock_id": handle}, mask, step=step, market=replace(MARKET, spells=spells))
+        result = ask(
+            "get_stock_snapshot",
+            {"stock_id": handle},
+            mask,
+            step=step,
+            market=replace(MARKET, spells=spells),
+        )
         shown.append((result["stock_id"], result["name"]))
     expected = [("609999.SH", "Old Name"), (code, "New Name")]
     assert shown == (expected if mask != "blinded" else [(handle, None)] * 2)
@@ -159,7 +244,9 @@ def test_a_name_of_a_later_day_is_shown_by_no_mask(mask: str) -> None:
 
 def test_compare_keeps_the_order_given_and_drops_repetitions() -> None:
     codes = [MARKET.codes[9], MARKET.codes[2], MARKET.codes[9]]
-    grid = ask("compare_candidates", {"stock_ids": codes, "dims": ["SKEW", "return_5d_pct"]})["grid"]
+    grid = ask("compare_candidates", {"stock_ids": codes, "dims": ["SKEW", "return_5d_pct"]})[
+        "grid"
+    ]
     assert grid["columns"] == ["stock_id", "status", "close_cny", "SKEW", "return_5d_pct"]
     assert [row[0] for row in grid["rows"]] == codes[:2]
 
@@ -168,40 +255,74 @@ def test_market_context_hides_dates_index_levels_and_names_where_the_mask_does()
     bright, blinded = ask("get_market_context", {}), ask("get_market_context", {}, "blinded")
     assert rows(bright["indices"])[1]["index"] == "Orbex Small"
     assert rows(blinded["indices"])[1]["index"] == "index_1"
-    assert blinded["calendar"]["last_trading_days"] == ["day_+0", "day_+1", "day_+2", "day_+3", "day_+4"]
-    assert abs(rows(blinded["indices"])[0]["level"] - 100) < 50 < 1000 < rows(bright["indices"])[0]["level"]
+    assert blinded["calendar"]["last_trading_days"] == [
+        "day_+0",
+        "day_+1",
+        "day_+2",
+        "day_+3",
+        "day_+4",
+    ]
+    assert (
+        abs(rows(blinded["indices"])[0]["level"] - 100)
+        < 50
+        < 1000
+        < rows(bright["indices"])[0]["level"]
+    )
     assert rows(blinded["sectors"]["strongest_20d"])[0]["sector"].startswith("sector_")
     breadth = bright["breadth"]
     assert breadth["advancing"] + breadth["declining"] <= breadth["members"] - breadth["suspended"]
 
 
 @on_each_row
-def test_bad_arguments_come_back_as_feedback(name: str, arguments: dict[str, Any], failure: str) -> None:
+def test_bad_arguments_come_back_as_feedback(
+    name: str, arguments: dict[str, Any], failure: str
+) -> None:
     context, lens = context_of("blinded")
-    assert call(TOOLS[name], context, json.dumps(arguments).replace("HANDLE", lens.asset_handle(0)), lens).failure == failure
+    assert (
+        call(
+            TOOLS[name],
+            context,
+            json.dumps(arguments).replace("HANDLE", lens.asset_handle(0)),
+            lens,
+        ).failure
+        == failure
+    )
 
 
 @on_each_row
-def test_a_handle_that_was_never_shown_is_as_unknown_as_one_that_does_not_exist(name: str, arguments: dict[str, Any]) -> None:
+def test_a_handle_that_was_never_shown_is_as_unknown_as_one_that_does_not_exist(
+    name: str, arguments: dict[str, Any]
+) -> None:
     scene, text = scene_of("blinded"), json.dumps(arguments)
     context = scene.tool_context(STEP, MARKET.as_of(scene.lens.base_row + STEP), ACCOUNT)
     handles = (scene_of("blinded").lens.asset_handle(7), "asset_x")
-    hidden, nobody = (call(TOOLS[name], context, text.replace("HANDLE", handle), scene.lens) for handle in handles)
-    assert hidden == nobody
+    hidden, unlisted = (
+        call(TOOLS[name], context, text.replace("HANDLE", handle), scene.lens) for handle in handles
+    )
+    assert hidden == unlisted
     assert hidden.failure == "unknown_asset"
 
 
-def test_what_is_numbered_or_listed_does_not_follow_codes() -> None:
+def test_numbering_and_lists_do_not_follow_codes() -> None:
     """Over seeds, each place in a list of indices, sectors or candidates falls to each of them."""
     market = replace(
-        MARKET, indices={f"{code:06d}.SH": next(iter(MARKET.indices.values())) for code in (16, 300, 852, 905)} | MARKET.indices
+        MARKET,
+        indices={
+            f"{code:06d}.SH": next(iter(MARKET.indices.values())) for code in (16, 300, 852, 905)
+        }
+        | MARKET.indices,
     )
     labels, firsts = set(), set()
     for seed in range(60):
         context, lens = context_of("blinded", market, seed=seed)
         indices = [code for code in lens.indices if code != market.meta.benchmark]
-        table = rows(json.loads(lens.render_text(TOOLS["get_market_context"].function(context)))["indices"])
-        assert [row["index"] for row in table] == ["benchmark", *(f"index_{n}" for n in range(1, len(indices) + 1))]
+        table = rows(
+            json.loads(lens.render_text(TOOLS["get_market_context"].function(context)))["indices"]
+        )
+        assert [row["index"] for row in table] == [
+            "benchmark",
+            *(f"index_{n}" for n in range(1, len(indices) + 1)),
+        ]
         labels.add(indices[0])
         firsts.add(context.stage.sectors[0])
     assert len(labels) == len(market.indices) - 1
@@ -214,14 +335,22 @@ def test_what_is_numbered_or_listed_does_not_follow_codes() -> None:
 MASKS = ("bright", "stock_blind", "date_blind", "blinded")
 BASE = int(np.searchsorted(MARKET.days, np.datetime64("2024-03-01"))) - 1
 LAST_JOIN = len(MARKET.days) - 22  # two names join the index here
-TOLD = with_news(
-    replace(MARKET, names=tuple(f"{'BCDFGHKLMN'[number % 10]}elmora {chr(65 + number // 10)}uast{number}" for number in range(48))),
+MARKET_WITH_NEWS = with_news(
+    replace(
+        MARKET,
+        names=tuple(
+            f"{'BCDFGHKLMN'[number % 10]}elmora {chr(65 + number // 10)}uast{number}"
+            for number in range(48)
+        ),
+    ),
     BASE - 30,
     BASE + 24,
 )
 
 
-def outcome(name: str, arguments: dict[str, Any], mask: str, market: Any = TOLD, step: int = 4) -> str:
+def outcome(
+    name: str, arguments: dict[str, Any], mask: str, market: Any = MARKET_WITH_NEWS, step: int = 4
+) -> str:
     context, lens = context_of(mask, market, step)
     made = call(TOOLS[name], context, json.dumps(arguments), lens)
     text = lens.render_text(made.payload)
@@ -229,24 +358,32 @@ def outcome(name: str, arguments: dict[str, Any], mask: str, market: Any = TOLD,
     return f"{made.failure} {made.unmask_attempts} {text}"
 
 
-def search(mask: str, market: Any = TOLD, step: int = 4, **arguments: Any) -> dict[str, Any]:
+def search(
+    mask: str, market: Any = MARKET_WITH_NEWS, step: int = 4, **arguments: Any
+) -> dict[str, Any]:
     failure, _, text = outcome("search_news", arguments, mask, market, step).split(" ", 2)
     assert failure == "None"
     payload: dict[str, Any] = json.loads(text)
     return payload
 
 
-def handles(mask: str, market: Any = TOLD) -> list[str]:
+def handles(mask: str, market: Any = MARKET_WITH_NEWS) -> list[str]:
     lens = context_of(mask, market)[1]
-    return [str(lens.render(DocumentRef(row))) for row in range(len(TOLD.documents) + 20)]
+    return [
+        str(lens.render(DocumentRef(row))) for row in range(len(MARKET_WITH_NEWS.documents) + 20)
+    ]
 
 
 def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_text() -> None:
-    view = TOLD.as_of(BASE + 4).documents
+    view = MARKET_WITH_NEWS.as_of(BASE + 4).documents
     answer = search("bright", lookback=10, limit=50)
     shown = rows(answer["documents"])
-    assert answer["day"] == str(TOLD.days[BASE + 4])
-    assert (answer["searched"], answer["withheld"], len(shown)) == (len(view.rows(10)), 0, len(view.rows(10)))
+    assert answer["day"] == str(MARKET_WITH_NEWS.days[BASE + 4])
+    assert (answer["searched"], answer["withheld"], len(shown)) == (
+        len(view.rows(10)),
+        0,
+        len(view.rows(10)),
+    )
     lens = context_of("bright")[1]
     places = [int(str(lens.parse_document(one["document_id"]))) for one in shown]
     assert sorted(places, reverse=True) == view.rows(10).tolist()
@@ -255,10 +392,16 @@ def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_t
     for row, one in zip(places, shown, strict=True):
         item = view[row]
         assert (one["title"], one["source"], one["kind"]) == (item.title, item.source, item.kind)
-        assert one["day"] == str(TOLD.days[view.day_of(row)])
-        whole = json.loads(outcome("get_document", {"document_id": one["document_id"]}, "bright").split(" ", 2)[2])
+        assert one["day"] == str(MARKET_WITH_NEWS.days[view.day_of(row)])
+        whole = json.loads(
+            outcome("get_document", {"document_id": one["document_id"]}, "bright").split(" ", 2)[2]
+        )
         assert (whole["text"], whole["cut"], whole["title"]) == (item.text, False, item.title)
-        assert one["stock_ids"] == [code for code in item.assets if TOLD.member[: BASE + 5, TOLD.codes.index(code)].any()]
+        assert one["stock_ids"] == [
+            code
+            for code in item.assets
+            if MARKET_WITH_NEWS.member[: BASE + 5, MARKET_WITH_NEWS.codes.index(code)].any()
+        ]
     words = rows(search("bright", query="Dividend BOARD", lookback=60, limit=7)["documents"])
     assert [one["title"][:8] for one in words] == ["Dividend"] * 7
     assert search("bright", query="ividend")["documents"]["rows"] == []
@@ -269,59 +412,124 @@ def test_a_search_shows_the_newest_or_those_with_most_words_and_a_document_its_t
 
 
 def test_a_mask_shows_the_same_documents_under_handles_and_never_matches_what_it_hides() -> None:
-    bright, blinded = (rows(search(mask, query="dividend", lookback=60, limit=50)["documents"]) for mask in ("bright", "blinded"))
-    found = [{context_of(mask, TOLD)[1].parse_document(one["document_id"]) for one in shown}
+    bright, blinded = (
+        rows(search(mask, query="dividend", lookback=60, limit=50)["documents"])
+        for mask in ("bright", "blinded")
+    )
+    found = [{context_of(mask, MARKET_WITH_NEWS)[1].parse_document(one["document_id"]) for one in shown}
              for mask, shown in (("bright", bright), ("blinded", blinded))]  # fmt: skip
     assert found[0] == found[1] != set()
-    assert {one["document_id"] for one in bright}.isdisjoint(one["document_id"] for one in blinded)  # no handle is of two masks
+    # no handle is of two masks
+    assert {one["document_id"] for one in bright}.isdisjoint(one["document_id"] for one in blinded)
     assert all(re.fullmatch(r"day_[+-]\d+", one["day"]) for one in blinded)
     assert all(re.fullmatch(r"asset_\d{4}", asset) for one in blinded for asset in one["stock_ids"])
-    names = [TOLD.names[0], TOLD.codes[0][:6], "Zarvok", "2024", "Monday", "asset"]
+    names = [
+        MARKET_WITH_NEWS.names[0],
+        MARKET_WITH_NEWS.codes[0][:6],
+        "Zarvok",
+        "2024",
+        "Monday",
+        "asset",
+    ]
     for name in names:
-        clear, hidden = (search(mask, query=name, lookback=60, limit=50)["documents"]["rows"] for mask in ("bright", "blinded"))
+        clear, hidden = (
+            search(mask, query=name, lookback=60, limit=50)["documents"]["rows"]
+            for mask in ("bright", "blinded")
+        )
         assert hidden == []
-        assert clear or name in ("asset", TOLD.names[0], TOLD.codes[0][:6])
+        assert clear or name in ("asset", MARKET_WITH_NEWS.names[0], MARKET_WITH_NEWS.codes[0][:6])
     other = context_of("blinded", seed=1)[1].render(DocumentRef(0))
     assert other != handles("blinded")[0]
 
 
-def test_a_document_that_cannot_be_masked_is_left_out_and_counted_whatever_is_asked() -> None:
-    twins = (Entity(TOLD.codes[1], "name", "dividend"), Entity(TOLD.codes[2], "name", "dividend"))
-    items = [*TOLD.documents]
-    market = replace(TOLD, documents=Documents.of(items, None, (*TOLD.documents.entities, *twins)))
+def test_an_unmaskable_document_is_omitted_and_counted_for_any_request() -> None:
+    twins = (
+        Entity(MARKET_WITH_NEWS.codes[1], "name", "dividend"),
+        Entity(MARKET_WITH_NEWS.codes[2], "name", "dividend"),
+    )
+    items = [*MARKET_WITH_NEWS.documents]
+    market = replace(
+        MARKET_WITH_NEWS,
+        documents=Documents.of(items, None, (*MARKET_WITH_NEWS.documents.entities, *twins)),
+    )
     clear = search("blinded", lookback=60, limit=50)
     blinded = search("blinded", market, lookback=60, limit=50)
     assert clear["withheld"] == 0 < blinded["withheld"] < blinded["searched"] == clear["searched"]
     assert search("blinded", market, query="margin", lookback=60)["withheld"] == blinded["withheld"]
     assert search("bright", market, lookback=60)["withheld"] == 0
-    dropped = {row["document_id"] for row in rows(clear["documents"])} - {row["document_id"] for row in rows(blinded["documents"])}
+    dropped = {row["document_id"] for row in rows(clear["documents"])} - {
+        row["document_id"] for row in rows(blinded["documents"])
+    }
     assert dropped
-    assert all(outcome("get_document", {"document_id": one}, "blinded", market).startswith("bad_arguments") for one in dropped)
+    assert all(
+        outcome("get_document", {"document_id": one}, "blinded", market).startswith("bad_arguments")
+        for one in dropped
+    )
 
 
 def test_an_asset_that_joins_later_has_no_handle_yet() -> None:
     joins = len(MARKET.codes) - 4
     assert MARKET.member[LAST_JOIN, joins] > MARKET.member[LAST_JOIN - 1, joins]
-    item = TOLD.documents[0]._replace(assets=(TOLD.codes[joins], TOLD.codes[3]), text=f"{TOLD.names[joins]} rose")
-    market = replace(TOLD, documents=Documents.of([item]))
+    item = MARKET_WITH_NEWS.documents[0]._replace(
+        assets=(MARKET_WITH_NEWS.codes[joins], MARKET_WITH_NEWS.codes[3]),
+        text=f"{MARKET_WITH_NEWS.names[joins]} rose",
+    )
+    market = replace(MARKET_WITH_NEWS, documents=Documents.of([item]))
     for mask, text in (("bright", item.text), ("blinded", "[company] rose")):
         shown = {}
         for step in (LAST_JOIN - BASE - 1, LAST_JOIN - BASE):
             shown[step] = json.loads(
-                outcome("get_document", {"document_id": handles(mask)[0]}, mask, market, step).split(" ", 2)[2]
+                outcome(
+                    "get_document", {"document_id": handles(mask)[0]}, mask, market, step
+                ).split(" ", 2)[2]
             )
         before, after = shown.values()
         assert before["text"] == text
         assert (len(before["stock_ids"]), len(after["stock_ids"])) == (1, 2)
-        assert after["text"] == (text if mask == "bright" else f"{({*after['stock_ids']} - {*before['stock_ids']}).pop()} rose")
+        assert after["text"] == (
+            text
+            if mask == "bright"
+            else f"{({*after['stock_ids']} - {*before['stock_ids']}).pop()} rose"
+        )
 
 
-@given(step=st.integers(0, 20), seed=st.integers(0, 10**6), lookback=st.integers(1, 120), mask=st.sampled_from(MASKS))
+@pytest.mark.parametrize("mask", ["bright", "blinded"])
+def test_a_search_and_a_document_show_the_sentiment_where_there_is_one(mask: str) -> None:
+    plain = MARKET_WITH_NEWS.documents[0]
+    later = plain.known_at + timedelta(seconds=1)
+    name = MARKET_WITH_NEWS.names[3]
+    labelled = plain._replace(sentiment=f"good for {name}", known_at=later)
+    market = replace(MARKET_WITH_NEWS, documents=Documents.of([plain, labelled]))
+    first, second = rows(search(mask, market, lookback=120)["documents"])
+    assert list(first) == [
+        *("document_id", "day", "source", "kind", "stock_ids", "sentiment", "title")
+    ]
+    assert second["sentiment"] is None
+    assert first["sentiment"].startswith("good for ")
+    assert (name in first["sentiment"]) == (mask == "bright")
+
+    _, _, text = outcome("get_document", {"document_id": first["document_id"]}, mask, market).split(
+        " ", 2
+    )
+    assert json.loads(text)["sentiment"] == first["sentiment"]
+    assert "sentiment" not in rows(search(mask, lookback=10)["documents"])[0]
+
+
+@given(
+    step=st.integers(0, 20),
+    seed=st.integers(0, 10**6),
+    lookback=st.integers(1, 120),
+    mask=st.sampled_from(MASKS),
+)
 @examples(8)
 def test_no_later_document_changes_a_search(step: int, seed: int, lookback: int, mask: str) -> None:
-    spoiled = replace(TOLD, documents=poisoned_news(TOLD, BASE + step, seed))
+    spoiled = replace(
+        MARKET_WITH_NEWS, documents=poisoned_news(MARKET_WITH_NEWS, BASE + step, seed)
+    )
     arguments = {"query": "a the", "lookback": lookback, "limit": 50}
-    assert outcome("search_news", arguments, mask, TOLD, step) == outcome("search_news", arguments, mask, spoiled, step)
+    assert outcome("search_news", arguments, mask, MARKET_WITH_NEWS, step) == outcome(
+        "search_news", arguments, mask, spoiled, step
+    )
 
 
 @pytest.mark.parametrize("name", ["doc_aaaaaaa", "doc_bcdfghj", "600519", "x" * 40, "x" * 41, ""])
@@ -331,11 +539,17 @@ def test_an_id_that_was_not_shown_is_refused_in_the_same_words(name: str) -> Non
     assert name not in text or not name
 
 
-def test_a_long_text_is_cut_between_what_the_mask_took_out() -> None:
-    item = TOLD.documents[0]._replace(text=f"{TOLD.names[3]} " * 4000)
-    market = replace(TOLD, documents=Documents.of([item]))
-    for mask in ("bright", "blinded"):
-        shown = json.loads(outcome("get_document", {"document_id": handles(mask)[0]}, mask, market).split(" ", 2)[2])
-        assert shown["cut"]
-        assert 19_900 < len(shown["text"]) <= 20_010
-        assert set(shown["text"].split()[:-1]) == ({*TOLD.names[3].split()} if mask == "bright" else {shown["text"][:10]})
+@pytest.mark.parametrize("mask", ["bright", "blinded"])
+def test_a_long_text_is_cut_between_what_the_mask_took_out(mask: str) -> None:
+    item = MARKET_WITH_NEWS.documents[0]._replace(text=f"{MARKET_WITH_NEWS.names[3]} " * 4000)
+    market = replace(MARKET_WITH_NEWS, documents=Documents.of([item]))
+    shown = json.loads(
+        outcome("get_document", {"document_id": handles(mask)[0]}, mask, market).split(" ", 2)[2]
+    )
+    assert shown["cut"]
+    assert 19_900 < len(shown["text"]) <= 20_010
+    begin, end = re.split(r"\[… [0-9,]+ characters cut …\]", shown["text"])
+    kept = {*begin.split(), *end.split()}
+    assert kept == (
+        {*MARKET_WITH_NEWS.names[3].split()} if mask == "bright" else {shown["text"][:10]}
+    )

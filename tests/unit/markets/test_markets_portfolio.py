@@ -1,5 +1,6 @@
-"""Weights of a portfolio: worked by hand, against other solvers, and as orders that are all filled. Lessons of a warm-up: each day
-with what came after it, with the right sign or the opposite one, and nothing later.
+"""Weights of a portfolio: worked by hand, against other solvers, and as orders that are all filled.
+Lessons of a warm-up: each day with what came after it, with the right sign or the opposite one, and
+nothing later.
 """
 
 from __future__ import annotations
@@ -15,17 +16,25 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy.optimize import minimize
 
-from ktdeval.contracts import HasLessons, Window
 from ktdeval.errors import ConfigError, DataError
 from ktdeval.harness import HarnessConfig, StanceForm, StanceRule, shown_state, table_rows
 from ktdeval.market import Instrument, MarketSnapshot
 from ktdeval.masking import Lens, MaskConfig
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.tasks import HasLessons, Window
 from ktdeval.trading import AccountConfig, MarketRules, MarketTape
 from ktdeval.trading.account import open_account
 from ktdeval.trading.executor import settle
-from ktdeval_markets.portfolio import PortfolioRebuild, WeightRule, box_optimum, moments, scaled, weights
-from ktdeval_markets.task import MarketConfig, MarketTask
+from ktdeval_markets.config import MarketConfig
+from ktdeval_markets.portfolio import (
+    PortfolioRebuild,
+    WeightRule,
+    box_optimum,
+    moments,
+    scaled,
+    weights,
+)
+from ktdeval_markets.task import MarketTask
 from searching import examples
 from tables import number, on_each_row
 from trading_market import make_market, market_scene
@@ -35,22 +44,30 @@ MEANS, COVARIANCE = np.array([0.03, 0.01]), np.array([[0.02, 0.01], [0.01, 0.03]
 
 
 @on_each_row
-def test_optima_of_two_assets_worked_by_hand(sides: Any, times: float, optimum: Any, weighed: Any) -> None:
+def test_optima_of_two_assets_worked_by_hand(
+    sides: Any, times: float, optimum: Any, weighed: Any
+) -> None:
     solution = box_optimum(times * MEANS, COVARIANCE, np.array(sides))
     assert solution == pytest.approx(list(map(number, optimum)), abs=1e-12)
     assert scaled(solution).tolist() == weighed
 
 
 def test_moments_are_shrunk_towards_the_mean_of_all_and_their_average_variance() -> None:
-    means, covariance = moments(np.array([[100.0, 100.0], [110.0, 90.0], [121.0, 99.0]]))  # returns .1, .1 and -.1, .1
+    # returns .1, .1 and -.1, .1
+    means, covariance = moments(np.array([[100.0, 100.0], [110.0, 90.0], [121.0, 99.0]]))
     assert means == pytest.approx([0.095, 0.005], abs=1e-14)
     assert covariance == pytest.approx(np.array([[0.001, 0.0], [0.0, 0.019]]), abs=1e-14)
-    assert weights(np.cumprod(np.full((9, 1), 1.01), axis=0), np.array([1]), "optimised").tolist() == [1.0]  # no variance
+    # no variance
+    assert weights(
+        np.cumprod(np.full((9, 1), 1.01), axis=0), np.array([1]), "optimised"
+    ).tolist() == [1.0]
 
 
 def prices(chance: np.random.Generator, days: int, n: int) -> Any:
     common = np.eye(n) + chance.uniform(-0.3, 0.6, (n, n))
-    moves = chance.standard_normal((days, n)) @ common * chance.uniform(0.002, 0.04, n) + chance.normal(0, 0.004, n)
+    moves = chance.standard_normal((days, n)) @ common * chance.uniform(
+        0.002, 0.04, n
+    ) + chance.normal(0, 0.004, n)
     return 100.0 * np.exp(np.cumsum(moves, axis=0))
 
 
@@ -67,23 +84,44 @@ def test_no_other_solver_finds_more_and_the_conditions_of_an_optimum_hold(seed: 
 
     boxes = [(min(side, 0), max(side, 0)) for side in sides.tolist()]
     other = minimize(
-        lambda w: -1e3 * worth(w), solution * 0.0, jac=lambda w: -1e3 * (means - 2 * covariance @ w), bounds=boxes, method="SLSQP",
+        lambda w: -1e3 * worth(w),
+        solution * 0.0,
+        jac=lambda w: -1e3 * (means - 2 * covariance @ w),
+        bounds=boxes,
+        method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
-    )  # fmt: skip
+    )
     assert other.x == pytest.approx(solution, abs=2e-4)
-    grid = np.array(list(itertools.product(*(np.linspace(low, high, 11 if low != high else 1) for low, high in boxes))))
+    grid = np.array(
+        list(
+            itertools.product(
+                *(np.linspace(low, high, 11 if low != high else 1) for low, high in boxes)
+            )
+        )
+    )
     assert max(worth(other.x), worth(grid).max()) <= worth(solution) + 1e-12
     slope = sides * (means - 2 * covariance @ solution)  # in the direction of the side
     for size, side, gain in zip(np.abs(solution), sides, slope / np.abs(means).max(), strict=True):
         assert 0 <= size <= abs(side)
-        assert not side or (gain <= 1e-12 if size < 1e-9 else gain >= -1e-12 if size > 1 - 1e-9 else abs(gain) <= 1e-12)
+        assert not side or (
+            gain <= 1e-12
+            if size < 1e-9
+            else gain >= -1e-12
+            if size > 1 - 1e-9
+            else abs(gain) <= 1e-12
+        )
     whole = weights(closes, sides, "optimised")
-    rest = 1_000_000 - int(np.rint(np.abs(whole) * 1e6).sum())  # a largest weight takes it, and of several each an equal part
+    # a largest weight takes it, and of several each an equal part
+    rest = 1_000_000 - int(np.rint(np.abs(whole) * 1e6).sum())
     largest = int((np.abs(whole) == np.abs(whole).max()).sum())
     assert 0 <= rest < largest if (np.abs(solution) > 1e-7).any() else rest == 1_000_000
     assert (whole * sides >= 0).all()
     order = chance.permutation(n)  # neither rounding nor the order of assets shows
-    again = weights((closes * (1 + 1e-13 * chance.standard_normal(closes.shape)))[:, order], sides[order], "optimised")
+    again = weights(
+        (closes * (1 + 1e-13 * chance.standard_normal(closes.shape)))[:, order],
+        sides[order],
+        "optimised",
+    )
     assert again == pytest.approx(whole[order], abs=1.1e-6)
     assert weights(closes * (1 + 1e-13), sides, "optimised").tolist() == whole.tolist()
 
@@ -117,24 +155,38 @@ def test_every_order_is_filled_whole_and_leaves_the_weights_of_the_day(
     market = make_market(names, closes.tolist(), instruments=(COIN,) * 4)
     config = AccountConfig(initial_cash=1_000_000, max_positions=4, max_weight=1.0).rules("test")
     tape, rules = MarketTape.from_snapshot(market, config), MarketRules.of(market, config)
-    form = StanceForm(HarnessConfig(), Lens(MaskConfig("bright"), 1, market, 0), StanceRule(1.0, hold, True))
+    form = StanceForm(
+        HarnessConfig(), Lens(MaskConfig("bright"), 1, market, 0), StanceRule(1.0, hold, True)
+    )
     account, nav, decided = open_account(config), 1_000_000_00, [0] * 4
     for row in range(9, 19):
         view = market.as_of(row)
-        form.today(range(4), account.positions, PortfolioRebuild(view, row - 9, (2, 0, 3, 1), nav, rules, rule))
-        said = chance.choice(["BUY", "SELL", "HOLD"], 4).tolist()
+        form.today(
+            range(4),
+            account.positions,
+            PortfolioRebuild(view, row - 9, (2, 0, 3, 1), nav, rules, rule),
+        )
+        sides = chance.choice(["BUY", "SELL", "HOLD"], 4).tolist()
         items = [
-            {"stock_id": name, "decision": what, "confidence": 0.6, "reason": "because it fits"} for name, what in zip(names, said)
+            {"stock_id": name, "decision": what, "confidence": 0.6, "reason": "because it fits"}
+            for name, what in zip(names, sides)
         ]
         done = form.read(json.dumps({"decisions": items, "overall_reason": "so"})).submission
         assert done.action is not None
         day = settle(account, tape.day(row + 1), done.action, row)
         assert [outcome.status for outcome in day.outcomes] == ["filled"] * len(done.action)
-        held = {asset: int(np.sign(position.shares)) for asset, position in account.positions.items()}
-        kept = [held.get(asset, 0) if hold == "keep" else 0 for asset in range(4)]
-        decided = [{"BUY": 1, "SELL": -1, "HOLD": kept[asset]}[what] for asset, what in enumerate(said)]
+        held = {
+            asset: int(np.sign(position.shares)) for asset, position in account.positions.items()
+        }
+        targets = [held.get(asset, 0) if hold == "keep" else 0 for asset in range(4)]
+        decided = [
+            {"BUY": 1, "SELL": -1, "HOLD": targets[asset]}[what] for asset, what in enumerate(sides)
+        ]
         wanted = weights(closes[2 : row + 1], np.array(decided), rule)
-        units = [day.after.positions[asset].shares / 1e8 if asset in day.after.positions else 0.0 for asset in range(4)]
+        units = [
+            day.after.positions[asset].shares / 1e8 if asset in day.after.positions else 0.0
+            for asset in range(4)
+        ]
         assert np.array(units) * closes[row] / (nav / 100) == pytest.approx(wanted, abs=3e-6)
         account, nav = day.after, day.nav_minor
         if nav < 10_000_000:
@@ -146,14 +198,21 @@ def test_a_rebuilt_portfolio_wants_decisions_and_the_whole_nav() -> None:
     assert isinstance(made, MarketTask)
     config = made._config
     with pytest.raises(
-        ConfigError, match=r"weights: those of decisions, which sum to 1; set answers: stances, trading.max_weight: 1"
+        ConfigError,
+        match=(
+            r"weights needs decisions and no limit of one weight; set answers: stances and"
+            r" trading.max_weight: 1"
+        ),
     ):
         dataclasses.replace(config, answers="orders").check("x")
     with pytest.raises(ConfigError, match="max_weight"):
-        dataclasses.replace(config, trading=dataclasses.replace(config.trading, max_weight=0.5)).check("x")
+        dataclasses.replace(
+            config, trading=dataclasses.replace(config.trading, max_weight=0.5)
+        ).check("x")
     assert list(made.describe()["prompts"]) == [
         "prompts/portfolio.md",
         "weights.yaml",
+        "prompts/submit_stances.md",
         "prompts/user.md",
         "wording.yaml",
         "prompts/lesson.md",
@@ -165,29 +224,59 @@ def test_a_rebuilt_portfolio_wants_decisions_and_the_whole_nav() -> None:
 
 PLUGINS = load_plugins()
 CODES = ("ADA", "BTC")
-#: Of the second asset: up, down, none, from 99 to 108.9 over it, as it was; then the base day and days that nobody may see.
-PRICES = [[10, 100], [11, 110], [11, 99], [11, None], [12, 108.9], [6, 108.9], [7, 100], [70, 1000], [1, 5]]
+#: Of the second asset: up, down, none, from 99 to 108.9 over it, as it was; then the base day and
+#: days that nobody may see.
+PRICES = [
+    [10, 100],
+    [11, 110],
+    [11, 99],
+    [11, None],
+    [12, 108.9],
+    [6, 108.9],
+    [7, 100],
+    [70, 1000],
+    [1, 5],
+]
 WINDOW = Window("w", "2024-01-08", "2024-01-09")  # decided on from 2024-01-07
 
 
 def market(prices: Any = PRICES, **changes: Any) -> MarketSnapshot:
     coins = (Instrument("crypto", "USD", "crypto_spot"),) * 2
-    made = make_market(CODES, prices, instruments=coins, volume=[[1.0, 1.0]] * len(prices), first="2024-01-01", **changes)
-    return dataclasses.replace(made, meta=dataclasses.replace(made.meta, benchmark=""), indices={}, index_names={})
+    made = make_market(
+        CODES,
+        prices,
+        instruments=coins,
+        volume=[[1.0, 1.0]] * len(prices),
+        first="2024-01-01",
+        **changes,
+    )
+    return dataclasses.replace(
+        made, meta=dataclasses.replace(made.meta, benchmark=""), indices={}, index_names={}
+    )
 
 
 def task_of(**changes: Any) -> MarketTask:
     made = PLUGINS.make_task("market_blinded")
     assert isinstance(made, MarketTask)
     dates = {"w": {"first": WINDOW.first, "last": WINDOW.last}}
-    plain = {**made.describe(), "windows": dates, "default_windows": ["w"], "warm_up": {"w": "2024-01-01"}, **changes}
+    plain = {
+        **made.describe(),
+        "windows": dates,
+        "default_windows": ["w"],
+        "warm_up": {"w": "2024-01-01"},
+        **changes,
+    }
     for name in ("name", "mode", "venue_rules", "prompts"):
         plain.pop(name)
     return MarketTask("t", MarketConfig.load(plain, "t"))
 
 
-def lessons(snapshot: MarketSnapshot, window: Window = WINDOW, seed: int = 0, **changes: Any) -> list[Any]:
-    """The lessons of a task as (day, rows of outcomes by asset, whole text), assets by their true codes."""
+def lessons(
+    snapshot: MarketSnapshot, window: Window = WINDOW, seed: int = 0, **changes: Any
+) -> list[Any]:
+    """The lessons of a task as (day, rows of outcomes by asset, whole text), assets by their true
+    codes.
+    """
     made = task_of(**changes)
     scene = market_scene(made, snapshot, window, seed)
     assert isinstance(scene, HasLessons)
@@ -211,18 +300,32 @@ def test_each_day_has_the_next_price_of_each_asset_and_days_without_one_are_skip
         ("day_-1", {"BTC": ("day_+0", pytest.approx(-8.172, abs=1e-3), "SELL")}),
     ]
     both = lessons(market())
-    assert [sorted(outcomes) for _, outcomes, _ in both] == [["ADA", "BTC"]] * 3 + [["ADA"]] + [["ADA", "BTC"]] * 2
-    assert [outcomes["ADA"][2] for _, outcomes, _ in both] == ["BUY", "HOLD", "HOLD", "BUY", "SELL", "BUY"]
+    assert [sorted(outcomes) for _, outcomes, _ in both] == [["ADA", "BTC"]] * 3 + [["ADA"]] + [
+        ["ADA", "BTC"]
+    ] * 2
+    assert [outcomes["ADA"][2] for _, outcomes, _ in both] == [
+        "BUY",
+        "HOLD",
+        "HOLD",
+        "BUY",
+        "SELL",
+        "BUY",
+    ]
 
 
 def test_inverted_labels_fall_on_the_days_before_the_opposite_move() -> None:
-    right, inverted = lessons(market(), assets=["BTC"]), lessons(market(), assets=["BTC"], labels="inverted")
+    right, inverted = (
+        lessons(market(), assets=["BTC"]),
+        lessons(market(), assets=["BTC"], labels="inverted"),
+    )
     opposite = {"BUY": "SELL", "SELL": "BUY", "HOLD": "HOLD"}
     for (day, own, text), (other_day, other, other_text) in zip(right, inverted, strict=True):
         assert day == other_day
         assert other["BTC"][2] == opposite[own["BTC"][2]]
-        assert (1 + own["BTC"][1] / 100) * (1 + other["BTC"][1] / 100) == pytest.approx(1, abs=1e-4)  # p_t / p_t+1 - 1
-        assert text.partition('"outcomes"')[0] == other_text.partition('"outcomes"')[0]  # nothing else differs
+        # p_t / p_t+1 - 1
+        assert (1 + own["BTC"][1] / 100) * (1 + other["BTC"][1] / 100) == pytest.approx(1, abs=1e-4)
+        # nothing else differs
+        assert text.partition('"outcomes"')[0] == other_text.partition('"outcomes"')[0]
 
 
 def test_nothing_after_the_first_step_is_shown_and_a_warm_up_begins_on_its_day() -> None:
@@ -230,23 +333,44 @@ def test_nothing_after_the_first_step_is_shown_and_a_warm_up_begins_on_its_day()
     assert lessons(market()) == lessons(market(poisoned))
     later = lessons(market(), warm_up={"w": "2024-01-04"})
     assert [day for day, *_ in later] == ["day_-3", "day_-2", "day_-1"]
-    assert lessons(market(), Window("other", WINDOW.first, WINDOW.last)) == []  # a window that has none
-    with pytest.raises(DataError, match=r"^the warm-up begins 2023-12-30, tiny on 2024-01-01; import earlier days$"):
+    # a window that has none
+    assert lessons(market(), Window("other", WINDOW.first, WINDOW.last)) == []
+    with pytest.raises(
+        DataError, match=r"^the warm-up begins 2023-12-30, tiny on 2024-01-01; import earlier days$"
+    ):
         lessons(market(), warm_up={"w": "2023-12-30"})
 
 
 def test_a_split_is_no_move_and_the_mask_holds() -> None:
-    split = [[10, 100], [5, 100], [5, 100], [5, 100], [5, 100], [5, 100], [5, 100], [5, 100], [5, 100]]
+    split = [
+        [10, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+        [5, 100],
+    ]
     factor = [[1.0, 1.0], *([[2.0, 1.0]] * 8)]
-    assert {outcomes["ADA"][1:] for _, outcomes, _ in lessons(market(split, factor=factor))} == {(0.0, "HOLD")}
-    for mask, hidden in (("blinded", (*CODES, "2024")), ("stock_blind", CODES), ("date_blind", ("2024",))):
+    assert {outcomes["ADA"][1:] for _, outcomes, _ in lessons(market(split, factor=factor))} == {
+        (0.0, "HOLD")
+    }
+    for mask, hidden in (
+        ("blinded", (*CODES, "2024")),
+        ("stock_blind", CODES),
+        ("date_blind", ("2024",)),
+    ):
         for day, _, text in lessons(market(), mask=mask):
             assert not re.search("|".join(hidden), day + text), mask
     day, outcomes, text = lessons(market(), mask="bright")[0]
     assert (day, outcomes["BTC"][0]) == ("2024-01-01", "2024-01-02")
     assert '"BTC"' in text
     rebased = lessons(market(), rebase_prices=True)  # returns stay what they are
-    assert [outcomes for _, outcomes, _ in rebased] == [outcomes for _, outcomes, _ in lessons(market())]
+    assert [outcomes for _, outcomes, _ in rebased] == [
+        outcomes for _, outcomes, _ in lessons(market())
+    ]
 
 
 @on_each_row
@@ -255,8 +379,11 @@ def test_what_agrees_with_no_window_is_refused(changes: dict[str, Any], problem:
         task_of(**changes)
 
 
-def test_a_task_without_a_warm_up_says_nothing_of_one_in_its_config() -> None:
-    assert not {"warm_up", "labels"} & PLUGINS.make_task("market_blinded").describe().keys()
-    told = json.loads(json.dumps(PLUGINS.make_task("investorbench_btc_inverted_labels").describe()))
-    assert (told["warm_up"]["crypto"], told["labels"]) == ("2023-02-11", "inverted")
-    assert "prompts/lesson.md" in told["prompts"]
+def test_a_task_without_a_warm_up_has_null_in_its_config() -> None:
+    without = PLUGINS.make_task("market_blinded").describe()
+    assert (without["warm_up"], without["labels"]) == (None, None)
+    description = json.loads(
+        json.dumps(PLUGINS.make_task("investorbench_btc_inverted_labels").describe())
+    )
+    assert (description["warm_up"]["crypto"], description["labels"]) == ("2023-02-11", "inverted")
+    assert "prompts/lesson.md" in description["prompts"]

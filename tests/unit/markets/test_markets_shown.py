@@ -1,4 +1,6 @@
-"""Whoever shows or counts records of another market, on a ledger worked by hand: fractions, a short, interest, a margin call."""
+"""Whoever shows or counts records of another market, on a ledger worked by hand: fractions, a
+short, interest, a margin call.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ import pytest
 from rich.console import Console
 
 from ktdeval.cli.progress import ProgressObserver
-from ktdeval.contracts.events import EpisodeStarted, StepFinished
 from ktdeval.errors import DataError
+from ktdeval.runner.events import EpisodeStarted, StepFinished
 from ktdeval.stats import envelope_problem, random_envelope
 from ktdeval.testing import tiny_snapshot
 from ktdeval.trading import TradingConfig
-from ktdeval.typed import to_plain
+from ktdeval.values.typed import to_plain
 from ktdeval_board.series import make_decisions
-from ktdeval_compare.invariance import course_of, distances
+from ktdeval_compare.courses import course_of, distances
 from ktdeval_report.plots import weights_plot
 from ktdeval_report.study import WindowStudy
 from ledger_cases import short_ledger
@@ -31,7 +33,7 @@ def test_a_step_counts_margin_calls_as_traded_and_interest_as_paid() -> None:
     assert (second.traded_minor, second.costs_minor) == (15_000 + 3_000, 100 + 12 + 100)
 
 
-def test_random_traders_are_not_set_beside_shorts() -> None:
+def test_random_traders_are_not_compared_with_shorts() -> None:
     ledger = short_ledger()
     assert envelope_problem(ledger) == "the agent sold short, and random traders do not"
     with pytest.raises(DataError, match=r"^no random traders: the agent sold short"):
@@ -40,27 +42,42 @@ def test_random_traders_are_not_set_beside_shorts() -> None:
 
 def test_decisions_of_a_board_are_in_shares_and_dollars() -> None:
     ledger, entry = short_ledger(), SimpleNamespace(id="a" * 20, window="W1", seed=0)
-    run: Any = SimpleNamespace(manifest=SimpleNamespace(specs=[entry]), load_ledger=lambda spec: ledger)
+    run: Any = SimpleNamespace(
+        manifest=SimpleNamespace(specs=[entry]), load_ledger=lambda spec: ledger
+    )
     card: Any = SimpleNamespace(episodes=[entry], metrics={})
     decisions: Any = to_plain(make_decisions(run, "c" * 64, card))
     steps = decisions["episodes"][0]["steps"]
-    told = [[order[name] for name in ("side", "asked", "filled", "price")] for step in steps for order in step["orders"]]
-    assert told == [["SELL", "-45 %", 1.5, 300.0], ["BUY", "0.5 shares", 0.5, 300.0]]
-    assert [step["holdings"] for step in steps] == [[["TSLA", pytest.approx(-0.45045)]], [["TSLA", -0.28125]]]
+    shown = [
+        [order[name] for name in ("side", "asked", "filled", "price")]
+        for step in steps
+        for order in step["orders"]
+    ]
+    assert shown == [["SELL", "-45 %", 1.5, 300.0], ["BUY", "0.5 shares", 0.5, 300.0]]
+    assert [step["holdings"] for step in steps] == [
+        [["TSLA", pytest.approx(-0.45045)]],
+        [["TSLA", -0.28125]],
+    ]
 
 
-def test_a_plot_of_weights_says_how_much_was_sold_short() -> None:
+def test_a_plot_of_weights_shows_short_sales() -> None:
     text = weights_plot(WindowStudy("W1", True, [], 0, short_ledger())).text
-    # 450 of 999 and 270 of 960; 1,449 of 999 and 1,230 of 960 in cash; 450 of 1,000 and 180 of 965 traded.
-    assert re.sub(r"36\.5[89]", "36.585", text.replace("\u202f", " ")) == (
-        "At most 1 name at once, 36.585 % sold short and 136.585 % cash on average; 31.83 % of the NAV is traded on an average day."
+    # 450 of 999 and 270 of 960; 1,449 of 999 and 1,230 of 960 in cash; 450 of 1,000 and 180 of 965
+    # traded.
+    assert (
+        re.sub(r"36\.5[89]", "36.585", text.replace("\u202f", " "))
+        == "At most 1 name at once, 36.585 % sold short and 136.585 % cash on average; 31.83 % of"
+        " the NAV is traded on an average day."
     )
 
 
 def test_an_account_without_a_nav_at_the_open_has_no_share_of_it() -> None:
     ledger = short_ledger()
     course = course_of(ledger)
-    assert [dict(trades) for trades in course.trades] == [{("TSLA", "SELL"): 0.45}, {("TSLA", "BUY"): 15_000 / 96_500}]
+    assert [dict(trades) for trades in course.trades] == [
+        {("TSLA", "SELL"): 0.45},
+        {("TSLA", "BUY"): 15_000 / 96_500},
+    ]
     assert distances(course, course)["turnover"] == 0.0
 
 
@@ -68,5 +85,7 @@ def test_progress_names_the_currency() -> None:
     stream, spec = io.StringIO(), make_spec()
     with ProgressObserver(Console(file=stream, width=80), 1) as progress:
         progress.ktdeval_event(EpisodeStarted(spec, 1, 0))
-        progress.ktdeval_event(StepFinished(spec, 0, 1, "2024-01-02", 99_902.09, 1, 0, 5, "model", "USD"))
+        progress.ktdeval_event(
+            StepFinished(spec, 0, 1, "2024-01-02", 99_902.09, 1, 0, 5, "model", "USD")
+        )
     assert "1/1 2024-01-02 · NAV 99,902 USD · 1 orders, 0 rejected" in stream.getvalue()

@@ -1,11 +1,14 @@
-"""Parts of the state worked by hand: venues told, positions, standings, orders and charges of the last step, newest documents."""
+"""Parts of the state worked by hand: venues told, positions, standings, orders and charges of the
+last step, documents.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
-from datetime import datetime
+from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,18 +16,21 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
-from ktdeval.contracts import Window
 from ktdeval.harness import StanceRule, Standing
 from ktdeval.market import Document, Documents, Instrument, MarketSnapshot, find_venue
 from ktdeval.market.close import Close
 from ktdeval.market.documents import Entity
+from ktdeval.tasks import Window
 from ktdeval.testing import step_record
 from ktdeval.trading.ledger import ChargeRecord
-from ktdeval.yamlio import load_yaml
-from ktdeval_markets import state, task as task_module
-from ktdeval_markets.task import MarketConfig, MarketTask
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_markets import prices, state, task as task_module
+from ktdeval_markets.config import MarketConfig
+from ktdeval_markets.task import MarketTask
 from metric_cases import order
+from searching import examples
 from trading_market import make_market, market_scene
 
 CODES = ("AAA", "BBB", "CCC", "DDD", "EEE", "FFF", "GGG")
@@ -46,7 +52,14 @@ def market(**changes: Any) -> MarketSnapshot:
 def scene_of(snapshot: MarketSnapshot, mask: str = "blinded", seed: int = 0, **options: Any) -> Any:
     plain = load_yaml(Path(task_module.__file__).parent / "markets.yaml")
     windows = {"w": {"first": str(snapshot.days[ROW]), "last": str(snapshot.days[-1])}}
-    head = {"family": "m", "version": "1", "data_card": {}, "sources": [], "windows": windows, "default_windows": ["w"]}
+    head = {
+        "family": "m",
+        "version": "1",
+        "data_card": {},
+        "sources": [],
+        "windows": windows,
+        "default_windows": ["w"],
+    }
     config = MarketConfig.load({**head, **plain["defaults"], "mask": mask, **options}, "mine")
     return market_scene(MarketTask("mine", config), snapshot, Window("w", **windows["w"]), seed)
 
@@ -68,11 +81,16 @@ def rows_of(shown: Any) -> list[dict[str, Any]]:
     ("assets", "venues"),
     [
         ([], sorted(VENUES)),
-        (["GGG", "AAA", "BBB", "FFF", "CCC", "EEE"], ["beta", "eta", "kappa", "mu", "omega", "zeta"]),
+        (
+            ["GGG", "AAA", "BBB", "FFF", "CCC", "EEE"],
+            ["beta", "eta", "kappa", "mu", "omega", "zeta"],
+        ),
         (["DDD"], ["alpha"]),
     ],
 )
-def test_rules_are_told_of_the_venues_of_the_tasks_assets_in_the_order_of_their_names(assets: list[str], venues: list[str]) -> None:
+def test_rules_are_shown_for_the_venues_of_the_tasks_assets_by_name(
+    assets: list[str], venues: list[str]
+) -> None:
     snapshot = market()
     system = scene_of(snapshot, assets=assets).observe(0, snapshot.as_of(ROW), None, None).system
     assert re.findall(r"^- `(\w+)`: quantities in steps", system, re.MULTILINE) == venues
@@ -81,7 +99,11 @@ def test_rules_are_told_of_the_venues_of_the_tasks_assets_in_the_order_of_their_
 def test_a_task_with_a_venue_of_its_own_tells_of_this_one_alone() -> None:
     snapshot = market()
     trading = {"initial_cash": 1000, "venue": "frictionless"}
-    system = scene_of(snapshot, assets=["AAA", "BBB"], trading=trading).observe(0, snapshot.as_of(ROW), None, None).system
+    system = (
+        scene_of(snapshot, assets=["AAA", "BBB"], trading=trading)
+        .observe(0, snapshot.as_of(ROW), None, None)
+        .system
+    )
     assert re.findall(r"^- `(\w+)`: quantities in steps", system, re.MULTILINE) == ["frictionless"]
 
 
@@ -89,63 +111,116 @@ def test_a_task_with_a_venue_of_its_own_tells_of_this_one_alone() -> None:
 
 
 def held(code: str, shares: int, value: int, locked: int = 0) -> dict[str, Any]:
-    return {"code": code, "shares": shares, "locked": locked, "price_ticks": 1_200_000, "value_minor": value}
+    return {
+        "code": code,
+        "shares": shares,
+        "locked": locked,
+        "price_ticks": 1_200_000,
+        "value_minor": value,
+    }
 
 
-def test_positions_and_shorts_stand_by_their_size_the_largest_first() -> None:
+def test_positions_and_shorts_are_listed_by_size_largest_first() -> None:
     snapshot = market()
-    positions = [held("AAA", 10_000, 12_000), held("BBB", -40_000, -48_000, 10_000), held("CCC", 20_000, 24_000)]
-    last = step_record(snapshot, ROW - 1, ROW, positions=positions, nav_minor=100_000, cash_minor=112_000, holdings_minor=-12_000)
+    positions = [
+        held("AAA", 10_000, 12_000),
+        held("BBB", -40_000, -48_000, 10_000),
+        held("CCC", 20_000, 24_000),
+    ]
+    last = step_record(
+        snapshot,
+        ROW - 1,
+        ROW,
+        positions=positions,
+        nav_minor=100_000,
+        cash_minor=112_000,
+        holdings_minor=-12_000,
+    )
     shown = state_of(scene_of(snapshot, "bright"), snapshot, last)
-    rows = [[row[name] for name in ("stock_id", "shares", "locked_shares", "last_close", "value", "weight", "member", "status")]
-            for row in rows_of(shown["positions"])]  # fmt: skip
+    rows = [
+        [
+            row[name]
+            for name in (
+                "stock_id",
+                "shares",
+                "locked_shares",
+                "last_close",
+                "value",
+                "weight",
+                "member",
+                "status",
+            )
+        ]
+        for row in rows_of(shown["positions"])
+    ]
     assert rows == [
         ["BBB", -4.0, 1.0, 120.0, -480.0, -0.48, True, "trading"],
         ["CCC", 2.0, 0.0, 120.0, 240.0, 0.24, True, "trading"],
         ["AAA", 1.0, 0.0, 120.0, 120.0, 0.12, True, "trading"],
     ]
-    account = {"cash": 1120.0, "holdings": -120.0, "nav": 1000.0, "cash_weight": 1.12, "positions_held": 3}
+    account = {
+        "cash": 1120.0,
+        "holdings": -120.0,
+        "nav": 1000.0,
+        "cash_weight": 1.12,
+        "positions_held": 3,
+    }
     assert {name: shown["account"][name] for name in account} == account
 
 
-def test_positions_of_one_size_stand_in_the_episodes_own_order() -> None:
+def test_positions_of_one_size_are_in_the_episodes_own_order() -> None:
     snapshot = market()
-    last = step_record(snapshot, ROW - 1, ROW, positions=[held(code, 10_000, 12_000) for code in CODES])
+    last = step_record(
+        snapshot, ROW - 1, ROW, positions=[held(code, 10_000, 12_000) for code in CODES]
+    )
     for seed in range(5):
         scene = scene_of(snapshot, seed=seed)
         listed = [row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["positions"])]
         assert listed == [scene.lens.asset_handle(asset) for asset in scene.lens.order]
 
 
-def test_where_too_many_assets_are_listed_those_with_most_money_traded_and_what_is_held_are_shown() -> None:
+def test_of_too_many_assets_the_most_traded_and_the_held_are_shown() -> None:
     """Volumes fall as prices rise: the dearest has the most money traded and the fewest shares."""
     base = market()
     volume = base.volume.copy()
     volume[:] = [700.0, 690.0, 680.0, 670.0, 660.0, 650.0, 640.0]
     snapshot = dataclasses.replace(base, volume=volume)
     scene = scene_of(snapshot, "bright", shown=3)
-    assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])} == {"EEE", "FFF", "GGG"}
+    assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])} == {
+        "EEE",
+        "FFF",
+        "GGG",
+    }
     last = step_record(snapshot, ROW - 1, ROW, positions=[held("AAA", 10_000, 12_000)])
-    assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["candidates"])} == {"AAA", "FFF", "GGG"}
+    assert {row["stock_id"] for row in rows_of(state_of(scene, snapshot, last)["candidates"])} == {
+        "AAA",
+        "FFF",
+        "GGG",
+    }
     scene = scene_of(snapshot, "bright", shown=7)
-    assert [row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])] == [CODES[at] for at in scene.lens.order]
+    assert [row["stock_id"] for row in rows_of(state_of(scene, snapshot)["candidates"])] == [
+        CODES[at] for at in scene.lens.order
+    ]
 
 
-def test_what_is_traded_most_is_that_of_twenty_days() -> None:
-    assert (state.LOOKBACK_DAYS, state.LIQUIDITY_DAYS, state.VOLATILITY_DAYS) == (60, 20, 20)
-    for row, shown in ((ROW - 19, "AAA"), (ROW - 20, "GGG")):  # a day of the last twenty, and the one before them
+def test_the_most_traded_assets_are_those_of_twenty_days() -> None:
+    assert (prices.LOOKBACK_DAYS, state.LIQUIDITY_DAYS, prices.VOLATILITY_DAYS) == (60, 20, 20)
+    # a day of the last twenty, and the one before them
+    for row, shown in ((ROW - 19, "AAA"), (ROW - 20, "GGG")):
         base = market()
         volume = np.full_like(base.volume, 10.0)
         volume[row, 0] = 1e9
         snapshot = dataclasses.replace(base, volume=volume)
         scene = scene_of(snapshot, "bright", shown=1)
-        assert [one["stock_id"] for one in rows_of(state_of(scene, snapshot)["candidates"])] == [shown]
+        assert [one["stock_id"] for one in rows_of(state_of(scene, snapshot)["candidates"])] == [
+            shown
+        ]
 
 
 # ---- standings
 
 
-def test_a_standing_says_what_is_held_and_which_share_of_it_the_last_step_closed() -> None:
+def test_a_standing_states_the_position_and_the_share_closed_by_the_last_step() -> None:
     snapshot = market()
     stage = scene_of(snapshot)._stage
     assert set(state.standings(stage, None, range(7)).values()) == {
@@ -155,7 +230,11 @@ def test_a_standing_says_what_is_held_and_which_share_of_it_the_last_step_closed
         snapshot,
         ROW - 1,
         ROW,
-        positions=[held("AAA", 30_000, 36_000), held("BBB", -30_000, -36_000), held("DDD", 10_000, 12_000)],
+        positions=[
+            held("AAA", 30_000, 36_000),
+            held("BBB", -30_000, -36_000),
+            held("DDD", 10_000, 12_000),
+        ],
         orders=[
             order("AAA", "SELL", filled=10_000, notional_minor=12_000),
             order("BBB", "BUY", filled=20_000, notional_minor=24_000),
@@ -164,8 +243,8 @@ def test_a_standing_says_what_is_held_and_which_share_of_it_the_last_step_closed
         ],
         nav_minor=120_000,
     )
-    told = state.standings(stage, last, range(5))
-    assert [(one.weight, one.closed) for one in told.values()] == [
+    standings = state.standings(stage, last, range(5))
+    assert [(one.weight, one.closed) for one in standings.values()] == [
         (0.3, 0.25),  # a quarter of the holding was sold
         (0.3, 0.4),  # of the short bought back
         (0.0, 0.0),  # sold out: nothing is left of which a share was closed
@@ -173,8 +252,12 @@ def test_a_standing_says_what_is_held_and_which_share_of_it_the_last_step_closed
         (0.0, 0.0),
     ]
     fees = find_venue("us_equity").fees
-    assert [one.invested for one in told.values()] == [StanceRule.invested(fees, one.weight) for one in told.values()]
-    ruined = step_record(snapshot, ROW - 1, ROW, positions=[held("AAA", 10_000, 12_000)], nav_minor=0)
+    assert [one.invested for one in standings.values()] == [
+        StanceRule.invested(fees, one.weight) for one in standings.values()
+    ]
+    ruined = step_record(
+        snapshot, ROW - 1, ROW, positions=[held("AAA", 10_000, 12_000)], nav_minor=0
+    )
     assert state.standings(stage, ruined, [0])[0].weight == 0.0
 
 
@@ -186,11 +269,35 @@ def test_orders_of_the_last_step_are_shown_with_what_became_of_them() -> None:
     scene = scene_of(snapshot, "bright")
     part = {"status": "partially_filled", "rule": "volume", "price_ticks": 1_190_000}
     orders = [
-        order("BBB", "BUY", filled=15_000, notional_minor=17_850, fee_minor=100) | part | {"shares": 20_000, "target_weight": None},
-        order("CCC", "SELL", filled=0) | {"status": "rejected", "rule": "cash", "shares": None, "target_weight": 0.25},
-        order(None, "BUY", filled=0) | {"status": "rejected", "rule": "unknown", "shares": None, "target_weight": 0.5},
+        order("BBB", "BUY", filled=15_000, notional_minor=17_850, fee_minor=100)
+        | part
+        | {
+            "shares": 20_000,
+            "target_weight": None,
+        },
+        order("CCC", "SELL", filled=0)
+        | {
+            "status": "rejected",
+            "rule": "cash",
+            "shares": None,
+            "target_weight": 0.25,
+        },
+        order(None, "BUY", filled=0)
+        | {
+            "status": "rejected",
+            "rule": "unknown",
+            "shares": None,
+            "target_weight": 0.5,
+        },
     ]
-    last = step_record(snapshot, ROW - 1, ROW, orders=orders, provenance="model_after_retry", failures={"schema": 1})
+    last = step_record(
+        snapshot,
+        ROW - 1,
+        ROW,
+        orders=orders,
+        provenance="model_after_retry",
+        failures={"schema": 1},
+    )
     shown = state_of(scene, snapshot, last)["last_step"]
     assert (shown["decided_by"], shown["failures"]) == ("model_after_retry", {"schema": 1})
     assert shown["orders"]["columns"] == list(state.ORDER_COLUMNS)
@@ -210,7 +317,9 @@ def test_a_task_that_asks_for_neither_weights_nor_stances_has_no_words_of_them()
     limits = state_of(scene_of(snapshot), snapshot)["constraints"]
     assert list(limits) == ["max_positions", "max_weight", "short_sales", "min_reason_chars"]
     whole = {"max_weight": 1.0, "max_positions": 7}
-    weighed = state_of(scene_of(snapshot, answers="stances", weights="optimised", trading=whole), snapshot)["constraints"]
+    weighed = state_of(
+        scene_of(snapshot, answers="stances", weights="optimised", trading=whole), snapshot
+    )["constraints"]
     assert (weighed["weights"], weighed["hold"]) == ("optimised", "keep")
 
 
@@ -229,13 +338,18 @@ def test_charges_of_the_last_step_are_shown_in_shares_and_money() -> None:
     assert "charges" not in state_of(scene, snapshot, record_of(snapshot))["last_step"]
 
 
-def test_charges_stand_in_the_episodes_own_order_which_says_nothing_of_codes() -> None:
+def test_charges_are_in_the_episodes_own_order_independent_of_codes() -> None:
     snapshot = market()
-    record = record_of(snapshot, *(ChargeRecord("borrow", code, -10_000, 1_000_000, -1, 0) for code in CODES))
+    record = record_of(
+        snapshot, *(ChargeRecord("borrow", code, -10_000, 1_000_000, -1, 0) for code in CODES)
+    )
     orders = set()
     for seed in range(5):
         scene = scene_of(snapshot, seed=seed)
-        listed = [row["stock_id"] for row in rows_of(state_of(scene, snapshot, record)["last_step"]["charges"])]
+        listed = [
+            row["stock_id"]
+            for row in rows_of(state_of(scene, snapshot, record)["last_step"]["charges"])
+        ]
         assert listed == [scene.lens.asset_handle(asset) for asset in scene.lens.order]
         orders.add(tuple(scene.lens.order))
     assert len(orders) == 5
@@ -249,20 +363,31 @@ def item(day: str, title: str, text: str = "", codes: tuple[str, ...] = ("AAA",)
     return Document(moment, moment, "The Wire", "news", codes, title, text)
 
 
-def news_of(items: list[Document], mask: str = "blinded", **options: Any) -> tuple[list[dict[str, Any]], int]:
-    """Documents shown, and how many are withheld. `Quill` means two assets: filed under neither, a text with it can't be masked."""
+def news_of(
+    items: list[Document], mask: str = "blinded", **options: Any
+) -> tuple[list[dict[str, Any]], int]:
+    """Documents shown, and how many are withheld. `Quill` means two assets: filed under neither, a
+    text with it can't be masked.
+    """
     entities = (Entity("AAA", "name", "Quill"), Entity("BBB", "name", "Quill"))
     snapshot = market(documents=Documents.of(items, Close(16, 0, "America/New_York"), entities))
-    shown = state_of(scene_of(snapshot, mask, **{"news": 20, "news_days": 30, **options}), snapshot)["news"]
+    shown = state_of(
+        scene_of(snapshot, mask, **{"news": 20, "news_days": 30, **options}), snapshot
+    )["news"]
     return rows_of(shown), shown["withheld"]
 
 
 DAYS = [f"2025-03-{day:02}" for day in (10, 11, 12, 13, 14)]
 
 
-@pytest.mark.parametrize(("most", "shown"), [(1, [4]), (2, [4, 3]), (4, [4, 3, 2, 1]), (5, [4, 3, 2, 1, 0]), (9, [4, 3, 2, 1, 0])])
+@pytest.mark.parametrize(
+    ("most", "shown"),
+    [(1, [4]), (2, [4, 3]), (4, [4, 3, 2, 1]), (5, [4, 3, 2, 1, 0]), (9, [4, 3, 2, 1, 0])],
+)
 def test_the_newest_documents_are_shown_up_to_the_tasks_number(most: int, shown: list[int]) -> None:
-    rows, withheld = news_of([item(day, f"number {index}") for index, day in enumerate(DAYS)], news=most)
+    rows, withheld = news_of(
+        [item(day, f"number {index}") for index, day in enumerate(DAYS)], news=most
+    )
     assert [row["title"] for row in rows] == [f"number {index}" for index in shown]
     assert withheld == 0
 
@@ -278,27 +403,141 @@ def test_what_can_not_be_masked_takes_no_place_and_is_counted_as_far_as_it_was_r
     assert ([row["title"] for row in rows], count) == (titles[::-1], 0)
 
 
-def test_documents_are_of_the_last_days_only() -> None:
-    items = [item(f"2025-03-{day}", f"of {day}") for day in (17, 18, 19, 20, 21, 22)]  # the decision is made on the 23rd
-    for days, shown in ((1, []), (2, ["of 22"]), (4, ["of 22", "of 21", "of 20"])):
-        rows, _ = news_of(items, "bright", news_days=days)
-        assert [row["title"] for row in rows] == shown
+@pytest.mark.parametrize(
+    ("days", "shown"), [(1, []), (2, ["of 22"]), (4, ["of 22", "of 21", "of 20"])]
+)
+def test_documents_are_of_the_last_days_only(days: int, shown: Any) -> None:
+    # the decision is made on the 23rd
+    items = [item(f"2025-03-{day}", f"of {day}") for day in (17, 18, 19, 20, 21, 22)]
+    rows, _ = news_of(items, "bright", news_days=days)
+    assert [row["title"] for row in rows] == shown
 
 
 def test_a_task_about_some_assets_shows_documents_of_these_and_of_none() -> None:
-    items = [item(DAYS[0], "of A"), item(DAYS[1], "of B", codes=("BBB",)), item(DAYS[2], "of all", codes=())]
+    items = [
+        item(DAYS[0], "of A"),
+        item(DAYS[1], "of B", codes=("BBB",)),
+        item(DAYS[2], "of all", codes=()),
+    ]
     rows, _ = news_of(items, "bright", assets=["BBB", "CCC"])
     assert [row["title"] for row in rows] == ["of all", "of B"]
     rows, _ = news_of(items, "bright")
     assert [row["title"] for row in rows] == ["of all", "of B", "of A"]
 
 
-def test_texts_have_a_thousand_characters_at_most() -> None:
-    assert state.MOST_CHARACTERS == 1_000
-    whole, longer = "four " * 199 + "four.", "four " * 199 + "fourty"
-    rows, _ = news_of([item(DAYS[0], "whole", whole), item(DAYS[1], "longer", longer)], "bright")
-    texts = {row["title"]: row["text"] for row in rows}
-    assert texts["whole"] == whole
-    assert (len(whole), len(longer)) == (1_000, 1_001)
-    assert texts["longer"].startswith("four " * 198)
-    assert "fourty" not in texts["longer"]
+def test_of_a_long_text_beginning_and_end_are_shown_and_how_much_is_cut() -> None:
+    whole, longer = "four " * 399 + "four.", "four " * 399 + "fourty"
+    assert (len(whole), len(longer)) == (2_000, 2_001)
+    items = [item(DAYS[0], "whole", whole), item(DAYS[1], "longer", longer)]
+    for most, shown_whole in ((None, True), (2_000, True), (400, False)):
+        options = {} if most is None else {"news_characters": most}
+        rows, _ = news_of(items, "bright", **options)
+        texts = {row["title"]: row["text"] for row in rows}
+        assert (texts["whole"] == whole) == shown_whole
+        assert len(texts["longer"]) <= (most or 2_000)
+        assert re.fullmatch(
+            r"(four )+\[… [0-9,]+ characters cut …\] (four )+fourty", texts["longer"]
+        )
+
+
+def test_a_sentiment_is_a_column_of_the_documents_if_one_that_is_shown_has_one() -> None:
+    plain = [item(DAYS[0], "plain"), item(DAYS[1], "older")]
+    labelled = item(DAYS[2], "labelled")._replace(sentiment="positive")
+    rows, _ = news_of([*plain, labelled])
+    assert [(row["title"], row["sentiment"]) for row in rows] == [
+        ("labelled", "positive"),
+        ("older", None),
+        ("plain", None),
+    ]
+    assert list(rows[0]) == ["day", "source", "kind", "stock_ids", "sentiment", "title", "text"]
+    without, _ = news_of(plain)
+    assert list(without[0]) == ["day", "source", "kind", "stock_ids", "title", "text"]
+
+
+@pytest.mark.parametrize(
+    ("sentiment", "shown"),
+    [("good for DDD", "good for asset"), ("up since May 2024", "up since [date]")],
+)
+def test_a_sentiment_is_masked_as_the_text_is(sentiment: str, shown: str) -> None:
+    rows, _ = news_of([item(DAYS[0], "labelled")._replace(sentiment=sentiment)])
+    assert rows[0]["sentiment"].startswith(shown)
+    rows, _ = news_of([item(DAYS[0], "labelled")._replace(sentiment=sentiment)], "bright")
+    assert rows[0]["sentiment"] == sentiment
+
+
+def test_a_document_whose_sentiment_can_not_be_masked_is_withheld() -> None:
+    items = [item(DAYS[0], "labelled", codes=())._replace(sentiment="Quill is up")]
+    assert news_of(items) == ([], 1)
+
+
+# ---- a quota of documents for each asset
+
+
+def burst(code: str, number: int, day: str = DAYS[-1]) -> list[Document]:
+    """So many documents of one asset, the newest ones of all."""
+    codes = (code,) if code else ()
+    return [
+        item(day, f"{code or 'all'} {index}", codes=codes)._replace(
+            known_at=item(day, "").known_at + timedelta(seconds=index)
+        )
+        for index in range(number)
+    ]
+
+
+def test_no_asset_takes_the_place_of_another_one() -> None:
+    quiet = [item(DAYS[0], "of B", codes=("BBB",)), item(DAYS[0], "of all", codes=())]
+    rows, _ = news_of([*burst("AAA", 45), *quiet], "bright", news=10)
+    titles = [row["title"] for row in rows]
+    assert titles == [*(f"AAA {index}" for index in range(44, 36, -1)), "of B", "of all"]
+
+
+def test_a_task_may_state_how_many_documents_one_asset_brings() -> None:
+    items = [*burst("AAA", 45), *burst("BBB", 2), *burst("", 30)]
+    rows, _ = news_of(items, "bright", news=50, news_each=10)
+    counts = Counter(row["title"].split()[0] for row in rows)
+    assert counts == {"AAA": 10, "BBB": 2, "all": 10}
+
+
+def test_a_document_of_two_assets_counts_for_both() -> None:
+    both = item(DAYS[-1], "of both", codes=("AAA", "BBB"))
+    items = [both, *burst("AAA", 5, DAYS[0]), *burst("BBB", 5, DAYS[0])]
+    rows, _ = news_of(items, "bright", news=5)
+    assert [row["title"] for row in rows] == ["of both", "AAA 4", "BBB 4", "AAA 3", "BBB 3"]
+
+
+def test_documents_of_assets_that_are_not_shown_have_the_room_that_is_left() -> None:
+    items = [*burst("XYZ", 5), *burst("AAA", 2, DAYS[0]), *burst("", 1, DAYS[0])]
+    rows, _ = news_of(items, "bright", news=4)
+    assert [row["title"] for row in rows] == ["XYZ 4", "AAA 1", "AAA 0", "all 0"]
+
+
+FILED = st.lists(
+    st.tuples(st.integers(0, 4), st.sets(st.sampled_from([*CODES, "XYZ"]), max_size=2)), max_size=40
+)
+
+
+@given(filed=FILED, most=st.integers(1, 40))
+@examples(25)
+def test_every_asset_has_its_share_of_the_documents_shown(filed: Any, most: int) -> None:
+    items = [
+        item(DAYS[day], f"number {index}", codes=tuple(sorted(codes)))._replace(
+            known_at=item(DAYS[day], "").known_at + timedelta(seconds=index)
+        )
+        for index, (day, codes) in enumerate(filed)
+    ]
+    rows, withheld = news_of(items, "bright", news=most)
+    shown = {row["title"] for row in rows}
+    assert withheld == 0
+    assert len(rows) == len(shown) == min(most, len(items))
+
+    quota = most // (len(CODES) + 1)
+    newest_first = sorted(items, key=lambda one: one.known_at, reverse=True)
+    for code in (*CODES, ""):
+        own = [
+            one.title for one in newest_first if (code in one.assets if code else not one.assets)
+        ]
+        assert len(shown & {*own}) >= min(quota, len(own))
+        assert shown >= {*own[: min(quota, len(own))]} or any(len(one.assets) > 1 for one in items)
+
+    again, _ = news_of(items[::-1], "bright", news=most)
+    assert {row["title"] for row in again} == shown

@@ -1,5 +1,6 @@
-"""Tasks on any market: what is shown, in which words, and what orders of fractions and shorts become; the table of the last bars:
-which bars, corrected for what, under which masks, and that nothing after the close is in it.
+"""Tasks on any market: what is shown, in which words, and what orders of fractions and shorts
+become; the table of the last bars: which bars, corrected for what, under which masks, and that
+nothing after the close is in it.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ktdeval.contracts import Window
-from ktdeval.contracts.scoring import market_problem
 from ktdeval.errors import ConfigError, LeakError
 from ktdeval.harness import Message, ModelRequest, ToolSpec
 from ktdeval.harness.action import ActionForm
@@ -27,13 +26,17 @@ from ktdeval.market.close import Close
 from ktdeval.market.documents import Entity
 from ktdeval.masking import identities_of
 from ktdeval.masking.identities import LeakGuard
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.tasks import Window
+from ktdeval.tasks.scoring import market_problem
 from ktdeval.trading import AccountConfig, MarketTape, trading_rules
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_markets import task as task_module
-from ktdeval_markets.task import MarketConfig, MarketTask, venue_line
+from ktdeval_markets.config import MarketConfig
+from ktdeval_markets.task import MarketTask
+from ktdeval_markets.wording import board_lines, venue_line
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.params import EqualWeightParams, RankParams
 from trading_market import make_market, market_scene
@@ -44,16 +47,36 @@ PLUGINS = load_plugins()
 
 
 def market(poison_after: int | None = None) -> MarketSnapshot:
-    """A coin and two stocks that rest at every third day; poisoned after a row where one is given."""
+    """A coin and two stocks that rest at every third day; poisoned after a row where one is
+    given.
+    """
     chance = np.random.default_rng(3)
-    prices = np.round(np.array([60_000.5, 940.0, 300.0]) * np.cumprod(1 + 0.02 * chance.standard_normal((N_DAYS, 3)), axis=0), 2)
+    prices = np.round(
+        np.array([60_000.5, 940.0, 300.0])
+        * np.cumprod(1 + 0.02 * chance.standard_normal((N_DAYS, 3)), axis=0),
+        2,
+    )
     prices[2::3, 1:] = np.nan
     if poison_after is not None:
         prices[poison_after + 1 :] *= 7.7
-    instruments = (Instrument("crypto", "USD", "crypto_spot"), *(Instrument("stock", "USD", "us_equity"),) * 2)
-    made = make_market(CODES, prices.tolist(), instruments=instruments, volume=np.where(np.isnan(prices), np.nan, 1234.5).tolist())
+    instruments = (
+        Instrument("crypto", "USD", "crypto_spot"),
+        *(Instrument("stock", "USD", "us_equity"),) * 2,
+    )
+    made = make_market(
+        CODES,
+        prices.tolist(),
+        instruments=instruments,
+        volume=np.where(np.isnan(prices), np.nan, 1234.5).tolist(),
+    )
     meta = dataclasses.replace(made.meta, benchmark="")
-    return dataclasses.replace(made, meta=meta, indices={}, index_names={}, days=np.datetime64("2025-01-01") + np.arange(N_DAYS))
+    return dataclasses.replace(
+        made,
+        meta=meta,
+        indices={},
+        index_names={},
+        days=np.datetime64("2025-01-01") + np.arange(N_DAYS),
+    )
 
 
 def task(name: str = "market_blinded") -> MarketTask:
@@ -79,9 +102,17 @@ def test_a_step_shows_the_account_and_every_asset_with_figures_of_the_days_so_fa
     observation = scene.observe(0, snapshot.as_of(row), None, None)
     shown = state_of(observation.user)
     assert shown["account"] == {
-        "cash": 1e5, "holdings": 0.0, "nav": 1e5, "cash_weight": 1.0, "portfolio_return_pct": 0.0, "positions_held": 0,
-    }  # fmt: skip
-    rows = {one[0]: dict(zip(shown["candidates"]["columns"], one, strict=True)) for one in shown["candidates"]["rows"]}
+        "cash": 1e5,
+        "holdings": 0.0,
+        "nav": 1e5,
+        "cash_weight": 1.0,
+        "portfolio_return_pct": 0.0,
+        "positions_held": 0,
+    }
+    rows = {
+        one[0]: dict(zip(shown["candidates"]["columns"], one, strict=True))
+        for one in shown["candidates"]["rows"]
+    }
     assert set(rows) == set(CODES)
     coin, closes = rows["BTC"], snapshot.close[: row + 1, 0]
     assert (coin["kind"], coin["status"], rows["TSLA"]["status"]) == ("crypto", "trading", "closed")
@@ -90,31 +121,37 @@ def test_a_step_shows_the_account_and_every_asset_with_figures_of_the_days_so_fa
     assert coin["return_60d_pct"] == pytest.approx((closes[-1] / closes[-61] - 1) * 100, rel=1e-3)
     moves = closes[-20:] / closes[-21:-1] - 1
     assert coin["volatility_20d_pct"] == pytest.approx(np.std(moves, ddof=1) * 100, rel=1e-3)
-    assert coin["drawdown_60d_pct"] == pytest.approx((closes[-1] / closes[-61:].max() - 1) * 100, rel=1e-3)
+    assert coin["drawdown_60d_pct"] == pytest.approx(
+        (closes[-1] / closes[-61:].max() - 1) * 100, rel=1e-3
+    )
 
 
-def test_the_system_prompt_says_the_rules_of_the_venues_and_names_no_asset_or_day() -> None:
+def test_the_system_prompt_states_the_rules_of_the_venues_and_names_no_asset_or_day() -> None:
     system = scene_of(market()).observe(0, market().as_of(62), None, None).system
-    told = "USD 100,000|sold short|crypto_spot|us_equity|initial margin 50 %|at least USD 5|open of the next day"
-    for words in told.split("|"):
+    phrases = (
+        "USD 100,000|sold short|crypto_spot|us_equity|initial margin 50 %|at least USD 5|open of"
+        " the next day"
+    )
+    for words in phrases.split("|"):
         assert words in system, words
     assert "$" not in system
     assert not [code for code in CODES if code in system]
-    assert venue_line(find_venue("a_share")) == (
-        "- `a_share`: quantities in steps of 1, bought in lots of 100; costs 5 basis points of a buy and 15 of a sell, at least "
-        "CNY 5 an order; what was bought on a day can't be sold on it; no short sales."
+    assert (
+        venue_line(find_venue("a_share"))
+        == "- `a_share`: quantities in steps of 1; costs 5 basis points of a buy and 15 of a sell,"
+        " at least CNY 5 an order; what was bought on a day can't be sold on it; no short sales."
     )
 
 
 @pytest.mark.parametrize("name", ["market_blinded", "market_bright", "market_minutes_blinded"])
 def test_nothing_after_the_close_changes_a_byte(name: str) -> None:
     for row in (62, 65, 68):
-        told = [
+        shown = [
             scene_of(snapshot, name).observe(0, snapshot.as_of(row), None, None)
             for snapshot in (with_minutes(market()), with_minutes(market(poison_after=row), row))
         ]
-        assert told[0] == told[1]
-        assert ("intraday" in told[0].user) == (name == "market_minutes_blinded")
+        assert shown[0] == shown[1]
+        assert ("intraday" in shown[0].user) == (name == "market_minutes_blinded")
 
 
 def test_the_blinded_task_shows_no_symbol_and_the_guard_knows_them() -> None:
@@ -124,7 +161,9 @@ def test_the_blinded_task_shows_no_symbol_and_the_guard_knows_them() -> None:
     guard = LeakGuard(scene.lens, snapshot)
     guard.check(observation.system)
     guard.check(observation.user)
-    assert set(re.findall(r"asset_\d{4}", observation.user)) == {scene.lens.asset_handle(asset) for asset in range(3)}
+    assert set(re.findall(r"asset_\d{4}", observation.user)) == {
+        scene.lens.asset_handle(asset) for asset in range(3)
+    }
     for text in ("buy TSLA now", "(BTC-USD)", "$COST", "COST is up"):
         with pytest.raises(LeakError, match="which the mask hides"):
             guard.check(text)
@@ -133,20 +172,39 @@ def test_the_blinded_task_shows_no_symbol_and_the_guard_knows_them() -> None:
     assert scene.lens.is_hidden_identity("tsla")
 
 
-def with_minutes(snapshot: MarketSnapshot, poison_after: int | None = None, ends: int = 20) -> MarketSnapshot:
-    """Bars of a quarter of an hour up to each close, and a trade after those of stocks; others after a row where one is given."""
+def with_minutes(
+    snapshot: MarketSnapshot, poison_after: int | None = None, ends: int = 20
+) -> MarketSnapshot:
+    """Bars of a quarter of an hour up to each close, and a trade after those of stocks; others
+    after a row where one is given.
+    """
     rows = []
     for row, day in enumerate(snapshot.days[50:], start=50):
         for code, close in zip(CODES, snapshot.close[row], strict=True):
-            at = Close.parse("24:00 UTC" if code == "BTC" else "16:00 America/New_York").instant(day) // 60_000_000
+            at = (
+                Close.parse("24:00 UTC" if code == "BTC" else "16:00 America/New_York").instant(day)
+                // 60_000_000
+            )
             late = poison_after is not None and row > poison_after
             for index in range(ends if close == close else 0):
                 price = close * (9.0 if late else 1.0 + (index - ends + 1) / 1000)
-                rows.append((code, at - 15 * (ends - 1 - index), price, price * 1.01, price * 0.99, price, 10.0 + index))
+                rows.append(
+                    (
+                        code,
+                        at - 15 * (ends - 1 - index),
+                        price,
+                        price * 1.01,
+                        price * 0.99,
+                        price,
+                        10.0 + index,
+                    )
+                )
             if code != "BTC" and close == close:
                 after = 777.0 if poison_after is not None and row >= poison_after else 666.0
                 rows.append((code, at + 30, 1.0, after, 1.0, after, 5.0))
-    table = pd.DataFrame(rows, columns=["code", "ends_at", "open", "high", "low", "close", "volume"])
+    table = pd.DataFrame(
+        rows, columns=["code", "ends_at", "open", "high", "low", "close", "volume"]
+    )
     table["ends_at"] = table["ends_at"].to_numpy().astype("M8[m]").astype("M8[s]")
     return dataclasses.replace(snapshot, minutes=MinuteBars.of(table))
 
@@ -157,22 +215,40 @@ def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() 
     scene = scene_of(snapshot, "market_minutes_blinded")
     observation = scene.observe(0, snapshot.as_of(row), None, None)
     shown = state_of(observation.user)["intraday"]
-    assert shown["columns"] == ["stock_id", "day", "session_pct", "open", "high", "low", "close", "volume"]
-    bars = {code: [one for one in shown["rows"] if one[0] == scene.lens.asset_handle(asset)] for asset, code in enumerate(CODES)}
+    assert shown["columns"] == [
+        "stock_id",
+        "day",
+        "session_pct",
+        "open",
+        "high",
+        "low",
+        "close",
+        "volume",
+    ]
+    bars = {
+        code: [one for one in shown["rows"] if one[0] == scene.lens.asset_handle(asset)]
+        for asset, code in enumerate(CODES)
+    }
     assert [len(listed) for listed in bars.values()] == [20, 20, 20]
     assert {one[1] for one in bars["BTC"]} == {scene.lens.day_handle(row)}
-    # The stock rested on the day of the decision: its last session, and the trade after its close, which is known by now.
+    # The stock rested on the day of the decision: its last session, and the trade after its close,
+    # which is known by now.
     assert {one[1] for one in bars["TSLA"]} == {scene.lens.day_handle(row - 1)}
     coin, close = bars["BTC"], snapshot.close[row, 0]
     assert bars["TSLA"][-1][4] == 666
     assert [one[2] for one in coin] == sorted(one[2] for one in coin)
-    # 50 bars in 20 parts of equal time: two bars end in the first, which has half of the third one's volume.
-    prices = [pytest.approx(close * part, rel=1e-5) for part in (0.951, 0.952 * 1.01, 0.951 * 0.99, 0.952)]
+    # 50 bars in 20 parts of equal time: two bars end in the first, which has half of the third
+    # one's volume.
+    prices = [
+        pytest.approx(close * part, rel=1e-5) for part in (0.951, 0.952 * 1.01, 0.951 * 0.99, 0.952)
+    ]
     assert coin[0][2:] == [5.0, *prices, 10 + 11 + 12 / 2]
     prices = [pytest.approx(close * part, rel=1e-5) for part in (0.998, 1.01, 0.998 * 0.99, 1.0)]
     assert coin[-1][2:] == [100.0, *prices, 57 / 2 + 58 + 59]
     # On a day of trade, what ended after the close is not known yet.
-    traded = state_of(scene.observe(0, snapshot.as_of(row - 1), None, None).user)["intraday"]["rows"]
+    traded = state_of(scene.observe(0, snapshot.as_of(row - 1), None, None).user)["intraday"][
+        "rows"
+    ]
     assert {one[1] for one in traded} == {scene.lens.day_handle(row - 1)}
     assert 666 not in [one[4] for one in traded]
     guard = LeakGuard(scene.lens, snapshot)
@@ -187,16 +263,23 @@ def test_a_session_is_shown_in_few_bars_by_shares_of_its_length_under_handles() 
     assert observation.system.replace(sentence, "") == plain.system
 
 
-def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_market_with_some() -> None:
-    assert "intraday" not in task().describe()
-    assert sorted(task().describe()["prompts"]) == ["prompts/orders.md", "prompts/user.md", "wording.yaml"]
+def test_bars_within_days_are_an_option_that_changes_no_other_task_and_needs_a_market_with_some() -> (
+    None
+):
+    assert task().describe()["intraday"] is None
+    assert sorted(task().describe()["prompts"]) == [
+        "prompts/orders.md",
+        "prompts/submit_orders.md",
+        "prompts/user.md",
+        "wording.yaml",
+    ]
     assert "prompts/intraday.md" in task("market_minutes_blinded").describe()["prompts"]
     assert market_problem(task(), market()) is None
     assert market_problem(task("market_minutes_blinded"), with_minutes(market())) is None
     assert str(market_problem(task("market_minutes_blinded"), market())).startswith(
         "market_minutes_blinded shows bars within days; tiny has none: import some (--minutes)"
     )
-    with pytest.raises(ConfigError, match="noise_pct is one for all bars of a day"):
+    with pytest.raises(ConfigError, match="noise_pct and intraday cannot be combined"):
         history_of(market(), intraday=3, noise_pct=1.0)
 
 
@@ -208,7 +291,9 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
     scene.observe(0, snapshot.as_of(62), None, None)
 
     def orders(*asked: dict[str, Any]) -> Any:
-        listed = [{"side": "BUY", "confidence": 0.5, "reason": "because it fits", **one} for one in asked]
+        listed = [
+            {"side": "BUY", "confidence": 0.5, "reason": "because it fits", **one} for one in asked
+        ]
         return form.read(json.dumps({"orders": listed, "overall_reason": "so"})).submission
 
     coin, stock = scene.lens.asset_handle(0), scene.lens.asset_handle(2)
@@ -222,34 +307,62 @@ def test_orders_are_steps_of_a_share_and_weights_below_zero_are_shorts() -> None
     assert orders({"stock_id": coin, "target_weight": -1.1}).failure == "schema"
     assert orders({"stock_id": coin, "shares": 0}).failure == "schema"
     plain = ActionForm(made.harness, scene.lens)
-    order = {"stock_id": coin, "side": "BUY", "confidence": 0.5, "reason": "because it fits", "shares": 1.5}
-    assert plain.read(json.dumps({"orders": [order], "overall_reason": ""})).submission.failure == "schema", (
-        "whole shares where nothing is cut"
-    )
+    order = {
+        "stock_id": coin,
+        "side": "BUY",
+        "confidence": 0.5,
+        "reason": "because it fits",
+        "shares": 1.5,
+    }
+    assert (
+        plain.read(json.dumps({"orders": [order], "overall_reason": ""})).submission.failure
+        == "schema"
+    ), "whole shares where nothing is cut"
 
 
 @pytest.mark.parametrize(
     ("name", "best"),
-    [("momentum", lambda table: table["return_60d_pct"]), ("low_volatility", lambda table: -table["volatility_20d_pct"]),
-     ("equal_weight", lambda table: table["close"] * table["volume"])],
-)  # fmt: skip
-def test_models_that_rank_by_a_style_factor_rank_by_the_nearest_figure_where_none_is_shown(name: str, best: Any) -> None:
-    user = scene_of(market()).observe(0, market().as_of(67), None, None).user
-    table = pd.DataFrame(data=(shown := state_of(user)["candidates"])["rows"], columns=shown["columns"]).set_index("stock_id")
+    [
+        ("momentum", lambda table: table["return_60d_pct"]),
+        ("low_volatility", lambda table: -table["volatility_20d_pct"]),
+        ("equal_weight", lambda table: table["close"] * table["volume"]),
+    ],
+)
+def test_models_that_rank_by_a_style_factor_rank_by_the_nearest_figure_where_none_is_shown(
+    name: str, best: Any
+) -> None:
+    observation = scene_of(market()).observe(0, market().as_of(67), None, None)
+    user = observation.user
+    table = pd.DataFrame(
+        data=(shown := state_of(user)["candidates"])["rows"], columns=shown["columns"]
+    ).set_index("stock_id")
     trading = table[table["status"] == "trading"]
-    model = make_builtin(name, {"equal_weight": EqualWeightParams}.get(name, RankParams)(positions=1))
-    request = ModelRequest((Message("user", user),), tools=(ToolSpec("submit_action", "", {}),), tool_choice="submit_action")
+    model = make_builtin(
+        name, {"equal_weight": EqualWeightParams}.get(name, RankParams)(positions=1)
+    )
+    request = ModelRequest(
+        (Message("user", user),),
+        tools=(ToolSpec("submit_action", "", {}),),
+        tool_choice="submit_action",
+        state=observation.state,
+    )
     (order,) = json.loads(model.reply(request).tool_calls[0].arguments)["orders"]
-    assert (order["stock_id"], order["side"]) == (best(trading.astype({"close": float, "volume": float})).idxmax(), "BUY")
+    assert (order["stock_id"], order["side"]) == (
+        best(trading.astype({"close": float, "volume": float})).idxmax(),
+        "BUY",
+    )
 
 
 def test_what_replaces_rules_of_a_venue_is_part_of_the_task_and_needs_a_venue() -> None:
-    rules = trading_rules({"initial_cash": 5, "venue": "frictionless", "fees": {"buy_bps": 5}, "fill": "next_close"}, "card")
+    rules = trading_rules(
+        {"initial_cash": 5, "venue": "frictionless", "fees": {"buy_bps": 5}, "fill": "next_close"},
+        "card",
+    )
     assert rules.venue is not None
     assert (rules.venue.fees.buy_bps, rules.venue.fill, rules.initial_cash) == (5, "next_close", 5)
     with pytest.raises(ConfigError, match="fees: name the venue"):
         trading_rules({"initial_cash": 5, "fees": {"buy_bps": 5}}, "card")
-    assert trading_rules({"initial_cash_cny": 7}, "card").initial_cash == 7
+    assert trading_rules({"initial_cash": 7, "buy_fee_bps": 5.0}, "card").initial_cash == 7
     assert AccountConfig().rules("task").venue is None
     assert task().describe()["venue_rules"] is None
 
@@ -261,14 +374,16 @@ def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() ->
         moment = datetime.fromisoformat(f"{day}T15:00").replace(tzinfo=zone)
         return Document(moment, moment, "The Wire", "news", codes, title, text)
 
-    long_text = "x" * 980 + " TSLA rose again"
+    long_text = "TSLA " * 600
     items = [
         item("2025-03-03", "TSLA up on 2025-03-02", long_text),
         item("2025-03-04", "Old coins and TSLA", codes=()),
         item("2025-03-05", "later"),
     ]
     entities = (Entity("TSLA", "name", "Tesla"),)
-    snapshot = dataclasses.replace(market(), documents=Documents.of(items, Close(16, 0, "America/New_York"), entities))
+    snapshot = dataclasses.replace(
+        market(), documents=Documents.of(items, Close(16, 0, "America/New_York"), entities)
+    )
     scene = scene_of(snapshot, "market_news_blinded")
     row = snapshot.day_index("2025-03-04")
     news = state_of(scene.observe(0, snapshot.as_of(row), None, None).user)["news"]
@@ -276,27 +391,42 @@ def test_news_are_those_known_at_the_close_masked_and_not_cut_within_a_name() ->
     handle = scene.lens.asset_handle(2)
     assert [one["title"] for one in rows] == [f"Old coins and {handle}", f"{handle} up on day_-2"]
     assert [one["stock_ids"] for one in rows] == [[], [handle]]
-    assert rows[1]["text"] == "x" * 980 + f" {handle} rose …"
+    begin, end = re.split(r"\[… [0-9,]+ characters cut …\]", rows[1]["text"])
+    assert {*begin.split(), *end.split()} == {handle}
+    assert 1_900 < len(rows[1]["text"]) <= 2_000
     assert news["withheld"] == 0
     assert "newest documents" in scene.observe(0, snapshot.as_of(row), None, None).system
-    assert "news" not in state_of(scene_of(snapshot).observe(0, snapshot.as_of(row), None, None).user)
+    assert "news" not in state_of(
+        scene_of(snapshot).observe(0, snapshot.as_of(row), None, None).user
+    )
 
 
 def test_a_document_that_is_too_long_is_cut_between_words_so_that_no_cut_reads_as_a_month() -> None:
     moment = datetime.fromisoformat("2025-03-03T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
-    long_text = "x" * 985 + " Investment Decisions"
-    assert long_text[:1000].endswith("Investment Dec")
-    documents = Documents.of([Document(moment, moment, "The Wire", "news", (), "", long_text)], Close(16, 0, "America/New_York"))
-    snapshot = dataclasses.replace(market(), documents=documents)
-    shown = scene_of(snapshot, "market_news_blinded").observe(0, snapshot.as_of(62), None, None).user
-    assert state_of(shown)["news"]["rows"][0][-1] == "x" * 985 + " Investment …"
-    assert not identities_of(snapshot, assets=True, dates=True).has_any(shown)
+    for shift in range(1, 45):
+        long_text = f"{'x' * shift} {'Investment Decisions ' * 200}"
+        documents = Documents.of(
+            [Document(moment, moment, "The Wire", "news", (), "", long_text)],
+            Close(16, 0, "America/New_York"),
+        )
+        snapshot = dataclasses.replace(market(), documents=documents)
+        scene = scene_of(snapshot, "market_news_blinded")
+        shown = scene.observe(0, snapshot.as_of(62), None, None).user
+        text = state_of(shown)["news"]["rows"][0][-1]
+        begin, end = re.split(r"\[… [0-9,]+ characters cut …\]", text)
+        assert {*begin.split(), *end.split()} == {"x" * shift, "Investment", "Decisions"}
+        assert not identities_of(snapshot, assets=True, dates=True).has_any(shown)
 
 
-def test_what_is_known_from_one_moment_on_stands_in_no_order_of_codes() -> None:
+def test_news_of_one_moment_is_not_ordered_by_code() -> None:
     moment = datetime.fromisoformat("2025-03-03T15:00").replace(tzinfo=ZoneInfo("America/New_York"))
-    items = [Document(moment, moment, "The Wire", "news", (code,), "Something happened", "") for code in CODES]
-    snapshot = dataclasses.replace(market(), documents=Documents.of(items, Close(16, 0, "America/New_York")))
+    items = [
+        Document(moment, moment, "The Wire", "news", (code,), "Something happened", "")
+        for code in CODES
+    ]
+    snapshot = dataclasses.replace(
+        market(), documents=Documents.of(items, Close(16, 0, "America/New_York"))
+    )
     seen = set()
     for seed in range(40):
         scene = scene_of(snapshot, "market_news_blinded", seed)
@@ -316,33 +446,49 @@ COLUMNS = ["stock_id", "day", "open", "high", "low", "close", "volume"]
 def history_of(snapshot: MarketSnapshot, mask: str = "blinded", **options: Any) -> Any:
     plain = load_yaml(Path(task_module.__file__).parent / "markets.yaml")
     windows = {"w": {"first": str(snapshot.days[ROW]), "last": str(snapshot.days[-1])}}
-    head = {"family": "m", "version": "1", "data_card": {}, "sources": [], "windows": windows, "default_windows": ["w"]}
+    head = {
+        "family": "m",
+        "version": "1",
+        "data_card": {},
+        "sources": [],
+        "windows": windows,
+        "default_windows": ["w"],
+    }
     config = MarketConfig.load({**head, **plain["defaults"], "mask": mask, **options}, "mine")
     return market_scene(MarketTask("mine", config), snapshot, Window("w", **windows["w"]))
 
 
-def shown(scene: Any, snapshot: MarketSnapshot, row: int = ROW) -> tuple[dict[str, list[list[Any]]], Any]:
+def shown(
+    scene: Any, snapshot: MarketSnapshot, row: int = ROW
+) -> tuple[dict[str, list[list[Any]]], Any]:
     """Rows of the history and the row of the assets' table, by handle."""
     state = state_of(scene.observe(0, snapshot.as_of(row), None, None).user)
     assert state["history"]["columns"] == COLUMNS
     by_handle: dict[str, list[list[Any]]] = {}
     for handle, *rest in state["history"]["rows"]:
         by_handle.setdefault(handle, []).append(rest)
-    return by_handle, {row[0]: dict(zip(state["candidates"]["columns"], row, strict=True)) for row in state["candidates"]["rows"]}
+    return by_handle, {
+        row[0]: dict(zip(state["candidates"]["columns"], row, strict=True))
+        for row in state["candidates"]["rows"]
+    }
 
 
 def splitting(days: int = 64) -> MarketSnapshot:
-    """A share at 100 … 163 whose 2-for-1 split halves its price from row 60 on; row 61 is a holiday, and row 58 is recorded without
-    a trade. A second share has closes alone.
+    """A share at 100 … 163 whose 2-for-1 split halves its price from row 60 on; row 61 is a
+    holiday, and row 58 is recorded without a trade. A second share has closes alone.
     """
     bars = np.arange(100.0, 100 + days) / np.where(np.arange(days) < SPLIT, 1.0, 2.0)
     bars[61] = np.nan
     opens = np.column_stack([bars, np.full(days, np.nan)]).tolist()
     closes = np.column_stack([bars, np.full(days, 7.25)]).tolist()
-    volume = np.column_stack([np.where(np.arange(days) < SPLIT, 500.0, 1000.0), np.full(days, np.nan)])
+    volume = np.column_stack(
+        [np.where(np.arange(days) < SPLIT, 500.0, 1000.0), np.full(days, np.nan)]
+    )
     volume[58, 0], volume[61, 0] = 0.0, np.nan
     factor = np.column_stack([np.where(np.arange(days) < SPLIT, 3.0, 6.0), np.ones(days)]).tolist()
-    made = make_market(("600001.SH", "600002.SH"), opens, closes, volume=volume.tolist(), factor=factor)
+    made = make_market(
+        ("600001.SH", "600002.SH"), opens, closes, volume=volume.tolist(), factor=factor
+    )
     return dataclasses.replace(made, high=made.open, low=made.open)
 
 
@@ -350,32 +496,47 @@ def test_bars_are_the_last_ones_with_trade_in_shares_of_the_decisions_day() -> N
     snapshot = splitting()
     bars, table = shown(history_of(snapshot, "bright", history=5), snapshot)
     days = [str(day) for day in snapshot.days]
-    # Rows 56, 57 and 59 stood at 156, 157 and 159 before each share became two; 58 saw no trade, and 61 was a holiday.
+    # Rows 56, 57 and 59 stood at 156, 157 and 159 before each share became two; 58 saw no trade,
+    # and 61 was a holiday.
     expected = [(56, 78.0), (57, 78.5), (59, 79.5), (60, 80.0), (62, 81.0)]
     assert bars["600001.SH"] == [[days[row], *[price] * 4, 1000] for row, price in expected]
     assert bars["600001.SH"][-1][1:] == [table["600001.SH"][name] for name in COLUMNS[2:]]
     assert bars["600002.SH"] == [[day, None, None, None, 7.25, None] for day in days[58:63]]
     # On a day of rest, and before the split, the bars are those known so far.
-    assert shown(history_of(snapshot, "bright", history=1), snapshot, 61)[0]["600001.SH"] == [[days[60], 80, 80, 80, 80, 1000]]
-    assert shown(history_of(snapshot, "bright", history=1), snapshot, 59)[0]["600001.SH"] == [[days[59], 159, 159, 159, 159, 500]]
-    assert len(shown(history_of(snapshot, "bright", history=500), snapshot)[0]["600002.SH"]) == ROW + 1
+    assert shown(history_of(snapshot, "bright", history=1), snapshot, 61)[0]["600001.SH"] == [
+        [days[60], 80, 80, 80, 80, 1000]
+    ]
+    assert shown(history_of(snapshot, "bright", history=1), snapshot, 59)[0]["600001.SH"] == [
+        [days[59], 159, 159, 159, 159, 500]
+    ]
+    assert (
+        len(shown(history_of(snapshot, "bright", history=500), snapshot)[0]["600002.SH"]) == ROW + 1
+    )
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"rebase_prices": True}, {"noise_pct": 2.0}, {"noise_pct": 2.0, "rebase_prices": True}], ids=str
+    "options",
+    [{}, {"rebase_prices": True}, {"noise_pct": 2.0}, {"noise_pct": 2.0, "rebase_prices": True}],
+    ids=str,
 )
-def test_masks_hold_and_bars_agree_with_the_assets_table_and_from_step_to_step(options: dict[str, Any]) -> None:
+def test_masks_hold_and_bars_agree_with_the_assets_table_and_from_step_to_step(
+    options: dict[str, Any],
+) -> None:
     snapshot = splitting()
     scene = history_of(snapshot, history=20, **options)
     before, today = (shown(scene, snapshot, row) for row in (ROW - 2, ROW))
     (bars, table), (earlier, _) = today, before
     share, other = (scene.lens.asset_handle(asset) for asset in range(2))
     assert bars[share][-1][1:] == [table[share][name] for name in COLUMNS[2:]]
-    assert [row[0] for row in bars[share]][-4:] == [scene.lens.day_handle(row) for row in (57, 59, 60, 62)]
+    assert [row[0] for row in bars[share]][-4:] == [
+        scene.lens.day_handle(row) for row in (57, 59, 60, 62)
+    ]
     assert bars[share][:-1] == earlier[share][-19:], "days shown twice are shown alike"
     closes = {row[0]: row[4] for row in bars[share]}
     growth = closes[scene.lens.day_handle(62)] / closes[scene.lens.day_handle(60)]
-    assert table[share]["return_1d_pct"] == pytest.approx(100 * growth - 100, abs=0.01), "a day of rest has no noise of its own"
+    assert table[share]["return_1d_pct"] == pytest.approx(100 * growth - 100, abs=0.01), (
+        "a day of rest has no noise of its own"
+    )
     if options == {"rebase_prices": True}:
         assert closes[scene.lens.day_handle(60)] == 100, "last close known on day_+0, a day of rest"
         assert closes[scene.lens.day_handle(59)] == pytest.approx(100 * 79.5 / 80)
@@ -391,45 +552,99 @@ def test_masks_hold_and_bars_agree_with_the_assets_table_and_from_step_to_step(o
 @pytest.mark.parametrize("mask", ["blinded", "bright"])
 def test_nothing_after_the_close_changes_a_byte_of_the_last_bars(mask: str) -> None:
     for row in (62, 65, 68):
-        told = [history_of(one, mask, history=60).observe(0, one.as_of(row), None, None) for one in (market(), market(row))]
-        assert told[0] == told[1]
-        assert '"history"' in told[0].user
+        shown = [
+            history_of(one, mask, history=60).observe(0, one.as_of(row), None, None)
+            for one in (market(), market(row))
+        ]
+        assert shown[0] == shown[1]
+        assert '"history"' in shown[0].user
     split, later = splitting(), splitting()
-    later = dataclasses.replace(later, factor=np.where(np.arange(64)[:, None] > 62, 99.0, later.factor))
-    told = [history_of(one, mask, history=60).observe(0, one.as_of(62), None, None) for one in (split, later)]
-    assert told[0] == told[1]
+    later = dataclasses.replace(
+        later, factor=np.where(np.arange(64)[:, None] > 62, 99.0, later.factor)
+    )
+    shown = [
+        history_of(one, mask, history=60).observe(0, one.as_of(62), None, None)
+        for one in (split, later)
+    ]
+    assert shown[0] == shown[1]
 
 
-def test_it_is_an_option_that_changes_no_other_task_and_is_told_in_the_prompt() -> None:
+def test_it_is_an_option_shown_in_the_prompt_and_changes_no_other_task() -> None:
     plugins, snapshot = load_plugins(), make_twin(TwinParams())
     base, more = (plugins.make_task(f"investorbench_msft{end}") for end in ("", "_history"))
-    assert "history" not in base.describe()
-    assert (more.describe()["history"], set(more.describe()["prompts"]) - set(base.describe()["prompts"])) == (
-        60,
+    assert base.describe()["history"] is None
+    assert (
+        more.describe()["history"],
+        set(more.describe()["prompts"]) - set(base.describe()["prompts"]),
+    ) == (
+        64,
         {"prompts/history.md"},
     )
-    described = {name: value for name, value in more.describe().items() if name not in ("history", "prompts", "name", "summary")}
-    assert described == {name: value for name, value in base.describe().items() if name in described}
+    described = {
+        name: value
+        for name, value in more.describe().items()
+        if name not in ("history", "prompts", "name", "summary")
+    }
+    assert described == {
+        name: value for name, value in base.describe().items() if name in described
+    }
     window, row = Window("stock", "2020-10-02", "2021-05-05"), snapshot.day_index("2020-10-01")
     nothing: Any = SimpleNamespace(positions={})
     scenes = [market_scene(task, snapshot, window, name=base.name) for task in (base, more)]
-    told = [scene.observe(0, snapshot.as_of(row), nothing, None) for scene in scenes]
-    sentence = (Path(task_module.__file__).parent / "prompts" / "history.md").read_text().rstrip("\n")
-    assert told[1].system.replace(sentence, "") == told[0].system
-    state = state_of(told[1].user)
-    assert len(state["history"]["rows"]) == 60
-    assert {key: value for key, value in state.items() if key != "history"} == state_of(told[0].user)
+    observations = [scene.observe(0, snapshot.as_of(row), nothing, None) for scene in scenes]
+    sentence = (
+        (Path(task_module.__file__).parent / "prompts" / "history.md").read_text().rstrip("\n")
+    )
+    assert observations[1].system.replace(sentence, "") == observations[0].system
+    state = state_of(observations[1].user)
+    assert len(state["history"]["rows"]) == 64
+    assert {key: value for key, value in state.items() if key != "history"} == state_of(
+        observations[0].user
+    )
     closes = snapshot.close[: row + 1, snapshot.asset_index["MSFT"]]
-    assert [one[5] for one in state["history"]["rows"]] == pytest.approx(closes[np.isfinite(closes)][-60:], rel=1e-5)
+    assert [one[5] for one in state["history"]["rows"]] == pytest.approx(
+        closes[np.isfinite(closes)][-64:], rel=1e-5
+    )
     assert {tuple(one[2:5]) for one in state["history"]["rows"]} == {(None, None, None)}
 
 
-def test_a_task_that_rounds_figures_says_how_orders_count() -> None:
+def test_a_task_that_rounds_figures_explains_how_orders_count() -> None:
     for options, words in (
-        ({"round_digits": 3}, "are rounded. A `target_weight` counts with 3 digits, the rest being cut off,"),
-        ({"round_digits": 1, "noise_pct": 1.0}, "are rounded and not exact. A `target_weight` counts with one digit, the rest"),
-        ({"noise_pct": 1.0}, "are not exact. A `target_weight` counts with all its digits and is turned into shares"),
+        (
+            {"round_digits": 3},
+            "are rounded. A `target_weight` counts with 3 digits, the rest being cut off,",
+        ),
+        (
+            {"round_digits": 1, "noise_pct": 1.0},
+            "are rounded and not exact. A `target_weight` counts with one digit, the rest",
+        ),
+        (
+            {"noise_pct": 1.0},
+            "are not exact. A `target_weight` counts with all its digits and is turned into shares",
+        ),
     ):
         made = history_of(market(), **options)
         assert words in made.observe(0, market().as_of(62), None, None).system
-    assert "counts with" not in history_of(market()).observe(0, market().as_of(62), None, None).system
+    assert (
+        "counts with" not in history_of(market()).observe(0, market().as_of(62), None, None).system
+    )
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ("exchange", "on STAR a buy is at least 200 shares"),
+        ("paper", "within half a point of the daily limit"),
+    ],
+)
+def test_the_prompt_has_the_rules_of_boards_that_are_in_force(rules: Any, words: str) -> None:
+    (line,) = board_lines(rules, [find_venue("us_equity"), find_venue("a_share")])
+    assert words in line
+    assert board_lines(rules, [find_venue("us_equity")]) == []
+
+
+def test_a_market_of_a_shares_shows_the_rules_of_its_boards() -> None:
+    shares = make_market(["600001.SH", "688004.SH"], [[10.0, 20.0]] * 70, first="2024-01-02")
+    window = Window("W", str(shares.days[65]), str(shares.days[67]))
+    scene = market_scene(task(), shares, window)
+    assert "- Boards: on the main board" in scene.observe(65, shares.as_of(65), None, None).system

@@ -1,4 +1,6 @@
-"""Rounding and noise change what is shown and nothing else: the same value twice is shown the same twice, orders stay exact."""
+"""Rounding and noise change what is shown and nothing else: the same value twice is shown the same
+twice, orders stay exact.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,24 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from ktdeval.errors import ConfigError
-from ktdeval.fields import build, to_mapping
 from ktdeval.harness.action import ActionForm
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.masking.draws import WICK_SD, WICK_SHIFT, Noise, round_significant
 from ktdeval.masking.identities import LeakGuard
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetRef, DayRef, Figure, IndexLevel, OwnFigure, Price, Shares
-from ktdeval.seeds import derive_seed
 from ktdeval.trading.types import Account, Position
+from ktdeval.values.fields import build, to_mapping
+from ktdeval.values.seeds import derive_seed
 from ktdeval_ktdfin.step import FACTOR_NAMES, MEASURE_NAMES, Stage
 from ktdeval_ktdfin.task import KtdfinScene
-from ktdeval_ktdfin.tools import compare_candidates, get_market_context, get_stock_snapshot, portfolio_state, screen_candidates
+from ktdeval_ktdfin.tools import (
+    compare_candidates,
+    get_market_context,
+    get_stock_snapshot,
+    portfolio_state,
+    screen_candidates,
+)
 from ktdfin_market import poisoned, small_market
 from ktdfin_play import PLUGINS, Play, trades
 from loops import not_empty
@@ -36,9 +44,12 @@ MARKET = small_market()
 BASE = 262
 SUSPENDED = (5, len(MARKET.days) - 12)  # an asset and a day within its eight days without a bar
 COARSE = [
-    MaskConfig(round_digits=3), MaskConfig(round_digits=1), MaskConfig(noise_pct=1.0), MaskConfig(round_digits=2, noise_pct=0.5),
+    MaskConfig(round_digits=3),
+    MaskConfig(round_digits=1),
+    MaskConfig(noise_pct=1.0),
+    MaskConfig(round_digits=2, noise_pct=0.5),
     MaskConfig(rebase_prices=True, round_digits=3, noise_pct=2.0),
-]  # fmt: skip
+]
 coarse_masks = pytest.mark.parametrize("mask", COARSE, ids=repr)
 
 
@@ -66,7 +77,9 @@ def all_shown(of: Masked, row: int, account: Account | None = None) -> dict[str,
 # ---- the options
 
 
-@pytest.mark.parametrize("options", [{"round_digits": 0}, {"round_digits": 7}, {"noise_pct": -0.1}, {"noise_pct": 51.0}])
+@pytest.mark.parametrize(
+    "options", [{"round_digits": 0}, {"round_digits": 7}, {"noise_pct": -0.1}, {"noise_pct": 51.0}]
+)
 def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
     (name,) = options
     with pytest.raises(ConfigError, match=f"^{name}: expected"):
@@ -78,7 +91,9 @@ def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
 def test_the_options_are_part_of_the_config_and_nothing_by_default() -> None:
     plain = {"kind": "blinded", "rebase_prices": False, "round_digits": None, "noise_pct": 0.0}
     assert to_mapping(MaskConfig()) == plain
-    assert build(MaskConfig, {"round_digits": 3, "noise_pct": 1}, "task") == MaskConfig(round_digits=3, noise_pct=1.0)
+    assert build(MaskConfig, {"round_digits": 3, "noise_pct": 1}, "task") == MaskConfig(
+        round_digits=3, noise_pct=1.0
+    )
     with pytest.raises(ConfigError, match=r"noise_pct: expected 0 … 50 per cent, was nan"):
         MaskConfig(noise_pct=math.nan)
 
@@ -91,7 +106,12 @@ def test_the_options_are_part_of_the_config_and_nothing_by_default() -> None:
 def test_typed_figures_render_as_the_plain_numbers_by_default(value: float) -> None:
     lens = lens_of()
     asset = AssetRef(2)
-    for figure in (asset.figure(value, "SKEW", 3), asset.change_pct(value, 5, 4), DayRef(3).figure(value), Figure(value)):
+    for figure in (
+        asset.figure(value, "SKEW", 3),
+        asset.change_pct(value, 5, 4),
+        DayRef(3).figure(value),
+        Figure(value),
+    ):
         assert lens.render_text(figure) == lens.render_text(value)
     assert lens.render_text(Price(2, value, 3, "high")) == lens.render_text(Price(2, value))
 
@@ -109,17 +129,35 @@ def significant(number: float) -> int:
 def test_every_market_number_has_at_most_so_many_digits(digits: int, rebase: bool) -> None:
     shown = all_shown(masked(MaskConfig(rebase_prices=rebase, round_digits=digits)), BASE + 9)
     snapshot, context = shown["snapshot"], shown["context"]
-    numbers = [*snapshot["factors"].values(), snapshot["prev_close_cny"], snapshot["last_close_cny"]]
+    numbers = [
+        *snapshot["factors"].values(),
+        snapshot["prev_close_cny"],
+        snapshot["last_close_cny"],
+    ]
     numbers += snapshot["next_open_limits"].values()
-    for row in (*table(snapshot["bars"]), *table(shown["compare"]["grid"]), *table(context["indices"])):
+    for row in (
+        *table(snapshot["bars"]),
+        *table(shown["compare"]["grid"]),
+        *table(context["indices"]),
+    ):
         numbers += [value for value in row.values() if isinstance(value, int | float)]
-    for row in (*table(context["sectors"]["strongest_20d"]), *table(context["sectors"]["weakest_20d"])):
+    for row in (
+        *table(context["sectors"]["strongest_20d"]),
+        *table(context["sectors"]["weakest_20d"]),
+    ):
         numbers += [value for name, value in row.items() if name.endswith("_pct")]
     numbers += [
-        value for row in table(shown["screen"]["candidates"]) for name, value in row.items() if name in ("close_cny", "SKEW")
+        value
+        for row in table(shown["screen"]["candidates"])
+        for name, value in row.items()
+        if name in ("close_cny", "SKEW")
     ]
     numbers += [context["breadth"]["median_return_1d_pct"], context["breadth"]["amount_cny"]]
-    numbers += [value for name, value in shown["portfolio"]["performance"].items() if name.startswith("benchmark")]
+    numbers += [
+        value
+        for name, value in shown["portfolio"]["performance"].items()
+        if name.startswith("benchmark")
+    ]
     assert len(numbers) > 300
     assert max(significant(number) for number in numbers if number is not None) == digits
 
@@ -128,21 +166,33 @@ def test_every_market_number_has_at_most_so_many_digits(digits: int, rebase: boo
 @given(value=st.floats(-1e9, 1e9), digits=st.integers(1, 6))
 def test_rounding_is_to_the_nearest(value: float, digits: int) -> None:
     rounded = round_significant(value, digits)
-    assert abs(rounded - value) <= 0.5000001 * 10.0 ** (math.floor(math.log10(abs(value) or 1)) - digits + 1)
+    assert abs(rounded - value) <= 0.5000001 * 10.0 ** (
+        math.floor(math.log10(abs(value) or 1)) - digits + 1
+    )
     assert round_significant(rounded, digits) == rounded
 
 
-def test_a_price_is_rounded_as_it_is_shown_and_what_is_undefined_stays_null() -> None:
+def test_shown_prices_are_rounded_and_undefined_values_stay_null() -> None:
     lens = lens_of(rebase_prices=True, round_digits=2)
     close = float(NAMED.close[BASE_ROW, 0])
     shares = round_significant(3 * close * close, 2)
-    assert lens.render([Price(0, close), Price(0, close * 1.2345), Shares(0, 300 * close, 3)]) == [100, 120, shares]
+    assert lens.render([Price(0, close), Price(0, close * 1.2345), Shares(0, 300 * close, 3)]) == [
+        100,
+        120,
+        shares,
+    ]
     assert lens.render(OwnFigure(1.2345)) == 1.2
     lens = lens_of(round_digits=2, noise_pct=1.0)
     assert lens.render(OwnFigure(1.2345)) == 1.2345
-    values = [Price(0, math.nan, 3), Shares(0, math.inf, 3), AssetRef(0).figure(math.nan, "SKEW", 3), DayRef(3).figure(math.inf)]
+    values = [
+        Price(0, math.nan, 3),
+        Shares(0, math.inf, 3),
+        AssetRef(0).figure(math.nan, "SKEW", 3),
+        DayRef(3).figure(math.inf),
+    ]
     assert lens.render([*values, IndexLevel(INDEX_CODE, math.nan)]) == [None] * 5
-    snapshot = masked(MaskConfig(noise_pct=1.0, round_digits=2), base=250).snapshot(256, 7)  # it has no bar before row 260
+    # it has no bar before row 260
+    snapshot = masked(MaskConfig(noise_pct=1.0, round_digits=2), base=250).snapshot(256, 7)
     assert snapshot["last_close_cny"] is None
     assert snapshot["bars"]["rows"] == []
     assert set(snapshot["factors"].values()) == {None}
@@ -152,17 +202,31 @@ def test_a_price_is_rounded_as_it_is_shown_and_what_is_undefined_stays_null() ->
 
 
 @coarse_masks
-def test_the_account_counts_with_prices_as_shown_and_its_shares_are_exact_unless_rebased(mask: MaskConfig) -> None:
-    """What a holding is worth follows from its shares and its shown close: a value in true money would tell the price."""
+def test_the_account_counts_with_prices_as_shown_and_its_shares_are_exact_unless_rebased(
+    mask: MaskConfig,
+) -> None:
+    """What a holding is worth follows from its shares and its shown close: a value in true money
+    would tell the price.
+    """
     account = Account(123_456_700, {4: Position(1200, 100), 7: Position(500)})
     for row in (BASE, BASE + 9):
         shown = all_shown(masked(mask), row, account)["portfolio"]
         held = {row["shares"]: row for row in table(shown["positions"])}
         for position in held.values():
-            digits = 0.51 * 10.0 ** (1 - mask.round_digits) if mask.rebase_prices and mask.round_digits else 1e-5
-            assert position["value_cny"] == pytest.approx(position["shares"] * position["last_close_cny"], rel=3 * digits)
-        nav = shown["account"]["cash_cny"] + sum(position["value_cny"] for position in held.values())
-        assert shown["account"]["nav_cny"] == pytest.approx(nav, rel=5e-3 if mask.rebase_prices else 1e-5)
+            digits = (
+                0.51 * 10.0 ** (1 - mask.round_digits)
+                if mask.rebase_prices and mask.round_digits
+                else 1e-5
+            )
+            assert position["value_cny"] == pytest.approx(
+                position["shares"] * position["last_close_cny"], rel=3 * digits
+            )
+        nav = shown["account"]["cash_cny"] + sum(
+            position["value_cny"] for position in held.values()
+        )
+        assert shown["account"]["nav_cny"] == pytest.approx(
+            nav, rel=5e-3 if mask.rebase_prices else 1e-5
+        )
         if not mask.rebase_prices:
             assert held.keys() == {1200, 500}
             assert {row["locked_shares"] for row in held.values()} == {100, 0}
@@ -189,7 +253,11 @@ def test_shares_ordered_come_back_as_written(asset: int, shares: int, rebase: bo
         "reason": "a reason of its own",
         "shares": shown,
     }
-    reading = ActionForm(HarnessConfig(), lens).read(json.dumps({"orders": [order], "overall_reason": "as shown above"})).submission
+    reading = (
+        ActionForm(HarnessConfig(), lens)
+        .read(json.dumps({"orders": [order], "overall_reason": "as shown above"}))
+        .submission
+    )
     assert reading.action is not None
     assert reading.action[0].shares == shares
 
@@ -200,21 +268,38 @@ class CoarseTask:
     def __init__(self, name: str, mask: MaskConfig) -> None:
         task = PLUGINS.make_task(name)
         self.name, self.mask, self.mode, self.tools = task.name, task.mask, task.mode, task.tools
-        self.harness, self.trading, self._config, self._options = task.harness, task.trading, task._config, mask
+        self.harness, self.trading, self._config, self._options = (
+            task.harness,
+            task.trading,
+            task._config,
+            mask,
+        )
 
     def scene(self, spec: Any, market: Any) -> KtdfinScene:
-        lens = Lens(self._options, 1, market, BASE)  # the numbers are the same under every kind: one seed for all
-        return KtdfinScene(self._config, lens, Stage.open(market, lens, (self.harness, self.trading)))
+        # the numbers are the same under every kind: one seed for all
+        lens = Lens(self._options, 1, market, BASE)
+        return KtdfinScene(
+            self._config, lens, Stage.open(market, lens, (self.harness, self.trading))
+        )
 
 
 @pytest.mark.parametrize(
     ("mask", "mode"),
-    [*((mask, "open_research") for mask in COARSE), (COARSE[0], "fixed_candidate"), (COARSE[-1], "fixed_candidate")],
+    [
+        *((mask, "open_research") for mask in COARSE),
+        (COARSE[0], "fixed_candidate"),
+        (COARSE[-1], "fixed_candidate"),
+    ],
 )
 def test_an_episode_runs_and_settles_on_the_true_market(mask: MaskConfig, mode: str) -> None:
     play = Play(CoarseTask(f"blinded_{mode}", mask), PLUGINS.make_model("builtin/momentum"), MARKET)
     play.run(6)
-    filled = [(record, order) for record in play.records for order in record.orders if order.status == "filled"]
+    filled = [
+        (record, order)
+        for record in play.records
+        for order in record.orders
+        if order.status == "filled"
+    ]
     assert len(filled) >= 5
     for record, order in filled:
         row = MARKET.day_index(record.filled_on)
@@ -223,11 +308,17 @@ def test_an_episode_runs_and_settles_on_the_true_market(mask: MaskConfig, mode: 
 
 @pytest.mark.parametrize("mask", [MaskConfig(round_digits=2), MaskConfig(noise_pct=2.0)])
 def test_a_model_that_looks_at_no_label_trades_alike_under_all_four_kinds(mask: MaskConfig) -> None:
-    """Handles and numbers are hidden independently: with one mask seed, the numbers are the same under every kind."""
+    """Handles and numbers are hidden independently: with one mask seed, the numbers are the same
+    under every kind.
+    """
     played = []
     for kind in MASK_KINDS:
         options = MaskConfig(kind, mask.rebase_prices, mask.round_digits, mask.noise_pct)
-        play = Play(CoarseTask(f"{kind}_open_research", options), PLUGINS.make_model("builtin/reversal"), MARKET)
+        play = Play(
+            CoarseTask(f"{kind}_open_research", options),
+            PLUGINS.make_model("builtin/reversal"),
+            MARKET,
+        )
         played.append(trades(play.run(5)))
     assert played[0]
     assert all(one == played[0] for one in played[1:])
@@ -241,11 +332,16 @@ def test_a_value_shown_twice_is_the_same_and_the_tools_agree_about_it(mask: Mask
     of, row = masked(mask), BASE + 5
     assert all_shown(of, row) == all_shown(of, row)
     # A bar seen on one day and on a later one, while its handle stays.
-    earlier, later = ({bar["day"]: bar for bar in table(of.snapshot(day, 4, 20)["bars"])} for day in (row, BASE + 9))
+    earlier, later = (
+        {bar["day"]: bar for bar in table(of.snapshot(day, 4, 20)["bars"])}
+        for day in (row, BASE + 9)
+    )
     shared = earlier.keys() & later.keys()
     assert len(shared) >= 14
     assert all(earlier[day] == later[day] for day in shared)
-    compared = table(of.shown(compare_candidates(of.step(row), [4], [*MEASURE_NAMES, *FACTOR_NAMES]))["grid"])[0]
+    compared = table(
+        of.shown(compare_candidates(of.step(row), [4], [*MEASURE_NAMES, *FACTOR_NAMES]))["grid"]
+    )[0]
     snapshot = of.snapshot(row, 4)
     bars = table(snapshot["bars"])
     assert snapshot["last_close_cny"] == compared["close_cny"] == bars[-1]["close_cny"]
@@ -259,31 +355,44 @@ def test_the_last_close_and_returns_of_a_suspended_stock_count_from_its_last_bar
     of = masked(MaskConfig(noise_pct=2.0), base=row - 3)
     snapshot = of.snapshot(row, asset, 20)
     assert snapshot["status"] == "suspended"
-    assert snapshot["last_close_cny"] == snapshot["prev_close_cny"] == table(snapshot["bars"])[-1]["close_cny"]
+    assert (
+        snapshot["last_close_cny"]
+        == snapshot["prev_close_cny"]
+        == table(snapshot["bars"])[-1]["close_cny"]
+    )
     compared = of.shown(compare_candidates(of.step(row), [asset], ["SKEW"]))["grid"]
     assert table(compared)[0]["close_cny"] == snapshot["last_close_cny"]
     row = len(MARKET.days) - 8  # five days back it was suspended
     snapshot = masked(MaskConfig(noise_pct=2.0), base=row - 3).snapshot(row, asset, 20)
     bars = table(snapshot["bars"])
-    before = next(bar for bar, after in pairwise(bars) if int(after["day"][4:]) - int(bar["day"][4:]) > 7)
+    before = next(
+        bar for bar, after in pairwise(bars) if int(after["day"][4:]) - int(bar["day"][4:]) > 7
+    )
     expected = (snapshot["last_close_cny"] / before["close_cny"] - 1) * 100
     assert snapshot["factors"]["return_5d_pct"] == pytest.approx(expected, abs=0.02)
 
 
-def test_noisy_returns_are_those_of_the_noisy_prices() -> None:
+@pytest.mark.parametrize(("row", "asset"), [(BASE + 5, 4), (BASE + 8, 11), (BASE + 20, 20)])
+def test_noisy_returns_follow_from_noisy_prices(row: Any, asset: int) -> None:
     of = masked(MaskConfig(noise_pct=2.0))
-    for row, asset in ((BASE + 5, 4), (BASE + 8, 11), (BASE + 20, 20)):
-        for before, bar in not_empty(pairwise(table(of.snapshot(row, asset, 30)["bars"]))):
-            assert bar["return_pct"] == pytest.approx((bar["close_cny"] / before["close_cny"] - 1) * 100, abs=0.02)
+    for before, bar in not_empty(pairwise(table(of.snapshot(row, asset, 30)["bars"]))):
+        assert bar["return_pct"] == pytest.approx(
+            (bar["close_cny"] / before["close_cny"] - 1) * 100, abs=0.02
+        )
 
 
 def test_noise_differs_by_seed_asset_and_day_and_has_the_size_asked_for() -> None:
     closes = {}
     for seed in (1, 2):
         for asset in (4, 11):
-            bars = table(masked(MaskConfig(noise_pct=1.0), seed=seed).snapshot(BASE + 5, asset, 120)["bars"])
+            bars = table(
+                masked(MaskConfig(noise_pct=1.0), seed=seed).snapshot(BASE + 5, asset, 120)["bars"]
+            )
             true = table(masked(MaskConfig(), seed=seed).snapshot(BASE + 5, asset, 120)["bars"])
-            closes[seed, asset] = [math.log(bar["close_cny"] / other["close_cny"]) for bar, other in zip(bars, true, strict=True)]
+            closes[seed, asset] = [
+                math.log(bar["close_cny"] / other["close_cny"])
+                for bar, other in zip(bars, true, strict=True)
+            ]
     for noise in closes.values():
         assert np.std(noise) == pytest.approx(0.01, rel=0.25)
         assert abs(np.mean(noise)) < 0.004
@@ -294,37 +403,60 @@ def test_noise_differs_by_seed_asset_and_day_and_has_the_size_asked_for() -> Non
         assert abs(np.corrcoef(closes[one][:length], closes[other][:length])[0, 1]) < 0.35
 
 
-def test_noisy_bars_keep_their_order_and_tell_nothing_by_their_shape() -> None:
+def test_noisy_bars_keep_their_order_and_reveal_nothing_by_their_shape() -> None:
     for row, asset in ((BASE + 5, 4), (BASE + 30, 20)):
         for bar in table(masked(MaskConfig(noise_pct=10.0)).snapshot(row, asset, 120)["bars"]):
             low, *inside, high = (bar[f"{part}_cny"] for part in ("low", "open", "close", "high"))
             assert low <= min(inside) <= max(inside) <= high
-    noisy, true = (table(masked(mask).snapshot(BASE + 5, 4, 120)["bars"]) for mask in (MaskConfig(noise_pct=1.0), MaskConfig()))
-    for part, size in (("open", math.sqrt(2)), ("high", 0.9), ("low", 0.9)):  # each price has a noise of its own
-        of_shape = [[math.log(bar[f"{part}_cny"] / bar["close_cny"]) for bar in bars] for bars in (noisy, true)]
+    noisy, true = (
+        table(masked(mask).snapshot(BASE + 5, 4, 120)["bars"])
+        for mask in (MaskConfig(noise_pct=1.0), MaskConfig())
+    )
+    # each price has a noise of its own
+    for part, size in (("open", math.sqrt(2)), ("high", 0.9), ("low", 0.9)):
+        of_shape = [
+            [math.log(bar[f"{part}_cny"] / bar["close_cny"]) for bar in bars]
+            for bars in (noisy, true)
+        ]
         assert np.std(np.subtract(*of_shape)) == pytest.approx(0.01 * size, rel=0.25), part
 
 
-def test_noisy_figures_and_volumes_keep_four_digits_and_the_market_as_a_whole_has_no_noise() -> None:
+def test_noisy_figures_and_volumes_keep_four_digits_and_the_market_as_a_whole_has_no_noise() -> (
+    None
+):
     snapshot = masked(MaskConfig(noise_pct=1.0)).snapshot(BASE + 5, 4)
     numbers = [*snapshot["factors"].values()]
-    numbers += [bar[name] for bar in table(snapshot["bars"]) for name in ("volume_shares", "amount_cny", "return_pct")]
+    numbers += [
+        bar[name]
+        for bar in table(snapshot["bars"])
+        for name in ("volume_shares", "amount_cny", "return_pct")
+    ]
     assert max(significant(number) for number in numbers) == 4
-    noisy, plain = (all_shown(masked(mask), BASE + 5)["context"] for mask in (MaskConfig(noise_pct=5.0), MaskConfig()))
+    noisy, plain = (
+        all_shown(masked(mask), BASE + 5)["context"]
+        for mask in (MaskConfig(noise_pct=5.0), MaskConfig())
+    )
     assert noisy == plain
 
 
 def test_the_law_of_the_noise_is_as_stated_on_every_machine() -> None:
     noise = Noise(5, 1.0)
-    highs, lows = (np.log([noise.price(3, day, part) for day in range(6000)]) / 0.01 for part in ("high", "low"))
+    highs, lows = (
+        np.log([noise.price(3, day, part) for day in range(6000)]) / 0.01
+        for part in ("high", "low")
+    )
     assert (highs.mean(), -lows.mean()) == pytest.approx((WICK_SHIFT, WICK_SHIFT), abs=0.04)
     assert (highs.std(), lows.std()) == pytest.approx((WICK_SD, WICK_SD), abs=0.03)
-    assert noise.change(2, 9, 4) == pytest.approx(noise.price(2, 9) / noise.price(2, 4)), "the noise of both prices"
+    assert noise.change(2, 9, 4) == pytest.approx(noise.price(2, 9) / noise.price(2, 4)), (
+        "the noise of both prices"
+    )
     assert noise.change(2, 9, 9) == 1.0
     assert noise.figure(2, 9, "SKEW") != noise.figure(2, 9, "RV_60")
     noise = Noise(7, 1.0)
     factors = [noise.price(0, 1), noise.price(0, 1, "high"), noise.figure(12, 300, "SKEW")]
-    assert factors == pytest.approx([0.9999418827115253, 1.001260225161425, 0.9919675896245084], abs=1e-12)
+    assert factors == pytest.approx(
+        [0.9999418827115253, 1.001260225161425, 0.9919675896245084], abs=1e-12
+    )
     uniform = (derive_seed(7, "noise", 12, 300, "SKEW") + 0.5) / 2**63
     assert factors[2] == pytest.approx(math.exp(0.01 * stats.norm.ppf(uniform)), abs=1e-12)
 
@@ -335,7 +467,9 @@ def test_the_law_of_the_noise_is_as_stated_on_every_machine() -> None:
 @coarse_masks
 def test_nothing_later_shines_through(mask: MaskConfig) -> None:
     for row in (BASE, BASE + 7):
-        assert all_shown(masked(mask), row) == all_shown(masked(mask, market=poisoned(MARKET, row)), row)
+        assert all_shown(masked(mask), row) == all_shown(
+            masked(mask, market=poisoned(MARKET, row)), row
+        )
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)
@@ -345,5 +479,9 @@ def test_coarse_numbers_pass_the_leak_guard(kind: Any) -> None:
             of = masked(MaskConfig(kind, *options), base)
             guard = LeakGuard(of.lens, MARKET)
             step = of.step(row)
-            for payload in (get_market_context(step), screen_candidates(step, ["ILLIQ"], 30), get_stock_snapshot(step, asset, 120)):
+            for payload in (
+                get_market_context(step),
+                screen_candidates(step, ["ILLIQ"], 30),
+                get_stock_snapshot(step, asset, 120),
+            ):
                 guard.check(of.lens.render_text(payload))

@@ -1,4 +1,6 @@
-"""Dates in documents, in the ways and languages in which people write them; and ordinary numbers that are none."""
+"""Dates in documents, in the ways and languages in which people write them; and ordinary numbers
+that are none.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def test_nothing_is_left_of_a_date(text: str) -> None:
 
 
 @on_each_row
-def test_what_is_left_names_no_day(text: str, shown: str) -> None:
+def test_the_remaining_text_names_no_day(text: str, shown: str) -> None:
     assert masked(text) == shown
 
 
@@ -44,7 +46,14 @@ def test_ordinary_numbers_and_words_stay(text: str) -> None:
 def test_a_full_date_up_to_the_day_becomes_its_day_in_any_language() -> None:
     days = {
         masked(text)
-        for text in ("5 janvier 2024", "5. Januar 2024", "5 de enero de 2024", "20240105", "2024年1月5日", "5 января 2024")
+        for text in (
+            "5 janvier 2024",
+            "5. Januar 2024",
+            "5 de enero de 2024",
+            "20240105",
+            "2024年1月5日",
+            "5 января 2024",
+        )
     }
     assert days == {str(LENS.day_handle(3))}
 

@@ -1,4 +1,6 @@
-"""Spellings and codings of identities in a model's own words: which come back to it, and which are withheld."""
+"""Spellings and codings of identities in a model's own words: which come back to it, and which are
+withheld.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,13 @@ from masking_market import MARKET
 from tables import beside
 
 TABLES = beside(__file__)
-INDEX = identities_of(replace(MARKET, names=("贵州茅台", *MARKET.names[1:])), assets=True, dates=True)
+INDEX = identities_of(
+    replace(MARKET, names=("贵州茅台", *MARKET.names[1:])), assets=True, dates=True
+)
 
 
 @pytest.mark.parametrize("spelled", TABLES["withheld"])
-def test_a_spelling_that_stands_for_an_identity_is_withheld(spelled: str) -> None:
+def test_a_spelling_of_an_identity_is_withheld(spelled: str) -> None:
     assert INDEX.withhold(f"This is {spelled}, I think.") == "This is [withheld], I think."
 
 
@@ -27,16 +31,21 @@ def test_a_coding_of_a_whole_text_is_the_limit(coded: str) -> None:
 
 def test_the_docs_name_the_limit_with_the_count(repository: Path) -> None:
     caught, all_ = len(TABLES["withheld"]), len(TABLES["withheld"]) + len(TABLES["not_withheld"])
-    assert f"{caught} of {all_} spellings and codings" in (repository / "docs/masks.md").read_text(encoding="utf-8")
+    assert f"{caught} of {all_} spellings and codings" in (repository / "docs/masks.md").read_text(
+        encoding="utf-8"
+    )
 
 
-def test_words_that_are_not_six_digits_stay() -> None:
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "one of six, two or three",
         "I sold 5 or 6, so I hold 1",
         "SOLID one two",
         "一二三四五六万元",
         "six zero zero",
         "Oil lobby",
-    ):
-        assert INDEX.withhold(text) == text
+    ],
+)
+def test_words_that_are_not_six_digits_stay(text: str) -> None:
+    assert INDEX.withhold(text) == text

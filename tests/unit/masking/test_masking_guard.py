@@ -13,9 +13,9 @@ from ktdeval.masking.identities import IdentityIndex, LeakGuard, Named
 from ktdeval.masking.lens import MASK_KINDS, Lens, MaskConfig
 from ktdeval.masking.payload import AssetRef
 from ktdeval.masking.text import normalise, normalise_with_places
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval_ktdfin import tables
-from ktdeval_markets import state
+from ktdeval_markets import prices, state
 from masking_market import BASE_ROW, CODES, INDEX_CODE, MARKET, NAMES, fields, guard_of, lens_of
 from paths import REPOSITORY
 from searching import examples
@@ -44,33 +44,62 @@ def test_a_code_is_found_in_any_style(style):
         text = f"we should look at {spell(style, code)} first"
         if style == "market number":
             text = text.replace("1.", "0.") if code.endswith(("SZ", "BJ")) else text
-        assert (finds("blinded", text), finds("stock_blind", text), finds("bright", text)) == (True, True, False), text
+        assert (finds("blinded", text), finds("stock_blind", text), finds("bright", text)) == (
+            True,
+            True,
+            False,
+        ), text
 
 
-def test_a_foreign_code_is_found_by_its_exchange():
-    for code in ("SH601318", "601318.SS", "sz.300059", "830001.BJ", "SZ399001", "000905.XSHG", "BJ-430047"):
-        assert (finds("blinded", f"like {code}."), finds("date_blind", f"like {code}.")) == (True, False), code
+@pytest.mark.parametrize(
+    "code",
+    ["SH601318", "601318.SS", "sz.300059", "830001.BJ", "SZ399001", "000905.XSHG", "BJ-430047"],
+)
+def test_a_foreign_code_is_found_by_its_exchange(code):
+    assert (finds("blinded", f"like {code}."), finds("date_blind", f"like {code}.")) == (
+        True,
+        False,
+    ), code
 
 
 def test_a_name_is_found_in_any_case_and_width_and_no_part_of_it_or_longer_word():
     for spelling in SPELLED_NAMES:
         text = f"we like {spelling} most"
         assert (finds("blinded", text), finds("date_blind", text)) == (True, False), text
-    for word in ("Quillmarked", "ocean blue", "Ocean Blue Breweries", "Grevix", "spirits", "科技", "平安", "Veskol 12"):
+    for word in (
+        "Quillmarked",
+        "ocean blue",
+        "Ocean Blue Breweries",
+        "Grevix",
+        "spirits",
+        "科技",
+        "平安",
+        "Veskol 12",
+    ):
         assert not finds("blinded", f"we like {word} most"), word
 
 
 def test_a_date_is_found_in_any_style_where_dates_are_hidden():
     for date in DATES:
-        for text in (date, f"as of {date} we hold", f'{{"note":"{date}"}}' if '"' not in date else date):
-            assert [kind for kind in MASK_KINDS if finds(kind, text)] == ["date_blind", "blinded"], text
+        for text in (
+            date,
+            f"as of {date} we hold",
+            f'{{"note":"{date}"}}' if '"' not in date else date,
+        ):
+            assert [kind for kind in MASK_KINDS if finds(kind, text)] == [
+                "date_blind",
+                "blinded",
+            ], text
 
 
 ENGLISH = """You manage a portfolio of index members. Orders are decided after today's close and filled at the next open:
 sells first, then buys. You may hold up to 20 names, none above 10 % of net asset value. Shares bought on a day can't be sold
 that day (T+1). Lots are 100 shares, 200 on the STAR board. Costs are 5 bps a buy and 15 bps a sell, at least CNY 5. A stock may
 not be bought at its upper limit. The reason must have at least 10 characters; confidence is a probability from 0 to 1."""
-CHINESE = "你管理一个指数成份股的投资组合。订单在收盘后决定,次日开盘成交,先卖后买。最多持有20只股票,每只不超过净值的10%。"
+CHINESE = (
+    "你管理一个指数成份股的投资组合。订单在收盘后决定,次日开盘成交,先卖后买。"
+    "最多持有20只股票,每只不超过净值的10%。"
+)
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)
@@ -91,18 +120,22 @@ def test_a_visible_name_that_reads_like_a_date_is_none():
 
 # --- properties
 
-words = st.text(st.sampled_from("bghjkqvwxz ,;:()\n中的"), max_size=30)  # no word of amounts: `volume 600000` is a figure
+# no word of amounts: `volume 600000` is a figure
+words = st.text(st.sampled_from("bghjkqvwxz ,;:()\n中的"), max_size=30)
 spans = st.tuples(words, words).map(lambda pair: (f"{pair[0]} ", f" {pair[1]}"))
 
 
 @given(style=st.sampled_from(sorted(CODE_STYLES)), code=st.sampled_from(CODES), around=spans)
-def test_a_code_is_found_in_any_style_wherever_it_stands(style, code, around):
+def test_a_code_is_found_in_any_style_and_position(style, code, around):
     if style != "market number":
         assert finds("blinded", spell(style, code).join(around))
 
 
-@given(name=st.sampled_from([name for pair in NAMES.values() for name in pair if name != "unknown"]), around=spans)
-def test_a_name_is_found_wherever_it_stands(name, around):
+@given(
+    name=st.sampled_from([name for pair in NAMES.values() for name in pair if name != "unknown"]),
+    around=spans,
+)
+def test_a_name_is_found_in_any_position(name, around):
     assert finds("blinded", name.join(around))
     assert finds("blinded", name.lower().join(around))
     assert finds("blinded", name.upper().join(around))
@@ -117,14 +150,26 @@ def test_every_day_of_the_market_is_found(row, style):
     assert finds("date_blind", f"on {day.strftime(style)} it rose")
 
 
-numbers = st.floats() | st.integers() | st.integers(-(10**9), 10**9) | st.floats(-1e8, 1e8) | st.integers(1980, 2050)
-numbers |= st.sampled_from([int(digits) for digits in DIGITS]) | st.sampled_from([1e6 + int(digits) for digits in DIGITS])
+numbers = (
+    st.floats()
+    | st.integers()
+    | st.integers(-(10**9), 10**9)
+    | st.floats(-1e8, 1e8)
+    | st.integers(1980, 2050)
+)
+numbers |= st.sampled_from([int(digits) for digits in DIGITS]) | st.sampled_from(
+    [1e6 + int(digits) for digits in DIGITS]
+)
 numbers |= st.integers(19900101, 20391231) | st.integers(631152000, 2208988800)
-keys = st.sampled_from(["bars", "close_cny", "MOM_12_1", "stock_id", "shares", "day_+3", "asset_0042"])
+keys = st.sampled_from(
+    ["bars", "close_cny", "MOM_12_1", "stock_id", "shares", "day_+3", "asset_0042"]
+)
 keys |= st.builds(AssetRef, st.integers(0, len(CODES) - 1))
 payloads = st.recursive(
     fields() | numbers | st.sampled_from(["trading", "limit_up", "main", "bse"]),
-    lambda part: st.lists(part, max_size=5) | st.tuples(part, part) | st.dictionaries(keys, part, max_size=4),
+    lambda part: (
+        st.lists(part, max_size=5) | st.tuples(part, part) | st.dictionaries(keys, part, max_size=4)
+    ),
     max_leaves=25,
 )
 
@@ -141,13 +186,19 @@ def test_no_rendered_payload_holds_what_its_mask_hides(kind, rebase, payload):
     # The same said without the guard: no code, name or ISO day is in the text.
     if lens.hides_assets:
         assert not any(re.search(rf"(?<![0-9.]){digits}(?![0-9])", text) for digits in DIGITS)
-        assert not any(name in text for pair in NAMES.values() for name in pair if name != "unknown")
+        assert not any(
+            name in text for pair in NAMES.values() for name in pair if name != "unknown"
+        )
     if lens.hides_dates:
         assert not any(str(day) in text for day in MARKET.days)
 
 
-identities = st.sampled_from([*CODES, *DIGITS, *DATES, *(name for pair in NAMES.values() for name in pair)])
-noise = st.text(st.sampled_from("0123456789 -_./年月,\"'aeJSH\\u\n\u200b６中国银行"), max_size=12) | st.text(max_size=8)
+identities = st.sampled_from(
+    [*CODES, *DIGITS, *DATES, *(name for pair in NAMES.values() for name in pair)]
+)
+noise = st.text(
+    st.sampled_from("0123456789 -_./年月,\"'aeJSH\\u\n\u200b６中国银行"), max_size=12
+) | st.text(max_size=8)
 
 
 @examples(80, search=200)
@@ -160,11 +211,17 @@ def test_what_was_redacted_passes_the_check_and_stays_so(kind, parts):
 
 
 jsons = st.recursive(
-    identities | noise | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans() | st.none()
-    | st.sampled_from([int(digits) for digits in DIGITS]) | st.integers(1990, 2039),
+    identities
+    | noise
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.booleans()
+    | st.none()
+    | st.sampled_from([int(digits) for digits in DIGITS])
+    | st.integers(1990, 2039),
     lambda part: st.lists(part, max_size=4) | st.dictionaries(identities | noise, part, max_size=4),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @examples(60, search=150)
@@ -186,10 +243,21 @@ def test_only_the_identity_is_withheld_also_inside_json(kind, text, sent):
         assert GUARDS[kind].redact(text) == sent
 
 
-def test_numbers_of_ours_that_could_be_a_foreign_code_are_no_leak():
-    for text in ("601318", "CNY 600000", "600000 shares", "at most 300000", "cash: 600000", "123456", "1.601318"):
-        GUARDS["blinded"].check(text)
-        assert text == "601318" or GUARDS["blinded"].redact(text) is text
+@pytest.mark.parametrize(
+    "text",
+    [
+        "601318",
+        "CNY 600000",
+        "600000 shares",
+        "at most 300000",
+        "cash: 600000",
+        "123456",
+        "1.601318",
+    ],
+)
+def test_numbers_of_ours_that_could_be_a_foreign_code_are_no_leak(text):
+    GUARDS["blinded"].check(text)
+    assert text == "601318" or GUARDS["blinded"].redact(text) is text
 
 
 def test_a_leak_names_kind_and_place_but_never_the_text():
@@ -198,7 +266,10 @@ def test_a_leak_names_kind_and_place_but_never_the_text():
     message = str(caught.value)
     assert "a tool result holds a security code at characters 8…17 of 21" in message
     assert "600519" not in message
-    for text, kind in (("so 2024-01-02", "calendar date"), ("so Quillmark", "company or industry name")):
+    for text, kind in (
+        ("so 2024-01-02", "calendar date"),
+        ("so Quillmark", "company or industry name"),
+    ):
         with pytest.raises(LeakError, match=kind) as caught:
             GUARDS["blinded"].check(text)
         assert text[3:] not in str(caught.value)
@@ -228,10 +299,15 @@ def test_folding_twice_changes_nothing_where_there_are_no_escapes(text):
 
 
 SHOWN = (
-    "tasks/ktdeval_*/prompts/*.md", "tasks/ktdeval_markets/w*.yaml", "tasks/ktdeval_investorbench/finmem.yaml",
-    "tasks/ktdeval_deanon/*_form.yaml", "plugins/ktdeval_agents/teams/*.yaml", "plugins/ktdeval_agents/wording.yaml",
-    "ktdeval/harness/*.md", "ktdeval/harness/*.json",
-)  # fmt: skip
+    "tasks/ktdeval_*/prompts/*.md",
+    "tasks/ktdeval_markets/w*.yaml",
+    "plugins/ktdeval_memory/wording.yaml",
+    "tasks/ktdeval_deanon/*_form.yaml",
+    "plugins/ktdeval_agents/teams/*.yaml",
+    "plugins/ktdeval_agents/wording.yaml",
+    "ktdeval/harness/*.md",
+    "ktdeval/harness/*.json",
+)
 """Files of what a model is told."""
 
 
@@ -240,24 +316,47 @@ def test_no_ticker_or_name_that_is_a_word_of_a_prompt_stops_a_task():
     tools = plugins.tools(list(plugins.specs("tools")))
     texts = [path.read_text("utf-8") for pattern in SHOWN for path in REPOSITORY.glob(pattern)]
     texts += [f"{tool.spec.description} {dict(tool.spec.parameters)}" for tool in tools]
-    texts += [" ".join(names) for of in (tables, state) for name, names in vars(of).items() if name.endswith("_COLUMNS")]
+    texts += [
+        " ".join(names)
+        for of in (tables, state, prices)
+        for name, names in vars(of).items()
+        if name.endswith("_COLUMNS")
+    ]
     assert len(texts) > 40
-    words = {word.lower() for text in texts for word in re.findall(r"(?<![A-Za-z])[A-Za-z]{3,}(?![A-Za-z])", text)}
+    words = {
+        word.lower()
+        for text in texts
+        for word in re.findall(r"(?<![A-Za-z])[A-Za-z]{3,}(?![A-Za-z])", text)
+    }
     assert not words - COMMON_WORDS, "add them to ktdeval/masking/entity_words.csv"
 
 
 def test_a_common_word_is_an_identity_only_as_it_is_spelled():
-    index = IdentityIndex(Named(("FORM", "ODD"), (), ("Target", "Form Factor", "other"), ("Technology",)), assets=True, dates=False)
-    assert not index.has_any("a target_weight in this form, at odd times, of technology and other things")
+    index = IdentityIndex(
+        Named(("FORM", "ODD"), (), ("Target", "Form Factor", "other"), ("Technology",)),
+        assets=True,
+        dates=False,
+    )
+    assert not index.has_any(
+        "a target_weight in this form, at odd times, of technology and other things"
+    )
     assert all(map(index.has_any, ("FORM", "buy ODD", "Target rose", "Technology", "form factor")))
 
 
-def test_a_prompt_that_holds_a_common_word_of_the_market_is_refused_with_the_word_and_a_way_out():
+def test_a_prompt_with_a_common_word_of_the_market_is_refused_with_the_word_and_a_remedy():
     market = replace(MARKET, industries=("coins", *MARKET.industries[1:]))
     guard = LeakGuard(lens_of("blinded"), market)
-    with pytest.raises(LeakError, match=r"a system message holds 'coins', a code, name or industry .* rename it in the"):
+    with pytest.raises(
+        LeakError,
+        match=r"a system message holds 'coins', a code, name or industry .* rename it in the",
+    ):
         guard.check("the number of shares or coins", "a system message")
-    with pytest.raises(LeakError, match=r"holds a company or industry name at .* build it from payload field types"):
+    with pytest.raises(
+        LeakError, match=r"holds a company or industry name at .* build it from payload field types"
+    ):
         guard.check("we like Quillmark")
-    with pytest.raises(LeakError, match=r"a calendar date at .* if it is a number in the task's config, which reads as a day"):
+    with pytest.raises(
+        LeakError,
+        match=r"a calendar date at .* if it is a number in the task's config, which reads as a day",
+    ):
         guard.check("at most 20240110 calls")

@@ -1,4 +1,6 @@
-"""What a mask promises: handles that say nothing and only its key gives, noise on each dated figure, dates told from decimals."""
+"""What a mask promises: handles that say nothing and only its key gives, noise on each dated
+figure, dates told from decimals.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from ktdeval.contracts import EpisodeSpec, Window
 from ktdeval.masking.dates import find_dates
 from ktdeval.masking.draws import AliasMap, DocumentAlias
 from ktdeval.masking.lens import Lens, MaskConfig
@@ -18,11 +19,24 @@ from ktdeval.masking.payload import (
     Figure,
 )
 from ktdeval.masking.text import Shape
-from ktdeval.seeds import derive_seed
+from ktdeval.tasks import EpisodeSpec, Window
+from ktdeval.values.seeds import derive_seed
 from masking_market import BASE_ROW, MARKET
 
 N = 60
-SPEC = EpisodeSpec("t", "1", "", "s", "blinded", "open_research", Window("W", "2024-01-02", "2024-02-01"), "m", {}, "react", {})
+SPEC = EpisodeSpec(
+    "t",
+    "1",
+    "",
+    "s",
+    "blinded",
+    "open_research",
+    Window("W", "2024-01-02", "2024-02-01"),
+    "m",
+    {},
+    "react",
+    {},
+)
 
 
 def handles(seed: int) -> list[str]:
@@ -30,13 +44,17 @@ def handles(seed: int) -> list[str]:
     return [alias.asset_handle(asset) for asset in range(N)]
 
 
-def test_who_knows_seed_window_code_and_all_earlier_runs_names_handles_no_better_than_chance() -> None:
+def test_who_knows_seed_window_code_and_all_earlier_runs_names_handles_no_better_than_chance() -> (
+    None
+):
     runs = [handles(replace(SPEC, mask_key=f"{number:032x}").mask_seed) for number in range(40)]
     guesses = [handles(SPEC.mask_seed)]  # the derivation that needs no key
     guesses += [handles(derive_seed(0, "2024-01-02", "2024-02-01", "mask", bits=128))]
     for number, run in enumerate(runs):
         book = [*guesses, *runs[:number]]
-        hits = sum(mine == theirs for other in book for mine, theirs in zip(run, other, strict=True))
+        hits = sum(
+            mine == theirs for other in book for mine, theirs in zip(run, other, strict=True)
+        )
         assert hits <= 6, f"{hits} of {N * len(book)} guesses, 1 in 9,999 by chance"
     assert len({replace(SPEC, mask_key="0" * 32, seed=seed).mask_seed for seed in range(9)}) == 9
     assert replace(SPEC, mask_key="0" * 32).id != replace(SPEC, mask_key="1" * 32).id
@@ -44,7 +62,10 @@ def test_who_knows_seed_window_code_and_all_earlier_runs_names_handles_no_better
 
 def test_every_dated_figure_of_an_asset_has_the_noise_that_the_mask_promises() -> None:
     lens = Lens(MaskConfig("blinded", noise_pct=5.0), 1, MARKET, BASE_ROW)
-    for figure in (AssetRef(1).figure(123.4, "amount_cny", BASE_ROW), AssetRef(0).figure(9.876, "RV_60", 0)):
+    for figure in (
+        AssetRef(1).figure(123.4, "amount_cny", BASE_ROW),
+        AssetRef(0).figure(9.876, "RV_60", 0),
+    ):
         shown = lens.render(figure)
         assert shown != figure.value
         assert shown == lens.render(figure)
@@ -53,7 +74,7 @@ def test_every_dated_figure_of_an_asset_has_the_noise_that_the_mask_promises() -
         assert lens.render(exact) == 1.234
 
 
-def test_a_decimal_beside_a_dotted_date_is_no_year() -> None:
+def test_a_decimal_next_to_a_dotted_date_is_not_a_year() -> None:
     text = "on 5.1.2024 the ratio was 1.2024"
     assert [text[start:end] for start, end in find_dates(text, Shape(text), ())] == ["5.1.2024"]
 
@@ -65,39 +86,55 @@ INDUSTRIES = ("banks", "brewing", "banks", "software")
 
 
 @given(st.integers(0, 2**63), st.integers(1, 40))
-def test_handles_and_what_they_stand_for_are_one_to_one(seed, n_assets):
+def test_handles_and_their_assets_are_one_to_one(seed, n_assets):
     alias = AliasMap(seed, n_assets, INDUSTRIES)
     handles = [alias.asset_handle(asset) for asset in range(n_assets)]
     assert all(re.fullmatch("asset_[0-9]{4}", handle) for handle in handles)
     assert len(set(handles)) == n_assets
     assert sorted(alias.order) == list(range(n_assets))
-    assert sorted({alias.sectors[name] for name in INDUSTRIES}) == ["sector_01", "sector_02", "sector_03"]
+    assert sorted({alias.sectors[name] for name in INDUSTRIES}) == [
+        "sector_01",
+        "sector_02",
+        "sector_03",
+    ]
 
 
 def test_equal_seeds_give_equal_maps_and_others_differ():
     first, again, other = (AliasMap(seed, 300, INDUSTRIES) for seed in (7, 7, 8))
-    handles = [[alias.asset_handle(asset) for asset in range(300)] for alias in (first, again, other)]
+    handles = [
+        [alias.asset_handle(asset) for asset in range(300)] for alias in (first, again, other)
+    ]
     assert handles[0] == handles[1] != handles[2]
     assert first.order == again.order != other.order
     numbers = [first.asset_handle(asset) for asset in first.order]
     assert numbers != sorted(numbers), "the listing order ignores the numbers"
 
 
-def test_numbers_say_nothing_about_columns():
-    """Rank correlation of number and column over many seeds is that of chance: mean 0, standard deviation 1/sqrt(n-1)."""
+def test_numbers_reveal_nothing_about_columns():
+    """Rank correlation of number and column over many seeds is that of chance: mean 0, standard
+    deviation 1/sqrt(n-1).
+    """
     n = 50
     correlations = []
     for seed in range(200):
         alias = AliasMap(seed, n, ())
         handles = sorted(alias.asset_handle(asset) for asset in range(n))
-        distance = sum((handles.index(alias.asset_handle(asset)) - asset) ** 2 for asset in range(n))
+        distance = sum(
+            (handles.index(alias.asset_handle(asset)) - asset) ** 2 for asset in range(n)
+        )
         correlations.append(1 - 6 * distance / (n * (n * n - 1)))
     assert abs(sum(correlations) / 200) < 4 / (200 * (n - 1)) ** 0.5
 
 
-def test_the_largest_number_says_nothing_about_how_many_there_are_or_will_be():
+def test_the_largest_number_reveals_no_present_or_future_count():
     maps = [AliasMap(seed, n, ()) for seed in range(20) for n in (50, 300)]
-    assert min(max(int(alias.asset_handle(asset)[6:]) for asset in range(len(alias.order))) for alias in maps) > 8_000
+    assert (
+        min(
+            max(int(alias.asset_handle(asset)[6:]) for asset in range(len(alias.order)))
+            for alias in maps
+        )
+        > 8_000
+    )
 
 
 def test_a_wide_market_gets_wider_numbers_and_a_column_that_is_not_there_none():
@@ -112,13 +149,22 @@ def test_names_and_orders_of_a_seed_are_the_same_on_every_machine_and_in_every_v
     """Records of old runs name assets by these draws."""
     alias, documents = AliasMap(7, 4, INDUSTRIES), DocumentAlias(7)
     draws = [1 + derive_seed(7, "asset_alias", draw) % 9_999 for draw in range(4)]
-    assert [alias.asset_handle(asset) for asset in range(4)] == [f"asset_{number:04d}" for number in draws]
-    assert list(alias.order) == sorted(range(4), key=lambda asset: derive_seed(7, "listing_order", asset))
+    assert [alias.asset_handle(asset) for asset in range(4)] == [
+        f"asset_{number:04d}" for number in draws
+    ]
+    assert list(alias.order) == sorted(
+        range(4), key=lambda asset: derive_seed(7, "listing_order", asset)
+    )
     by_number = sorted(range(3), key=lambda number: derive_seed(7, "sector_alias", number))
     assert list(alias.sectors.items()) == [
-        (sorted(set(INDUSTRIES))[number], f"sector_{place:02d}") for place, number in enumerate(by_number, start=1)
+        (sorted(set(INDUSTRIES))[number], f"sector_{place:02d}")
+        for place, number in enumerate(by_number, start=1)
     ]
-    assert [documents.handle(row) for row in (0, 1, 2**30 - 1)] == ["doc_pfstbkf", "doc_czhbgzk", "doc_trwnvdp"]
+    assert [documents.handle(row) for row in (0, 1, 2**30 - 1)] == [
+        "doc_pfstbkf",
+        "doc_czhbgzk",
+        "doc_trwnvdp",
+    ]
 
 
 LAST_DOCUMENT = 2**30 - 1
@@ -142,5 +188,13 @@ def test_rows_without_a_handle_are_refused_and_texts_that_are_none_are_of_no_row
         with pytest.raises(IndexError):
             documents.handle(row)
     handle = documents.handle(5)
-    for text in ("", handle[4:], f"{handle}b", handle[:-1], f"doc_a{handle[5:]}", f"dok_{handle[4:]}", "doc_zzzzzzz"):
+    for text in (
+        "",
+        handle[4:],
+        f"{handle}b",
+        handle[:-1],
+        f"doc_a{handle[5:]}",
+        f"dok_{handle[4:]}",
+        "doc_zzzzzzz",
+    ):
         assert documents.row(text) is None, text

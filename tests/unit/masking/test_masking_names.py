@@ -1,4 +1,6 @@
-"""What gives a company away in a document of a market without an entity file: short names and identifiers."""
+"""What gives a company away in a document of a market without an entity file: short names and
+identifiers.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,14 @@ def test_names_of_a_market_without_entities_are_hidden(text: str, shown: str) ->
     assert masked(text) == shown
 
 
-def test_a_short_name_that_several_assets_share_is_that_of_the_asset_a_document_is_filed_under() -> None:
+def test_a_short_name_that_several_assets_share_is_that_of_the_asset_a_document_is_filed_under() -> (
+    None
+):
     assert masked("Alphabet rose") == "[company] rose"
     assert masked("Alphabet rose", filed=("GOOG",)) == "<GOOG> rose"
 
 
-def test_a_name_that_somebody_listed_is_not_derived_for_another_asset() -> None:
+def test_a_listed_name_is_not_derived_for_another_asset() -> None:
     documents = replace(US.documents, entities=(Entity("KO", "product", "Costco"),))
     assert masked("Costco rose", replace(US, documents=documents)) == "<KO> rose"
 
@@ -72,5 +76,8 @@ def test_a_number_with_a_wrong_check_digit_or_a_word_is_none(text: str) -> None:
 
 def test_a_model_that_names_a_company_by_its_short_name_does_not_see_it_again() -> None:
     guard = identities_of(US, assets=True, dates=True)
-    assert guard.withhold("Amazon and J&J, or amazon; Meta?") == "[withheld] and J&J, or amazon; [withheld]?"
+    assert (
+        guard.withhold("Amazon and J&J, or amazon; Meta?")
+        == "[withheld] and J&J, or amazon; [withheld]?"
+    )
     assert not guard.has_any("a meta target in alphabet order")

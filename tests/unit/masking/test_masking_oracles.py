@@ -1,4 +1,6 @@
-"""What answers a question tells no digit that the mask does not show, whatever is asked, day after day."""
+"""What answers a question tells no digit that the mask does not show, whatever is asked, day after
+day.
+"""
 
 from __future__ import annotations
 
@@ -33,62 +35,100 @@ def played(market: Any) -> tuple[list[str], Play]:
 
 
 def test_two_markets_that_a_mask_shows_alike_answer_every_question_alike() -> None:
-    """No question, order, fill, rejection, cost, cash or NAV tells which of two markets it is: their prices differ below three
-    digits. Fills are at the true prices of each.
+    """No question, order, fill, rejection, cost, cash or NAV tells which of two markets it is:
+    their prices differ below three digits. Fills are at the true prices of each.
     """
     base = Play(PLUGINS.make_task(TASK), Prober(), MARKET).scene.lens.base_row
     other = scaled_below(MARKET, base, 3)
-    assert np.nanmedian(np.abs(other.close[-1] / MARKET.close[-1] - 1.0)) > 5e-4, "far more than a fen"
+    assert np.nanmedian(np.abs(other.close[-1] / MARKET.close[-1] - 1.0)) > 5e-4, (
+        "far more than a fen"
+    )
     (one, first), (two, second) = (played(market) for market in (MARKET, other))
     assert len(one) > 4 * STEPS
     assert one == two
-    orders, others = ([order for record in play.records for order in record.orders] for play in (first, second))
+    orders, others = (
+        [order for record in play.records for order in record.orders] for play in (first, second)
+    )
     ends = Counter(order.rule for order in orders)
     assert ends[None] > 20
     assert ends.keys() > {"lot", "weight_limit"}
     assert [order.filled_shares for order in orders] == [order.filled_shares for order in others]
-    assert [record.nav_minor for record in first.records] != [record.nav_minor for record in second.records]
+    assert [record.nav_minor for record in first.records] != [
+        record.nav_minor for record in second.records
+    ]
 
 
 @pytest.mark.parametrize("digits", [1, 2, 3])
 def test_a_level_is_known_to_the_digits_of_the_mask_and_no_more(digits: int) -> None:
-    """Prices, shares and money of all sizes come from one level: multiples of it, each rounded, would tell it all."""
+    """Prices, shares and money of all sizes come from one level: multiples of it, each rounded,
+    would tell it all.
+    """
     base = len(MARKET.days) - 30
     true = Lens(MaskConfig(rebase_prices=True, round_digits=digits), 1, MARKET, base)
-    other = Lens(MaskConfig(rebase_prices=True, round_digits=digits), 1, scaled_below(MARKET, base, digits), base)
+    other = Lens(
+        MaskConfig(rebase_prices=True, round_digits=digits),
+        1,
+        scaled_below(MARKET, base, digits),
+        base,
+    )
     for asset in (2, 4, 11):
         level = float(MARKET.close[base, asset])
-        assert true.known_price(asset, level, base) == pytest.approx(round_significant(level, digits))
+        assert true.known_price(asset, level, base) == pytest.approx(
+            round_significant(level, digits)
+        )
         lots = [true.render(Shares(asset, 100 * number)) for number in range(1, 400)]
         assert lots == [other.render(Shares(asset, 100 * number)) for number in range(1, 400)]
         shown = true.render(Price(asset, level * 1.2345, base + 5))
-        assert true.known_price(asset, level * 1.2345, base + 5) == pytest.approx(round_significant(level, digits) * shown / 100)
+        assert true.known_price(asset, level * 1.2345, base + 5) == pytest.approx(
+            round_significant(level, digits) * shown / 100
+        )
 
 
 def test_a_weight_counts_with_the_digits_of_the_mask_cut_towards_zero() -> None:
-    weights = {0.05: 0.05, 0.1: 0.1, 0.123456: 0.123, 0.0999999: 0.0999, 1.0: 1.0, 0.0: 0.0, -0.12999: -0.129, 3.4567e-5: 3.45e-5}
+    weights = {
+        0.05: 0.05,
+        0.1: 0.1,
+        0.123456: 0.123,
+        0.0999999: 0.0999,
+        1.0: 1.0,
+        0.0: 0.0,
+        -0.12999: -0.129,
+        3.4567e-5: 3.45e-5,
+    }
     assert {weight: cut_significant(weight, 3) for weight in weights} == weights
-    plain, coarse = (Lens(mask, 1, MARKET, 300) for mask in (MaskConfig(), MaskConfig(round_digits=3)))
+    plain, coarse = (
+        Lens(mask, 1, MARKET, 300) for mask in (MaskConfig(), MaskConfig(round_digits=3))
+    )
     assert (plain.known_weight(0.123456), coarse.known_weight(0.123456)) == (0.123456, 0.123)
 
 
 def test_an_order_is_recorded_with_the_shares_that_its_weight_came_to_and_settles_again() -> None:
-    """So that a ledger can be settled again without the mask; two buys of one stock don't come to twice the largest weight."""
+    """So that a ledger can be settled again without the mask; two buys of one stock don't come to
+    twice the largest weight.
+    """
     play = Play(PLUGINS.make_task(TASK), Prober(), MARKET)
     asset = int(np.flatnonzero(MARKET.member[play.scene.lens.base_row])[3])
     buy = Order(asset, "BUY", 0.5, "", 0.1)
     once, again, shares = play.seen.sized((buy, buy, Order(asset, "BUY", 0.5, "", None, 30_000)))
-    price = play.scene.lens.known_price(asset, float(MARKET.close[play.scene.lens.base_row, asset]), play.scene.lens.base_row)
+    price = play.scene.lens.known_price(
+        asset, float(MARKET.close[play.scene.lens.base_row, asset]), play.scene.lens.base_row
+    )
     worth = int(100_000 / price)
     assert (once.target_weight, once.shares) == (0.1, worth // 100 * 100)
-    assert (again.target_weight, again.shares) == (0.1, worth % 100), "less than a lot, which the executor rejects as such"
+    assert (again.target_weight, again.shares) == (0.1, worth % 100), (
+        "less than a lot, which the executor rejects as such"
+    )
     assert shares.shares == 30_000
     assert shares.target_weight == pytest.approx((worth + 30_000) * price / 1e6, rel=1e-3)
-    assert play.seen.sized((Order(asset, "SELL", 0.5, "", 0.0),)) == (Order(asset, "SELL", 0.5, "", 0.0),)
+    assert play.seen.sized((Order(asset, "SELL", 0.5, "", 0.0),)) == (
+        Order(asset, "SELL", 0.5, "", 0.0),
+    )
 
 
 def test_a_resumed_episode_knows_the_account_as_the_uninterrupted_one() -> None:
-    """Cash as known follows from all fills so far; it is taken up from the records of the journal."""
+    """Cash as known follows from all fills so far; it is taken up from the records of the
+    journal.
+    """
     task, tools = PLUGINS.make_task(TASK), PLUGINS.tools(PLUGINS.make_task(TASK).tools)
     spec = spec_of(TASK, task.mask, task.mode)
 
@@ -102,4 +142,6 @@ def test_a_resumed_episode_knows_the_account_as_the_uninterrupted_one() -> None:
     resumed = episode()
     resumed.resume(entries[:5])
     again = [resumed.run_step(step) for step in range(5, 8)]
-    assert [(entry.step, entry.transcript) for entry in again] == [(entry.step, entry.transcript) for entry in entries[5:]]
+    assert [(entry.step, entry.transcript) for entry in again] == [
+        (entry.step, entry.transcript) for entry in entries[5:]
+    ]

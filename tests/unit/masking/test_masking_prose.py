@@ -18,12 +18,17 @@ from searching import examples
 from tables import beside, on_each_row
 
 ENTITIES = tuple(Entity(*one) for one in beside(__file__)["entities"])
-JOINED = ~((np.array(CODES) == "830799.BJ")[None, :] & (np.arange(N_DAYS) < 30)[:, None])  # one asset joins on row 30
+# one asset joins on row 30
+JOINED = ~((np.array(CODES) == "830799.BJ")[None, :] & (np.arange(N_DAYS) < 30)[:, None])
 SNAPSHOT = replace(MARKET, documents=Documents.of((), None, ENTITIES), member=JOINED)
 
 
 def masked(
-    text: str, kind: MaskKind = "blinded", day: int = 25, filed: tuple[str, ...] = (), market: MarketSnapshot = SNAPSHOT
+    text: str,
+    kind: MaskKind = "blinded",
+    day: int = 25,
+    filed: tuple[str, ...] = (),
+    market: MarketSnapshot = SNAPSHOT,
 ) -> str | None:
     """The text as a mask shows it, with codes in place of handles of assets."""
     lens = Lens(MaskConfig(kind), 1, market, BASE_ROW)
@@ -46,7 +51,7 @@ def test_what_gives_assets_and_days_away_is_replaced(text: str, shown: str) -> N
 
 
 def test_a_symbol_that_is_a_common_word_is_one_only_as_it_is_spelled() -> None:
-    codes = ("COST", "MSFT", *CODES[2:])
+    codes = ("COST", "MSFT", *(f"Z{code}" for code in CODES[2:]))
     market = replace(SNAPSHOT, codes=codes, documents=Documents.of(()), instruments=())
     lens = Lens(MaskConfig("blinded"), 1, market, BASE_ROW)
     shown = lens.render(TextMask(lens, market).mask("Cost of msft and COST, at no cost; COSTS", 25))
@@ -56,20 +61,25 @@ def test_a_symbol_that_is_a_common_word_is_one_only_as_it_is_spelled() -> None:
     assert guard.redact("COST or cost or msft") == "[withheld] or cost or [withheld]"
 
 
-def test_what_is_ambiguous_is_dropped_unless_the_document_says_who_is_meant() -> None:
+def test_ambiguous_names_are_dropped_unless_the_document_resolves_them() -> None:
     assert masked("Twinned rose") is None
     assert masked("Twinned rose", filed=("300750.SZ",)) == "<300750> rose"
     assert masked("Twinned rose", filed=("300750.SZ", "000002.SZ")) is None
     assert masked("Twinned rose", "date_blind") == "Twinned rose"
     lens = Lens(MaskConfig("blinded"), 1, SNAPSHOT, BASE_ROW)
-    names = {(one.start, one.end, one.kind) for one in TextMask(lens, SNAPSHOT).hidden("Twinned, 2023") or ()}
+    names = {
+        (one.start, one.end, one.kind)
+        for one in TextMask(lens, SNAPSHOT).hidden("Twinned, 2023") or ()
+    }
     assert names == {(0, 7, "asset"), (9, 13, "date")}
 
 
 def test_a_mask_hides_what_it_is_for_and_no_mask_changes_nothing() -> None:
     text = "Ocean Blue Brewery (002304.SZ) on 2024-01-30 \ue000 in 白酒"
     assert masked(text, "bright") == text
-    assert masked(text, "stock_blind") == masked(text, "blinded", day=0).replace("[date]", "2024-01-30")  # type: ignore[union-attr]
+    assert masked(text, "stock_blind") == masked(text, "blinded", day=0).replace(
+        "[date]", "2024-01-30"
+    )  # type: ignore[union-attr]
     assert masked(text, "date_blind") == "Ocean Blue Brewery (002304.SZ) on day_+0   in 白酒"
     assert masked(text, day=19) == masked(text, day=0)  # the day after is not known yet
     assert masked("TCL科技", day=29) == "[company]"
@@ -78,17 +88,40 @@ def test_a_mask_hides_what_it_is_for_and_no_mask_changes_nothing() -> None:
 
 WORDS = st.sampled_from(
     [
-        *(name for name in SNAPSHOT.names), *(code for code in CODES), *(code[:6] for code in CODES), *SNAPSHOT.industries,
-        *(one.text for one in ENTITIES), "2024-01-30", "June 9", "2023", "monday", "Q3", "and", "rose", "2,000", "银", "ST", "A",
-        "12", "\\n", "\n", "’s",
+        *(name for name in SNAPSHOT.names),
+        *(code for code in CODES),
+        *(code[:6] for code in CODES),
+        *SNAPSHOT.industries,
+        *(one.text for one in ENTITIES),
+        "2024-01-30",
+        "June 9",
+        "2023",
+        "monday",
+        "Q3",
+        "and",
+        "rose",
+        "2,000",
+        "银",
+        "ST",
+        "A",
+        "12",
+        "\\n",
+        "\n",
+        "’s",
         *"0123456789-./ _,'\"&()年月日",
     ]
-)  # fmt: skip
+)
 
 
-@given(st.lists(WORDS, max_size=14), st.sampled_from(["", " ", "-"]), st.sampled_from(["blinded", "stock_blind", "date_blind"]))
+@given(
+    st.lists(WORDS, max_size=14),
+    st.sampled_from(["", " ", "-"]),
+    st.sampled_from(["blinded", "stock_blind", "date_blind"]),
+)
 @examples(60, search=150)
-def test_no_guard_finds_anything_in_what_is_shown(words: list[str], between: str, kind: MaskKind) -> None:
+def test_no_guard_finds_anything_in_shown_text(
+    words: list[str], between: str, kind: MaskKind
+) -> None:
     masked(between.join(words), kind)  # checks
 
 
@@ -114,8 +147,18 @@ def test_names_of_documents_are_a_permutation_of_the_seed(row: int, seed: int) -
 def test_names_of_documents_need_the_seed_and_nothing_else() -> None:
     handles = [DocumentAlias(1).handle(row) for row in range(2000)]
     assert len(set(handles)) == 2000
-    assert [index for index, _ in sorted(enumerate(handles), key=lambda pair: pair[1])] != list(range(2000))
-    for text in ("doc_", "doc_aaaaaaa", "doc_bcdfghjk", "bcdfghj", "doc_zzzzzzz", "", "DOC_bcdfghj"):
+    assert [index for index, _ in sorted(enumerate(handles), key=lambda pair: pair[1])] != list(
+        range(2000)
+    )
+    for text in (
+        "doc_",
+        "doc_aaaaaaa",
+        "doc_bcdfghjk",
+        "bcdfghj",
+        "doc_zzzzzzz",
+        "",
+        "DOC_bcdfghj",
+    ):
         assert DocumentAlias(1).row(text) is None
     with pytest.raises(IndexError):
         DocumentAlias(1).handle(1 << 30)

@@ -1,28 +1,36 @@
-"""Shortening of text: between words, with a mark, and without making a date or code that the whole does not have."""
+"""Shortening of text: its beginning and end, between words, with a mark that counts what is cut, and
+without making a date or code that the whole does not have.
+"""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given, strategies as st
 
 import investorbench_texts
 from ktdeval.market import Document, Documents
 from ktdeval.masking import IdentityIndex, Lens, MaskConfig, Prose, TextMask, identities_of, shorten
 from ktdeval.masking.payload import AssetRef, DayRef
-from ktdeval.masking.shortening import CUT_MARK
+from ktdeval.masking.shortening import BOTH_ENDS_FROM, CUT_MARK, beginning, cut_of
 from masking_market import BASE_ROW, CODES, MARKET, NAMES
-from searching import is_searching
+from searching import examples, is_searching
 from tables import beside, on_each_row
 
 LENS = Lens(MaskConfig("blinded"), 1, MARKET, BASE_ROW)
 MASK = TextMask(LENS, MARKET)
 GUARD = identities_of(MARKET, assets=True, dates=True)
 DAY = 25
-PIECES = (*beside(__file__)["pieces"], *NAMES, *(part for names in NAMES.values() for part in names))
+PIECES = (
+    *beside(__file__)["pieces"],
+    *NAMES,
+    *(part for names in NAMES.values() for part in names),
+)
 
 
 def article(number: int) -> str:
@@ -31,15 +39,98 @@ def article(number: int) -> str:
     return "".join(piece + chance.choice(("", " ", " ", " ", "-")) for piece in pieces)
 
 
-def is_cut_inside_a_word(whole: str, kept: str) -> bool:
-    before, after = kept[-1:], whole[len(kept) : len(kept) + 1]
-    return before.isascii() and before.isalnum() and after.isascii() and after.isalnum()
+MARK = re.compile(r" ?\[… ([\d,]+) characters cut …\] ?")
+
+
+def kept_parts(shown: str) -> tuple[str, str]:
+    """Beginning and end of a shortened text; the end is empty if the beginning alone is kept."""
+    mark = MARK.search(shown)
+    if mark is None:
+        return shown.removesuffix(CUT_MARK).rstrip(), ""
+    return shown[: mark.start()], shown[mark.end() :]
+
+
+def is_cut_inside_a_word(whole: str, begin: str, end: str) -> bool:
+    after = whole[len(begin) : len(begin) + 1]
+    before = whole[: len(whole) - len(end)][-1:]
+    return any(
+        one.isascii() and one.isalnum() and other.isascii() and other.isalnum()
+        for one, other in ((begin[-1:], after), (before, end[:1]))
+    )
 
 
 @on_each_row
 def test_text_is_cut_between_words_and_marked(text: str, most: int, shown: str) -> None:
     assert shorten(text, most) == shown
     assert len(shown) <= max(most, len(CUT_MARK))
+
+
+WORDS = " ".join(f"word{'abcdefghij'[index % 10]}" for index in range(500))  # 2,999 characters
+
+
+def test_a_long_text_keeps_beginning_and_end_and_says_how_much_is_cut() -> None:
+    shown = shorten(WORDS, 400)
+    begin, end = kept_parts(shown)
+    assert WORDS.startswith(begin)
+    assert WORDS.endswith(end)
+    assert (
+        shown
+        == f"{begin} [… {len(WORDS) - len(begin) - len(end):,} characters cut …] {end}".replace(
+            "  ", " "
+        )
+    )
+    assert 380 < len(shown) <= 400
+    assert 1.7 < len(begin) / len(end) < 2.3
+
+
+@given(
+    words=st.lists(st.text(st.characters(codec="utf-8"), max_size=12), min_size=20, max_size=120),
+    most=st.integers(BOTH_ENDS_FROM, 500),
+)
+@examples(60)
+def test_what_is_kept_and_what_is_counted_is_the_whole_text(words: list[str], most: int) -> None:
+    text = " ".join(words)
+    shown = shorten(text, most)
+    assert len(shown) <= most or shown == text
+    if shown == text:
+        return
+
+    cut = cut_of(text, most)
+    assert cut is not None
+    begin, end = text[: cut.start], text[cut.end :]
+    count = int(cut.mark.strip().split()[1].replace(",", ""))
+    assert shown.startswith(begin)
+    assert shown.endswith(end)
+    assert len(begin) + count + len(end) == len(text)
+
+
+@pytest.mark.parametrize("first", [2_000, 1_000, 500])
+def test_a_text_that_is_cut_again_counts_both_cuts(first: int) -> None:
+    again = shorten(shorten(WORDS, first), 300)
+    begin, end = kept_parts(again)
+    (mark,) = MARK.finditer(again)
+    assert len(begin) + int(mark[1].replace(",", "")) + len(end) == len(WORDS)
+
+
+def test_the_mark_is_no_code_or_date_whatever_it_counts() -> None:
+    counts = [*range(1, 30_000, 7), 19_900, 20_240, 202_412, 600_519, 688_981, 20_240_131]
+    marks = [f"It [… {count:,} characters cut …] rose" for count in counts]
+    assert [mark for mark in marks if GUARD.has_any(mark)] == []
+
+
+@pytest.mark.parametrize("most", [120, 200, 300])
+def test_writing_without_spaces_keeps_both_ends_without_spaces(most: int) -> None:
+    text = "买入股票，因为价格上涨很好，" * 50
+    begin, end = kept_parts(shorten(text, most))
+    assert text.startswith(begin)
+    assert text.endswith(end)
+    assert "] " not in shorten(text, most)
+    assert len(end) > most / 6
+
+
+def test_a_beginning_alone_has_no_count() -> None:
+    assert beginning(WORDS, 300).endswith(" …")
+    assert WORDS.startswith(beginning(WORDS, 300).removesuffix(" …"))
 
 
 @pytest.mark.parametrize("number", range(1000 if is_searching() else 40))
@@ -50,44 +141,71 @@ def test_no_cut_of_a_masked_article_makes_a_date_or_a_code(number: int) -> None:
     found, inside = [], []
     for most in range(2, len(prose.plain)):
         shown, is_cut = prose.shorten(most)
-        kept = shown.plain.removesuffix(CUT_MARK).rstrip()
+        begin, end = kept_parts(shown.plain)
         assert is_cut
-        assert prose.plain.startswith(kept)
+        assert prose.plain.startswith(begin)
+        assert prose.plain.endswith(end)
         assert len(shown.plain) <= most
         found += [shown.plain] if GUARD.has_any(json.dumps(shown.plain, ensure_ascii=False)) else []
-        inside += [kept] if is_cut_inside_a_word(prose.plain, kept) else []
+        inside += [shown.plain] if is_cut_inside_a_word(prose.plain, begin, end) else []
     assert (found, inside) == ([], [])
 
 
 def new_hits(index: IdentityIndex, whole: str, cut: str) -> list[str]:
     known = index.find(whole, "answer")
-    hits = index.find(cut, "answer")
-    return [cut[hit.start : hit.end] for hit in hits if not any(hit.start < other.end and other.start < hit.end for other in known)]
+    begin, end = kept_parts(cut)
+    shift = len(whole) - len(cut)  # of offsets in what is kept of the end
+    found = []
+    for hit in index.find(cut, "answer"):
+        offset = 0 if hit.start < len(begin) or not end else shift
+        if not any(
+            hit.start + offset < other.end and other.start < hit.end + offset for other in known
+        ):
+            found.append(cut[hit.start : hit.end])
+    return found
 
 
 @pytest.mark.parametrize("number", range(200 if is_searching() else 10))
 def test_no_cut_of_an_unmasked_text_makes_a_date_or_a_code(number: int) -> None:
     text = article(-1 - number)
-    assert [hits for most in range(2, len(text)) if (hits := new_hits(GUARD, text, shorten(text, most)))] == []
+    assert [
+        hits for most in range(2, len(text)) if (hits := new_hits(GUARD, text, shorten(text, most)))
+    ] == []
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not investorbench_texts.FOLDER.is_dir(), reason=f"{investorbench_texts.FOLDER} is not there")
+@pytest.mark.skipif(
+    not investorbench_texts.FOLDER.is_dir(), reason=f"{investorbench_texts.FOLDER} is not there"
+)
 def test_no_cut_of_real_news_makes_a_date_or_a_code() -> None:
     guard = identities_of(investorbench_texts.market(), assets=True, dates=True)
     _, mask = investorbench_texts.text_mask()
     texts = [
-        text for code in investorbench_texts.CODES for _, text in investorbench_texts.news(code)[:: 10 if is_searching() else 200]
+        text
+        for code in investorbench_texts.CODES
+        for _, text in investorbench_texts.news(code)[:: 10 if is_searching() else 200]
     ]
     masked = [prose for text in texts if (prose := mask.mask(text, 40)) is not None]
-    cuts = [prose.shorten(most)[0].plain for prose in masked for most in range(2, len(prose.plain), 1 if is_searching() else 7)]
+    cuts = [
+        prose.shorten(most)[0].plain
+        for prose in masked
+        for most in range(2, len(prose.plain), 1 if is_searching() else 7)
+    ]
     assert len(cuts) > 1000
     assert [cut for cut in cuts if guard.has_any(json.dumps(cut))] == []
 
 
-def test_a_document_is_cut_after_it_is_masked_and_says_so() -> None:
+def test_a_document_is_cut_after_masking_and_marked_as_cut() -> None:
     begin = "Quillmark fell. " + "so " * 8
-    document = Document(datetime(2024, 1, 2, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC), "wire", "news", (), "A title", "")
+    document = Document(
+        datetime(2024, 1, 2, tzinfo=UTC),
+        datetime(2024, 1, 2, tzinfo=UTC),
+        "wire",
+        "news",
+        (),
+        "A title",
+        "",
+    )
     market = replace(MARKET, documents=Documents.of([document]))
     mask = TextMask(Lens(MaskConfig("blinded"), 1, market, BASE_ROW), market)
     # The masked text at hand: the name has the length of a handle, and the cut falls behind `Dec`.
@@ -103,11 +221,35 @@ def test_a_document_is_cut_after_it_is_masked_and_says_so() -> None:
     assert not uncut.is_cut
 
 
+@given(
+    pieces=st.lists(
+        st.sampled_from(["See ", "it ", AssetRef(3), DayRef(7), " and "]), min_size=60, max_size=90
+    ),
+    most=st.integers(BOTH_ENDS_FROM, 250),
+)
+@examples(40)
+def test_what_was_taken_out_of_a_long_text_is_whole_at_both_ends(
+    pieces: list[str | AssetRef | DayRef], most: int
+) -> None:
+    prose = Prose(tuple(pieces))
+    shown, is_cut = prose.shorten(most)
+    assert shown.plain == shorten(prose.plain, most)
+    assert is_cut == (shown != prose)
+
+
 def test_what_was_taken_out_is_never_cut_in_two() -> None:
     prose = Prose(("See ", AssetRef(3), " on ", DayRef(7), " again and again"))
     texts = [prose.shorten(most)[0] for most in range(2, len(prose.plain) + 1)]
     assert texts[-1] == prose
-    assert {"".join("*" if not isinstance(part, str) else part for part in text.parts) for text in texts} == {
-        "…", "See …", "See * …", "See * on …", "See * on * …", "See * on * again …", "See * on * again and …",
+    assert {
+        "".join("*" if not isinstance(part, str) else part for part in text.parts) for text in texts
+    } == {
+        "…",
+        "See …",
+        "See * …",
+        "See * on …",
+        "See * on * …",
+        "See * on * again …",
+        "See * on * again and …",
         "See * on * again and again",
-    }  # fmt: skip
+    }

@@ -1,6 +1,8 @@
-"""The keyless models: what they ask for, what they trade, that they look at figures and never at labels; replays by themselves.
+"""The keyless models: what they ask for, what they trade, that they look at figures and never at
+labels; replays by themselves.
 
-`builtin/recall` votes by words that it remembers, `builtin/tally` by the views in its prompt, written by desks or passed on.
+`builtin/recall` votes by words that it remembers, `builtin/tally` by the views in its prompt,
+written by desks or passed on.
 """
 
 from __future__ import annotations
@@ -16,12 +18,19 @@ from ktdeval.cli.main import main
 from ktdeval.errors import ConfigError, ModelError, UsageError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, ToolSpec
 from ktdeval.keyless import Conversation, Ranking, Sizing, buyable, rebalance
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval_models.catalogue import make_builtin
 from ktdeval_models.chaos import ERROR_KINDS, RESEARCH_MISDEEDS, SUBMISSION_MISDEEDS
-from ktdeval_models.params import ChaosParams, EqualWeightParams, LinearFactorParams, RandomParams, RankParams
+from ktdeval_models.params import (
+    ChaosParams,
+    EqualWeightParams,
+    LinearFactorParams,
+    RandomParams,
+    RankParams,
+)
 from loops import not_empty
 from run_support import WINDOW
+from shown_states import with_state
 from tables import on_each_row
 from terminal import Terminal
 
@@ -30,25 +39,63 @@ NAMES = ("hold", "random", "equal_weight", "momentum", "reversal", "low_volatili
 SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
 TOOLS = tuple(
     ToolSpec(name, name, {"type": "object"})
-    for name in ("get_market_context", "screen_candidates", "compare_candidates", "portfolio_state", "risk_check")
+    for name in (
+        "get_market_context",
+        "screen_candidates",
+        "compare_candidates",
+        "portfolio_state",
+        "risk_check",
+    )
 )
-LIMITS = {"max_positions": 3, "max_weight": 0.4, "lot_shares": 100, "star_min_shares": 200, "min_reason_chars": 10}
-FIGURES = ("stock_id", "board", "status", "close_cny", "MOM_12_1", "RV_60", "ILLIQ", "return_20d_pct")
+LIMITS = {
+    "max_positions": 3,
+    "max_weight": 0.4,
+    "lot_shares": 100,
+    "star_min_shares": 200,
+    "min_reason_chars": 10,
+}
+FIGURES = (
+    "stock_id",
+    "board",
+    "status",
+    "close_cny",
+    "MOM_12_1",
+    "RV_60",
+    "ILLIQ",
+    "return_20d_pct",
+)
 POSITION = ("stock_id", "weight", "member", "status")
 
 
 def state(positions: Any = (), cash: float = 1.0, **more: Any) -> dict[str, Any]:
     account = {"cash_weight": cash, "nav_cny": 1e6}
-    return {"account": account, "positions": table(POSITION, positions), "constraints": LIMITS, **more}
+    return {
+        "account": account,
+        "positions": table(POSITION, positions),
+        "constraints": LIMITS,
+        **more,
+    }
 
 
 def table(columns: Any, rows: Any) -> dict[str, Any]:
     return {"columns": list(columns), "rows": [list(row) for row in rows]}
 
 
-def request(shown: dict[str, Any], *later: Message, submit: bool = True, seed: int = 1) -> ModelRequest:
-    messages = (Message("system", "s"), Message("user", f"Day\n```json\n{json.dumps(shown)}\n```\nDecide."), *later)
-    return ModelRequest(messages, (SUBMIT,) if submit else TOOLS, "submit_action" if submit else None, CallParams(seed=seed))
+def request(
+    shown: dict[str, Any], *later: Message, submit: bool = True, seed: int = 1
+) -> ModelRequest:
+    messages = (
+        Message("system", "s"),
+        Message("user", f"Day\n```json\n{json.dumps(shown)}\n```\nDecide."),
+        *later,
+    )
+    asked = ModelRequest(
+        messages,
+        (SUBMIT,) if submit else TOOLS,
+        "submit_action" if submit else None,
+        CallParams(seed=seed),
+    )
+    return with_state(asked)
 
 
 def candidates(*rows: Any) -> dict[str, Any]:
@@ -62,7 +109,9 @@ def submitted(reply: Reply) -> list[dict[str, Any]]:
 
 
 def stocks(reply: Reply) -> dict[str, tuple[str, float]]:
-    return {order["stock_id"]: (order["side"], order["target_weight"]) for order in submitted(reply)}
+    return {
+        order["stock_id"]: (order["side"], order["target_weight"]) for order in submitted(reply)
+    }
 
 
 FOUR = candidates(
@@ -75,8 +124,14 @@ FOUR = candidates(
 
 def test_every_model_is_made_by_name_with_parameters() -> None:
     assert {f"builtin/{name}" for name in NAMES} <= set(PLUGINS.specs("models"))
-    assert PLUGINS.make_model("builtin/momentum", {"positions": 5}).params == RankParams(positions=5)
-    assert (RankParams().positions, RankParams().keep_rank, EqualWeightParams().band) == (20, 30, 0.25)
+    assert PLUGINS.make_model("builtin/momentum", {"positions": 5}).params == RankParams(
+        positions=5
+    )
+    assert (RankParams().positions, RankParams().keep_rank, EqualWeightParams().band) == (
+        20,
+        30,
+        0.25,
+    )
     with pytest.raises(UsageError, match="momentum"):
         make_builtin("momentun")
 
@@ -86,24 +141,33 @@ def held(*positions: Any, cash: float, shown: Any = FOUR) -> dict[str, Any]:
 
 
 @on_each_row
-def test_orders_follow_from_the_figures_shown(name: str, params: Any, positions: Any, cash: float, orders: Any) -> None:
+def test_orders_follow_from_the_figures_shown(
+    name: str, params: Any, positions: Any, cash: float, orders: Any
+) -> None:
     model = PLUGINS.make_model(f"builtin/{name}", params)
     trades = stocks(model.reply(request(held(*positions, cash=cash))))
     assert list(trades.items()) == [(stock, tuple(order)) for stock, order in orders.items()]
 
 
-def test_without_data_they_hold_and_names_too_dear_for_a_lot_are_passed_over_by_buys_that_share_the_cash() -> None:
+def test_without_data_they_hold_and_names_too_dear_for_a_lot_are_passed_over_by_buys_that_share_the_cash() -> (
+    None
+):
     only_labels = state([("a", 0.3, True, "trading")], 0.7, universe=["a", "b", "c"])
     for name in {*NAMES} - {"random", "chaos"}:
         assert stocks(make_builtin(name).reply(request(only_labels))) == {}, name
-    dear = ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0), ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0)
+    dear = (
+        ("e", "main", "trading", 9_000.0, 99.0, 1.0, 1.0, 1.0),
+        ("s", "star", "trading", 1_700.0, 98.0, 1.0, 1.0, 1.0),
+    )
     shown = held(("q", 0.9, True, "suspended"), cash=0.1, shown=candidates(*dear, *FOUR["rows"]))
     trades = stocks(make_builtin("momentum").reply(request(shown)))
     assert list(trades.items()) == [("b", ("BUY", 0.0475)), ("c", ("BUY", 0.0475))]
 
 
 def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficient() -> None:
-    model = make_builtin("linear_factor", LinearFactorParams(coefficients="MOM_12_1:0.02 RV_60:-0.1"))
+    model = make_builtin(
+        "linear_factor", LinearFactorParams(coefficients="MOM_12_1:0.02 RV_60:-0.1")
+    )
     calls = model.reply(request(state([("a", 0.3, True, "trading")], 0.7), submit=False)).tool_calls
     asked = {call.name: json.loads(call.arguments) for call in calls}
     assert asked["screen_candidates"]["factors"] == ["MOM_12_1", "-RV_60"]
@@ -111,23 +175,36 @@ def test_the_linear_model_asks_for_each_factor_in_the_direction_of_its_coefficie
 
 
 @on_each_row
-def test_coefficients_that_say_nothing_usable_are_refused(coefficients: str, problem: str) -> None:
+def test_unusable_coefficients_are_refused(coefficients: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         make_builtin("linear_factor", LinearFactorParams(coefficients=coefficients))
 
 
-def test_names_that_can_not_be_bought_are_not_and_ties_fall_to_other_figures_whatever_the_labels_and_the_order() -> None:
+def test_unbuyable_names_are_skipped_and_ties_are_broken_by_figures_not_labels() -> None:
     statuses = ("trading", "limit_up", "limit_down", "suspended")
-    assert [row["status"] for row in buyable([{"status": status} for status in statuses])] == ["trading", "limit_down"]
-    rows = [("p", "main", "trading", 10.0, 5.0, 2.0, 1.0, 1.0), ("q", "main", "trading", 10.0, 5.0, 1.0, 1.0, 1.0)]
+    assert [row["status"] for row in buyable([{"status": status} for status in statuses])] == [
+        "trading",
+        "limit_down",
+    ]
+    rows = [
+        ("p", "main", "trading", 10.0, 5.0, 2.0, 1.0, 1.0),
+        ("q", "main", "trading", 10.0, 5.0, 1.0, 1.0, 1.0),
+    ]
     model = make_builtin("momentum", RankParams(positions=1))
     for shown, best in ((rows, "q"), ([("x", *rows[1][1:]), ("a", *rows[0][1:])], "x")):
-        assert list(stocks(model.reply(request(held(cash=1.0, shown=candidates(*shown)))))) == [best]
+        assert list(stocks(model.reply(request(held(cash=1.0, shown=candidates(*shown)))))) == [
+            best
+        ]
 
 
 def test_models_call_the_tools_that_are_offered() -> None:
     shown = state([("a", 0.3, True, "trading")], 0.7)
-    asked = {name: [call.name for call in make_builtin(name).reply(request(shown, submit=False)).tool_calls] for name in NAMES[:4]}
+    asked = {
+        name: [
+            call.name for call in make_builtin(name).reply(request(shown, submit=False)).tool_calls
+        ]
+        for name in NAMES[:4]
+    }
     assert asked == {
         "hold": ["get_market_context", "portfolio_state"],
         "random": ["get_market_context", "screen_candidates"],
@@ -147,9 +224,15 @@ def test_a_plan_is_checked_for_risk_and_orders_that_would_be_rejected_are_left_o
         answers.append(Message("tool", json.dumps(body), tool_call_id=call.id))
     check = model.reply(request(shown, *answers, submit=False))
     (call,) = check.tool_calls
-    assert (call.name, call.arguments) == ("risk_check", '{"target_weights": {"b": 0.3267, "c": 0.3267, "a": 0.3267}}')
+    assert (call.name, call.arguments) == (
+        "risk_check",
+        '{"target_weights": {"b": 0.3267, "c": 0.3267, "a": 0.3267}}',
+    )
     report = {"plan": table(("stock_id", "violation"), [("b", None), ("c", "lot"), ("a", None)])}
-    answers += [Message("assistant", "", check.tool_calls), Message("tool", json.dumps(report), tool_call_id=call.id)]
+    answers += [
+        Message("assistant", "", check.tool_calls),
+        Message("tool", json.dumps(report), tool_call_id=call.id),
+    ]
     assert model.reply(request(shown, *answers, submit=False)).tool_calls == ()
     assert list(stocks(model.reply(request(shown, *answers)))) == ["b", "a"]
 
@@ -166,17 +249,29 @@ def test_random_trades_come_from_the_requests_seed_alone() -> None:
     replies = [model.reply(request(shown, seed=seed)) for seed in range(12)]
     assert replies == [model.reply(request(shown, seed=seed)) for seed in range(12)]
     assert len({reply.tool_calls[0].arguments for reply in replies}) > 6
-    assert all(0 < order["target_weight"] <= 0.08 for reply in replies for order in submitted(reply))
+    assert all(
+        0 < order["target_weight"] <= 0.08 for reply in replies for order in submitted(reply)
+    )
 
 
-def test_chaos_is_deterministic_and_reaches_every_misdeed() -> None:
+@pytest.mark.parametrize(
+    ("submit", "misdeeds"), [(False, RESEARCH_MISDEEDS), (True, SUBMISSION_MISDEEDS)]
+)
+def test_chaos_is_deterministic_and_reaches_every_misdeed(submit: bool, misdeeds: Any) -> None:
     shown = state([("a", 0.1, True, "trading")], 0.9, candidates=FOUR)
     chaos = make_builtin("chaos", ChaosParams(misbehaviour=1.0, model_errors=0.0))
-    for submit, misdeeds in ((False, RESEARCH_MISDEEDS), (True, SUBMISSION_MISDEEDS)):
-        replies = [chaos.reply(request(shown, submit=submit, seed=seed)) for seed in range(300)]
-        assert replies == [chaos.reply(request(shown, submit=submit, seed=seed)) for seed in range(300)]
-        assert len({(reply.content, reply.tool_calls, reply.finish_reason) for reply in replies}) > len(misdeeds)
-        assert {reply.finish_reason for reply in replies} == {"stop", "tool_calls", "length", "refusal", "content_filter"}
+    replies = [chaos.reply(request(shown, submit=submit, seed=seed)) for seed in range(300)]
+    assert replies == [chaos.reply(request(shown, submit=submit, seed=seed)) for seed in range(300)]
+    assert len({(reply.content, reply.tool_calls, reply.finish_reason) for reply in replies}) > len(
+        misdeeds
+    )
+    assert {reply.finish_reason for reply in replies} == {
+        "stop",
+        "tool_calls",
+        "length",
+        "refusal",
+        "content_filter",
+    }
 
 
 def test_chaos_sometimes_fails_altogether_with_a_known_kind_and_sometimes_behaves() -> None:
@@ -184,11 +279,16 @@ def test_chaos_sometimes_fails_altogether_with_a_known_kind_and_sometimes_behave
     kinds, sound = set(), 0
     for seed in range(400):
         try:
-            reply = make_builtin("chaos", ChaosParams(misbehaviour=0.5, model_errors=0.3)).reply(request(shown, seed=seed))
+            reply = make_builtin("chaos", ChaosParams(misbehaviour=0.5, model_errors=0.3)).reply(
+                request(shown, seed=seed)
+            )
         except ModelError as error:
             kinds.add(error.kind)
             continue
-        sound += bool(reply.tool_calls) and '"reason": "the dice like this one"' in reply.tool_calls[0].arguments
+        sound += (
+            bool(reply.tool_calls)
+            and '"reason": "the dice like this one"' in reply.tool_calls[0].arguments
+        )
     assert kinds == set(ERROR_KINDS)
     assert sound > 100
 
@@ -216,23 +316,42 @@ def test_rebalancing_never_spends_more_than_there_is() -> None:
 MODEL = load_plugins().make_model("builtin/recall", {})
 
 
-def ask(news: str, *memories: str, label: str | None = None, weight: float = 0.0, shorts: bool = True, assets: int = 1) -> Reply:
+def ask(
+    news: str,
+    *memories: str,
+    label: str | None = None,
+    weight: float = 0.0,
+    shorts: bool = True,
+    assets: int = 1,
+) -> Reply:
     """Its answer to a prompt with memories before it; with a label, to a lesson."""
     state: dict[str, Any] = {
         "news": {"columns": ["stock_ids", "text"], "rows": [[["asset_1"], news]] if news else []},
-        "candidates": {"columns": ["stock_id"], "rows": [[f"asset_{number}"] for number in range(1, assets + 1)]},
+        "candidates": {
+            "columns": ["stock_id"],
+            "rows": [[f"asset_{number}"] for number in range(1, assets + 1)],
+        },
     }
     if label is None:
         held = [["asset_1", weight, True, "trading"]] if weight else []
         state["positions"] = {"columns": ["stock_id", "weight", "member", "status"], "rows": held}
         state["account"] = {"nav": 1.0}
-        state["constraints"] = {"max_weight": 1.0, "short_sales": shorts, "hold": "flat", "min_reason_chars": 1}
+        state["constraints"] = {
+            "max_weight": 1.0,
+            "short_sales": shorts,
+            "hold": "flat",
+            "min_reason_chars": 1,
+        }
     else:
-        state["outcomes"] = {"columns": ["stock_id", "label"], "rows": [[f"asset_{number + 1}", label] for number in range(assets)]}
+        state["outcomes"] = {
+            "columns": ["stock_id", "label"],
+            "rows": [[f"asset_{number + 1}", label] for number in range(assets)],
+        }
     lines = "\n".join(f"- M{number}: {memory}" for number, memory in enumerate(memories, start=9))
     prompt = f"What you remember:\n\n{lines}\n\n```json\n{json.dumps(state)}\n```\n\nDecide.\n"
     tools, choice = ((SUBMIT,), "submit_action") if label is None else ((), None)
-    return MODEL.reply(ModelRequest((Message("system", "s"), Message("user", prompt)), tools, choice))
+    messages = (Message("system", "s"), Message("user", prompt))
+    return MODEL.reply(with_state(ModelRequest(messages, tools, choice)))
 
 
 def decided(reply: Reply) -> tuple[str, str]:
@@ -241,28 +360,43 @@ def decided(reply: Reply) -> tuple[str, str]:
 
 
 def test_a_lesson_counts_the_words_of_its_news_for_its_label() -> None:
-    assert ask("asset_1 raised 12 sales; weak sales", label="BUY").content == "votes: raised+1 sales+1 weak+1"
+    assert (
+        ask("asset_1 raised 12 sales; weak sales", label="BUY").content
+        == "votes: raised+1 sales+1 weak+1"
+    )
     before = "day_-2, warm-up; it rose: votes: sales-2 weak-1"
     assert ask("Raised sales", before, label="BUY").content == "votes: raised+1 sales-1 weak-1"
     assert ask("raised", before, label="SELL").content == "votes: sales-2 raised-1 weak-1"
-    assert ask("raised", before, label="HOLD").content == ask("", before, label="BUY").content == "votes: sales-2 weak-1"
+    assert (
+        ask("raised", before, label="HOLD").content
+        == ask("", before, label="BUY").content
+        == "votes: sales-2 weak-1"
+    )
     many = " ".join(f"{chr(97 + number % 26)}{chr(97 + number // 26)}word" for number in range(60))
     assert ask(many, label="BUY").content.count("+1") == 24
 
 
-def test_as_a_role_that_does_not_submit_it_looks_nothing_up() -> None:
+@pytest.mark.parametrize(
+    "tools", [(), (ToolSpec("get_market_context", "Indices.", {"type": "object"}),)]
+)
+def test_as_a_role_that_does_not_submit_it_looks_nothing_up(tools: Any) -> None:
     state = {"account": {"nav": 1.0}, "positions": {}, "constraints": {}}
     asked = Message("user", f"Report.\n```json\n{json.dumps(state)}\n```\n")
-    for tools in ((), (ToolSpec("get_market_context", "Indices.", {"type": "object"}),)):
-        assert MODEL.reply(ModelRequest((Message("system", "s"), asked), tools)) == Reply("Research done.")
+    request = with_state(ModelRequest((Message("system", "s"), asked), tools))
+    assert MODEL.reply(request) == Reply("Research done.")
 
 
 def test_it_decides_by_the_newest_votes_that_it_is_shown() -> None:
-    old, new = "day_-9, reflection: votes: raised-5", "day_-1, reflection: votes: raised+2 weak-3 sales+1"
-    assert decided(ask("raised sales", old, new)) == ("BUY", "votes: weak-3 raised+2 sales+1")  # and remembers them again
+    old, new = (
+        "day_-9, reflection: votes: raised-5",
+        "day_-1, reflection: votes: raised+2 weak-3 sales+1",
+    )
+    # and remembers them again
+    assert decided(ask("raised sales", old, new)) == ("BUY", "votes: weak-3 raised+2 sales+1")
     assert decided(ask("raised weak", old, new))[0] == "SELL"
     assert decided(ask("raised weak", old, new, shorts=False))[0] == "HOLD"
-    assert decided(ask("raised weak", old, new, weight=1.0, shorts=False))[0] == "HOLD"  # flat: what was held is sold
+    # flat: what was held is sold
+    assert decided(ask("raised weak", old, new, weight=1.0, shorts=False))[0] == "HOLD"
     assert decided(ask("raised", old, new, weight=1.0))[0] == "BUY"
     for nothing in (
         ask("unheard of", old, new),
@@ -276,29 +410,43 @@ def test_it_decides_by_the_newest_votes_that_it_is_shown() -> None:
 @pytest.mark.parametrize("label", ["BUY", None])
 def test_of_several_assets_and_of_plain_prompts_it_learns_nothing(label: str | None) -> None:
     assert "votes" not in ask("raised", label="BUY", assets=2).content
-    request = ModelRequest((Message("system", "s"), Message("user", "Hello.")), () if label else (SUBMIT,))
+    request = ModelRequest(
+        (Message("system", "s"), Message("user", "Hello.")), () if label else (SUBMIT,)
+    )
     assert "votes" not in str(MODEL.reply(request).to_json())
 
 
 # -- replay/RUN by itself
 
 
-def test_a_replay_alone_takes_windows_seeds_and_limit_of_its_run(market: Path, tmp_path: Path) -> None:
+def test_a_replay_alone_takes_windows_seeds_and_limit_of_its_run(
+    market: Path, tmp_path: Path
+) -> None:
     words = ["--tasks", "blinded_open_research", "--quiet", "--data", str(market)]
     first, again = tmp_path / "first", tmp_path / "again"
     how = ["--windows", WINDOW, "--seed", "3", "--limit", "2"]
     assert main(["--model", "builtin/momentum", *words, *how, "--out", str(first)]) == 0
     assert main(["--model", f"replay/{first}", *words, "--out", str(again)]) == 0
-    orders = [pq.read_table(next(run.glob("episodes/*/ledger.parquet"))).column("orders").to_pylist() for run in (first, again)]
+    orders = [
+        pq.read_table(next(run.glob("episodes/*/ledger.parquet"))).column("orders").to_pylist()
+        for run in (first, again)
+    ]
     assert orders[0] == orders[1]
     specs = [json.loads((run / "manifest.json").read_text())["episodes"] for run in (first, again)]
-    assert [[(spec["window"]["name"], spec["seed"], spec["limit"]) for spec in each] for each in specs] == [[(WINDOW, 3, 2)]] * 2
+    assert [
+        [(spec["window"]["name"], spec["seed"], spec["limit"]) for spec in each] for each in specs
+    ] == [[(WINDOW, 3, 2)]] * 2
 
 
-def test_a_replay_of_another_task_is_one_line(market: Path, tmp_path: Path, terminal: Terminal) -> None:
+def test_a_replay_of_another_task_is_one_line(
+    market: Path, tmp_path: Path, terminal: Terminal
+) -> None:
     words = ["--windows", WINDOW, "--limit", "1", "--quiet", "--data", str(market)]
     run = str(tmp_path / "run")
-    assert main(["--model", "builtin/hold", "--tasks", "bright_open_research", *words, "--out", run]) == 0
+    assert (
+        main(["--model", "builtin/hold", "--tasks", "bright_open_research", *words, "--out", run])
+        == 0
+    )
     assert "that run is of bright_open_research" in terminal.error(
         "--model", f"replay/{run}", "--tasks", "blinded_open_research", "--out", tmp_path / "no"
     )
@@ -308,22 +456,37 @@ def test_a_replay_of_another_task_is_one_line(market: Path, tmp_path: Path, term
 
 
 TALLY = load_plugins().make_model("builtin/tally", {})
-TOLD = "## Analyst\n\nView of desk 2 on a: rise\nView of desk 3 on a: rise\n\n## Bull\n\nView of desk 3 on a: rise\n"
+INSTRUCTION = (
+    "## Analyst\n\nView of desk 2 on a: rise\nView of desk 3 on a: rise\n\n## Bull\n\nView of desk"
+    " 3 on a: rise\n"
+)
 
 
-def views(told: str = "", *, submits: bool = True, hold: bool = True, weight: float = 0.0) -> ModelRequest:
+def views(
+    instruction: str = "", *, submits: bool = True, hold: bool = True, weight: float = 0.0
+) -> ModelRequest:
     limits: dict[str, Any] = {"max_weight": 1.0, "short_sales": True, "min_reason_chars": 1}
     text = "This desk expects {} to {} by the next close. It is right on seven days of ten."
-    rows = [["desk 1", ["a"], text.format("a", "fall")], ["desk 1", ["b"], text.format("b", "rise")], ["wire", ["a"], "It rose."]]
+    rows = [
+        ["desk 1", ["a"], text.format("a", "fall")],
+        ["desk 1", ["b"], text.format("b", "rise")],
+        ["wire", ["a"], "It rose."],
+    ]
     state = {
         "account": {},
         "positions": {"columns": ["stock_id", "weight"], "rows": [["c", weight]] if weight else []},
         "constraints": limits | ({"hold": "keep"} if hold else {}),
-        "candidates": {"columns": ["stock_id", "close"], "rows": [["a", 1.0], ["b", 1.0], ["c", 1.0]]},
+        "candidates": {
+            "columns": ["stock_id", "close"],
+            "rows": [["a", 1.0], ["b", 1.0], ["c", 1.0]],
+        },
         "news": {"columns": ["source", "stock_ids", "text"], "rows": rows},
     }
-    messages = (Message("system", TOLD), Message("user", f"{told}\n```json\n{json.dumps(state)}\n```"))
-    return ModelRequest(messages, *(((SUBMIT,), "submit_action") if submits else ()))
+    messages = (
+        Message("system", INSTRUCTION),
+        Message("user", f"{instruction}\n```json\n{json.dumps(state)}\n```"),
+    )
+    return with_state(ModelRequest(messages, *(((SUBMIT,), "submit_action") if submits else ())))
 
 
 def tallied(**changes: Any) -> Any:
@@ -331,13 +494,18 @@ def tallied(**changes: Any) -> Any:
     return json.loads(call.arguments)
 
 
-@pytest.mark.parametrize(("told", "side"), [("", "SELL"), (TOLD, "BUY"), ("View of desk 9 on a: rise", "HOLD")])
-def test_the_majority_of_views_decides_each_counted_once(told: str, side: str) -> None:
-    decisions = {one["stock_id"]: one["decision"] for one in tallied(told=told)["decisions"]}
+@pytest.mark.parametrize(
+    ("instruction", "side"),
+    [("", "SELL"), (INSTRUCTION, "BUY"), ("View of desk 9 on a: rise", "HOLD")],
+)
+def test_the_majority_of_views_decides_each_counted_once(instruction: str, side: str) -> None:
+    decisions = {
+        one["stock_id"]: one["decision"] for one in tallied(instruction=instruction)["decisions"]
+    }
     assert decisions == {"a": side, "b": "BUY", "c": "HOLD"}
 
 
-def test_orders_hold_the_side_in_equal_parts_and_end_what_nobody_stands_for() -> None:
+def test_orders_split_the_side_equally_and_close_unsupported_positions() -> None:
     orders = tallied(hold=False, weight=0.2)["orders"]
     assert [(one["stock_id"], one["side"], round(one["target_weight"], 3)) for one in orders] == [
         ("a", "SELL", -0.333), ("b", "BUY", 0.333), ("c", "SELL", 0.0),
@@ -345,7 +513,13 @@ def test_orders_hold_the_side_in_equal_parts_and_end_what_nobody_stands_for() ->
 
 
 def test_a_role_passes_on_what_it_knows() -> None:
-    assert TALLY.reply(views(TOLD, submits=False)).content.splitlines()[1:] == [
-        "View of desk 1 on a: fall", "View of desk 1 on b: rise", "View of desk 2 on a: rise", "View of desk 3 on a: rise",
-    ]  # fmt: skip
-    assert TALLY.reply(ModelRequest((Message("user", "How did it go?"),))).content == "No view is known to me."
+    assert TALLY.reply(views(INSTRUCTION, submits=False)).content.splitlines()[1:] == [
+        "View of desk 1 on a: fall",
+        "View of desk 1 on b: rise",
+        "View of desk 2 on a: rise",
+        "View of desk 3 on a: rise",
+    ]
+    assert (
+        TALLY.reply(ModelRequest((Message("user", "How did it go?"),))).content
+        == "No view is known to me."
+    )

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pickle
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -15,16 +16,16 @@ import numpy as np
 import pytest
 
 from ktdeval import errors
-from ktdeval.config import RunConfig
-from ktdeval.contracts import Window
 from ktdeval.errors import DataError
 from ktdeval.harness import ModelRequest, Reply
 from ktdeval.market import MarketSnapshot, save_snapshot
-from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder, evaluate
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig, RunFolder, evaluate
+from ktdeval.tasks import Window
 from ktdeval_investorbench.markets import make_twin
 from ktdeval_investorbench.params import TwinParams
 from ktdeval_models.rl import policy as module
+from ktdeval_models.rl.choice import check_days
 from ktdeval_models.rl.environment import TradingSimulation
 from ktdeval_models.rl.policy import DECISIONS, features, overlap, read_policy
 from tables import on_each_row
@@ -33,23 +34,39 @@ from terminal import Terminal
 TASK = "investorbench_msft_history"
 STEPS = 25
 FACTS = {
-    "format": "ktdeval-rl-policy/1", "algorithm": "ppo", "activation": "tanh", "lookback": 2, "scale": 0.01, "hold": "flat",
-    "task": "investorbench_msft_history", "snapshot": "", "first": "2020-04-01", "last": "2020-09-30", "steps": 1, "seed": 0,
+    "format": "ktdeval-rl-policy/1",
+    "algorithm": "ppo",
+    "activation": "tanh",
+    "lookback": 2,
+    "scale": 0.01,
+    "hold": "flat",
+    "task": "investorbench_msft_history",
+    "snapshot": "",
+    "first": "2020-04-01",
+    "last": "2020-09-30",
+    "steps": 1,
+    "seed": 0,
     "libraries": {},
-}  # fmt: skip
+}
 
 
 def write_policy(path: Path, weights: list[Any], biases: list[Any], **changes: Any) -> Path:
     """Write the file of a policy; returns its path."""
-    path.write_text(json.dumps({**FACTS, "weights": weights, "biases": biases, **changes}), encoding="utf-8")
+    path.write_text(
+        json.dumps({**FACTS, "weights": weights, "biases": biases, **changes}), encoding="utf-8"
+    )
     return path
 
 
 def drawn_policy(path: Path, lookback: int = 5, seed: int = 1, **changes: Any) -> Path:
-    """Write a policy of one hidden layer whose weights are drawn, which takes each decision now and then."""
+    """Write a policy of one hidden layer whose weights are drawn, which takes each decision now and
+    then.
+    """
     rng, sizes = np.random.default_rng(seed), (lookback + 1, 8, 3)
     weights = [rng.normal(size=(outputs, inputs)).tolist() for inputs, outputs in pairwise(sizes)]
-    return write_policy(path, weights, [[0.0] * size for size in sizes[1:]], lookback=lookback, **changes)
+    return write_policy(
+        path, weights, [[0.0] * size for size in sizes[1:]], lookback=lookback, **changes
+    )
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +78,9 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MarketSnapsh
 def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     market: tuple[Path, MarketSnapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The prompt is masked and rounds prices, the simulation reads the market; decisions, fills and NAV are the same."""
+    """The prompt is masked and rounds prices, the simulation reads the market; decisions, fills and
+    NAV are the same.
+    """
     path = drawn_policy(tmp_path / "p.json")
     policy, seen = read_policy(path), []
 
@@ -82,7 +101,11 @@ def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     evaluate(config, load_plugins())
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
-    assert spec.model_args == {"policy": str(path), "sha256": policy.sha256, "trained": "2020-04-01:2020-09-30"}
+    assert spec.model_args == {
+        "policy": str(path),
+        "sha256": policy.sha256,
+        "trained": "2020-04-01:2020-09-30",
+    }
     card = json.loads((tmp_path / "run" / "cards" / f"{TASK}.json").read_text())
     assert card["model"]["args"] == spec.model_args
     steps = folder.load_ledger(spec).steps
@@ -100,7 +123,9 @@ def test_a_run_of_the_model_is_one_of_the_simulation_by_features_and_by_nav(
     np.testing.assert_allclose([step.nav_minor for step in steps], navs[1:], rtol=1e-9)
 
 
-def test_the_simulation_rewards_what_was_held_and_begins_again(market: tuple[Path, MarketSnapshot]) -> None:
+def test_the_simulation_rewards_what_was_held_and_begins_again(
+    market: tuple[Path, MarketSnapshot],
+) -> None:
     task = load_plugins().make_task(TASK)
     days = market[1].days[np.isfinite(market[1].close[:, market[1].asset_index["MSFT"]])]
     closes = market[1].close[:, market[1].asset_index["MSFT"]]
@@ -111,63 +136,186 @@ def test_the_simulation_rewards_what_was_held_and_begins_again(market: tuple[Pat
     assert simulation.scale == pytest.approx(float(np.std(moves[19:23])))
     first = simulation.reset()
     np.testing.assert_allclose(first[:-1] * simulation.scale, moves[15:19], atol=1e-6)
-    told = [simulation.step(action) for action in (2, 1, 0, 0)]  # filled at the close decided on
-    assert [side for *_, side in (vector for vector, *_ in told)] == [1, 0, -1, -1]
-    # A short of the whole NAV gains what the price falls; the second day it counts from a NAV that has moved.
+    results = [simulation.step(action) for action in (2, 1, 0, 0)]  # filled at the close decided on
+    assert [side for *_, side in (vector for vector, *_ in results)] == [1, 0, -1, -1]
+    # A short of the whole NAV gains what the price falls; the second day it counts from a NAV that
+    # has moved.
     expected = [moves[19], 0.0, math.log(2 - math.exp(moves[21]))]
-    np.testing.assert_allclose([reward for _, reward, *_ in told][:3], expected, atol=2e-6)
-    assert [ended for *_, ended in told] == [False, False, False, True]
-    assert not any(ruined for *_, ruined, _ in told)
+    np.testing.assert_allclose([reward for _, reward, *_ in results][:3], expected, atol=2e-6)
+    assert [ended for *_, ended in results] == [False, False, False, True]
+    assert not any(ruined for *_, ruined, _ in results)
     np.testing.assert_array_equal(simulation.reset(), first)
+
+
+_ADVICE = (
+    (re.compile(r"choose one (?:of|such as) --task ([a-z_0-9]+)"), "--task"),
+    (re.compile(r"--lookback (\d+) or less"), "--lookback"),
+    (re.compile(r"train on days before (\S+?),"), "--train"),
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "lookback", "days"),
+    [
+        ("qfinzero_calling", "10", "2020-04-01:2020-09-30"),
+        ("investorbench_portfolio", "10", "2020-04-01:2020-09-30"),
+        ("investorbench_msft", "10", "2020-04-01:2020-09-30"),
+        ("investorbench_msft", "300", "2020-04-01:2020-09-30"),
+        ("investorbench_msft_history", "64", "2020-04-01:2020-09-30"),
+        ("investorbench_msft_history", "10", "2020-10-05:2021-01-04"),
+        ("blinded_memory_only", "499", "2020-04-01:2020-09-30"),
+    ],
+)
+def test_the_advice_of_each_refusal_leads_to_a_training(
+    task: str, lookback: str, days: str, market: tuple[Path, MarketSnapshot], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, terminal: Terminal,
+) -> None:  # fmt: skip
+    monkeypatch.delitem(sys.modules, "ktdeval_models.rl.train", raising=False)
+    for package in ("stable_baselines3", "gymnasium", "torch"):
+        monkeypatch.setitem(sys.modules, package, None)
+    words = {"--task": task, "--lookback": lookback, "--train": days}
+    seen: list[dict[str, str]] = []
+    for _ in range(5):
+        assert words not in seen, "the advice leads back to what was refused"
+        seen.append(dict(words))
+        given = [word for pair in words.items() for word in pair]
+        error = terminal.error(
+            "rl", "train", *given, "--data", market[0], "--output", tmp_path / "p.json"
+        )
+        if "pip install 'ktdeval[rl]'" in error:
+            break
+        advice = {
+            option: match[1] for pattern, option in _ADVICE if (match := pattern.search(error))
+        }
+        assert advice, error
+        if "--train" in advice:
+            advice["--train"] = f"2020-04-01:{np.datetime64(advice['--train']) - 1}"
+        words |= advice
+    assert "pip install 'ktdeval[rl]'" in error
+    # What only the extra is missing for can be trained: the market has the days.
+    chosen = load_plugins().make_task(words["--task"])
+    span = words["--train"].split(":")
+    try:
+        simulation = TradingSimulation(
+            chosen, market[1], Window("train", *span), int(words["--lookback"])
+        )
+    except DataError as error:  # the days of another asset
+        found = re.search(r"choose days from (\S+) to ([0-9-]+)", str(error))
+        if found is None:
+            raise
+        simulation = TradingSimulation(
+            chosen, market[1], Window("train", found[1], found[2]), int(words["--lookback"])
+        )
+    assert simulation.scale > 0
+
+
+def test_a_first_day_that_is_too_early_is_answered_by_one_that_is_not(
+    market: tuple[Path, MarketSnapshot],
+) -> None:
+    task = load_plugins().make_task(TASK)
+    with pytest.raises(DataError) as refused:
+        TradingSimulation(task, market[1], Window("train", "2020-03-16", "2020-09-30"), 10)
+    earliest = re.search(r"choose days from (\S+) to", str(refused.value))[1]
+    assert TradingSimulation(task, market[1], Window("train", earliest, "2020-09-30"), 10).scale > 0
+
+
+def test_a_market_without_days_before_those_evaluated_is_refused_as_a_whole(
+    market: tuple[Path, MarketSnapshot],
+) -> None:
+    task = load_plugins().make_task(TASK)
+    check_days(task, market[1], 10, [Window("w", "2020-10-02", "2021-05-05")])
+    with pytest.raises(
+        DataError,
+        match=(
+            r"has no days to train on: 10 returns before a decision are known from 2020-.* on, and"
+        ),
+    ):
+        check_days(task, market[1], 10, [Window("w", "2020-03-20", "2021-05-05")])
 
 
 @on_each_row
 def test_what_can_t_be_trained_on_is_refused(
-    task: str, first: str, last: str, error: str, told: str, market: tuple[Path, MarketSnapshot]
+    task: str, first: str, last: str, error: str, message: str, market: tuple[Path, MarketSnapshot]
 ) -> None:
-    with pytest.raises(getattr(errors, error), match=told):
-        TradingSimulation(load_plugins().make_task(task), market[1], Window("train", first, last), 10)
+    with pytest.raises(getattr(errors, error), match=message):
+        TradingSimulation(
+            load_plugins().make_task(task), market[1], Window("train", first, last), 10
+        )
 
 
 @on_each_row
 def test_the_command_refuses_in_one_line(
-    words: list[str], told: str, market: tuple[Path, MarketSnapshot], tmp_path: Path,
+    words: list[str], message: str, market: tuple[Path, MarketSnapshot], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, terminal: Terminal,
 ) -> None:  # fmt: skip
     monkeypatch.delitem(sys.modules, "ktdeval_models.rl.train", raising=False)
     for package in ("stable_baselines3", "gymnasium", "torch"):
         monkeypatch.setitem(sys.modules, package, None)
     task = [] if "--task" in words else ["--task", TASK]
-    (line,) = terminal.error("rl", "train", *task, "--data", market[0], "--output", tmp_path / "p.json", *words).splitlines()
-    assert told in line
+    (line,) = terminal.error(
+        "rl", "train", *task, "--data", market[0], "--output", tmp_path / "p.json", *words
+    ).splitlines()
+    assert message in line
     assert not (tmp_path / "p.json").exists()
 
 
 @on_each_row
 def test_a_run_is_refused_before_its_first_step(
-    words: str, told: str, market: tuple[Path, MarketSnapshot], tmp_path: Path, terminal: Terminal
+    words: str,
+    message: str,
+    market: tuple[Path, MarketSnapshot],
+    tmp_path: Path,
+    terminal: Terminal,
 ) -> None:
     path = drawn_policy(tmp_path / "p.json", last="2020-12-31")
     out = tmp_path / "run"
-    given = ["--model-args", words.format(path), "--tasks", TASK, "--data", str(market[0]), "--out", str(out)]
+    given = [
+        "--model-args",
+        words.format(path),
+        "--tasks",
+        TASK,
+        "--data",
+        str(market[0]),
+        "--out",
+        str(out),
+    ]
     for command in (["run"], ["plan"]):
-        assert told in terminal.error(*command, "--model", "rl/policy", *given)
+        assert message in terminal.error(*command, "--model", "rl/policy", *given)
     assert not out.exists()
 
 
-@pytest.mark.parametrize(("task", "changes"), [("investorbench_msft", {}), (TASK, {"hold": "keep"}), (TASK, {"lookback": 60})])
+@pytest.mark.parametrize(
+    ("task", "changes"),
+    [("investorbench_msft", {}), (TASK, {"hold": "keep"}), (TASK, {"lookback": 64})],
+)
 def test_a_task_that_the_policy_can_t_decide_on_stops_the_run(
-    task: str, changes: dict[str, Any], market: tuple[Path, MarketSnapshot], tmp_path: Path, terminal: Terminal
+    task: str,
+    changes: dict[str, Any],
+    market: tuple[Path, MarketSnapshot],
+    tmp_path: Path,
+    terminal: Terminal,
 ) -> None:
     path = drawn_policy(tmp_path / "p.json", **changes)
-    given = ["--tasks", task, "--data", str(market[0]), "--out", str(tmp_path / "run"), "--quiet", "--limit", "1"]
+    given = [
+        "--tasks",
+        task,
+        "--data",
+        str(market[0]),
+        "--out",
+        str(tmp_path / "run"),
+        "--quiet",
+        "--limit",
+        "1",
+    ]
     printed = terminal.error("--model", "rl/policy", "--model-args", f"policy={path}", *given)
     assert "rl/policy: decides on one asset by" in printed
     assert f"`hold` is {changes.get('hold', 'flat')}" in printed
 
 
 def test_research_is_declined(tmp_path: Path) -> None:
-    model = load_plugins().make_model("rl/policy", {"policy": str(drawn_policy(tmp_path / "p.json"))})
+    model = load_plugins().make_model(
+        "rl/policy", {"policy": str(drawn_policy(tmp_path / "p.json"))}
+    )
     assert model.reply(ModelRequest(())) == Reply("No research.")
 
 
@@ -183,10 +331,15 @@ def test_networks_worked_by_hand(tmp_path: Path) -> None:
     hidden = np.array([[0.5 - 2 + 0.5, -0.5 + 3], [2.5, -3]])  # [-1, 2.5], [2.5, -3]
     for activation, shown in (("relu", np.maximum(hidden, 0)), ("tanh", np.tanh(hidden))):
         expected = np.column_stack([shown[:, 0], shown[:, 1] + 0.25, shown[:, 0] - shown[:, 1]])
-        preferences = read_policy(write_policy(tmp_path / "p", weights, biases, activation=activation)).values(vectors)
+        preferences = read_policy(
+            write_policy(tmp_path / "p", weights, biases, activation=activation)
+        ).values(vectors)
         assert preferences.dtype == np.float32
         np.testing.assert_allclose(preferences, expected, rtol=1e-6)
-    assert read_policy(write_policy(tmp_path / "p", ONE, [[0, 0, 0]])).values(vectors).tolist() == vectors.tolist()
+    assert (
+        read_policy(write_policy(tmp_path / "p", ONE, [[0, 0, 0]])).values(vectors).tolist()
+        == vectors.tolist()
+    )
 
 
 def test_features_are_the_last_scaled_log_returns_within_bounds_and_the_side() -> None:
@@ -198,35 +351,51 @@ def test_features_are_the_last_scaled_log_returns_within_bounds_and_the_side() -
 
 
 @on_each_row
-def test_what_is_no_policy_is_refused_in_one_line(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_an_invalid_policy_is_refused_in_one_line(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     path = write_policy(tmp_path / "p.json", **{"weights": ONE, "biases": [[0, 0, 0]], **changes})
     with pytest.raises(DataError) as caught:
         read_policy(path)
     assert str(caught.value).startswith(f"policy {path}: ")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value).replace(str(path), "")
 
 
-def test_bytes_that_are_no_policy_are_refused_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_that_are_no_policy_are_refused_and_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Trap:
         def __reduce__(self) -> Any:
             return (Path.touch, (tmp_path / "ran",))
 
     path, whole = tmp_path / "p", write_policy(tmp_path / "whole", ONE, [[0, 0, 0]]).read_bytes()
     assert read_policy(tmp_path / "whole").sha256
-    not_finite = whole.replace(b"[[0, 0, 0]]", b"[[NaN, 0, 0]]"), whole.replace(b"[[0, 0, 0]]", b"[[1e999, 0, 0]]")
-    for data in (b"", whole[:-5], whole + b"x", b"\xff\xfe", pickle.dumps(Trap()), b"[" * 100_000, b"PK\x03\x04", *not_finite):
+    not_finite = (
+        whole.replace(b"[[0, 0, 0]]", b"[[NaN, 0, 0]]"),
+        whole.replace(b"[[0, 0, 0]]", b"[[1e999, 0, 0]]"),
+    )
+    for data in (
+        b"",
+        whole[:-5],
+        whole + b"x",
+        b"\xff\xfe",
+        pickle.dumps(Trap()),
+        b"[" * 100_000,
+        b"PK\x03\x04",
+        *not_finite,
+    ):
         path.write_bytes(data)
         with pytest.raises(DataError, match=r"^policy .*p: "):
             read_policy(path)
     assert not (tmp_path / "ran").exists()
     os.mkfifo(tmp_path / "pipe")
-    for other, told in (
+    for other, message in (
         (tmp_path / "pipe", "no plain file"),
         (tmp_path, "directory"),
         (tmp_path / "none", "make one with `ktdeval rl"),
     ):
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             read_policy(other)
     monkeypatch.setattr(module, "MOST_BYTES", 100)
     with pytest.raises(DataError, match="more than 100 bytes"):
@@ -234,8 +403,14 @@ def test_bytes_that_are_no_policy_are_refused_and_never_run(tmp_path: Path, monk
     assert json.loads(whole)["format"] == "ktdeval-rl-policy/1"
 
 
-@pytest.mark.parametrize(("last", "refused"), [("2020-10-01", False), ("2020-10-02", True), ("2022-01-03", True)])
+@pytest.mark.parametrize(
+    ("last", "refused"), [("2020-10-01", False), ("2020-10-02", True), ("2022-01-03", True)]
+)
 def test_a_window_has_to_lie_after_the_days_of_training(last: str, refused: bool) -> None:
     problem = overlap("2020-04-01", last, Window("stock", "2020-10-02", "2021-05-05"))
     assert (problem is not None) == refused
-    assert problem is None or f"does not lie after the days of training, 2020-04-01:{last}; train on earlier days" in problem
+    assert (
+        problem is None
+        or f"does not lie after the days of training, 2020-04-01:{last}; train on days before 2020-10-02"
+        in problem
+    )

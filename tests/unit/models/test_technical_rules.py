@@ -1,4 +1,6 @@
-"""Rules of technical analysis: by hand, against other computations, what must not change a signal, and how they answer a task."""
+"""Rules of technical analysis: by hand, against other computations, what must not change a signal,
+and how they answer a task.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,11 @@ import pytest
 from ktdeval import errors
 from ktdeval.errors import UsageError
 from ktdeval.harness.messages import Message, ModelRequest, ToolSpec
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval_models import technical
 from ktdeval_models.params import CalendarParams, rules
 from ktdeval_models.technical import RULES, Bars, RuleModel, rsi, smoothed, turn_of_month
+from shown_states import with_state
 from tables import number, on_each_row
 
 NAN = float("nan")
@@ -24,7 +27,12 @@ ON_PRICES = tuple(name for name in RULES if name != "turn_of_month")
 
 
 def bars(close: Any, high: Any = None, low: Any = None) -> Bars:
-    return Bars(*(np.array(close if values is None else values, dtype=float) for values in (close, high, low)))
+    return Bars(
+        *(
+            np.array(close if values is None else values, dtype=float)
+            for values in (close, high, low)
+        )
+    )
 
 
 def walk(count: int = 240, seed: int = 5) -> Bars:
@@ -39,7 +47,9 @@ def same(actual: Any, expected: Any) -> None:
 
 
 @on_each_row
-def test_rules_by_hand(name: str, numbers: dict[str, Any], prices: Any, sides: list[int], figures: dict[str, Any]) -> None:
+def test_rules_by_hand(
+    name: str, numbers: dict[str, Any], prices: Any, sides: list[int], figures: dict[str, Any]
+) -> None:
     signals = RULES[name](bars(*prices), **numbers)
     assert signals.sides.tolist() == sides
     for figure, expected in figures.items():
@@ -53,7 +63,7 @@ def test_averages_and_rsi_by_hand() -> None:
     assert not np.isfinite(smoothed(np.array([1.0, 2.0]), 3, 0.5)).any()
 
 
-def test_a_month_turns_from_its_fifth_last_session_to_the_third_of_the_next_whatever_its_holidays() -> None:
+def test_a_month_turns_from_its_fifth_last_session_to_the_third_of_the_next() -> None:
     numbers = rules()["turn_of_month"]["numbers"]
 
     def bought(first: str, last: str, calendar: str) -> list[str]:
@@ -62,16 +72,29 @@ def test_a_month_turns_from_its_fifth_last_session_to_the_third_of_the_next_what
         assert set(signals.sides.tolist()) <= {0, 1}
         return [str(day)[5:] for day, side in zip(days, signals.sides, strict=True) if side]
 
-    # 2021-04-30 was a Friday, 05-31 Memorial Day. Days that are no sessions are as the session before.
-    turn = [day for day in bought("2021-04-20", "2021-05-20", "XNYS") if day not in ("05-01", "05-02")]
+    # 2021-04-30 was a Friday, 05-31 Memorial Day. Days that are no sessions are as the session
+    # before.
+    turn = [
+        day for day in bought("2021-04-20", "2021-05-20", "XNYS") if day not in ("05-01", "05-02")
+    ]
     assert turn == ["04-26", "04-27", "04-28", "04-29", "04-30", "05-03", "05-04"]
     assert bought("2021-05-10", "2021-05-28", "XNYS")[0] == "05-24"
-    assert bought("2021-04-10", "2021-05-20", "24/7") == ["04-26", "04-27", "04-28", "04-29", "04-30", "05-01", "05-02"]
+    assert bought("2021-04-10", "2021-05-20", "24/7") == [
+        "04-26",
+        "04-27",
+        "04-28",
+        "04-29",
+        "04-30",
+        "05-01",
+        "05-02",
+    ]
 
 
 def ewm(values: pd.Series, days: int, weight: float) -> pd.Series:
     known = values.dropna()
-    seeded = pd.concat([pd.Series([known.iloc[:days].mean()], index=[known.index[days - 1]]), known.iloc[days:]])
+    seeded = pd.concat(
+        [pd.Series([known.iloc[:days].mean()], index=[known.index[days - 1]]), known.iloc[days:]]
+    )
     return seeded.ewm(alpha=weight, adjust=False).mean().reindex(values.index)
 
 
@@ -82,7 +105,13 @@ def path(values: Any, distance: Any) -> list[int]:
         if not np.isnan(far):
             since = row if since is None else since
             held = values[since : row + 1]
-            turn = 1 if side <= 0 and values[row] - min(held) > far else -1 if side >= 0 and max(held) - values[row] > far else 0
+            turn = (
+                1
+                if side <= 0 and values[row] - min(held) > far
+                else -1
+                if side >= 0 and max(held) - values[row] > far
+                else 0
+            )
             side, since = (turn, row) if turn else (side, since)
         sides.append(side)
     return sides
@@ -101,22 +130,34 @@ def other_way(name: str, made: Bars) -> Any:
         line = ewm(close, 7, 2 / 8) - ewm(close, 14, 2 / 15)
         return np.sign(line - ewm(line, 9, 2 / 10))
     if name == "kdj_rsi":
-        k = pd.concat([pd.Series([50.0], index=[7]), stochastic(9).dropna()]).ewm(alpha=1 / 3, adjust=False).mean()
-        d = pd.concat([pd.Series([50.0], index=[7]), k.iloc[1:]]).ewm(alpha=1 / 3, adjust=False).mean()
+        k = (
+            pd.concat([pd.Series([50.0], index=[7]), stochastic(9).dropna()])
+            .ewm(alpha=1 / 3, adjust=False)
+            .mean()
+        )
+        d = (
+            pd.concat([pd.Series([50.0], index=[7]), k.iloc[1:]])
+            .ewm(alpha=1 / 3, adjust=False)
+            .mean()
+        )
         gain, loss = (ewm((sign * close.diff()).clip(lower=0), 14, 1 / 14) for sign in (1, -1))
         strength = 100 - 100 / (1 + gain / loss)
         raw = np.sign(k - d).iloc[1:].reindex(close.index)
         return raw.where((raw > 0) & (strength <= 70) | (raw < 0) & (strength >= 30), 0.0)
     if name == "bollinger":
         slow = stochastic(14).rolling(3).mean()
-        return ((close < middle - 2 * sigma) & (slow < 20)) * 1 - ((close > middle + 2 * sigma) & (slow > 80)) * 1
+        return ((close < middle - 2 * sigma) & (slow < 20)) * 1 - (
+            (close > middle + 2 * sigma) & (slow > 80)
+        ) * 1
     if name == "sma_cross":
         return np.sign(close.rolling(10).mean() - middle)
     if name == "mean_reversion":
         z = (close - middle) / sigma
         return (z <= -1) * 1 - (z >= 1) * 1
     if name == "atr":
-        ranges = pd.concat([high - low, (high - close.shift()).abs(), (low - close.shift()).abs()], axis=1)
+        ranges = pd.concat(
+            [high - low, (high - close.shift()).abs(), (low - close.shift()).abs()], axis=1
+        )
         true_range = ranges.max(axis=1).where(close.shift().notna())
         return path(close.tolist(), (1.5 * ewm(true_range, 14, 1 / 14)).shift())
     return path(np.log(close).tolist(), np.full(len(close), np.log(1.05)))
@@ -125,19 +166,33 @@ def other_way(name: str, made: Bars) -> Any:
 @pytest.mark.parametrize("name", ON_PRICES)
 def test_rules_as_computed_another_way(name: str) -> None:
     made = [walk(seed=seed) for seed in range(8)]
-    said = set[int]()
+    sides = set[int]()
     for one in made:
         signals = RULES[name](one, **rules()[name]["numbers"]).sides
-        assert signals.tolist() == pd.Series(np.asarray(other_way(name, one), dtype=float)).fillna(0).astype(int).tolist()
-        said |= set(signals[40:].tolist())
-    assert {-1, 1} <= said
+        assert (
+            signals.tolist()
+            == pd.Series(np.asarray(other_way(name, one), dtype=float))
+            .fillna(0)
+            .astype(int)
+            .tolist()
+        )
+        sides |= set(signals[40:].tolist())
+    assert {-1, 1} <= sides
 
 
-FIRST = {"macd": 22, "kdj_rsi": 15, "bollinger": 20, "sma_cross": 20, "mean_reversion": 20, "atr": 16, "zigzag": 1}
+FIRST = {
+    "macd": 22,
+    "kdj_rsi": 15,
+    "bollinger": 20,
+    "sma_cross": 20,
+    "mean_reversion": 20,
+    "atr": 16,
+    "zigzag": 1,
+}
 
 
 @pytest.mark.parametrize("name", ON_PRICES)
-def test_figures_begin_with_the_bar_that_the_readme_says(name: str) -> None:
+def test_figures_begin_with_the_documented_bar(name: str) -> None:
     figures = RULES[name](walk(30), **rules()[name]["numbers"]).figures
     assert int(np.isfinite(list(figures.values())).all(axis=0).argmax()) + 1 == FIRST[name]
     readme = (Path(technical.__file__).parent / "README.md").read_text()
@@ -150,7 +205,10 @@ def test_neither_the_unit_of_prices_nor_later_bars_change_a_signal(name: str) ->
     made, numbers = walk(), rules()[name]["numbers"]
     signals = RULES[name](made, **numbers)
     for factor in (1e-3, 0.37, 7.0, 1e4):
-        assert RULES[name](Bars(*(values * factor for values in made)), **numbers).sides.tolist() == signals.sides.tolist()
+        assert (
+            RULES[name](Bars(*(values * factor for values in made)), **numbers).sides.tolist()
+            == signals.sides.tolist()
+        )
     for count in (1, 5, 14, 23, 60, 200):
         earlier = RULES[name](Bars(*(values[:count] for values in made)), **numbers)
         assert earlier.sides.tolist() == signals.sides[:count].tolist()
@@ -172,20 +230,34 @@ def request(closes: dict[str, Any], **more: Any) -> ModelRequest:
     ]
     columns = ["stock_id", "day", "open", "high", "low", "close", "volume"]
     state = {
-        "day": "2021-04-27", "account": {}, "positions": {"columns": [], "rows": []}, "constraints": {"hold": "flat"},
-        "candidates": {"columns": ["stock_id", "kind"], "rows": [[stock, "stock"] for stock in closes]},
-        "history": {"columns": columns, "rows": history}, **more,
-    }  # fmt: skip
-    user = Message("user", f"```json\n{json.dumps({key: value for key, value in state.items() if value is not None})}\n```")
-    return ModelRequest((user,), (ToolSpec("submit_action", "", {}),), "submit_action")
+        "day": "2021-04-27",
+        "account": {},
+        "positions": {"columns": [], "rows": []},
+        "constraints": {"hold": "flat"},
+        "candidates": {
+            "columns": ["stock_id", "kind"],
+            "rows": [[stock, "stock"] for stock in closes],
+        },
+        "history": {"columns": columns, "rows": history},
+        **more,
+    }
+    user = Message(
+        "user",
+        f"```json\n{json.dumps({key: value for key, value in state.items() if value is not None})}\n```",
+    )
+    tool = ToolSpec("submit_action", "", {})
+    return with_state(ModelRequest((user,), (tool,), tool.name))
 
 
 def decided(model: RuleModel, asked: ModelRequest) -> dict[str, tuple[str, str]]:
     (call,) = model.reply(asked).tool_calls
-    return {item["stock_id"]: (item["decision"], item["reason"]) for item in json.loads(call.arguments)["decisions"]}
+    return {
+        item["stock_id"]: (item["decision"], item["reason"])
+        for item in json.loads(call.arguments)["decisions"]
+    }
 
 
-def test_each_asset_has_its_decision_with_its_figures_and_too_few_bars_are_said() -> None:
+def test_each_asset_has_its_decision_with_its_figures_and_too_few_bars_are_noted() -> None:
     rising, falling = [100.0 + day for day in range(25)], [100.0 - day for day in range(25)]
     asked = request({"a": rising, "b": falling, "c": rising[:19], "d": [], "e": [5.0] * 25})
     decisions = decided(RuleModel("sma_cross"), asked)
@@ -197,9 +269,11 @@ def test_each_asset_has_its_decision_with_its_figures_and_too_few_bars_are_said(
         "e": ("HOLD", "sma_cross: HOLD, sma_10 5, sma_20 5"),
     }
     decisions = decided(RuleModel("turn_of_month"), asked)
-    assert {stock: decision for stock, (decision, _) in decisions.items()} == dict(zip("abcde", ("HOLD",) * 5, strict=True))
+    assert {stock: decision for stock, (decision, _) in decisions.items()} == dict(
+        zip("abcde", ("HOLD",) * 5, strict=True)
+    )
     assert decisions["a"][1] == "turn_of_month: HOLD, session 16, sessions_left 5"
-    (bought, why) = decided(RuleModel("turn_of_month"), request({"a": [*rising, 1.0]}))["a"]
+    bought, why = decided(RuleModel("turn_of_month"), request({"a": [*rising, 1.0]}))["a"]
     assert (bought, why) == ("BUY", "turn_of_month: BUY, session 17, sessions_left 4")
 
 
@@ -218,6 +292,8 @@ def test_rules_are_models_by_name() -> None:
     assert set(rules()) == set(RULES)
     assert all(rule.keys() == {"summary", "numbers", "source"} for rule in rules().values())
     asked = request({"a": [1.0] * 25})
-    assert decided(RuleModel("turn_of_month", CalendarParams("24/7")), asked)["a"][1].endswith("session 25, sessions_left 5")
+    assert decided(RuleModel("turn_of_month", CalendarParams("24/7")), asked)["a"][1].endswith(
+        "session 25, sessions_left 5"
+    )
     with pytest.raises(UsageError, match="exchange 'XNYZ' is unknown"):
         plugins.make_model("builtin/turn_of_month", {"calendar": "XNYZ"})

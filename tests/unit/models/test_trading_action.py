@@ -1,4 +1,6 @@
-"""What a stranger's agent is sent for a decision, as the mask shows it, and what its answer becomes."""
+"""What a stranger's agent is sent for a decision, as the mask shows it, and what its answer
+becomes.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from ktdeval.errors import ConfigError, ModelError, ProviderError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, ToolSpec
 from ktdeval_models.remote.params import RemoteParams
 from ktdeval_models.remote.trading_action import TradingActionModel
+from shown_states import with_state
 from stub_provider import skip_without_sdks
 from tables import on_each_row
 
@@ -19,8 +22,11 @@ skip_without_sdks()
 
 SUBMIT = ToolSpec("submit_action", "Submit.", {"type": "object"})
 NEWS = [
-    ["news", "", "It rained."], ["annual report", "Year", "Good."], ["10-Q", "", "Fair."], ["macro", "Rates", "up"],
-]  # fmt: skip
+    ["news", "", "It rained."],
+    ["annual report", "Year", "Good."],
+    ["10-Q", "", "Fair."],
+    ["macro", "Rates", "up"],
+]
 BARS = [["day_-1", 9.5], ["day_+0", 10.0]]
 
 
@@ -36,17 +42,30 @@ def request(**changes: Any) -> ModelRequest:
         **changes,
     }
     messages = (Message("system", "s"), Message("user", f"```json\n{json.dumps(state)}\n```"))
-    return ModelRequest(messages, (SUBMIT,), "submit_action", CallParams(timeout_s=60.0))
+    params = CallParams(timeout_s=60.0)
+    return with_state(ModelRequest(messages, (SUBMIT,), "submit_action", params))
 
 
 def model(address: str, **params: Any) -> TradingActionModel:
     return TradingActionModel("small", RemoteParams(base_url=address, **params))
 
 
-def test_it_is_sent_the_day_prices_news_and_filings_as_the_mask_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sentiment_of_news_ends_its_line_as_in_the_public_data() -> None:
+    columns = ["kind", "sentiment", "title", "text"]
+    rows = [["news", "positive", "", "It rained."], ["macro", None, "Rates", "up"]]
+    with prepared(Prepared({"recommended_action": "HOLD", "reasoning": "It rained."})) as server:
+        model(server.address).reply(request(news={"columns": columns, "rows": rows}))
+    assert server.bodies[0]["news"] == {"asset_0042": "It rained. (Sentiment: positive)\nRates up"}
+
+
+def test_it_is_sent_the_day_prices_news_and_filings_as_the_mask_shows_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TRADING_AGENT_API_KEY", "sk-agent-0123456789")
     with prepared(Prepared({"recommended_action": " buy ", "reasoning": "It rained."})) as server:
-        reply = model(f"{server.address}/trading_action/", extra_body={"trading_strategy": "aggressive"}).reply(request())
+        reply = model(
+            f"{server.address}/trading_action/", extra_body={"trading_strategy": "aggressive"}
+        ).reply(request())
         assert server.paths == ["/trading_action/"]
         assert server.headers[0]["authorization"] == "Bearer sk-agent-0123456789"
         assert server.bodies == [
@@ -67,14 +86,31 @@ def test_it_is_sent_the_day_prices_news_and_filings_as_the_mask_shows_them(monke
     (call,) = reply.tool_calls
     submitted = json.loads(call.arguments)
     (decision,) = submitted["decisions"]
-    assert (decision["stock_id"], decision["decision"], decision["confidence"]) == ("asset_0042", "BUY", 0.5)
+    assert (decision["stock_id"], decision["decision"], decision["confidence"]) == (
+        "asset_0042",
+        "BUY",
+        0.5,
+    )
     assert decision["reason"].startswith("It rained.")
     assert len(decision["reason"]) == 30
 
 
+def test_it_is_sent_ten_earlier_prices_however_many_bars_the_task_shows() -> None:
+    bars = [[f"day_-{day}", float(day)] for day in range(63, 0, -1)]
+    with prepared(Prepared({"recommended_action": "BUY", "reasoning": "It rained."})) as server:
+        model(server.address).reply(
+            request(history={"columns": ["day", "close"], "rows": [*bars, ["day_+0", 10.0]]})
+        )
+    (earlier,) = server.bodies[0]["history_price"].values()
+    assert [bar["date"] for bar in earlier] == [f"day_-{day}" for day in range(10, 0, -1)]
+
+
 @on_each_row
 def test_an_answer_without_a_decision_is_a_failed_call(body: Any) -> None:
-    with prepared(Prepared(body)) as server, pytest.raises(ModelError, match="expected recommended_action") as caught:
+    with (
+        prepared(Prepared(body)) as server,
+        pytest.raises(ModelError, match="expected recommended_action") as caught,
+    ):
         model(server.address).reply(request())
     assert caught.value.kind == "bad_response"
 
@@ -83,9 +119,15 @@ def test_an_answer_for_another_asset_or_with_two_actions_is_a_failed_call() -> N
     good = {"recommended_action": "SELL", "reasoning": "It fell."}
     for symbol in ("asset_0042", ["asset_0042"], None):
         with prepared(Prepared({**good, "symbol": symbol})) as server:
-            assert '"decision": "SELL"' in model(server.address).reply(request()).tool_calls[0].arguments
+            assert (
+                '"decision": "SELL"'
+                in model(server.address).reply(request()).tool_calls[0].arguments
+            )
     for wrong in ("asset_0043", ["asset_0042", "asset_0043"], [], {"asset_0042": 1}):
-        with prepared(Prepared({**good, "symbol": wrong})) as server, pytest.raises(ModelError, match="asked about, asset_0042"):
+        with (
+            prepared(Prepared({**good, "symbol": wrong})) as server,
+            pytest.raises(ModelError, match="asked about, asset_0042"),
+        ):
             model(server.address).reply(request())
     twice = b'{"recommended_action": "BUY", "recommended_action": "SELL"}'
     with prepared(Prepared(twice)) as server, pytest.raises(ModelError, match="no JSON object"):
@@ -94,10 +136,15 @@ def test_an_answer_for_another_asset_or_with_two_actions_is_a_failed_call() -> N
 
 def test_questions_that_are_no_decision_are_not_sent_and_other_tasks_are_refused() -> None:
     agent = model("http://127.0.0.1:9")
-    assert agent.reply(ModelRequest((Message("user", "Why?"),))).content == "This agent answers with a decision alone."
+    assert (
+        agent.reply(ModelRequest((Message("user", "Why?"),))).content
+        == "This agent answers with a decision alone."
+    )
     two = {"columns": ["stock_id", "close"], "rows": [["a", 1.0], ["b", 1.0]]}
     for changed in ({"candidates": two}, {"constraints": {"min_reason_chars": 1}}):
-        with pytest.raises(ProviderError, match="takes tasks that ask for BUY, SELL or HOLD of one asset"):
+        with pytest.raises(
+            ProviderError, match="takes tasks that ask for BUY, SELL or HOLD of one asset"
+        ):
             agent.reply(request(**changed))
     with pytest.raises(ConfigError, match="needs the agent's address: --base-url"):
         TradingActionModel("small")

@@ -1,4 +1,6 @@
-"""The tiny dataset in a folder: one that nobody may change, and one for each test to change or break."""
+"""The tiny dataset in a folder: one that nobody may change, and one for each test to change or
+break.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The catalogue: names, schemas, and that every way of access gives the same answers to the same calls."""
+"""The catalogue: names, schemas, and that every way of access gives the same answers to the same
+calls.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from ktdeval.harness import Refusal
-from ktdeval.jsonio import content_hash, dumps_canonical
 from ktdeval.masking import Exact
+from ktdeval.values.jsonio import content_hash, dumps_canonical
 from ktdeval_qfinzero.access.http import openapi_document
 from ktdeval_qfinzero.access.workspaces import HEADER
 from ktdeval_qfinzero.catalogue import catalogue, service_tools
@@ -52,7 +54,9 @@ def test_every_tool_of_the_public_benchmark_is_there_at_its_address() -> None:
 
 def test_names_are_unique_and_fit_every_provider() -> None:
     assert len({operation.wire_name for operation in OPERATIONS}) == len(OPERATIONS)
-    assert all(tool.name.replace("_", "").isalnum() and len(tool.name) <= 64 for tool in service_tools())
+    assert all(
+        tool.name.replace("_", "").isalnum() and len(tool.name) <= 64 for tool in service_tools()
+    )
     assert {operation.family for operation in OPERATIONS} == {"UPQ", "ESP", "PMB"}
 
 
@@ -74,7 +78,10 @@ def test_schemas_are_valid_and_everything_is_described_and_bounded(operation: Op
             Draft202012Validator(dict(schema)).validate(schema["default"])
         for where, part in parts_of(name, dict(schema)):
             check_bounded(where, part)
-            assert operation.method == "POST" or part.get("type") not in ("array", "object"), f"{where}: no list fits a query"
+            assert operation.method == "POST" or part.get("type") not in (
+                "array",
+                "object",
+            ), f"{where}: no list fits a query"
 
 
 def parts_of(where: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -93,20 +100,37 @@ def check_bounded(where: str, schema: dict[str, Any]) -> None:
     """Nobody can send a text, list or number without end."""
     kinds = schema.get("type", ())
     kinds = kinds if isinstance(kinds, list | tuple) else [kinds]
-    closed = "enum" in schema or "const" in schema or re.search(r"^\^[^*+]*\$$", schema.get("pattern", ""))
-    assert "string" not in kinds or closed or "maxLength" in schema, f"{where}: a text without maxLength"
-    assert "array" not in kinds or ("maxItems" in schema and "items" in schema), f"{where}: a list without maxItems"
-    assert not {"integer", "number"} & set(kinds) or closed or {"minimum", "maximum"} <= set(schema) or (
-        {"exclusiveMinimum", "maximum"} <= set(schema)
-    ), f"{where}: a number without bounds"  # fmt: skip
-    assert "object" not in kinds or schema.get("additionalProperties") is False, f"{where}: an object of anything"
+    closed = (
+        "enum" in schema
+        or "const" in schema
+        or re.search(r"^\^[^*+]*\$$", schema.get("pattern", ""))
+    )
+    assert "string" not in kinds or closed or "maxLength" in schema, (
+        f"{where}: a text without maxLength"
+    )
+    assert "array" not in kinds or ("maxItems" in schema and "items" in schema), (
+        f"{where}: a list without maxItems"
+    )
+    assert (
+        not {"integer", "number"} & set(kinds)
+        or closed
+        or {"minimum", "maximum"} <= set(schema)
+        or ({"exclusiveMinimum", "maximum"} <= set(schema))
+    ), f"{where}: a number without bounds"
+    assert "object" not in kinds or schema.get("additionalProperties") is False, (
+        f"{where}: an object of anything"
+    )
 
 
 def test_the_openapi_document_refers_to_nothing_that_it_lacks() -> None:
     document = openapi_document(catalogue(), is_guarded=True)
     assert document["openapi"] == "3.1.0"
-    described = [(path, item) for path, methods in document["paths"].items() for item in methods.values()]
-    assert len({item["operationId"] for _, item in described}) == len(described) == len(OPERATIONS) + 2
+    described = [
+        (path, item) for path, methods in document["paths"].items() for item in methods.values()
+    ]
+    assert (
+        len({item["operationId"] for _, item in described}) == len(described) == len(OPERATIONS) + 2
+    )
     for reference in re.findall(r'"\$ref": ?"([^"]+)"', json.dumps(document)):
         target: Any = document
         for part in reference.removeprefix("#/").split("/"):
@@ -117,26 +141,47 @@ def test_the_openapi_document_refers_to_nothing_that_it_lacks() -> None:
     assert {tag for _, item in described for tag in item["tags"]} == tags
 
 
-def test_models_and_logs_are_told_what_they_were() -> None:
-    """A change of either hash means that recorded answers and broker logs are of another version."""
+def test_models_and_logs_keep_their_wording() -> None:
+    """A change of either hash means that recorded answers and broker logs are of another
+    version.
+    """
     workspace = Workspace(small_dataset())
     played(trading(), in_process(workspace))
-    assert workspace.broker.log.last_hash == "66ebc54553c296c6eb268f6fb2fc694b4aae8057aa7a00c9018c6a9e4507c3b6"
-    assert content_hash(tool_hashes()) == "ce46ced7011ff97f9a3b774fc6acacd8803f81dcdcf4678a80cb9bf9b0d8efb6"
+    assert (
+        workspace.broker.log.last_hash
+        == "66ebc54553c296c6eb268f6fb2fc694b4aae8057aa7a00c9018c6a9e4507c3b6"
+    )
+    assert (
+        content_hash(tool_hashes())
+        == "a8630b302420b5211e255d1dec66f90b9cba8d2c2977e54a801e99cf67bc643c"
+    )
 
 
 # ---- what is answered
 
 
-ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "order_type": "MARKET", "qty": 1}
+ORDER = {
+    "instrument": {"type": "STOCK", "symbol": "AVLN"},
+    "side": "BUY",
+    "order_type": "MARKET",
+    "qty": 1,
+}
 
 
 @on_each_row
-def test_a_refusal_says_what_to_write_and_no_schema_keyword(changed: dict[str, Any], message: str) -> None:
-    given = {"session_id": "sess-000001", "account_id": "acct-000001", "order": {**ORDER, **changed}}
-    said = catalogue().answer(Workspace(small_dataset()), "PMB.order.place", given)["error"]["message"]
-    assert said.startswith(message)
-    assert not re.search(r"schema|type '|exclusiveMinimum|minLength|maxLength|validat", said)
+def test_a_refusal_names_the_valid_form_and_no_schema_keyword(
+    changed: dict[str, Any], message: str
+) -> None:
+    given = {
+        "session_id": "sess-000001",
+        "account_id": "acct-000001",
+        "order": {**ORDER, **changed},
+    }
+    text = catalogue().answer(Workspace(small_dataset()), "PMB.order.place", given)["error"][
+        "message"
+    ]
+    assert text.startswith(message)
+    assert not re.search(r"schema|type '|exclusiveMinimum|minLength|maxLength|validat", text)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +205,9 @@ def served() -> Iterator[Served]:
         yield server
 
 
-def over_http(served: Served, workspace: str, operation: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
+def over_http(
+    served: Served, workspace: str, operation: Operation, arguments: dict[str, Any]
+) -> dict[str, Any]:
     """The call as an HTTP client makes it."""
     from urllib.parse import quote, urlencode
 
@@ -169,7 +216,10 @@ def over_http(served: Served, workspace: str, operation: Operation, arguments: d
     for name in operation.path_parameters:
         path = path.replace(f"{{{name}}}", quote(str(rest.pop(name)), safe=""))
     if operation.method == "GET":
-        texts = {name: json.dumps(value) if isinstance(value, bool) else value for name, value in rest.items()}
+        texts = {
+            name: json.dumps(value) if isinstance(value, bool) else value
+            for name, value in rest.items()
+        }
         reply = served.get(f"{path}?{urlencode(texts)}" if texts else path, workspace)
     else:
         reply = served.post(path, rest, workspace)
@@ -179,8 +229,11 @@ def over_http(served: Served, workspace: str, operation: Operation, arguments: d
 
 def test_http_gives_what_the_process_gives(served: Served, story: Played) -> None:
     workspace = served.open()
-    told = played(day(), lambda name, arguments: over_http(served, workspace, catalogue().find(name), arguments))
-    assert [(name, dumps_canonical(answer)) for name, _, answer in told] == [
+    answers = played(
+        day(),
+        lambda name, arguments: over_http(served, workspace, catalogue().find(name), arguments),
+    )
+    assert [(name, dumps_canonical(answer)) for name, _, answer in answers] == [
         (name, dumps_canonical(answer)) for name, _, answer in story
     ]
 
@@ -199,21 +252,41 @@ def test_tools_of_a_task_give_what_the_process_gives(story: Played) -> None:
     assert [answer for _, _, answer in played(day(), use)] == [answer for _, _, answer in story]
     refused = tools["upq_stock_daily"].function(Scene, {"tickers": "AVLN"})
     assert isinstance(refused, Refusal)
-    assert (refused.failure, refused.payload.value["error"]["code"]) == ("bad_arguments", "invalid_argument")
+    assert (refused.failure, refused.payload.value["error"]["code"]) == (
+        "bad_arguments",
+        "invalid_argument",
+    )
     unknown = tools["esp_events_get"].function(Scene, {"event_id": "news_999"})
     assert (unknown.failure, unknown.payload.value["error"]["code"]) == ("not_found", "not_found")
 
 
-def test_no_call_takes_what_json_does_not_have_and_a_whole_number_with_a_point_is_an_integer() -> None:
+def test_no_call_takes_what_json_does_not_have_and_a_whole_number_with_a_point_is_an_integer() -> (
+    None
+):
     deep: Any = 1
     for _ in range(40):
         deep = [deep]
-    for value in (float("nan"), float("inf"), "\ud800", {"a": [float("-inf")]}, deep, {"a": 10**400}):
+    for value in (
+        float("nan"),
+        float("inf"),
+        "\ud800",
+        {"a": [float("-inf")]},
+        deep,
+        {"a": 10**400},
+    ):
         with pytest.raises(
-            ServiceError, match=r"NaN or Infinity|halves of surrogate pairs|levels deep|a: expected a number of fewer"
+            ServiceError,
+            match=(
+                r"NaN or Infinity|halves of surrogate pairs|levels deep|a: expected a number of"
+                r" fewer"
+            ),
         ):
             plain_json(value)
-    ids: dict[str, Any] = {"order_id": "ord-000001", "session_id": "sess-000001", "account_id": "acct-000001"}
+    ids: dict[str, Any] = {
+        "order_id": "ord-000001",
+        "session_id": "sess-000001",
+        "account_id": "acct-000001",
+    }
     for name, given, message in (
         ("UPQ.symbols.list", [1], "arguments: expected one JSON object"),
         ("PMB.order.modify", {**ids, "updates": {}}, "updates: give at least 1 of: "),
@@ -222,23 +295,35 @@ def test_no_call_takes_what_json_does_not_have_and_a_whole_number_with_a_point_i
             catalogue().call(Workspace(small_dataset()), name, given)
     with pytest.raises(ServiceError) as odd:
         plain_json({"a": {"\x00\n" + "x" * 99: [float("nan")]}})
-    assert odd.value.field == f"a.'\\x00\\n{'x' * 38}'[0]", "one printable line, whatever a member is called"
-    assert repr(plain_json({"a": [5.0, 0.5, -0.0, 1e300, True]})) == "{'a': [5, 0.5, 0, 1e+300, True]}"
+    assert odd.value.field == f"a.'\\x00\\n{'x' * 38}'[0]", (
+        "one printable line, whatever a member is called"
+    )
+    assert (
+        repr(plain_json({"a": [5.0, 0.5, -0.0, 1e300, True]})) == "{'a': [5, 0.5, 0, 1e+300, True]}"
+    )
 
 
 @pytest.mark.shared_data
-def test_calls_of_the_public_benchmark_have_arguments_that_we_take(shared_data: Path) -> None:
+def test_arguments_of_the_public_benchmarks_calls_are_accepted(shared_data: Path) -> None:
     folder = shared_data / "qfinzero"
     if not folder.is_dir():
         pytest.skip(f"needs the public tasks in {folder}, which are not there")
-    rows = [json.loads(line) for path in folder.glob("*_tasks_esp_public.jsonl") for line in path.read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for path in folder.glob("*_tasks_esp_public.jsonl")
+        for line in path.read_text().splitlines()
+    ]
     for row in rows:
         for wanted in row.get("expected_tool_calls") or row["expected_steps"]:
             if wanted["tool_name"] not in SERVICE_TOOLS:
                 continue
             operation = catalogue().find(wanted["tool_name"])
             given = {**wanted["required_params"], **wanted.get("optional_params", {})}
-            known = {name: value for name, value in given.items() if not (isinstance(value, str) and value.startswith("{"))}
+            known = {
+                name: value
+                for name, value in given.items()
+                if not (isinstance(value, str) and value.startswith("{"))
+            }
             missing = {name: "x" for name in operation.required if name not in known}
             operation.read({**known, **missing})
 
@@ -246,7 +331,7 @@ def test_calls_of_the_public_benchmark_have_arguments_that_we_take(shared_data: 
 # ---- without extras
 
 
-def test_tools_of_a_task_need_no_extra_and_a_server_says_which_it_lacks() -> None:
+def test_tools_of_a_task_need_no_extra_and_a_server_names_a_missing_one() -> None:
     script = """
 import sys
 for name in ("uvicorn", "mcp", "mcp_types", "starlette", "pydantic", "anyio", "duckdb", "httpx"):
@@ -258,8 +343,13 @@ assert len(service_tools()) > 40
 from ktdeval.cli.main import main
 sys.exit(main(["serve", "qfinzero"]))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    lacks = "`ktdeval serve qfinzero` needs anyio, which is not installed, or too old: pip install 'ktdeval[qfinzero]'"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    lacks = (
+        "`ktdeval serve qfinzero` needs anyio, which is not installed, or too old: pip install"
+        " 'ktdeval[qfinzero]'"
+    )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"ktdeval: error: {lacks}\n")
 
 

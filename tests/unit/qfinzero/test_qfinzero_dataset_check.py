@@ -1,4 +1,6 @@
-"""A check reads all of a dataset and names what is wrong in it, and a manifest that was changed is refused."""
+"""A check reads all of a dataset and names what is wrong in it, and a manifest that was changed is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,17 @@ from qfinzero_world import at, bars_of, events
 
 
 def forged(folder: Path, key: str, write: Callable[[PartWriter], Any]) -> None:
-    """Replace a part by another, with a manifest that agrees: what only a reading of all content can find."""
+    """Replace a part by another, with a manifest that agrees: what only a reading of all content
+    can find.
+    """
     manifest = load_manifest(folder)
     (folder / manifest.parts[key].file).unlink()
     part = write(PartWriter(folder, 1))
     assert part.key == key
     parts = {**manifest.parts, key: part}
-    (folder / "manifest.json").write_text(manifest_text(described(manifest.info, 1, parts.values())))
+    (folder / "manifest.json").write_text(
+        manifest_text(described(manifest.info, 1, parts.values()))
+    )
 
 
 def day_bars(change: Callable[[Bars], Bars]) -> Callable[[Path], None]:
@@ -46,7 +52,9 @@ def day_bars(change: Callable[[Bars], Bars]) -> Callable[[Path], None]:
 
 
 def rows(name: Any, *values: Any, key: str = "") -> Callable[[Path], None]:
-    return lambda folder: forged(folder, key or f"tables/{name}", lambda writer: writer.rows(key or f"tables/{name}", values))
+    return lambda folder: forged(
+        folder, key or f"tables/{name}", lambda writer: writer.rows(key or f"tables/{name}", values)
+    )
 
 
 def clipped(folder: Path) -> None:
@@ -59,15 +67,20 @@ def flipped(folder: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"parquet-cpp", b"parquet-CPP"))
 
 
-def column(file: str, name: str, change: Callable[[pa.ChunkedArray], pa.Array]) -> Callable[[Path], None]:
+def column(
+    file: str, name: str, change: Callable[[pa.ChunkedArray], pa.Array]
+) -> Callable[[Path], None]:
     """Other cells in a column of a file, whose size the manifest has."""
 
     def damage(folder: Path) -> None:
         table, path = pq.read_table(folder / file), folder / file
-        pq.write_table(table.set_column(table.column_names.index(name), name, change(table[name])), path)
+        pq.write_table(
+            table.set_column(table.column_names.index(name), name, change(table[name])), path
+        )
         manifest = load_manifest(folder)
         parts = [
-            structs.replace(part, bytes=path.stat().st_size) if part.file == file else part for part in manifest.parts.values()
+            structs.replace(part, bytes=path.stat().st_size) if part.file == file else part
+            for part in manifest.parts.values()
         ]
         (folder / "manifest.json").write_text(manifest_text(described(manifest.info, 1, parts)))
 
@@ -83,7 +96,9 @@ def numbered(cells: pa.ChunkedArray) -> pa.Array:
 
 
 def mangled(cells: pa.ChunkedArray) -> pa.Array:
-    return pa.Array.from_buffers(pa.string(), len(cells), pa.array([b"\xff\xfe"] * len(cells)).buffers())
+    return pa.Array.from_buffers(
+        pa.string(), len(cells), pa.array([b"\xff\xfe"] * len(cells)).buffers()
+    )
 
 
 def beyond(cells: pa.ChunkedArray) -> pa.Array:
@@ -106,49 +121,122 @@ CONTRACT = tiny_prices().contract_rows[0]
 LISTED = replace(CONTRACT, listed_ns=at("2025-01-08T00:00:00Z"))
 OTHER = ContractRow("O:BRKT250117C00050000", "BRKT", date(2025, 1, 17), 500_000, "C", 0)
 EARLY = Release(at("2024-11-30T00:00:00Z"), {"actual": 2.9})
-DIVIDEND = DividendRow("AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, at("2025-01-14T00:00:00Z"))
+DIVIDEND = DividendRow(
+    "AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, at("2025-01-14T00:00:00Z")
+)
 
 FINDINGS: dict[str, tuple[Callable[[Path], None], str]] = {
     "something else": (lambda folder: (folder / "manifest.json").unlink(), "not a dataset"),
-    "missing": (lambda folder: (folder / "tables/rates.parquet").unlink(), "tables/rates.parquet: is missing"),
+    "missing": (
+        lambda folder: (folder / "tables/rates.parquet").unlink(),
+        "tables/rates.parquet: is missing",
+    ),
     "size": (clipped, "prices/stock/minute/AVLN/2025.parquet: has"),
-    "hash": (flipped, "prices/stock/minute/AVLN/2025.parquet: its SHA-256 is not that of the manifest"),
-    "order": (day_bars(lambda bars: bars.take(np.array([1, 0, 2]))), "bars in the order of their starts"),
-    "twice": (day_bars(lambda bars: bars.take(np.array([0, 0, 1]))), "each bar once: 1 bar of another kind"),
-    "high": (day_bars(lambda bars: replace(bars, high_e4=bars.open_e4 - 1)), "high: expected the highest price"),
-    "low": (day_bars(lambda bars: replace(bars, low_e4=bars.open_e4 * 0)), "low: expected the lowest price of the bar, above 0"),
-    "volume": (day_bars(lambda bars: replace(bars, volume=bars.volume * np.nan)), "volume: expected a number from 0"),
-    "year": (day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 365 * DAY)), "bars that start in 2025"),
+    "hash": (
+        flipped,
+        "prices/stock/minute/AVLN/2025.parquet: its SHA-256 is not that of the manifest",
+    ),
+    "order": (
+        day_bars(lambda bars: bars.take(np.array([1, 0, 2]))),
+        "bars in the order of their starts",
+    ),
+    "twice": (
+        day_bars(lambda bars: bars.take(np.array([0, 0, 1]))),
+        "each bar once: 1 bar of another kind",
+    ),
+    "high": (
+        day_bars(lambda bars: replace(bars, high_e4=bars.open_e4 - 1)),
+        "high: expected the highest price",
+    ),
+    "low": (
+        day_bars(lambda bars: replace(bars, low_e4=bars.open_e4 * 0)),
+        "low: expected the lowest price of the bar, above 0",
+    ),
+    "volume": (
+        day_bars(lambda bars: replace(bars, volume=bars.volume * np.nan)),
+        "volume: expected a number from 0",
+    ),
+    "year": (
+        day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 365 * DAY)),
+        "bars that start in 2025",
+    ),
     "calendar": (
         day_bars(lambda bars: replace(bars, start_ns=bars.start_ns - 11 * 365 * DAY)),
         "has days outside of its calendar, 2015-01-02 to 2035-12-31",
     ),
-    "midnight": (day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 1)), "midnight in UTC of its date"),
-    "listing": (rows("contracts", LISTED, key="tables/contracts/AVLN"), "was listed at 2025-01-08T00:00:00Z, after its first bar"),
+    "midnight": (
+        day_bars(lambda bars: replace(bars, start_ns=bars.start_ns + 1)),
+        "midnight in UTC of its date",
+    ),
+    "listing": (
+        rows("contracts", LISTED, key="tables/contracts/AVLN"),
+        "was listed at 2025-01-08T00:00:00Z, after its first bar",
+    ),
     "unlisted": (rows("symbols"), "stock AVLN: has bars, but is not in symbols"),
-    "no contract": (rows("contracts", key="tables/contracts/AVLN"), "has bars, but is not in contracts"),
-    "foreign": (rows("contracts", CONTRACT, OTHER, key="tables/contracts/AVLN"), "holds other contracts than those on AVLN"),
+    "no contract": (
+        rows("contracts", key="tables/contracts/AVLN"),
+        "has bars, but is not in contracts",
+    ),
+    "foreign": (
+        rows("contracts", CONTRACT, OTHER, key="tables/contracts/AVLN"),
+        "holds other contracts than those on AVLN",
+    ),
     "release": (
         rows("", replace(events()[0], releases=(EARLY,)), key="events"),
         "releases: expected values that are available from",
     ),
-    "dividend": (rows("dividends", DIVIDEND), "declared: expected a moment before the end of ex_day"),
-    "same key": (rows("splits", *[SplitRow("AVLN", date(2025, 1, 13), 2, 1, 0)] * 2), "stands more than once"),
-    "empty cell": (column("tables/symbols.parquet", "symbol", emptied), "other columns than those of symbols, or an empty cell"),
-    "text": (column("tables/symbols.parquet", "listed_ns", lambda cells: cells.cast(pa.string())), "other columns than those of"),
-    "empty bar": (column("prices/stock/day/AVLN/2025.parquet", "open_e4", emptied), "can't be read: a cell that is empty"),
+    "dividend": (
+        rows("dividends", DIVIDEND),
+        "declared: expected a moment before the end of ex_day",
+    ),
+    "same key": (
+        rows("splits", *[SplitRow("AVLN", date(2025, 1, 13), 2, 1, 0)] * 2),
+        "stands more than once",
+    ),
+    "empty cell": (
+        column("tables/symbols.parquet", "symbol", emptied),
+        "other columns than those of symbols, or an empty cell",
+    ),
+    "text": (
+        column("tables/symbols.parquet", "listed_ns", lambda cells: cells.cast(pa.string())),
+        "other columns than those of",
+    ),
+    "empty bar": (
+        column("prices/stock/day/AVLN/2025.parquet", "open_e4", emptied),
+        "can't be read: a cell that is empty",
+    ),
     "symbols of another kind": (
         column("prices/stock/day/AVLN/2025.parquet", "symbol", numbered),
         "other columns than those of bars",
     ),
-    "symbols that are not text": (column("prices/stock/day/AVLN/2025.parquet", "symbol", mangled), "a cell that can't be read"),
-    "no day": (column("tables/rates.parquet", "day", beyond), "tables/rates.parquet: can't be read: a cell that can't be read"),
-    "no yield": (column("tables/rates.parquet", "yield_1M", not_a_number), "yields: expected percents a year"),
-    "record": (record("events", "events", {"title": 5}), "the calendar store can't be read (a record: title: expected `str`"),
-    "record without fields": (record("events", "events", {}), "the calendar store can't be read (a record: object missing"),
-    "article": (record("news", "articles", {"id": "news_1", "tickers": 5}), "the news store can't be read (a record: tickers"),
+    "symbols that are not text": (
+        column("prices/stock/day/AVLN/2025.parquet", "symbol", mangled),
+        "a cell that can't be read",
+    ),
+    "no day": (
+        column("tables/rates.parquet", "day", beyond),
+        "tables/rates.parquet: can't be read: a cell that can't be read",
+    ),
+    "no yield": (
+        column("tables/rates.parquet", "yield_1M", not_a_number),
+        "yields: expected percents a year",
+    ),
+    "record": (
+        record("events", "events", {"title": 5}),
+        "the calendar store can't be read (a record: title: expected `str`",
+    ),
+    "record without fields": (
+        record("events", "events", {}),
+        "the calendar store can't be read (a record: field 'event_id' is missing",
+    ),
+    "article": (
+        record("news", "articles", {"id": "news_1", "tickers": 5}),
+        "the news store can't be read (a record: tickers",
+    ),
     "holiday": (
-        day_bars(lambda bars: bars_of(np.array([day_start(date(2025, 1, 9))]), bars.close_e4[:1], 1.0)),
+        day_bars(
+            lambda bars: bars_of(np.array([day_start(date(2025, 1, 9))]), bars.close_e4[:1], 1.0)
+        ),
         "1 bars start outside the exchange's sessions",
     ),
 }
@@ -165,7 +253,9 @@ def test_a_check_finds(tiny: Path, name: str) -> None:
 
 BAD_MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "format version 2, expected 1": lambda stored: stored.update(version=2),
-    "content_id is not that of its parts": lambda stored: stored["parts"][0].update(content="0" * 64),
+    "content_id is not that of its parts": lambda stored: stored["parts"][0].update(
+        content="0" * 64
+    ),
     "malformed.*a part is named twice": lambda stored: stored["parts"].append(stored["parts"][0]),
     "malformed.*generation": lambda stored: stored.update(generation=0),
     "malformed.*sha256": lambda stored: stored["parts"][0].update(sha256="x"),
@@ -176,8 +266,12 @@ BAD_MANIFESTS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 ELSEWHERE = (
-    "../../outside.parquet", "/etc/passwd", "prices/../../x.parquet", "prices/stock/day/AVLN/2025.sqlite", "tables/x.parquet"
-)  # fmt: skip
+    "../../outside.parquet",
+    "/etc/passwd",
+    "prices/../../x.parquet",
+    "prices/stock/day/AVLN/2025.sqlite",
+    "tables/x.parquet",
+)
 
 
 def test_a_manifest_that_was_changed_points_elsewhere_or_is_none_is_refused(tiny: Path) -> None:

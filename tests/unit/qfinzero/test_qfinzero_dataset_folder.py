@@ -1,4 +1,6 @@
-"""Datasets as folders: whole or not at all, the same identity for the same content, updates that add up, and checks that find."""
+"""Datasets as folders: whole or not at all, the same identity for the same content, updates that
+add up, and checks that find.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval.errors import DataError, StoreError
-from ktdeval.jsonio import file_sha256, locked
+from ktdeval.values.jsonio import file_sha256, locked
 from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
@@ -29,7 +31,17 @@ from ktdeval_qfinzero.data.update import Addition, update_dataset
 from ktdeval_qfinzero.errors import ServiceError
 from loops import not_empty
 from qfinzero_memory import MemoryPrices
-from qfinzero_store_play import INFO, disk_full, equal_bars, failing_at, files_of, more_prices, save_tiny, tiny_prices, together
+from qfinzero_store_play import (
+    INFO,
+    disk_full,
+    equal_bars,
+    failing_at,
+    files_of,
+    more_prices,
+    save_tiny,
+    tiny_prices,
+    together,
+)
 from qfinzero_world import at, events, news, small_dataset, small_prices
 
 ALWAYS = Span(0, 2**62)
@@ -44,7 +56,9 @@ def _disk_that_need_not_be_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def ram() -> Iterator[Path]:
-    """A folder in memory where there is one: these tests write thousands of files, and SQLite waits for the disk at each."""
+    """A folder in memory where there is one: these tests write thousands of files, and SQLite waits
+    for the disk at each.
+    """
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
@@ -75,15 +89,26 @@ def test_a_saved_dataset_answers_what_memory_does(tmp_path: Path) -> None:
         assert equal_bars(opened.prices.bars(asset_class, symbol, resolution, ALWAYS), bars)
     assert list(opened.calendars.events(*EVERY_EVENT)) == list(small.calendars.events(*EVERY_EVENT))
     assert list(opened.news.news(*EVERY_EVENT)) == list(small.news.news(*EVERY_EVENT))
-    assert list(opened.prices.contracts("AVLN", NEVER_LATER)) == list(small.prices.contracts("AVLN", NEVER_LATER))
+    assert list(opened.prices.contracts("AVLN", NEVER_LATER)) == list(
+        small.prices.contracts("AVLN", NEVER_LATER)
+    )
     assert check_dataset(tmp_path / "small") == ()
 
 
 def test_days_are_found_out_and_identity_is_not_taken_from_the_caller(tmp_path: Path) -> None:
     """Without minutes their first day is after the last."""
-    info = save_dataset(tmp_path / "tiny", tiny_prices(), [], [], replace(INFO, content_id="mine", last_day=date(2040, 1, 1)))
+    info = save_dataset(
+        tmp_path / "tiny",
+        tiny_prices(),
+        [],
+        [],
+        replace(INFO, content_id="mine", last_day=date(2040, 1, 1)),
+    )
     assert (info.first_day, info.last_day) == (date(2025, 1, 2), date(2025, 1, 6))
-    assert ((info.minute_first_day, info.minute_last_day), len(info.content_id)) == ((date(2025, 1, 6), date(2025, 1, 6)), 64)
+    assert ((info.minute_first_day, info.minute_last_day), len(info.content_id)) == (
+        (date(2025, 1, 6), date(2025, 1, 6)),
+        64,
+    )
     days = {key: bars for key, bars in tiny_prices().bar_table.items() if key[2] == "day"}
     info = save_dataset(tmp_path / "days", replace(tiny_prices(), bar_table=days), [], [], INFO)
     assert info.minute_first_day > info.minute_last_day
@@ -97,7 +122,9 @@ def test_saving_again_changes_nothing_and_another_market_is_refused(tiny: Path) 
     assert (files_of(tiny), [path.name for path in tiny.parent.iterdir()]) == (before, [tiny.name])
 
 
-def test_a_folder_with_other_things_and_a_dataset_without_day_bars_are_refused(tmp_path: Path) -> None:
+def test_a_folder_with_other_things_and_a_dataset_without_day_bars_are_refused(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("years of work")
     with pytest.raises(StoreError, match="is not a dataset"):
@@ -116,18 +143,32 @@ def test_wrong_rows_are_all_named_and_nothing_is_written(tmp_path: Path) -> None
     table["stock", "AB", "day"] = replace(bars, start_ns=bars.start_ns[::-1])
     table["stock", "ABC", "day"] = replace(bars, close_e4=bars.close_e4 / 10_000)
     table["stock", "ABCD", "day"] = bars
-    splits = [SplitRow("AVLN", date(2025, 1, 13), 2, 2, 0), SplitRow("NONE", date(2025, 1, 13), 2, 1, 0)]
+    splits = [
+        SplitRow("AVLN", date(2025, 1, 13), 2, 2, 0),
+        SplitRow("NONE", date(2025, 1, 13), 2, 1, 0),
+    ]
     deals = [
         DealRow(symbol, date(2025, 1, day), 0, into, 1, 1, 0)
         for symbol, day, into in (("AVLN", 9, "AB"), ("AB", 8, "ABC"), ("ABC", 9, "AB"))
     ]
     with pytest.raises(DatasetRefused) as caught:
-        save_dataset(tmp_path / "bad", replace(prices, bar_table=table, split_rows=splits, deal_rows=deals), [], [], INFO)
+        save_dataset(
+            tmp_path / "bad",
+            replace(prices, bar_table=table, split_rows=splits, deal_rows=deals),
+            [],
+            [],
+            INFO,
+        )
     assert caught.value.count == len(caught.value.problems)
     assert sorted(caught.value.problems) == [
-        "prices/stock/day/AVLN/2025: high: expected the highest price of the bar, up to 10^10: 3 bars of another kind,"
-        " first AVLN at 2025-01-02T00:00:00Z",
-        "prices/stock/day/AVLN/2025: volume: expected a whole number: 3 bars of another kind, first AVLN at 2025-01-02T00:00:00Z",
+        (
+            "prices/stock/day/AVLN/2025: high: expected the highest price of the bar, up to 10^10:"
+            " 3 bars of another kind, first AVLN at 2025-01-02T00:00:00Z"
+        ),
+        (
+            "prices/stock/day/AVLN/2025: volume: expected a whole number: 3 bars of another kind,"
+            " first AVLN at 2025-01-02T00:00:00Z"
+        ),
         "stock ABCD: has bars, but is not in symbols",
         "stock day bars of '../evil': expected a ticker in capitals",
         "stock day bars of AB: time: expected bars in the order of their starts, each once",
@@ -147,28 +188,56 @@ def test_wrong_rows_are_all_named_and_nothing_is_written(tmp_path: Path) -> None
 
 def test_equal_content_gives_equal_files_and_identity(saved: Path, tmp_path: Path) -> None:
     prices = tiny_prices()
-    turned = replace(prices, bar_table=dict(reversed(prices.bar_table.items())), symbol_rows=list(reversed(prices.symbol_rows)))
-    info = save_dataset(tmp_path / "again", turned, events()[1::-1], news()[1::-1], replace(INFO, name="another name"))
+    turned = replace(
+        prices,
+        bar_table=dict(reversed(prices.bar_table.items())),
+        symbol_rows=list(reversed(prices.symbol_rows)),
+    )
+    info = save_dataset(
+        tmp_path / "again",
+        turned,
+        events()[1::-1],
+        news()[1::-1],
+        replace(INFO, name="another name"),
+    )
     assert info.content_id == open_dataset(saved).info.content_id
     one, other = files_of(saved), files_of(tmp_path / "again")
     assert one.keys() == other.keys()
-    assert [name for name in one if one[name] != other[name]] == ["manifest.json"], "it has the name"
+    assert [name for name in one if one[name] != other[name]] == ["manifest.json"], (
+        "it has the name"
+    )
 
 
 def test_every_change_of_content_changes_the_identity(saved: Path, tmp_path: Path) -> None:
     prices = tiny_prices()
     bars = prices.bar_table["stock", "AVLN", "day"]
-    table = {**prices.bar_table, ("stock", "AVLN", "day"): replace(bars, high_e4=bars.high_e4 + np.array([0, 0, 1]))}
+    table = {
+        **prices.bar_table,
+        ("stock", "AVLN", "day"): replace(bars, high_e4=bars.high_e4 + np.array([0, 0, 1])),
+    }
     variants = [
         (replace(prices, bar_table=table), INFO),
-        (replace(prices, symbol_rows=[replace(row, sector="Other") for row in prices.symbol_rows]), INFO),
-        (replace(prices, rate_rows=[replace(row, yields_pct={"1M": 4.25}) for row in prices.rate_rows]), INFO),
+        (
+            replace(
+                prices, symbol_rows=[replace(row, sector="Other") for row in prices.symbol_rows]
+            ),
+            INFO,
+        ),
+        (
+            replace(
+                prices,
+                rate_rows=[replace(row, yields_pct={"1M": 4.25}) for row in prices.rate_rows],
+            ),
+            INFO,
+        ),
         (prices, replace(INFO, default_as_of_ns=INFO.default_as_of_ns + 1)),
         (prices, replace(INFO, synthetic=False)),
     ]
     ids = {open_dataset(saved).info.content_id}
     for number, (variant, info) in enumerate(variants):
-        ids.add(save_dataset(tmp_path / str(number), variant, events()[:2], news()[:2], info).content_id)
+        ids.add(
+            save_dataset(tmp_path / str(number), variant, events()[:2], news()[:2], info).content_id
+        )
     assert len(ids) == 1 + len(variants)
 
 
@@ -177,9 +246,13 @@ def test_identity_does_not_depend_on_how_parquet_was_written(tiny: Path) -> None
     key = "prices/stock/minute/AVLN/2025"
     path = tiny / manifest.parts[key].file
     pq.write_table(pq.read_table(path), path, compression="snappy")
-    part = msgspec.structs.replace(manifest.parts[key], bytes=path.stat().st_size, sha256=file_sha256(path))
+    part = msgspec.structs.replace(
+        manifest.parts[key], bytes=path.stat().st_size, sha256=file_sha256(path)
+    )
     assert part.sha256 != manifest.parts[key].sha256
-    (tiny / "manifest.json").write_text(manifest_text(replace(manifest, parts={**manifest.parts, key: part})))
+    (tiny / "manifest.json").write_text(
+        manifest_text(replace(manifest, parts={**manifest.parts, key: part}))
+    )
     assert check_dataset(tiny) == ()
 
 
@@ -224,10 +297,14 @@ def test_a_process_killed_while_saving_leaves_nothing_that_opens(tmp_path: Path)
     assert step > 20
     assert all(whole)
     save_tiny(tmp_path / "dataset")
-    assert [path.name for path in tmp_path.iterdir()] == ["dataset"], "what the killed left is swept"
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"], (
+        "what the killed left is swept"
+    )
 
 
-def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp_path: Path) -> None:
+def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(
+    saved: Path, tmp_path: Path
+) -> None:
     shutil.copytree(saved, tmp_path / "whole")
     with failing_at(10**9, disk_full) as calls:
         new = update_dataset(tmp_path / "whole", later()).info.content_id
@@ -242,7 +319,9 @@ def test_a_full_disk_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp
 
 
 @pytest.mark.slow
-def test_a_process_killed_during_an_update_leaves_the_old_or_the_new(saved: Path, tmp_path: Path) -> None:
+def test_a_process_killed_during_an_update_leaves_the_old_or_the_new(
+    saved: Path, tmp_path: Path
+) -> None:
     states = []
     for step in range(1, 100, 5):
         folder = shutil.copytree(saved, tmp_path / str(step))
@@ -257,8 +336,12 @@ def test_a_process_killed_during_an_update_leaves_the_old_or_the_new(saved: Path
     assert states.count(old) > 2
 
 
-def test_what_a_killed_update_left_is_told_and_removed_by_the_next(tiny: Path) -> None:
-    for name in ("prices/stock/day/AVLN/2025-0002.parquet", "events-0002.sqlite-journal", ".manifest.json.x1y2"):
+def test_leftovers_of_a_killed_update_are_reported_and_removed_by_the_next(tiny: Path) -> None:
+    for name in (
+        "prices/stock/day/AVLN/2025-0002.parquet",
+        "events-0002.sqlite-journal",
+        ".manifest.json.x1y2",
+    ):
         (tiny / name).write_bytes(b"half")
     (tiny / "notes.txt").write_text("the user's own")
     assert [finding.severity for finding in check_dataset(tiny)] == ["warning"] * 3
@@ -276,12 +359,20 @@ def test_an_update_gives_what_all_rows_at_once_give(tiny: Path, tmp_path: Path) 
     info = save_dataset(tmp_path / "whole", whole, events(), news(), INFO)
     assert report.info == info == open_dataset(tiny).info
     assert report.before != info.content_id
-    contents = [{key: part.content for key, part in load_manifest(index).parts.items()} for index in (tiny, tmp_path / "whole")]
+    contents = [
+        {key: part.content for key, part in load_manifest(index).parts.items()}
+        for index in (tiny, tmp_path / "whole")
+    ]
     assert (contents[0], check_dataset(tiny)) == (contents[1], ())
     assert {kind: (tally.new, tally.same) for kind, tally in report.tallies.items()} == {
-        "symbols": (1, 0), "contracts": (1, 0), "rates": (1, 0), "stock day": (7, 0), "option day": (3, 0), "events": (2, 0),
-        "news": (2, 0)
-    }  # fmt: skip
+        "symbols": (1, 0),
+        "contracts": (1, 0),
+        "rates": (1, 0),
+        "stock day": (7, 0),
+        "option day": (3, 0),
+        "events": (2, 0),
+        "news": (2, 0),
+    }
 
 
 @given(st.data())
@@ -292,7 +383,9 @@ def test_however_bars_are_dealt_out_to_updates_the_identity_is_the_same(
     base, whole = tmp_path_factory.mktemp("dealt"), together(tiny_prices(), more_prices())
     first, second = {}, {}
     for key, bars in whole.bar_table.items():
-        dealt = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(bars), max_size=len(bars))))
+        dealt = np.array(
+            data.draw(st.lists(st.integers(0, 2), min_size=len(bars), max_size=len(bars)))
+        )
         dealt[:1] = 0  # at least one bar of each at first, so that the first dataset can be one
         first[key], second[key] = bars.take(dealt != 1), bars.take(dealt != 0)
     save_dataset(base / "parts", replace(whole, bar_table=first), [], [], INFO)
@@ -303,18 +396,29 @@ def test_however_bars_are_dealt_out_to_updates_the_identity_is_the_same(
 def test_only_files_of_touched_partitions_are_written(tiny: Path) -> None:
     before = files_of(tiny)
     report = update_dataset(
-        tiny, addition(MemoryPrices({("stock", "AVLN", "day"): more_prices().bar_table["stock", "AVLN", "day"]}))
+        tiny,
+        addition(
+            MemoryPrices(
+                {("stock", "AVLN", "day"): more_prices().bar_table["stock", "AVLN", "day"]}
+            )
+        ),
     )
     assert report.files == ("prices/stock/day/AVLN/2025-0002.parquet",)
     after = files_of(tiny)
-    assert {name for name in after if after[name] != before.get(name)} == {*report.files, "manifest.json"}
+    assert {name for name in after if after[name] != before.get(name)} == {
+        *report.files,
+        "manifest.json",
+    }
 
 
 def test_rows_that_are_there_already_change_nothing(tiny: Path) -> None:
     before = files_of(tiny)
     report = update_dataset(tiny, addition(tiny_prices(), events=events()[:2], news=news()[:2]))
     assert (report.info.content_id, (report.files, report.replaced)) == (report.before, ((), ()))
-    assert ({tally.new + tally.other for tally in report.tallies.values()}, report.tallies["stock minute"].same) == ({0}, 30)
+    assert (
+        {tally.new + tally.other for tally in report.tallies.values()},
+        report.tallies["stock minute"].same,
+    ) == ({0}, 30)
     assert files_of(tiny) == before
 
 
@@ -324,23 +428,33 @@ def contradicting() -> Addition:
     table = {("stock", "AVLN", "day"): replace(bars, volume=bars.volume + np.array([0, 5, 0]))}
     symbols = [replace(prices.symbol_rows[0], sector="Mining")]
     articles = [replace(news()[0], title="Another title")]
-    return addition(MemoryPrices(table, symbols), events=[replace(events()[0], title="Prices of consumers")], news=articles)
+    return addition(
+        MemoryPrices(table, symbols),
+        events=[replace(events()[0], title="Prices of consumers")],
+        news=articles,
+    )
 
 
 CONTRADICTIONS = (
-    "events: econ_cpi_2025_01: title is Consumer Price Index (December), the new row says Prices of consumers",
+    (
+        "events: econ_cpi_2025_01: title is Consumer Price Index (December), the new row says"
+        " Prices of consumers"
+    ),
     "news: news_0: title is Avalon opens a plant, the new row says Another title",
     "stock day: AVLN at 2025-01-03T00:00:00Z: volume is 4000000.0, the new row says 4000005.0",
     "symbols: AVLN stock: sector is technology, the new row says Mining",
 )
 
 
-def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_is_meant(tiny: Path) -> None:
+def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_is_meant(
+    tiny: Path,
+) -> None:
     before = files_of(tiny)
     with pytest.raises(DatasetRefused) as caught:
         update_dataset(tiny, contradicting())
     assert sorted(caught.value.problems) == [
-        f"{line}; --replace (in Python replace=True) lets the new row replace it" for line in CONTRADICTIONS
+        f"{line}; --replace (in Python replace=True) lets the new row replace it"
+        for line in CONTRADICTIONS
     ]
     assert (caught.value.count, files_of(tiny)) == (4, before)
     report = update_dataset(tiny, contradicting(), replace=True)
@@ -354,10 +468,17 @@ def test_rows_that_contradict_are_refused_and_all_named_or_replaced_where_that_i
 
 
 def test_an_event_may_gain_releases_but_not_lose_or_change_them(tiny: Path) -> None:
-    grown = replace(events()[0], releases=(*events()[0].releases, Release(at("2025-03-12T12:30:00Z"), {"actual": 3.1})))
+    grown = replace(
+        events()[0],
+        releases=(*events()[0].releases, Release(at("2025-03-12T12:30:00Z"), {"actual": 3.1})),
+    )
     assert update_dataset(tiny, addition(events=[grown])).tallies["events"].grown == 1
     assert open_dataset(tiny).calendars.event(grown.event_id, NEVER_LATER) == grown
-    for other in (events()[0], replace(grown, releases=grown.releases[1:]), replace(grown, title="Another")):
+    for other in (
+        events()[0],
+        replace(grown, releases=grown.releases[1:]),
+        replace(grown, title="Another"),
+    ):
         with pytest.raises(DatasetRefused, match="the new row says"):
             update_dataset(tiny, addition(events=[other]))
 
@@ -370,23 +491,33 @@ def test_bars_need_their_symbol_and_contract_which_is_listed_before_them(tiny: P
         "stock BRKT: has bars, but is not in symbols",
     )
     row = replace(tiny_prices().contract_rows[0], listed_ns=at("2025-01-10T00:00:00Z"))
-    with pytest.raises(DatasetRefused, match="was listed at 2025-01-10T00:00:00Z, after its first bar"):
+    with pytest.raises(
+        DatasetRefused, match="was listed at 2025-01-10T00:00:00Z, after its first bar"
+    ):
         update_dataset(tiny, addition(MemoryPrices(contract_rows=[row])), replace=True)
 
 
 def test_an_update_can_move_the_start_of_the_clock_and_two_at_once_are_refused(tiny: Path) -> None:
     report = update_dataset(tiny, addition(default_as_of_ns=at("2025-01-07T21:00:00Z")))
-    assert report.info.default_as_of_ns == open_dataset(tiny).info.default_as_of_ns == at("2025-01-07T21:00:00Z")
+    assert (
+        report.info.default_as_of_ns
+        == open_dataset(tiny).info.default_as_of_ns
+        == at("2025-01-07T21:00:00Z")
+    )
     assert report.info.content_id != report.before
     with locked(tiny), pytest.raises(StoreError, match="another process"):
         update_dataset(tiny, later())
 
 
-def test_who_has_a_dataset_open_keeps_it_through_an_update(tiny: Path) -> None:
+def test_an_open_dataset_survives_an_update(tiny: Path) -> None:
     opened = open_dataset(tiny)
     update_dataset(tiny, later())
-    assert (len(opened.prices.bars("stock", "AVLN", "day", ALWAYS)), len(opened.calendars.events(*EVERY_EVENT))) == (3, 2)
+    assert (
+        len(opened.prices.bars("stock", "AVLN", "day", ALWAYS)),
+        len(opened.calendars.events(*EVERY_EVENT)),
+    ) == (3, 2)
     assert len(open_dataset(tiny).prices.bars("stock", "AVLN", "day", ALWAYS)) == 5
-    update_dataset(tiny, addition(default_as_of_ns=0))  # the files of the first are removed by the second update after
+    # the files of the first are removed by the second update after
+    update_dataset(tiny, addition(default_as_of_ns=0))
     with pytest.raises(ServiceError, match="open it again"):
         opened.prices.chain_bars("AVLN", "day", ALWAYS)

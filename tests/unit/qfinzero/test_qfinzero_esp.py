@@ -1,4 +1,6 @@
-"""The event services: what their calls give for a small market whose answers are worked out by hand."""
+"""The event services: what their calls give for a small market whose answers are worked out by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.catalogue import ESP as OPERATIONS
@@ -30,52 +33,95 @@ def dataset(rows: list[EventRow] | None = None, articles: list[Any] | None = Non
 # ---- query
 
 
-def test_upcoming_is_after_the_clock_and_just_happened_is_up_to_it() -> None:
-    """Bracket reports on the 8th at 12:00: a minute before it is to come, at 12:00 it has happened."""
-    for clock, mode, minutes, expected in (
-        ("11:59", "upcoming", 1, True), ("11:59", "just_happened", 60, False),
-        ("12:00", "upcoming", 60, False), ("12:00", "just_happened", 1, True)
-    ):  # fmt: skip
-        answer = ask(workspace(f"2025-01-08T{clock}:00Z"), "ESP.events.query", mode=mode, horizon_minutes=minutes)
-        assert ids(answer) == ["earn_BRKT_2024Q4"] * expected, (clock, mode)
+@pytest.mark.parametrize(
+    ("clock", "mode", "minutes", "expected"),
+    [
+        ("11:59", "upcoming", 1, True),
+        ("11:59", "just_happened", 60, False),
+        ("12:00", "upcoming", 60, False),
+        ("12:00", "just_happened", 1, True),
+    ],
+)
+def test_upcoming_is_after_the_clock_and_just_happened_is_up_to_it(
+    clock: str, mode: str, minutes: int, expected: bool
+) -> None:
+    """Bracket reports on the 8th at 12:00: a minute before it is to come, at 12:00 it has
+    happened.
+    """
+    answer = ask(
+        workspace(f"2025-01-08T{clock}:00Z"),
+        "ESP.events.query",
+        mode=mode,
+        horizon_minutes=minutes,
+    )
+    assert ids(answer) == ["earn_BRKT_2024Q4"] * expected, (clock, mode)
 
 
 def test_a_window_has_events_to_come_and_news_published() -> None:
     answer = ask(workspace(), "ESP.events.query", **JANUARY)
     assert ids(answer) == [
-        "news_0", "news_1", "earn_BRKT_2024Q4", "econ_claims_2025_01_10", "econ_cpi_2025_01", "earn_AVLN_2024Q4"
-    ]  # fmt: skip
+        "news_0",
+        "news_1",
+        "earn_BRKT_2024Q4",
+        "econ_claims_2025_01_10",
+        "econ_cpi_2025_01",
+        "earn_AVLN_2024Q4",
+    ]
     assert answer["next_cursor"] is None
 
 
 def test_a_window_includes_its_start_and_not_its_end_and_all_of_a_last_day() -> None:
     where = workspace("2025-02-28T00:00:00Z")
     due = {"event_types": ["macro_calendar"], "mode": "window", "start_utc": "2025-01-10T13:30:00Z"}
-    assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15T13:30:00Z")) == ["econ_claims_2025_01_10"]
-    assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15T13:30:00.000000001Z"))[1:] == ["econ_cpi_2025_01"]
-    assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15"))[1:] == ["econ_cpi_2025_01"]
+    assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15T13:30:00Z")) == [
+        "econ_claims_2025_01_10"
+    ]
+    assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15T13:30:00.000000001Z"))[
+        1:
+    ] == ["econ_cpi_2025_01"]
+    assert ids(ask(where, "ESP.events.query", **due, end_utc="2025-01-15"))[1:] == [
+        "econ_cpi_2025_01"
+    ]
 
 
-def test_filters_hold_together() -> None:
-    where = workspace("2025-02-28T00:00:00Z")
-    for filters, expected in (
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
         ({"tickers": ["CSTL"]}, ["news_2", "news_3"]),
         ({"tickers": ["CSTL"], "min_importance": "high"}, ["news_3"]),
-        ({"tickers": ["BRKT"], "event_types": ["breaking_news", "earnings"]}, ["news_1", "earn_BRKT_2024Q4"]),
+        (
+            {"tickers": ["BRKT"], "event_types": ["breaking_news", "earnings"]},
+            ["news_1", "earn_BRKT_2024Q4"],
+        ),
         ({"markets": ["crypto"]}, []),
-    ):
-        assert ids(ask(where, "ESP.events.query", **JANUARY, **filters)) == expected, filters
+    ],
+)
+def test_filters_hold_together(filters: Any, expected: Any) -> None:
+    where = workspace("2025-02-28T00:00:00Z")
+    assert ids(ask(where, "ESP.events.query", **JANUARY, **filters)) == expected, filters
 
 
-def test_tickers_that_are_not_listed_are_named() -> None:
-    for name in ("ESP.events.query", "ESP.events.stream", "ESP.triggers.next", "ESP.timeline", "ESP.calendar.earnings"):
-        assert ask(workspace(), name, tickers=["NOPE", "AVLN"])["unknown"] == ["NOPE"]
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ESP.events.query",
+        "ESP.events.stream",
+        "ESP.triggers.next",
+        "ESP.timeline",
+        "ESP.calendar.earnings",
+    ],
+)
+def test_tickers_that_are_not_listed_are_named(name: str) -> None:
+    assert ask(workspace(), name, tickers=["NOPE", "AVLN"])["unknown"] == ["NOPE"]
 
 
 def test_compact_leaves_out_payload_and_releases() -> None:
     asked = (workspace("2025-02-28"), "ESP.events.query")
     compact, full = (ask(*asked, **JANUARY, view=view)["events"] for view in ("compact", "full"))
-    shown = [{name: value for name, value in event.items() if name not in ("releases", "payload")} for event in full]
+    shown = [
+        {name: value for name, value in event.items() if name not in ("releases", "payload")}
+        for event in full
+    ]
     assert compact == shown != full
 
 
@@ -86,11 +132,15 @@ def test_pages_of_a_query_and_rows_read_in_blocks_are_the_whole_sorted_by_time_a
 ) -> None:
     where = workspace("2025-01-06T14:15:00Z", dataset(rows, articles))
     now = where.clock.as_of_ns
-    visible = [row for row in rows if row.announced_ns <= now] + [row for row in articles if row.published_ns <= now]
+    visible = [row for row in rows if row.announced_ns <= now] + [
+        row for row in articles if row.published_ns <= now
+    ]
     expected = [row_key(row)[1] for row in sorted(visible, key=row_key)]
     given_ids = [ids(page) for page in pages(where, "ESP.events.query", **JANUARY, limit=limit)]
     assert sum(given_ids, []) == expected  # noqa: RUF017 - a handful
-    assert [row_key(row)[1] for row in event_rows(where.view, StoreQuery(ALL_TIME, block=limit))] == expected
+    assert [
+        row_key(row)[1] for row in event_rows(where.view, StoreQuery(ALL_TIME, block=limit))
+    ] == expected
     assert all(len(page) == limit for page in given_ids[:-1])
 
 
@@ -102,21 +152,42 @@ def test_an_event_goes_from_scheduled_to_occurred_to_updated() -> None:
         return ask(workspace(now), "ESP.events.get", event_id="econ_cpi_2025_01")
 
     scheduled = cpi("2025-01-15T13:29:59.999999999Z")
-    assert scheduled["payload"] == {"consensus": 2.8, "previous": 2.7, "description": "Year on year, %"}
-    assert [scheduled[name] for name in ("status", "releases", "snippet")] == ["scheduled", [], "consensus 2.8, previous 2.7"]
+    assert scheduled["payload"] == {
+        "consensus": 2.8,
+        "previous": 2.7,
+        "description": "Year on year, %",
+    }
+    assert [scheduled[name] for name in ("status", "releases", "snippet")] == [
+        "scheduled",
+        [],
+        "consensus 2.8, previous 2.7",
+    ]
     occurred = cpi("2025-01-15T13:30:00Z")
     assert occurred["status"] == "occurred"
     # 2.9 − 2.8 = 0.1, and 0.1 / 2.8 = 3.5714 %.
-    assert [occurred["payload"][name] for name in ("actual", "surprise", "surprise_pct")] == [2.9, 0.1, 3.5714]
+    assert [occurred["payload"][name] for name in ("actual", "surprise", "surprise_pct")] == [
+        2.9,
+        0.1,
+        3.5714,
+    ]
     updated = cpi("2025-02-12T13:30:00Z")
-    assert (updated["status"], updated["payload"]["actual"], updated["payload"]["surprise"]) == ("updated", 3.0, 0.2)
-    assert [release["values"] for release in updated["releases"]] == [{"actual": 2.9}, {"actual": 3.0}]
+    assert (updated["status"], updated["payload"]["actual"], updated["payload"]["surprise"]) == (
+        "updated",
+        3.0,
+        0.2,
+    )
+    assert [release["values"] for release in updated["releases"]] == [
+        {"actual": 2.9},
+        {"actual": 3.0},
+    ]
 
 
 def test_an_event_past_due_is_scheduled_until_its_outcome_is_out() -> None:
     """A delayed release: nobody can know whether it has happened."""
     late = replace(events()[1], releases=(Release(at("2025-01-10T15:00:00Z"), {"actual": 1}),))
-    before, after = (workspace(f"2025-01-10T{time}Z", dataset([late])) for time in ("14:59:59", "15:00:00"))
+    before, after = (
+        workspace(f"2025-01-10T{time}Z", dataset([late])) for time in ("14:59:59", "15:00:00")
+    )
     assert ask(before, "ESP.events.get", event_id=late.event_id)["status"] == "scheduled"
     assert ask(after, "ESP.events.get", event_id=late.event_id)["status"] == "occurred"
 
@@ -125,24 +196,41 @@ def test_a_new_estimate_before_the_report_is_no_outcome() -> None:
     rows = events()
     estimate = Release(at("2025-01-20T12:00:00Z"), {"eps_estimated": 1.25})
     earnings = replace(rows[2], releases=(estimate, *rows[2].releases))
-    expected = {"2025-01-20T12:00:00Z": "scheduled", "2025-01-30T21:04:59Z": "scheduled", "2025-01-30T21:05:00Z": "occurred"}
+    expected = {
+        "2025-01-20T12:00:00Z": "scheduled",
+        "2025-01-30T21:04:59Z": "scheduled",
+        "2025-01-30T21:05:00Z": "occurred",
+    }
     for now, status in expected.items():
-        event = ask(workspace(now, dataset([earnings])), "ESP.events.get", event_id=earnings.event_id)
+        event = ask(
+            workspace(now, dataset([earnings])), "ESP.events.get", event_id=earnings.event_id
+        )
         assert (event["status"], event["payload"]["eps_estimated"]) == (status, 1.25)
 
 
-def test_surprises_of_earnings_are_those_of_eps_and_revenue() -> None:
-    payload = ask(workspace("2025-01-30T21:05:00Z"), "ESP.events.get", event_id="earn_AVLN_2024Q4")["payload"]
+def test_surprises_of_earnings_concern_eps_and_revenue() -> None:
+    payload = ask(workspace("2025-01-30T21:05:00Z"), "ESP.events.get", event_id="earn_AVLN_2024Q4")[
+        "payload"
+    ]
     # (1.31 − 1.20) / 1.20 = 9.1667 %; (1.05 − 1.00) / 1.00 = 5 %.
     assert payload == {
-        "eps_estimated": 1.2, "revenue_estimated": 1.0e9, "fiscal_period": "Q4", "fiscal_year": 2024, "eps_actual": 1.31,
-        "revenue_actual": 1.05e9, "eps_surprise": 0.11, "eps_surprise_pct": 9.1667, "revenue_surprise": 5e7,
-        "revenue_surprise_pct": 5.0
-    }  # fmt: skip
+        "eps_estimated": 1.2,
+        "revenue_estimated": 1.0e9,
+        "fiscal_period": "Q4",
+        "fiscal_year": 2024,
+        "eps_actual": 1.31,
+        "revenue_actual": 1.05e9,
+        "eps_surprise": 0.11,
+        "eps_surprise_pct": 9.1667,
+        "revenue_surprise": 5e7,
+        "revenue_surprise_pct": 5.0,
+    }
 
 
-def test_a_surprise_is_in_percent_of_the_size_of_what_was_expected() -> None:
-    loss = replace(events()[3], expected={"eps_estimated": -0.5}, releases=(Release(0, {"eps_actual": -0.4}),))
+def test_a_surprise_is_in_percent_of_the_absolute_expectation() -> None:
+    loss = replace(
+        events()[3], expected={"eps_estimated": -0.5}, releases=(Release(0, {"eps_actual": -0.4}),)
+    )
     assert payload_of(loss)["eps_surprise_pct"] == 20.0
     assert "eps_surprise_pct" not in payload_of(replace(loss, expected={"eps_estimated": 0}))
     assert "eps_surprise" not in payload_of(replace(loss, expected={"eps_estimated": "n/a"}))
@@ -150,14 +238,30 @@ def test_a_surprise_is_in_percent_of_the_size_of_what_was_expected() -> None:
 
 def test_an_article_is_an_event_by_its_id() -> None:
     event = ask(workspace(), "ESP.events.get", event_id="news_1")
-    assert (event["event_type"], event["status"], event["time_utc"]) == ("breaking_news", "occurred", "2025-01-06T15:02:00Z")
+    assert (event["event_type"], event["status"], event["time_utc"]) == (
+        "breaking_news",
+        "occurred",
+        "2025-01-06T15:02:00Z",
+    )
     assert event["payload"]["publisher"]["name"] == "Example Wire"
     assert event["payload"]["image_url"] is None
 
 
-def test_what_is_not_there_yet_is_not_there() -> None:
-    messages = {str(refused(ask, workspace(), "ESP.events.get", event_id=event_id)) for event_id in ("nothing", "news_2", "é")}
-    messages |= {str(refused(ask, workspace("2025-01-03T11:59:59Z"), "ESP.events.get", event_id="earn_AVLN_2024Q4"))}
+def test_unpublished_events_are_not_found() -> None:
+    messages = {
+        str(refused(ask, workspace(), "ESP.events.get", event_id=event_id))
+        for event_id in ("nothing", "news_2", "é")
+    }
+    messages |= {
+        str(
+            refused(
+                ask,
+                workspace("2025-01-03T11:59:59Z"),
+                "ESP.events.get",
+                event_id="earn_AVLN_2024Q4",
+            )
+        )
+    }
     assert messages == {"event_id: there is no such event as of the clock"}
     assert refused(ask, workspace(), "ESP.news.body", news_id="news_2").code == "not_found"
     assert refused(ask, workspace(), "ESP.news.body", news_id="\ud800").field == "news_id"
@@ -165,7 +269,9 @@ def test_what_is_not_there_yet_is_not_there() -> None:
 
 def test_a_long_description_is_shortened_visibly() -> None:
     article = replace(news()[0], description="word " * 100)
-    snippet = ask(workspace(dataset=dataset([], [article])), "ESP.events.get", event_id="news_0")["snippet"]
+    snippet = ask(workspace(dataset=dataset([], [article])), "ESP.events.get", event_id="news_0")[
+        "snippet"
+    ]
     assert SNIPPET_CHARACTERS - len("word ") < len(snippet) <= SNIPPET_CHARACTERS
     assert snippet.endswith("word …")
 
@@ -173,9 +279,16 @@ def test_a_long_description_is_shortened_visibly() -> None:
 # ---- triggers
 
 
-def test_triggers_say_why_and_are_imminent_below_thirty_minutes() -> None:
-    """At 11:45 on the 8th Bracket reports in 15 minutes (medium); claims come on the 10th (medium), CPI on the 15th (high)."""
-    answer = ask(workspace("2025-01-08T11:45:00Z"), "ESP.triggers.next", tickers=["BRKT"], horizon_minutes=8 * 1440)
+def test_triggers_give_the_reason_and_are_imminent_below_thirty_minutes() -> None:
+    """At 11:45 on the 8th Bracket reports in 15 minutes (medium); claims come on the 10th (medium),
+    CPI on the 15th (high).
+    """
+    answer = ask(
+        workspace("2025-01-08T11:45:00Z"),
+        "ESP.triggers.next",
+        tickers=["BRKT"],
+        horizon_minutes=8 * 1440,
+    )
     assert [(trigger["event_id"], trigger["reason_codes"]) for trigger in answer["triggers"]] == [
         ("earn_BRKT_2024Q4", ["TIME_IMMINENT", "MATCH_WATCHLIST"]),
         ("econ_claims_2025_01_10", []),
@@ -191,7 +304,11 @@ def test_triggers_for_a_watchlist_leave_out_other_companies_and_come_in_pages() 
     far = {"horizon_minutes": 60 * 1440, "tickers": ["AVLN"]}
     answers = pages(workspace(), "ESP.triggers.next", **far, limit=1)
     listed = [trigger for page in answers for trigger in page["triggers"]]
-    assert [trigger["event_id"] for trigger in listed] == ["econ_claims_2025_01_10", "econ_cpi_2025_01", "earn_AVLN_2024Q4"]
+    assert [trigger["event_id"] for trigger in listed] == [
+        "econ_claims_2025_01_10",
+        "econ_cpi_2025_01",
+        "earn_AVLN_2024Q4",
+    ]
     assert (len(answers), ask(workspace(), "ESP.triggers.next", **far)["triggers"]) == (3, listed)
 
 
@@ -199,22 +316,43 @@ def test_triggers_for_a_watchlist_leave_out_other_companies_and_come_in_pages() 
 
 
 def test_a_timeline_counts_by_bucket() -> None:
-    answer = ask(workspace(), "ESP.timeline", start_utc="2025-01-06T12:00:00Z", end_utc="2025-01-08T13:00:00Z", bucket_minutes=1440)
-    counted = [(each["bucket_start_utc"], each["bucket_end_utc"], each["count"], ids(each)) for each in answer["buckets"]]
+    answer = ask(
+        workspace(),
+        "ESP.timeline",
+        start_utc="2025-01-06T12:00:00Z",
+        end_utc="2025-01-08T13:00:00Z",
+        bucket_minutes=1440,
+    )
+    counted = [
+        (each["bucket_start_utc"], each["bucket_end_utc"], each["count"], ids(each))
+        for each in answer["buckets"]
+    ]
     assert counted == [
         ("2025-01-06T12:00:00Z", "2025-01-07T12:00:00Z", 1, ["news_1"]),
-        ("2025-01-07T12:00:00Z", "2025-01-08T12:00:00Z", 0, []),  # the upgrade of the 7th is not out
+        # the upgrade of the 7th is not out
+        ("2025-01-07T12:00:00Z", "2025-01-08T12:00:00Z", 0, []),
         ("2025-01-08T12:00:00Z", "2025-01-08T13:00:00Z", 1, ["earn_BRKT_2024Q4"]),
     ]
     assert answer["total"] == 2
 
 
 def test_a_timeline_lists_in_pages_and_counts_exactly_in_each() -> None:
-    articles = [replace(news()[0], id=f"n{number:03d}", published_ns=at("2025-01-06T15:00:00Z") + number) for number in range(700)]
+    articles = [
+        replace(news()[0], id=f"n{number:03d}", published_ns=at("2025-01-06T15:00:00Z") + number)
+        for number in range(700)
+    ]
     where = workspace(dataset=dataset(events(), articles))
-    answers = pages(where, "ESP.timeline", start_utc="2025-01-06T14:00:00Z", end_utc="2025-01-06T16:00:00Z", limit=300)
+    answers = pages(
+        where,
+        "ESP.timeline",
+        start_utc="2025-01-06T14:00:00Z",
+        end_utc="2025-01-06T16:00:00Z",
+        limit=300,
+    )
     assert [[bucket["count"] for bucket in page["buckets"]] for page in answers] == [[0, 700]] * 3
-    assert [event_id for page in answers for event_id in ids(page["buckets"][1])] == [row.id for row in articles]
+    assert [event_id for page in answers for event_id in ids(page["buckets"][1])] == [
+        row.id for row in articles
+    ]
 
 
 # ---- calendars
@@ -229,12 +367,15 @@ def test_calendars_have_their_type_and_include_the_last_day() -> None:
         ("earnings", {}, "earn_BRKT_2024Q4"),  # the clock's day and seven more
         ("earnings", {"end_date": "2025-01-30", "min_importance": "high"}, "earn_AVLN_2024Q4"),
         ("earnings", {"end_date": "2025-01-30", "tickers": ["AVLN"]}, "earn_AVLN_2024Q4"),
-        # Avalon reports on the 30th at 21:05 UTC: a day is one in UTC, of the same moments that are shown; no other zone comes in.
+        # Avalon reports on the 30th at 21:05 UTC: a day is one in UTC, of the same moments that are
+        # shown; no other zone comes in.
         ("earnings", {"start_date": "2025-01-29", "end_date": "2025-01-29"}, ""),
         ("earnings", {"start_date": "2025-01-30", "end_date": "2025-01-30"}, "earn_AVLN_2024Q4"),
         ("earnings", {"start_date": "2025-01-31", "end_date": "2025-01-31"}, ""),
     ):
-        assert ids(ask(workspace(), f"ESP.calendar.{name}", **arguments)) == ([expected] if expected else [])
+        assert ids(ask(workspace(), f"ESP.calendar.{name}", **arguments)) == (
+            [expected] if expected else []
+        )
 
 
 # ---- news
@@ -245,29 +386,50 @@ def test_news_are_found_by_words_of_title_description_and_body() -> None:
         return ids(ask(workspace(now), "ESP.news.search", start_utc="2025-01-01", **arguments))
 
     assert (found(keyword="GUIDANCE cut"), found(keyword="rival")) == (["news_1"], ["news_3"])
-    assert (found(keyword="upgrade"), found(keyword="ohio"), found(keyword="uplift")) == (["news_2"], ["news_0"], [])
+    assert (found(keyword="upgrade"), found(keyword="ohio"), found(keyword="uplift")) == (
+        ["news_2"],
+        ["news_0"],
+        [],
+    )
     assert found(keyword="castle", now="2025-01-08") == ["news_2"]
-    assert (found(publisher="example w"), found(publisher="other")) == (["news_0", "news_1", "news_2", "news_3"], [])
+    assert (found(publisher="example w"), found(publisher="other")) == (
+        ["news_0", "news_1", "news_2", "news_3"],
+        [],
+    )
 
 
-def test_a_search_looks_back_seven_days_from_its_end_and_up_to_this_moment() -> None:
-    for now, end, expected in (
+@pytest.mark.parametrize(
+    ("now", "end", "expected"),
+    [
         ("2025-01-10T15:00:00Z", {}, ["news_1", "news_2"]),
         ("2025-01-10T14:59:59Z", {}, ["news_0", "news_1", "news_2"]),
         ("2025-01-31", {"end_utc": "2025-01-06"}, ["news_0", "news_1"]),
         ("2025-01-06T15:02:00Z", {}, ["news_0", "news_1"]),  # published at this moment
         ("2025-01-06T15:01:59.999999999Z", {}, ["news_0"]),
-    ):
-        assert ids(ask(workspace(now), "ESP.news.search", **end)) == expected, now
+    ],
+)
+def test_a_search_looks_back_seven_days_from_its_end_and_up_to_this_moment(
+    now: str, end: Any, expected: Any
+) -> None:
+    assert ids(ask(workspace(now), "ESP.news.search", **end)) == expected, now
 
 
 def test_the_body_of_an_article() -> None:
     assert ask(workspace(), "ESP.news.body", news_id="news_1") == {
-        "as_of_ts": "2025-01-06T21:00:00Z", "id": "news_1", "title": "Bracket cuts guidance", "tickers": ["BRKT"],
-        "published_utc": "2025-01-06T15:02:00Z", "article_url": "https://news.example/0", "author": "A. Writer",
-        "image_url": None, "insights": [], "description": "Guidance cut.", "keywords": ["guidance"],
-        "publisher": news()[1].publisher, "body": "Bracket Corp cut its guidance."
-    }  # fmt: skip
+        "as_of_ts": "2025-01-06T21:00:00Z",
+        "id": "news_1",
+        "title": "Bracket cuts guidance",
+        "tickers": ["BRKT"],
+        "published_utc": "2025-01-06T15:02:00Z",
+        "article_url": "https://news.example/0",
+        "author": "A. Writer",
+        "image_url": None,
+        "insights": [],
+        "description": "Guidance cut.",
+        "keywords": ["guidance"],
+        "publisher": news()[1].publisher,
+        "body": "Bracket Corp cut its guidance.",
+    }
 
 
 # ---- health
@@ -277,11 +439,27 @@ def test_coverage_counts_by_status() -> None:
     answer = ask(workspace("2025-01-10T13:30:00Z"), "ESP.calendar.coverage", days=30)
     assert (answer["first_day"], answer["last_day"]) == ("2024-12-11", "2025-02-09")
     assert answer["calendars"] == [
-        {"event_type": "macro_calendar", "count": 2, "days": 2, "scheduled": 1, "occurred": 1, "updated": 0,
-         "first_time_utc": "2025-01-10T13:30:00Z", "last_time_utc": "2025-01-15T13:30:00Z"},
-        {"event_type": "earnings", "count": 2, "days": 2, "scheduled": 1, "occurred": 1, "updated": 0,
-         "first_time_utc": "2025-01-08T12:00:00Z", "last_time_utc": "2025-01-30T21:05:00Z"}
-    ]  # fmt: skip
+        {
+            "event_type": "macro_calendar",
+            "count": 2,
+            "days": 2,
+            "scheduled": 1,
+            "occurred": 1,
+            "updated": 0,
+            "first_time_utc": "2025-01-10T13:30:00Z",
+            "last_time_utc": "2025-01-15T13:30:00Z",
+        },
+        {
+            "event_type": "earnings",
+            "count": 2,
+            "days": 2,
+            "scheduled": 1,
+            "occurred": 1,
+            "updated": 0,
+            "first_time_utc": "2025-01-08T12:00:00Z",
+            "last_time_utc": "2025-01-30T21:05:00Z",
+        },
+    ]
 
 
 def test_freshness_is_the_latest_update_and_the_latest_article() -> None:
@@ -298,41 +476,75 @@ def test_freshness_is_the_latest_update_and_the_latest_article() -> None:
 # ---- defects of the public event service (its specification lists them): ours has none of them
 
 EVER = {"mode": "window", "start_utc": "2024-01-01", "end_utc": "2026-01-01"}
-PROPERTIES = [(operation.name, *property_) for operation in OPERATIONS for property_ in operation.properties.items()]
+PROPERTIES = [
+    (operation.name, *property_)
+    for operation in OPERATIONS
+    for property_ in operation.properties.items()
+]
 
 
 # ---- moments
 
 
-def test_breaking_news_are_what_the_article_says_whatever_their_age() -> None:
-    for now in ("2025-01-06T15:02:00Z", "2025-02-28"):
-        assert ask(workspace(now), "ESP.events.get", event_id="news_1")["event_type"] == "breaking_news"
-        assert ids(ask(workspace(now), "ESP.events.query", **EVER, event_types=["breaking_news"], tickers=["BRKT"])) == ["news_1"]
+@pytest.mark.parametrize("now", ["2025-01-06T15:02:00Z", "2025-02-28"])
+def test_breaking_news_keep_their_type_at_any_age(now: str) -> None:
+    assert ask(workspace(now), "ESP.events.get", event_id="news_1")["event_type"] == "breaking_news"
+    assert ids(
+        ask(
+            workspace(now),
+            "ESP.events.query",
+            **EVER,
+            event_types=["breaking_news"],
+            tickers=["BRKT"],
+        )
+    ) == ["news_1"]
 
 
 def test_no_call_takes_a_present_moment_of_its_own() -> None:
     for operation in OPERATIONS:
-        assert refused(ask, workspace(), operation.name, now_utc="2026-01-01").code == "invalid_argument"
+        assert (
+            refused(ask, workspace(), operation.name, now_utc="2026-01-01").code
+            == "invalid_argument"
+        )
 
 
 # ---- limits and cursors
 
 
 def crowd() -> Any:
-    """Before the one event that is asked for lie a thousand others, of the same day and of less importance."""
+    """Before the one event that is asked for lie a thousand others, of the same day and of less
+    importance.
+    """
     base = events()[1]
     others = [
-        replace(base, event_id=f"econ_{number:04d}", importance="low", time_ns=at("2025-01-15") + number * MINUTE)
+        replace(
+            base,
+            event_id=f"econ_{number:04d}",
+            importance="low",
+            time_ns=at("2025-01-15") + number * MINUTE,
+        )
         for number in range(1000)
     ]
-    return replace(DATASET, calendars=MemoryCalendars([*others, replace(events()[0], time_ns=at("2025-01-15T23:00:00Z"))]))
+    return replace(
+        DATASET,
+        calendars=MemoryCalendars(
+            [*others, replace(events()[0], time_ns=at("2025-01-15T23:00:00Z"))]
+        ),
+    )
 
 
-def test_the_limit_counts_after_all_filters_and_a_page_that_is_not_the_last_says_so() -> None:
+def test_the_limit_applies_after_all_filters_and_a_page_before_the_last_is_marked() -> None:
     where, day = workspace(dataset=crowd()), {"start_date": "2025-01-15", "end_date": "2025-01-15"}
-    for name, extra, first in (("ESP.calendar.econ", day, "econ_cpi_2025_01"), ("ESP.events.query", EVER, "news_1")):
+    for name, extra, first in (
+        ("ESP.calendar.econ", day, "econ_cpi_2025_01"),
+        ("ESP.events.query", EVER, "news_1"),
+    ):
         assert ids(ask(where, name, **extra, min_importance="high", limit=1)) == [first]
-    exact = {"mode": "window", "start_utc": "2025-01-15T22:59:00Z", "end_utc": "2025-01-15T23:01:00Z"}
+    exact = {
+        "mode": "window",
+        "start_utc": "2025-01-15T22:59:00Z",
+        "end_utc": "2025-01-15T23:01:00Z",
+    }
     assert ids(ask(where, "ESP.events.query", **exact, limit=1)) == ["econ_cpi_2025_01"]
     answer = ask(where, "ESP.calendar.econ", **day, limit=500)
     assert (len(answer["events"]), answer["next_cursor"] is None) == (500, False)
@@ -342,29 +554,67 @@ def test_pages_of_events_at_equal_times_lose_and_repeat_nothing() -> None:
     """Ids run against the order of times; dates, times and ids are compared as they are sorted."""
     base = events()[1]
     rows = [
-        replace(base, event_id=f"econ_{99 - number:02d}", time_ns=at("2025-01-15") + (number // 10) * 3600 * 10**9)
+        replace(
+            base,
+            event_id=f"econ_{99 - number:02d}",
+            time_ns=at("2025-01-15") + (number // 10) * 3600 * 10**9,
+        )
         for number in range(50)
     ]
-    where, day = workspace(dataset=dataset(rows)), {"start_date": "2025-01-15", "end_date": "2025-01-15"}
+    where, day = (
+        workspace(dataset=dataset(rows)),
+        {"start_date": "2025-01-15", "end_date": "2025-01-15"},
+    )
     for name, window in (("ESP.calendar.econ", day), ("ESP.events.query", EVER)):
-        listed = [event_id for page in pages(where, name, **window, limit=7) for event_id in ids(page)]
-        assert listed == [row.event_id for row in sorted(rows, key=lambda row: (row.time_ns, row.event_id))]
+        listed = [
+            event_id for page in pages(where, name, **window, limit=7) for event_id in ids(page)
+        ]
+        assert listed == [
+            row.event_id for row in sorted(rows, key=lambda row: (row.time_ns, row.event_id))
+        ]
 
 
 def test_a_malformed_cursor_is_refused_in_every_call() -> None:
-    texts = ["nonsense", "cur-abc123", "%%%", "W10", "WzEsMl0", "eyJhIjoxfQ", "WyIxIiwiYSJd", "Wy0xLCJhIl0", "[", "é"]
+    texts = [
+        "nonsense",
+        "cur-abc123",
+        "%%%",
+        "W10",
+        "WzEsMl0",
+        "eyJhIjoxfQ",
+        "WyIxIiwiYSJd",
+        "Wy0xLCJhIl0",
+        "[",
+        "é",
+    ]
     texts += ["W" * 500, "W" * 501]
-    for name, cursor in not_empty(product([name for name, argument, _ in PROPERTIES if argument == "cursor"], texts)):
+    for name, cursor in not_empty(
+        product([name for name, argument, _ in PROPERTIES if argument == "cursor"], texts)
+    ):
         error = refused(ask, workspace(), name, cursor=cursor)
         assert (error.code, error.field) == ("invalid_argument", "cursor")
         assert cursor not in error.message or len(cursor) < 2
 
 
 def test_numbers_out_of_bounds_and_malformed_moments_are_refused_in_every_call() -> None:
-    numbers = [(name, argument) for name, argument, schema in PROPERTIES if schema["type"] == "integer"]
-    moments = [(name, argument) for name, argument, _ in PROPERTIES if argument.endswith(("_utc", "_date"))]
-    texts = ("2025-13-01", "2025-02-30", "yesterday", "2025-01-06 14:30", "2025-01-06T25:00:00Z", "", "9" * 41)
-    cases = [(*pair, value) for pair in numbers for value in (0, -1, 10**9, 10**30, 1.5, "5", True, None)]
+    numbers = [
+        (name, argument) for name, argument, schema in PROPERTIES if schema["type"] == "integer"
+    ]
+    moments = [
+        (name, argument) for name, argument, _ in PROPERTIES if argument.endswith(("_utc", "_date"))
+    ]
+    texts = (
+        "2025-13-01",
+        "2025-02-30",
+        "yesterday",
+        "2025-01-06 14:30",
+        "2025-01-06T25:00:00Z",
+        "",
+        "9" * 41,
+    )
+    cases = [
+        (*pair, value) for pair in numbers for value in (0, -1, 10**9, 10**30, 1.5, "5", True, None)
+    ]
     cases += [(*pair, text) for pair in moments for text in texts]
     assert len(cases) > 150
     for name, argument, value in cases:
@@ -373,17 +623,29 @@ def test_numbers_out_of_bounds_and_malformed_moments_are_refused_in_every_call()
         assert (error.code, error.field) == ("invalid_argument", argument), (name, argument, value)
 
 
-def test_a_window_that_ends_before_it_starts_is_refused() -> None:
-    where = workspace()
-    for name, arguments, field in (
-        ("ESP.events.query", {"mode": "window", "start_utc": "2025-01-07", "end_utc": "2025-01-06"}, "end_utc"),
+@pytest.mark.parametrize(
+    ("name", "arguments", "field"),
+    [
+        (
+            "ESP.events.query",
+            {"mode": "window", "start_utc": "2025-01-07", "end_utc": "2025-01-06"},
+            "end_utc",
+        ),
         ("ESP.events.query", {"mode": "window", "start_utc": "2025-01-07"}, "end_utc"),
         ("ESP.events.query", {"start_utc": "2025-01-07"}, "start_utc"),
         ("ESP.timeline", {"start_utc": "2025-01-09"}, "start_utc"),
         ("ESP.calendar.econ", {"start_date": "2025-01-07", "end_date": "2025-01-06"}, "end_date"),
         ("ESP.news.search", {"start_utc": "2025-01-07"}, "start_utc"),
-    ):
-        assert ((error := refused(ask, where, name, **arguments)).code, error.field) == ("invalid_argument", field)
+    ],
+)
+def test_a_window_that_ends_before_it_starts_is_refused(
+    name: str, arguments: Any, field: str
+) -> None:
+    where = workspace()
+    assert ((error := refused(ask, where, name, **arguments)).code, error.field) == (
+        "invalid_argument",
+        field,
+    )
 
 
 def test_a_keyword_without_a_word_does_not_find_everything() -> None:
@@ -396,12 +658,26 @@ def test_a_keyword_without_a_word_does_not_find_everything() -> None:
 
 
 def test_a_timeline_ends_for_any_bucket_and_has_a_bounded_number_of_them() -> None:
-    where, day = workspace(), {"start_utc": "2025-01-06T00:00:00Z", "end_utc": "2025-01-07T00:00:00Z"}
+    where, day = (
+        workspace(),
+        {"start_utc": "2025-01-06T00:00:00Z", "end_utc": "2025-01-07T00:00:00Z"},
+    )
     for minutes in (0, -60, 1):
-        assert refused(ask, where, "ESP.timeline", **day, bucket_minutes=minutes).field == "bucket_minutes"
+        assert (
+            refused(ask, where, "ESP.timeline", **day, bucket_minutes=minutes).field
+            == "bucket_minutes"
+        )
     assert len(ask(where, "ESP.timeline", **day, bucket_minutes=2)["buckets"]) == 720
     assert (
-        refused(ask, where, "ESP.timeline", start_utc="2020-01-01", end_utc="2025-01-01", bucket_minutes=527_040).field == "end_utc"
+        refused(
+            ask,
+            where,
+            "ESP.timeline",
+            start_utc="2020-01-01",
+            end_utc="2025-01-01",
+            bucket_minutes=527_040,
+        ).field
+        == "end_utc"
     )
 
 
@@ -423,7 +699,10 @@ class Broken:
 def test_a_failing_source_fails_the_call_and_gives_nothing_in_part() -> None:
     both = ("ESP.events.query", "ESP.events.stream", "ESP.timeline", "ESP.health.freshness")
     error = ServiceError("unavailable", "the store can't be read")
-    sources = (("calendars", "ESP.calendar.econ", "ESP.news.search"), ("news", "ESP.news.search", "ESP.calendar.econ"))
+    sources = (
+        ("calendars", "ESP.calendar.econ", "ESP.news.search"),
+        ("news", "ESP.news.search", "ESP.calendar.econ"),
+    )
     for source, own, other in sources:
         where = workspace(dataset=replace(DATASET, **{source: Broken(error)}))
         for name in (*both, own):
@@ -433,18 +712,36 @@ def test_a_failing_source_fails_the_call_and_gives_nothing_in_part() -> None:
 
 
 def test_unknown_tickers_need_the_price_store() -> None:
-    where = workspace(dataset=replace(DATASET, prices=Broken(ServiceError("unavailable", "the store can't be read"))))
+    where = workspace(
+        dataset=replace(
+            DATASET, prices=Broken(ServiceError("unavailable", "the store can't be read"))
+        )
+    )
     ask(where, "ESP.events.query")
     assert refused(ask, where, "ESP.events.query", tickers=["AVLN"]).code == "unavailable"
 
 
-def test_moments_are_compared_as_moments_not_as_texts() -> None:
-    """`…T15:02:00Z`, `…T10:02:00-05:00` and a text with a fraction are one moment; as texts they would sort otherwise."""
-    for text in ("2025-01-06T15:02:00Z", "2025-01-06T10:02:00-05:00", "2025-01-06T15:02:00.000Z", "2025-01-06T15:02"):
-        window = {"mode": "window", "start_utc": text, "end_utc": "2025-01-06T15:02:00.5Z"}
-        assert ids(ask(workspace(), "ESP.events.query", **window)) == ["news_1"]
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2025-01-06T15:02:00Z",
+        "2025-01-06T10:02:00-05:00",
+        "2025-01-06T15:02:00.000Z",
+        "2025-01-06T15:02",
+    ],
+)
+def test_moments_are_compared_as_moments_not_as_texts(text: str) -> None:
+    """`…T15:02:00Z`, `…T10:02:00-05:00` and a text with a fraction are one moment; as texts they
+    would sort otherwise.
+    """
+    window = {"mode": "window", "start_utc": text, "end_utc": "2025-01-06T15:02:00.5Z"}
+    assert ids(ask(workspace(), "ESP.events.query", **window)) == ["news_1"]
 
 
-def test_tickers_that_are_none_are_refused() -> None:
-    for tickers in (["avln"], ["AVLN\n"], [""], ["A" * 17], ["AVLN"] * 101, "AVLN", [1]):
-        assert refused(ask, workspace(), "ESP.events.query", tickers=tickers).field.startswith("tickers")
+@pytest.mark.parametrize(
+    "tickers", [["avln"], ["AVLN\n"], [""], ["A" * 17], ["AVLN"] * 101, "AVLN", [1]]
+)
+def test_invalid_tickers_are_refused(tickers: Any) -> None:
+    assert refused(ask, workspace(), "ESP.events.query", tickers=tickers).field.startswith(
+        "tickers"
+    )

@@ -1,4 +1,6 @@
-"""The stream of events: everything that becomes known is given once and in order, whatever steps the clock takes."""
+"""The stream of events: everything that becomes known is given once and in order, whatever steps
+the clock takes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ktdeval_qfinzero.data.rows import Dataset, EventRow, NewsRow, Release
-from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, write_calendars, write_news
+from ktdeval_qfinzero.data.sqlite_stores import (
+    open_calendars,
+    open_news,
+    write_calendars,
+    write_news,
+)
 from ktdeval_qfinzero.moments import DAY, MINUTE
 from qfinzero_calls import DATASET, ask, workspace
 from qfinzero_memory import MemoryCalendars, MemoryNews
@@ -32,26 +39,46 @@ def month(seed: int) -> Dataset:
     rows = []
     for number in range(60):
         announced, due = moment(), moment()
-        released = sorted({due + int(rng.integers(-2, 40)) * 60 * MINUTE for _ in range(int(rng.integers(0, 4)))})
-        releases = tuple(Release(max(0, when), {"actual": float(index)}) for index, when in enumerate(released))
-        rows.append(replace(events()[number % 4], event_id=f"e{number}", announced_ns=announced, time_ns=due, releases=releases))
-    articles = [replace(news()[number % 4], id=f"n{number}", published_ns=moment()) for number in range(60)]
+        released = sorted(
+            {due + int(rng.integers(-2, 40)) * 60 * MINUTE for _ in range(int(rng.integers(0, 4)))}
+        )
+        releases = tuple(
+            Release(max(0, when), {"actual": float(index)}) for index, when in enumerate(released)
+        )
+        rows.append(
+            replace(
+                events()[number % 4],
+                event_id=f"e{number}",
+                announced_ns=announced,
+                time_ns=due,
+                releases=releases,
+            )
+        )
+    articles = [
+        replace(news()[number % 4], id=f"n{number}", published_ns=moment()) for number in range(60)
+    ]
     return replace(DATASET, calendars=MemoryCalendars(rows), news=MemoryNews(articles))
 
 
 def everything(dataset: Dataset, until_ns: int) -> list[tuple[int, str, int]]:
-    """(moment, id, values released by then) of all that becomes known in the month, from the rows themselves."""
+    """(moment, id, values released by then) of all that becomes known in the month, from the rows
+    themselves.
+    """
     _, calendars, articles = in_memory(dataset)
     keys = {(row.published_ns, row.id, 0) for row in articles.rows}
     for row in calendars.rows:
         for known in (row.announced_ns, *(release.available_ns for release in row.releases)):
             when = max(known, row.announced_ns)
-            keys.add((when, row.event_id, sum(release.available_ns <= when for release in row.releases)))
+            keys.add(
+                (when, row.event_id, sum(release.available_ns <= when for release in row.releases))
+            )
     return sorted(item for item in keys if FIRST - 5 * MINUTE < item[0] <= until_ns)
 
 
 def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int, str, int]]:
-    """What a client sees that asks once after each step of the clock, and then until nothing is left."""
+    """What a client sees that asks once after each step of the clock, and then until nothing is
+    left.
+    """
     where, cursor = workspace(FIRST, dataset), "HEAD"
     seen: list[tuple[int, str, int]] = []
 
@@ -59,7 +86,10 @@ def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int,
         nonlocal cursor
         answer = ask(where, "ESP.events.stream", cursor=cursor, limit=limit)
         cursor = answer["next_cursor"]
-        seen.extend((at(event["known_utc"]), event["event_id"], len(event.get("releases", ()))) for event in answer["events"])
+        seen.extend(
+            (at(event["known_utc"]), event["event_id"], len(event.get("releases", ())))
+            for event in answer["events"]
+        )
         return bool(answer["more"])
 
     poll()
@@ -73,17 +103,22 @@ def follow(dataset: Dataset, steps_ns: list[int], limit: int) -> list[tuple[int,
 
 
 @pytest.mark.parametrize(("seed", "in_files"), [(1, False), (2, False), (3, True)])
-def test_a_month_in_random_steps_is_everything_once_and_in_order(seed: int, in_files: bool, tmp_path: Path) -> None:
+def test_a_month_in_random_steps_is_everything_once_and_in_order(
+    seed: int, in_files: bool, tmp_path: Path
+) -> None:
     dataset = month(seed)
     rng = np.random.default_rng(seed)
     cuts = np.sort(rng.integers(0, DAYS * DAY // MINUTE, 40)) * MINUTE
     steps = [int(step) for step in np.diff(np.concatenate(([0], cuts, [DAYS * DAY])))]
     served = dataset
     if in_files:
-        _, held, told = in_memory(dataset)
+        _, held, news_store = in_memory(dataset)
         write_calendars(tmp_path / "calendars.sqlite", held.rows)
-        write_news(tmp_path / "news.sqlite", told.rows)
-        calendars, articles = open_calendars(tmp_path / "calendars.sqlite"), open_news(tmp_path / "news.sqlite")
+        write_news(tmp_path / "news.sqlite", news_store.rows)
+        calendars, articles = (
+            open_calendars(tmp_path / "calendars.sqlite"),
+            open_news(tmp_path / "news.sqlite"),
+        )
         served = replace(dataset, calendars=calendars, news=articles)
     expected = everything(dataset, FIRST + DAYS * DAY)
     assert follow(served, steps, limit=int(rng.integers(1, 20))) == expected
@@ -97,24 +132,35 @@ def test_a_month_in_random_steps_is_everything_once_and_in_order(seed: int, in_f
     steps=st.lists(st.integers(0, 10).map(lambda minutes: minutes * MINUTE), max_size=6),
     limit=st.integers(1, 3),
 )
-def test_steps_and_limits_do_not_matter(rows: list[EventRow], articles: list[NewsRow], steps: list[int], limit: int) -> None:
+def test_steps_and_limits_do_not_matter(
+    rows: list[EventRow], articles: list[NewsRow], steps: list[int], limit: int
+) -> None:
     dataset = replace(DATASET, calendars=MemoryCalendars(rows), news=MemoryNews(articles))
     to_the_end = at("2025-01-07") - FIRST
     first = 5 * DAY + 14 * 60 * MINUTE
-    assert follow(dataset, [first, *steps, to_the_end], limit) == follow(dataset, [first + sum(steps) + to_the_end], 500)
+    assert follow(dataset, [first, *steps, to_the_end], limit) == follow(
+        dataset, [first + sum(steps) + to_the_end], 500
+    )
 
 
-def changes(now: str, cursor_from: str, dataset: Dataset = DATASET, **arguments: Any) -> list[tuple[str, str, str, Any]]:
+def changes(
+    now: str, cursor_from: str, dataset: Dataset = DATASET, **arguments: Any
+) -> list[tuple[str, str, str, Any]]:
     """(moment, change, status, actual) of what becomes known between two moments."""
     where = workspace(cursor_from, dataset)
     cursor = ask(where, "ESP.events.stream")["next_cursor"]
     where.clock.advance(at(now))
     answer = ask(where, "ESP.events.stream", cursor=cursor, **arguments)
-    return [(event["known_utc"], event["change"], event["status"], event["payload"].get("actual")) for event in answer["events"]]
+    return [
+        (event["known_utc"], event["change"], event["status"], event["payload"].get("actual"))
+        for event in answer["events"]
+    ]
 
 
 def test_an_event_is_streamed_as_it_stood_when_it_became_known() -> None:
-    assert changes("2025-02-28", "2024-11-30", event_types=["macro_calendar"], min_importance="high") == [
+    assert changes(
+        "2025-02-28", "2024-11-30", event_types=["macro_calendar"], min_importance="high"
+    ) == [
         ("2024-12-01T00:00:00Z", "announced", "scheduled", None),
         ("2025-01-15T13:30:00Z", "released", "occurred", 2.9),
         ("2025-02-12T13:30:00Z", "revised", "updated", 3.0),
@@ -124,8 +170,10 @@ def test_an_event_is_streamed_as_it_stood_when_it_became_known() -> None:
 def test_a_new_estimate_is_streamed_as_a_change_and_not_as_the_outcome() -> None:
     estimate = Release(at("2025-01-20T12:00:00Z"), {"eps_estimated": 1.25})
     row = events()[2]
-    told = replace(DATASET, calendars=MemoryCalendars([replace(row, releases=(estimate, *row.releases))]))
-    known = changes("2025-02-01", "2025-01-02", told, event_types=["earnings"])
+    dataset = replace(
+        DATASET, calendars=MemoryCalendars([replace(row, releases=(estimate, *row.releases))])
+    )
+    known = changes("2025-02-01", "2025-01-02", dataset, event_types=["earnings"])
     assert [change for _, change, *_ in known] == ["announced", "changed", "released"]
 
 
@@ -133,12 +181,25 @@ def test_what_came_out_before_its_announcement_becomes_known_with_it() -> None:
     late = replace(events()[1], announced_ns=at("2025-01-11"))
     where = workspace("2025-01-11T00:04:00Z", replace(DATASET, calendars=MemoryCalendars([late])))
     (event,) = ask(where, "ESP.events.stream")["events"]
-    assert (event["known_utc"], event["change"], event["payload"]["actual"]) == ("2025-01-11T00:00:00Z", "released", 201_000)
+    assert (event["known_utc"], event["change"], event["payload"]["actual"]) == (
+        "2025-01-11T00:00:00Z",
+        "released",
+        201_000,
+    )
 
 
-def test_a_stream_without_a_cursor_begins_five_minutes_ago_and_a_cursor_from_a_later_clock_waits() -> None:
+def test_a_stream_without_a_cursor_begins_five_minutes_ago_and_a_cursor_from_a_later_clock_waits() -> (
+    None
+):
     for cursor in ({}, {"cursor": "HEAD"}):
-        assert len(ask(workspace("2025-01-06T15:06:59.999999999Z"), "ESP.events.stream", **cursor)["events"]) == 1
+        assert (
+            len(
+                ask(workspace("2025-01-06T15:06:59.999999999Z"), "ESP.events.stream", **cursor)[
+                    "events"
+                ]
+            )
+            == 1
+        )
         assert ask(workspace("2025-01-06T15:07:00Z"), "ESP.events.stream", **cursor)["events"] == []
     later = ask(workspace("2025-02-01"), "ESP.events.stream")["next_cursor"]
     answer = ask(workspace(), "ESP.events.stream", cursor=later)

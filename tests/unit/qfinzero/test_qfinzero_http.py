@@ -35,30 +35,52 @@ def mine(served: Served) -> Iterator[str]:
 # ---- workspaces
 
 
-def test_a_workspace_starts_at_the_datasets_moment_or_where_it_is_told_has_its_own_clock_and_is_dropped(served: Served) -> None:
-    reply, earlier = served.post("/workspaces"), served.post("/workspaces", {"as_of_ts": "2025-01-03"})
+def test_a_workspace_starts_at_a_default_or_given_moment_with_its_own_clock(
+    served: Served,
+) -> None:
+    reply, earlier = (
+        served.post("/workspaces"),
+        served.post("/workspaces", {"as_of_ts": "2025-01-03"}),
+    )
     assert (reply.status, reply.body["as_of_ts"]) == (201, "2025-01-06T21:00:00Z")
     assert earlier.body["as_of_ts"] == "2025-01-03T00:00:00Z"
     first, second = (opened.body["workspace_id"] for opened in (reply, earlier))
-    moves = (second, 1, "2025-01-03T00:01:00Z"), (first, 5, "2025-01-06T21:05:00Z"), (second, 0, "2025-01-03T00:01:00Z")
+    moves = (
+        (second, 1, "2025-01-03T00:01:00Z"),
+        (first, 5, "2025-01-06T21:05:00Z"),
+        (second, 0, "2025-01-03T00:01:00Z"),
+    )
     for workspace, minutes, moment in moves:
-        assert served.post("/toy/advance", {"minutes": minutes}, workspace).body == {"as_of_ts": moment}
+        assert served.post("/toy/advance", {"minutes": minutes}, workspace).body == {
+            "as_of_ts": moment
+        }
     for workspace in (first, second):
-        assert served.send("DELETE", f"/workspaces/{workspace}").body == {"workspace_id": workspace, "dropped": True}
-        assert served.send("DELETE", f"/workspaces/{workspace}").status == served.get("/toy/abc", workspace).status == 404
+        assert served.send("DELETE", f"/workspaces/{workspace}").body == {
+            "workspace_id": workspace,
+            "dropped": True,
+        }
+        assert (
+            served.send("DELETE", f"/workspaces/{workspace}").status
+            == served.get("/toy/abc", workspace).status
+            == 404
+        )
     for moment in ("2024-12-31", "2025-03-02", "soon"):  # where there are no data
         assert served.post("/workspaces", {"as_of_ts": moment}).error["field"] == "as_of_ts"
 
 
-def test_no_workspace_starts_later_than_the_server_was_told() -> None:
+def test_no_workspace_starts_after_the_servers_limit() -> None:
     start = 1_736_150_400_000_000_000  # 2025-01-06T08:00:00Z
     with serving(TOYS, Limits(as_of_ns=start)) as served:
         assert served.post("/workspaces").body["as_of_ts"] == "2025-01-06T08:00:00Z"
-        assert served.post("/workspaces", {"as_of_ts": "2025-01-06T08:00:00.000000001Z"}).status == 400
+        assert (
+            served.post("/workspaces", {"as_of_ts": "2025-01-06T08:00:00.000000001Z"}).status == 400
+        )
         assert served.post("/workspaces", {"as_of_ts": "2025-01-03"}).status == 201
 
 
-def test_a_call_without_a_workspace_is_told_how_to_get_one(served: Served) -> None:
+def test_a_call_without_a_workspace_gets_an_error_that_explains_how_to_open_one(
+    served: Served,
+) -> None:
     reply = served.get("/toy/abc")
     assert (reply.status, reply.error["field"]) == (400, HEADER)
     assert "POST /workspaces" in reply.error["message"]
@@ -78,7 +100,9 @@ def test_an_idle_workspace_is_forgotten_and_a_used_one_is_not() -> None:
         assert served.post("/workspaces").status == 201
 
 
-def test_calls_of_one_workspace_wait_for_each_other_and_others_do_not(served: Served, mine: str) -> None:
+def test_calls_of_one_workspace_wait_for_each_other_and_others_do_not(
+    served: Served, mine: str
+) -> None:
     other = served.open()
     HOLD.clear()
     waiting = threading.Thread(target=served.post, args=("/toy/wait", {}, mine))
@@ -86,13 +110,16 @@ def test_calls_of_one_workspace_wait_for_each_other_and_others_do_not(served: Se
     HOLDING.acquire()
     behind = threading.Thread(target=served.post, args=("/toy/advance", {"minutes": 3}, mine))
     behind.start()
-    assert served.post("/toy/advance", {"minutes": 1}, other).status == 200  # while the first is still held
+    # while the first is still held
+    assert served.post("/toy/advance", {"minutes": 1}, other).status == 200
     behind.join(0.1)
     assert behind.is_alive()
     HOLD.set()
     waiting.join()
     behind.join()
-    assert served.post("/toy/advance", {"minutes": 0}, mine).body["as_of_ts"] == "2025-01-06T21:03:00Z"
+    assert (
+        served.post("/toy/advance", {"minutes": 0}, mine).body["as_of_ts"] == "2025-01-06T21:03:00Z"
+    )
     served.workspaces.drop(other)
 
 
@@ -101,9 +128,17 @@ def test_calls_of_one_workspace_wait_for_each_other_and_others_do_not(served: Se
 
 def test_arguments_have_the_types_of_their_schemas(served: Served, mine: str) -> None:
     reply = served.get("/toy/a%20b?count=7&share=2.5e-1&is_big=true&word=all", mine)
-    assert reply.body["given"] == {"name": "a b", "count": 7, "share": 0.25, "is_big": True, "word": "all"}
+    assert reply.body["given"] == {
+        "name": "a b",
+        "count": 7,
+        "share": 0.25,
+        "is_big": True,
+        "word": "all",
+    }
     assert served.get("/toy/ab", mine).body["given"] == {"name": "ab", "count": 3, "is_big": False}
-    posted = served.send("POST", "/toy/ab/echo", '{"count":5.0,"thing":[1e2,0.5]}', **JSON, **{HEADER: mine})
+    posted = served.send(
+        "POST", "/toy/ab/echo", '{"count":5.0,"thing":[1e2,0.5]}', **JSON, **{HEADER: mine}
+    )
     assert '"count":5,' in posted.text, "whole numbers may be written with a point"
     assert '"thing":[100,0.5]' in posted.text
 
@@ -111,20 +146,44 @@ def test_arguments_have_the_types_of_their_schemas(served: Served, mine: str) ->
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        *((f"count={text}", "count") for text in ("x", "1.5", "10", "9" * 5000, "1&count=2", "%D9%A5")),
+        *(
+            (f"count={text}", "count")
+            for text in ("x", "1.5", "10", "9" * 5000, "1&count=2", "%D9%A5")
+        ),
         *((f"share={text}", "share") for text in ("NaN", "Infinity", "1e999")),
-        *(("is_big=1", "is_big"), ("word=some", "word"), ("name=b", "name"), ("other=1", "arguments")),
+        *(
+            ("is_big=1", "is_big"),
+            ("word=some", "word"),
+            ("name=b", "name"),
+            ("other=1", "arguments"),
+        ),
     ],
 )
-def test_a_parameter_that_can_not_be_read_is_named(served: Served, mine: str, query: str, field: str) -> None:
+def test_a_parameter_that_can_not_be_read_is_named(
+    served: Served, mine: str, query: str, field: str
+) -> None:
     reply = served.get(f"/toy/ab?{query}", mine)
-    assert (reply.status, reply.error["code"], reply.error["field"]) == (400, "invalid_argument", field)
+    assert (reply.status, reply.error["code"], reply.error["field"]) == (
+        400,
+        "invalid_argument",
+        field,
+    )
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        *(b"{", b"[]", b"1", b"\xff\xfe{", b"{}", b"", b'{"count":"1"}', b'{"count":NaN}', b'{"count":' + b"9" * 5000 + b"}"),
+        *(
+            b"{",
+            b"[]",
+            b"1",
+            b"\xff\xfe{",
+            b"{}",
+            b"",
+            b'{"count":"1"}',
+            b'{"count":NaN}',
+            b'{"count":' + b"9" * 5000 + b"}",
+        ),
         *(b'{"count":1,"thing":%s}' % thing for thing in (b"-Infinity", b"1e999", b'"\\ud800"')),
         b'{"count":1,"thing":' + b"[" * 100_000,
         b'{"count":1,"thing":' + b"[" * 50 + b"]" * 50 + b"}",
@@ -133,17 +192,24 @@ def test_a_parameter_that_can_not_be_read_is_named(served: Served, mine: str, qu
     ],
     ids=lambda body: body[:24].decode("latin-1"),
 )
-def test_a_body_that_can_not_be_used_is_refused_in_one_line(served: Served, mine: str, body: bytes) -> None:
+def test_a_body_that_can_not_be_used_is_refused_in_one_line(
+    served: Served, mine: str, body: bytes
+) -> None:
     reply = served.send("POST", "/toy/ab/echo", body, **JSON, **{HEADER: mine})
     assert (reply.status, reply.error["code"]) == (400, "invalid_argument")
     assert "\n" not in reply.error["message"]
 
 
-def test_a_body_is_json_and_says_so(served: Served, mine: str) -> None:
-    reply = served.send("POST", "/toy/ab/echo", '{"count":1}', **{"Content-Type": "text/plain", HEADER: mine})
+def test_a_body_must_be_json_with_its_content_type(served: Served, mine: str) -> None:
+    reply = served.send(
+        "POST", "/toy/ab/echo", '{"count":1}', **{"Content-Type": "text/plain", HEADER: mine}
+    )
     assert reply.error["field"] == "Content-Type"
     assert served.post("/toy/ab/echo?count=1", {"count": 1}, mine).error["field"] == "arguments"
-    assert served.send("GET", "/toy/ab", '{"count":7}', **JSON, **{HEADER: mine}).error["field"] == "arguments"
+    assert (
+        served.send("GET", "/toy/ab", '{"count":7}', **JSON, **{HEADER: mine}).error["field"]
+        == "arguments"
+    )
 
 
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["declared", "chunked"])
@@ -157,18 +223,27 @@ def test_a_body_has_a_largest_size(served: Served, mine: str, is_chunked: bool) 
 # ---- errors
 
 
-def test_what_is_refused_or_not_there_has_one_envelope_and_its_status(served: Served, mine: str) -> None:
+def test_refusals_and_missing_paths_have_one_envelope_and_a_status(
+    served: Served, mine: str
+) -> None:
     missing = served.get("/toys", mine)
     assert (missing.status, missing.error["code"]) == (404, "not_found")
     wrong = served.post("/toy/ab", {}, mine)
-    assert (wrong.status, wrong.error["code"], wrong.headers["allow"]) == (405, "invalid_argument", "GET")
+    assert (wrong.status, wrong.error["code"], wrong.headers["allow"]) == (
+        405,
+        "invalid_argument",
+        "GET",
+    )
     assert served.get("/docs").status == served.get("/redoc").status == 404
     refused = served.get("/toy-refuse", mine)
-    assert (refused.status, refused.error) == (409, {"code": "conflict", "message": "not now", "field": "thing"})
+    assert (refused.status, refused.error) == (
+        409,
+        {"code": "conflict", "message": "not now", "field": "thing"},
+    )
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/toy/crash"), ("GET", "/toy-nan")])
-def test_a_defect_says_nothing_of_the_process(
+def test_a_defect_reveals_nothing_about_the_process(
     served: Served, mine: str, method: str, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     reply = served.send(method, path, **{HEADER: mine})
@@ -186,14 +261,20 @@ def test_a_page_of_another_site_reaches_nothing(served: Served, mine: str) -> No
     for host in ("rebound.example:80", "[", "me@127.0.0.1"):
         foreign = served.get("/toy/ab", mine, Host=host)
         assert (foreign.status, foreign.error["field"]) == (400, "Host")
-    for origin in ("http://evil.example", "null", "http://[", f"http://127.0.0.1:{served.port + 1}"):
+    for origin in (
+        "http://evil.example",
+        "null",
+        "http://[",
+        f"http://127.0.0.1:{served.port + 1}",
+    ):
         assert served.get("/toy/ab", mine, Origin=origin).error["field"] == "Origin"
     own = served.get("/toy/ab", mine, Origin=f"http://127.0.0.1:{served.port}")
     assert own.status == 200
     assert not [name for name in own.headers if name.startswith("access-control")]
     assert own.headers["x-content-type-options"] == "nosniff"
     assert served.post("/mcp", {}, Host="rebound.example").status == 400
-    for host in ("localhost", "LOCALHOST:80", "[::1]:8765", "127.0.0.1"):  # this machine has several names
+    # this machine has several names
+    for host in ("localhost", "LOCALHOST:80", "[::1]:8765", "127.0.0.1"):
         assert served.get("/toy/ab", mine, Host=host).status == 200
 
 
@@ -202,7 +283,10 @@ def test_a_guarded_server_wants_its_token_for_everything() -> None:
         wrong = (f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}", "Bearer")
         for reply in (
             *(served.post(path) for path in ("/workspaces", "/mcp")),
-            *(served.get(path) for path in ("/openapi.json", "/nothing", f"/openapi.json?token={TOKEN}")),
+            *(
+                served.get(path)
+                for path in ("/openapi.json", "/nothing", f"/openapi.json?token={TOKEN}")
+            ),
             *(served.get("/openapi.json", Authorization=each) for each in wrong),
         ):
             assert (reply.status, reply.error["code"]) == (401, "unauthorized")
@@ -227,14 +311,21 @@ def hasty() -> Iterator[Served]:
 def begun(hasty: Served, path: str, body: bytes, length: int, **headers: str) -> socket.socket:
     """A connection on which a request of `length` bytes was begun."""
     wire = socket.create_connection(("127.0.0.1", hasty.port), timeout=240)
-    lines = {"Host": f"127.0.0.1:{hasty.port}", "Content-Type": "application/json", "Content-Length": str(length), **headers}
+    lines = {
+        "Host": f"127.0.0.1:{hasty.port}",
+        "Content-Type": "application/json",
+        "Content-Length": str(length),
+        **headers,
+    }
     head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in lines.items())
     wire.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
     return wire
 
 
 @pytest.mark.parametrize("path", ["/toy/advance", "/workspaces", "/mcp"])
-def test_a_body_that_never_ends_is_answered_and_its_connection_closed(hasty: Served, path: str) -> None:
+def test_a_body_that_never_ends_is_answered_and_its_connection_closed(
+    hasty: Served, path: str
+) -> None:
     before = len(hasty.workspaces)
     with begun(hasty, path, b'{"minutes":', 400) as wire:
         answer = b"".join(iter(lambda: wire.recv(4096), b""))  # until the server closes
@@ -263,12 +354,20 @@ def test_a_doubled_key_is_refused_over_http_and_mcp(hasty: Served) -> None:
     doubled = '{"minutes":1,"minutes":2}'
     call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"toy_clock_advance","_meta":{},"arguments":'
     opened = '{"as_of_ts":"2025-01-03","as_of_ts":"2025-01-06"}'
-    for path, body in (("/toy/advance", doubled), ("/workspaces", opened), ("/mcp", f"{call}{doubled}}}}}")):
-        reply = hasty.send("POST", path, body, **JSON, **{HEADER: mine, "Mcp-Protocol-Version": "2026-07-28"})
+    for path, body in (
+        ("/toy/advance", doubled),
+        ("/workspaces", opened),
+        ("/mcp", f"{call}{doubled}}}}}"),
+    ):
+        reply = hasty.send(
+            "POST", path, body, **JSON, **{HEADER: mine, "Mcp-Protocol-Version": "2026-07-28"}
+        )
         assert reply.status == 400, (path, reply.text)
         assert ("jsonrpc" in reply.body) is (path == "/mcp"), path
         assert "twice" in reply.body["error"]["message"], path
-    assert hasty.post("/toy/advance", {"minutes": 0}, mine).body["as_of_ts"] == "2025-01-06T21:00:00Z"
+    assert (
+        hasty.post("/toy/advance", {"minutes": 0}, mine).body["as_of_ts"] == "2025-01-06T21:00:00Z"
+    )
 
 
 def test_when_all_workspaces_are_taken_the_one_that_was_idle_longest_gives_way() -> None:
@@ -279,5 +378,9 @@ def test_when_all_workspaces_are_taken_the_one_that_was_idle_longest_gives_way()
         assert served.post("/workspaces").status == 503  # nobody has been idle for long
         served.clock.now_s = 301
         third = served.open()
-        assert [served.get("/toy/abc", each).status for each in (first, second, third)] == [404, 200, 200]
+        assert [served.get("/toy/abc", each).status for each in (first, second, third)] == [
+            404,
+            200,
+            200,
+        ]
         assert served.post("/workspaces").status == 503

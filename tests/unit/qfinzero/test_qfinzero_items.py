@@ -1,4 +1,6 @@
-"""The benchmark's items: enough of every kind, each with a gold that was carried out; task files of the public format."""
+"""The benchmark's items: enough of every kind, each with a gold that was carried out; task files of
+the public format.
+"""
 
 import json
 from collections import Counter
@@ -14,8 +16,8 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import DataError
-from ktdeval.jsonio import dumps_canonical, sha256_hex
-from ktdeval.typed import from_plain
+from ktdeval.values.jsonio import dumps_canonical, sha256_hex
+from ktdeval.values.typed import from_plain
 from ktdeval_qfinzero.benchmark.draws import Days, Facts
 from ktdeval_qfinzero.benchmark.items import Call, Draft, Item, is_empty, prove, resolved
 from ktdeval_qfinzero.benchmark.templates import (
@@ -36,7 +38,17 @@ from ktdeval_qfinzero.scoring.tasks_file import publish_tasks, task_from_row, ta
 from ktdeval_qfinzero.scoring.types import FURTHER_TOOLS, REGISTRY, GoldCall, Suite
 from ktdeval_qfinzero.suite.samples import embedded_dataset, embedded_items
 from loops import not_empty
-from qfinzero_scoring_cases import BARS, EVENTS, ORDER, RUN, load_tasks, perfect_answer, rows_of, task, tasks_of
+from qfinzero_scoring_cases import (
+    BARS,
+    EVENTS,
+    ORDER,
+    RUN,
+    load_tasks,
+    perfect_answer,
+    rows_of,
+    task,
+    tasks_of,
+)
 from tables import beside, on_each_row
 
 SUITES: tuple[Suite, ...] = ("calling", "planning")
@@ -49,52 +61,96 @@ def items(suite: Suite) -> tuple[Item, ...]:
 
 def text_of(made: Sequence[Item]) -> str:
     return dumps_canonical(
-        [[task_to_row(item.task), item.as_of_ns, [[call.tool, call.args] for call in (*item.setup, *item.gold)]] for item in made]
+        [
+            [
+                task_to_row(item.task),
+                item.as_of_ns,
+                [[call.tool, call.args] for call in (*item.setup, *item.gold)],
+            ]
+            for item in made
+        ]
     )
 
 
 @both
-def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_for_another_seed(suite: Suite) -> None:
+def test_items_are_those_of_version_1_as_many_as_the_templates_weigh_and_others_for_another_seed(
+    suite: Suite,
+) -> None:
     """A change of these hashes changes the benchmark: it takes another version of the task."""
     hashes = {
         "calling": "8abd36f9a940b4b180de039b7f9490075c572189fbee648e295ee874fde7244f",
         "planning": "6c98e3ddda966dff4323f89c0b6d430ee145fa9065b01d51e5662e2d5677fe71",
     }
     assert sha256_hex(text_of(items(suite))) == hashes[suite]
-    assert suite == "calling" or text_of(make_items(embedded_dataset(0), suite, 1)) != text_of(items(suite))
+    assert suite == "calling" or text_of(make_items(embedded_dataset(0), suite, 1)) != text_of(
+        items(suite)
+    )
     weights = [template.weight for file in load_templates(suite) for template in file.templates]
     assert len(items(suite)) == sum(weights) >= {"calling": 300, "planning": 100}[suite]
 
 
 def test_chains_of_another_seed_have_contracts_that_were_traded() -> None:
     """Seed 1 draws a far expiry of which nobody traded on the day asked for, and draws again."""
-    chains = [item for item in embedded_items(0, "calling", 1) if item.template.startswith("chain_")]
+    chains = [
+        item for item in embedded_items(0, "calling", 1) if item.template.startswith("chain_")
+    ]
     assert {"chain_month", "chain_monthly"} <= {item.template for item in chains}
     for item in chains:
         prove(item, embedded_dataset(0))
 
 
-def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    days = (date(2022, 1, 14), date(2022, 1, 21), date(2022, 4, 14), date(2031, 10, 17), date(2031, 10, 24))
+def test_monthly_expiries_are_third_fridays_of_any_year_or_the_thursday_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    days = (
+        date(2022, 1, 14),
+        date(2022, 1, 21),
+        date(2022, 4, 14),
+        date(2031, 10, 17),
+        date(2031, 10, 24),
+    )
     monkeypatch.setattr(Facts, "expiries", lambda *_: days)
     monthly = Facts(embedded_dataset(0), 0).monthly_expiries("AVLN")
-    assert monthly == (date(2022, 1, 21), date(2022, 4, 14), date(2031, 10, 17)), "15 April 2022 was Good Friday"
+    assert monthly == (
+        date(2022, 1, 21),
+        date(2022, 4, 14),
+        date(2031, 10, 17),
+    ), "15 April 2022 was Good Friday"
 
 
 def test_every_category_and_difficulty_is_there() -> None:
     categories = Counter(item.task.category for item in items("calling"))
     assert set(categories) == {
-        "price_query", "rates_query", "corporate_action_query", "option_query", "news_query", "calendar_query", "broker_query",
-        "order_types", "multi_tool_chain", "ambiguous", "impossible"
-    }  # fmt: skip
+        "price_query",
+        "rates_query",
+        "corporate_action_query",
+        "option_query",
+        "news_query",
+        "calendar_query",
+        "broker_query",
+        "order_types",
+        "multi_tool_chain",
+        "ambiguous",
+        "impossible",
+    }
     assert min(categories.values()) >= 9
     assert {item.task.difficulty for item in items("calling")} == {"easy", "medium", "hard"}
     plans = Counter(item.task.category for item in items("planning"))
-    assert set(plans) == {"option_workflow", "order_lifecycle", "event_driven", "portfolio", "impossible"}
+    assert set(plans) == {
+        "option_workflow",
+        "order_lifecycle",
+        "event_driven",
+        "portfolio",
+        "impossible",
+    }
 
 
 @both
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["one of each template", "all"])
+@pytest.mark.parametrize(
+    "every",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["one of each template", "all"],
+)
 def test_gold_is_carried_out_and_what_must_fail_fails(suite: Suite, every: bool) -> None:
     of_each_template = {item.template: item for item in items(suite)}.values()
     for item in items(suite) if every else of_each_template:
@@ -105,7 +161,9 @@ def test_gold_is_carried_out_and_what_must_fail_fails(suite: Suite, every: bool)
 def test_no_instruction_is_asked_twice_and_no_id_tells_the_kind(suite: Suite) -> None:
     made = items(suite)
     assert len({item.task.instruction for item in made}) == len(made)
-    assert [item.task.id[-4:] for item in made] == [f"{number:04d}" for number in range(1, len(made) + 1)]
+    assert [item.task.id[-4:] for item in made] == [
+        f"{number:04d}" for number in range(1, len(made) + 1)
+    ]
     neighbours = sum(one.template == other.template for one, other in pairwise(made))
     assert neighbours < len(made) / 8
 
@@ -113,25 +171,38 @@ def test_no_instruction_is_asked_twice_and_no_id_tells_the_kind(suite: Suite) ->
 @both
 def test_items_can_be_written_in_the_public_format_and_read_back(suite: Suite, tmp_path) -> None:
     path = tmp_path / "tasks.jsonl"
-    path.write_text("".join(f"{dumps_canonical(task_to_row(item.task))}\n" for item in items(suite)))
+    path.write_text(
+        "".join(f"{dumps_canonical(task_to_row(item.task))}\n" for item in items(suite))
+    )
     assert load_tasks(path) == tuple(item.task for item in items(suite))
 
 
 def test_the_paper_rules_know_the_tools_that_there_are() -> None:
-    assert {operation.name for operation in catalogue().operations} == (set(REGISTRY) - {"REFUSE"}) | FURTHER_TOOLS
+    assert {operation.name for operation in catalogue().operations} == (
+        set(REGISTRY) - {"REFUSE"}
+    ) | FURTHER_TOOLS
 
 
 def test_every_service_is_called_for() -> None:
     called = {call.tool for suite in SUITES for item in items(suite) for call in item.gold}
     left_out = {operation.name for operation in catalogue().operations} - called
     assert left_out == {
-        "ESP.calendar.coverage", "ESP.health.freshness", "PMB.account.list", "UPQ.health.freshness", "UPQ.symbols.list"
-    }  # fmt: skip
+        "ESP.calendar.coverage",
+        "ESP.health.freshness",
+        "PMB.account.list",
+        "UPQ.health.freshness",
+        "UPQ.symbols.list",
+    }
 
 
-def test_a_reference_is_the_place_that_it_names_and_an_answer_is_empty_where_its_lists_are() -> None:
+def test_a_reference_is_the_place_that_it_names_and_an_answer_is_empty_where_its_lists_are() -> (
+    None
+):
     answers = [{"orders": [{"order_id": "ord-000001"}]}, {"events": []}]
-    assert resolved({"order_id": "<s1.orders[0].order_id>", "qty": [1]}, answers) == {"order_id": "ord-000001", "qty": [1]}
+    assert resolved({"order_id": "<s1.orders[0].order_id>", "qty": [1]}, answers) == {
+        "order_id": "ord-000001",
+        "qty": [1],
+    }
     assert resolved("<from_step_1>", answers) == "<from_step_1>"
     with pytest.raises(LookupError):
         resolved("<s2.events[0].event_id>", answers)
@@ -140,24 +211,32 @@ def test_a_reference_is_the_place_that_it_names_and_an_answer_is_empty_where_its
     assert not is_empty({"event_id": "earn", "tickers": []})
 
 
-def test_a_gold_that_is_refused_and_a_call_to_refuse_that_works_are_errors_that_name_their_item() -> None:
+def test_a_gold_that_is_refused_and_a_call_to_refuse_that_works_are_errors_that_name_their_item() -> (
+    None
+):
     by_name = {item.template: item for item in items("calling")}
     item, works, fails = by_name["cancel"], by_name["daily"], by_name["future_prices"]
-    wrong = replace(item, gold=(Call("PMB.order.cancel", {**item.gold[0].args, "order_id": "ord-000099"}),))
+    wrong = replace(
+        item, gold=(Call("PMB.order.cancel", {**item.gold[0].args, "order_id": "ord-000099"}),)
+    )
     with pytest.raises(DataError, match=rf"{item.task.id} \(cancel\): step 1, PMB.order.cancel: "):
         prove(wrong, embedded_dataset(0))
     with pytest.raises(DataError, match="is to be refused"):
         prove(replace(fails, attempt=works.gold[0], as_of_ns=works.as_of_ns), embedded_dataset(0))
 
 
-def test_local_times_follow_the_clocks_of_new_york_and_facts_never_reach_beyond_their_moment() -> None:
+def test_local_times_follow_the_clocks_of_new_york_and_facts_never_reach_beyond_their_moment() -> (
+    None
+):
     facts = market_facts()
     assert facts.last_day.isoformat() == "2025-03-14"
     assert moment_text(facts.local_moment(facts.last_day, 9, 30)) == "2025-03-14T13:30:00Z"
     assert moment_text(facts.local_moment(facts.session(-6), 10, 15)) == "2025-03-06T15:15:00Z"
     early = Facts(embedded_dataset(0), parse_moment("2025-02-14T21:00:00Z", "test"))
     assert all(row.published_ns <= early.as_of_ns for row in early.news(early.session(-5), Tags()))
-    assert all(row.listed_ns <= early.as_of_ns for row in early.contracts_of(early.optionable[0].symbol))
+    assert all(
+        row.listed_ns <= early.as_of_ns for row in early.contracts_of(early.optionable[0].symbol)
+    )
 
 
 # ---- templates
@@ -173,33 +252,51 @@ def wording_of(**facts: Any) -> Wording:
 
 
 def drafted(**fields: Any) -> Draft:
-    file = TemplateFile(templates=(Template(name="t", category="kind", difficulty="easy", **fields),), phrases={"where": ("here",)})
+    file = TemplateFile(
+        templates=(Template(name="t", category="kind", difficulty="easy", **fields),),
+        phrases={"where": ("here",)},
+    )
     return file.draft(file.templates[0], np.random.default_rng(0), market_facts())
 
 
 @on_each_row
 def test_slots_are_filled_in_the_way_that_they_name(text: str, written: str) -> None:
     day = date(2025, 3, 4)
-    facts = {"names": ["A", "B", "C"], "cents": 4.5, "thousand": 1000.0, "one": 1, "two": 2, "right": "P"}
+    facts = {
+        "names": ["A", "B", "C"],
+        "cents": 4.5,
+        "thousand": 1000.0,
+        "one": 1,
+        "two": 2,
+        "right": "P",
+    }
     moment_ns = parse_moment("2025-03-14T13:30:00Z", "test")
-    assert wording_of(day=day, days=Days(day, date(2025, 3, 5)), ns=moment_ns, **facts).fill(text) == written
+    assert (
+        wording_of(day=day, days=Days(day, date(2025, 3, 5)), ns=moment_ns, **facts).fill(text)
+        == written
+    )
 
 
 def test_a_text_that_is_one_slot_keeps_the_type_of_its_fact() -> None:
     wording = wording_of(limit=4.5, names=["A", "B"], on=True)
-    assert wording.fill({"limit": "{limit}", "names": "{names}", "on": "{on}", "one": ["{names[0]}", 1]}) == {
-        "limit": 4.5, "names": ["A", "B"], "on": True, "one": ["A", 1]
-    }  # fmt: skip
+    assert wording.fill(
+        {"limit": "{limit}", "names": "{names}", "on": "{on}", "one": ["{names[0]}", 1]}
+    ) == {"limit": 4.5, "names": ["A", "B"], "on": True, "one": ["A", 1]}
 
 
 def test_wordings_and_spellings_are_drawn() -> None:
     wording = wording_of(name="Ann", day=date(2025, 3, 4))
     assert {wording.fill("{hello:phrase}") for _ in range(20)} == {"Hi Ann", "Hello Ann"}
-    assert {wording.fill("{day:spoken}") for _ in range(50)} == {"March 4, 2025", "Mar 4, 2025", "4 March 2025", "2025-03-04"}
+    assert {wording.fill("{day:spoken}") for _ in range(50)} == {
+        "March 4, 2025",
+        "Mar 4, 2025",
+        "4 March 2025",
+        "2025-03-04",
+    }
     assert wording.say("one only") == "one only"
 
 
-def test_a_template_draws_says_and_gives_calls() -> None:
+def test_a_template_draws_facts_and_gives_text_and_calls() -> None:
     made = drafted(
         draw={"stock": "stock", "kind": Chosen(one_of=({"word": "Buy {stock}", "qty": 5},))},
         say="{kind.word} {where:phrase}.",
@@ -208,16 +305,24 @@ def test_a_template_draws_says_and_gives_calls() -> None:
         attempt=CallPattern(tool="PMB.order.get", args={"order_id": "ord-000001"}),
     )
     stock = made.instruction.split()[1]
-    assert (made.instruction, made.steps[0].call.args["order"]) == (f"Buy {stock} here.", {"side": "BUY", "qty": 5})
+    assert (made.instruction, made.steps[0].call.args["order"]) == (
+        f"Buy {stock} here.",
+        {"side": "BUY", "qty": 5},
+    )
     assert [call.tool.removeprefix("PMB.") for call in made.setup] == [
         "account.create", "session.create", "order.place", "session.step"
     ]  # fmt: skip
-    assert (made.setup[1].args["universe"], made.setup[2].args["order"]["qty"]) == ({"stocks": [stock]}, 5)
+    assert (made.setup[1].args["universe"], made.setup[2].args["order"]["qty"]) == (
+        {"stocks": [stock]},
+        5,
+    )
     assert made.attempt == Call("PMB.order.get", {"order_id": "ord-000001"})
 
 
 @on_each_row
-def test_a_template_that_names_what_is_not_there_says_so(fields: dict[str, Any], message: str) -> None:
+def test_a_template_with_an_unknown_name_is_refused_with_the_name(
+    fields: dict[str, Any], message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         drafted(**fields)
 
@@ -238,11 +343,18 @@ def test_a_template_file_with_an_unknown_field_is_an_error_that_names_the_place(
 
 
 CALLING_ROW: dict[str, Any] = beside(__file__)["calling_row"]
-FILES = [f"{suite}_tasks{names}_public.jsonl" for suite in ("calling", "planning") for names in ("", "_esp")]
+FILES = [
+    f"{suite}_tasks{names}_public.jsonl"
+    for suite in ("calling", "planning")
+    for names in ("", "_esp")
+]
 
 
 def with_call(**changes: Any) -> dict[str, Any]:
-    return {**CALLING_ROW, "expected_tool_calls": [{**CALLING_ROW["expected_tool_calls"][0], **changes}]}
+    return {
+        **CALLING_ROW,
+        "expected_tool_calls": [{**CALLING_ROW["expected_tool_calls"][0], **changes}],
+    }
 
 
 @pytest.mark.shared_data
@@ -254,7 +366,9 @@ def test_public_files_load_and_write_back_the_same(shared_data: Path, name: str)
 
 @pytest.mark.shared_data
 @pytest.mark.parametrize("name", FILES)
-def test_the_perfect_answer_of_every_public_task_earns_100_and_an_empty_one_only_a_refusal(shared_data: Path, name: str) -> None:
+def test_the_perfect_answer_of_every_public_task_earns_100_and_an_empty_one_only_a_refusal(
+    shared_data: Path, name: str
+) -> None:
     for one in not_empty(tasks_of(shared_data / "qfinzero" / name).values()):
         best = score(one, perfect_answer(one, RUN), RUN)
         assert (best.overall, best.failure_modes) == (100, ()), one.id
@@ -268,8 +382,12 @@ def test_a_calling_row_becomes_a_task() -> None:
     assert task_to_row(read) == CALLING_ROW
 
 
-def test_tasks_survive_the_way_to_a_file_and_to_a_published_dataset_and_back(tmp_path: Path) -> None:
-    planning = replace(task(replace(BARS, step_id="s1", notes="n"), EVENTS, ORDER), truth={"a": [1, None]})
+def test_tasks_survive_the_way_to_a_file_and_to_a_published_dataset_and_back(
+    tmp_path: Path,
+) -> None:
+    planning = replace(
+        task(replace(BARS, step_id="s1", notes="n"), EVENTS, ORDER), truth={"a": [1, None]}
+    )
     refusal = replace(task(GoldCall("REFUSE"), suite="calling"), id="other")
     path = tmp_path / "tasks.jsonl"
     path.write_text("".join(json.dumps(task_to_row(one)) + "\n\n" for one in (planning, refusal)))
@@ -291,16 +409,22 @@ def refused(row: Any, message: str, tmp_path: Path) -> None:
 
 
 @on_each_row
-def test_a_wrong_row_says_what_is_wrong_and_where(row: Any, call: Any, message: str, tmp_path: Path) -> None:
+def test_an_error_in_a_row_names_the_problem_and_its_place(
+    row: Any, call: Any, message: str, tmp_path: Path
+) -> None:
     refused({**with_call(**call), **row}, message, tmp_path)
 
 
 def test_a_row_that_is_none_of_two_kinds_or_too_long_is_refused(tmp_path: Path) -> None:
     calls = CALLING_ROW["expected_tool_calls"]
-    refused([], "expected `object`, got `array`", tmp_path)
-    refused({**CALLING_ROW, "expected_steps": calls}, "either expected_tool_calls .calling. or", tmp_path)
+    refused([], "expected `object`, was `array`", tmp_path)
+    refused(
+        {**CALLING_ROW, "expected_steps": calls},
+        "either expected_tool_calls .calling. or",
+        tmp_path,
+    )
     refused({**CALLING_ROW, "expected_tool_calls": calls * 201}, "of length <= 200", tmp_path)
-    refused({**CALLING_ROW, "x" * 10_000: 1}, f"unknown field `{'x' * 60}", tmp_path)
+    refused({**CALLING_ROW, "x" * 10_000: 1}, f"unknown field '{'x' * 60}", tmp_path)
 
 
 def test_ids_are_unique_in_a_file(tmp_path: Path) -> None:
@@ -310,6 +434,10 @@ def test_ids_are_unique_in_a_file(tmp_path: Path) -> None:
         load_tasks(path)
 
 
-@pytest.mark.parametrize("value", [None, "<from_step_1>", "2024-03-04T09:30:00+01:00", "2024-03-04"])
+@pytest.mark.parametrize(
+    "value", [None, "<from_step_1>", "2024-03-04T09:30:00+01:00", "2024-03-04"]
+)
 def test_times_may_be_null_placeholders_or_iso(value: Any) -> None:
-    assert task_from_row(with_call(time_constraints={"start": value}), "here").calls[0].times == {"start": value}
+    assert task_from_row(with_call(time_constraints={"start": value}), "here").calls[0].times == {
+        "start": value
+    }

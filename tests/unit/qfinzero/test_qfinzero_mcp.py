@@ -1,4 +1,6 @@
-"""The services over the Model Context Protocol, with the official client: sessions, isolation and errors."""
+"""The services over the Model Context Protocol, with the official client: sessions, isolation and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def error_of(result: Any) -> dict[str, str]:
 
 
 @pytest.mark.anyio
-async def test_each_session_has_a_clock_of_its_own_and_leaves_nothing_behind(served: Served) -> None:
+async def test_each_session_has_a_clock_of_its_own_and_leaves_nothing_behind(
+    served: Served,
+) -> None:
     async with Client(served.mcp) as first, Client(served.mcp, mode="legacy") as second:
         assert len(served.workspaces) == 2
         clocks = await asyncio.gather(*[clock_of(first, 1) for _ in range(5)], clock_of(second, 0))
@@ -99,11 +103,49 @@ async def test_the_server_tells_of_the_clock_and_its_tools(served: Served) -> No
         assert tool.annotations.read_only_hint is not operation.changes
 
 
+async def advanced(served: Served, headers: dict[str, str]) -> str:
+    """Where the clock stands after one minute, asked in a session of its own."""
+    async with connected(served, "legacy", **headers) as client:
+        return await clock_of(client, 1)
+
+
+@pytest.mark.anyio
+async def test_a_client_that_opens_a_session_for_each_call_keeps_its_clock_by_the_header(
+    served: Served,
+) -> None:
+    """As LangChain's adapters do. Without the header each call begins with a clock of its own."""
+    lost = [await advanced(served, {}) for _ in range(2)]
+    assert lost == ["2025-01-06T21:01:00Z"] * 2
+
+    address = served.mcp.removesuffix("/mcp")
+    async with httpx2.AsyncClient() as http:
+        opened = await http.post(f"{address}/workspaces")
+        workspace = opened.json()["workspace_id"]
+        times = [await advanced(served, {HEADER: workspace}) for _ in range(3)]
+        await http.delete(f"{address}/workspaces/{workspace}")
+    assert times == [f"2025-01-06T21:0{minute}:00Z" for minute in (1, 2, 3)]
+    assert len(served.workspaces) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+@pytest.mark.parametrize("option", ["--over", "--transport"])
+async def test_a_server_process_answers_over_stdin_by_either_name_of_the_option(
+    option: str,
+) -> None:
+    words = ["-m", "ktdeval", "serve", "qfinzero", option, "stdio"]
+    async with Client(StdioServerParameters(command=sys.executable, args=words)) as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+    assert "upq_stock_daily" in tools
+
+
 # ---- every tool
 
 
 def outcomes(day: Played) -> list[Any]:
-    """Answers of a day, without the hash of the log, in which the rules stand as they were given."""
+    """Answers of a day, without the hash of the log, in which the rules stand as they were
+    given.
+    """
     return [(name, {**answer, "log_hash": ""}) for name, _, answer in day]
 
 
@@ -114,7 +156,16 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
     home = store_small(tmp_path / "home" / "small").parent
     monkeypatch.chdir(home)
     (home / "rules.yaml").write_text("fills: {max_volume_pct: 20}\naccounts: {cash: 500000}\n")
-    words = ["--data", "small", "--rules", "rules.yaml", "--logs", "logs", "--as-of", "2025-01-06T20:00:00Z"]
+    words = [
+        "--data",
+        "small",
+        "--rules",
+        "rules.yaml",
+        "--logs",
+        "logs",
+        "--as-of",
+        "2025-01-06T20:00:00Z",
+    ]
     assert main(["qfinzero", "connect", "mcp", *words]) == 0
     printed = capsys.readouterr().out
     assert main(["qfinzero", "connect", "skill", *words]) == 0
@@ -124,16 +175,25 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
     config, stdout = json.loads(printed)["mcpServers"]["qfinzero"], tmp_path / "stdout"
     assert Path(config["command"]).is_absolute()
     line = f"{shlex.join([config['command'], *config['args']])} | {shutil.which('tee')} {stdout}"
-    server = StdioServerParameters(command="/bin/sh", args=["-c", line], env={"PATH": "/nowhere"}, cwd=tmp_path)
+    server = StdioServerParameters(
+        command="/bin/sh", args=["-c", line], env={"PATH": "/nowhere"}, cwd=tmp_path
+    )
 
     async def play() -> Played:
         async with Client(server) as client:
             tools = [tool.name for tool in (await client.list_tools()).tools]
-            assert tools == [operation.wire_name for operation in served_catalogue(catalogue()).operations]
+            assert tools == [
+                operation.wire_name for operation in served_catalogue(catalogue()).operations
+            ]
             assert all(f"`{name}`" in skill for name in tools)
 
-            async def use(name: str, arguments: dict[str, Any]) -> dict[str, Any]:  # the client holds answers against their schemas
-                given = {key: value for key, value in arguments.items() if key not in ("initial_cash", "execution_config")}
+            # the client holds answers against their schemas
+            async def use(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+                given = {
+                    key: value
+                    for key, value in arguments.items()
+                    if key not in ("initial_cash", "execution_config")
+                }
                 result = await client.call_tool(catalogue().find(name).wire_name, given)
                 assert not result.is_error, result.content
                 assert json.loads(result.content[0].text) == result.structured_content
@@ -146,7 +206,8 @@ def test_the_printed_configuration_starts_a_server_from_any_folder_whose_tools_g
     assert outcomes(asyncio.run(play())) == outcomes(alone)
     (log,) = (home / "logs").iterdir()
     verify(log.read_text().splitlines(), dataset)
-    messages = [json.loads(line) for line in stdout.read_text().splitlines()]  # and nothing else goes to stdout
+    # and nothing else goes to stdout
+    messages = [json.loads(line) for line in stdout.read_text().splitlines()]
     assert len(messages) > len(catalogue().operations)
     assert all(message["jsonrpc"] == "2.0" for message in messages)
 
@@ -158,39 +219,50 @@ NO_MESSAGES = [
     (CALL % ("true", '{"a":1,"a":1}'), None, -32600, ""),
     ("{", None, -32700, ""),
     ('{"jsonrpc":"1.0","id":1,"method":"ping"}', 1, -32600, "of JSON-RPC 2.0"),
-    ('{"jsonrpc":"2.0","id":"b","method":"tools/call","params":[]}', "b", -32600, "of JSON-RPC 2.0"),
+    (
+        '{"jsonrpc":"2.0","id":"b","method":"tools/call","params":[]}',
+        "b",
+        -32600,
+        "of JSON-RPC 2.0",
+    ),
     ('{"jsonrpc":"2.0","id":2,"method":"\\ud800"}', 2, -32600, "in UTF-8"),
-    ('{"jsonrpc":"2.0","id":3,"method":"\udcff"}', 3, -32600, "in UTF-8"),  # a byte that is none of UTF-8
+    # a byte that is none of UTF-8
+    ('{"jsonrpc":"2.0","id":3,"method":"\udcff"}', 3, -32600, "in UTF-8"),
     ('{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', None, -32600, "in UTF-8"),
     ('[{"jsonrpc":"2.0","id":4,"method":"ping"}]', None, -32600, "of JSON-RPC 2.0"),
     ('{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None, -32600, "a text or a whole number"),
     ('{"jsonrpc":"2.0","id":null,"method":"ping"}', None, -32600, "a text or a whole number"),
     ('{"jsonrpc":"2.0","id":5,"method":"' + "a" * 1_000_000 + '"}', 5, -32600, "at most 1000000"),
-]  # fmt: skip
+]
 """Lines, the id and the code of what is answered, and words of it."""
 
 
-def test_each_line_of_stdin_that_is_no_message_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_line_of_stdin_that_is_no_message_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = "\n".join(line for line, *_ in NO_MESSAGES)
     (tmp_path / "in").write_text(text, encoding="utf-8", errors="surrogateescape")
-    with (tmp_path / "in").open() as given, (tmp_path / "out").open("w") as told:
+    with (tmp_path / "in").open() as given, (tmp_path / "out").open("w") as output:
         monkeypatch.setattr(sys, "stdin", given)
-        monkeypatch.setattr(sys, "stdout", told)
+        monkeypatch.setattr(sys, "stdout", output)
         asyncio.run(serve_stdio(TOYS, small_dataset(), Limits()))
     answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
-    for (line, asked, code, said), answer in zip(NO_MESSAGES, answers, strict=True):
+    for (line, asked, code, message), answer in zip(NO_MESSAGES, answers, strict=True):
         assert (answer["id"], answer["error"]["code"]) == (asked, code), line[:80]
-        assert said in answer["error"]["message"], line[:80]
+        assert message in answer["error"]["message"], line[:80]
 
 
-def test_a_client_that_reads_no_more_ends_the_server_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_reads_no_more_ends_the_server_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "in").write_text(f"{json.dumps(initialize())}\n" * 3)
     reader, writer = os.pipe()
     os.close(reader)
     has_ended = False
-    with suppress(BrokenPipeError), (tmp_path / "in").open() as given, open(writer, "w") as told:  # its end can't be written
+    # its end can't be written
+    with suppress(BrokenPipeError), (tmp_path / "in").open() as given, open(writer, "w") as output:
         monkeypatch.setattr(sys, "stdin", given)
-        monkeypatch.setattr(sys, "stdout", told)
+        monkeypatch.setattr(sys, "stdout", output)
         asyncio.run(serve_stdio(TOYS, small_dataset(), Limits()))
         has_ended = True
     assert has_ended
@@ -205,7 +277,10 @@ async def test_errors_are_tool_errors_with_the_envelope(served: Served) -> None:
         refused = error_of(await client.call_tool("toy_refuse", {}))
         assert refused == {"code": "conflict", "message": "not now", "field": "thing"}
         assert error_of(await client.call_tool("toy_nothing", {}))["code"] == "not_found"
-        assert error_of(await client.call_tool("toy_echo_post", {"name": "a"}))["code"] == "invalid_argument"
+        assert (
+            error_of(await client.call_tool("toy_echo_post", {"name": "a"}))["code"]
+            == "invalid_argument"
+        )
         for name in ("toy_crash", "toy_nan"):
             defect = await client.call_tool(name, {})
             assert error_of(defect)["code"] == "internal"
@@ -213,13 +288,19 @@ async def test_errors_are_tool_errors_with_the_envelope(served: Served) -> None:
 
 
 @pytest.mark.anyio
-async def test_sessions_count_as_workspaces_and_a_full_server_refuses_another(served: Served) -> None:
+async def test_sessions_count_as_workspaces_and_a_full_server_refuses_another(
+    served: Served,
+) -> None:
     async with AsyncExitStack() as clients:
         for _ in range(3):
             await clients.enter_async_context(Client(served.mcp))
         assert served.post("/workspaces").status == 503
         refused = served.post("/mcp", initialize(), Accept="application/json, text/event-stream")
-        assert (refused.status, refused.body["id"], refused.body["error"]["code"]) == (503, None, -32600)
+        assert (refused.status, refused.body["id"], refused.body["error"]["code"]) == (
+            503,
+            None,
+            -32600,
+        )
     assert len(served.workspaces) == 0
 
 
@@ -258,7 +339,10 @@ async def test_a_token_is_wanted_here_as_well() -> None:
     with serving(TOYS, security=Security(None, TOKEN)) as served:
         async with connected(served, Authorization=f"Bearer {TOKEN}") as client:
             assert await clock_of(client) == START
-        assert served.post("/mcp", initialize(), Accept="application/json, text/event-stream").status == 401
+        assert (
+            served.post("/mcp", initialize(), Accept="application/json, text/event-stream").status
+            == 401
+        )
 
 
 def initialize() -> dict[str, Any]:
@@ -272,11 +356,21 @@ BOTH = {"Accept": "application/json, text/event-stream", "Content-Type": "applic
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b"NaN", b"[" * 100_000, b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', b"\xff"],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"NaN",
+        b"[" * 100_000,
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}',
+        b"\xff",
+    ],
     ids=lambda body: body[:12].decode("latin-1"),
 )
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28", "1999-01-01"])
-def test_what_is_no_message_is_refused_and_holds_no_workspace(served: Served, body: bytes, version: str) -> None:
+def test_input_that_is_not_a_message_is_refused_and_opens_no_workspace(
+    served: Served, body: bytes, version: str
+) -> None:
     reply = served.send("POST", "/mcp", body, **BOTH, **{"Mcp-Protocol-Version": version})
     assert 400 <= reply.status < 500
     assert reply.body["jsonrpc"] == "2.0"
@@ -286,16 +380,25 @@ def test_what_is_no_message_is_refused_and_holds_no_workspace(served: Served, bo
 @pytest.mark.parametrize("thing", ["NaN", "1e999", "[" * 60 + "]" * 60, '"\\ud800"', "9" * 25])
 def test_arguments_that_are_no_strict_json_are_refused(served: Served, thing: str) -> None:
     begun = served.send("POST", "/mcp", json.dumps(initialize()), **BOTH)
-    session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-11-25"}
-    served.send("POST", "/mcp", '{"jsonrpc":"2.0","method":"notifications/initialized"}', **BOTH, **session)
+    session = {
+        "Mcp-Session-Id": begun.headers["mcp-session-id"],
+        "Mcp-Protocol-Version": "2025-11-25",
+    }
+    served.send(
+        "POST", "/mcp", '{"jsonrpc":"2.0","method":"notifications/initialized"}', **BOTH, **session
+    )
     message = '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"toy_echo_post","arguments":'
-    reply = served.send("POST", "/mcp", message + f'{{"name":"a","count":1,"thing":{thing}}}}}}}', **BOTH, **session)
+    reply = served.send(
+        "POST", "/mcp", message + f'{{"name":"a","count":1,"thing":{thing}}}}}}}', **BOTH, **session
+    )
     if reply.status == 200:
         text = reply.body["result"]["content"][0]["text"]
         assert json.loads(text)["error"]["code"] == "invalid_argument"
     else:
         assert reply.status == 400
-        assert (reply.body["id"], reply.body["error"]["code"]) == ((None, -32700) if "ud800" in thing else (2, -32600))
+        assert (reply.body["id"], reply.body["error"]["code"]) == (
+            (None, -32700) if "ud800" in thing else (2, -32600)
+        )
         assert reply.body["jsonrpc"] == "2.0"
     assert served.send("DELETE", "/mcp", **BOTH, **session).status == 200
     assert len(served.workspaces) == 0

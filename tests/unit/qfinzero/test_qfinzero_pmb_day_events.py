@@ -1,4 +1,6 @@
-"""What days bring: splits and dividends on positions and orders, expiry, exercise and assignment of options."""
+"""What days bring: splits and dividends on positions and orders, expiry, exercise and assignment of
+options.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ from tables import on_each_row
 OTHER = Instrument("STOCK", "BRKT")
 FEES = FeeRules(option_exercise_e4=e4(5))
 CALL, PUT = option("C", 100), option("P", 100)
-NAMED = {"STOCK": STOCK, "CALL": CALL, "PUT": PUT, "C105": option("C", 105), "C52.50": option("C", 52.50)}
+NAMED = {
+    "STOCK": STOCK,
+    "CALL": CALL,
+    "PUT": PUT,
+    "C105": option("C", 105),
+    "C52.50": option("C", 52.50),
+}
 
 
 # ---- splits
@@ -29,29 +37,51 @@ def split(new: int, old: int) -> SplitRow:
 
 @on_each_row
 def test_a_split_makes_of_a_position(
-    name: str, qty: int, cost: float, ratio: list[int], opening: float, becomes: str, after: int, amounts: list[float]
+    name: str,
+    qty: int,
+    cost: float,
+    ratio: list[int],
+    opening: float,
+    becomes: str,
+    after: int,
+    amounts: list[float],
 ) -> None:
     """`amounts`: cost after the split, cash and realized profit."""
     instrument = NAMED[name]
     held = account(0, {instrument: qty, OTHER: 7})
     held.positions[instrument.id].cost_e4 = e4(cost)
     (effect,) = days.split_effects(held, split(*ratio), {instrument.id: e4(opening)})
-    assert (effect.instrument, effect.qty_before, effect.new, effect.old) == (instrument.id, qty, *ratio)
+    assert (effect.instrument, effect.qty_before, effect.new, effect.old) == (
+        instrument.id,
+        qty,
+        *ratio,
+    )
     assert (effect.becomes, effect.qty_after) == (NAMED[becomes].id if becomes else "", after)
     assert [effect.cost_after_e4, effect.cash_e4, effect.realized_e4] == list(map(e4, amounts))
 
 
 def test_only_a_fraction_needs_a_price_and_its_cash_is_rounded_against_the_trader() -> None:
     assert days.split_effects(account(0, {STOCK: 1}), split(2, 1), {})[0].qty_after == 2
-    assert "no price of STOCK:AVLN is known" in str(refused(days.split_effects, account(0, {STOCK: 1}), split(3, 2), {}))
+    assert "no price of STOCK:AVLN is known" in str(
+        refused(days.split_effects, account(0, {STOCK: 1}), split(3, 2), {})
+    )
     for qty, cash in ((1, 0), (-1, -1)):
-        assert days.split_effects(account(0, {STOCK: qty}), split(1, 3), {STOCK.id: 1})[0].cash_e4 == cash
+        assert (
+            days.split_effects(account(0, {STOCK: qty}), split(1, 3), {STOCK.id: 1})[0].cash_e4
+            == cash
+        )
 
 
 @given(
-    st.integers(-1_000, 1_000).filter(bool), st.integers(1, 20), st.integers(1, 20), st.integers(1, 10**7), st.integers(0, 10**9)
+    st.integers(-1_000, 1_000).filter(bool),
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.integers(1, 10**7),
+    st.integers(0, 10**9),
 )
-def test_a_split_makes_nobody_richer(qty: int, new: int, old: int, opening: int, cost: int) -> None:
+def test_a_split_changes_no_accounts_value(
+    qty: int, new: int, old: int, opening: int, cost: int
+) -> None:
     held = account(0, {STOCK: qty})
     held.positions[STOCK.id].cost_e4 = cost
     (effect,) = days.split_effects(held, split(new, old), {STOCK.id: opening})
@@ -61,7 +91,12 @@ def test_a_split_makes_nobody_richer(qty: int, new: int, old: int, opening: int,
 
 
 def test_last_prices_of_options_go_to_the_series_that_they_become_or_nowhere() -> None:
-    prices = {STOCK.id: e4(50), OTHER.id: e4(7), CALL.id: e4(5), "OPTION:O:BRKT250221C00100000": e4(1)}
+    prices = {
+        STOCK.id: e4(50),
+        OTHER.id: e4(7),
+        CALL.id: e4(5),
+        "OPTION:O:BRKT250221C00100000": e4(1),
+    }
     apart = {name: price for name, price in prices.items() if name != CALL.id}
     assert days.marks_after_split(prices, split(2, 1)) == apart | {option("C", 50).id: e4(2.50)}
     assert days.marks_after_split(prices, split(3, 2)) == apart
@@ -73,7 +108,9 @@ def test_an_adjusted_strike_is_rounded_to_the_cent_as_in_a_seven_for_one_split()
     assert days.adjusted_contract(contract("P", 100), split(8, 2)) == contract("P", 25)
 
 
-def test_a_holder_earns_a_short_seller_owes_the_dividend_and_who_holds_no_share_gets_nothing() -> None:
+def test_a_holder_earns_a_short_seller_owes_the_dividend_and_who_holds_no_share_gets_nothing() -> (
+    None
+):
     dividend = DividendRow("AVLN", date(2025, 1, 13), date(2025, 1, 31), 2_500, 0)
     due = [days.entitlement(account(0, held), dividend) for held in ({STOCK: 100}, {STOCK: -100})]
     assert [each.cash_e4 for each in due if each] == [e4(25), e4(-25)]
@@ -88,18 +125,33 @@ def ending(position: Position, spot_e4: int | None = None) -> days.Ending:
     return days.Ending("acct-000001", position, spot_e4, FEES, "2025-02-24")
 
 
-def expiry(instrument: Instrument, qty: int, spot: float | None, cost: float = 0, do_not_exercise: bool = False) -> Any:
+def expiry(
+    instrument: Instrument,
+    qty: int,
+    spot: float | None,
+    cost: float = 0,
+    do_not_exercise: bool = False,
+) -> Any:
     position = Position(instrument, qty, e4(cost))
-    return days.expiry_event(ending(position, None if spot is None else e4(spot)), do_not_exercise=do_not_exercise)
+    return days.expiry_event(
+        ending(position, None if spot is None else e4(spot)), do_not_exercise=do_not_exercise
+    )
 
 
 @on_each_row
 def test_options_in_the_money_deliver_shares_at_the_strike_long_and_short_alike_and_others_expire(
     name: str, qty: int, spot: float, kind: str, shares: int, cash: float, cost: float
 ) -> None:
-    """IRS Publication 550: the price of a call adds to what its shares cost, that of a put takes from what they bring."""
+    """IRS Publication 550: the price of a call adds to what its shares cost, that of a put takes
+    from what they bring.
+    """
     event, paid = expiry(NAMED[name], qty, spot, cost=150 * qty), e4(150 * qty)
-    assert (event.type, event.change, event.stock_change, event.cash_e4) == (f"OPTION_{kind}", -qty, shares, e4(cash))
+    assert (event.type, event.change, event.stock_change, event.cash_e4) == (
+        f"OPTION_{kind}",
+        -qty,
+        shares,
+        e4(cash),
+    )
     assert (event.stock, event.stock_cost_e4, event.cost_e4) == (STOCK.id, e4(cost), paid)
     assert (event.fee_e4, event.realized_e4) == ((e4(10), 0) if shares else (0, -paid))
 
@@ -109,19 +161,26 @@ def test_the_threshold_is_one_cent_and_only_a_holder_can_forbid_the_exercise(
     qty: int, spot: float, forbidden: bool, kind: str
 ) -> None:
     assert expiry(CALL, qty, spot, do_not_exercise=forbidden).type == f"OPTION_{kind}"
-    assert expiry(CALL, 3, None, cost=500) is None, "without any price of the underlying nothing expires"
+    assert expiry(CALL, 3, None, cost=500) is None, (
+        "without any price of the underlying nothing expires"
+    )
 
 
 @given(st.sampled_from((CALL, PUT)), st.integers(1, 20), st.integers(50, 150))
 def test_what_the_holder_gets_is_what_the_writer_gives_and_worth_the_intrinsic_value(
     instrument: Instrument, qty: int, spot: int
 ) -> None:
-    holder, writer = expiry(instrument, qty, spot, cost=7 * qty), expiry(instrument, -qty, spot, cost=-7 * qty)
+    holder, writer = (
+        expiry(instrument, qty, spot, cost=7 * qty),
+        expiry(instrument, -qty, spot, cost=-7 * qty),
+    )
     for name in ("stock_change", "cash_e4", "stock_cost_e4", "realized_e4"):
         assert getattr(holder, name) == -getattr(writer, name)
     terms = instrument.contract
     assert terms is not None
-    assert holder.cash_e4 + holder.stock_change * e4(spot) == qty * 100 * terms.intrinsic_e4(e4(spot))
+    assert holder.cash_e4 + holder.stock_change * e4(spot) == qty * 100 * terms.intrinsic_e4(
+        e4(spot)
+    )
 
 
 # ---- exercise and early assignment
@@ -129,14 +188,21 @@ def test_what_the_holder_gets_is_what_the_writer_gives_and_worth_the_intrinsic_v
 
 def test_a_part_of_a_position_can_be_exercised_and_only_an_option() -> None:
     event = days.delivery_event(ending(Position(CALL, 3, e4(100))), 2)
-    assert (event.type, event.change, event.stock_change, event.cash_e4) == ("OPTION_EXERCISED", -2, 200, e4(-20_000))
+    assert (event.type, event.change, event.stock_change, event.cash_e4) == (
+        "OPTION_EXERCISED",
+        -2,
+        200,
+        e4(-20_000),
+    )
     assert (event.cost_e4, event.stock_cost_e4) == (e4(100) * 2 // 3, e4(20_000) + event.cost_e4)
     assert (event.fee_e4, event.spot_e4) == (e4(10), None)
-    assert "is not an option" in str(refused(days.delivery_event, ending(Position(STOCK, 100, 0)), 1))
+    assert "is not an option" in str(
+        refused(days.delivery_event, ending(Position(STOCK, 100, 0)), 1)
+    )
 
 
 @on_each_row
-def test_only_what_is_held_can_be_exercised_only_until_expiry_and_in_a_cash_account_only_if_it_can_be_paid(
+def test_only_held_options_can_be_exercised_until_expiry_and_with_enough_cash(
     owner: list[Any], name: str, qty: int, today: str, problem: str | None
 ) -> None:
     cash, held, type_, unsettled = owner
@@ -151,7 +217,9 @@ def test_a_short_call_is_assigned_before_a_dividend_that_is_more_than_its_time_v
 ) -> None:
     instrument = NAMED[name]
     prices = marks(AVLN=spot) | ({} if mark is None else {instrument.id: e4(mark)})
-    instruments = days.early_assignments({instrument.id: Position(instrument, qty)}, prices, {"AVLN": e4(dividend)})
+    instruments = days.early_assignments(
+        {instrument.id: Position(instrument, qty)}, prices, {"AVLN": e4(dividend)}
+    )
     assert instruments == ((instrument,) if assigned else ())
     early = days.delivery_event(ending(Position(CALL, -2, e4(-500)), e4(105)), 2)
     assert early == expiry(CALL, -2, 105, cost=-500), "an early assignment delivers as expiry does"

@@ -1,4 +1,6 @@
-"""Stocks that are acquired or delisted, and the one pool of shares that all accounts of a workspace borrow from."""
+"""Stocks that are acquired or delisted, and the one pool of shares that all accounts of a workspace
+borrow from.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,12 @@ def deal(cash: float = 0.0, into: str = "", new: int = 1, old: int = 1) -> DealR
     return DealRow("AVLN", date(2025, 1, 7), e4(cash), into, new, old, EARLY)
 
 
-def ended(row: DealRow | None, qty: int = 101, symbol: str = "AVLN", into: float = 40.0) -> tuple[Play, list[PositionEnded]]:
-    """A position at the end of the stock that it is in or about: bought (negative: sold) at the open of the 6th."""
+def ended(
+    row: DealRow | None, qty: int = 101, symbol: str = "AVLN", into: float = 40.0
+) -> tuple[Play, list[PositionEnded]]:
+    """A position at the end of the stock that it is in or about: bought (negative: sold) at the
+    open of the 6th.
+    """
     brkt = (into, into, into, into, 1_000_000)
     bars = {"AVLN": table(DAYS, [FLAT] * 2), "BRKT": table([*DAYS, DAYS[1] + DAY], [brkt] * 3)}
     bars |= {option: table(DAYS, [(15, 15, 15, 15, 1_000)] * 2) for option in (CALL, PUT)}
@@ -56,7 +62,9 @@ def test_a_stock_that_ends_is_closed_at_the_terms_of_its_deal(
     assert (play.held(), play.held("BRKT")) == (0, into)
     if into:
         assert play.account.positions["STOCK:BRKT"].cost_e4 == qty * 1_000_000 - event.cash_e4
-    assert [order.reason for order in play.state.orders.values()][1:] == ["DELISTED: the stock trades no more"]
+    assert [order.reason for order in play.state.orders.values()][1:] == [
+        "DELISTED: the stock trades no more"
+    ]
     assert "AVLN trades no more since 2025-01-07" in str(refused(play.order, "BUY", "MARKET"))
 
 
@@ -69,32 +77,56 @@ def test_its_options_are_closed_at_what_they_are_worth_at_these_terms(
     assert (event.cash_e4, event.terms, play.held(symbol)) == (e4(cash), "INTRINSIC", 0)
 
 
-@pytest.mark.parametrize(("cash", "equity"), [(124.0, 1_000_000 + 100 * 24 + 0.01), (24.0, 1_000_000)])
-def test_shares_that_never_had_a_price_are_worth_what_they_cost_and_never_less_than_a_step(cash: float, equity: float) -> None:
-    play = daily({"AVLN": table(DAYS, [FLAT] * 2), "BRKT": table([], [])}, deal_rows=[deal(cash, "BRKT")])
+@pytest.mark.parametrize(
+    ("cash", "equity"), [(124.0, 1_000_000 + 100 * 24 + 0.01), (24.0, 1_000_000)]
+)
+def test_shares_that_never_had_a_price_are_worth_what_they_cost_and_never_less_than_a_step(
+    cash: float, equity: float
+) -> None:
+    play = daily(
+        {"AVLN": table(DAYS, [FLAT] * 2), "BRKT": table([], [])}, deal_rows=[deal(cash, "BRKT")]
+    )
     play.order("BUY", "MARKET")
     play.step(2)
     assert (play.held("BRKT"), play.equity) == (100, equity)
 
 
 @pytest.mark.parametrize("stocks", [["AVLN", "BRKT"], ["BRKT", "AVLN"]])
-def test_shares_of_a_deal_come_after_the_days_splits_and_dividends_whatever_the_order_of_stocks(stocks: list[str]) -> None:
+def test_shares_of_a_deal_come_after_the_days_splits_and_dividends_in_any_order_of_stocks(
+    stocks: list[str],
+) -> None:
     rows: dict[str, Any] = {
         "split_rows": [SplitRow("BRKT", date(2025, 1, 7), 2, 1, EARLY)],
         "dividend_rows": [DividendRow("BRKT", date(2025, 1, 7), date(2025, 1, 8), 10_000, EARLY)],
     }
     prices = {"AVLN": [100.0, 100.0, None], "BRKT": [80.0, 80.0, 40.0]}
-    play = by_days(prices, days=3, deal_rows=[deal(into="BRKT", new=5, old=2)], universe={"stocks": stocks}, **rows)
+    play = by_days(
+        prices,
+        days=3,
+        deal_rows=[deal(into="BRKT", new=5, old=2)],
+        universe={"stocks": stocks},
+        **rows,
+    )
     play.order("BUY", "MARKET")
     play.step(2)
     assert (play.held("BRKT"), play.equity) == (250, 100_000)
 
 
 @pytest.mark.parametrize("stocks", [["AVLN", "BRKT"], ["BRKT", "AVLN"]])
-@pytest.mark.parametrize(("terms", "cash"), [({"cash": 50.0}, 95_000), ({"into": "AVLN", "new": 2}, 90_000)])  # or a ring
-def test_what_a_stock_becomes_may_have_ended_too(stocks: list[str], terms: dict[str, Any], cash: float) -> None:
+# or a ring
+@pytest.mark.parametrize(
+    ("terms", "cash"), [({"cash": 50.0}, 95_000), ({"into": "AVLN", "new": 2}, 90_000)]
+)
+def test_what_a_stock_becomes_may_have_ended_too(
+    stocks: list[str], terms: dict[str, Any], cash: float
+) -> None:
     deals = [deal(into="BRKT"), replace(deal(**terms), symbol="BRKT")]
-    play = by_days({"AVLN": [100.0, 100.0], "BRKT": [80.0, 80.0]}, days=3, deal_rows=deals, universe={"stocks": stocks})
+    play = by_days(
+        {"AVLN": [100.0, 100.0], "BRKT": [80.0, 80.0]},
+        days=3,
+        deal_rows=deals,
+        universe={"stocks": stocks},
+    )
     play.order("BUY", "MARKET")
     play.step(2)
     assert play.cash == cash
@@ -107,11 +139,19 @@ def test_a_stock_that_ended_before_it_ever_had_a_price_is_no_obstacle() -> None:
     assert (play.held("BRKT"), play.equity) == (100, 1_000_000)
 
 
-def test_without_a_row_a_position_stays_at_its_last_price_and_the_check_says_so(tmp_path: Path) -> None:
+def test_without_a_row_a_position_stays_at_its_last_price_and_the_check_reports_it(
+    tmp_path: Path,
+) -> None:
     play, endings = ended(None)
     assert (endings, play.held(), play.broker.engine.marks()["STOCK:AVLN"]) == ([], 101, 1_000_000)
-    bars = {"AVLN": table(DAYS, [FLAT] * 2), "BRKT": table([*DAYS, MIDNIGHT + 46 * DAY], [FLAT] * 3)}
-    for rows, warnings in (([], ["AVLN has no bars after 2025-01-06, and no row says"]), ([deal(124.0)], [])):
+    bars = {
+        "AVLN": table(DAYS, [FLAT] * 2),
+        "BRKT": table([*DAYS, MIDNIGHT + 46 * DAY], [FLAT] * 3),
+    }
+    for rows, warnings in (
+        ([], ["AVLN has no bars after 2025-01-06, and no row says"]),
+        ([deal(124.0)], []),
+    ):
         dataset = market(bars, "day", deal_rows=rows)
         prices = dataset.prices
         assert isinstance(prices, MemoryPrices)
@@ -119,14 +159,23 @@ def test_without_a_row_a_position_stays_at_its_last_price_and_the_check_says_so(
         save_dataset(folder, prices, [], [], dataset.info)
         assert [finding.message[:50] for finding in check_dataset(folder)] == warnings
         assert list(open_dataset(folder).prices.deals("AVLN", EARLY)) == rows
-        assert (folder / "tables/deals.parquet").exists() == bool(rows), "a dataset without deals is as it was"
+        assert (folder / "tables/deals.parquet").exists() == bool(rows), (
+            "a dataset without deals is as it was"
+        )
 
 
-@pytest.mark.parametrize(("first", "second", "status"), [(600, 400, "FILLED"), (600, 401, "REJECTED"), (0, 1_000, "FILLED")])
-def test_all_accounts_of_a_workspace_borrow_from_one_pool(first: int, second: int, status: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [(600, 400, "FILLED"), (600, 401, "REJECTED"), (0, 1_000, "FILLED")],
+)
+def test_all_accounts_of_a_workspace_borrow_from_one_pool(
+    first: int, second: int, status: str
+) -> None:
     lent = with_prices(small_dataset(), borrow_rows=[BorrowRow("AVLN", EARLY, 1_000, 0)])
     all_of_it = {"fills": {"max_volume_pct": 100}}
-    play = Play(lent, config=all_of_it, frequency="1d", start="2025-01-06T00:00:00Z", end_ts="2025-01-07")
+    play = Play(
+        lent, config=all_of_it, frequency="1d", start="2025-01-06T00:00:00Z", end_ts="2025-01-07"
+    )
     if first:
         play.order("SELL", "MARKET", first)
     play.step(2)

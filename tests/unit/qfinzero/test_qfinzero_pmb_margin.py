@@ -1,4 +1,6 @@
-"""Margin of accounts: equity, requirements, what may be bought, what is refused, what a call closes; financing and settlement."""
+"""Margin of accounts: equity, requirements, what may be bought, what is refused, what a call
+closes; financing and settlement.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ from typing import Any
 
 from hypothesis import given, strategies as st
 
-from ktdeval_qfinzero.pmb.day_events import daily_charges, debit_e4, debit_interest_e4, settlement_day
+from ktdeval_qfinzero.pmb.day_events import (
+    daily_charges,
+    debit_e4,
+    debit_interest_e4,
+    settlement_day,
+)
 from ktdeval_qfinzero.pmb.margin import (
     Circumstances,
     Requirements,
@@ -20,7 +27,15 @@ from ktdeval_qfinzero.pmb.margin import (
     reservation_e4,
 )
 from ktdeval_qfinzero.pmb.portfolio import portfolio_of
-from ktdeval_qfinzero.pmb.values import Account, AccountType, Instrument, MarginRules, Position, Rules, Side
+from ktdeval_qfinzero.pmb.values import (
+    Account,
+    AccountType,
+    Instrument,
+    MarginRules,
+    Position,
+    Rules,
+    Side,
+)
 from ktdeval_qfinzero.trading_hours import trading_hours
 from qfinzero_calls import refused
 from qfinzero_margin import STOCK, account, e4, marks, option
@@ -32,12 +47,27 @@ TODAY, TOMORROW = date(2025, 1, 6), date(2025, 1, 7)
 PLENTY = Circumstances(TODAY, {"AVLN": 10**9, "BRKT": 10**9})
 CALL, PUT, PUT89, CALL115 = option("C", 110), option("P", 90), option("P", 89), option("C", 115)
 PUT100, PUT95 = option("P", 100), option("P", 95)
-AT_100 = marks(AVLN=100, BRKT=50) | {CALL.id: e4(2), PUT.id: e4(2), PUT89.id: e4(1.8), CALL115.id: e4(1)}
+AT_100 = marks(AVLN=100, BRKT=50) | {
+    CALL.id: e4(2),
+    PUT.id: e4(2),
+    PUT89.id: e4(1.8),
+    CALL115.id: e4(1),
+}
 Trades = tuple[WantedTrade, ...]
-NAMED = {"STOCK": STOCK, "CALL": CALL, "PUT": PUT, "PUT89": PUT89, "CALL115": CALL115, "PUT100": PUT100, "PUT95": PUT95}
+NAMED = {
+    "STOCK": STOCK,
+    "CALL": CALL,
+    "PUT": PUT,
+    "PUT89": PUT89,
+    "CALL115": CALL115,
+    "PUT100": PUT100,
+    "PUT95": PUT95,
+}
 
 
-def account_of(cash: float, positions: dict[str, int] | None = None, type: AccountType = "MARGIN") -> Account:
+def account_of(
+    cash: float, positions: dict[str, int] | None = None, type: AccountType = "MARGIN"
+) -> Account:
     """An account of a table, whose instruments have names."""
     return account(cash, {NAMED[name]: qty for name, qty in (positions or {}).items()}, type)
 
@@ -46,11 +76,18 @@ def required(held: Account, prices: dict[str, int], rules: Rules = RULES) -> Req
     return portfolio_requirements(portfolio_of(held, prices), rules.margin)
 
 
-def wanted(side: Side, qty: int, price: float, instrument: Instrument = STOCK, fees: float = 0) -> Trades:
+def wanted(
+    side: Side, qty: int, price: float, instrument: Instrument = STOCK, fees: float = 0
+) -> Trades:
     return (WantedTrade(instrument, side, qty, e4(price), e4(fees)),)
 
 
-def code_of(held: Account, trades: Trades, prices: dict[str, int] = AT_100, circumstances: Circumstances = PLENTY) -> str:
+def code_of(
+    held: Account,
+    trades: Trades,
+    prices: dict[str, int] = AT_100,
+    circumstances: Circumstances = PLENTY,
+) -> str:
     """Code of the problem of an order; nothing where there is none."""
     problem = order_problem(held, trades, prices, RULES, circumstances)
     return "" if problem is None else problem.code
@@ -67,19 +104,29 @@ def trade(held: Account, prices: dict[str, int], trades: Trades) -> None:
 
 
 def test_equity_is_cash_and_what_everything_would_bring_and_a_missing_price_is_an_error() -> None:
-    assert equity_e4(account(1_000, {STOCK: 100, OTHER: -10, CALL: -2}), AT_100) == e4(1_000 + 10_000 - 500 - 400)
+    assert equity_e4(account(1_000, {STOCK: 100, OTHER: -10, CALL: -2}), AT_100) == e4(
+        1_000 + 10_000 - 500 - 400
+    )
     assert "no price of STOCK:AVLN is known" in str(refused(equity_e4, account(0, {STOCK: 1}), {}))
-    assert "no price of AVLN is known" in str(refused(required, account(0, {CALL: -1}), {CALL.id: e4(1)}))
+    assert "no price of AVLN is known" in str(
+        refused(required, account(0, {CALL: -1}), {CALL.id: e4(1)})
+    )
 
 
 @on_each_row
-def test_a_position_requires_of_equity(held: dict[str, int], price: float, initial: float, maintenance: float) -> None:
-    assert required(account_of(0, held), {**AT_100, **marks(AVLN=price)}) == Requirements(e4(initial), e4(maintenance))
+def test_a_position_requires_of_equity(
+    held: dict[str, int], price: float, initial: float, maintenance: float
+) -> None:
+    assert required(account_of(0, held), {**AT_100, **marks(AVLN=price)}) == Requirements(
+        e4(initial), e4(maintenance)
+    )
 
 
 def test_requirements_are_rounded_up() -> None:
     rules = Rules(margin=MarginRules(long_initial_pct=33, long_maintenance_pct=33))
-    assert required(account(0, {STOCK: 1}), {STOCK.id: 1_000_001}, rules) == Requirements(330_001, 330_001)
+    assert required(account(0, {STOCK: 1}), {STOCK.id: 1_000_001}, rules) == Requirements(
+        330_001, 330_001
+    )
 
 
 # ---- what is refused
@@ -88,8 +135,12 @@ NO_POWER, CALLED, NO_LOCATE = "INSUFFICIENT_BUYING_POWER", "MARGIN_RESTRICTED", 
 
 
 @on_each_row
-def test_an_order_is_judged_by_what_the_account_has_after_it(held: list[Any], trades: list[list[Any]], code: str) -> None:
-    orders = [wanted(*order[:3], *map(NAMED.__getitem__, order[3:4]), *order[4:]) for order in trades]
+def test_an_order_is_judged_by_what_the_account_has_after_it(
+    held: list[Any], trades: list[list[Any]], code: str
+) -> None:
+    orders = [
+        wanted(*order[:3], *map(NAMED.__getitem__, order[3:4]), *order[4:]) for order in trades
+    ]
     assert code_of(account_of(*held), sum(orders, ())) == code
 
 
@@ -97,10 +148,14 @@ def test_closing_is_allowed_even_under_water_and_under_a_call() -> None:
     held = account(-99_000, {STOCK: 1_000})
     held.margin_call_due = TODAY
     assert code_of(held, wanted("SELL", 1_000, 99, fees=5)) == ""
-    assert code_of(held, wanted("SELL", 1_001, 99)) == code_of(held, wanted("BUY", 1, 100)) == CALLED
+    assert (
+        code_of(held, wanted("SELL", 1_001, 99)) == code_of(held, wanted("BUY", 1, 100)) == CALLED
+    )
 
 
-def test_shares_that_can_not_be_borrowed_can_not_be_sold_short_and_buying_back_needs_no_locate() -> None:
+def test_shares_that_can_not_be_borrowed_can_not_be_sold_short_and_buying_back_needs_no_locate() -> (
+    None
+):
     held = account(100_000, {OTHER: -60})
     for trades, lent, code in (
         (wanted("SELL", 1, 100), {}, NO_LOCATE),
@@ -128,10 +183,12 @@ def test_what_other_orders_reserve_can_not_be_used_again_and_closings_reserve_no
     assert code_of(held, wanted("BUY", 501, 100), circumstances=busy) == NO_POWER
     assert reservation_e4(account(0, {STOCK: 100}), wanted("SELL", 100, 100), AT_100, RULES) == 0
     cash = account(9_000, type="CASH")
-    assert reservation_e4(cash, wanted("SELL", 1, 1, PUT), AT_100, RULES) == e4(9_000), "the strike of a put is set aside"
+    assert reservation_e4(cash, wanted("SELL", 1, 1, PUT), AT_100, RULES) == e4(9_000), (
+        "the strike of a put is set aside"
+    )
 
 
-def test_a_refusal_says_what_is_short_of() -> None:
+def test_a_refusal_names_the_missing_amount() -> None:
     problem = order_problem(account(100_000), wanted("BUY", 2_100, 100), AT_100, RULES, PLENTY)
     assert problem is not None
     assert "$5,000.00 below the initial requirement" in problem.words
@@ -149,8 +206,12 @@ def test_a_cash_account_does_not_buy_with_sales_that_have_not_settled() -> None:
 
 
 @on_each_row
-def test_buying_power_is_what_new_long_stock_could_be_bought_for(held: list[Any], price: float, power: float) -> None:
-    assert margin_state(account_of(*held), {**AT_100, **marks(AVLN=price)}, RULES).buying_power_e4 == e4(power)
+def test_buying_power_is_what_new_long_stock_could_be_bought_for(
+    held: list[Any], price: float, power: float
+) -> None:
+    assert margin_state(
+        account_of(*held), {**AT_100, **marks(AVLN=price)}, RULES
+    ).buying_power_e4 == e4(power)
 
 
 # ---- margin calls
@@ -159,13 +220,21 @@ def test_buying_power_is_what_new_long_stock_could_be_bought_for(held: list[Any]
 def test_the_call_comes_when_equity_falls_below_maintenance() -> None:
     held = account(-75_000, {STOCK: 1_000})
     assert margin_state(held, AT_100, RULES).deficit_e4 == 0
-    assert liquidation_plan(held, AT_100, RULES) == (), "an account that meets its maintenance is left alone"
+    assert liquidation_plan(held, AT_100, RULES) == (), (
+        "an account that meets its maintenance is left alone"
+    )
     state = margin_state(held, marks(AVLN=99.99), RULES)
-    assert (state.equity_e4, state.maintenance_e4, state.deficit_e4) == (e4(24_990), e4(24_997.5), e4(7.5))
+    assert (state.equity_e4, state.maintenance_e4, state.deficit_e4) == (
+        e4(24_990),
+        e4(24_997.5),
+        e4(7.5),
+    )
 
 
 def test_liquidation_sells_just_enough() -> None:
-    """Each share sold at $99 lowers maintenance by $24.75 and costs $0.0104 of slippage and fee: 30.3 of them lift $750."""
+    """Each share sold at $99 lowers maintenance by $24.75 and costs $0.0104 of slippage and fee:
+    30.3 of them lift $750.
+    """
     held, prices = account(-75_000, {STOCK: 1_000}), marks(AVLN=99)
     assert margin_state(held, prices, RULES).deficit_e4 == e4(24_750 - 24_000)
     assert liquidation_plan(held, prices, RULES) == ((STOCK, "SELL", 31),)
@@ -176,7 +245,9 @@ def test_liquidation_sells_just_enough() -> None:
 
 
 def test_liquidation_takes_the_position_that_needs_the_least_trading() -> None:
-    """$2,500 are missing. BRKT lowers maintenance by $12.4945 a share; AVLN by more, but its shares cover the calls."""
+    """$2,500 are missing. BRKT lowers maintenance by $12.4945 a share; AVLN by more, but its shares
+    cover the calls.
+    """
     held = account(-100_000, {STOCK: 1_000, OTHER: 600, CALL: -10})
     assert margin_state(held, AT_100, RULES).deficit_e4 == e4(2_500)
     assert liquidation_plan(held, AT_100, RULES) == ((OTHER, "SELL", 201),)
@@ -185,7 +256,9 @@ def test_liquidation_takes_the_position_that_needs_the_least_trading() -> None:
 def test_liquidation_closes_one_position_after_another_and_everything_when_equity_is_gone() -> None:
     plan = liquidation_plan(account(-112_000, {STOCK: 1_000, OTHER: 600}), AT_100, RULES)
     assert [(instrument, side) for instrument, side, _ in plan] == [(STOCK, "SELL")]
-    first, (instrument, side, qty) = liquidation_plan(account(-129_000, {STOCK: 1_000, OTHER: 600}), AT_100, RULES)
+    first, (instrument, side, qty) = liquidation_plan(
+        account(-129_000, {STOCK: 1_000, OTHER: 600}), AT_100, RULES
+    )
     assert (first, instrument, side) == ((STOCK, "SELL", 1_000), OTHER, "SELL")
     assert 0 < qty < 600
     gone = liquidation_plan(account(-200_000, {STOCK: 1_000, OTHER: 100, CALL: -1}), AT_100, RULES)
@@ -193,7 +266,10 @@ def test_liquidation_closes_one_position_after_another_and_everything_when_equit
 
 
 def test_liquidation_does_not_leave_a_short_option_bare_when_it_can_close_it() -> None:
-    held, prices = account(-700, {PUT100: -1, PUT: 1}), {**marks(AVLN=95), PUT100.id: e4(7), PUT.id: e4(2)}
+    held, prices = (
+        account(-700, {PUT100: -1, PUT: 1}),
+        {**marks(AVLN=95), PUT100.id: e4(7), PUT.id: e4(2)},
+    )
     assert liquidation_plan(held, prices, RULES)[0] == (PUT100, "BUY", 1)
 
 
@@ -207,20 +283,34 @@ def test_a_cash_account_that_became_short_must_buy_back() -> None:
 # ---- laws
 
 INSTRUMENTS = (STOCK, OTHER, option("C", 110), option("C", 120), option("P", 90), option("P", 80))
-PRICES = {**marks(AVLN=100, BRKT=50), **{INSTRUMENTS[at].id: e4(price) for at, price in ((2, 2), (3, 0.8), (4, 1.5), (5, 0.4))}}
+PRICES = {
+    **marks(AVLN=100, BRKT=50),
+    **{INSTRUMENTS[at].id: e4(price) for at, price in ((2, 2), (3, 0.8), (4, 1.5), (5, 0.4))},
+}
 HELD = st.builds(
-    lambda cash, sizes: account(cash, {i: q * (100 if i.kind == "STOCK" else 1) for i, q in zip(INSTRUMENTS, sizes, strict=True)}),
+    lambda cash, sizes: account(
+        cash,
+        {i: q * (100 if i.kind == "STOCK" else 1) for i, q in zip(INSTRUMENTS, sizes, strict=True)},
+    ),
     st.integers(-60_000, 60_000),
     st.lists(st.integers(-6, 6), min_size=6, max_size=6),
 )
 
 
-@given(HELD, st.sampled_from(INSTRUMENTS), st.sampled_from(("BUY", "SELL")), st.integers(1, 900), st.data())
+@given(
+    HELD,
+    st.sampled_from(INSTRUMENTS),
+    st.sampled_from(("BUY", "SELL")),
+    st.integers(1, 900),
+    st.data(),
+)
 def test_a_trade_that_is_allowed_leaves_an_account_sound_or_sounder_and_a_closing_that_covers_nothing_is_allowed(
     held: Account, instrument: Instrument, side: Side, qty: int, data: st.DataObject
 ) -> None:
     if size := held.positions[OTHER.id].qty:
-        closing = wanted("SELL" if size > 0 else "BUY", data.draw(st.integers(1, abs(size))), 49, OTHER, fees=1)
+        closing = wanted(
+            "SELL" if size > 0 else "BUY", data.draw(st.integers(1, abs(size))), 49, OTHER, fees=1
+        )
         assert code_of(held, closing, PRICES) == ""
     trades = (WantedTrade(instrument, side, qty, PRICES[instrument.id]),)
     before = margin_state(held, PRICES, RULES)
@@ -232,35 +322,49 @@ def test_a_trade_that_is_allowed_leaves_an_account_sound_or_sounder_and_a_closin
 
 
 @given(HELD)
-def test_liquidation_closes_only_what_is_held_and_ends_the_deficit_of_an_account_that_can_pay(held: Account) -> None:
+def test_liquidation_closes_only_positions_and_ends_the_deficit_of_a_solvent_account(
+    held: Account,
+) -> None:
     plan = liquidation_plan(held, PRICES, RULES)
     sizes = {name: position.qty for name, position in held.positions.items()}
     for instrument, side, qty in plan:
         assert 0 < qty <= (sizes[instrument.id] if side == "SELL" else -sizes[instrument.id])
     assert len({instrument for instrument, _, _ in plan}) == len(plan)
     trade(held, PRICES, tuple(WantedTrade(i, side, qty, PRICES[i.id]) for i, side, qty in plan))
-    assert margin_state(held, PRICES, RULES).deficit_e4 == 0 or not any(position.qty for position in held.positions.values())
+    assert margin_state(held, PRICES, RULES).deficit_e4 == 0 or not any(
+        position.qty for position in held.positions.values()
+    )
 
 
 # ---- financing and settlement
 
 
 def test_interest_is_actual_over_360_and_rounded_up() -> None:
-    for debit, days, interest in ((36_000, 1, 7), (10_000, 3, 5.8334), (0.0001, 1, 0.0001), (0, 3, 0)):
+    for debit, days, interest in (
+        (36_000, 1, 7),
+        (10_000, 3, 5.8334),
+        (0.0001, 1, 0.0001),
+        (0, 3, 0),
+    ):
         assert debit_interest_e4(e4(debit), days, 700) == e4(interest)
-    assert debit_interest_e4(e4(10_000), 7, 100) == e4(1.9445), "a broker's price list: $10,000 short at 1% for seven days is $1.94"
+    assert debit_interest_e4(e4(10_000), 7, 100) == e4(1.9445), (
+        "a broker's price list: $10,000 short at 1% for seven days is $1.94"
+    )
 
 
 def test_proceeds_of_short_sales_do_not_pay_for_purchases_and_a_weekend_costs_three_days() -> None:
     assert debit_e4(account(30_000, {STOCK: 1_200, OTHER: -1_000}), AT_100) == e4(20_000)
     assert debit_e4(account(150_000, {OTHER: -1_000}), AT_100) == 0
     assert debit_e4(account(-20_000, {STOCK: 1_200}), {}) == e4(20_000)
-    interest, fees = daily_charges(account(14_000, {STOCK: 1_200, OTHER: -1_000}), marks(BRKT=50), RULES, {"BRKT": 1_200}, 3)
+    interest, fees = daily_charges(
+        account(14_000, {STOCK: 1_200, OTHER: -1_000}), marks(BRKT=50), RULES, {"BRKT": 1_200}, 3
+    )
     assert (interest, fees) == (e4(7 * 3), {"BRKT": e4(50_000 * 0.12 * 3 / 360)})
 
 
 def test_sales_settle_on_the_next_trading_day() -> None:
-    for sold, settled in ((6, 7), (8, 10), (10, 13)):  # the 9th is no trading day, the 11th a Saturday
+    # the 9th is no trading day, the 11th a Saturday
+    for sold, settled in ((6, 7), (8, 10), (10, 13)):
         assert settlement_day(trading_hours(), date(2025, 1, sold)) == date(2025, 1, settled)
     held = account(1_000, type="CASH")
     held.unsettled = [(TODAY, e4(100)), (TOMORROW, e4(200))]

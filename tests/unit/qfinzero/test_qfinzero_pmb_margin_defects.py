@@ -1,4 +1,6 @@
-"""Margin, shorting and the life of options through the broker: what the public reference gets wrong or lacks."""
+"""Margin, shorting and the life of options through the broker: what the public reference gets wrong
+or lacks.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ LENT = [BorrowRow("AVLN", 0, 1_000_000, 360)]
 NO_POWER = "INSUFFICIENT_BUYING_POWER"
 
 
-def option(right: str, strike: float, expiry: date = date(2025, 1, 8), underlying: str = "AVLN") -> Instrument:
+def option(
+    right: str, strike: float, expiry: date = date(2025, 1, 8), underlying: str = "AVLN"
+) -> Instrument:
     contract = OptionContract(underlying, expiry, e4(strike), right)  # type: ignore[arg-type]
     return Instrument("OPTION", contract.symbol)
 
 
-def session(*stock: Price | None, options: dict[Instrument, list[Price | None]] | None = None, **more: Any) -> Play:
+def session(
+    *stock: Price | None, options: dict[Instrument, list[Price | None]] | None = None, **more: Any
+) -> Play:
     """A session in AVLN, whose first price is of the day before the session; its last one lasts."""
     rows = {instrument.symbol: prices for instrument, prices in (options or {}).items()}
     return by_days({"AVLN": stock, **rows}, borrow_rows=LENT, **more)
@@ -54,12 +60,21 @@ def with_option(
 
 def test_every_order_is_checked_when_it_is_placed() -> None:
     trader = session(*[100] * 4, days=3)
-    for side, qty, accepted in (("BUY", 2_900, False), ("SELL", 100_000, False), ("BUY", 2_000, True), ("BUY", 1, False)):
+    for side, qty, accepted in (
+        ("BUY", 2_900, False),
+        ("SELL", 100_000, False),
+        ("BUY", 2_000, True),
+        ("BUY", 1, False),
+    ):
         order = trader.send(side, qty, STOCK)  # one that the account can't bear is on record too
-        assert (order.status, order.reason[: len(NO_POWER)]) == (("ACCEPTED", "") if accepted else ("REJECTED", NO_POWER))
+        assert (order.status, order.reason[: len(NO_POWER)]) == (
+            ("ACCEPTED", "") if accepted else ("REJECTED", NO_POWER)
+        )
     trader.step()
     assert (trader.held(STOCK), trader.margin.buying_power_e4) == (2_000, 0)
-    assert trader.send("SELL", 50_000, STOCK).reason.startswith(NO_POWER), "through zero is no closing"
+    assert trader.send("SELL", 50_000, STOCK).reason.startswith(NO_POWER), (
+        "through zero is no closing"
+    )
     trader.send("SELL", 2_200, STOCK)
     trader.step()
     assert trader.held(STOCK) == -200
@@ -107,11 +122,18 @@ def test_a_margin_call_that_is_met_in_time_is_not_liquidated() -> None:
 
 
 def test_borrowing_shares_and_cash_costs_for_every_calendar_day() -> None:
-    """$100,000 at 3.6%: $10 a night; the 8th (the 9th is no trading day) has two, the 10th, a Friday, three. Cash at 7.2%: $20."""
+    """$100,000 at 3.6%: $10 a night; the 8th (the 9th is no trading day) has two, the 10th, a
+    Friday, three. Cash at 7.2%: $20.
+    """
     short = session(*[100] * 7, days=6)
     short.send("SELL", 1_000, STOCK)
     short.step(4)
-    assert [event.data.cash_e4 for event in short.events("BORROW_FEE")] == [e4(-10), e4(-10), e4(-20), e4(-30)]
+    assert [event.data.cash_e4 for event in short.events("BORROW_FEE")] == [
+        e4(-10),
+        e4(-10),
+        e4(-20),
+        e4(-30),
+    ]
     assert short.account.borrow_fees_e4 == e4(70)
     borrower = session(*[100] * 4, days=3, config={"margin": {"debit_interest_bps": 720}})
     borrower.send("BUY", 2_000, STOCK)
@@ -142,7 +164,9 @@ def test_day_trades_are_not_counted() -> None:
 
 
 @on_each_row
-def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(orders: list[tuple[str, int]], dividends: float) -> None:
+def test_who_holds_shares_when_the_ex_day_opens_has_the_dividend(
+    orders: list[tuple[str, int]], dividends: float
+) -> None:
     dividend = DividendRow("AVLN", date(2025, 1, 8), date(2025, 1, 10), 5_000, 0)
     trader = session(*[100] * 7, days=6, dividend_rows=[dividend])
     for day in range(1, 6):
@@ -169,9 +193,13 @@ def test_a_spread_requires_its_greatest_loss_only() -> None:
 def test_another_currency_and_settings_that_would_do_nothing_are_refused() -> None:
     """The public reference takes constraints against overnight positions and ignores them."""
     trader = session(100, days=1)
-    assert "base_currency" in str(refused(ask, trader.workspace, "PMB.account.create", base_currency="EUR"))
+    assert "base_currency" in str(
+        refused(ask, trader.workspace, "PMB.account.create", base_currency="EUR")
+    )
     for name in ("constraints", "no_overnight", "force_flatten", "margin_config"):
-        assert "only these are known" in str(refused(ask, trader.workspace, "PMB.account.create", **{name: True}))
+        assert "only these are known" in str(
+            refused(ask, trader.workspace, "PMB.account.create", **{name: True})
+        )
 
 
 # ---- expiry
@@ -196,22 +224,36 @@ def minute_session(prices: dict[str, float], call: Instrument) -> Play:
     return by_days({"AVLN": [100.0], call.symbol: [3.0]}, days=1, minutes=minutes, frequency="1m")
 
 
-@pytest.mark.parametrize("prices", [{"14:30": 100, "20:13": 112}, {"14:30": 100, "20:59": 112, "22:30": 90}])
-def test_expiry_is_at_the_close_of_the_exchange_at_the_last_price_until_then(prices: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    "prices", [{"14:30": 100, "20:13": 112}, {"14:30": 100, "20:59": 112, "22:30": 90}]
+)
+def test_expiry_is_at_the_close_of_the_exchange_at_the_last_price_until_then(
+    prices: dict[str, float],
+) -> None:
     call = option("C", 100, date(2025, 1, 6))
     trader = minute_session(prices, call)
     trader.step(5)
-    assert trader.workspace.clock.as_of_ns == at("2025-01-06T14:30:00Z") + 5 * MINUTE, "ticks without a bar lose no minute"
+    assert trader.workspace.clock.as_of_ns == at("2025-01-06T14:30:00Z") + 5 * MINUTE, (
+        "ticks without a bar lose no minute"
+    )
     trader = minute_session(prices, call)
     trader.send("BUY", 1, call)
     trader.step(390)
     (event,) = trader.events("OPTION_EXERCISED")
-    assert (trader.held(STOCK), event.ts_ns, event.data.spot_e4) == (100, at("2025-01-06T21:00:00Z"), e4(112))
+    assert (trader.held(STOCK), event.ts_ns, event.data.spot_e4) == (
+        100,
+        at("2025-01-06T21:00:00Z"),
+        e4(112),
+    )
 
 
 def test_an_expiry_on_a_holiday_settles_at_the_session_before() -> None:
     call = option("C", 100, date(2025, 4, 18))
-    trader = by_days({"AVLN": [100, 100, 100, 110, 110], call.symbol: [3, 3, 3, 3]}, days=4, first=date(2025, 4, 14))
+    trader = by_days(
+        {"AVLN": [100, 100, 100, 110, 110], call.symbol: [3, 3, 3, 3]},
+        days=4,
+        first=date(2025, 4, 14),
+    )
     trader.send("BUY", 1, call)
     trader.step(3)
     (event,) = trader.events("OPTION_EXERCISED")
@@ -238,7 +280,9 @@ def test_roots_with_digits_or_dots_are_options_too(root: str) -> None:
 
 
 @pytest.mark.parametrize(("type_", "cash", "left"), [("MARGIN", 100_000, 99_700), ("CASH", 300, 0)])
-def test_a_holder_can_forbid_the_exercise_also_one_that_he_could_not_pay(type_: str, cash: float, left: float) -> None:
+def test_a_holder_can_forbid_the_exercise_also_one_that_he_could_not_pay(
+    type_: str, cash: float, left: float
+) -> None:
     trader, call = with_option("C", "BUY", 110, 110, cash=cash, type=type_)
     trader.step()
     trader.call("option.exercise", contract=call.symbol, do_not_exercise=True)
@@ -249,12 +293,16 @@ def test_a_holder_can_forbid_the_exercise_also_one_that_he_could_not_pay(type_: 
 
 def test_a_holder_can_exercise_early() -> None:
     fee = {"fees": {"option_exercise_e4": e4(5)}}
-    trader, call = with_option("C", "BUY", 110, 110, qty=3, expiry=date(2025, 1, 17), marks=[3, 3, 10, 10], config=fee)
+    trader, call = with_option(
+        "C", "BUY", 110, 110, qty=3, expiry=date(2025, 1, 17), marks=[3, 3, 10, 10], config=fee
+    )
     trader.step(2)
     trader.call("option.exercise", contract=call.symbol, qty=2)
     assert (trader.held(call), trader.held(STOCK)) == (1, 200)
     assert trader.cash == pytest.approx(100_000 - 900 - 20_000 - 10)
-    assert "1 contracts are held" in str(refused(trader.call, "option.exercise", contract=call.symbol, qty=2))
+    assert "1 contracts are held" in str(
+        refused(trader.call, "option.exercise", contract=call.symbol, qty=2)
+    )
 
 
 def test_a_cash_account_exercises_for_the_strike_and_not_for_the_price_of_the_shares() -> None:
@@ -289,7 +337,9 @@ def test_a_delivery_that_an_account_can_not_carry_is_made_and_the_margin_call_fo
 
 def test_accounts_are_worth_the_same_whichever_way_an_option_ends() -> None:
     """Delivery, by expiry or by exercise, is worth the intrinsic value at the close."""
-    (by_expiry, _), (by_exercise, call) = (with_option("C", "BUY", 110, 110, qty=2, marks=[3, 3, 10, 10]) for _ in range(2))
+    (by_expiry, _), (by_exercise, call) = (
+        with_option("C", "BUY", 110, 110, qty=2, marks=[3, 3, 10, 10]) for _ in range(2)
+    )
     for trader in (by_expiry, by_exercise):
         trader.step(2)
     by_exercise.call("option.exercise", contract=call.symbol, qty=2)

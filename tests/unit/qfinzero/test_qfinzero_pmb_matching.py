@@ -11,7 +11,15 @@ from hypothesis import given, strategies as st
 from ktdeval_qfinzero.instruments import OptionContract
 from ktdeval_qfinzero.moments import MINUTE
 from ktdeval_qfinzero.pmb.frames import NEVER, Frame
-from ktdeval_qfinzero.pmb.matching import Leg, Match, capacity, match, match_spread, price_step, slipped
+from ktdeval_qfinzero.pmb.matching import (
+    Leg,
+    Match,
+    capacity,
+    match,
+    match_spread,
+    price_step,
+    slipped,
+)
 from ktdeval_qfinzero.pmb.ticks import next_tick
 from ktdeval_qfinzero.pmb.values import Bar, Fill, FillRules, Instrument, Order
 from qfinzero_broker_play import OPEN
@@ -28,11 +36,23 @@ def bar(open_: float, high: float, low: float, close: float, volume: int = 1_000
 
 
 def order(
-    side: str, limit: float | None = None, stop: float | None = None, qty: int = 100, instrument: Instrument = STOCK
+    side: str,
+    limit: float | None = None,
+    stop: float | None = None,
+    qty: int = 100,
+    instrument: Instrument = STOCK,
 ) -> Order:
-    order_type = {(False, False): "MARKET", (True, False): "LIMIT", (False, True): "STOP", (True, True): "STOP_LIMIT"}
+    order_type = {
+        (False, False): "MARKET",
+        (True, False): "LIMIT",
+        (False, True): "STOP",
+        (True, True): "STOP_LIMIT",
+    }
     kind = order_type[limit is not None, stop is not None]
-    prices = {name: None if value is None else round(value * 10_000) for name, value in (("limit_e4", limit), ("stop_e4", stop))}
+    prices = {
+        name: None if value is None else round(value * 10_000)
+        for name, value in (("limit_e4", limit), ("stop_e4", stop))
+    }
     return Order("o", 1, "a", "s", "", instrument, side, kind, qty, "GTC", OPEN, **prices)  # type: ignore[arg-type]
 
 
@@ -47,7 +67,8 @@ def price(order_: Order, bar_: Bar, rules: FillRules = NO_COST) -> float | None:
     return None if fill is None else fill.price_e4 / 10_000
 
 
-# --- Prices -----------------------------------------------------------------------------------------------------------------------
+# --- Prices
+# -----------------------------------------------------------------------------------------------------------------------
 
 
 @on_each_row
@@ -60,15 +81,22 @@ def test_a_market_order_fills_at_the_open_with_its_costs(
 
 
 def test_prices_have_steps_and_a_sale_brings_at_least_one() -> None:
-    assert (price_step("STOCK", 9_999), price_step("STOCK", 10_000), price_step("OPTION", 9_999)) == (1, 100, 100)
+    assert (
+        price_step("STOCK", 9_999),
+        price_step("STOCK", 10_000),
+        price_step("OPTION", 9_999),
+    ) == (1, 100, 100)
     assert slipped(100, "SELL", CALL, FillRules(option_spread_bps=10_000)) == 100
-    assert slipped(50, "SELL", CALL, FillRules()) == 50, "no more than the market pays, which a limit may have bought at"
+    assert slipped(50, "SELL", CALL, FillRules()) == 50, (
+        "no more than the market pays, which a limit may have bought at"
+    )
 
 
 @pytest.mark.parametrize(
     ("side", "limits", "stops"),
     [
-        # Limits fill at the open where that is better, else at their price where that is reached inside the bar.
+        # Limits fill at the open where that is better, else at their price where that is reached
+        # inside the bar.
         ("BUY", {101.0: 100.0, 100.0: 100.0, 97.0: 97.0, 95.0: 95.0, 94.99: None}, {}),
         ("SELL", {99.0: 100.0, 103.0: 103.0, 105.0: 105.0, 105.01: None}, {}),
         # Stops fill at their price, or at an open that has passed it.
@@ -84,7 +112,9 @@ def test_a_limit_or_stop_order_fills_at_its_price_or_the_open(
     assert {stop: price(order(side, stop=stop), wide) for stop in stops} == stops
 
 
-def test_a_triggered_stop_fills_as_a_market_order_and_a_stop_limit_on_its_trigger_bar_within_its_limit() -> None:
+def test_a_triggered_stop_fills_as_a_market_order_and_a_stop_limit_on_its_trigger_bar_within_its_limit() -> (
+    None
+):
     waiting = order("BUY", stop=103)
     waiting.triggered = True
     assert price(waiting, bar(90, 91, 89, 90)) == 90
@@ -94,33 +124,44 @@ def test_a_triggered_stop_fills_as_a_market_order_and_a_stop_limit_on_its_trigge
 
 def test_a_stop_limit_order_beyond_its_limit_triggers_and_waits() -> None:
     waiting = order("BUY", limit=101, stop=99)
-    gapped = match_bar(waiting, bar(102, 103, 98, 99), PLENTY, NO_COST)  # 98 may have come before the stop was reached
+    # 98 may have come before the stop was reached
+    gapped = match_bar(waiting, bar(102, 103, 98, 99), PLENTY, NO_COST)
     assert (gapped.triggered, gapped.fill) == (True, None)
     waiting.triggered = True
     assert price(waiting, bar(102, 103, 101, 102)) == 101  # no stop to be reached again
 
 
-# --- Quantities -------------------------------------------------------------------------------------------------------------------
+# --- Quantities
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def test_fills_take_at_most_their_share_of_the_volume() -> None:
     assert capacity(bar(1, 1, 1, 1, 1_005), FillRules(max_volume_pct=10)) == 100
     assert match_bar(order("BUY", qty=500), bar(1, 1, 1, 1), 100, NO_COST).fill == Fill(100, 10_000)
     assert match_bar(order("BUY"), bar(1, 1, 1, 1), 0, NO_COST).fill is None
-    assert match_bar(order("BUY", stop=1), bar(1, 1, 1, 1), 0, NO_COST).triggered, "even where nothing can be filled"
+    assert match_bar(order("BUY", stop=1), bar(1, 1, 1, 1), 0, NO_COST).triggered, (
+        "even where nothing can be filled"
+    )
 
 
 def test_a_spread_fills_at_the_opens_within_its_net_limit() -> None:
-    legs = [Leg(order("BUY", instrument=CALL, qty=2), bar(10, 11, 9, 10), 2), Leg(order("SELL", qty=200), bar(8, 9, 7, 8), 200)]
+    legs = [
+        Leg(order("BUY", instrument=CALL, qty=2), bar(10, 11, 9, 10), 2),
+        Leg(order("SELL", qty=200), bar(8, 9, 7, 8), 200),
+    ]
     at_market = match_spread(legs, None, 2, NO_COST)
     assert at_market == (Fill(2, 100_000), Fill(200, 80_000))
     assert match_spread(legs, 20_000, 2, NO_COST) == at_market  # 10 − 8 a share
     assert match_spread(legs, 19_999, 2, NO_COST) is None
-    legs = [Leg(order("BUY", qty=100), bar(10, 11, 9, 10), 100), Leg(order("SELL", qty=100), bar(8, 9, 7, 8), 99)]
+    legs = [
+        Leg(order("BUY", qty=100), bar(10, 11, 9, 10), 100),
+        Leg(order("SELL", qty=100), bar(8, 9, 7, 8), 99),
+    ]
     assert match_spread(legs, None, 1, NO_COST) is None, "in full or not at all"
 
 
-# --- Laws -------------------------------------------------------------------------------------------------------------------------
+# --- Laws
+# -------------------------------------------------------------------------------------------------------------------------
 
 CENTS = st.integers(100, 20_000).map(lambda cents: cents * 100)
 
@@ -160,22 +201,34 @@ def test_no_fill_is_better_than_its_bar_or_its_stop_or_worse_than_its_limit(
         assert bar_.low_e4 <= fill.price_e4 <= bar_.high_e4
     if matched.triggered:  # on the bar that triggers it
         assert order_.stop_e4 is not None
-        assert fill.price_e4 >= order_.stop_e4 if buys else fill.price_e4 <= max(order_.stop_e4, 100)
+        assert (
+            fill.price_e4 >= order_.stop_e4 if buys else fill.price_e4 <= max(order_.stop_e4, 100)
+        )
 
 
 @given(st.integers(1, 10**8), RULES, st.sampled_from((STOCK, CALL)))
 def test_slippage_never_helps_and_never_costs_more_than_its_rate_and_a_step(
     price_e4: int, rules: FillRules, instrument: Instrument
 ) -> None:
-    rate = (2 * rules.slippage_bps + (rules.option_spread_bps if instrument is CALL else 0)) / 20_000
-    bought, sold = slipped(price_e4, "BUY", instrument, rules), slipped(price_e4, "SELL", instrument, rules)
+    rate = (
+        2 * rules.slippage_bps + (rules.option_spread_bps if instrument is CALL else 0)
+    ) / 20_000
+    bought, sold = (
+        slipped(price_e4, "BUY", instrument, rules),
+        slipped(price_e4, "SELL", instrument, rules),
+    )
     assert price_e4 <= bought < price_e4 * (1 + rate) + 101
     assert max(0, price_e4 * (1 - rate) - 101) < sold <= price_e4
     if rate:
         assert bought % price_step(instrument.kind, bought) == 0
 
 
-@given(some_orders(), st.lists(some_bars() | st.none(), min_size=1, max_size=8), st.integers(0, 7), st.integers(-1, 9))
+@given(
+    some_orders(),
+    st.lists(some_bars() | st.none(), min_size=1, max_size=8),
+    st.integers(0, 7),
+    st.integers(-1, 9),
+)
 def test_the_next_tick_of_an_order_is_the_first_at_which_it_can_act(
     order_: Order, bars: list[Bar | None], first: int, accepted: int
 ) -> None:
@@ -192,9 +245,24 @@ def test_the_next_tick_of_an_order_is_the_first_at_which_it_can_act(
 
 def frame_of(bars: list[Bar | None]) -> Frame:
     """A day of some minutes with one stock, or the call instead."""
-    rows = [(0,) * 5 if each is None else tuple(getattr(each, name) for name in Bar.__dataclass_fields__) for each in bars]
+    rows = [
+        (
+            (0,) * 5
+            if each is None
+            else tuple(getattr(each, name) for name in Bar.__dataclass_fields__)
+        )
+        for each in bars
+    ]
     values = np.array(rows, np.int64)[:, None, :]
     starts = OPEN + np.arange(len(bars), dtype=np.int64) * MINUTE
     parts = [values[:, :, index] for index in range(5)]
     marks = np.zeros((len(bars) + 1, 1), np.int64)
-    return Frame(date(2025, 1, 6), starts, starts + MINUTE, (STOCK,), {STOCK.id: 0, CALL.id: 0}, *parts, marks)
+    return Frame(
+        date(2025, 1, 6),
+        starts,
+        starts + MINUTE,
+        (STOCK,),
+        {STOCK.id: 0, CALL.id: 0},
+        *parts,
+        marks,
+    )

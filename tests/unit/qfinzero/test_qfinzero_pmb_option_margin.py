@@ -1,4 +1,6 @@
-"""Margin of options, against figures that exchanges and brokers have published, and against the greatest loss by brute force."""
+"""Margin of options, against figures that exchanges and brokers have published, and against the
+greatest loss by brute force.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ Rows = list[list[Any]]
 
 def holdings(rows: Rows) -> Options:
     """Options of a table: right, strike, contracts, price, and NEAR or FAR."""
-    return [held(*row[:4], *({"NEAR": NEAR, "FAR": FAR}[expiry] for expiry in row[4:])) for row in rows]
+    return [
+        held(*row[:4], *({"NEAR": NEAR, "FAR": FAR}[expiry] for expiry in row[4:])) for row in rows
+    ]
 
 
 def required(*options: OptionHolding, spot: float, shares: int = 0) -> float:
@@ -41,15 +45,24 @@ def required(*options: OptionHolding, spot: float, shares: int = 0) -> float:
 
 
 @on_each_row
-def test_a_published_requirement_is_met_to_the_cent(options: Rows, spot: float, published: float) -> None:
+def test_a_published_requirement_is_met_to_the_cent(
+    options: Rows, spot: float, published: float
+) -> None:
     assert required(*holdings(options), spot=spot) == published
 
 
 @on_each_row
-def test_the_requirement_on_equity_is_that_of_the_examples_of_cboe(options: Rows, shares: int, published: int) -> None:
-    """Cboe, Margin Requirement Examples for Sample Options-based Positions: IBM at $97.73, deposits after premiums."""
-    worth = sum(option.qty * option.mark_e4 for option in holdings(options)) / 100  # of long options less that of short ones
-    assert required(*holdings(options), spot=97.73, shares=shares) + worth == pytest.approx(published, abs=1e-6)
+def test_the_requirement_on_equity_is_that_of_the_examples_of_cboe(
+    options: Rows, shares: int, published: int
+) -> None:
+    """Cboe, Margin Requirement Examples for Sample Options-based Positions: IBM at $97.73, deposits
+    after premiums.
+    """
+    # of long options less that of short ones
+    worth = sum(option.qty * option.mark_e4 for option in holdings(options)) / 100
+    assert required(*holdings(options), spot=97.73, shares=shares) + worth == pytest.approx(
+        published, abs=1e-6
+    )
 
 
 @on_each_row
@@ -64,7 +77,9 @@ def test_an_option_that_nothing_offsets_requires(
 
 
 @on_each_row
-def test_what_offsets_a_short_option_is_looked_for(options: Rows, shares: int, strategies: list[str], requirement: float) -> None:
+def test_what_offsets_a_short_option_is_looked_for(
+    options: Rows, shares: int, strategies: list[str], requirement: float
+) -> None:
     groups = margin_groups(holdings(options), shares, e4(100), RULES)
     assert sorted(group.strategy for group in groups) == strategies
     assert required(*holdings(options), spot=100, shares=shares) == requirement
@@ -77,8 +92,15 @@ def test_shares_go_to_the_call_that_they_save_most_on() -> None:
 
 
 def test_groups_do_not_depend_on_the_order_of_the_holdings() -> None:
-    options = [held("C", 100, -2, 3), held("C", 105, 1, 1.5), held("P", 95, -1, 2), held("P", 95, 1, 2.5, date(2025, 3, 21))]
-    assert margin_groups(options, 100, e4(100), RULES) == margin_groups(options[::-1], 100, e4(100), RULES)
+    options = [
+        held("C", 100, -2, 3),
+        held("C", 105, 1, 1.5),
+        held("P", 95, -1, 2),
+        held("P", 95, 1, 2.5, date(2025, 3, 21)),
+    ]
+    assert margin_groups(options, 100, e4(100), RULES) == margin_groups(
+        options[::-1], 100, e4(100), RULES
+    )
 
 
 # ---- laws
@@ -101,11 +123,16 @@ OPTIONS = st.lists(
 def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_than_none(
     options: Options, spot: float, shares: int
 ) -> None:
-    """No long contract is used more often than it is held; a spread requires at least what its legs can lose, by brute force over
-    spots from 0 to twice the highest strike (long legs that live on are worth at least their exercise).
+    """No long contract is used more often than it is held; a spread requires at least what its legs
+    can lose, by brute force over spots from 0 to twice the highest strike (long legs that live on
+    are worth at least their exercise).
     """
     groups = margin_groups(options, shares, e4(spot), RULES)
-    alone = sum(-each.qty * uncovered_e4(each.contract, each.mark_e4, e4(spot), RULES) for each in options if each.qty < 0)
+    alone = sum(
+        -each.qty * uncovered_e4(each.contract, each.mark_e4, e4(spot), RULES)
+        for each in options
+        if each.qty < 0
+    )
     assert 0 <= required_e4(groups) <= alone
     used: dict[OptionContract, list[int]] = {}
     for group in groups:
@@ -113,7 +140,10 @@ def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_t
             used.setdefault(terms, []).append(qty)
         if group.strategy == "SPREAD":
             assert len({terms.expiry for terms, qty in group.legs if qty < 0}) == 1
-            losses = [-sum(100 * qty * terms.intrinsic_e4(e4(at)) for terms, qty in group.legs) for at in range(261)]
+            losses = [
+                -sum(100 * qty * terms.intrinsic_e4(e4(at)) for terms, qty in group.legs)
+                for at in range(261)
+            ]
             assert group.required_e4 == max(0, *losses)
     for option in options:
         legs = used.get(option.contract, [])
@@ -121,25 +151,49 @@ def test_every_short_contract_is_in_just_one_group_and_offsets_never_cost_more_t
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("CP"), st.integers(18, 22), st.integers(18, 22), st.integers(1, 3)), min_size=1, max_size=3)
+    st.lists(
+        st.tuples(
+            st.sampled_from("CP"), st.integers(18, 22), st.integers(18, 22), st.integers(1, 3)
+        ),
+        min_size=1,
+        max_size=3,
+    )
 )
 def test_a_set_of_limited_risk_never_requires_less_than_it_can_lose_unless_that_is_the_uncovered_requirement(
     pairs: list[tuple[str, int, int, int]],
 ) -> None:
-    """Verticals of one expiry, all marks zero, so that the loss of equity is what exercise costs."""
+    """Verticals of one expiry, all marks zero, so that the loss of equity is what exercise
+    costs.
+    """
     legs: dict[tuple[str, int], int] = {}
     for right, sold, bought, qty in pairs:
         legs[right, sold] = legs.get((right, sold), 0) - qty
         legs[right, bought] = legs.get((right, bought), 0) + qty
     options = [held(right, strike * 5, qty, 0) for (right, strike), qty in legs.items() if qty]  # type: ignore[arg-type]
     groups = margin_groups(options, 0, e4(100), RULES)
-    worst = max(-sum(option.qty * option.contract.intrinsic_e4(e4(at)) for option in options) for at in range(221)) * 100
+    worst = (
+        max(
+            -sum(option.qty * option.contract.intrinsic_e4(e4(at)) for option in options)
+            for at in range(221)
+        )
+        * 100
+    )
     if all(group.strategy == "SPREAD" for group in groups):
         assert required_e4(groups) >= worst
     assert greatest_loss_e4({option.contract: option.qty for option in options}) == max(0, worst)
 
 
-def test_in_a_cash_account_puts_set_their_strike_aside_calls_need_shares_and_long_options_offset_nothing() -> None:
-    groups = cash_account_groups([held("P", 95, -2, 1.5), held("C", 110, -1, 1), held("P", 90, 1, 1)], 100, e4(100), RULES)
-    assert [(group.strategy, group.required_e4) for group in groups] == [("COVERED", 0), ("CASH_SECURED", e4(19_000))]
-    assert uncovered_calls({contract("C", 100): -3, contract("C", 90): 5, contract("P", 90): -1}, 250) == 1
+def test_in_a_cash_account_puts_set_their_strike_aside_calls_need_shares_and_long_options_offset_nothing() -> (
+    None
+):
+    groups = cash_account_groups(
+        [held("P", 95, -2, 1.5), held("C", 110, -1, 1), held("P", 90, 1, 1)], 100, e4(100), RULES
+    )
+    assert [(group.strategy, group.required_e4) for group in groups] == [
+        ("COVERED", 0),
+        ("CASH_SECURED", e4(19_000)),
+    ]
+    assert (
+        uncovered_calls({contract("C", 100): -3, contract("C", 90): 5, contract("P", 90): -1}, 250)
+        == 1
+    )

@@ -1,4 +1,5 @@
-"""Orders from placement to their end: what is refused, what is rejected, how they wait, fill, expire and are changed.
+"""Orders from placement to their end: what is refused, what is rejected, how they wait, fill,
+expire and are changed.
 
 Where the public broker gets something wrong or lacks it, a test shows that ours does not.
 """
@@ -12,7 +13,20 @@ import pytest
 from ktdeval_qfinzero.moments import DAY, MINUTE
 from ktdeval_qfinzero.pmb.broker import verify
 from loops import not_empty
-from qfinzero_broker_play import FLAT, FREE, OPEN, Play, Row, begun, daily, market, minutes, table, thing, types
+from qfinzero_broker_play import (
+    FLAT,
+    FREE,
+    OPEN,
+    Play,
+    Row,
+    begun,
+    daily,
+    market,
+    minutes,
+    table,
+    thing,
+    types,
+)
 from qfinzero_calls import refused
 from qfinzero_world import at, small_dataset
 from tables import on_each_row
@@ -29,12 +43,16 @@ def flat(price: float, volume: float = 1_000_000) -> Row:
 
 def rising(count: int) -> list[Row]:
     """Minutes that rise by a dollar each, from 100."""
-    return [(100.0 + step, 101.0 + step, 100.0 + step, 101.0 + step, 1_000_000) for step in range(count)]
+    return [
+        (100.0 + step, 101.0 + step, 100.0 + step, 101.0 + step, 1_000_000) for step in range(count)
+    ]
 
 
 def options(call: list[Row | None], put: list[Row | None], **more: Any) -> Play:
     """A minute of a session in stock, call and put has passed."""
-    play = Play(market({"AVLN": minutes([FLAT] * 10), CALL: minutes(call), PUT: minutes(put)}), **more)
+    play = Play(
+        market({"AVLN": minutes([FLAT] * 10), CALL: minutes(call), PUT: minutes(put)}), **more
+    )
     play.step()
     return play
 
@@ -47,15 +65,21 @@ def code(reason: str) -> str:
 
 
 @on_each_row
-def test_prices_and_times_that_do_not_fit_the_order_are_refused(order_type: str, more: dict[str, Any], field: str) -> None:
+def test_prices_and_times_that_do_not_fit_the_order_are_refused(
+    order_type: str, more: dict[str, Any], field: str
+) -> None:
     play = Play([FLAT])
     error = refused(play.order, "BUY", order_type, **more)
     assert (error.code, error.field) == ("invalid_argument", f"order.{field}")
-    assert play.order("BUY", "LIMIT", limit_price=0.1234).limit_e4 == 1_234, "below a dollar, prices have four decimals"
+    assert play.order("BUY", "LIMIT", limit_price=0.1234).limit_e4 == 1_234, (
+        "below a dollar, prices have four decimals"
+    )
 
 
 @on_each_row
-def test_instruments_that_are_none_or_not_of_the_session_are_refused(instrument: dict[str, str]) -> None:
+def test_instruments_that_are_none_or_not_of_the_session_are_refused(
+    instrument: dict[str, str],
+) -> None:
     order = {"instrument": instrument, "side": "BUY", "order_type": "MARKET", "qty": 1}
     assert refused(Play([FLAT]).call, "order.place", order=order).code == "invalid_argument"
 
@@ -63,7 +87,10 @@ def test_instruments_that_are_none_or_not_of_the_session_are_refused(instrument:
 def test_contracts_must_be_listed_and_alive() -> None:
     play = Play(market({"AVLN": minutes([FLAT])}), universe={"stocks": ["AVLN"], "options": [CALL]})
     assert "no such contract is listed" in str(refused(play.order, "BUY", "MARKET", 1, CALL))
-    universe, bars = {"stocks": ["AVLN"], "options": [SOON]}, market({"AVLN": minutes([FLAT]), SOON: minutes([FLAT])})
+    universe, bars = (
+        {"stocks": ["AVLN"], "options": [SOON]},
+        market({"AVLN": minutes([FLAT]), SOON: minutes([FLAT])}),
+    )
     play = Play(bars, universe=universe)
     play.step(2 * 390 - 1)
     play.order("BUY", "MARKET", 1, SOON)
@@ -76,7 +103,10 @@ def test_orders_need_a_running_session_of_their_account() -> None:
     play = Play([FLAT], end_ts="2025-01-06T14:31:00Z")
     other = play.broker.execute("account.create", {"account_type": "CASH", "initial_cash": 1}).id
     order = {"instrument": thing("AVLN"), "side": "BUY", "order_type": "MARKET", "qty": 1}
-    for ids, error in (({"account_id": other}, "conflict"), ({"session_id": "sess-000009"}, "not_found")):
+    for ids, error in (
+        ({"account_id": other}, "conflict"),
+        ({"session_id": "sess-000009"}, "not_found"),
+    ):
         assert refused(play.call, "order.place", order=order, **ids).code == error
     play.step()
     assert "FINISHED" in str(refused(play.order, "BUY", "MARKET"))
@@ -117,30 +147,54 @@ def test_a_fill_that_the_account_can_not_bear_any_more_cancels_the_order() -> No
 @pytest.mark.parametrize(
     ("side", "order_type", "more", "rows", "config", "prices"),
     [
-        ("BUY", "MARKET", {}, [(101, 102, 101, 102, 1_000_000)], FREE, [101.0]),  # on the bar after it, at its open
+        # on the bar after it, at its open
+        ("BUY", "MARKET", {}, [(101, 102, 101, 102, 1_000_000)], FREE, [101.0]),
         ("BUY", "MARKET", {}, [None, None, flat(99)], FREE, [99.0]),  # orders wait for bars
         ("BUY", "MARKET", {}, [None] * 400, FREE, []),  # nothing fills on a price of days ago
-        ("SELL", "STOP", {"stop_price": 98.0}, [(100, 100, 97, 97.5, 1_000_000)], {}, [97.99]),  # never above its stop
-        ("BUY", "LIMIT", {"limit_price": 99.0}, [(100, 101, 91, 92, 1_000_000)], FREE, [99.0]),  # not improved by the close
+        # never above its stop
+        ("SELL", "STOP", {"stop_price": 98.0}, [(100, 100, 97, 97.5, 1_000_000)], {}, [97.99]),
+        # not improved by the close
+        ("BUY", "LIMIT", {"limit_price": 99.0}, [(100, 101, 91, 92, 1_000_000)], FREE, [99.0]),
         # A stop-limit order latches: below the stop it needs no second test.
-        ("BUY", "STOP_LIMIT", {"stop_price": 103.0, "limit_price": 104.0}, [(106, 107, 105, 106, 1_000), flat(99)], FREE, [99.0]),
-        ("BUY", "STOP", {"stop_price": 105.0}, [(100, 110, 90, 100, 0), FLAT], FREE, []),  # no volume triggers nothing
+        (
+            "BUY",
+            "STOP_LIMIT",
+            {"stop_price": 103.0, "limit_price": 104.0},
+            [(106, 107, 105, 106, 1_000), flat(99)],
+            FREE,
+            [99.0],
+        ),
+        # no volume triggers nothing
+        ("BUY", "STOP", {"stop_price": 105.0}, [(100, 110, 90, 100, 0), FLAT], FREE, []),
     ],
 )
 def test_orders_fill_on_bars_that_come_after_them(
-    side: str, order_type: str, more: dict[str, Any], rows: list[Row | None], config: dict[str, Any], prices: list[float]
+    side: str,
+    order_type: str,
+    more: dict[str, Any],
+    rows: list[Row | None],
+    config: dict[str, Any],
+    prices: list[float],
 ) -> None:
     play = begun(*rows, config=config)
     order = play.order(side, order_type, time_in_force="GTC", **more)
     assert order.status == "ACCEPTED"
     play.step(len(rows))
     assert play.prices() == prices
-    assert (order.status, order.triggered) == (("FILLED" if prices else "ACCEPTED"), bool(prices and "stop_price" in more))
+    assert (order.status, order.triggered) == (
+        ("FILLED" if prices else "ACCEPTED"),
+        bool(prices and "stop_price" in more),
+    )
 
 
 def test_orders_share_a_bars_volume_in_the_order_of_their_arrival() -> None:
-    play = begun(*[flat(100, 1_000)] * 4, config={**FREE, "fills": {**FREE["fills"], "max_volume_pct": 10}})
-    first, second = play.order("BUY", "MARKET", 150), play.order("BUY", "LIMIT", 100, limit_price=101.0)
+    play = begun(
+        *[flat(100, 1_000)] * 4, config={**FREE, "fills": {**FREE["fills"], "max_volume_pct": 10}}
+    )
+    first, second = (
+        play.order("BUY", "MARKET", 150),
+        play.order("BUY", "LIMIT", 100, limit_price=101.0),
+    )
     seen = []
     for _ in range(3):
         play.step()
@@ -182,12 +236,18 @@ def test_round_trips_leave_profit_and_nothing_held() -> None:
         play.order(side, "MARKET", qty)
         play.step()
     position = play.account.positions["STOCK:AVLN"]
-    assert (position.qty, position.cost_e4, position.realized_e4) == (0, 0, 10_000 * (100 * 1 - 50 * 1))
+    assert (position.qty, position.cost_e4, position.realized_e4) == (
+        0,
+        0,
+        10_000 * (100 * 1 - 50 * 1),
+    )
     assert play.account.cash_e4 == 10_000 * (1_000_000 + 50)
 
 
 def test_nothing_fills_at_or_shows_a_close_that_is_not_known_yet() -> None:
-    play = daily({"AVLN": table([MIDNIGHT, MIDNIGHT + DAY], [FLAT, (100, 130, 100, 130, 1_000_000)])})
+    play = daily(
+        {"AVLN": table([MIDNIGHT, MIDNIGHT + DAY], [FLAT, (100, 130, 100, 130, 1_000_000)])}
+    )
     play.until("2025-01-07T14:29:00Z")
     play.order("BUY", "MARKET")
     play.until("2025-01-07T20:59:59Z")
@@ -198,7 +258,10 @@ def test_nothing_fills_at_or_shows_a_close_that_is_not_known_yet() -> None:
 
 def test_a_day_is_one_tick_wherever_in_it_a_store_puts_its_bars() -> None:
     eastern = MIDNIGHT + 5 * 60 * MINUTE
-    bars = {"AVLN": table([MIDNIGHT, MIDNIGHT + DAY], [FLAT, FLAT]), CALL: table([eastern, eastern + DAY], [THREE] * 2)}
+    bars = {
+        "AVLN": table([MIDNIGHT, MIDNIGHT + DAY], [FLAT, FLAT]),
+        CALL: table([eastern, eastern + DAY], [THREE] * 2),
+    }
     play = daily(bars)
     play.order("BUY", "LIMIT", 1, symbol=CALL, limit_price=3.0)
     play.order("BUY", "LIMIT", 1, limit_price=100.0)
@@ -232,20 +295,31 @@ def test_day_orders_expire_at_the_close_and_others_do_not() -> None:
 def test_gtd_orders_expire_at_their_moment_and_may_fill_on_the_bar_that_ends_then() -> None:
     play = begun(FLAT, flat(90), flat(80))
     dated = {"time_in_force": "GTD"}
-    good = play.order("BUY", "LIMIT", 1, limit_price=95.0, expire_ts="2025-01-06T14:33:00Z", **dated)
-    late = play.order("BUY", "LIMIT", 1, limit_price=85.0, expire_ts="2025-01-06T14:33:30Z", **dated)
-    between = play.order("BUY", "LIMIT", 1, limit_price=50.0, expire_ts="2025-01-06T23:00:00Z", **dated)
+    good = play.order(
+        "BUY", "LIMIT", 1, limit_price=95.0, expire_ts="2025-01-06T14:33:00Z", **dated
+    )
+    late = play.order(
+        "BUY", "LIMIT", 1, limit_price=85.0, expire_ts="2025-01-06T14:33:30Z", **dated
+    )
+    between = play.order(
+        "BUY", "LIMIT", 1, limit_price=50.0, expire_ts="2025-01-06T23:00:00Z", **dated
+    )
     play.step(3)
-    assert (good.status, late.status) == ("FILLED", "EXPIRED")  # the bar that fills it would end after its time
+    # the bar that fills it would end after its time
+    assert (good.status, late.status) == ("FILLED", "EXPIRED")
     play.until("2025-01-06T22:59:59Z")
     assert between.status == "ACCEPTED"
     play.until("2025-01-06T23:00:00Z")
-    assert (between.status, between.expire_ns) == ("EXPIRED", at("2025-01-06T23:00:00Z")), "between ticks too"
+    assert (between.status, between.expire_ns) == ("EXPIRED", at("2025-01-06T23:00:00Z")), (
+        "between ticks too"
+    )
 
 
 def test_cancelling_ends_an_order_once_and_stopping_a_session_ends_the_rest() -> None:
     play = begun(FLAT)
-    order, other = (play.order("BUY", "LIMIT", limit_price=50.0, time_in_force="GTC") for _ in range(2))
+    order, other = (
+        play.order("BUY", "LIMIT", limit_price=50.0, time_in_force="GTC") for _ in range(2)
+    )
     play.call("order.cancel", order_id=order.id)
     assert (order.status, list(play.state.working)) == ("CANCELLED", [other.id])
     assert "CANCELLED" in str(refused(play.call, "order.cancel", order_id=order.id))
@@ -268,8 +342,15 @@ def test_orders_for_an_option_that_expires_end_with_an_event() -> None:
 def test_a_modification_is_a_new_order_without_its_place_in_time_and_replays() -> None:
     play = begun(FLAT, FLAT)
     order = play.order("BUY", "LIMIT", limit_price=50.0)
-    changed = play.state.orders[play.call("order.modify", order_id=order.id, updates={"limit_price": 100.0}).id]
-    assert (order.status, order.replaced_by, changed.replaces, changed.limit_e4) == ("CANCELLED", changed.id, order.id, 1_000_000)
+    changed = play.state.orders[
+        play.call("order.modify", order_id=order.id, updates={"limit_price": 100.0}).id
+    ]
+    assert (order.status, order.replaced_by, changed.replaces, changed.limit_e4) == (
+        "CANCELLED",
+        changed.id,
+        order.id,
+        1_000_000,
+    )
     assert changed.seq > order.seq
     play.step()
     assert changed.status == "FILLED"
@@ -278,13 +359,17 @@ def test_a_modification_is_a_new_order_without_its_place_in_time_and_replays() -
     assert any('"order.modify"' in line for line in lines)
 
 
-def test_a_modified_quantity_counts_what_is_filled() -> None:
+def test_a_modified_quantity_includes_fills() -> None:
     play = begun(flat(100, 60), FLAT)
     order = play.order("BUY", "LIMIT", 100, limit_price=100.0)
     play.step()
     assert order.filled_qty == 60
-    assert "60 are filled" in str(refused(play.call, "order.modify", order_id=order.id, updates={"qty": 60}))
-    changed = play.state.orders[play.call("order.modify", order_id=order.id, updates={"qty": 80}).id]
+    assert "60 are filled" in str(
+        refused(play.call, "order.modify", order_id=order.id, updates={"qty": 60})
+    )
+    changed = play.state.orders[
+        play.call("order.modify", order_id=order.id, updates={"qty": 80}).id
+    ]
     play.step()
     assert (changed.qty, play.held()) == (20, 80)
 
@@ -293,13 +378,19 @@ def test_a_modification_keeps_what_was_reached_and_when_it_expires() -> None:
     play = begun((106, 107, 105, 106, 1_000_000), FLAT)
     order = play.order("BUY", "STOP_LIMIT", stop_price=103.0, limit_price=104.0)
     play.step()
-    assert "reached already" in str(refused(play.call, "order.modify", order_id=order.id, updates={"stop_price": 110.0}))
-    changed = play.state.orders[play.call("order.modify", order_id=order.id, updates={"limit_price": 104.5}).id]
+    assert "reached already" in str(
+        refused(play.call, "order.modify", order_id=order.id, updates={"stop_price": 110.0})
+    )
+    changed = play.state.orders[
+        play.call("order.modify", order_id=order.id, updates={"limit_price": 104.5}).id
+    ]
     assert (changed.triggered, changed.expire_ns) == (True, order.expire_ns)
 
 
 @on_each_row
-def test_a_modification_that_can_not_be_leaves_the_order_as_it_was(updates: dict[str, Any], error: str) -> None:
+def test_a_modification_that_can_not_be_leaves_the_order_as_it_was(
+    updates: dict[str, Any], error: str
+) -> None:
     play = begun(FLAT)
     order = play.order("BUY", "LIMIT", limit_price=50.0)
     assert refused(play.call, "order.modify", order_id=order.id, updates=updates).code == error
@@ -332,13 +423,17 @@ def test_a_spread_fills_only_within_its_net_limit() -> None:
 def test_a_leg_takes_the_whole_spread_with_it() -> None:
     play = options([THREE] * 3, [THREE] * 3)
     legs = play.spread(("BUY", CALL, 1), ("BUY", PUT, 2), net_limit_price=1.0)
-    assert "spread" in str(refused(play.call, "order.modify", order_id=legs[1].id, updates={"qty": 1}))
+    assert "spread" in str(
+        refused(play.call, "order.modify", order_id=legs[1].id, updates={"qty": 1})
+    )
     play.call("order.cancel", order_id=legs[1].id)
     assert [leg.status for leg in legs] == ["CANCELLED", "CANCELLED"]
 
 
 def test_spreads_need_buying_power() -> None:
-    legs = options([flat(3)] * 4, [flat(3)] * 4, cash=5_000).spread(("SELL", CALL, 1), ("SELL", PUT, 1), qty=100)
+    legs = options([flat(3)] * 4, [flat(3)] * 4, cash=5_000).spread(
+        ("SELL", CALL, 1), ("SELL", PUT, 1), qty=100
+    )
     assert [(leg.status, code(leg.reason)) for leg in legs] == [("REJECTED", NO_POWER)] * 2
 
 
@@ -358,36 +453,53 @@ def test_a_spread_has_a_clients_id_too() -> None:
     play = options([THREE] * 3, [THREE] * 3)
     first = play.spread(("BUY", CALL, 1), ("BUY", PUT, 1), client_order_id="both")
     assert play.spread(("BUY", CALL, 1), ("BUY", PUT, 1), client_order_id="both") == first
-    assert "another order" in str(refused(play.spread, ("BUY", CALL, 1), ("BUY", PUT, 1), qty=2, client_order_id="both"))
+    assert "another order" in str(
+        refused(play.spread, ("BUY", CALL, 1), ("BUY", PUT, 1), qty=2, client_order_id="both")
+    )
 
 
 # ---- settings
 
 
 SETTINGS = {
-    "fees": {"stock_per_share_e4": 100, "option_per_contract_e4": 10_000, "option_exercise_e4": 10_000},
+    "fees": {
+        "stock_per_share_e4": 100,
+        "option_per_contract_e4": 10_000,
+        "option_exercise_e4": 10_000,
+    },
     "fills": {"slippage_bps": 50, "option_spread_bps": 500, "max_volume_pct": 1},
     "margin": {
-        "long_initial_pct": 100, "long_maintenance_pct": 60, "short_initial_pct": 100, "short_maintenance_pct": 90,
-        "short_minimum_e4": 1_000_000, "option_short_pct": 90, "option_short_floor_pct": 90, "debit_interest_bps": 2_000,
+        "long_initial_pct": 100,
+        "long_maintenance_pct": 60,
+        "short_initial_pct": 100,
+        "short_maintenance_pct": 90,
+        "short_minimum_e4": 1_000_000,
+        "option_short_pct": 90,
+        "option_short_floor_pct": 90,
+        "debit_interest_bps": 2_000,
         "call_days": 0,
     },
-}  # fmt: skip
+}
 
 
 def test_every_setting_does_something() -> None:
-    usual = [told({}, orders) for orders in PLAYS]
+    usual = [outcome_of({}, orders) for orders in PLAYS]
     for group, values in not_empty(SETTINGS.items()):
         for name, value in not_empty(values.items()):
             changed = {group: {name: value}}
-            assert any(told(changed, orders) != as_usual for orders, as_usual in zip(PLAYS, usual, strict=True)), (group, name)
+            assert any(
+                outcome_of(changed, orders) != as_usual
+                for orders, as_usual in zip(PLAYS, usual, strict=True)
+            ), (group, name)
 
 
 PLAYS = ([("BUY", 1_950, "AVLN")], [("BUY", 2, CALL), ("SELL", 8, PUT)], [("SELL", 700, "AVLN")])
 
 
-def told(config: dict[str, Any], orders: list[tuple[str, int, str]]) -> list[Any]:
-    """What came of stock on margin, options bought, written and exercised, or a short sale, and a fall in price."""
+def outcome_of(config: dict[str, Any], orders: list[tuple[str, int, str]]) -> list[Any]:
+    """What came of stock on margin, options bought, written and exercised, or a short sale, and a
+    fall in price.
+    """
     starts = [MIDNIGHT + day * DAY for day in (0, 1, 2, 4, 7, 8, 9)]
     stock, option = [flat(100, 60_000)] * 4 + [flat(60, 60_000)] * 3, [flat(3, 5_000)] * 7
     bars = {"AVLN": table(starts, stock), CALL: table(starts, option), PUT: table(starts, option)}
@@ -400,7 +512,11 @@ def told(config: dict[str, Any], orders: list[tuple[str, int, str]]) -> list[Any
     if play.held(CALL):
         play.call("option.exercise", contract=CALL, qty=1)
     play.step(4)
-    return [[event.type, event.data] for event in play.broker.log.events() if event.type != "SESSION_CREATED"]
+    return [
+        [event.type, event.data]
+        for event in play.broker.log.events()
+        if event.type != "SESSION_CREATED"
+    ]
 
 
 def test_ticks_are_those_of_the_exchange_whichever_instruments_have_bars() -> None:

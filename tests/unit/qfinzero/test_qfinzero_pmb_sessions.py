@@ -1,4 +1,6 @@
-"""Sessions and days: where the clock goes, what days bring, what accounts, sessions and their summaries say of themselves."""
+"""Sessions and days: where the clock goes, what days bring, what accounts, sessions and their
+summaries say of themselves.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,20 @@ def now(play: Play) -> str:
 
 def days(start: str = "2025-01-06T21:00:00Z", **session: Any) -> Play:
     """A session of days on the small market."""
-    universe = {"stocks": ["AVLN", "BRKT", "CSTL"], "options": [CALL] if start < "2025-01-16" else []}
-    return Play(small_dataset(), start=start, frequency="1d", **{"end_ts": "2025-01-31", "universe": universe, **session})
+    universe = {
+        "stocks": ["AVLN", "BRKT", "CSTL"],
+        "options": [CALL] if start < "2025-01-16" else [],
+    }
+    return Play(
+        small_dataset(),
+        start=start,
+        frequency="1d",
+        **{"end_ts": "2025-01-31", "universe": universe, **session},
+    )
 
 
-# --- The clock --------------------------------------------------------------------------------------------------------------------
+# --- The clock
+# --------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("frequency", ["1m", "1d"])
@@ -51,11 +62,17 @@ def test_ticks_are_counted_as_the_exchanges_schedule_has_them(frequency: Any) ->
     hours = trading_hours()
     first = hours.row_of(date(2025, 7, 2))
     assert first is not None
-    ticks = [int(tick) for row in range(first, first + 4) for tick in bar_times(hours, row, frequency)[1]]  # July 3 closes early
+    # July 3 closes early
+    ticks = [
+        int(tick) for row in range(first, first + 4) for tick in bar_times(hours, row, frequency)[1]
+    ]
     before = ticks_by(hours, ticks[0] - 1, frequency)
     assert [tick_at(hours, before + 1 + index, frequency) for index in range(len(ticks))] == ticks
-    assert [ticks_by(hours, tick, frequency) for tick in ticks] == list(range(before + 1, before + 1 + len(ticks)))
-    same_day = at(f"2025-01-0{6 if frequency == '1m' else 7}T21:00:00Z")  # of a day session the day's bar has begun
+    assert [ticks_by(hours, tick, frequency) for tick in ticks] == list(
+        range(before + 1, before + 1 + len(ticks))
+    )
+    # of a day session the day's bar has begun
+    same_day = at(f"2025-01-0{6 if frequency == '1m' else 7}T21:00:00Z")
     assert day_order_end(hours, at("2025-01-06T15:00:00Z"), frequency) == same_day
     assert day_order_end(hours, at("2025-01-06T21:00:00Z"), frequency) == at("2025-01-07T21:00:00Z")
 
@@ -66,7 +83,8 @@ def test_a_session_passes_over_nights_weekends_and_holidays_and_never_goes_back(
     for _ in range(5):
         play.step()
         seen.append(now(play)[:10])
-    assert seen == ["2025-01-07", "2025-01-08", "2025-01-10", "2025-01-13", "2025-01-14"]  # the 9th was a holiday
+    # the 9th was a holiday
+    assert seen == ["2025-01-07", "2025-01-08", "2025-01-10", "2025-01-13", "2025-01-14"]
     assert "later moment" in str(refused(play.until, "2025-01-08T21:00:00Z"))
     assert "can't go back" in str(refused(play.broker.clock.advance, at("2025-01-06T14:30:00Z")))
     assert not [operation.name for operation in OPERATIONS if "rewind" in operation.name]
@@ -85,7 +103,8 @@ def test_time_can_be_stepped_to_a_moment_between_ticks() -> None:
     assert now(play) == "2025-01-06T14:31:30Z"
     order = play.order("BUY", "MARKET")
     play.step()
-    assert (now(play), order.status) == ("2025-01-06T14:32:00Z", "ACCEPTED")  # that bar began before the order
+    # that bar began before the order
+    assert (now(play), order.status) == ("2025-01-06T14:32:00Z", "ACCEPTED")
     play.step()
     assert order.status == "FILLED"
     assert "later moment" in str(refused(play.until, "2025-01-06T14:31:30Z"))
@@ -95,7 +114,10 @@ def test_a_session_ends_after_its_last_tick_however_far_one_steps() -> None:
     play = Play([FLAT], end_ts="2025-01-06T14:35:30Z")
     order = play.order("BUY", "LIMIT", limit_price=1.0)
     events = play.step(100_000)
-    assert (types(events), now(play)) == (["ORDER_EXPIRED", "SESSION_FINISHED"], "2025-01-06T14:35:00Z")
+    assert (types(events), now(play)) == (
+        ["ORDER_EXPIRED", "SESSION_FINISHED"],
+        "2025-01-06T14:35:00Z",
+    )
     assert order.status == "EXPIRED"
     assert "FINISHED" in str(refused(play.step))
 
@@ -115,12 +137,17 @@ def test_sessions_that_could_not_trade_are_refused(session: dict[str, Any], fiel
 
 def test_a_session_beyond_the_data_has_ticks_and_no_bars() -> None:
     """Where the data end may lie ahead of the clock, so that nothing tells it."""
-    play = Play(small_dataset(), start_ts="2025-03-03", end_ts="2025-03-04T21:00:00Z", universe={"stocks": ["AVLN"]})
+    play = Play(
+        small_dataset(),
+        start_ts="2025-03-03",
+        end_ts="2025-03-04T21:00:00Z",
+        universe={"stocks": ["AVLN"]},
+    )
     assert "TRADE" not in [event.type for event in play.step()]
     assert play.state.sessions[play.session_id].status in ("RUNNING", "FINISHED")
 
 
-def test_when_somebody_else_sets_the_clock_forward_ticks_and_days_happen_all_the_same() -> None:
+def test_if_another_client_advances_the_clock_ticks_and_days_still_happen() -> None:
     play, stepped = Play([FLAT] * 5), Play([FLAT] * 5)
     for each in (play, stepped):
         each.order("BUY", "LIMIT", limit_price=100.0)
@@ -133,12 +160,16 @@ def test_when_somebody_else_sets_the_clock_forward_ticks_and_days_happen_all_the
     assert now(play) == "2025-01-07T15:01:00Z"
 
 
-# --- Marks ------------------------------------------------------------------------------------------------------------------------
+# --- Marks
+# ------------------------------------------------------------------------------------------------------------------------
 
 
 def test_marks_are_the_last_closes_carried_over_ticks_and_nights_without_bars() -> None:
     seen: list[int] = []
-    play = Play([FLAT, None, (100, 102, 99, 101, 1)], on_tick=lambda _, marks: seen.append(marks.get("STOCK:AVLN", 0)))
+    play = Play(
+        [FLAT, None, (100, 102, 99, 101, 1)],
+        on_tick=lambda _, marks: seen.append(marks.get("STOCK:AVLN", 0)),
+    )
     play.step(391)
     assert seen[:4] == [1_000_000, 1_000_000, 1_010_000, 1_010_000]
     assert seen[-1] == 1_010_000
@@ -149,28 +180,39 @@ def test_marks_are_the_last_closes_carried_over_ticks_and_nights_without_bars() 
         play.step()
 
 
-# --- What days bring --------------------------------------------------------------------------------------------------------------
+# --- What days bring
+# --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_split_changes_positions_marks_and_ends_orders() -> None:
     play = days("2025-01-16T21:00:00Z")
     play.order("BUY", "MARKET", 10, "CSTL")
     play.step()
-    order, other = (play.order("BUY", "LIMIT", 10, symbol, limit_price=1.0, time_in_force="GTC") for symbol in ("CSTL", "AVLN"))
+    order, other = (
+        play.order("BUY", "LIMIT", 10, symbol, limit_price=1.0, time_in_force="GTC")
+        for symbol in ("CSTL", "AVLN")
+    )
     before = play.broker.engine.marks()["STOCK:CSTL"]
     events = play.until("2025-01-21T14:30:00Z")
     assert types(events) == ["ORDER_CANCELLED", "POSITION_SPLIT"]
-    assert (order.status, order.reason.split(":")[0], play.held("CSTL")) == ("CANCELLED", "SPLIT", 20)
+    assert (order.status, order.reason.split(":")[0], play.held("CSTL")) == (
+        "CANCELLED",
+        "SPLIT",
+        20,
+    )
     assert (other.status, play.broker.engine.marks()["STOCK:CSTL"]) == ("ACCEPTED", before // 2)
 
 
-def test_an_account_goes_on_from_one_session_to_the_next_which_may_close_what_is_not_in_its_universe() -> None:
+def test_an_account_continues_in_the_next_session_which_may_close_other_positions() -> None:
     play = Play(market({"AVLN": minutes([FLAT] * 20), "BRKT": minutes([FLAT] * 20)}))
     play.order("BUY", "LIMIT", symbol="BRKT", limit_price=100.0)
     play.step()
     play.call("session.stop")
     play.begin(now(play), "2025-01-07")
-    assert (play.held("BRKT"), play.state.sessions[play.session_id].start_equity_e4) == (100, 10_000 * 1_000_000)
+    assert (play.held("BRKT"), play.state.sessions[play.session_id].start_equity_e4) == (
+        100,
+        10_000 * 1_000_000,
+    )
     play.order("SELL", "MARKET", symbol="BRKT")
     play.step()
     assert (play.held("BRKT"), play.account.initial_cash_e4) == (0, 10_000 * 1_000_000)
@@ -188,27 +230,50 @@ def test_other_accounts_live_through_the_same_days() -> None:
     play.order("BUY", "MARKET", 100)
     play.step()
     play.call("session.stop")
-    other = play.broker.execute("account.create", {"account_type": "CASH", "initial_cash": 1_000}).id
-    play.begin(now(play), "2025-01-17", account_id=other, frequency="1d", universe={"stocks": ["BRKT"]})
+    other = play.broker.execute(
+        "account.create", {"account_type": "CASH", "initial_cash": 1_000}
+    ).id
+    play.begin(
+        now(play), "2025-01-17", account_id=other, frequency="1d", universe={"stocks": ["BRKT"]}
+    )
     play.step(2)
     assert [close.day[-2:] for close in play.state.days[play.account_id]] == ["13", "14", "15"]
     assert [close.session_id for close in play.state.days[other]] == [play.session_id] * 2
 
 
-# --- What the broker says ---------------------------------------------------------------------------------------------------------
+# --- What the broker says
+# ---------------------------------------------------------------------------------------------------------
 
 
-def opened(dataset: Dataset | None = None, start: str = "2025-01-06T14:30:00Z", cash: float = 100_000, **more: Any) -> Any:
-    """A workspace with a running session in AVLN and BRKT, the arguments of its account, of its session and of both."""
+def opened(
+    dataset: Dataset | None = None,
+    start: str = "2025-01-06T14:30:00Z",
+    cash: float = 100_000,
+    **more: Any,
+) -> Any:
+    """A workspace with a running session in AVLN and BRKT, the arguments of its account, of its
+    session and of both.
+    """
     workspace = Workspace(dataset or small_dataset(), at(start))
     account = {"account_id": ask(workspace, "PMB.account.create", initial_cash=cash)["account_id"]}
-    span = {"start_ts": start, "end_ts": "2025-01-08T16:00:00Z", "universe": {"stocks": ["AVLN", "BRKT"]}, **more}
+    span = {
+        "start_ts": start,
+        "end_ts": "2025-01-08T16:00:00Z",
+        "universe": {"stocks": ["AVLN", "BRKT"]},
+        **more,
+    }
     session = {"session_id": ask(workspace, "PMB.session.create", **account, **span)["session_id"]}
     return workspace, account, session, {**account, **session}
 
 
 def wanted(side: str, symbol: str, qty: int = 50, **more: Any) -> dict[str, Any]:
-    return {"instrument": thing(symbol), "side": side, "order_type": "LIMIT" if more else "MARKET", "qty": qty, **more}
+    return {
+        "instrument": thing(symbol),
+        "side": side,
+        "order_type": "LIMIT" if more else "MARKET",
+        "qty": qty,
+        **more,
+    }
 
 
 def traded(dataset: Dataset | None = None) -> tuple[Workspace, dict[str, str]]:
@@ -233,12 +298,16 @@ def test_every_answer_follows_its_schema() -> None:
     assert (summary["num_orders"], summary["num_trades"], summary["num_days"]) == (3, 3, 2)
     ask(workspace, "PMB.session.step", **session, step=1_000)
     summary = ask(workspace, "PMB.session.summary", **session)
-    assert (summary["status"], summary["num_days"]) == ("FINISHED", 3)  # the third day ended at noon
+    # the third day ended at noon
+    assert (summary["status"], summary["num_days"]) == ("FINISHED", 3)
     final = ask(workspace, "PMB.account.get", **account)["account"]["equity"]
     assert summary["final_equity"] == final
     assert len(ask(workspace, "PMB.account.history", **account)["history"]) == 2
     lent = ask(workspace, "PMB.borrow.query", tickers="BRKT,CSTL,NONE")
-    assert ([row["available_shares"] for row in lent["borrow"]], lent["unknown"]) == ([500, 0], ["NONE"])
+    assert ([row["available_shares"] for row in lent["borrow"]], lent["unknown"]) == (
+        [500, 0],
+        ["NONE"],
+    )
 
 
 def test_an_export_is_whole_in_both_forms() -> None:
@@ -253,56 +322,88 @@ def test_an_export_is_whole_in_both_forms() -> None:
     assert float(rows[-1]["equity"]) == plain["history"][-1]["equity"]
 
 
-def test_pages_make_the_whole() -> None:
+@pytest.mark.parametrize(
+    ("name", "key"), [("orders", "order_id"), ("trades", "trade_id"), ("history", "date")]
+)
+def test_pages_make_the_whole(name: str, key: str) -> None:
     workspace, both = traded()
     account = {"account_id": both["account_id"]}
-    for name, key in (("orders", "order_id"), ("trades", "trade_id"), ("history", "date")):
-        whole = ask(workspace, f"PMB.account.{name}", **account)[name]
-        assert [page[name] for page in pages(workspace, f"PMB.account.{name}", **account, limit=1)] == [[row] for row in whole]
-        assert len({row[key] for row in whole}) == len(whole) > 0
+    whole = ask(workspace, f"PMB.account.{name}", **account)[name]
+    assert [page[name] for page in pages(workspace, f"PMB.account.{name}", **account, limit=1)] == [
+        [row] for row in whole
+    ]
+    assert len({row[key] for row in whole}) == len(whole) > 0
 
 
 def test_orders_can_be_asked_for_by_state() -> None:
     workspace, both = traded()
     ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 1, limit_price=1))
     counts = {
-        words: len(ask(workspace, "PMB.account.orders", account_id=both["account_id"], status_in=words)["orders"])
+        words: len(
+            ask(workspace, "PMB.account.orders", account_id=both["account_id"], status_in=words)[
+                "orders"
+            ]
+        )
         for words in ("OPEN", "NEW", "filled", "FILLED,ACCEPTED", "REJECTED")
     }
     assert counts == {"OPEN": 1, "NEW": 1, "filled": 3, "FILLED,ACCEPTED": 4, "REJECTED": 0}
-    assert "status_in" in str(refused(ask, workspace, "PMB.account.orders", account_id=both["account_id"], status_in="LOST"))
+    assert "status_in" in str(
+        refused(
+            ask, workspace, "PMB.account.orders", account_id=both["account_id"], status_in="LOST"
+        )
+    )
 
 
 @on_each_row
-def test_calls_that_can_not_be_answered_are_refused_in_one_line(name: str, given: dict[str, Any]) -> None:
+def test_calls_that_can_not_be_answered_are_refused_in_one_line(
+    name: str, given: dict[str, Any]
+) -> None:
     workspace, _ = traded()
     many = {"201 of them": ",".join(f"T{number}" for number in range(201))}
-    answer = catalogue().answer(workspace, name, {key: many.get(str(value), value) for key, value in given.items()})
+    answer = catalogue().answer(
+        workspace, name, {key: many.get(str(value), value) for key, value in given.items()}
+    )
     assert isinstance(answer, dict)
     assert set(answer) == {"error"}
     assert "\n" not in answer["error"]["message"]
 
 
-def test_a_caller_can_not_name_the_price_and_an_order_and_its_modification_are_checked_alike() -> None:
+def test_a_caller_can_not_name_the_price_and_an_order_and_its_modification_are_checked_alike() -> (
+    None
+):
     workspace, _, _, both = opened()
-    named = catalogue().answer(workspace, "PMB.order.place", {**both, "order": {**wanted("BUY", "AVLN"), "price": 1.0}})
+    named = catalogue().answer(
+        workspace, "PMB.order.place", {**both, "order": {**wanted("BUY", "AVLN"), "price": 1.0}}
+    )
     assert (named["error"]["code"], named["error"]["field"]) == ("invalid_argument", "order")  # type: ignore[call-overload,index]
-    order_id = ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 1, limit_price=50.0))["order_id"]
+    order_id = ask(
+        workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 1, limit_price=50.0)
+    )["order_id"]
     for updates in ({"qty": -5}, {"qty": 0}, {"limit_price": -1.0}, {"limit_price": 1.001}):
-        refused: Any = catalogue().answer(workspace, "PMB.order.modify", {**both, "order_id": order_id, "updates": updates})
+        refused: Any = catalogue().answer(
+            workspace, "PMB.order.modify", {**both, "order_id": order_id, "updates": updates}
+        )
         assert refused["error"]["code"] == "invalid_argument"
     assert workspace.broker.state.orders[order_id].status == "ACCEPTED"
 
 
 def test_a_day_session_shows_only_bars_of_days_that_are_over() -> None:
     workspace, _, session, _ = opened(start="2025-01-06T20:59:00Z", frequency="1d")
-    assert ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"] == "2025-01-03T21:00:00Z"
+    assert (
+        ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"]
+        == "2025-01-03T21:00:00Z"
+    )
     ask(workspace, "PMB.session.step", **session)
-    assert ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"] == "2025-01-06T21:00:00Z"
+    assert (
+        ask(workspace, "PMB.session.market", **session)["bars"][0]["end_ts"]
+        == "2025-01-06T21:00:00Z"
+    )
 
 
 def test_the_summary_has_the_share_of_commands_that_were_refused() -> None:
-    workspace, _, session, both = opened(start="2025-01-06T21:00:00Z", end_ts="2025-01-31", frequency="1d")
+    workspace, _, session, both = opened(
+        start="2025-01-06T21:00:00Z", end_ts="2025-01-31", frequency="1d"
+    )
     ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 100))
     catalogue().answer(workspace, "PMB.order.place", {**both, "order": wanted("BUY", "CSTL", 100)})
     ask(workspace, "PMB.session.step", **session, step=10)
@@ -310,7 +411,7 @@ def test_the_summary_has_the_share_of_commands_that_were_refused() -> None:
     assert summary["invalid_action_rate"] == pytest.approx(1 / 3)
 
 
-def test_what_an_account_locks_and_borrows_is_shown_and_events_are_told_in_dollars_and_moments() -> None:
+def test_locked_and_borrowed_amounts_are_shown_and_events_are_in_dollars_and_moments() -> None:
     workspace, account, session, both = opened(cash=10_000)
     ask(workspace, "PMB.session.step", **session)
     ask(workspace, "PMB.order.place", **both, order=wanted("BUY", "AVLN", 150))
@@ -318,8 +419,15 @@ def test_what_an_account_locks_and_borrows_is_shown_and_events_are_told_in_dolla
     after = ask(workspace, "PMB.session.step", **session)
     assert (after["account"]["reserved"], after["account"]["cash"] < 0) == (0, True)
     event = after["events"][0]
-    assert (event["ts"], event["type"], event["data"]["order_id"]) == ("2025-01-06T14:32:00Z", "TRADE", "ord-000001")
-    assert event["data"]["price"] == ask(workspace, "PMB.account.trades", **account)["trades"][0]["price"]
+    assert (event["ts"], event["type"], event["data"]["order_id"]) == (
+        "2025-01-06T14:32:00Z",
+        "TRADE",
+        "ord-000001",
+    )
+    assert (
+        event["data"]["price"]
+        == ask(workspace, "PMB.account.trades", **account)["trades"][0]["price"]
+    )
     assert "_e4" not in json.dumps(event)
 
 
@@ -329,7 +437,12 @@ def test_corporate_actions_announced_too_late_to_be_known_do_not_happen() -> Non
         "dividend_rows": [DividendRow("AVLN", ex_day, date(2025, 1, 31), 2_500, late)],
         "split_rows": [SplitRow("AVLN", ex_day, 2, 1, late)],
     }
-    play = Play(with_prices(small_dataset(), **actions), start="2025-01-06T21:00:00Z", frequency="1d", end_ts="2025-01-31")
+    play = Play(
+        with_prices(small_dataset(), **actions),
+        start="2025-01-06T21:00:00Z",
+        frequency="1d",
+        end_ts="2025-01-31",
+    )
     play.order("BUY", "MARKET", 100)
     play.step(6)
     assert (play.held(), play.account.dividends_e4) == (100, 0)
@@ -352,25 +465,32 @@ def facts(start: float, *closes: float, **counts: int) -> SessionFacts:
 
 
 def test_figures_of_three_days_by_hand() -> None:
-    """Returns of 10%, −10% and 10%: mean 1/30, sample variance (2 × (1/15)² + (2/15)²) / 2 = 1/75."""
+    """Returns of 10%, −10% and 10%: mean 1/30, sample variance (2 × (1/15)² + (2/15)²) / 2 =
+    1/75.
+    """
     summary = summarise(facts(100, 110, 99, 108.9))
     assert summary.total_return == pytest.approx(0.089)
     assert summary.annualised_volatility == pytest.approx(math.sqrt(252 / 75))
     assert summary.sharpe == pytest.approx(1 / 30 * math.sqrt(75) * math.sqrt(252))
     assert summary.max_drawdown == pytest.approx(0.1)
     assert (summary.start_equity, summary.final_equity, summary.num_days) == (100, 108.9, 3)
-    assert summary.undefined == {"reject_rate": "no order was sent", "invalid_action_rate": "no command was sent"}
+    assert summary.undefined == {
+        "reject_rate": "no order was sent",
+        "invalid_action_rate": "no command was sent",
+    }
 
 
 @given(st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=60))
-def test_figures_are_those_of_empyrical(returns: list[float]) -> None:
+def test_figures_match_empyrical(returns: list[float]) -> None:
     levels = [1_000_000.0]
     for change in returns:
         levels.append(round(levels[-1] * (1 + change), 4))
     observed = np.diff(levels) / np.array(levels[:-1])
     summary = summarise(facts(*levels))
     assert summary.total_return == pytest.approx(empyrical.cum_returns_final(observed), abs=1e-9)
-    assert summary.annualised_volatility == pytest.approx(empyrical.annual_volatility(observed), rel=1e-7, abs=1e-9)
+    assert summary.annualised_volatility == pytest.approx(
+        empyrical.annual_volatility(observed), rel=1e-7, abs=1e-9
+    )
     assert summary.max_drawdown == pytest.approx(-empyrical.max_drawdown(observed), abs=1e-9)
     if np.std(observed) > 1e-6:
         assert summary.sharpe == pytest.approx(empyrical.sharpe_ratio(observed), rel=1e-6, abs=1e-6)

@@ -19,7 +19,13 @@ from ktdeval_qfinzero.data.folder import open_dataset, save_dataset
 from ktdeval_qfinzero.data.layout import load_manifest, path_name
 from ktdeval_qfinzero.data.parquet_prices import ParquetPrices
 from ktdeval_qfinzero.data.rows import BAR_COLUMNS, EventRow, NewsRow, Page, Release, Span, Tags
-from ktdeval_qfinzero.data.sqlite_stores import open_calendars, open_news, words, write_calendars, write_news
+from ktdeval_qfinzero.data.sqlite_stores import (
+    open_calendars,
+    open_news,
+    words,
+    write_calendars,
+    write_news,
+)
 from ktdeval_qfinzero.errors import ServiceError
 from ktdeval_qfinzero.moments import DAY
 from qfinzero_memory import MemoryCalendars, MemoryNews
@@ -29,9 +35,32 @@ from qfinzero_world import at, events, news
 
 ALWAYS = Span(-(2**80), 2**80)
 MEMORY = long_prices()
-SYMBOLS = ["AVLN", "A.B", "AB", "COIN", "A_B", "NONE", "O:NONE250117C00100000", *(one.symbol for one in long_contracts()[::7])]
-EVIL = ["..", ".", "", "/", "/etc/passwd", "../AVLN", "AVLN/..", "AVLN/2025", "AVLN\0", "A_B", "avln", "*", "O:../250117C00100000",
-        "A" * 9_999]  # fmt: skip
+SYMBOLS = [
+    "AVLN",
+    "A.B",
+    "AB",
+    "COIN",
+    "A_B",
+    "NONE",
+    "O:NONE250117C00100000",
+    *(one.symbol for one in long_contracts()[::7]),
+]
+EVIL = [
+    "..",
+    ".",
+    "",
+    "/",
+    "/etc/passwd",
+    "../AVLN",
+    "AVLN/..",
+    "AVLN/2025",
+    "AVLN\0",
+    "A_B",
+    "avln",
+    "*",
+    "O:../250117C00100000",
+    "A" * 9_999,
+]
 
 
 @pytest.fixture(scope="module")
@@ -47,31 +76,55 @@ def store(folder: Path) -> ParquetPrices:
 
 
 moments = st.integers(at("2023-11-01T00:00:00Z"), at("2025-04-01T00:00:00Z")) | st.sampled_from(
-    [0, 2**80, -(2**80), at("2025-01-01T00:00:00Z"), at("2024-01-01T00:00:00Z"), at("2024-12-31T23:59:00Z")]
+    [
+        0,
+        2**80,
+        -(2**80),
+        at("2025-01-01T00:00:00Z"),
+        at("2024-01-01T00:00:00Z"),
+        at("2024-12-31T23:59:00Z"),
+    ]
 )
 spans = st.builds(Span, moments, moments)
 days = st.dates(date(2024, 12, 1), date(2025, 4, 1))
 
 
-@given(st.sampled_from(["stock", "option", "crypto"]), st.sampled_from(SYMBOLS), st.sampled_from(["day", "minute"]), spans)
+@given(
+    st.sampled_from(["stock", "option", "crypto"]),
+    st.sampled_from(SYMBOLS),
+    st.sampled_from(["day", "minute"]),
+    spans,
+)
 @settings(max_examples=80, deadline=None)
-def test_bars_are_those_in_memory(store: ParquetPrices, asset_class, symbol, resolution, span) -> None:
-    assert equal_bars(store.bars(asset_class, symbol, resolution, span), MEMORY.bars(asset_class, symbol, resolution, span))
+def test_bars_match_those_in_memory(
+    store: ParquetPrices, asset_class, symbol, resolution, span
+) -> None:
+    assert equal_bars(
+        store.bars(asset_class, symbol, resolution, span),
+        MEMORY.bars(asset_class, symbol, resolution, span),
+    )
 
 
 @given(st.sampled_from(["AVLN", "A.B", "AB", "NONE"]), st.sampled_from(["day", "minute"]), spans)
 @settings(max_examples=30, deadline=None)
-def test_chains_are_those_in_memory(store: ParquetPrices, underlying, resolution, span) -> None:
-    chain, expected = store.chain_bars(underlying, resolution, span), MEMORY.chain_bars(underlying, resolution, span)
+def test_chains_match_those_in_memory(store: ParquetPrices, underlying, resolution, span) -> None:
+    chain, expected = (
+        store.chain_bars(underlying, resolution, span),
+        MEMORY.chain_bars(underlying, resolution, span),
+    )
     assert list(chain) == list(expected)
     assert all(equal_bars(chain[symbol], expected[symbol]) for symbol in expected)
 
 
 @given(st.sampled_from(["AVLN", "A.B", "BRKT", "CSTL", "NONE"]), moments, days, days)
 @settings(max_examples=80, deadline=None)
-def test_small_tables_are_those_in_memory(store: ParquetPrices, symbol, as_of_ns, first, last) -> None:
+def test_small_tables_match_those_in_memory(
+    store: ParquetPrices, symbol, as_of_ns, first, last
+) -> None:
     for name in ("contracts", "dividends", "splits"):
-        assert list(getattr(store, name)(symbol, as_of_ns)) == list(getattr(MEMORY, name)(symbol, as_of_ns))
+        assert list(getattr(store, name)(symbol, as_of_ns)) == list(
+            getattr(MEMORY, name)(symbol, as_of_ns)
+        )
     assert store.borrow(symbol, as_of_ns) == MEMORY.borrow(symbol, as_of_ns)
     assert list(store.symbols(as_of_ns)) == list(MEMORY.symbols(as_of_ns))
     assert list(store.rates(first, last, as_of_ns)) == list(MEMORY.rates(first, last, as_of_ns))
@@ -80,16 +133,25 @@ def test_small_tables_are_those_in_memory(store: ParquetPrices, symbol, as_of_ns
 # ---- years
 
 
-def test_a_span_over_a_new_year_is_one_series_and_a_year_begins_at_midnight_in_utc(folder: Path, store: ParquetPrices) -> None:
+def test_a_span_over_a_new_year_is_one_series_and_a_year_begins_at_midnight_in_utc(
+    folder: Path, store: ParquetPrices
+) -> None:
     new_year, minute = at("2025-01-01T00:00:00Z"), 60_000_000_000
     around = Span(new_year - 2 * minute, new_year + 2 * minute)
     bars = store.bars("crypto", "COIN", "minute", around)
     assert bars.start_ns.tolist() == list(range(around.start_ns, around.end_ns, minute))
-    assert len(store.bars("stock", "AVLN", "day", ALWAYS)) == 456  # 2023-12-01 … 2025-02-28, three years' files
+    # 2023-12-01 … 2025-02-28, three years' files
+    assert len(store.bars("stock", "AVLN", "day", ALWAYS)) == 456
     parts = load_manifest(folder).parts
-    ends = parts["prices/crypto/minute/COIN/2024"].last_ns, parts["prices/crypto/minute/COIN/2025"].first_ns
+    ends = (
+        parts["prices/crypto/minute/COIN/2024"].last_ns,
+        parts["prices/crypto/minute/COIN/2025"].first_ns,
+    )
     assert ends == (new_year - minute, new_year)
-    assert int(store.bars("crypto", "COIN", "minute", Span(0, new_year)).start_ns[-1]) == new_year - minute
+    assert (
+        int(store.bars("crypto", "COIN", "minute", Span(0, new_year)).start_ns[-1])
+        == new_year - minute
+    )
 
 
 # ---- names
@@ -97,17 +159,26 @@ def test_a_span_over_a_new_year_is_one_series_and_a_year_begins_at_midnight_in_u
 
 def test_a_name_that_is_no_symbol_finds_nothing_and_makes_no_path(store: ParquetPrices) -> None:
     for symbol in EVIL:
-        assert [len(store.bars(asset_class, symbol, "day", ALWAYS)) for asset_class in ("stock", "option", "crypto")] == [0, 0, 0]
+        assert [
+            len(store.bars(asset_class, symbol, "day", ALWAYS))
+            for asset_class in ("stock", "option", "crypto")
+        ] == [0, 0, 0]
         assert (store.chain_bars(symbol, "day", ALWAYS), store.borrow(symbol, 2**62)) == ({}, None)
-        assert [len(ask(symbol, 2**62)) for ask in (store.contracts, store.dividends, store.splits)] == [0, 0, 0]
+        assert [
+            len(ask(symbol, 2**62)) for ask in (store.contracts, store.dividends, store.splits)
+        ] == [0, 0, 0]
         with pytest.raises(DataError, match="expected a ticker"):
             path_name(symbol)
 
 
-def test_a_ticker_with_a_dot_and_one_without_lie_apart(folder: Path, store: ParquetPrices) -> None:
+def test_tickers_with_and_without_a_dot_are_stored_separately(
+    folder: Path, store: ParquetPrices
+) -> None:
     assert path_name("A.B") == "A_B"
     assert (folder / "prices/stock/day/A_B/2024.parquet").is_file()
-    assert not equal_bars(store.bars("stock", "A.B", "day", ALWAYS), store.bars("stock", "AB", "day", ALWAYS))
+    assert not equal_bars(
+        store.bars("stock", "A.B", "day", ALWAYS), store.bars("stock", "AB", "day", ALWAYS)
+    )
 
 
 def test_a_file_that_is_a_link_is_refused(tiny: Path) -> None:
@@ -125,7 +196,9 @@ def test_answers_are_read_only(store: ParquetPrices) -> None:
     symbol = long_contracts()[0].symbol
     answers = [
         store.bars("stock", "AVLN", "day", ALWAYS),
-        store.bars("crypto", "COIN", "minute", Span(at("2025-01-02T00:00:00Z"), at("2025-01-03T00:00:00Z"))),
+        store.bars(
+            "crypto", "COIN", "minute", Span(at("2025-01-02T00:00:00Z"), at("2025-01-03T00:00:00Z"))
+        ),
         store.bars("option", symbol, "day", ALWAYS),
         store.chain_bars("AVLN", "day", ALWAYS)[symbol],
     ]
@@ -138,8 +211,13 @@ def test_answers_are_read_only(store: ParquetPrices) -> None:
 
 def test_a_cache_too_small_for_anything_changes_no_answer(folder: Path) -> None:
     small = ParquetPrices(folder, cache_bytes=0)
-    assert equal_bars(small.bars("crypto", "COIN", "minute", ALWAYS), MEMORY.bars("crypto", "COIN", "minute", ALWAYS))
-    assert list(small.chain_bars("A.B", "day", ALWAYS)) == list(MEMORY.chain_bars("A.B", "day", ALWAYS))
+    assert equal_bars(
+        small.bars("crypto", "COIN", "minute", ALWAYS),
+        MEMORY.bars("crypto", "COIN", "minute", ALWAYS),
+    )
+    assert list(small.chain_bars("A.B", "day", ALWAYS)) == list(
+        MEMORY.chain_bars("A.B", "day", ALWAYS)
+    )
 
 
 def test_threads_get_what_one_gets(folder: Path) -> None:
@@ -147,7 +225,10 @@ def test_threads_get_what_one_gets(folder: Path) -> None:
 
     def same(seed: int) -> bool:
         span = Span(*(start + np.random.default_rng(seed).integers(0, 19 * DAY, 2)).tolist())
-        return equal_bars(shared.bars("crypto", "COIN", "minute", span), MEMORY.bars("crypto", "COIN", "minute", span))
+        return equal_bars(
+            shared.bars("crypto", "COIN", "minute", span),
+            MEMORY.bars("crypto", "COIN", "minute", span),
+        )
 
     with ThreadPoolExecutor(6) as pool:
         assert all(pool.map(same, range(40)))
@@ -211,7 +292,7 @@ def test_words_are_runs_of_letters_and_digits_case_aside() -> None:
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(rows=EVENT_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)
-def test_calendars_in_a_file_answer_as_those_in_memory(
+def test_calendars_in_a_file_answer_like_those_in_memory(
     rows: list[EventRow], span: Span, tags: Tags, page: Page, as_of_ns: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -227,9 +308,17 @@ def test_calendars_in_a_file_answer_as_those_in_memory(
 @settings(max_examples=25)
 @given(rows=ARTICLE_LISTS, span=SPANS, tags=TAGS, page=PAGES, as_of_ns=MOMENTS)
 @example([replace(news()[0], body="AND or 'near'")], EVER, Tags(text="and"), ALL, LAST)
-@example([replace(news()[0], body="resume"), replace(news()[0], id="n1", body="résumé")], EVER, Tags(text="résumé"), ALL, LAST)
+@example(
+    [replace(news()[0], body="resume"), replace(news()[0], id="n1", body="résumé")],
+    EVER,
+    Tags(text="résumé"),
+    ALL,
+    LAST,
+)
 @example([replace(news()[0], body="word " * 3)], EVER, Tags(text='word" OR "other'), ALL, LAST)
-def test_news_in_a_file_answer_as_those_in_memory(rows: list[NewsRow], span: Span, tags: Tags, page: Page, as_of_ns: int) -> None:
+def test_news_in_a_file_answer_like_those_in_memory(
+    rows: list[NewsRow], span: Span, tags: Tags, page: Page, as_of_ns: int
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_news(path := Path(folder) / "news.sqlite", rows)
         file, memory = open_news(path), MemoryNews(rows)
@@ -272,7 +361,9 @@ def test_all_rows_of_a_file_are_written_or_none(tmp_path: Path) -> None:
         ({"title": "half \ud800"}, r"can't be written as JSON \(UnicodeEncodeError\)"),
     ],
 )
-def test_an_event_that_could_not_be_served_is_not_stored(tmp_path: Path, changes: dict[str, object], problem: str) -> None:
+def test_an_event_that_could_not_be_served_is_not_stored(
+    tmp_path: Path, changes: dict[str, object], problem: str
+) -> None:
     with pytest.raises(DataError, match=problem):
         write_calendars(tmp_path / "calendars.sqlite", [replace(events()[0], **changes)])
 
@@ -296,12 +387,16 @@ def test_a_file_of_another_kind_is_not_taken_for_a_store(tmp_path: Path) -> None
 # ---- serving
 
 
-def test_a_store_that_serves_writes_nothing_beside_or_into_its_file(tmp_path: Path) -> None:
+def test_a_serving_store_writes_nothing_into_or_next_to_its_file(tmp_path: Path) -> None:
     path = tmp_path / "odd name #1?%.sqlite"
     write_news(path, news())
     before = path.read_bytes()
     path.chmod(0o400)
-    assert (len(articles_of(path)), path.read_bytes(), list(tmp_path.iterdir())) == (4, before, [path])
+    assert (len(articles_of(path)), path.read_bytes(), list(tmp_path.iterdir())) == (
+        4,
+        before,
+        [path],
+    )
 
 
 def test_a_file_that_breaks_while_it_is_served_makes_the_store_unavailable(tmp_path: Path) -> None:
@@ -320,10 +415,14 @@ def test_a_file_that_breaks_while_it_is_served_makes_the_store_unavailable(tmp_p
 
 
 def test_several_threads_read_one_store(tmp_path: Path) -> None:
-    write_news(tmp_path / "news.sqlite", [replace(news()[0], id=f"n{number}") for number in range(50)])
+    write_news(
+        tmp_path / "news.sqlite", [replace(news()[0], id=f"n{number}") for number in range(50)]
+    )
     store = open_news(tmp_path / "news.sqlite")
     with ThreadPoolExecutor(8) as pool:
-        counts = list(pool.map(lambda _: len(store.news(EVER, Tags(text="plant"), ALL, LAST)), range(64)))
+        counts = list(
+            pool.map(lambda _: len(store.news(EVER, Tags(text="plant"), ALL, LAST)), range(64))
+        )
     assert counts == [50] * 64
 
 
@@ -331,9 +430,13 @@ def test_the_indexes_carry_the_usual_queries(tmp_path: Path) -> None:
     path = tmp_path / "calendars.sqlite"
     write_calendars(path, events())
     with sqlite3.connect(path) as connection:
-        indexes = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+        indexes = {
+            name
+            for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")
+        }
         (plan,) = connection.execute(
-            "EXPLAIN QUERY PLAN SELECT record FROM events WHERE time_ns >= 0 AND time_ns < 9 ORDER BY time_ns, event_id"
+            "EXPLAIN QUERY PLAN SELECT record FROM events WHERE time_ns >= 0 AND time_ns < 9 ORDER"
+            " BY time_ns, event_id"
         ).fetchall()
     connection.close()
     assert {"events_by_date", "events_by_type", "events_by_country"} <= indexes

@@ -12,8 +12,20 @@ from hypothesis import given, strategies as st
 
 from ktdeval_qfinzero.scoring.reference_calling import score_calling
 from ktdeval_qfinzero.scoring.reference_planning import score_planning
-from ktdeval_qfinzero.scoring.types import PLANNING_ENDPOINTS, REGISTRY, GoldCall, Scores, prefix_family, registry_family
-from ktdeval_qfinzero.scoring.values import CALLING_RULES, PLANNING_RULES, reference_time, reference_value
+from ktdeval_qfinzero.scoring.types import (
+    PLANNING_ENDPOINTS,
+    REGISTRY,
+    GoldCall,
+    Scores,
+    prefix_family,
+    registry_family,
+)
+from ktdeval_qfinzero.scoring.values import (
+    CALLING_RULES,
+    PLANNING_RULES,
+    reference_time,
+    reference_value,
+)
 from qfinzero_reply import score_reply
 from qfinzero_scoring_cases import (
     BARS,
@@ -26,8 +38,8 @@ from qfinzero_scoring_cases import (
     called,
     calls_of,
     gold_of,
+    predicted_call,
     rows_of,
-    said,
     task,
     tasks_of,
 )
@@ -39,16 +51,30 @@ DAILY, MINUTE, RATE = "UPQ.stock.daily", "UPQ.stock.minute", "UPQ.rates.query"
 
 
 def figures(scores: Scores) -> dict[str, Any]:
-    return {"tm": scores.tm, "pa": scores.pa, "ta": scores.ta, "overall": scores.overall, **scores.detail}
+    return {
+        "tm": scores.tm,
+        "pa": scores.pa,
+        "ta": scores.ta,
+        "overall": scores.overall,
+        **scores.detail,
+    }
 
 
 def differences(scores: Scores, expected: Mapping[str, Any]) -> list[str]:
-    """Names of the figures of a vector that were not reproduced within 1e-6; null figures are of rows the public code raises on."""
-    wanted = {name: value for name, value in expected.items() if isinstance(value, float | int) and not isinstance(value, bool)}
+    """Names of the figures of a vector that were not reproduced within 1e-6; null figures are of
+    rows the public code raises on.
+    """
+    wanted = {
+        name: value
+        for name, value in expected.items()
+        if isinstance(value, float | int) and not isinstance(value, bool)
+    }
     wanted |= expected.get("ref") or {}
     modes = wanted.pop("failure_modes", list(scores.failure_modes))
     wanted.pop("n_schema_violations", None)
-    wrong = [name for name, value in wanted.items() if not abs(figures(scores)[name] - value) <= 1e-6]
+    wrong = [
+        name for name, value in wanted.items() if not abs(figures(scores)[name] - value) <= 1e-6
+    ]
     return wrong if modes == list(scores.failure_modes) else [*wrong, "failure_modes"]
 
 
@@ -62,11 +88,22 @@ def test_all_vectors_are_reproduced_with_composite_terms_and_failure_modes(
     shared_data: Path, suite: str, names: str, least: int
 ) -> None:
     folder = shared_data / "qfinzero"
-    tasks, rows = tasks_of(folder / f"{suite}_tasks{names}_public.jsonl"), rows_of(folder / f"{suite}_vectors{names}_public.jsonl")
+    tasks, rows = (
+        tasks_of(folder / f"{suite}_tasks{names}_public.jsonl"),
+        rows_of(folder / f"{suite}_vectors{names}_public.jsonl"),
+    )
     wrong = []
     for row in rows:
-        gold, calls, valid = tasks[row["task_id"]], row["predicted_calls"], row.get("json_valid", True)
-        scores = score_calling(gold, calls, valid, ANSWER) if suite == "calling" else score_planning(gold, calls, RUN, valid)
+        gold, calls, valid = (
+            tasks[row["task_id"]],
+            row["predicted_calls"],
+            row.get("json_valid", True),
+        )
+        scores = (
+            score_calling(gold, calls, valid, ANSWER)
+            if suite == "calling"
+            else score_planning(gold, calls, RUN, valid)
+        )
         if gaps := differences(scores, row["expected"]):
             wrong.append((row["task_id"], row["variant"], gaps))
     assert len(rows) > least
@@ -76,14 +113,19 @@ def test_all_vectors_are_reproduced_with_composite_terms_and_failure_modes(
 @pytest.mark.shared_data
 def test_all_raw_vectors_are_read_and_scored_alike(shared_data: Path) -> None:
     folder = shared_data / "qfinzero"
-    tasks, rows = tasks_of(folder / "calling_tasks_esp_public.jsonl"), rows_of(folder / "calling_raw_vectors_esp_public.jsonl")
+    tasks, rows = (
+        tasks_of(folder / "calling_tasks_esp_public.jsonl"),
+        rows_of(folder / "calling_raw_vectors_esp_public.jsonl"),
+    )
     wrong = []
     for row in rows:
         scores, valid, departures = score_reply(tasks[row["task_id"]], row["raw_output"])
         expected = row["expected"]
         if row.get("ref_raises"):
             continue
-        gaps = differences(scores, {name: expected[name] for name in ("tm", "pa", "ta", "overall", "ref")})
+        gaps = differences(
+            scores, {name: expected[name] for name in ("tm", "pa", "ta", "overall", "ref")}
+        )
         if gaps or (valid, departures) != (expected["json_valid"], expected["n_schema_violations"]):
             wrong.append((row["task_id"], row["variant"], gaps))
     assert len(rows) == 450
@@ -93,9 +135,13 @@ def test_all_raw_vectors_are_read_and_scored_alike(shared_data: Path) -> None:
 # ---- names and families
 
 
-def test_families_are_looked_up_for_calling_and_told_by_prefix_for_planning() -> None:
+def test_families_are_looked_up_for_calling_and_derived_from_prefixes_for_planning() -> None:
     assert len(REGISTRY) == 27
-    assert set(REGISTRY) - set(PLANNING_ENDPOINTS) == {"REFUSE", "PMB.account.create", "PMB.session.create"}
+    assert set(REGISTRY) - set(PLANNING_ENDPOINTS) == {
+        "REFUSE",
+        "PMB.account.create",
+        "PMB.session.create",
+    }
     assert registry_family("UPQ.stock.weekly") is None
     assert prefix_family("UPQ.stock.weekly") == "UPQ"
     assert prefix_family("NPP.timeline") == prefix_family("") == "UNKNOWN"
@@ -108,7 +154,9 @@ def test_families_are_looked_up_for_calling_and_told_by_prefix_for_planning() ->
 def test_a_call_is_scored_as_the_public_calling_rules_do(
     what: str, golds: list[Any], predicted: list[Any], expected: dict[str, Any]
 ) -> None:
-    scores = score_calling(task(*map(gold_of, golds), suite="calling"), calls_of(predicted, "params"))
+    scores = score_calling(
+        task(*map(gold_of, golds), suite="calling"), calls_of(predicted, "params")
+    )
     assert {name: figures(scores)[name] for name in expected} == pytest.approx(expected), what
 
 
@@ -124,31 +172,66 @@ def test_failure_modes_and_terms_of_empty_replies() -> None:
 @pytest.mark.parametrize(
     ("given_value", "expected", "calling", "planning"),
     [
-        ("100", 100, 1, 1), ("240", 240.0, 0, 0), ("240.0", 240.0, 1, 1), (True, 1, 1, 1), (100.0099, 100, 1, 1),
-        (100.0101, 100, 0, 0), (0.00001, 0, 0, 0), ("ko", "KO", 1, 1), ("KO ", "KO", 0, 0), ("KO,PEP", "PEP,KO", 0, 0),
-        ("['KO']", ["KO"], 1, 1), (["ko"], ["KO"], 0, 1), (["PEP", "KO", "KO"], ["KO", "PEP"], 1, 1),
-        (["KO", "MCD"], ["KO", "PEP"], 1 / 3, 1 / 3), ("anything", "<from_step_1>", 1, 1), ("anything", "{order_id}", 0, 1),
-        (["x"], ["<from_step_1>"], 0, 0), ({"a": 1}, {"a": 1, "b": 2}, 0.5, 0.5), ("x", {}, 0, 0),
-        (10**400, 10**400, 1, 1), (10**400, 1.5, 0, 0),
+        ("100", 100, 1, 1),
+        ("240", 240.0, 0, 0),
+        ("240.0", 240.0, 1, 1),
+        (True, 1, 1, 1),
+        (100.0099, 100, 1, 1),
+        (100.0101, 100, 0, 0),
+        (0.00001, 0, 0, 0),
+        ("ko", "KO", 1, 1),
+        ("KO ", "KO", 0, 0),
+        ("KO,PEP", "PEP,KO", 0, 0),
+        ("['KO']", ["KO"], 1, 1),
+        (["ko"], ["KO"], 0, 1),
+        (["PEP", "KO", "KO"], ["KO", "PEP"], 1, 1),
+        (["KO", "MCD"], ["KO", "PEP"], 1 / 3, 1 / 3),
+        ("anything", "<from_step_1>", 1, 1),
+        ("anything", "{order_id}", 0, 1),
+        (["x"], ["<from_step_1>"], 0, 0),
+        ({"a": 1}, {"a": 1, "b": 2}, 0.5, 0.5),
+        ("x", {}, 0, 0),
+        (10**400, 10**400, 1, 1),
+        (10**400, 1.5, 0, 0),
     ],
-)  # fmt: skip
-def test_values_compare_as_the_public_code_does(given_value: Any, expected: Any, calling: float, planning: float) -> None:
+)
+def test_values_compare_as_the_public_code_does(
+    given_value: Any, expected: Any, calling: float, planning: float
+) -> None:
     assert reference_value(given_value, expected, CALLING_RULES) == pytest.approx(calling)
     assert reference_value(given_value, expected, PLANNING_RULES) == pytest.approx(planning)
 
 
-def test_times_of_other_forms_can_not_be_read_final_z_are_dropped_and_a_date_is_its_midnight() -> None:
-    for text in ("2024-03-04T09:30:00+00:00", "2024-03-04T09:30:00.000", "2024-03-04 09:30:00", "2024/03/04", ""):
+def test_times_of_other_forms_can_not_be_read_final_z_are_dropped_and_a_date_is_its_midnight() -> (
+    None
+):
+    for text in (
+        "2024-03-04T09:30:00+00:00",
+        "2024-03-04T09:30:00.000",
+        "2024-03-04 09:30:00",
+        "2024/03/04",
+        "",
+    ):
         assert reference_time(text) is None
-    assert reference_time("2024-03-04ZZ") == reference_time("2024-03-04T00:00") == reference_time("2024-03-04T00:00:00Z")
+    assert (
+        reference_time("2024-03-04ZZ")
+        == reference_time("2024-03-04T00:00")
+        == reference_time("2024-03-04T00:00:00Z")
+    )
 
 
 @on_each_row
-def test_tolerances_include_their_ends_and_unknown_ones_are_five_minutes(tolerance: str | None, start: str, ta: float) -> None:
-    times = {"start": "2024-03-04"} if tolerance is None else {"start": "2024-03-04", "tolerance": tolerance}
+def test_tolerances_include_their_ends_and_unknown_ones_are_five_minutes(
+    tolerance: str | None, start: str, ta: float
+) -> None:
+    times = (
+        {"start": "2024-03-04"}
+        if tolerance is None
+        else {"start": "2024-03-04", "tolerance": tolerance}
+    )
     gold = replace(BARS, required={}, times=times)
     assert score_calling(task(gold), [called(gold.tool, {"start": start})]).ta == ta
-    assert score_planning(task(gold), [said(gold.tool, {"start": start})], RUN).ta == ta
+    assert score_planning(task(gold), [predicted_call(gold.tool, {"start": start})], RUN).ta == ta
 
 
 # ---- planning
@@ -167,42 +250,74 @@ def test_unreadable_plans_and_the_named_recovery_episodes() -> None:
     assert score_planning(task(BARS, POSITIONS), [], RUN, json_valid=False).ta == 0
     gold = task(RATES, POSITIONS)
     recovery = replace(gold, id="ms-005")
-    assert score_planning(recovery, [said(RATE)], RUN).detail["rs"] == 0
-    assert score_planning(recovery, [said("PMB.order.place")], RUN).detail["rs"] == 1
+    assert score_planning(recovery, [predicted_call(RATE)], RUN).detail["rs"] == 0
+    assert score_planning(recovery, [predicted_call("PMB.order.place")], RUN).detail["rs"] == 1
     assert score_planning(replace(gold, id="other"), [], RUN).detail["rs"] == 1
     assert score_planning(gold, [], RUN, False).detail["overall_weighted"] == pytest.approx(25)
-    assert score_planning(replace(gold, id="ms-020"), [], RUN, False).detail["overall_weighted"] == pytest.approx(15)
+    assert score_planning(replace(gold, id="ms-020"), [], RUN, False).detail[
+        "overall_weighted"
+    ] == pytest.approx(15)
 
 
 # ---- what the public code raises on
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-names = st.sampled_from([DAILY, "PMB.order.place", "ESP.events.query", "REFUSE", "XYZ"]) | json_values
+names = (
+    st.sampled_from([DAILY, "PMB.order.place", "ESP.events.query", "REFUSE", "XYZ"]) | json_values
+)
 odd_calls = st.lists(
     json_values
-    | st.fixed_dictionaries({}, optional={"tool": names, "args": json_values, "tool_name": names, "params": json_values})
-    | st.builds(lambda value: said(DAILY, {"start": value, "tickers": value}, endpoint=value, method=value), json_values),
+    | st.fixed_dictionaries(
+        {}, optional={"tool": names, "args": json_values, "tool_name": names, "params": json_values}
+    )
+    | st.builds(
+        lambda value: predicted_call(
+            DAILY, {"start": value, "tickers": value}, endpoint=value, method=value
+        ),
+        json_values,
+    ),
     max_size=4,
 )
 
 
 @given(odd_calls, st.booleans(), json_values)
-def test_no_answer_makes_the_reference_scorers_raise(predicted: list[Any], valid: bool, answer: Any) -> None:
+def test_no_answer_makes_the_reference_scorers_raise(
+    predicted: list[Any], valid: bool, answer: Any
+) -> None:
     gold = task(BARS, EVENTS, POSITIONS, ORDER, STEP)
-    for scores in (score_calling(gold, predicted, valid, answer), score_planning(gold, predicted, RUN, valid)):
+    for scores in (
+        score_calling(gold, predicted, valid, answer),
+        score_planning(gold, predicted, RUN, valid),
+    ):
         assert all(0 <= value <= 1 for value in (scores.tm, scores.pa, scores.ta))
 
 
 def test_calls_that_are_none_and_values_too_deep_to_print_match_nothing() -> None:
-    for call in (None, RATE, called(None), called([RATE]), said(None), said(["x"]), 7):
+    for call in (
+        None,
+        RATE,
+        called(None),
+        called([RATE]),
+        predicted_call(None),
+        predicted_call(["x"]),
+        7,
+    ):
         assert score_calling(task(RATES), [call]).tm == 0
-        assert score_planning(task(RATES), [call], RUN).tm <= 0.2  # a call without a name still has no wrong method
+        # a call without a name still has no wrong method
+        assert score_planning(task(RATES), [call], RUN).tm <= 0.2
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
     assert score_calling(task(RATES), [called(RATE, {"tenors": deep})]).pa == 0
-    assert score_planning(task(BARS), [said(DAILY, {"start": deep, "tickers": deep})], RUN).pa == 0
+    assert (
+        score_planning(
+            task(BARS), [predicted_call(DAILY, {"start": deep, "tickers": deep})], RUN
+        ).pa
+        == 0
+    )

@@ -1,4 +1,6 @@
-"""`ktdeval serve qfinzero`: rules of a market that is served, logs of its clients, who needs a token, how it begins and ends."""
+"""`ktdeval serve qfinzero`: rules of a market that is served, logs of its clients, who needs a
+token, how it begins and ends.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,18 @@ fills: {slippage_bps: 20}
 margin: {debit_interest_bps: 900}
 accounts: {cash: 20000, types: [CASH], most: 1}
 """
-SPAN = {"frequency": "1d", "start_ts": "2025-01-07", "end_ts": "2025-01-10", "universe": {"stocks": ["AVLN"]}}
-ORDER = {"instrument": {"type": "STOCK", "symbol": "AVLN"}, "side": "BUY", "order_type": "MARKET", "qty": 10}
+SPAN = {
+    "frequency": "1d",
+    "start_ts": "2025-01-07",
+    "end_ts": "2025-01-10",
+    "universe": {"stocks": ["AVLN"]},
+}
+ORDER = {
+    "instrument": {"type": "STOCK", "symbol": "AVLN"},
+    "side": "BUY",
+    "order_type": "MARKET",
+    "qty": 10,
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +73,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(folder: Path) -> Iterator[Served]:
     rules = load_rules(folder / "rules.yaml")
-    with serving(served_catalogue(catalogue(), rules), logs=folder / "logs", dataset=open_dataset(folder / "data")) as server:
+    with serving(
+        served_catalogue(catalogue(), rules),
+        logs=folder / "logs",
+        dataset=open_dataset(folder / "data"),
+    ) as server:
         yield server
 
 
@@ -85,7 +101,9 @@ def fetched(served: Served, mine: str) -> list[str]:
     page: dict[str, Any] = {"next_cursor": ""}
     lines: list[str] = []
     while page["next_cursor"] is not None:
-        page = served.get("/v1/log?limit=3" + (f"&cursor={page['next_cursor']}" if lines else ""), mine).body
+        page = served.get(
+            "/v1/log?limit=3" + (f"&cursor={page['next_cursor']}" if lines else ""), mine
+        ).body
         lines += page["lines"]
     assert json.loads(lines[-1])["hash"] == page["log_hash"]
     return lines
@@ -98,19 +116,38 @@ def replay(capsys: pytest.CaptureFixture[str], log: Path, *words: object) -> tup
     return code, out + errors
 
 
-def test_rules_and_size_of_accounts_are_the_servers_and_no_argument_of_a_client(served: Served) -> None:
+def test_rules_and_size_of_accounts_are_the_servers_and_no_argument_of_a_client(
+    served: Served,
+) -> None:
     document = served.get("/openapi.json").body["paths"]
     for path, gone in (("/v1/accounts", "initial_cash"), ("/v1/sessions", "execution_config")):
-        assert gone not in document[path]["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+        assert (
+            gone
+            not in document[path]["post"]["requestBody"]["content"]["application/json"]["schema"][
+                "properties"
+            ]
+        )
     mine = served.open()
     assert served.post("/v1/accounts", {"initial_cash": 10**9}, mine).error["field"] == "arguments"
     assert "CASH" in served.post("/v1/accounts", {"account_type": "MARGIN"}, mine).error["message"]
-    assert served.post("/v1/accounts", {"account_type": "CASH"}, mine).body["account"]["cash"] == 20_000
+    assert (
+        served.post("/v1/accounts", {"account_type": "CASH"}, mine).body["account"]["cash"]
+        == 20_000
+    )
     assert served.post("/v1/accounts", {"account_type": "CASH"}, mine).status == 409
     begun = {"account_id": "acct-000001", **SPAN}
-    assert served.post("/v1/sessions", {**begun, "execution_config": {"fees": {}}}, mine).error["field"] == "arguments"
+    assert (
+        served.post("/v1/sessions", {**begun, "execution_config": {"fees": {}}}, mine).error[
+            "field"
+        ]
+        == "arguments"
+    )
     rules = served.post("/v1/sessions", begun, mine).body["session"]["execution_config"]
-    assert (rules["fees"]["stock_per_share_e4"], rules["fills"]["slippage_bps"], rules["fills"]["max_volume_pct"]) == (100, 20, 10)
+    assert (
+        rules["fees"]["stock_per_share_e4"],
+        rules["fills"]["slippage_bps"],
+        rules["fills"]["max_volume_pct"],
+    ) == (100, 20, 10)
 
 
 def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end(
@@ -120,21 +157,37 @@ def test_a_log_is_on_disk_after_each_call_is_fetched_and_replays_to_the_same_end
     log = folder / "logs" / log_name(mine)
     assert log.name == f"{hashlib.sha256(mine.encode()).hexdigest()[:32]}.jsonl"
     assert log.read_text().splitlines() == fetched(served, mine)
-    for session in ("sess\u2028000001", "sess-000001"):  # what ends a line of text is no end of a line of the log
-        refused = served.post("/v1/orders/ord-000009/cancel", {"session_id": session, "account_id": "acct-000001"}, mine)
+    # what ends a line of text is no end of a line of the log
+    for session in ("sess\u2028000001", "sess-000001"):
+        refused = served.post(
+            "/v1/orders/ord-000009/cancel",
+            {"session_id": session, "account_id": "acct-000001"},
+            mine,
+        )
         assert refused.status == 404
     assert "COMMAND_REFUSED" in log.read_text().splitlines()[-1]
     served.send("DELETE", f"/workspaces/{mine}")
-    code, told = replay(capsys, log, "--rerun", "--data", folder / "data", "--rules", folder / "rules.yaml")
-    assert code == 0, told
+    code, printed = replay(
+        capsys, log, "--rerun", "--data", folder / "data", "--rules", folder / "rules.yaml"
+    )
+    assert code == 0, printed
     lines = len(log.read_bytes().splitlines())
-    for said in (f"{lines} lines follow from each other", "1 accounts, 1 sessions", "acct-000001: cash ", "STOCK:AVLN 10"):
-        assert said in told
-    assert told.endswith("the same, byte for byte\n")
-    assert not list((folder / "logs").glob(log_name(served.open()))), "a workspace that did nothing leaves no file"
+    for phrase in (
+        f"{lines} lines follow from each other",
+        "1 accounts, 1 sessions",
+        "acct-000001: cash ",
+        "STOCK:AVLN 10",
+    ):
+        assert phrase in printed
+    assert printed.endswith("the same, byte for byte\n")
+    assert not list((folder / "logs").glob(log_name(served.open()))), (
+        "a workspace that did nothing leaves no file"
+    )
 
 
-def test_a_log_whose_disk_was_full_goes_on_behind_its_last_whole_line(folder: Path, tmp_path: Path) -> None:
+def test_a_log_continues_after_its_last_whole_line_when_the_disk_was_full(
+    folder: Path, tmp_path: Path
+) -> None:
     workspaces = Workspaces(open_dataset(folder / "data"), Limits(), lambda: 0.0, tmp_path)
     workspace_id = workspaces.open()
     held = workspaces.find(workspace_id)
@@ -150,21 +203,33 @@ def test_a_log_whose_disk_was_full_goes_on_behind_its_last_whole_line(folder: Pa
     catalogue().call(held.workspace, "PMB.account.create", account)
     for _ in range(2):
         held.save_log()
-        assert tuple((tmp_path / log_name(workspace_id)).read_text().splitlines()) == held.workspace.broker.log.to_lines()
+        assert (
+            tuple((tmp_path / log_name(workspace_id)).read_text().splitlines())
+            == held.workspace.broker.log.to_lines()
+        )
     (tmp_path / log_name(workspace_id)).unlink()
     catalogue().call(held.workspace, "PMB.account.create", account)
     held.save_log()
     lines = (tmp_path / log_name(workspace_id)).read_text().splitlines()
-    assert tuple(lines) == held.workspace.broker.log.to_lines()[-len(lines) :], "a file that was taken away begins anew"
+    assert tuple(lines) == held.workspace.broker.log.to_lines()[-len(lines) :], (
+        "a file that was taken away begins anew"
+    )
 
 
 def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
     served: Served, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = fetched(served, traded(served))
-    trade = next(number for number, line in enumerate(lines) if '"type":"TRADE' in line or '"type":"ORDER_FILLED' in line)
+    trade = next(
+        number
+        for number, line in enumerate(lines)
+        if '"type":"TRADE' in line or '"type":"ORDER_FILLED' in line
+    )
     account = next(number for number, line in enumerate(lines) if '"type":"account.create"' in line)
-    cheaper = [line.replace('"price_e4":', '"price_e4":1') if number == trade else line for number, line in enumerate(lines)]
+    cheaper = [
+        line.replace('"price_e4":', '"price_e4":1') if number == trade else line
+        for number, line in enumerate(lines)
+    ]
     richer = [line.replace('"initial_cash":20000', '"initial_cash":90000') for line in lines]
     borrower = [line.replace('"account_type":"CASH"', '"account_type":"MARGIN"') for line in lines]
     assert cheaper != lines
@@ -173,7 +238,11 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
     def forged(changed: list[str]) -> list[str]:
         return chained([json.loads(line) for line in changed])
 
-    log, rules, rerun = tmp_path / "log.jsonl", ("--rules", folder / "rules.yaml"), ("--rerun", "--data", folder / "data")
+    log, rules, rerun = (
+        tmp_path / "log.jsonl",
+        ("--rules", folder / "rules.yaml"),
+        ("--rerun", "--data", folder / "data"),
+    )
     for changed, words, number in (
         (cheaper, (), trade + 1),
         (forged(cheaper), rerun, trade + 1),
@@ -183,10 +252,10 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
         ([*lines[:3], *lines[4:]], (), 4),
     ):
         log.write_text("\n".join(changed))
-        code, told = replay(capsys, log, *words)
-        assert code in (1, 2), told
-        assert f"line {number}" in told
-        assert "Traceback" not in told
+        code, printed = replay(capsys, log, *words)
+        assert code in (1, 2), printed
+        assert f"line {number}" in printed
+        assert "Traceback" not in printed
     for name, value in (
         ("data", []),
         ("data", None),
@@ -197,21 +266,34 @@ def test_a_log_that_was_tampered_with_is_refused_with_the_lines_number(
         ("seq", 0.5),
     ):
         log.write_text(
-            "\n".join(chained([{**json.loads(line), **({name: value} if not at else {})} for at, line in enumerate(lines)]))
+            "\n".join(
+                chained(
+                    [
+                        {**json.loads(line), **({name: value} if not at else {})}
+                        for at, line in enumerate(lines)
+                    ]
+                )
+            )
         )
-        code, told = replay(capsys, log, *rerun)
-        assert (code, told.count("\n")) == (2, 1), told
-        assert "line 1: expected one JSON object with seq, ts_ns, kind, type, data and hash" in told
+        code, printed = replay(capsys, log, *rerun)
+        assert (code, printed.count("\n")) == (2, 1), printed
+        assert (
+            "line 1: expected one JSON object with seq, ts_ns, kind, type, data and hash" in printed
+        )
     log.write_text("\n".join(lines).replace('"CASH"', '"\\ud800"'))
-    assert replay(capsys, log)[1].startswith(f"ktdeval: error: broker log line {account + 1}: expected one JSON object")
+    assert replay(capsys, log)[1].startswith(
+        f"ktdeval: error: broker log line {account + 1}: expected one JSON object"
+    )
     os.mkfifo(tmp_path / "pipe")
-    for name, said in (("none", "can't read"), ("pipe", "is no plain file but a pipe")):
-        code, told = replay(capsys, tmp_path / name)
-        assert (code, told.count("\n"), said in told) == (2, 1, True), told
+    for name, message in (("none", "can't read"), ("pipe", "is no plain file but a pipe")):
+        code, printed = replay(capsys, tmp_path / name)
+        assert (code, printed.count("\n"), message in printed) == (2, 1, True), printed
 
 
 @on_each_row
-def test_rules_that_can_not_be_used_are_named_in_one_line(tmp_path: Path, text: str, named: str) -> None:
+def test_rules_that_can_not_be_used_are_named_in_one_line(
+    tmp_path: Path, text: str, named: str
+) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=named) as caught:
@@ -229,13 +311,16 @@ def bound_to(host: str) -> Iterator[socket.socket]:
 # ---- who needs a token
 
 
-def test_on_this_machine_nobody_needs_a_token_elsewhere_a_new_one_is_shown_once_and_one_of_the_environment_is_always_used() -> None:
+def test_only_a_local_server_needs_no_token_and_that_of_the_environment_has_precedence() -> None:
     shown: list[str] = []
     for host in ("127.0.0.1", "localhost", *(("::1",) if socket.has_ipv6 else ()), "0.0.0.0"):
         with bound_to(host) as bound:
             security = choose_security(bound, None, {}, shown.append)
             own = choose_security(bound, "MINE", {"MINE": TOKEN}, None)
-            assert address_of(bound) == f"http://{'[::1]' if ':' in host else bound.getsockname()[0]}:{bound.getsockname()[1]}"
+            assert (
+                address_of(bound)
+                == f"http://{'[::1]' if ':' in host else bound.getsockname()[0]}:{bound.getsockname()[1]}"
+            )
         assert (own.token, own.hosts) == (TOKEN, None)  # behind a proxy the server has other names
         if host == "0.0.0.0":
             assert shown == [security.token]
@@ -250,9 +335,14 @@ def test_without_a_token_nothing_is_served_elsewhere(terminal: Terminal, folder:
     assert "--token-env" in line
 
 
-@pytest.mark.parametrize("value", [None, "", "short", "with spaces in between", "x" * 513, "geheimnis-mit-ümlaut"])
-def test_a_variable_without_a_usable_token_is_said_without_its_value(value: str | None) -> None:
-    with bound_to("127.0.0.1") as bound, pytest.raises(UsageError, match="--token-env MINE: expected 16 to 512") as caught:
+@pytest.mark.parametrize(
+    "value", [None, "", "short", "with spaces in between", "x" * 513, "geheimnis-mit-ümlaut"]
+)
+def test_a_variable_without_a_usable_token_is_reported_without_its_value(value: str | None) -> None:
+    with (
+        bound_to("127.0.0.1") as bound,
+        pytest.raises(UsageError, match="--token-env MINE: expected 16 to 512") as caught,
+    ):
         choose_security(bound, "MINE", {} if value is None else {"MINE": value}, None)
     assert not value or value not in str(caught.value)
 
@@ -260,21 +350,30 @@ def test_a_variable_without_a_usable_token_is_said_without_its_value(value: str 
 # ---- what can't be begun
 
 
-def test_what_can_not_be_begun_is_said_in_one_line(terminal: Terminal, folder: Path, tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_is_reported_in_one_line(
+    terminal: Terminal, folder: Path, tmp_path: Path
+) -> None:
     data = ("--data", folder / "data")
     with bound_to("127.0.0.1") as taken:
         port = taken.getsockname()[1]
         line = terminal.refusal(*SERVE, "--port", port, *data)
-    assert f"error: can't listen on 127.0.0.1 port {port}: Address already in use; choose another --host or --port" in line
+    assert (
+        f"error: can't listen on 127.0.0.1 port {port}: Address already in use; choose another"
+        " --host or --port" in line
+    )
     for host in ("203.0.113.7", "no.such.host.invalid", "a" * 300):
         with pytest.raises(UsageError, match="can't listen on"):
             bind(host, 0)
-    for transport in ("http", "stdio"):
-        line = terminal.refusal(*SERVE, "--transport", transport, "--port", 0, "--data", tmp_path / "none")
+    for option, transport in (("--over", "http"), ("--over", "stdio"), ("--transport", "stdio")):
+        line = terminal.refusal(*SERVE, option, transport, "--port", 0, "--data", tmp_path / "none")
         assert str(tmp_path / "none") in line
     (tmp_path / "rules.yaml").write_text("fees: {tax: 1}")
-    assert "rules.yaml: fees: " in terminal.refusal(*SERVE, "--port", 0, *data, "--rules", tmp_path / "rules.yaml")
-    assert "--logs" in terminal.refusal(*SERVE, "--port", 0, *data, "--logs", tmp_path / "rules.yaml")
+    assert "rules.yaml: fees: " in terminal.refusal(
+        *SERVE, "--port", 0, *data, "--rules", tmp_path / "rules.yaml"
+    )
+    assert "--logs" in terminal.refusal(
+        *SERVE, "--port", 0, *data, "--logs", tmp_path / "rules.yaml"
+    )
     for moment in ("soon", "2024-12-31", "2025-03-02"):
         line = terminal.refusal(*SERVE, "--port", 0, *data, "--as-of", moment)
         assert "--as-of: expected a moment" in line
@@ -284,18 +383,39 @@ def test_what_can_not_be_begun_is_said_in_one_line(terminal: Terminal, folder: P
 
 
 @pytest.mark.slow
-def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(folder: Path, tmp_path: Path) -> None:
+def test_it_serves_until_it_is_interrupted_and_shows_its_token_once(
+    folder: Path, tmp_path: Path
+) -> None:
     """On all addresses of the machine, with stderr at a terminal."""
     mine, theirs = pty.openpty()
-    words = ["serve", "qfinzero", "--host", "0.0.0.0", "--port", "0", "--data", str(folder / "data"), "--as-of", "2025-01-06"]
+    words = [
+        "serve",
+        "qfinzero",
+        "--host",
+        "0.0.0.0",
+        "--port",
+        "0",
+        "--data",
+        str(folder / "data"),
+        "--as-of",
+        "2025-01-06",
+    ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "ktdeval", *words], stdout=subprocess.PIPE, stderr=theirs, text=True, cwd=tmp_path
+        [sys.executable, "-m", "ktdeval", *words],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        cwd=tmp_path,
     )
     with process:
         os.close(theirs)
         assert process.stdout is not None
         line = process.stdout.readline()
-        port = re.fullmatch(r"serving http://0\.0\.0\.0:(\d+) with \S+/openapi\.json and \S+/mcp \(Ctrl-C ends it\)\n", line)
+        port = re.fullmatch(
+            r"serving http://0\.0\.0\.0:(\d+) with \S+/openapi\.json and \S+/mcp \(Ctrl-C ends"
+            r" it\)\n",
+            line,
+        )
         assert port is not None, line
         token = re.fullmatch(r"token, shown this once: (\S{40,})\r\n", os.read(mine, 1000).decode())
         assert token is not None

@@ -32,8 +32,8 @@ from qfinzero_suite_play import (
     Silent,
     calling_items,
     config_of,
-    exam_of,
     planning_items,
+    sample_set_of,
     sit,
     task_of,
     world,
@@ -53,23 +53,37 @@ def earned(record: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_variant_keeps_the_contract_pays_the_expected_calls_in_full_and_silence_only_for_refusals(variant: str) -> None:
+def test_a_variant_fulfils_the_contract_and_rewards_silence_only_for_refusals(
+    variant: str,
+) -> None:
     task, is_live = task_of(variant), "live" in variant
     check_scoring_task(task)
     assert list(task.scores) == list(summarise([], config_of(variant)))
-    records = sit(task, Perfect(planning_items() if "planning" in variant else calling_items(), live=is_live))
+    records = sit(
+        task, Perfect(planning_items() if "planning" in variant else calling_items(), live=is_live)
+    )
     assert [earned(record) for record in records] == [[100.0, 1.0, 1.0, 1.0]] * len(records)
     perfect = task.summarise(records)
     values = {name: score.value for name, score in perfect.items()}
-    full = {**dict.fromkeys((*METRICS, "exact", "refusal_accuracy", "call_precision"), 1.0), "overall": 100.0, "unanswered": 0.0}
+    full = {
+        **dict.fromkeys((*METRICS, "exact", "refusal_accuracy", "call_precision"), 1.0),
+        "overall": 100.0,
+        "unanswered": 0.0,
+    }
     assert values == {**full, **({"end_state_match": 1.0} if is_live else {})}
     assert perfect["overall"].detail["failure_modes"] == {}
     records = sit(task, Silent())
-    assert [earned(record)[0] for record in records] == [100.0 if record.facts["refusal"] else 0.0 for record in records]
+    assert [earned(record)[0] for record in records] == [
+        100.0 if record.facts["refusal"] else 0.0 for record in records
+    ]
     silent = task.summarise(records)
     for name in (*METRICS, "exact"):
         assert silent[name].baseline == pytest.approx(silent[name].value)
-    assert silent["refusal_accuracy"].value == silent["refusal_accuracy"].detail["false_refusals"]["value"] == 1.0
+    assert (
+        silent["refusal_accuracy"].value
+        == silent["refusal_accuracy"].detail["false_refusals"]["value"]
+        == 1.0
+    )
     assert silent["call_precision"].value is None
     if is_live:
         assert silent["end_state_match"].value == silent["end_state_match"].baseline
@@ -96,23 +110,33 @@ def test_calls_are_recorded_under_dotted_names_and_not_made() -> None:
     model = Scripted([DAILY, ("pmb_account_create", "{}")])
     record = one("qfinzero_calling", 0, model)
     assert record.answer["calls"] == [DAILY_CALL, {"tool": "PMB.account.create", "arguments": {}}]
-    assert [message.content for message in model.told] == ['{"recorded":true}'] * 2
+    assert [message.content for message in model.tool_messages] == ['{"recorded":true}'] * 2
     assert record.scores["call_precision"] == 0.5
     assert earned(record) == [100.0, 1.0, 1.0, 1.0]
     # In text both names of a tool are known, and others stay as written.
-    record = written(0, {**DAILY_CALL, "tool": "upq_stock_daily"}, {"tool": "UPQ.crystal.ball", "arguments": {}})
-    assert [call["tool"] for call in record.answer["calls"]] == ["UPQ.stock.daily", "UPQ.crystal.ball"]
+    record = written(
+        0, {**DAILY_CALL, "tool": "upq_stock_daily"}, {"tool": "UPQ.crystal.ball", "arguments": {}}
+    )
+    assert [call["tool"] for call in record.answer["calls"]] == [
+        "UPQ.stock.daily",
+        "UPQ.crystal.ball",
+    ]
     assert (earned(record)[0], record.scores["failed_unknown_tool"]) == (100.0, True)
 
 
 def test_arguments_that_are_no_json_object_make_no_call() -> None:
-    model = Scripted([("upq_stock_daily", "[1]"), ("upq_stock_daily", "{"), ("upq_no_such_tool", "{}")])
+    model = Scripted(
+        [("upq_stock_daily", "[1]"), ("upq_stock_daily", "{"), ("upq_no_such_tool", "{}")]
+    )
     record = one("qfinzero_calling", 0, model)
     assert (record.answer["calls"], earned(record)[0]) == ([], 0.0)
     assert record.failures == {"bad_arguments": 1, "bad_json": 1, "unknown_tool": 1}
 
 
-@pytest.mark.parametrize("arguments", ['{"a": ' * 40 + "1" + "}" * 40, '{"a": "\\ud800"}', json.dumps({"a": "x" * 30_000})])
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"a": ' * 40 + "1" + "}" * 40, '{"a": "\\ud800"}', json.dumps({"a": "x" * 30_000})],
+)
 def test_arguments_that_cannot_be_recorded_make_no_call(arguments: str) -> None:
     native = one("qfinzero_calling", 0, Scripted([("upq_stock_daily", arguments)]))
     assert (native.answer["calls"], native.failures) == ([], {"bad_arguments": 1})
@@ -122,7 +146,14 @@ def test_arguments_that_cannot_be_recorded_make_no_call(arguments: str) -> None:
 
 
 def test_more_calls_than_the_budget_are_not_made() -> None:
-    assert len(one("qfinzero_calling", 0, Scripted([DAILY] * 4), harness={"max_tool_calls": 2}).answer["calls"]) == 2
+    assert (
+        len(
+            one("qfinzero_calling", 0, Scripted([DAILY] * 4), harness={"max_tool_calls": 2}).answer[
+                "calls"
+            ]
+        )
+        == 2
+    )
 
 
 # ---- what equals what is expected
@@ -131,8 +162,12 @@ ORDER = dict(calling_items()[1].gold[0].args)
 
 
 def placed(**changes: Any) -> dict[str, Any]:
-    """The expected order of the second calling item as a written call, with changes; None leaves a field of the order out."""
-    order = {name: value for name, value in {**ORDER["order"], **changes}.items() if value is not None}
+    """The expected order of the second calling item as a written call, with changes; None leaves a
+    field of the order out.
+    """
+    order = {
+        name: value for name, value in {**ORDER["order"], **changes}.items() if value is not None
+    }
     return {"tool": "PMB.order.place", "arguments": {**ORDER, "order": order}}
 
 
@@ -146,14 +181,20 @@ def test_leaving_out_a_default_equals_giving_it() -> None:
 
 
 @on_each_row
-def test_defaults_with_an_effect_are_filled_in_where_arguments_leave_them_out(tool: str, given: Any, filled: Any) -> None:
+def test_defaults_with_an_effect_are_filled_in_where_arguments_leave_them_out(
+    tool: str, given: Any, filled: Any
+) -> None:
     assert with_defaults(tool, given) == filled
 
 
 def test_defaults_of_nested_objects_and_of_every_operation_are_those_of_the_service() -> None:
     config = {"execution_config": {"fees": {"stock_per_share_e4": 0}}}
     fees = with_defaults("PMB.session.create", config)["execution_config"]["fees"]
-    assert fees == {"stock_per_share_e4": 0, "option_per_contract_e4": 6500, "option_exercise_e4": 0}
+    assert fees == {
+        "stock_per_share_e4": 0,
+        "option_per_contract_e4": 6500,
+        "option_exercise_e4": 0,
+    }
     assert "horizon_minutes" not in with_defaults("ESP.events.query", {"mode": "window"})
     assert with_defaults("ESP.events.query", {})["horizon_minutes"] == 60
     for operation in catalogue().operations:
@@ -163,25 +204,39 @@ def test_defaults_of_nested_objects_and_of_every_operation_are_those_of_the_serv
         }
 
 
-def test_ids_of_the_situation_are_counted_beside_the_scores_and_seen_by_the_public_rules() -> None:
+def test_ids_of_the_situation_are_counted_next_to_the_scores_and_by_the_public_rules() -> None:
     records = [written(1, call) for call in (placed(), FOREIGN)]
     assert [earned(record)[0] for record in records] == [100.0, 100.0]
-    assert [(record.scores["ids_expected"], record.scores["ids_right"]) for record in records] == [(2, 2), (2, 1)]
+    assert [(record.scores["ids_expected"], record.scores["ids_right"]) for record in records] == [
+        (2, 2),
+        (2, 1),
+    ]
     assert [record.scores["reference_pa"] for record in records] == [1.0, pytest.approx(2 / 3)]
-    assert task_of("qfinzero_calling_text").summarise(records)["overall"].detail["ids"] == {"expected": 4, "right": 3}
+    assert task_of("qfinzero_calling_text").summarise(records)["overall"].detail["ids"] == {
+        "expected": 4,
+        "right": 3,
+    }
 
 
 def test_the_public_rules_see_a_refusal_that_is_spelled_out() -> None:
-    refused, idle = (one("qfinzero_planning", 2, Scripted(status=status)).scores for status in ("refused", "done"))
+    refused, idle = (
+        one("qfinzero_planning", 2, Scripted(status=status)).scores
+        for status in ("refused", "done")
+    )
     assert (refused["reference_overall"], refused["paper_overall"]) == (100.0, 100.0)
     assert idle["reference_overall"] < idle["paper_overall"] == 100.0
-    assert one("qfinzero_planning", 2, Scripted([DAILY], status="refused")).scores["reference_tm"] < 1.0
+    assert (
+        one("qfinzero_planning", 2, Scripted([DAILY], status="refused")).scores["reference_tm"]
+        < 1.0
+    )
 
 
 def test_an_answer_is_exact_where_nothing_is_wrong_absent_or_too_much() -> None:
     exact = [(0, [DAILY_CALL]), (1, [placed(time_in_force=None)]), (3, [])]
     inexact = [(0, [DAILY_CALL, STEP_CALL]), (0, []), (1, [placed(qty=11)]), (3, [STEP_CALL])]
-    assert [written(number, *calls).scores["exact"] for number, calls in (*exact, *inexact)] == [True] * 3 + [False] * 4
+    assert [written(number, *calls).scores["exact"] for number, calls in (*exact, *inexact)] == [
+        True
+    ] * 3 + [False] * 4
     assert written(0, DAILY_CALL, STEP_CALL).scores["paper_overall"] == 100.0
 
 
@@ -192,18 +247,25 @@ def test_exact_is_a_share_with_wilsons_interval_by_category_and_difficulty() -> 
         assert (exact.value, exact.n, exact.baseline) == (0.25, 4, 0.25)
         assert exact.interval == wilson(1, 4, 0.95)
         assert exact.detail["by_category"]["order"] == {"n": 2, "value": 0.0}
-        assert exact.detail["by_difficulty"] == {"easy": {"n": 2, "value": 0.5}, "hard": {"n": 2, "value": 0.0}}
+        assert exact.detail["by_difficulty"] == {
+            "easy": {"n": 2, "value": 0.5},
+            "hard": {"n": 2, "value": 0.0},
+        }
     assert list(task_of("qfinzero_calling_text").scores)[:2] == ["overall", "exact"]
 
 
 # ---- refusals
 
 
-def test_a_refusal_is_no_call_whatever_is_said() -> None:
+def test_a_refusal_is_not_a_call_with_any_text() -> None:
     done = one("qfinzero_calling", 3, Scripted(status="done"))
     assert (earned(done)[0], done.scores["no_call"]) == (100.0, True)
     called = one("qfinzero_calling", 3, Scripted([DAILY], status="refused"))
-    assert (earned(called)[0], called.scores["no_call"], called.scores["call_precision"]) == (0.0, False, 0.0)
+    assert (earned(called)[0], called.scores["no_call"], called.scores["call_precision"]) == (
+        0.0,
+        False,
+        0.0,
+    )
     assert called.scores["failed_missed_refusal"]
     task = task_of("qfinzero_calling")
     records = sit(task, Scripted(status="refused"))
@@ -218,15 +280,30 @@ def test_a_refusal_is_no_call_whatever_is_said() -> None:
 def test_a_call_that_fails_counts_as_a_call() -> None:
     model = Scripted([("upq_stock_daily", '{"tickers": "AVLN"}'), DAILY])
     record = one("qfinzero_calling_live", 0, model)
-    assert [json.loads(message.content).get("error", {}).get("code") for message in model.told] == ["invalid_argument", None]
-    assert (len(record.answer["calls"]), earned(record)[0], record.scores["call_precision"]) == (2, 100.0, 0.5)
+    assert [
+        json.loads(message.content).get("error", {}).get("code") for message in model.tool_messages
+    ] == [
+        "invalid_argument",
+        None,
+    ]
+    assert (len(record.answer["calls"]), earned(record)[0], record.scores["call_precision"]) == (
+        2,
+        100.0,
+        0.5,
+    )
     assert record.scores["end_state_match"] is True
 
 
 def test_what_differs_in_the_end_is_named() -> None:
     task = task_of("qfinzero_calling_live")
     order = json.dumps(placed(qty=11)["arguments"])
-    records = sit(task, Scripted([("pmb_order_place", order), ("pmb_session_step", '{"session_id": "sess-000001"}')]), [1])
+    records = sit(
+        task,
+        Scripted(
+            [("pmb_order_place", order), ("pmb_session_step", '{"session_id": "sess-000001"}')]
+        ),
+        [1],
+    )
     assert records[0].scores["end_state_match"] is False
     differing = {name for name in records[0].scores if name.startswith("differs_")}
     assert differing == {"differs_clock", "differs_cash", "differs_positions", "differs_orders"}
@@ -238,47 +315,64 @@ def test_what_differs_in_the_end_is_named() -> None:
 def test_an_order_with_a_bracket_and_a_session_with_rules_of_its_own_are_others() -> None:
     order, item = json.dumps(placed(stop_loss_price=0.05)["arguments"]), calling_items()[1]
     (record,) = sit(task_of("qfinzero_calling_live"), Scripted([("pmb_order_place", order)]), [1])
-    assert (earned(record)[0], [name for name in record.scores if name.startswith("differs_")]) == (100.0, ["differs_orders"])
-    free: dict[str, Any] = {"PMB.session.create": {"execution_config": {"fees": {"stock_per_share_e4": 0}}}}
-    other = replace(item, setup=tuple(replace(call, args={**call.args, **free.get(call.tool, {})}) for call in item.setup))
+    assert (earned(record)[0], [name for name in record.scores if name.startswith("differs_")]) == (
+        100.0,
+        ["differs_orders"],
+    )
+    free: dict[str, Any] = {
+        "PMB.session.create": {"execution_config": {"fees": {"stock_per_share_e4": 0}}}
+    }
+    other = replace(
+        item,
+        setup=tuple(
+            replace(call, args={**call.args, **free.get(call.tool, {})}) for call in item.setup
+        ),
+    )
     usual, own = (end_state(open_workspace(each, world())) for each in (item, other))
     assert differing_parts(own, usual) == ("sessions",)
 
 
 def test_a_session_that_ends_on_another_day_and_an_instruction_not_to_exercise_are_others() -> None:
     item, end = calling_items()[1], {"PMB.session.create": {"end_ts": "2025-01-17"}}
-    other = replace(item, setup=tuple(replace(call, args={**call.args, **end.get(call.tool, {})}) for call in item.setup))
-    usual, longer, kept = (open_workspace(each, world()) for each in (item, other, item))
-    kept.broker.state.kept.add(("acct-000001", "O:AVLN250117C00105000"))
-    assert end_state(usual) == end_state(longer) == end_state(kept)  # as they are recorded
-    whole, *others = (end_state(each, whole=True) for each in (usual, longer, kept))
+    other = replace(
+        item,
+        setup=tuple(
+            replace(call, args={**call.args, **end.get(call.tool, {})}) for call in item.setup
+        ),
+    )
+    usual, longer, exempt = (open_workspace(each, world()) for each in (item, other, item))
+    exempt.broker.state.do_not_exercise.add(("acct-000001", "O:AVLN250117C00105000"))
+    assert end_state(usual) == end_state(longer) == end_state(exempt)  # as they are recorded
+    whole, *others = (end_state(each, whole=True) for each in (usual, longer, exempt))
     assert [differing_parts(state, whole) for state in others] == [("sessions",), ("positions",)]
 
 
 def test_an_end_state_that_the_calls_do_not_lead_to_is_found() -> None:
     task = task_of("qfinzero_calling_live")
     record = sit(task, Perfect(calling_items(), live=True), [1])[0]
-    assert exam_of(task).score(1, record.answer) == record.scores
+    assert sample_set_of(task).score(1, record.answer) == record.scores
     with pytest.raises(InvariantError, match="calling-2"):
-        exam_of(task).score(1, {**record.answer, "calls": []})
+        sample_set_of(task).score(1, {**record.answer, "calls": []})
 
 
 def test_an_answer_too_long_to_be_shown_is_not_passed_on() -> None:
-    model = Scripted([("upq_stock_minute", '{"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-06"}')])
+    model = Scripted(
+        [("upq_stock_minute", '{"tickers": "AVLN", "start": "2025-01-06", "end": "2025-01-06"}')]
+    )
     record = one("qfinzero_calling_live", 0, model, max_answer_chars=1000)
-    assert json.loads(model.told[0].content)["error"]["code"] == "too_large"
+    assert json.loads(model.tool_messages[0].content)["error"]["code"] == "too_large"
     assert (len(record.answer["calls"]), record.failures) == (1, {"too_large": 1})
 
 
 # ---- what is asked
 
 
-def test_the_prompt_names_what_is_listed_by_the_clock_and_nothing_later() -> None:
+def test_the_prompt_names_instruments_listed_by_the_clock_and_no_later_ones() -> None:
     prices = small_prices()
     coming = SymbolRow("LATE", "stock", "Late Listing", "energy", world().info.default_as_of_ns + 1)
     dataset = replace(world(), prices=replace(prices, symbol_rows=[*prices.symbol_rows, coming]))
     assert "LATE" in [row.symbol for row in dataset.prices.symbols(coming.listed_ns)]
-    system = exam_of(task_of("qfinzero_calling", dataset=dataset)).sample(0).system
+    system = sample_set_of(task_of("qfinzero_calling", dataset=dataset)).sample(0).system
     assert "AVLN (Avalon Systems)*, BRKT (Bracket Corp), CSTL (Castle Holdings)" in system
     assert "BTCX (Bitcoin X)" in system
     assert "LATE" not in system
@@ -287,10 +381,21 @@ def test_the_prompt_names_what_is_listed_by_the_clock_and_nothing_later() -> Non
 def test_the_prompt_names_the_weekdays_without_a_session_around_the_clocks() -> None:
     """Clock 2025-01-06; the market's first day is later than 90 days before."""
     info = replace(world().info, first_day=date(2024, 11, 29), last_day=date(2025, 12, 31))
-    system = exam_of(task_of("qfinzero_calling", dataset=replace(world(), info=info))).sample(0).system
-    assert "The exchange is closed at weekends and on 2024-12-25, 2025-01-01, 2025-01-09, 2025-01-20, 2025-02-17. " in system
+    system = (
+        sample_set_of(task_of("qfinzero_calling", dataset=replace(world(), info=info)))
+        .sample(0)
+        .system
+    )
+    assert (
+        "The exchange is closed at weekends and on 2024-12-25, 2025-01-01, 2025-01-09, 2025-01-20,"
+        " 2025-02-17. " in system
+    )
     brief = replace(info, first_day=date(2025, 1, 2), last_day=date(2025, 1, 8))
-    system = exam_of(task_of("qfinzero_calling", dataset=replace(world(), info=brief))).sample(0).system
+    system = (
+        sample_set_of(task_of("qfinzero_calling", dataset=replace(world(), info=brief)))
+        .sample(0)
+        .system
+    )
     assert "The exchange is closed at weekends. " in system
 
 
@@ -301,37 +406,49 @@ def test_the_tools_in_text_tell_no_limits_of_length_and_the_cursor_once() -> Non
     assert text.count('"cursor"') == 1
     assert '"cursor"' in text.partition("## ESP.events.stream\n")[2].partition("\n## ")[0]
     for each in catalogue().operations:
-        told = json.loads(text.partition(f"## {each.name}\n")[2].partition("\n## ")[0].partition("Arguments: ")[2])
-        assert set(told["properties"]) | {"cursor"} == set(each.properties) | {"cursor"}
-        assert told["required"] == list(each.required)
+        schema = json.loads(
+            text.partition(f"## {each.name}\n")[2].partition("\n## ")[0].partition("Arguments: ")[2]
+        )
+        assert set(schema["properties"]) | {"cursor"} == set(each.properties) | {"cursor"}
+        assert schema["required"] == list(each.required)
 
 
-def test_the_clock_is_told_in_utc_and_in_new_york() -> None:
-    for moment, words in (
+@pytest.mark.parametrize(
+    ("moment", "words"),
+    [
         ("2025-03-07T21:00:00Z", "Friday, 2025-03-07, 4:00 p.m."),
         ("2025-03-10T20:00:00Z", "Monday, 2025-03-10, 4:00 p.m."),
         ("2025-03-10T02:05:00Z", "Sunday, 2025-03-09, 10:05 p.m."),
-    ):
-        assert clock_words(at(moment)) == f"{moment}, which is {words} in New York"
+    ],
+)
+def test_the_clock_is_shown_in_utc_and_new_york_time(moment: str, words: str) -> None:
+    assert clock_words(at(moment)) == f"{moment}, which is {words} in New York"
 
 
 def test_the_question_tells_ids_and_terms_of_the_session_but_not_what_it_holds() -> None:
-    exam = exam_of(task_of("qfinzero_calling"))
-    assert exam.sample(0).user == (
-        "The clock stands at 2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New York.\n"
-        "There is no account and no session.\n\nInstruction: Daily bars of AVLN of January 2 and 3, 2025."
+    sample_set = sample_set_of(task_of("qfinzero_calling"))
+    assert (
+        sample_set.sample(0).user
+        == "The clock stands at 2025-01-06T21:00:00Z, which is Monday, 2025-01-06, 4:00 p.m. in New"
+        " York.\nThere is no account and no session.\n\nInstruction: Daily bars of AVLN of"
+        " January 2 and 3, 2025."
     )
     assert (
-        "There is an account, acct-000001, with a session, sess-000001. The session has ticks of one trading day, "
-        "ends at 2025-01-29T21:00:00Z, and trades AVLN, BRKT." in exam.sample(1).user
+        "There is an account, acct-000001, with a session, sess-000001. The session has ticks of"
+        " one trading day, ends at 2025-01-29T21:00:00Z, and trades AVLN, BRKT."
+        in sample_set.sample(1).user
     )
 
 
 def test_only_text_describes_the_tools_and_only_native_offers_them() -> None:
     for variant in VARIANTS:
-        sample = exam_of(task_of(variant)).sample(0)
-        described = [each.name for each in catalogue().operations if f"## {each.name}\n" in sample.system]
-        offered = [] if sample.environment is None else [tool.name for tool in sample.environment.tools]
+        sample = sample_set_of(task_of(variant)).sample(0)
+        described = [
+            each.name for each in catalogue().operations if f"## {each.name}\n" in sample.system
+        ]
+        offered = (
+            [] if sample.environment is None else [tool.name for tool in sample.environment.tools]
+        )
         is_text = variant.endswith("_text")
         assert described == ([each.name for each in catalogue().operations] if is_text else [])
         assert offered == ([] if is_text else [each.wire_name for each in catalogue().operations])
@@ -340,18 +457,31 @@ def test_only_text_describes_the_tools_and_only_native_offers_them() -> None:
 
 
 def test_facts_hold_the_expected_calls_in_the_public_format() -> None:
-    facts = exam_of(task_of("qfinzero_calling")).sample(1).facts
+    facts = sample_set_of(task_of("qfinzero_calling")).sample(1).facts
     assert facts["task"] == task_to_row(calling_items()[1].task)
-    assert (facts["category"], facts["difficulty"], facts["template"], facts["refusal"]) == ("order", "easy", "order", False)
+    assert (facts["category"], facts["difficulty"], facts["template"], facts["refusal"]) == (
+        "order",
+        "easy",
+        "order",
+        False,
+    )
     assert facts["as_of"] == "2025-01-06T21:00:00Z"
 
 
-def test_fewer_items_are_taken_evenly_and_the_description_pins_questions_data_prompts_and_tools() -> None:
-    exam = exam_of(task_of("qfinzero_calling", items=2))
-    assert [exam.sample(number).id for number in range(len(exam))] == ["calling-1", "calling-3"]
-    assert len(exam_of(task_of("qfinzero_calling", items=99))) == 4
+def test_fewer_items_are_taken_evenly_and_the_description_pins_questions_data_prompts_and_tools() -> (
+    None
+):
+    sample_set = sample_set_of(task_of("qfinzero_calling", items=2))
+    assert [sample_set.sample(number).id for number in range(len(sample_set))] == [
+        "calling-1",
+        "calling-3",
+    ]
+    assert len(sample_set_of(task_of("qfinzero_calling", items=99))) == 4
     task = task_of("qfinzero_calling")
-    texts = [[exam_of(task, seed=seed).sample(number).user for number in range(4)] for seed in (0, 1)]
+    texts = [
+        [sample_set_of(task, seed=seed).sample(number).user for number in range(4)]
+        for seed in (0, 1)
+    ]
     assert texts[0] == texts[1], "the same for every seed"
     described = task.describe()
     assert described["material"]["dataset"]["content_id"] == world().info.content_id
@@ -366,8 +496,10 @@ def test_fewer_items_are_taken_evenly_and_the_description_pins_questions_data_pr
 
 
 @on_each_row
-def test_a_config_that_makes_no_sense_is_refused(variant: str, changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_config_that_makes_no_sense_is_refused(
+    variant: str, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
         config_of(variant, **changes)
 
 
@@ -376,9 +508,21 @@ def test_a_config_that_makes_no_sense_is_refused(variant: str, changes: dict[str
 
 def public_file(folder: Path) -> Path:
     """Three tasks in the public format: a query, an order by the run's ids, and one to refuse."""
-    order = GoldCall("PMB.order.place", "/v1/orders", "POST", {"session_id": "{session_id}", "order": {"side": "BUY", "qty": 5}})
-    golds = (BARS, "Daily bars of KO."), (order, "Buy 5 in {session_id}."), (GoldCall("REFUSE"), "Stream KO live.")
-    tasks = [GoldTask(f"p-{number}", "calling", "c", "easy", text, (gold,)) for number, (gold, text) in enumerate(golds, 1)]
+    order = GoldCall(
+        "PMB.order.place",
+        "/v1/orders",
+        "POST",
+        {"session_id": "{session_id}", "order": {"side": "BUY", "qty": 5}},
+    )
+    golds = (
+        (BARS, "Daily bars of KO."),
+        (order, "Buy 5 in {session_id}."),
+        (GoldCall("REFUSE"), "Stream KO live."),
+    )
+    tasks = [
+        GoldTask(f"p-{number}", "calling", "c", "easy", text, (gold,))
+        for number, (gold, text) in enumerate(golds, 1)
+    ]
     path = folder / "tasks.jsonl"
     path.write_text("".join(json.dumps(task_to_row(one)) + "\n" for one in tasks))
     return path
@@ -388,17 +532,28 @@ def file_task(variant: str, path: Path) -> SuiteTask:
     return SuiteTask(variant, config_of(variant, tasks_file=str(path)))
 
 
-def test_tasks_of_a_file_are_asked_without_clock_and_situation_and_scored_by_both_rule_sets(tmp_path: Path) -> None:
+def test_tasks_of_a_file_are_asked_without_clock_and_situation_and_scored_by_both_rule_sets(
+    tmp_path: Path,
+) -> None:
     task = file_task("qfinzero_calling_text", public_file(tmp_path))
-    exam = exam_of(task)
-    assert [exam.sample(number).id for number in range(len(exam))] == ["p-1", "p-2", "p-3"]
-    assert exam.sample(1).user == "Instruction: Buy 5 in sess-dryrun-2025."
-    assert "The clock stands at" not in exam.sample(0).system
-    assert exam.sample(0).facts["as_of"] is None
-    order = {"tool": "PMB.order.place", "arguments": {"session_id": "sess-dryrun-2025", "order": {"side": "BUY", "qty": "5"}}}
+    sample_set = sample_set_of(task)
+    assert [sample_set.sample(number).id for number in range(len(sample_set))] == [
+        "p-1",
+        "p-2",
+        "p-3",
+    ]
+    assert sample_set.sample(1).user == "Instruction: Buy 5 in sess-dryrun-2025."
+    assert "The clock stands at" not in sample_set.sample(0).system
+    assert sample_set.sample(0).facts["as_of"] is None
+    order = {
+        "tool": "PMB.order.place",
+        "arguments": {"session_id": "sess-dryrun-2025", "order": {"side": "BUY", "qty": "5"}},
+    }
     record = sit(task, Scripted(written=[order]), [1])[0]
-    assert record.scores["paper_pa"] == pytest.approx(1 / 2)  # the id takes no part, and "5" is no number
-    assert record.scores["reference_pa"] == pytest.approx((0 + 1) / 2)  # the id is compared as it stands, "5" is 5
+    # the id takes no part, and "5" is no number
+    assert record.scores["paper_pa"] == pytest.approx(1 / 2)
+    # the id is compared as it stands, "5" is 5
+    assert record.scores["reference_pa"] == pytest.approx((0 + 1) / 2)
     described = task.describe()  # a file is named by its hash and not by its path
     assert described["tasks_file"] == described["material"]["tasks_file"]["name"] == "tasks.jsonl"
     assert len(described["material"]["tasks_file"]["sha256"]) == 64
@@ -407,9 +562,9 @@ def test_tasks_of_a_file_are_asked_without_clock_and_situation_and_scored_by_bot
 
 def test_a_file_of_the_other_suite_or_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="p-1 is of the calling suite"):
-        exam_of(file_task("qfinzero_planning", public_file(tmp_path)))
+        sample_set_of(file_task("qfinzero_planning", public_file(tmp_path)))
     with pytest.raises(DataError, match="can't read samples"):
-        exam_of(file_task("qfinzero_planning", tmp_path / "none.jsonl"))
+        sample_set_of(file_task("qfinzero_planning", tmp_path / "none.jsonl"))
 
 
 # ---- many answers
@@ -419,7 +574,11 @@ class Mumbler:
     """Submits something that is no answer."""
 
     def reply(self, request: Any) -> Any:
-        return Scripted().reply(request) if request.tool_choice is None else Scripted(status="perhaps").reply(request)
+        return (
+            Scripted().reply(request)
+            if request.tool_choice is None
+            else Scripted(status="perhaps").reply(request)
+        )
 
 
 def test_no_valid_submission_is_the_models_failure_and_a_failed_call_is_not() -> None:
@@ -429,8 +588,15 @@ def test_no_valid_submission_is_the_models_failure_and_a_failed_call_is_not() ->
     assert (mumbled.provenance, mumbled.scores) == ("fallback", {})
     failed = structs.replace(right[1], provenance="error", answer=None, scores={})
     summary = task.summarise([mumbled, failed, *right[2:]])
-    values = {name: summary[name].value for name in (*METRICS, "end_state_match", "call_precision", "unanswered")}
-    shares = {**dict.fromkeys(("tm", "pa", "ta", "end_state_match"), 2 / 3), "call_precision": 0.5, "unanswered": 0.25}
+    values = {
+        name: summary[name].value
+        for name in (*METRICS, "end_state_match", "call_precision", "unanswered")
+    }
+    shares = {
+        **dict.fromkeys(("tm", "pa", "ta", "end_state_match"), 2 / 3),
+        "call_precision": 0.5,
+        "unanswered": 0.25,
+    }
     assert values == pytest.approx({"overall": 200 / 3, **shares})
     assert summary["overall"].detail["failure_modes"] == {"no_submission": 1}
     assert summary["overall"].detail["other_rules"]["overall"] == pytest.approx(200 / 3)
@@ -440,32 +606,45 @@ def test_no_valid_submission_is_the_models_failure_and_a_failed_call_is_not() ->
 
 def test_scores_are_none_with_a_reason_where_there_is_nothing_to_score() -> None:
     task = task_of("qfinzero_calling_live")
-    failed = structs.replace(sit(task, Silent(), [0])[0], provenance="error", answer=None, scores={})
+    failed = structs.replace(
+        sit(task, Silent(), [0])[0], provenance="error", answer=None, scores={}
+    )
     summary = task.summarise([failed])
-    assert all(score.value is None and score.reason for name, score in summary.items() if name != "unanswered")
+    assert all(
+        score.value is None and score.reason
+        for name, score in summary.items()
+        if name != "unanswered"
+    )
     assert summary["unanswered"].value == 1.0
 
 
-def test_both_rule_sets_are_scored_and_one_is_the_headline() -> None:
-    """The public rules let one call serve two steps, and give TA where a step has no time: the paper's rules do not."""
-    for variant in ("qfinzero_planning", "qfinzero_calling"):
-        paper, reference = (task_of(variant, rules=rules) for rules in ("paper", "reference"))
-        records = sit(paper, Scripted([("pmb_order_get", '{"order_id": "ord-000009"}')]))
-        for name in METRICS:
-            ours, theirs = paper.summarise(records)[name], reference.summarise(records)[name]
-            other = theirs.detail["other_rules"]
-            assert ours.value == pytest.approx(other[name if name == "overall" else "value"])
-        assert reference.summarise(records)["ta"].value > paper.summarise(records)["ta"].value
+@pytest.mark.parametrize("variant", ["qfinzero_planning", "qfinzero_calling"])
+def test_both_rule_sets_are_scored_and_one_is_the_headline(variant: str) -> None:
+    """The public rules let one call serve two steps, and give TA where a step has no time: the
+    paper's rules do not.
+    """
+    paper, reference = (task_of(variant, rules=rules) for rules in ("paper", "reference"))
+    records = sit(paper, Scripted([("pmb_order_get", '{"order_id": "ord-000009"}')]))
+    for name in METRICS:
+        ours, theirs = paper.summarise(records)[name], reference.summarise(records)[name]
+        other = theirs.detail["other_rules"]
+        assert ours.value == pytest.approx(other[name if name == "overall" else "value"])
+    assert reference.summarise(records)["ta"].value > paper.summarise(records)["ta"].value
 
 
 def test_an_interval_of_means_is_resampled_over_items() -> None:
-    """About 1.96 standard errors to either side, for many items; the same at each call; answers to one item count as one."""
+    """About 1.96 standard errors to either side, for many items; the same at each call; answers to
+    one item count as one.
+    """
     chance = np.random.default_rng(5)
     marks = chance.uniform(0, 1, 400)
     points = [(f"item {index}", float(mark)) for index, mark in enumerate(marks)]
-    assert interval_of("tm", [("a", 1.0), ("b", 0.0), ("c", 1.0), ("d", 0.0)]) == wilson(2, 4, 0.95)  # of shares, Wilson's
+    # of shares, Wilson's
+    assert interval_of("tm", [("a", 1.0), ("b", 0.0), ("c", 1.0), ("d", 0.0)]) == wilson(2, 4, 0.95)
     interval = interval_of("tm", points)
     reach = 1.96 * marks.std() / np.sqrt(400)
-    assert (interval.low, interval.high) == pytest.approx((marks.mean() - reach, marks.mean() + reach), abs=0.1 * reach)
+    assert (interval.low, interval.high) == pytest.approx(
+        (marks.mean() - reach, marks.mean() + reach), abs=0.1 * reach
+    )
     assert interval == interval_of("tm", points) == interval_of("tm", points * 3)
     assert interval_of("tm", [("a", 0.5), ("a", 0.25)]).reason == "one item only"

@@ -1,4 +1,6 @@
-"""The embedded market: what its prices, calendars and articles are like, and that equal seeds give equal markets."""
+"""The embedded market: what its prices, calendars and articles are like, and that equal seeds give
+equal markets.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,25 @@ from ktdeval_qfinzero.suite.samples import embedded_dataset
 from ktdeval_qfinzero.trading_hours import trading_hours
 from ktdeval_qfinzero.view import View
 from loops import not_empty
-from qfinzero_synthetic import ALL_TIME, SMALL, bars, dataset_of, day_on, digest_of_bars, grid_of, outcomes, small_market
+from qfinzero_synthetic import (
+    ALL_TIME,
+    SMALL,
+    bars,
+    dataset_of,
+    day_on,
+    digest_of_bars,
+    grid_of,
+    outcomes,
+    small_market,
+)
 from tables import on_each_row
 
 DEFAULT = SyntheticParams()
 HALTED, NEW, BID_FOR, SPLIT, REVERSE = "FNXO", "EMBQ", "GYRM", "CSTL", "HXLV"
 THIN, MEGA = "DUVN", "AVLN"
-TINY = dataclasses.replace(SMALL, stocks=1, coins=0, option_underlyings=0, option_minute_underlyings=0)
+TINY = dataclasses.replace(
+    SMALL, stocks=1, coins=0, option_underlyings=0, option_minute_underlyings=0
+)
 
 
 def at(text: str) -> int:
@@ -50,23 +64,34 @@ def at(text: str) -> int:
 def test_parameters_give_the_market_that_they_always_gave(tmp_path: Path) -> None:
     market = small_market()
     info = save_dataset(tmp_path / "small", market.prices, market.events, market.news, market.info)
-    # Another id is another market: then GENERATOR_VERSION must grow, and items made before do not fit it.
+    # Another id is another market: then GENERATOR_VERSION must grow, and items made before do not
+    # fit it.
     assert info.content_id == "6a317bbaf9401790acfb2c75e48781507dfe1b3e748218816393a4c3861c6a40"
 
 
-def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minutes_changes_nothing_else() -> None:
+def test_another_seed_is_another_market_and_another_stock_coin_or_range_of_minutes_changes_nothing_else() -> (
+    None
+):
     ours = {key: digest_of_bars(series) for key, series in small_market().prices.bar_table.items()}
     other = generate(dataclasses.replace(SMALL, seed=1, stocks=2)).prices.bar_table
-    for key in (("stock", "AVLN", "day"), ("option", "O:AVLN241220C00240000", "day"), ("crypto", "BTCX", "minute")):
+    for key in (
+        ("stock", "AVLN", "day"),
+        ("option", "O:AVLN241220C00240000", "day"),
+        ("crypto", "BTCX", "minute"),
+    ):
         assert key not in other or digest_of_bars(other[key]) != ours[key]
     fewer = generate(dataclasses.replace(SMALL, stocks=7, coins=1))
     assert len(fewer.prices.bar_table) > 500
-    assert all(digest_of_bars(series) == ours[key] for key, series in fewer.prices.bar_table.items())
+    assert all(
+        digest_of_bars(series) == ours[key] for key, series in fewer.prices.bar_table.items()
+    )
     assert all(row in small_market().events for row in fewer.events)
     theirs = {row.id: row for row in small_market().news}
     changed = {row.title for row in fewer.news if theirs.get(row.id) != row}
     assert len(changed) < len(fewer.news) / 3, "only articles that look at the whole market"
-    shorter = generate(dataclasses.replace(SMALL, minute_last="2024-12-20", option_minute_underlyings=0)).prices.bar_table
+    shorter = generate(
+        dataclasses.replace(SMALL, minute_last="2024-12-20", option_minute_underlyings=0)
+    ).prices.bar_table
     days = [key for key in ours if key[2] == "day" and not key[1].startswith("O:AVLN")]
     assert {key: digest_of_bars(shorter[key]) for key in days} == {key: ours[key] for key in days}
 
@@ -79,11 +104,15 @@ def test_every_bar_is_a_possible_one() -> None:
         prices = np.stack([series.open_e4, series.high_e4, series.low_e4, series.close_e4])
         assert len(series)
         assert np.all(np.diff(series.start_ns) > 0)
-        assert np.all((series.low_e4 == prices.min(axis=0)) & (series.high_e4 == prices.max(axis=0)))
+        assert np.all(
+            (series.low_e4 == prices.min(axis=0)) & (series.high_e4 == prices.max(axis=0))
+        )
         assert np.all((prices >= 100) & (prices % 100 == 0)), "to the cent"
         assert np.all((series.volume > 0) & (series.transactions > 0))
         if asset_class != "crypto":
-            assert np.all((series.volume == np.floor(series.volume)) & (series.volume >= series.transactions))
+            assert np.all(
+                (series.volume == np.floor(series.volume)) & (series.volume >= series.transactions)
+            )
             single = series.take(series.transactions == 1)
             assert np.array_equal(single.high_e4, single.low_e4), "one trade has one price"
 
@@ -92,16 +121,34 @@ def test_bars_of_days_are_made_of_bars_of_minutes() -> None:
     table = small_market().prices.bar_table
     compared: dict[str, int] = defaultdict(int)
     for (asset_class, symbol, resolution), minutes in table.items():
-        for start_ns in np.unique(minutes.start_ns // DAY * DAY).tolist() if resolution == "minute" else ():
+        for start_ns in (
+            np.unique(minutes.start_ns // DAY * DAY).tolist() if resolution == "minute" else ()
+        ):
             days = table[asset_class, symbol, "day"]
             day = days.take(days.start_ns == start_ns)
             first, end = np.searchsorted(minutes.start_ns, (start_ns, start_ns + DAY))
             part = minutes.take(slice(int(first), int(end)))
-            made = [part.open_e4[0], part.high_e4.max(), part.low_e4.min(), part.close_e4[-1], part.transactions.sum()]
-            assert [*day.open_e4, *day.high_e4, *day.low_e4, *day.close_e4, *day.transactions] == made
+            made = [
+                part.open_e4[0],
+                part.high_e4.max(),
+                part.low_e4.min(),
+                part.close_e4[-1],
+                part.transactions.sum(),
+            ]
+            assert [
+                *day.open_e4,
+                *day.high_e4,
+                *day.low_e4,
+                *day.close_e4,
+                *day.transactions,
+            ] == made
             assert day.volume[0] == pytest.approx(part.volume.sum(), abs=1e-9 * day.volume[0])
             compared[asset_class] += 1
-    assert (compared["stock"] > 90, compared["crypto"], compared["option"] > 100) == (True, 2 * 16, True)
+    assert (compared["stock"] > 90, compared["crypto"], compared["option"] > 100) == (
+        True,
+        2 * 16,
+        True,
+    )
 
 
 def test_minutes_lie_in_sessions_and_stop_at_an_early_close() -> None:
@@ -109,7 +156,10 @@ def test_minutes_lie_in_sessions_and_stop_at_an_early_close() -> None:
     row = np.searchsorted(hours.open_ns, minutes.start_ns, side="right") - 1
     assert np.all(minutes.start_ns < hours.close_ns[row])
     on_24th = minutes.start_ns[minutes.start_ns // DAY * DAY == day_start(date(2024, 12, 24))]
-    assert (moment_text(int(on_24th[0])), moment_text(int(on_24th[-1]))) == ("2024-12-24T14:30:00Z", "2024-12-24T17:59:00Z")
+    assert (moment_text(int(on_24th[0])), moment_text(int(on_24th[-1]))) == (
+        "2024-12-24T14:30:00Z",
+        "2024-12-24T17:59:00Z",
+    )
     assert len(on_24th) == 210
     assert day_on(bars("stock", MEGA, "day"), date(2024, 12, 25)) is None
     # A thinly traded stock misses minutes, and a large one does not.
@@ -122,7 +172,10 @@ def test_coins_trade_every_minute_of_every_day() -> None:
     minutes = bars("crypto", "BTCX", "minute")
     assert np.all(np.diff(minutes.start_ns) == MINUTE)
     assert np.all(np.diff(bars("crypto", "BTCX", "day").start_ns) == DAY)
-    assert (moment_text(int(minutes.start_ns[0])), len(minutes)) == ("2024-12-16T00:00:00Z", 16 * 1440)
+    assert (moment_text(int(minutes.start_ns[0])), len(minutes)) == (
+        "2024-12-16T00:00:00Z",
+        16 * 1440,
+    )
     assert np.any(minutes.volume != np.floor(minutes.volume))
 
 
@@ -130,7 +183,11 @@ def test_a_halted_stock_has_no_bar_for_a_day_and_trades_again_after_it() -> None
     grid, days = grid_of(SMALL), bars("stock", HALTED, "day")
     row = live(0, STOCKS[5], grid).halted_row
     assert row is not None
-    assert [day_on(days, grid.days[index]) is None for index in (row - 1, row, row + 1)] == [False, True, False]
+    assert [day_on(days, grid.days[index]) is None for index in (row - 1, row, row + 1)] == [
+        False,
+        True,
+        False,
+    ]
     minutes = bars("stock", HALTED, "minute").start_ns
     assert not np.any((minutes >= grid.open_ns[row]) & (minutes < grid.close_ns[row]))
 
@@ -169,7 +226,9 @@ def flat(days: int, width: int = 390) -> Moves:
 
 def test_a_split_divides_the_price_and_a_dividend_comes_off_it_at_the_open() -> None:
     grid = grid_of(SMALL)
-    stock = Stock("TEST", "Test", "technology", "tests", 100.0, 1.0, 0.01, "mid", 0.0, "split", 0.5, 2, 1)
+    stock = Stock(
+        "TEST", "Test", "technology", "tests", 100.0, 1.0, 0.01, "mid", 0.0, "split", 0.5, 2, 1
+    )
     life = live(0, stock, grid)
     (split,) = life.splits
     row = grid.row_on_or_after(split.ex_day)
@@ -178,7 +237,9 @@ def test_a_split_divides_the_price_and_a_dividend_comes_off_it_at_the_open() -> 
     (dividend,) = dividends
     paid = grid.row_on_or_after(dividend.ex_day)
     assert paid is not None
-    factor = np.exp(log_factor(dataclasses.replace(life, dividends=dividends), grid, flat(len(grid))))
+    factor = np.exp(
+        log_factor(dataclasses.replace(life, dividends=dividends), grid, flat(len(grid)))
+    )
     # 100 dollars; a dividend of about a dollar; two shares for one.
     assert (factor[0], factor[row] / factor[row - 1]) == (1.0, pytest.approx(0.5))
     before = 100.0 * factor[paid - 1]
@@ -187,13 +248,20 @@ def test_a_split_divides_the_price_and_a_dividend_comes_off_it_at_the_open() -> 
 
 def test_splits_show_in_prices_and_volumes_and_dividends_are_declared_before_their_ex_day() -> None:
     prices = small_market().prices
-    assert {(row.symbol, row.new, row.old) for row in prices.split_rows} >= {(SPLIT, 2, 1), (REVERSE, 1, 10)}
+    assert {(row.symbol, row.new, row.old) for row in prices.split_rows} >= {
+        (SPLIT, 2, 1),
+        (REVERSE, 1, 10),
+    }
     for row in prices.split_rows:
         days = bars("stock", row.symbol, "day")
         index = day_on(days, row.ex_day)
         assert index is not None
         assert 0.85 < days.open_e4[index] / days.close_e4[index - 1] * row.new / row.old < 1.15
-        assert 0.5 < np.median(days.volume[index:]) / np.median(days.volume[:index]) * row.old / row.new < 2.0
+        assert (
+            0.5
+            < np.median(days.volume[index:]) / np.median(days.volume[:index]) * row.old / row.new
+            < 2.0
+        )
         assert row.announced_ns < new_york(row.ex_day, 0)
     assert len(prices.dividend_rows) >= 5
     for paid in prices.dividend_rows:
@@ -207,32 +275,50 @@ def test_news_moves_the_price_before_the_bar_that_starts_at_its_moment() -> None
     grid = session_grid(date(2024, 12, 16), date(2024, 12, 17))
     moves = with_shocks(flat(2), [Shock(0, 5, 0.1), Shock(1, 0, -0.2)])
     traded = Traded(100.0, np.zeros(2), np.ones(2, bool), 1e6, np.ones(2))
-    tape = make_tape(0, ("test",), grid, dataclasses.replace(moves, volatility=np.full(2, 1e-9)), traded)
+    tape = make_tape(
+        0, ("test",), grid, dataclasses.replace(moves, volatility=np.full(2, 1e-9)), traded
+    )
     minutes = tape.minutes
-    assert (minutes.close_e4[4], minutes.open_e4[5]) == (1_000_000, round(100 * math.exp(0.1) * 100) * 100)
-    assert (tape.days.close_e4[0], tape.days.open_e4[1]) == (minutes.open_e4[5], round(100 * math.exp(-0.1) * 100) * 100)
+    assert (minutes.close_e4[4], minutes.open_e4[5]) == (
+        1_000_000,
+        round(100 * math.exp(0.1) * 100) * 100,
+    )
+    assert (tape.days.close_e4[0], tape.days.open_e4[1]) == (
+        minutes.open_e4[5],
+        round(100 * math.exp(-0.1) * 100) * 100,
+    )
 
 
 # Parameters, other uses, the cache.
 
 
 @on_each_row
-def test_days_that_make_no_market_are_refused_in_one_line(changed: dict[str, str], message: str) -> None:
+def test_days_that_make_no_market_are_refused_in_one_line(
+    changed: dict[str, str], message: str
+) -> None:
     with pytest.raises(DataError, match=message) as refused:
         generate(dataclasses.replace(SMALL, **changed))
     assert "\n" not in str(refused.value)
-    days = dict.fromkeys(("first_day", "last_day", "minute_first", "minute_last", "as_of_day"), "2024-12-25")
+    days = dict.fromkeys(
+        ("first_day", "last_day", "minute_first", "minute_last", "as_of_day"), "2024-12-25"
+    )
     with pytest.raises(DataError, match="fewer than two trading days"):
         generate(dataclasses.replace(SMALL, option_minute_underlyings=0, **days))
 
 
-@pytest.mark.parametrize(("first", "last"), [("2017-01-01", "2017-01-31"), ("2034-12-01", "2034-12-31")])
-def test_a_market_can_have_the_first_and_the_last_days_that_the_refusal_names(first: str, last: str) -> None:
-    days = dict.fromkeys(("first_day", "minute_first", "as_of_day"), first) | dict.fromkeys(("last_day", "minute_last"), last)
+@pytest.mark.parametrize(
+    ("first", "last"), [("2017-01-01", "2017-01-31"), ("2034-12-01", "2034-12-31")]
+)
+def test_a_market_can_have_the_first_and_the_last_days_that_the_refusal_names(
+    first: str, last: str
+) -> None:
+    days = dict.fromkeys(("first_day", "minute_first", "as_of_day"), first) | dict.fromkeys(
+        ("last_day", "minute_last"), last
+    )
     assert generate(dataclasses.replace(TINY, **days)).events
 
 
-def test_invented_tickers_are_tickers_and_none_stands_twice() -> None:
+def test_invented_tickers_are_valid_and_unique() -> None:
     tickers = [row.ticker for row in (*STOCKS, *COINS)]
     assert len(set(tickers)) == len(tickers) == 44
     assert all(TICKER.fullmatch(ticker) for ticker in tickers)
@@ -241,11 +327,11 @@ def test_invented_tickers_are_tickers_and_none_stands_twice() -> None:
 
 def test_a_market_is_generated_once_and_found_in_the_cache_afterwards(tmp_path: Path) -> None:
     params = dataclasses.replace(SMALL, stocks=3, coins=1)
-    said: list[str] = []
-    first = open_generated(tmp_path, params, said.append)
-    assert len(said) == 2
-    again = open_generated(tmp_path, params, said.append)
-    assert (len(said), first.info) == (2, again.info)
+    lines: list[str] = []
+    first = open_generated(tmp_path, params, lines.append)
+    assert len(lines) == 2
+    again = open_generated(tmp_path, params, lines.append)
+    assert (len(lines), first.info) == (2, again.info)
     folder = generated_folder(tmp_path, params)
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
     assert folder.name.startswith("synthetic-v2.")
@@ -256,17 +342,25 @@ def test_a_market_is_generated_once_and_found_in_the_cache_afterwards(tmp_path: 
 
 def test_two_that_generate_at_once_share_one_folder(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
-        ids = {info.content_id for info in pool.map(lambda _: open_generated(tmp_path, TINY).info, range(2))}
-    assert (len(ids), [path.name for path in tmp_path.iterdir()]) == (1, [generated_folder(tmp_path, TINY).name])
+        ids = {
+            info.content_id
+            for info in pool.map(lambda _: open_generated(tmp_path, TINY).info, range(2))
+        }
+    assert (len(ids), [path.name for path in tmp_path.iterdir()]) == (
+        1,
+        [generated_folder(tmp_path, TINY).name],
+    )
 
 
-def test_the_cache_may_be_named_from_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_may_be_named_from_the_home_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KTDEVAL_CACHE_DIR", "~/cache")
     assert cache_root() == tmp_path / "cache" / "qfinzero"
 
 
-def test_a_cache_that_cannot_be_written_or_is_damaged_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_damaged_or_unwritable_cache_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="set KTDEVAL_CACHE_DIR"):
         open_generated(tmp_path / "file", TINY)
@@ -294,10 +388,18 @@ def test_the_embedded_market_is_as_large_as_promised() -> None:
     assert moment_text(info.default_as_of_ns) == "2025-02-14T21:00:00Z"
     end = View(dataset, at("2025-07-01T00:00:00Z"))
     classes = [row.asset_class for row in end.symbols()]
-    assert ((classes.count("stock"), classes.count("crypto")), sum(row.has_options for row in end.symbols())) == ((36, 4), 12)
+    assert (
+        (classes.count("stock"), classes.count("crypto")),
+        sum(row.has_options for row in end.symbols()),
+    ) == ((36, 4), 12)
     articles = end.news(ALL_TIME, Tags(), Page(10_000))
     assert len(articles) > 1_000
-    assert {row.event_type for row in articles} == {"breaking_news", "daily_news", "analyst_action", "option_signal"}
+    assert {row.event_type for row in articles} == {
+        "breaking_news",
+        "daily_news",
+        "analyst_action",
+        "option_signal",
+    }
     folder = generated_folder(cache_root(), DEFAULT)
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 120 * 2**20
 
@@ -306,14 +408,20 @@ def returns(symbol: str) -> tuple[np.ndarray, np.ndarray]:
     """Days and log returns, days of splits left out."""
     days = embedded_dataset(0).prices.bars("stock", symbol, "day", ALL_TIME)
     change = np.diff(np.log(days.close_e4))
-    kept = np.abs(change) < 0.3
-    return days.start_ns[1:][kept], change[kept]
+    is_ordinary = np.abs(change) < 0.3
+    return days.start_ns[1:][is_ordinary], change[is_ordinary]
 
 
 def test_planted_betas_clusters_of_volatility_and_fat_tails_are_found_again() -> None:
     grid = grid_of(DEFAULT)
     market = common_moves(0, grid, market_shocks(draw_readings(0, grid), grid)).market
-    true = dict(zip(grid.midnight_ns.tolist(), (market.jumps + market.steps).sum(axis=1).tolist(), strict=True))
+    true = dict(
+        zip(
+            grid.midnight_ns.tolist(),
+            (market.jumps + market.steps).sum(axis=1).tolist(),
+            strict=True,
+        )
+    )
     slopes, planted, clusters, tails = [], [], [], []
     for stock in STOCKS[:36]:
         if stock.role not in ("plain", "split"):
@@ -324,7 +432,11 @@ def test_planted_betas_clusters_of_volatility_and_fat_tails_are_found_again() ->
         planted.append(stock.beta)
         if stock.role == "plain":
             size = np.abs(change) - np.abs(change).mean()
-            clusters.append(np.mean([np.mean(size[lag:] * size[:-lag]) / np.mean(size**2) for lag in range(1, 6)]))
+            clusters.append(
+                np.mean(
+                    [np.mean(size[lag:] * size[:-lag]) / np.mean(size**2) for lag in range(1, 6)]
+                )
+            )
             tails.append(np.mean((change - change.mean()) ** 4) / np.var(change) ** 2)
     assert np.corrcoef(slopes, planted)[0, 1] > 0.85
     assert np.mean(np.abs(np.array(slopes) - np.array(planted))) < 0.2
@@ -348,7 +460,10 @@ def test_some_reports_of_the_embedded_market_are_moved_re_estimated_and_correcte
     view = View(embedded_dataset(0), at("2025-07-01T00:00:00Z"))
     rows = view.events(ALL_TIME, Tags(types=("earnings",)), Page(10_000))
     assert sum("rescheduled_from_utc" in row.expected for row in rows) >= 5
-    assert sum(any("eps_estimated" in release.values for release in row.releases) for row in rows) >= 30
+    assert (
+        sum(any("eps_estimated" in release.values for release in row.releases) for row in rows)
+        >= 30
+    )
     assert sum(len(outcomes(row)) > 2 for row in rows) >= 3
     economic = view.events(ALL_TIME, Tags(types=("macro_calendar",)), Page(10_000))
     assert sum(len(row.releases) > 1 for row in economic) > 50

@@ -1,4 +1,6 @@
-"""What hangs on the prices of the embedded market: options, rates, lending, calendars and articles."""
+"""What hangs on the prices of the embedded market: options, rates, lending, calendars and
+articles.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,17 @@ def option_bars() -> Iterator[tuple[str, str, Bars]]:
 
 def test_weeklies_expire_on_fridays_and_monthlies_on_third_fridays_that_are_sessions() -> None:
     expiries = {row.expiry for row in contract_rows().values()}
-    assert {date(2024, 11, 15), date(2024, 12, 20), date(2025, 1, 17), date(2025, 2, 21), date(2025, 3, 21)} <= expiries
+    assert {
+        date(2024, 11, 15),
+        date(2024, 12, 20),
+        date(2025, 1, 17),
+        date(2025, 2, 21),
+        date(2025, 3, 21),
+    } <= expiries
     assert {day for day in expiries if day.weekday() != 4} == {date(2025, 4, 17)}  # Good Friday
     assert all(trading_hours().row_of(day) is not None for day in expiries)
-    assert all(expiry + timedelta(days=1) not in expiries for expiry in expiries)  # of Friday holidays the day before only
+    # of Friday holidays the day before only
+    assert all(expiry + timedelta(days=1) not in expiries for expiry in expiries)
 
 
 def test_a_contract_has_no_bar_before_its_listing_or_after_its_last_session() -> None:
@@ -57,7 +66,9 @@ def test_a_contract_has_no_bar_before_its_listing_or_after_its_last_session() ->
         last = trading_hours().last_expiry_session(row.expiry)
         assert day_of(int(series.start_ns[-1])) <= last
         opened = int(series.start_ns[0])
-        assert row.listed_ns <= (opened if resolution == "minute" else new_york(day_of(opened), 9, 30))
+        assert row.listed_ns <= (
+            opened if resolution == "minute" else new_york(day_of(opened), 9, 30)
+        )
 
 
 def test_every_day_has_strikes_close_to_the_price_and_far_from_it() -> None:
@@ -69,16 +80,24 @@ def test_every_day_has_strikes_close_to_the_price_and_far_from_it() -> None:
     for index in range(1, len(spot)):
         day, price = day_of(int(spot.start_ns[index])), spot.close_e4[index - 1]
         close_ns = hours.close_of(day)
-        alive = [day for day in by_expiry if any(row.listed_ns <= close_ns for row in by_expiry[day])]
+        alive = [
+            day for day in by_expiry if any(row.listed_ns <= close_ns for row in by_expiry[day])
+        ]
         alive = [expiry for expiry in alive if expiry >= day]
         assert len(alive) >= 5
         for expiry in alive:
-            strikes = sorted({row.strike_e4 for row in by_expiry[expiry] if row.listed_ns <= close_ns})
+            strikes = sorted(
+                {row.strike_e4 for row in by_expiry[expiry] if row.listed_ns <= close_ns}
+            )
             assert strikes[0] < 0.92 * price
             assert strikes[-1] > 1.08 * price
             assert min(abs(strike - price) for strike in strikes) <= 0.02 * price
     # Strikes are added as the price moves.
-    listed = {row.listed_ns for row in contract_rows().values() if row.expiry == date(2025, 1, 17) and row.underlying == MEGA}
+    listed = {
+        row.listed_ns
+        for row in contract_rows().values()
+        if row.expiry == date(2025, 1, 17) and row.underlying == MEGA
+    }
     assert len(listed) > 1
 
 
@@ -89,11 +108,13 @@ def test_underlyings_of_options_never_split_and_unwanted_strikes_have_no_bars() 
     assert underlyings.isdisjoint(row.symbol for row in prices.split_rows)
     with_bars = {symbol for symbol, *_ in option_bars()}
     assert 0.5 < len(with_bars) / len(contract_rows()) < 0.98
-    volumes = np.concatenate([series.volume for _, resolution, series in option_bars() if resolution == "day"])
+    volumes = np.concatenate(
+        [series.volume for _, resolution, series in option_bars() if resolution == "day"]
+    )
     assert np.quantile(volumes, 0.1) < 5 < 200 < np.quantile(volumes, 0.9)
 
 
-def test_an_option_is_worth_what_it_gives_at_expiry_and_never_less_than_exercise() -> None:
+def test_an_option_is_worth_its_payoff_at_expiry_and_never_less_than_exercise() -> None:
     expired = 0
     for symbol, resolution, series in option_bars():
         contract = read_contract(symbol)
@@ -109,29 +130,51 @@ def test_an_option_is_worth_what_it_gives_at_expiry_and_never_less_than_exercise
     assert expired > 100
 
 
-def one(strike: float, is_call: bool, rate: float, volatility: float, dividends: float = 0.0) -> Terms:
+def one(
+    strike: float, is_call: bool, rate: float, volatility: float, dividends: float = 0.0
+) -> Terms:
     return Terms(*(np.array([number]) for number in (strike, is_call, rate, volatility, dividends)))
 
 
-def test_the_formula_gives_the_textbook_prices() -> None:
-    """Hull: price 42, 10%, 20%, half a year. Far in the money a European put is worth less than exercise, at which nobody sells."""
-    for strike, is_call, intrinsic, worth in ((40.0, True, 2.0, 4.76), (40.0, False, 0.0, 0.81), (100.0, False, 58.0, 58.0)):
-        intrinsic_value, rest = value(one(strike, is_call, 0.1, 0.2), np.array([42.0]), np.array([0.5]))
-        assert (intrinsic_value[0], round(intrinsic_value[0] + rest[0], 2)) == (intrinsic, worth)
+@pytest.mark.parametrize(
+    ("strike", "is_call", "intrinsic", "worth"),
+    [(40.0, True, 2.0, 4.76), (40.0, False, 0.0, 0.81), (100.0, False, 58.0, 58.0)],
+)
+def test_the_formula_gives_the_textbook_prices(
+    strike: float, is_call: bool, intrinsic: float, worth: float
+) -> None:
+    """Hull: price 42, 10%, 20%, half a year. Far in the money a European put is worth less than
+    exercise, at which nobody sells.
+    """
+    intrinsic_value, rest = value(one(strike, is_call, 0.1, 0.2), np.array([42.0]), np.array([0.5]))
+    assert (intrinsic_value[0], round(intrinsic_value[0] + rest[0], 2)) == (intrinsic, worth)
 
 
 @given(
-    st.floats(20, 400), st.floats(0.6, 1.6), st.floats(0, 0.08), st.floats(0.08, 1.2), st.floats(0.003, 0.6)
-)  # fmt: skip
+    st.floats(20, 400),
+    st.floats(0.6, 1.6),
+    st.floats(0, 0.08),
+    st.floats(0.08, 1.2),
+    st.floats(0.003, 0.6),
+)
 def test_calls_and_puts_keep_parity_as_far_as_early_exercise_lets_them(
     spot: float, ratio: float, rate: float, volatility: float, years: float
 ) -> None:
     strike = spot * ratio
     worth = [
-        sum(part[0] for part in value(one(strike, is_call, rate, volatility), np.array([spot]), np.array([years])))
+        sum(
+            part[0]
+            for part in value(
+                one(strike, is_call, rate, volatility), np.array([spot]), np.array([years])
+            )
+        )
         for is_call in (True, False)
     ]
-    assert spot - strike - 1e-6 <= worth[0] - worth[1] <= spot - strike * math.exp(-rate * years) + 1e-6
+    assert (
+        spot - strike - 1e-6
+        <= worth[0] - worth[1]
+        <= spot - strike * math.exp(-rate * years) + 1e-6
+    )
 
 
 def test_calls_and_puts_keep_parity_in_the_bars() -> None:
@@ -147,7 +190,9 @@ def test_calls_and_puts_keep_parity_in_the_bars() -> None:
         spot = bars("stock", row.underlying, "day")
         for start_ns in np.intersect1d(pair[0].start_ns, pair[1].start_ns).tolist():
             price = spot.close_e4[np.searchsorted(spot.start_ns, start_ns)] / E4
-            call, put_price = (bars_.close_e4[np.searchsorted(bars_.start_ns, start_ns)] / E4 for bars_ in pair)
+            call, put_price = (
+                bars_.close_e4[np.searchsorted(bars_.start_ns, start_ns)] / E4 for bars_ in pair
+            )
             years = (row.expiry - day_of(start_ns)).days / 365
             owed = sum(
                 dividend.amount_e4 / E4
@@ -201,7 +246,7 @@ def test_no_outcome_is_known_before_its_event_is_due() -> None:
         assert all(moment >= row.announced_ns for moment in moments)
 
 
-def test_the_previous_value_is_what_the_release_before_said_and_was_known_at_the_announcement() -> None:
+def test_the_previous_value_is_that_of_the_last_release_known_at_the_announcement() -> None:
     by_series: dict[str, list[EventRow]] = defaultdict(list)
     for row in small_market().events:
         if row.event_type == "macro_calendar":
@@ -217,7 +262,11 @@ def test_the_previous_value_is_what_the_release_before_said_and_was_known_at_the
 
 def test_economic_releases_come_at_their_hours() -> None:
     rows = {row.event_id: row for row in small_market().events}
-    due = {"cpi_2024_12": "2024-12-11T13:30:00Z", "fomc_2024_12": "2024-12-18T19:00:00Z", "nfp_2025_01": "2025-01-10T13:30:00Z"}
+    due = {
+        "cpi_2024_12": "2024-12-11T13:30:00Z",
+        "fomc_2024_12": "2024-12-18T19:00:00Z",
+        "nfp_2025_01": "2025-01-10T13:30:00Z",
+    }
     assert {name: moment_text(rows[f"econ_{name}"].time_ns) for name in due} == due
     assert rows["econ_cpi_2024_12"].title == "Consumer Price Index (November)"
     assert {row.importance for row in rows.values()} == {"high", "medium", "low"}
@@ -247,7 +296,12 @@ def test_a_moved_report_is_known_by_its_new_date_only_from_the_move_on() -> None
         (release,) = first.releases
         assert release.values["rescheduled_to_utc"] == moment_text(row.time_ns)
         assert row.expected["rescheduled_from_utc"] == moment_text(first.time_ns)
-        assert first.announced_ns < release.available_ns == row.announced_ns < min(first.time_ns, row.time_ns)
+        assert (
+            first.announced_ns
+            < release.available_ns
+            == row.announced_ns
+            < min(first.time_ns, row.time_ns)
+        )
         assert first.title == row.title
         assert "rescheduled_from_utc" not in first.expected
 
@@ -283,17 +337,22 @@ def test_articles_are_whole_texts_of_listed_instruments_at_addresses_that_exist_
         assert len(row.body) > 60
         assert re.fullmatch(r"https://[a-z]+\.example/\d{4}/\d\d/\d\d/[a-z0-9-]+", row.article_url)
         assert all(insight["ticker"] in row.tickers for insight in row.insights)
-        assert all(insight["sentiment"] in ("positive", "neutral", "negative") for insight in row.insights)
+        assert all(
+            insight["sentiment"] in ("positive", "neutral", "negative") for insight in row.insights
+        )
 
 
-def test_results_are_told_as_they_are_and_not_before_they_are_out() -> None:
-    events = {row.title.removesuffix(" earnings"): row for row in small_market().events if outcomes(row)}
+def test_articles_report_true_results_and_not_before_publication() -> None:
+    events = {
+        row.title.removesuffix(" earnings"): row for row in small_market().events if outcomes(row)
+    }
     titles = [
-        (row, re.fullmatch(r"(.+) (beats|misses|meets) estimates for (Q\d \d{4}).*", row.title)) for row in small_market().news
+        (row, re.fullmatch(r"(.+) (beats|misses|meets) estimates for (Q\d \d{4}).*", row.title))
+        for row in small_market().news
     ]
-    told = [(row, match) for row, match in titles if match is not None]
-    assert len(told) >= 5
-    for row, match in told:
+    results = [(row, match) for row, match in titles if match is not None]
+    assert len(results) >= 5
+    for row, match in results:
         event = events[f"{match[1]} {match[3]}"]
         values: dict[str, float] = dict(event.expected)
         for release in event.releases:
@@ -304,8 +363,8 @@ def test_results_are_told_as_they_are_and_not_before_they_are_out() -> None:
         assert event.time_ns < row.published_ns < event.time_ns + 10 * MINUTE
 
 
-def test_the_close_is_told_after_the_close_and_as_it_was() -> None:
-    told = 0
+def test_articles_report_the_true_close_and_only_afterwards() -> None:
+    count = 0
     for row in small_market().news:
         if row.keywords != ("market close",):
             continue
@@ -315,19 +374,28 @@ def test_the_close_is_told_after_the_close_and_as_it_was() -> None:
             days = bars("stock", ticker, "day")
             index = day_on(days, day)
             assert index is not None
-            ratio = next((s.new / s.old for s in small_market().prices.split_rows if (s.symbol, s.ex_day) == (ticker, day)), 1.0)
+            ratio = next(
+                (
+                    s.new / s.old
+                    for s in small_market().prices.split_rows
+                    if (s.symbol, s.ex_day) == (ticker, day)
+                ),
+                1.0,
+            )
             change = (days.close_e4[index] / days.close_e4[index - 1] * ratio - 1) * 100
             assert float(percent) == pytest.approx(change, abs=0.051)
-            told += 1
-    assert told > 150
+            count += 1
+    assert count > 150
 
 
-def test_unusual_volume_in_options_is_told_after_the_close_and_as_it_was() -> None:
+def test_articles_report_true_unusual_option_volume_after_the_close() -> None:
     chain: dict[tuple[str, str, int], float] = defaultdict(float)
     for symbol, resolution, series in option_bars():
         contract = read_contract(symbol)
         if resolution == "day" and contract is not None:
-            for start_ns, volume in zip(series.start_ns.tolist(), series.volume.tolist(), strict=True):
+            for start_ns, volume in zip(
+                series.start_ns.tolist(), series.volume.tolist(), strict=True
+            ):
                 chain[contract.underlying, contract.right, start_ns] += volume
     signals = [row for row in small_market().news if row.event_type == "option_signal"]
     assert signals
@@ -340,7 +408,7 @@ def test_unusual_volume_in_options_is_told_after_the_close_and_as_it_was() -> No
         assert volume == float(match[1].replace(",", ""))
 
 
-def test_what_happens_to_shares_is_told_once_it_is_public() -> None:
+def test_articles_report_corporate_actions_once_public() -> None:
     market = small_market()
     by_word: dict[str, list[int]] = defaultdict(list)
     for row in market.news:
@@ -350,4 +418,16 @@ def test_what_happens_to_shares_is_told_once_it_is_public() -> None:
     first_ns = int(grid_of(SMALL).open_ns[0])
     assert by_word["dividend"] == [moment for moment in declared if moment > first_ns]
     assert {row.announced_ns for row in market.prices.split_rows} <= set(by_word["split"])
-    assert all(by_word[word] for word in ("listing", "halt", "bid", "delisting", "earnings", "analysts", "economy", "coins"))
+    assert all(
+        by_word[word]
+        for word in (
+            "listing",
+            "halt",
+            "bid",
+            "delisting",
+            "earnings",
+            "analysts",
+            "economy",
+            "coins",
+        )
+    )

@@ -1,4 +1,6 @@
-"""Datasets of pyqlib: its own processors give the same frames, and a step of trading sees what a dataset serves for its day."""
+"""Datasets of pyqlib: its own processors give the same frames, and a step of trading sees what a
+dataset serves for its day.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def raw_frame(samples: Samples) -> pd.DataFrame:
     """Frame as pyqlib's loader would give it: raw factors and labels of the members of each day."""
     rows, assets = np.nonzero(samples.member)
     index = pd.MultiIndex.from_arrays(
-        [samples.days.astype("datetime64[ns]")[rows], np.array(samples.codes)[assets]], names=["datetime", "instrument"]
+        [samples.days.astype("datetime64[ns]")[rows], np.array(samples.codes)[assets]],
+        names=["datetime", "instrument"],
     )
     columns = [("feature", name) for name in feature_names("flat", 1)] + [("label", "LABEL0")]
     values = np.column_stack([samples.features[rows, assets], samples.labels[rows, assets]])
@@ -66,20 +69,34 @@ def served(dataset: Any, segment: str, key: str) -> tuple[pd.MultiIndex, np.ndar
 
 @pytest.mark.parametrize("norm", ["CSRankNorm", "CSZScoreNorm", "none"])
 @pytest.mark.parametrize("label", LABELS)
-def test_flat_data_are_what_pyqlibs_own_workflow_makes_of_the_raw_frame(label: Any, norm: Norm) -> None:
+def test_flat_data_are_what_pyqlibs_own_workflow_makes_of_the_raw_frame(
+    label: Any, norm: Norm
+) -> None:
     samples = make_samples(MARKET, SPLIT, label)
-    ours, theirs = make_dataset(samples, Scaler.fit(samples), "flat", norm=norm), published(raw_frame(samples), SEGMENTED, norm)
+    ours, theirs = (
+        make_dataset(samples, Scaler.fit(samples), "flat", norm=norm),
+        published(raw_frame(samples), SEGMENTED, norm),
+    )
     for segment in SEGMENT_NAMES:
         for key in (LEARN, INFER):
-            one, other = (data.prepare(segment, col_set=BOTH, data_key=key) for data in (ours, theirs))
+            one, other = (
+                data.prepare(segment, col_set=BOTH, data_key=key) for data in (ours, theirs)
+            )
             pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=1e-12, check_freq=False)
         raw = ours.prepare(segment, col_set="label", data_key=RAW)["LABEL0"]
-        pd.testing.assert_series_equal(raw, theirs.prepare(segment, col_set="label", data_key=RAW)["LABEL0"])
+        pd.testing.assert_series_equal(
+            raw, theirs.prepare(segment, col_set="label", data_key=RAW)["LABEL0"]
+        )
 
 
-@pytest.mark.parametrize(("layout", "days"), [("flat", 1), *WINDOWS, ("window", FIRST_ROW + 9), ("unrolled", FIRST_ROW + 9)])
+@pytest.mark.parametrize(
+    ("layout", "days"),
+    [("flat", 1), *WINDOWS, ("window", FIRST_ROW + 9), ("unrolled", FIRST_ROW + 9)],
+)
 def test_a_step_sees_what_the_dataset_serves_for_its_day(layout: Layout, days: int) -> None:
-    """Training and trading see the same: learning and inference data of each segment, against the view at the day's close."""
+    """Training and trading see the same: learning and inference data of each segment, against the
+    view at the day's close.
+    """
     samples = make_samples(MARKET, SPLIT, days=days)
     assert samples.first == max(0, FIRST_ROW - days + 1), "days before the data are filled alike"
     scaler = Scaler.fit(samples)
@@ -90,7 +107,9 @@ def test_a_step_sees_what_the_dataset_serves_for_its_day(layout: Layout, days: i
             dates = index.get_level_values("datetime")
             for day in (dates.min(), dates[len(dates) // 2], dates.max()):
                 at = np.flatnonzero(dates == day)
-                assets = [MARKET.asset_index[code] for code in index.get_level_values("instrument")[at]]
+                assets = [
+                    MARKET.asset_index[code] for code in index.get_level_values("instrument")[at]
+                ]
                 view = MARKET.as_of(MARKET.day_index(str(day.date())))
                 history = factor_history(view, days)[:, assets]
                 np.testing.assert_array_equal(values[at], step_input(history, scaler, layout))
@@ -106,7 +125,10 @@ def test_learning_data_are_samples_and_inference_data_members(layout: Layout, da
         assert wanted[LEARN].sum() < wanted[INFER].sum()
         for key, mask in wanted.items():
             index, values = served(dataset, segment, key)
-            named = {(str(samples.days[rows][row]), samples.codes[asset]) for row, asset in zip(*np.nonzero(mask), strict=True)}
+            named = {
+                (str(samples.days[rows][row]), samples.codes[asset])
+                for row, asset in zip(*np.nonzero(mask), strict=True)
+            }
             assert {(str(day.date()), code) for day, code in index} == named
             assert len(values) == mask.sum()
             assert np.isfinite(values).all()
@@ -114,7 +136,9 @@ def test_learning_data_are_samples_and_inference_data_members(layout: Layout, da
 
 def test_a_windows_label_is_its_last_days() -> None:
     samples = make_samples(MARKET, SPLIT, days=5)
-    sampler = make_dataset(samples, Scaler.fit(samples), "window", 5).prepare("train", col_set=BOTH, data_key=LEARN)
+    sampler = make_dataset(samples, Scaler.fit(samples), "window", 5).prepare(
+        "train", col_set=BOTH, data_key=LEARN
+    )
     known = normalised_labels(samples.labels, "CSRankNorm")
     for position, (day, code) in enumerate(not_empty(sampler.get_index())):
         row = int(np.searchsorted(samples.days, np.datetime64(day, "D")))
@@ -125,7 +149,9 @@ def test_unrolled_columns_are_reshaped_by_models_into_factors_by_days() -> None:
     """SFM, KRNN, Sandwich, ADARNN and ADD reshape to [n, d_feat, days], oldest first."""
     samples = make_samples(MARKET, SPLIT, days=6)
     scaler = Scaler.fit(samples)
-    frame = make_dataset(samples, scaler, "unrolled", 6).prepare("test", col_set="feature", data_key=INFER)
+    frame = make_dataset(samples, scaler, "unrolled", 6).prepare(
+        "test", col_set="feature", data_key=INFER
+    )
     assert list(frame.columns) == feature_names("unrolled", 6)
     assert frame.to_numpy().dtype == np.float32
     scaled = scaler.apply(samples.features).astype(np.float32)
@@ -157,5 +183,11 @@ def test_a_dataset_without_test_days_serves_none() -> None:
 
 def test_samples_too_short_for_the_sequences_are_refused() -> None:
     samples = make_samples(MARKET, SPLIT, days=5)
-    with pytest.raises(DataError, match="samples begin 4 days before training, sequences are 20 days long; make them with days=20"):
+    with pytest.raises(
+        DataError,
+        match=(
+            "samples begin 4 days before training, sequences are 20 days long; make them with"
+            " days=20"
+        ),
+    ):
         make_dataset(samples, Scaler.fit(samples), "window", 20)

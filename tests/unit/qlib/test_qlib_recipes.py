@@ -1,4 +1,6 @@
-"""Recipes of the eighteen baselines: names, published hyperparameters, exceptions with reasons; without torch or pyqlib."""
+"""Recipes of the eighteen baselines: names, published hyperparameters, exceptions with reasons;
+without torch or pyqlib.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import numpy as np
 import pytest
 
 from ktdeval.errors import ConfigError, UsageError
-from ktdeval.jsonio import sha256_hex
-from ktdeval.typed import from_plain
+from ktdeval.values.jsonio import sha256_hex
+from ktdeval.values.typed import from_plain
 from ktdeval_qlib.recipes import Estimator, Recipe, recipes
 from ktdeval_qlib.stored import load
 from loops import not_empty
@@ -21,33 +23,48 @@ TREES = {"lightgbm", "xgboost", "catboost", "doubleensemble"}
 
 
 def test_the_eighteen_of_the_paper_are_there():
-    _, *published = beside(__file__)["rounds_patience_batch_and_learning_rate_are_the_published_ones"]
+    _, *published = beside(__file__)[
+        "rounds_patience_batch_and_learning_rate_are_the_published_ones"
+    ]
     assert list(recipes()) == [name for name, *_ in published]
 
 
 @on_each_row
-def test_rounds_patience_batch_and_learning_rate_are_the_published_ones(name, layout, rounds, patience, batch, rate):
+def test_rounds_patience_batch_and_learning_rate_are_the_published_ones(
+    name, layout, rounds, patience, batch, rate
+):
     recipe = recipes()[name]
     known = {**recipe.parameters, **recipe.fit}
-    rates, stops = ("lr", "learning_rate", "eta"), ("early_stop", "early_stopping_rounds", "early_stop_rounds")
+    rates, stops = (
+        ("lr", "learning_rate", "eta"),
+        ("early_stop", "early_stopping_rounds", "early_stop_rounds"),
+    )
     assert (recipe.layout, recipe.most_rounds, known.get("batch_size")) == (layout, rounds, batch)
     assert next((known[key] for key in stops if key in known), None) == patience
     assert next((known[key] for key in rates if key in known), None) == rate
 
 
 def test_samples_have_nine_factors_in_each_layout():
-    assert {recipe.layout: recipe.shape for recipe in recipes().values()} == {"flat": (9,), "window": (20, 9), "unrolled": (540,)}
+    assert {recipe.layout: recipe.shape for recipe in recipes().values()} == {
+        "flat": (9,),
+        "window": (20, 9),
+        "unrolled": (540,),
+    }
     for recipe in recipes().values():
         inputs = {**recipe.parameters, **recipe.parameters.get("pt_model_kwargs", {})}
         assert {inputs[key] for key in ("d_feat", "fea_dim", "input_dim") if key in inputs} <= {9}
 
 
-def test_labels_are_normalised_as_the_configurations_say():
-    assert {name for name, recipe in recipes().items() if recipe.label == "CSZScoreNorm"} == TREES | {"mlp"}
+def test_labels_are_normalised_by_the_configurations():
+    assert {
+        name for name, recipe in recipes().items() if recipe.label == "CSZScoreNorm"
+    } == TREES | {"mlp"}
 
 
 def test_each_exception_has_a_reason_and_differs_from_the_published_value():
-    changed = ((recipe, *change) for recipe in recipes().values() for change in recipe.changed.items())
+    changed = (
+        (recipe, *change) for recipe in recipes().values() for change in recipe.changed.items()
+    )
     for recipe, name, change in not_empty(changed):
         assert change.why
         assert change.value != {**recipe.defaults, **recipe.published}.get(name)
@@ -55,7 +72,11 @@ def test_each_exception_has_a_reason_and_differs_from_the_published_value():
 
 def test_no_number_is_text():
     """PyYAML reads `1e-3` as text; a learning rate of text fails far from here."""
-    values = [pair for recipe in recipes().values() for pair in {**recipe.parameters, **recipe.fit}.items()]
+    values = [
+        pair
+        for recipe in recipes().values()
+        for pair in {**recipe.parameters, **recipe.fit}.items()
+    ]
     for name, value in not_empty((name, value) for name, value in values if isinstance(value, str)):
         with pytest.raises(ValueError, match="could not convert"):
             float(value)
@@ -63,7 +84,7 @@ def test_no_number_is_text():
 
 
 @on_each_row
-def test_a_wrong_field_is_one_line_that_names_it(field, value, told):
+def test_a_wrong_field_is_one_line_that_names_it(field, value, message):
     entry = {
         "name": "x",
         "class": "a.B",
@@ -73,12 +94,14 @@ def test_a_wrong_field_is_one_line_that_names_it(field, value, told):
         "published": {},
     }
     from_plain(entry, Recipe, "models.yaml: x", ConfigError)
-    with pytest.raises(ConfigError, match=rf"models.yaml: x: .*{told}") as caught:
+    with pytest.raises(ConfigError, match=rf"models.yaml: x: .*{message}") as caught:
         from_plain({**entry, field: value}, Recipe, "models.yaml: x", ConfigError)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 2**32}, {"rounds": 0}, {"threads": 0}, {"device": "tpu"}])
+@pytest.mark.parametrize(
+    "wrong", [{"seed": -1}, {"seed": 2**32}, {"rounds": 0}, {"threads": 0}, {"device": "tpu"}]
+)
 def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError, match="qlib/linear"):
         Estimator(recipes()["linear"], **{"seed": 0, **wrong})
@@ -87,16 +110,21 @@ def test_numbers_out_of_range_are_refused(wrong):
 def test_reading_recipes_imports_neither_torch_nor_pyqlib():
     heavy = "('torch', 'qlib', 'lightgbm', 'xgboost', 'catboost', 'safetensors', 'pandas')"
     code = (
-        f"import sys; from ktdeval_qlib.recipes import recipes; recipes(); print([name for name in {heavy} if name in sys.modules])"
+        "import sys; from ktdeval_qlib.recipes import recipes; recipes(); print([name for name in"
+        f" {heavy} if name in sys.modules])"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_stored_linear_model_scores_with_numpy_alone(tmp_path):
     """score = coefficients · factors + intercept: 2 × 3 − 1 × 4 + 0.5 = 2.5."""
     content = json.dumps({"coefficients": [2.0, -1.0, *[0.0] * 7], "intercept": 0.5})
     (tmp_path / "linear.json").write_text(content)
-    (tmp_path / "stored.json").write_text(json.dumps({"model": "linear", "files": {"linear.json": sha256_hex(content)}}))
-    scores = load(recipes()["linear"], tmp_path).predict(np.array([[3.0, 4.0, *[1.0] * 7], [0.0] * 9]))
+    (tmp_path / "stored.json").write_text(
+        json.dumps({"model": "linear", "files": {"linear.json": sha256_hex(content)}})
+    )
+    scores = load(recipes()["linear"], tmp_path).predict(
+        np.array([[3.0, 4.0, *[1.0] * 7], [0.0] * 9])
+    )
     assert scores.tolist() == [2.5, 0.5]

@@ -1,4 +1,6 @@
-"""Repairs of pyqlib's models. Each test shows that pyqlib's own class fails, or computes something else, and that ours does not."""
+"""Repairs of pyqlib's models. Each test shows that pyqlib's own class fails, or computes something
+else, and that ours does not.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ from ktdeval_qlib.recipes import Estimator, recipes
 from loops import not_empty
 from qlib_data import ROUNDS, dataset, samples, small, trained
 
-NETWORKS = [name for name, recipe in recipes().items() if recipe.layout != "flat" or name in ("mlp", "tabnet")]
+NETWORKS = [
+    name
+    for name, recipe in recipes().items()
+    if recipe.layout != "flat" or name in ("mlp", "tabnet")
+]
 UNROLLED = [name for name, recipe in recipes().items() if recipe.layout == "unrolled"]
 
 
@@ -44,7 +50,9 @@ def untrained(name, **changed):
 
 
 def outputs():
-    """Return the two places where pyqlib's models record their scores and keep their best weights."""
+    """Return the two places where pyqlib's models record their scores and keep their best
+    weights.
+    """
     return {"evals_result": {}, "save_path": os.devnull}
 
 
@@ -52,7 +60,9 @@ def outputs():
 
 
 @pytest.mark.parametrize("name", recipes())
-def test_two_trainings_with_one_seed_predict_byte_for_byte_the_same_and_leave_nothing_behind(name, tmp_path, monkeypatch):
+def test_two_trainings_with_one_seed_predict_byte_for_byte_the_same_and_leave_nothing_behind(
+    name, tmp_path, monkeypatch
+):
     home, work = tmp_path / "home", tmp_path / "work"
     for folder in (home, work):
         folder.mkdir()
@@ -71,7 +81,9 @@ def test_two_trainings_with_one_seed_predict_byte_for_byte_the_same_and_leave_no
     second.fit(small(second.recipe.layout))
     predicted = second.predict(small(second.recipe.layout))
 
-    pd.testing.assert_series_equal(predicted, first.predict(small(first.recipe.layout)), check_exact=True)
+    pd.testing.assert_series_equal(
+        predicted, first.predict(small(first.recipe.layout)), check_exact=True
+    )
     assert np.isfinite(predicted).all()
     assert predicted.index.is_monotonic_increasing
     assert (np.random.random(), torch.rand(1).item()) == drawn  # noqa: NPY002
@@ -83,7 +95,9 @@ def test_two_trainings_with_one_seed_predict_byte_for_byte_the_same_and_leave_no
 @pytest.mark.parametrize("name", ["doubleensemble", "mlp", "gru", "krnn"])
 def test_another_seed_predicts_something_else(name):
     layout = recipes()[name].layout
-    assert (trained(name, seed=4).predict(small(layout)) != trained(name).predict(small(layout))).any()
+    assert (
+        trained(name, seed=4).predict(small(layout)) != trained(name).predict(small(layout))
+    ).any()
 
 
 @pytest.mark.parametrize("name", recipes())
@@ -99,7 +113,9 @@ def test_progress_counts_the_rounds_that_are_scored(name):
     seen: list[tuple[int, int]] = []
     estimator.fit(small(estimator.recipe.layout), lambda done, most: seen.append((done, most)))
     most = estimator.most_rounds
-    assert seen == [(done, most) for done in ((20, 40, 60) if name == "mlp" else range(1, most + 1))]
+    assert seen == [
+        (done, most) for done in ((20, 40, 60) if name == "mlp" else range(1, most + 1))
+    ]
     assert [len(series) for series in estimator.scores.values()] == [len(seen)] * 2
 
 
@@ -130,15 +146,22 @@ def test_fewer_validation_rows_than_a_batch_end_pyqlibs_training_without_weights
 @pytest.mark.parametrize("name", NETWORKS)
 def test_fewer_training_rows_than_a_batch_are_trained_on(name):
     estimator = trained(name)
-    before = {key: value.clone() for key, value in Estimator(estimator.recipe, seed=3).build().module.state_dict().items()}
+    before = {
+        key: value.clone()
+        for key, value in Estimator(estimator.recipe, seed=3).build().module.state_dict().items()
+    }
     after = estimator.model.module.state_dict()
-    moved = [key for key in before if not torch.equal(before[key], after[f"model.{key}" if name == "tabnet" else key])]
+    moved = [
+        key
+        for key in before
+        if not torch.equal(before[key], after[f"model.{key}" if name == "tabnet" else key])
+    ]
     assert any(key.endswith(("weight", "weight_v", "W_i", "weight_hh_l0")) for key in moved)
 
 
 @pytest.mark.parametrize("batch", [7, 100, 10_000])
 @pytest.mark.parametrize("name", ["alstm", "transformer", "tabnet", "krnn"])
-def test_scores_are_means_over_all_rows_whatever_the_batch(name, batch):
+def test_scores_are_means_over_all_rows_for_any_batch_size(name, batch):
     """loss = mean over rows of (score − label)², by hand."""
     model, layout = trained(name).model, recipes()[name].layout
     features, index = samples(layout, "valid")
@@ -146,15 +169,23 @@ def test_scores_are_means_over_all_rows_whatever_the_batch(name, batch):
     labels = data.prepare("valid", col_set=["feature", "label"], data_key="learn")
     if layout == "window":
         labels.config(fillna_type="ffill+bfill")
-        truth, arguments = np.array([labels[row][-1, -1] for row in range(len(labels))]), (torch.utils.data.DataLoader(labels),)
+        truth, arguments = (
+            np.array([labels[row][-1, -1] for row in range(len(labels))]),
+            (torch.utils.data.DataLoader(labels),),
+        )
         if name == "alstm":
             weighted = [(labels[row], 1.0) for row in range(len(labels))]
             arguments = (torch.utils.data.DataLoader(weighted),)
     else:
-        truth, arguments = labels["label"].to_numpy().reshape(-1), (labels["feature"], labels["label"])
+        truth, arguments = (
+            labels["label"].to_numpy().reshape(-1),
+            (labels["feature"], labels["label"]),
+        )
     model.module.eval()
     with torch.no_grad():
-        expected = float(((model.scores(torch.from_numpy(features).float()).numpy() - truth) ** 2).mean())
+        expected = float(
+            ((model.scores(torch.from_numpy(features).float()).numpy() - truth) ** 2).mean()
+        )
     whole, model.batch_size = model.batch_size, batch
     try:
         loss, score = model.test_epoch(*arguments)
@@ -188,14 +219,19 @@ def test_one_sample_in_the_last_batch_breaks_pyqlibs_prediction():
 
 
 def test_catboost_has_no_poisson_bootstrap_on_a_cpu():
-    own = catboost_model.CatBoostModel(loss="RMSE", bootstrap_type="Poisson", subsample=0.8789, allow_writing_files=False)
+    own = catboost_model.CatBoostModel(
+        loss="RMSE", bootstrap_type="Poisson", subsample=0.8789, allow_writing_files=False
+    )
     with pytest.raises(Exception, match="poisson bootstrap is not supported on CPU"):
         own.fit(small("flat"), num_boost_round=2, verbose_eval=False)
     assert trained("catboost").model._params["bootstrap_type"] == "Bernoulli"
     assert trained("catboost").model._params["subsample"] == 0.8789
     from ktdeval_qlib.repairs import CatBoost
 
-    assert CatBoost(device="cuda", **recipes()["catboost"].published)._params["bootstrap_type"] == "Poisson"
+    assert (
+        CatBoost(device="cuda", **recipes()["catboost"].published)._params["bootstrap_type"]
+        == "Poisson"
+    )
 
 
 def test_catboost_stays_on_the_cpu_of_a_machine_with_a_gpu(monkeypatch):
@@ -237,13 +273,23 @@ np.random.seed(3)
 own = DEnsembleModel(**settings); own.fit(small("flat"))
 print([list(chosen) for chosen in own.sub_features], "|", trained("doubleensemble").predict(small("flat")).tolist())
 """
-    told = []
+    outputs = []
     for seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-        told.append(run.stdout.strip().splitlines()[-1].split("|"))
-    assert len({own for own, _ in told}) > 1
-    assert len({ours for _, ours in told}) == 1
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+        )
+        outputs.append(run.stdout.strip().splitlines()[-1].split("|"))
+    assert len({own for own, _ in outputs}) > 1
+    assert len({ours for _, ours in outputs}) == 1
 
 
 # --- MLP
@@ -254,7 +300,12 @@ def test_mlp_is_made_with_any_version_of_torch(monkeypatch):
     with pytest.raises(TypeError, match="verbose"):
         pytorch_nn.DNNModelPytorch(optimizer="adam", pt_model_kwargs={"input_dim": 9}, GPU=-1)
     scheduler = untrained("mlp").scheduler
-    assert (scheduler.factor, scheduler.patience, scheduler.threshold, scheduler.min_lrs) == (0.5, 10, 0.0001, [0.00001])
+    assert (scheduler.factor, scheduler.patience, scheduler.threshold, scheduler.min_lrs) == (
+        0.5,
+        10,
+        0.0001,
+        [0.00001],
+    )
 
 
 def test_mlp_starts_no_debugger_where_days_have_few_names(monkeypatch):
@@ -275,20 +326,32 @@ def test_mlps_metric_is_pyqlibs_where_days_have_enough_names():
     scores, labels = (torch.from_numpy(rng.standard_normal(240)) for _ in range(2))
     ours = untrained("mlp").get_metric(scores, labels, index).item()
     own = pytorch_nn.DNNModelPytorch.get_metric(None, scores, labels, index).item()
-    assert ours == pytest.approx(own * 60 / 59)  # pyqlib divides a sum over 60 by a deviation over 59
+    # pyqlib divides a sum over 60 by a deviation over 59
+    assert ours == pytest.approx(own * 60 / 59)
 
 
 # --- networks on windows and sequences
 
 
 def test_tcn_predicts_from_the_axes_that_it_was_trained_on():
-    own = TCN(d_feat=9, num_layers=2, n_chans=8, kernel_size=3, n_epochs=1, batch_size=100, n_jobs=0, GPU=-1)
+    own = TCN(
+        d_feat=9,
+        num_layers=2,
+        n_chans=8,
+        kernel_size=3,
+        n_epochs=1,
+        batch_size=100,
+        n_jobs=0,
+        GPU=-1,
+    )
     own.fit(dataset("window", names=12, days=110), **outputs())
     with pytest.raises(RuntimeError, match="expected input"):
         own.predict(small("window"))
     own.n_jobs, seen = 0, []
     ours = trained("tcn").model
-    watching = ours.TCN_model.tcn.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0].shape[1:]))
+    watching = ours.TCN_model.tcn.register_forward_pre_hook(
+        lambda _module, inputs: seen.append(inputs[0].shape[1:])
+    )
     ours.predict(small("window"))
     watching.remove()
     assert set(seen) == {(9, 20)}
@@ -299,7 +362,8 @@ def lengths(model, features):
     seen = set()
     hooks = [
         module.register_forward_pre_hook(
-            lambda module, inputs: seen.add(inputs[0].shape[1 if module.batch_first else 0]), with_kwargs=False
+            lambda module, inputs: seen.add(inputs[0].shape[1 if module.batch_first else 0]),
+            with_kwargs=False,
         )
         for name, module in model.named_modules()
         if isinstance(module, torch.nn.GRU) and not name.startswith("dec")
@@ -322,10 +386,14 @@ def lengths(model, features):
 def test_sequences_of_sixty_days_reach_the_recurrent_part(name):
     model = untrained(name)
     features = torch.zeros(3, 540)
-    assert lengths(model.module, model._sequences(features) if name == "adarnn" else features) == {60}
+    assert lengths(model.module, model._sequences(features) if name == "adarnn" else features) == {
+        60
+    }
 
 
-@pytest.mark.parametrize(("class_", "network"), [(SFM, "sfm_model"), (KRNN, "krnn_model"), (Sandwich, "sandwich_model")])
+@pytest.mark.parametrize(
+    ("class_", "network"), [(SFM, "sfm_model"), (KRNN, "krnn_model"), (Sandwich, "sandwich_model")]
+)
 def test_on_nine_columns_pyqlibs_classes_learn_sequences_of_one_day(class_, network):
     nine = {"d_feat": 9, "fea_dim": 9, "GPU": -1}
     assert lengths(getattr(class_(**nine), network), torch.zeros(3, 9)) == {1}
@@ -344,7 +412,9 @@ def test_columns_reach_the_convolution_as_factors_by_days(name, class_):
     for whose, model in (("ours", untrained(name)), ("pyqlib", class_(fea_dim=9, GPU=-1))):
         network = getattr(model, f"{name}_model")
         first = next(module for module in network.modules() if isinstance(module, torch.nn.Conv1d))
-        first.register_forward_pre_hook(lambda _module, inputs, whose=whose: seen.update({whose: inputs[0][0]}))
+        first.register_forward_pre_hook(
+            lambda _module, inputs, whose=whose: seen.update({whose: inputs[0][0]})
+        )
         network(expected.reshape(1, 540).repeat(2, 1))
     assert torch.equal(seen["ours"], expected)
     assert not torch.equal(seen["pyqlib"], expected)
@@ -363,17 +433,28 @@ def test_sfm_reads_factors_by_days():
 
 def test_tabnet_pretrains_on_the_days_of_training_and_validation():
     with pytest.raises(TypeError, match="pretrain"):
-        TabnetModel(d_feat=9, n_epochs=1, pretrain_n_epochs=1, batch_size=100, GPU=-1, pretrain_file=os.devnull).fit(
-            small("flat"), **outputs()
-        )
+        TabnetModel(
+            d_feat=9,
+            n_epochs=1,
+            pretrain_n_epochs=1,
+            batch_size=100,
+            GPU=-1,
+            pretrain_file=os.devnull,
+        ).fit(small("flat"), **outputs())
     assert trained("tabnet").model.pretrain
 
 
 def test_tabnet_trains_its_last_layer():
-    own = TabnetModel(d_feat=9, n_epochs=1, batch_size=100, GPU=-1, pretrain=False, pretrain_file=os.devnull)
+    own = TabnetModel(
+        d_feat=9, n_epochs=1, batch_size=100, GPU=-1, pretrain=False, pretrain_file=os.devnull
+    )
     own.fit(small("flat"), **outputs())
     for model, included in ((own, False), (trained("tabnet").model, True)):
-        known = {id(weights) for group in model.train_optimizer.param_groups for weights in group["params"]}
+        known = {
+            id(weights)
+            for group in model.train_optimizer.param_groups
+            for weights in group["params"]
+        }
         assert (id(model.tabnet_model.fc.weight) in known) is included
 
 
@@ -381,14 +462,23 @@ def test_a_day_without_an_ic_does_not_lose_adds_weights():
     labels = torch.zeros(4)
     assert np.isnan(ADD.cal_ic_metrics(None, torch.arange(4.0), labels)["ic"])
     metrics = untrained("add").cal_ic_metrics(torch.arange(4.0), labels)
-    assert (metrics["ic"], metrics["ric"], metrics["mse"]) == (0.0, 0.0, -3.5)  # (0 + 1 + 4 + 9) / 4
+    # mean of squares: (0 + 1 + 4 + 9) / 4
+    assert (metrics["ic"], metrics["ric"], metrics["mse"]) == (0.0, 0.0, -3.5)
 
 
 def test_adarnn_trains_on_nine_factors_of_sixty_days():
     with pytest.raises(IndexError):
-        ADARNN(d_feat=9, n_epochs=1, GPU=-1, metric="loss", batch_size=50).fit(small("unrolled"), **outputs())
+        ADARNN(d_feat=9, n_epochs=1, GPU=-1, metric="loss", batch_size=50).fit(
+            small("unrolled"), **outputs()
+        )
     expected = np.arange(540.0).reshape(9, 60)
-    table = pd.concat({"feature": pd.DataFrame([expected.reshape(-1)] * 3), "label": pd.DataFrame({"y": [1.0, 2, 3]})}, axis=1)
+    table = pd.concat(
+        {
+            "feature": pd.DataFrame([expected.reshape(-1)] * 3),
+            "label": pd.DataFrame({"y": [1.0, 2, 3]}),
+        },
+        axis=1,
+    )
     data = untrained("adarnn")._samples(table)
     features, label = data[1]
     assert torch.equal(features, torch.from_numpy(expected.T).float())
@@ -404,8 +494,12 @@ def test_adarnn_leaves_the_devices_of_the_process_alone(monkeypatch):
 
 
 def test_adarnns_loss_is_a_mean_square():
-    """Scores 1 and 3 for labels 0 and 1: −(1² + 2²) / 2 = −2.5. pyqlib's is −((0 − 1) + (1 − 3)) / 2 = 1.5."""
-    index = pd.MultiIndex.from_product([pd.bdate_range("2020-01-01", periods=1), list("ab")], names=["datetime", "instrument"])
+    """Scores 1 and 3 for labels 0 and 1: −(1² + 2²) / 2 = −2.5. pyqlib's is −((0 − 1) + (1 − 3)) /
+    2 = 1.5.
+    """
+    index = pd.MultiIndex.from_product(
+        [pd.bdate_range("2020-01-01", periods=1), list("ab")], names=["datetime", "instrument"]
+    )
     table = pd.DataFrame({"score": [1.0, 3.0], "label": [0.0, 1.0]}, index=index)
     assert ADARNN.calc_all_metrics(table)["loss"] == 1.5
     ours = untrained("adarnn").calc_all_metrics(table)

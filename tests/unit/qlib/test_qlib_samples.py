@@ -1,4 +1,6 @@
-"""Samples of the supervised baselines: factors of any day, labels, purged segments, scaling, and no look ahead."""
+"""Samples of the supervised baselines: factors of any day, labels, purged segments, scaling, and no
+look ahead.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def factors_of(market: MarketSnapshot, rows: range) -> FloatArray:
 
 
 def test_factors_of_samples_are_the_same_bits_as_those_behind_a_cursor() -> None:
-    """Names whose price never moves go to the kernels of the attribution, in groups that depend on the range."""
+    """Names whose price never moves go to the kernels of the attribution, in groups that depend on
+    the range.
+    """
     samples = samples_of(MARKET)
     for row in (samples.first, FIRST_ROW, FIRST_ROW + 7, 290, LAST):
         days = min(20, row - samples.first + 1)
@@ -75,7 +79,9 @@ def test_the_input_of_a_step_does_not_depend_on_the_future(layout: Layout) -> No
     scaler = Scaler.fit(samples_of(MARKET))
     for row in (FIRST_ROW, 290, LAST - 1):
         views = [one.as_of(row) for one in (MARKET, poisoned(MARKET, row))]
-        np.testing.assert_array_equal(*(step_input(factor_history(view, 20), scaler, layout) for view in views))
+        np.testing.assert_array_equal(
+            *(step_input(factor_history(view, 20), scaler, layout) for view in views)
+        )
 
 
 # ---- labels
@@ -83,11 +89,19 @@ def test_the_input_of_a_step_does_not_depend_on_the_future(layout: Layout) -> No
 
 def test_labels_by_hand() -> None:
     closes, opens, factor = (getattr(MARKET, name).copy() for name in ("close", "open", "factor"))
-    closes[300:305, 0], opens[300:305, 0] = [10.0, 11.0, 12.0, 6.6, np.nan], [10.0, 10.5, 12.6, 6.3, np.nan]
+    closes[300:305, 0], opens[300:305, 0] = (
+        [10.0, 11.0, 12.0, 6.6, np.nan],
+        [10.0, 10.5, 12.6, 6.3, np.nan],
+    )
     factor[300:, 0] = [1.0, 1.0, 1.0] + [2.0] * (LAST + 1 - 303)
     market = replace(MARKET, close=closes, open=opens, factor=factor)
-    np.testing.assert_allclose(label_rows(market, range(299, 303), "qlib")[:, 0], [11 / 10 - 1, 12 / 11 - 1, 13.2 / 12 - 1, np.nan])
-    np.testing.assert_allclose(label_rows(market, range(299, 303), "open")[:, 0], [0.05, 0.2, 0.0, np.nan], atol=1e-15)
+    np.testing.assert_allclose(
+        label_rows(market, range(299, 303), "qlib")[:, 0],
+        [11 / 10 - 1, 12 / 11 - 1, 13.2 / 12 - 1, np.nan],
+    )
+    np.testing.assert_allclose(
+        label_rows(market, range(299, 303), "open")[:, 0], [0.05, 0.2, 0.0, np.nan], atol=1e-15
+    )
 
 
 def test_labels_after_the_data_are_unknown() -> None:
@@ -100,7 +114,9 @@ def test_labels_after_the_data_are_unknown() -> None:
 
 
 def test_ranks_and_scores_by_hand() -> None:
-    labels = np.array([[0.03, np.nan, -0.01, 0.03, 0.01], [np.nan] * 5, [2.0, 2.0, 2.0, np.nan, np.nan]])
+    labels = np.array(
+        [[0.03, np.nan, -0.01, 0.03, 0.01], [np.nan] * 5, [2.0, 2.0, 2.0, np.nan, np.nan]]
+    )
     ranks = normalised_labels(labels, "CSRankNorm")
     # Percentile ranks 3.5/4, 1/4, 3.5/4, 2/4.
     np.testing.assert_allclose(ranks[0], np.array([0.375, np.nan, -0.25, 0.375, 0.0]) * 3.46)
@@ -108,7 +124,9 @@ def test_ranks_and_scores_by_hand() -> None:
     np.testing.assert_allclose(ranks[2, :3], (2 / 3 - 0.5) * 3.46)
     scores = normalised_labels(labels[:1], "CSZScoreNorm")[0]
     # Mean 0.015, deviations 0.015, -0.025, 0.015, -0.005; variance 0.0011 / 3.
-    np.testing.assert_allclose(scores, np.array([0.015, np.nan, -0.025, 0.015, -0.005]) / np.sqrt(0.0011 / 3))
+    np.testing.assert_allclose(
+        scores, np.array([0.015, np.nan, -0.025, 0.015, -0.005]) / np.sqrt(0.0011 / 3)
+    )
     assert np.isnan(normalised_labels(labels[1:], "CSZScoreNorm")).all()
     np.testing.assert_array_equal(normalised_labels(labels, "none"), labels)
     with pytest.raises(ConfigError, match="give CSRankNorm, CSZScoreNorm or none"):
@@ -129,7 +147,8 @@ def test_segments_are_cut_to_the_snapshot_purged_and_both_are_recorded() -> None
     assert SPLIT.wanted == SEGMENTS
     train, valid, test = (days for _, days in SPLIT.used.items())
     assert train.first == str(MARKET.days[FIRST_ROW])
-    # 2024-02-08 is the last session before the holiday: training loses the 6th and 7th, validation the 7th and 8th of March.
+    # 2024-02-08 is the last session before the holiday: training loses the 6th and 7th, validation
+    # the 7th and 8th of March.
     assert (train.last, valid.first, valid.last) == ("2024-02-05", "2024-02-08", "2024-03-06")
     assert test == Days("2024-03-11", str(MARKET.days[-1]))
 
@@ -141,7 +160,9 @@ def test_segments_without_test_read_nothing_after_validation() -> None:
 
 
 @on_each_row
-def test_segments_that_cannot_be_used_are_refused(segment: str, first: str, last: str, error: str, message: str) -> None:
+def test_segments_that_cannot_be_used_are_refused(
+    segment: str, first: str, last: str, error: str, message: str
+) -> None:
     with pytest.raises(getattr(errors, error), match=message):
         make_split(MARKET, structs.replace(SEGMENTS, **{segment: Days(first, last)}))
 
@@ -160,7 +181,9 @@ def test_samples_are_members_of_the_segments_days_with_a_label() -> None:
     for name, days in SPLIT.used.items():
         rows = samples.rows(name)
         assert Days(str(samples.days[rows][0]), str(samples.days[rows][-1])) == days
-        np.testing.assert_array_equal(samples.labels[rows], np.where(samples.member[rows], expected[rows], np.nan))
+        np.testing.assert_array_equal(
+            samples.labels[rows], np.where(samples.member[rows], expected[rows], np.nan)
+        )
         known[rows] = False
     assert not known.any()
     # A name without some factor is a sample all the same: column 7 was listed within the year.
@@ -182,10 +205,14 @@ def test_shuffled_labels_keep_each_days_labels_and_the_test() -> None:
     shuffled = shuffled_labels(samples, 3).labels
     np.testing.assert_array_equal(np.isnan(shuffled), np.isnan(samples.labels))
     np.testing.assert_array_equal(np.sort(shuffled, axis=1), np.sort(samples.labels, axis=1))
-    np.testing.assert_array_equal(shuffled[samples.rows("test")], samples.labels[samples.rows("test")])
+    np.testing.assert_array_equal(
+        shuffled[samples.rows("test")], samples.labels[samples.rows("test")]
+    )
     for name in ("train", "valid"):
         rows = samples.rows(name)
-        before, after = (normalised_labels(labels[rows], "CSRankNorm") for labels in (samples.labels, shuffled))
+        before, after = (
+            normalised_labels(labels[rows], "CSRankNorm") for labels in (samples.labels, shuffled)
+        )
         assert abs(np.corrcoef(before[np.isfinite(before)], after[np.isfinite(after)])[0, 1]) < 0.1
     np.testing.assert_array_equal(shuffled_labels(samples, 3).labels, shuffled)
     assert not np.array_equal(shuffled_labels(samples, 4).labels, shuffled, equal_nan=True)
@@ -202,11 +229,14 @@ def test_scaler_by_hand() -> None:
     features[rows.start, :5] = np.array([1.0, 2.0, 4.0, 8.0, np.nan])[:, None]
     features[..., 8] = np.nan
     scaler = Scaler.fit(replace(samples, features=features, member=member))
-    # Median 3, absolute deviations 2, 1, 1, 5 with median 1.5; the name that is no member and other days count for nothing.
+    # Median 3, absolute deviations 2, 1, 1, 5 with median 1.5; the name that is no member and other
+    # days count for nothing.
     np.testing.assert_allclose(scaler.center[:8], 3.0)
     np.testing.assert_allclose(scaler.scale[:8], 1.5 * 1.4826, rtol=1e-11)
     scaled = scaler.apply(np.array([[3.0, 5.2239, 1e6, -np.inf, np.nan, 0.7761, 3.0, 3.0, 7.0]]))
-    np.testing.assert_allclose(scaled, [[0.0, 1.0, 3.0, -3.0, 0.0, -1.0, 0.0, 0.0, 0.0]], atol=1e-10)
+    np.testing.assert_allclose(
+        scaled, [[0.0, 1.0, 3.0, -3.0, 0.0, -1.0, 0.0, 0.0, 0.0]], atol=1e-10
+    )
 
 
 # ---- inputs
@@ -215,7 +245,13 @@ def test_scaler_by_hand() -> None:
 def test_columns_are_named_feature_by_feature_oldest_first() -> None:
     assert feature_names("flat", 1) == list(FACTOR_NAMES) == feature_names("window", 20)
     names = feature_names("unrolled", 60)
-    assert (len(names), names[0], names[59], names[60], names[-1]) == (540, "MOM_12_1_D59", "MOM_12_1_D0", "RV_60_D59", "CV_VOL_D0")
+    assert (len(names), names[0], names[59], names[60], names[-1]) == (
+        540,
+        "MOM_12_1_D59",
+        "MOM_12_1_D0",
+        "RV_60_D59",
+        "CV_VOL_D0",
+    )
 
 
 def test_inputs_of_a_step_by_layout() -> None:
@@ -226,15 +262,20 @@ def test_inputs_of_a_step_by_layout() -> None:
     np.testing.assert_array_equal(step_input(history, scaler, "window"), scaled.transpose(1, 0, 2))
     unrolled = step_input(history, scaler, "unrolled")
     assert (unrolled.shape, unrolled.dtype) == ((3, 36), np.float32)
-    np.testing.assert_array_equal(unrolled.reshape(3, 9, 4), scaled.transpose(1, 2, 0).astype(np.float32))
+    np.testing.assert_array_equal(
+        unrolled.reshape(3, 9, 4), scaled.transpose(1, 2, 0).astype(np.float32)
+    )
 
 
-def test_the_input_of_a_name_does_not_depend_on_the_order_of_names() -> None:
+@pytest.mark.parametrize("layout", ["flat", "window", "unrolled"])
+def test_the_input_of_a_name_does_not_depend_on_the_order_of_names(layout: str) -> None:
     """A mask hands names over in an order of its own."""
     scaler, history = Scaler.fit(samples_of(MARKET)), factor_history(MARKET.as_of(LAST), 20)
     order = np.random.default_rng(2).permutation(history.shape[1])
-    for layout in ("flat", "window", "unrolled"):
-        np.testing.assert_array_equal(step_input(history[:, order], scaler, layout), step_input(history, scaler, layout)[order])
+    np.testing.assert_array_equal(
+        step_input(history[:, order], scaler, layout),
+        step_input(history, scaler, layout)[order],
+    )
 
 
 # ---- leakage
@@ -245,8 +286,18 @@ def trained_on(market: MarketSnapshot, segments: tuple[str, ...], label: Label) 
     samples = samples_of(market, label)
     scaler = Scaler.fit(samples)
     rows = slice(0, samples.rows(segments[-1]).stop)
-    learnt = [scaler.center, scaler.scale, samples.features[rows], samples.labels[rows], shuffled_labels(samples, 1).labels[rows]]
-    return [*learnt, normalised_labels(samples.labels[rows], "CSRankNorm"), scaler.apply(samples.features[rows])]
+    learnt = [
+        scaler.center,
+        scaler.scale,
+        samples.features[rows],
+        samples.labels[rows],
+        shuffled_labels(samples, 1).labels[rows],
+    ]
+    return [
+        *learnt,
+        normalised_labels(samples.labels[rows], "CSRankNorm"),
+        scaler.apply(samples.features[rows]),
+    ]
 
 
 def leaks(segments: tuple[str, ...], row: int, label: Label) -> bool:
@@ -254,7 +305,9 @@ def leaks(segments: tuple[str, ...], row: int, label: Label) -> bool:
     changed = poisoned(MARKET, row - 1)
     before, after = trained_on(MARKET, segments, label), trained_on(changed, segments, label)
     assert not np.array_equal(changed.close, MARKET.close, equal_nan=True)
-    return not all(np.array_equal(one, other, equal_nan=True) for one, other in zip(before, after, strict=True))
+    return not all(
+        np.array_equal(one, other, equal_nan=True) for one, other in zip(before, after, strict=True)
+    )
 
 
 @pytest.mark.parametrize("label", ["qlib", "open"])
@@ -283,6 +336,12 @@ def test_a_purge_too_short_is_found(reach: int, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_scaler_fitted_to_everything_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Samples.rows
-    monkeypatch.setattr(Samples, "rows", lambda self, name: slice(0, None) if name == "train" else original(self, name))
-    before, after = (Scaler.fit(samples_of(market)).center for market in (MARKET, poisoned(MARKET, TEST_ROW - 1)))
+    monkeypatch.setattr(
+        Samples,
+        "rows",
+        lambda self, name: slice(0, None) if name == "train" else original(self, name),
+    )
+    before, after = (
+        Scaler.fit(samples_of(market)).center for market in (MARKET, poisoned(MARKET, TEST_ROW - 1))
+    )
     assert not np.array_equal(before, after)

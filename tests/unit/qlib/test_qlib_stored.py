@@ -1,4 +1,6 @@
-"""Stored baselines: the same scores as the estimator gave, safe formats, and one-line errors for foreign files."""
+"""Stored baselines: the same scores as the estimator gave, safe formats, and one-line errors for
+foreign files.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def test_trees_stopped_early_score_with_the_same_trees(name, tmp_path):
     estimator.fit(data)
     assert len(estimator.scores["valid"]) < 400
     save(estimator.model, recipes()[name], tmp_path)
-    scores = load(recipes()[name], tmp_path).predict(data.prepare("test", col_set="feature").to_numpy())
+    scores = load(recipes()[name], tmp_path).predict(
+        data.prepare("test", col_set="feature").to_numpy()
+    )
     np.testing.assert_array_equal(scores, estimator.predict(data).to_numpy())
 
 
@@ -52,7 +56,9 @@ def test_scores_do_not_depend_on_the_other_samples(name, tmp_path):
     save(trained(name).model, recipe, tmp_path)
     features, _ = samples(recipe.layout)
     predictor = load(recipe, tmp_path)
-    np.testing.assert_allclose(predictor.predict(features[:1]), predictor.predict(features)[:1], atol=1e-6)
+    np.testing.assert_allclose(
+        predictor.predict(features[:1]), predictor.predict(features)[:1], atol=1e-6
+    )
     assert predictor.predict(features[:0]).shape == (0,)
 
 
@@ -65,14 +71,18 @@ from ktdeval_qlib.stored import load
 scores = load(recipes()["linear"], pathlib.Path({str(tmp_path)!r})).predict(numpy.eye(9))
 print(scores.tolist(), [name for name in ("torch", "qlib", "lightgbm", "safetensors", "sklearn") if name in sys.modules])
 """
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
     stored = json.loads((tmp_path / "linear.json").read_text())
-    assert told == f"{[value + stored['intercept'] for value in stored['coefficients']]} []"
+    assert done == f"{[value + stored['intercept'] for value in stored['coefficients']]} []"
 
 
 def test_weights_of_another_network_are_refused(tmp_path):
     save(trained("krnn").model, recipes()["krnn"], tmp_path)
-    with pytest.raises(StoreError, match=r"weights.safetensors: the weights are not those of qlib/sandwich"):
+    with pytest.raises(
+        StoreError, match=r"weights.safetensors: the weights are not those of qlib/sandwich"
+    ):
         load(recipes()["sandwich"], tmp_path)
 
 
@@ -83,11 +93,16 @@ def test_a_model_of_other_columns_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("members", "told"), [([], "add up to 0"), ([{"weight": 1, "columns": [9]}], r"columns \[9\]"), ([{"weight": 1}], "columns")]
+    ("members", "message"),
+    [
+        ([], "add up to 0"),
+        ([{"weight": 1, "columns": [9]}], r"columns \[9\]"),
+        ([{"weight": 1}], "columns"),
+    ],
 )
-def test_an_ensemble_that_can_not_be_applied_is_refused(members, told, tmp_path):
+def test_an_ensemble_that_can_not_be_applied_is_refused(members, message, tmp_path):
     (tmp_path / "ensemble.json").write_text(json.dumps({"members": members}))
-    with pytest.raises(StoreError, match=rf"ensemble.json: .*{told}"):
+    with pytest.raises(StoreError, match=rf"ensemble.json: .*{message}"):
         load(recipes()["doubleensemble"], tmp_path)
 
 

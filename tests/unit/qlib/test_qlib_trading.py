@@ -1,4 +1,6 @@
-"""`ktdeval train` and the model that it makes, by Linear, which needs no extra: files, figures, trades, refusals."""
+"""`ktdeval train` and the model that it makes, by Linear, which needs no extra: files, figures,
+trades, refusals.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from scipy.stats import rankdata, spearmanr
 from forging import read_transcript
 from ktdeval import testing
 from ktdeval.market.storage import load_snapshot, save_snapshot
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval_qlib import TITLES
 from ktdeval_qlib.model import read_log, read_model
 from ktdeval_qlib.recipes import recipes
@@ -40,13 +42,36 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def command(trained: Path, out: Path, *words: object, models: Path | None = None) -> tuple[object, ...]:
-    how = ("--data", trained / "data", "--windows", WINDOW, "--limit", 3, *SAME_MASK, "--out", out, *words)
-    return ("--model", "qlib/linear", "--tasks", TASK, "--model-args", f"trained={models or trained / 'models'}", *how)
+def command(
+    trained: Path, out: Path, *words: object, models: Path | None = None
+) -> tuple[object, ...]:
+    how = (
+        "--data",
+        trained / "data",
+        "--windows",
+        WINDOW,
+        "--limit",
+        3,
+        *SAME_MASK,
+        "--out",
+        out,
+        *words,
+    )
+    return (
+        "--model",
+        "qlib/linear",
+        "--tasks",
+        TASK,
+        "--model-args",
+        f"trained={models or trained / 'models'}",
+        *how,
+    )
 
 
-def test_the_model_keeps_the_contract_of_models(trained: Path) -> None:
-    testing.check_model(load_plugins().make_model("qlib/linear", {"trained": str(trained / "models")}))
+def test_the_model_fulfils_the_contract_of_models(trained: Path) -> None:
+    testing.check_model(
+        load_plugins().make_model("qlib/linear", {"trained": str(trained / "models")})
+    )
 
 
 def test_linear_is_least_squares_of_ranks_on_scaled_factors(trained: Path) -> None:
@@ -68,7 +93,7 @@ def test_linear_is_least_squares_of_ranks_on_scaled_factors(trained: Path) -> No
     np.testing.assert_allclose(stored["coefficients"], wanted, rtol=1e-8, atol=1e-12)
 
 
-def test_the_description_says_what_it_was_trained_on(trained: Path) -> None:
+def test_the_description_names_the_training_data(trained: Path) -> None:
     content = read_model(trained / "models/linear/seed-0").content
     assert (content.model, content.label, content.seed) == ("linear", "qlib", 0)
     assert content.snapshot == load_snapshot(trained / "data").id
@@ -80,17 +105,41 @@ def test_the_description_says_what_it_was_trained_on(trained: Path) -> None:
     assert log.accuracy["test"].low < log.accuracy["test"].rank_ic < log.accuracy["test"].high
 
 
-def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(trained: Path, tmp_path: Path) -> None:
-    again = ktdeval("train", "qlib/linear", "--data", trained / "data", *DAYS, "--out", tmp_path / "models", cwd=tmp_path)
+def test_training_again_gives_equal_files_and_a_second_command_trains_nothing(
+    trained: Path, tmp_path: Path
+) -> None:
+    again = ktdeval(
+        "train",
+        "qlib/linear",
+        "--data",
+        trained / "data",
+        *DAYS,
+        "--out",
+        tmp_path / "models",
+        cwd=tmp_path,
+    )
     assert again.code == 0, again
     for name in ("trained.json", "linear.json"):
-        assert (tmp_path / "models/linear/seed-0" / name).read_bytes() == (trained / "models/linear/seed-0" / name).read_bytes()
-    once_more = ktdeval("train", "qlib/linear", "--data", trained / "data", *DAYS, "--out", tmp_path / "models", cwd=tmp_path)
+        assert (tmp_path / "models/linear/seed-0" / name).read_bytes() == (
+            trained / "models/linear/seed-0" / name
+        ).read_bytes()
+    once_more = ktdeval(
+        "train",
+        "qlib/linear",
+        "--data",
+        trained / "data",
+        *DAYS,
+        "--out",
+        tmp_path / "models",
+        cwd=tmp_path,
+    )
     assert once_more.code == 0
     assert "trained before" in once_more.err
 
 
-def test_a_run_verifies_from_its_records_and_repeats_byte_by_byte(trained: Path, tmp_path: Path) -> None:
+def test_a_run_verifies_from_its_records_and_repeats_byte_by_byte(
+    trained: Path, tmp_path: Path
+) -> None:
     runs = [tmp_path / "first", tmp_path / "second"]
     for out in runs:
         done = ktdeval(*command(trained, out), cwd=trained)
@@ -108,14 +157,19 @@ def test_a_run_verifies_from_its_records_and_repeats_byte_by_byte(trained: Path,
     assert read_model(trained / "models/linear/seed-0").sha256 in json.dumps(manifest)
 
 
-def test_days_of_training_can_not_be_evaluated(trained: Path, tmp_path: Path, terminal: Terminal) -> None:
+def test_days_of_training_can_not_be_evaluated(
+    trained: Path, tmp_path: Path, terminal: Terminal
+) -> None:
     words = command(trained, tmp_path / "run", "--windows", "2023-12-01:2024-01-31")
-    assert "does not lie after the days of training and validation, which end on 2023-12-29" in terminal.error(*words)
+    assert (
+        "does not lie after the days of training and validation, which end on 2023-12-29"
+        in terminal.error(*words)
+    )
 
 
 @on_each_row
 def test_a_missing_or_changed_training_is_one_line(
-    file: str, change: Any, told: str, trained: Path, tmp_path: Path, terminal: Terminal
+    file: str, change: Any, message: str, trained: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     shutil.copytree(trained / "models", tmp_path / "models")
     path = tmp_path / "models/linear/seed-0" / file
@@ -123,16 +177,31 @@ def test_a_missing_or_changed_training_is_one_line(
         path.write_text(changed(path.read_text(), change))
     else:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert told in terminal.error(*command(trained, tmp_path / "run", models=tmp_path / "models"))
+    assert message in terminal.error(
+        *command(trained, tmp_path / "run", models=tmp_path / "models")
+    )
 
 
 @on_each_row
-def test_what_can_not_be_trained_is_one_line(words: tuple[str, ...], told: str, trained: Path, terminal: Terminal) -> None:
-    assert told in terminal.error("train", *words, "--data", trained / "data", "--out", trained / "models")
+def test_what_can_not_be_trained_is_one_line(
+    words: tuple[str, ...], message: str, trained: Path, terminal: Terminal
+) -> None:
+    assert message in terminal.error(
+        "train", *words, "--data", trained / "data", "--out", trained / "models"
+    )
 
 
 def test_days_default_to_those_that_the_market_has(trained: Path, tmp_path: Path) -> None:
-    done = ktdeval("train", "qlib/linear", "--data", trained / "data", "--out", tmp_path / "models", "--json", cwd=tmp_path)
+    done = ktdeval(
+        "train",
+        "qlib/linear",
+        "--data",
+        trained / "data",
+        "--out",
+        tmp_path / "models",
+        "--json",
+        cwd=tmp_path,
+    )
     assert done.code == 0, done
     assert "the paper's days of training are not in snapshot" in done.err
     assert json.loads(done.out)[0]["accuracy"]["test"]["days"] > 30
@@ -146,7 +215,10 @@ def test_rank_ics_are_spearmans_correlations_by_day() -> None:
     labels[1] = 1.0  # no spread
     predicted[2, 5] = np.nan
     known = [np.isfinite(predicted[day] + labels[day]) for day in range(9)]
-    wanted = [spearmanr(predicted[day][known[day]], labels[day][known[day]]).statistic for day in range(2, 9)]
+    wanted = [
+        spearmanr(predicted[day][known[day]], labels[day][known[day]]).statistic
+        for day in range(2, 9)
+    ]
     np.testing.assert_allclose(rank_ics(predicted, labels), wanted, atol=1e-12)
     assert rank_ics(np.array([[1.0, 2, 3, 4]]), np.array([[1.0, 2, 4, 3]])) == pytest.approx([0.8])
 

@@ -1,4 +1,6 @@
-"""What counts as a mention, by words and by the nearest planted sentence; scores on planted and fresh sentences."""
+"""What counts as a mention, by words and by the nearest planted sentence; scores on planted and
+fresh sentences.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ktdeval.errors import DataError, UsageError
 from ktdeval.market.snapshot import FloatArray
 from ktdeval.masking.identities import WITHHELD
 from ktdeval.testing.markets import tiny_snapshot
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_rationale.lexicon import KINDS, LEXICON_FILE, Lexicon, shipped_lexicon
 from ktdeval_rationale.linter import LEAK_CATEGORIES, LEAKS_REMOVED_BY, Mention, RationaleLinter
 from ktdeval_rationale.similarity import (
@@ -46,7 +48,7 @@ def named(text: str, linter: RationaleLinter = LINTER) -> list[tuple[str, str]]:
     return [(mention.category, mention.text) for mention in linter.find(text)]
 
 
-def test_a_mention_says_what_and_where() -> None:
+def test_a_mention_states_category_and_span() -> None:
     text = "I prefer Kweichow Moutai (600519.SH) since October 8."
     assert LINTER.find(text) == [
         Mention("company", (9, 24), "Kweichow Moutai"),
@@ -58,58 +60,92 @@ def test_a_mention_says_what_and_where() -> None:
 @pytest.mark.parametrize("style", CODE_STYLES)
 def test_codes_of_the_snapshot_are_found_as_the_guard_finds_them(style: str) -> None:
     for code in (*CODES, INDEX_CODE):
-        if style != "market number" or code.startswith("6"):  # `0.300750` is a decimal number in a model's words
-            assert [category for category, _ in named(f"we should look at {spell(style, code)} first")] == ["code"], code
+        # `0.300750` is a decimal number in a model's words
+        if style != "market number" or code.startswith("6"):
+            assert [
+                category for category, _ in named(f"we should look at {spell(style, code)} first")
+            ] == ["code"], code
 
 
 def test_names_of_the_snapshot_are_companies_and_industries_sectors() -> None:
     for company, industry, *_ in NAMES.values():
         assert [category for category, _ in named(f"we like {company} most")] == ["company"]
-        assert [category for category, _ in named(f"we like {industry} most")] == ["sector"] or industry == "unknown"
+        assert [category for category, _ in named(f"we like {industry} most")] == [
+            "sector"
+        ] or industry == "unknown"
     # An industry that is called like a company is a sector.
     market = replace(MARKET, names=("机器人", *MARKET.names[1:]))
     assert named("机器人概念活跃。", RationaleLinter(market)) == [("sector", "机器人")]
 
 
-def test_what_the_guard_lets_pass_is_no_code_and_no_date() -> None:
+def test_text_that_passes_the_guard_has_no_code_or_date() -> None:
     for text in HARMLESS:
-        assert not [category for category, _ in named(text) if category in ("code", "date", "company")], text
+        assert not [
+            category for category, _ in named(text) if category in ("code", "date", "company")
+        ], text
 
 
-def test_words_around_decide_what_is_a_mention() -> None:
-    for text, categories in (
+@pytest.mark.parametrize(
+    ("text", "categories"),
+    [
         # Words around a number decide.
-        ("A close of 2015 after a previous close of 1998.", ""), ("In 2015 the same rally failed.", "date 2015"),
-        ("Support at 2024 holds.", ""), ("The 2024 lows hold.", "date 2024"),
-        ("March higher, then stop.", ""), ("In March, higher highs.", "date March"),
-        ("May 20-day momentum persist.", ""), ("On May 20 momentum faded.", "date May 20"), ("March 5 % higher.", ""),
-        ("Volume of 600519 shares.", ""), ("Cash 600519 remains.", ""), ("600519 leads.", "code 600519"),
-        ("Market value is 688981 million.", ""), ("688981 is the strongest.", "code 688981"),
-        ("Q1 of the distribution.", ""), ("Q1 earnings beat.", "date Q1 earnings"),
-        # Generic words and handles are no mention.
-        ("The market was closed for a bank holiday.", ""), ("A state-owned bank with low volatility.", "sector bank"),
-        ("We bank the gains.", ""), ("Energy stocks lag.", "sector Energy"), ("The energy of the move fades.", ""),
-        ("AI-related stocks lead.", "sector AI"), ("sector_07 leads, asset_0042 follows on day_+12.", ""),
-        ("The last two sessions were weak.", ""), ("The Two Sessions are near.", "event Two Sessions"),
-        ("Poly-factor scores.", ""), ("消费股走弱,消费一半的预算。", "sector 消费股"), ("PingAnBank leads.", "company PingAnBank"),
+        ("A close of 2015 after a previous close of 1998.", ""),
+        ("In 2015 the same rally failed.", "date 2015"),
+        ("Support at 2024 holds.", ""),
+        ("The 2024 lows hold.", "date 2024"),
+        ("March higher, then stop.", ""),
+        ("In March, higher highs.", "date March"),
+        ("May 20-day momentum persist.", ""),
+        ("On May 20 momentum faded.", "date May 20"),
+        ("March 5 % higher.", ""),
+        ("Volume of 600519 shares.", ""),
+        ("Cash 600519 remains.", ""),
+        ("600519 leads.", "code 600519"),
+        ("Market value is 688981 million.", ""),
+        ("688981 is the strongest.", "code 688981"),
+        ("Q1 of the distribution.", ""),
+        ("Q1 earnings beat.", "date Q1 earnings"),
+        # Generic words and handles are not mentions.
+        ("The market was closed for a bank holiday.", ""),
+        ("A state-owned bank with low volatility.", "sector bank"),
+        ("We bank the gains.", ""),
+        ("Energy stocks lag.", "sector Energy"),
+        ("The energy of the move fades.", ""),
+        ("AI-related stocks lead.", "sector AI"),
+        ("sector_07 leads, asset_0042 follows on day_+12.", ""),
+        ("The last two sessions were weak.", ""),
+        ("The Two Sessions are near.", "event Two Sessions"),
+        ("Poly-factor scores.", ""),
+        ("消费股走弱,消费一半的预算。", "sector 消费股"),
+        ("PingAnBank leads.", "company PingAnBank"),
         ("Sell Ping. An order follows.", ""),
-        # The phrases that readers think of first; what is told of shown bars is no hindsight.
-        ("I recognise this", "recognition I recognise this"), ("I know what happens next", "hindsight I know what happens next"),
+        # The phrases that readers think of first; a report of shown bars is not hindsight.
+        ("I recognise this", "recognition I recognise this"),
+        ("I know what happens next", "hindsight I know what happens next"),
         ("I bought before the stimulus rally", "hindsight before the stimulus rally"),
-        ("It subsequently surged.", "hindsight subsequently surged"), ("After day_-9 it subsequently surged.", ""),
-        # The longest reading wins, and phrases stand beside identities.
-        ("贵州茅台", "company 贵州茅台"), ("The 2016 circuit breaker.", "event 2016 circuit breaker"),
-        ("This looks like Kweichow Moutai.", "recognition This looks like, company Kweichow Moutai"),
-        # A withheld identity counts as what it is.
+        ("It subsequently surged.", "hindsight subsequently surged"),
+        ("After day_-9 it subsequently surged.", ""),
+        # The longest reading wins, and phrases are found next to identities.
+        ("贵州茅台", "company 贵州茅台"),
+        ("The 2016 circuit breaker.", "event 2016 circuit breaker"),
+        (
+            "This looks like Kweichow Moutai.",
+            "recognition This looks like, company Kweichow Moutai",
+        ),
+        # A withheld identity counts as withheld.
         (f"I buy {WITHHELD} again.", f"withheld {WITHHELD}"),
         (f"asset_0042 is {WITHHELD}.", f"recognition asset_0042 is, withheld {WITHHELD}"),
-    ):  # fmt: skip
-        assert ", ".join(f"{category} {mention}" for category, mention in named(text)) == categories, text
+    ],
+)
+def test_the_context_decides_whether_a_word_is_a_mention(text: str, categories: str) -> None:
+    assert ", ".join(f"{category} {mention}" for category, mention in named(text)) == categories, (
+        text
+    )
 
 
-def test_claims_count_and_denials_do_not() -> None:
-    claims = {"recognition", "hindsight"}
-    for claim, denial in (
+@pytest.mark.parametrize(
+    ("claim", "denial"),
+    [
         ("I recognise this stock.", "I do not recognise this stock."),
         ("I tried to infer the real ticker.", "I never tried to infer the real ticker."),
         ("This looks like Moutai.", "This looks like a good entry."),
@@ -117,14 +153,21 @@ def test_claims_count_and_denials_do_not() -> None:
         ("As we now know, it doubled.", "It is not as we now know."),
         ("It would later double.", "It is unlikely, never that it would later double."),
         ("我认出了这只股票。", "我没有认出任何股票。"),
-    ):
-        assert {category for category, _ in named(claim)} & claims, claim
-        assert not {category for category, _ in named(denial)} & claims, denial
+    ],
+)
+def test_claims_count_and_denials_do_not(claim: str, denial: str) -> None:
+    claims = {"recognition", "hindsight"}
+    assert {category for category, _ in named(claim)} & claims, claim
+    assert not {category for category, _ in named(denial)} & claims, denial
 
 
 def test_without_a_market_the_lexicon_and_the_numbering_are_left() -> None:
     linter = RationaleLinter()
-    assert named("Quillmark, 600519, Moutai, 2015", linter) == [("code", "600519"), ("brand", "Moutai"), ("date", "2015")]
+    assert named("Quillmark, 600519, Moutai, 2015", linter) == [
+        ("code", "600519"),
+        ("brand", "Moutai"),
+        ("date", "2015"),
+    ]
 
 
 def test_every_category_is_described_and_hiding_removes_some() -> None:
@@ -146,7 +189,9 @@ def test_any_text_gives_spans_of_itself_in_order(text: str) -> None:
         assert 0 <= start < end <= len(text)
         assert text[start:end] == mention.text
         assert mention.category in LEAK_CATEGORIES
-    identities = [mention.span for mention in mentions if mention.category not in ("hindsight", "recognition")]
+    identities = [
+        mention.span for mention in mentions if mention.category not in ("hindsight", "recognition")
+    ]
     assert all(one[1] <= other[0] for one, other in itertools.pairwise(identities))
 
 
@@ -160,7 +205,7 @@ NAMED = {
 
 
 @given(st.sampled_from(sorted(NAMED)), st.tuples(words, words))
-def test_a_name_is_found_wherever_it_stands_and_however_wide(name: str, around: tuple[str, str]) -> None:
+def test_a_name_is_found_in_any_position_and_width(name: str, around: tuple[str, str]) -> None:
     before, after = around
     wide = "".join(chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in name)
     for spelled in (name, name.upper(), wide, re.sub(r"(?<=\w)(?=\w)", "\u200b", name)):
@@ -171,23 +216,30 @@ def test_a_name_is_found_wherever_it_stands_and_however_wide(name: str, around: 
 
 
 def test_the_shipped_lexicon_is_read_whole() -> None:
-    terms = {kind: [name for names in things for name in names] for kind, things in load_yaml(LEXICON_FILE).items()}
+    terms = {
+        kind: [name for names in things for name in names]
+        for kind, things in load_yaml(LEXICON_FILE).items()
+    }
     assert set(terms) == set(KINDS)
     assert len(terms["company"]) > 400
     for kind, spellings in terms.items():
-        assert len(set(spellings)) == len(spellings), [each for each in spellings if spellings.count(each) > 1]
+        assert len(set(spellings)) == len(spellings), [
+            each for each in spellings if spellings.count(each) > 1
+        ]
         assert all(spelling == spelling.strip() for spelling in spellings), kind
     assert shipped_lexicon() is shipped_lexicon()
 
 
-def test_every_term_of_the_lexicon_is_found_as_its_kind() -> None:
+@pytest.mark.parametrize("kind", ["company", "brand", "event"])
+def test_every_term_of_the_lexicon_is_found_as_its_kind(kind: str) -> None:
     linter, terms = RationaleLinter(), load_yaml(LEXICON_FILE)
-    for kind in ("company", "brand", "event"):
-        for spelling in not_empty(name.removeprefix("^") for names in terms[kind] for name in names):
-            assert kind in {category for category, _ in named(f"we like {spelling} most", linter)}, spelling
+    for spelling in not_empty(name.removeprefix("^") for names in terms[kind] for name in names):
+        assert kind in {category for category, _ in named(f"we like {spelling} most", linter)}, (
+            spelling
+        )
 
 
-def test_a_lexicon_of_ones_own_takes_the_place_of_the_shipped_one_and_a_broken_one_says_what() -> None:
+def test_an_own_lexicon_replaces_the_shipped_one_and_a_broken_one_names_the_problem() -> None:
     for kind, spelling, message in (
         ("firm", "Moutai", "'firm' is not one of the kinds company, brand"),
         ("brand", "茅", "'茅' has one character"),
@@ -195,8 +247,13 @@ def test_a_lexicon_of_ones_own_takes_the_place_of_the_shipped_one_and_a_broken_o
     ):
         with pytest.raises(DataError, match=re.escape(message)):
             Lexicon({kind: [spelling]})
-    linter = RationaleLinter(MARKET, Lexicon({"brand": ["Zorblax"], "sector-word": ["glue"], "companion": ["stocks"]}))
-    assert named("Zorblax and Moutai; glue stocks, glue.", linter) == [("brand", "Zorblax"), ("sector", "glue")]
+    linter = RationaleLinter(
+        MARKET, Lexicon({"brand": ["Zorblax"], "sector-word": ["glue"], "companion": ["stocks"]})
+    )
+    assert named("Zorblax and Moutai; glue stocks, glue.", linter) == [
+        ("brand", "Zorblax"),
+        ("sector", "glue"),
+    ]
 
 
 # -- the planted sets
@@ -211,7 +268,9 @@ def scores(*which: str, linter: RationaleLinter = LINTER) -> dict[str, Score]:
     hits = {sentence: [(mention.category, *mention.span) for mention in linter.find(sentence.text)]
              for name in which for sentence in PLANTED[name]}  # fmt: skip
     by_text = {sentence.text: mentions for sentence, mentions in hits.items()}
-    return score(hits, by_text.__getitem__, LEAK_CATEGORIES) | score(hits, by_text.__getitem__, TOGETHER, TOGETHER)
+    return score(hits, by_text.__getitem__, LEAK_CATEGORIES) | score(
+        hits, by_text.__getitem__, TOGETHER, TOGETHER
+    )
 
 
 def test_marks_are_read_from_a_line_and_the_score_counts_mentions_and_marks() -> None:
@@ -227,7 +286,9 @@ def test_marks_are_read_from_a_line_and_the_score_counts_mentions_and_marks() ->
 def test_the_set_is_large_and_half_of_it_names_nothing() -> None:
     assert len({sentence.text for sentence in ALL}) == len(ALL) >= 1000
     assert 0.4 <= sum(not sentence.marks for sentence in ALL) / len(ALL) <= 0.6
-    assert {category for sentence in ALL for category, _, _ in sentence.marks} == set(LEAK_CATEGORIES) - {"withheld"}
+    assert {category for sentence in ALL for category, _, _ in sentence.marks} == set(
+        LEAK_CATEGORIES
+    ) - {"withheld"}
 
 
 @pytest.mark.parametrize("which", [("last",), tuple(FILES)], ids="+".join)
@@ -240,24 +301,38 @@ def test_codes_and_dates_are_found(which: tuple[str, ...]) -> None:
 
 
 def test_the_names_of_the_real_market_raise_no_false_alarms(shared_data: Path) -> None:
-    """405 real companies and 75 industries, some of which are ordinary words, beside prose that names none of them."""
+    """405 real companies and 75 industries, some of which are ordinary words, beside prose that
+    names none of them.
+    """
 
     def rows(file: str) -> list[dict[str, str]]:
-        return list(csv.DictReader((shared_data / "a_share" / file).read_text(encoding="utf-8").splitlines()))
+        return list(
+            csv.DictReader(
+                (shared_data / "a_share" / file).read_text(encoding="utf-8").splitlines()
+            )
+        )
 
     codes = {row["code"] for row in rows("csi300_members_by_rebalance.csv")}
-    listed = sorted((row["code"], row["name"], row["industry"]) for row in rows("stock_industry.csv") if row["code"] in codes)
+    listed = sorted(
+        (row["code"], row["name"], row["industry"])
+        for row in rows("stock_industry.csv")
+        if row["code"] in codes
+    )
     order, names, industries = zip(*listed, strict=True)
-    market = replace(tiny_snapshot({code: [1.0] for code in order}), names=names, industries=industries)
+    market = replace(
+        tiny_snapshot({code: [1.0] for code in order}), names=names, industries=industries
+    )
     by_category = scores(*FILES, linter=RationaleLinter(market))
     for category in ("code", "company", "sector", "date"):
         assert by_category[category].precision >= 0.95, by_category[category].misses
     assert min(by_category["code"].recall, by_category["date"].recall) >= 0.95
 
 
-def test_the_figures_in_the_docs_are_those_measured(repository: Path) -> None:
+def test_the_figures_in_the_docs_match_measurements(repository: Path) -> None:
     table = figures()
-    assert table in (repository / "docs" / "rationale.md").read_text(encoding="utf-8"), f"docs/rationale.md should hold:\n{table}"
+    assert table in (repository / "docs" / "rationale.md").read_text(encoding="utf-8"), (
+        f"docs/rationale.md should hold:\n{table}"
+    )
 
 
 def figures() -> str:
@@ -268,7 +343,10 @@ def figures() -> str:
         return f"{recall} | {found.precision:.2f} ({found.right} of {found.right + found.wrong})"
 
     last, whole = scores("last"), scores(*FILES)
-    lines = ["| category | untouched: recall | precision | all: recall | precision |", "|---|---|---|---|---|"]
+    lines = [
+        "| category | untouched: recall | precision | all: recall | precision |",
+        "|---|---|---|---|---|",
+    ]
     lines += [f"| {name} | {cells(last[name])} | {cells(whole[name])} |"
               for name in (*LEAK_CATEGORIES, "company or brand") if whole[name].marks]  # fmt: skip
     return "\n".join(lines)
@@ -278,21 +356,47 @@ if __name__ == "__main__":
     print(figures())
 
 
-def test_fresh_sentences_are_found_as_the_docs_say() -> None:
-    """Sentences of the first two rounds for precision: what is found in one that names nothing, or claims of another kind."""
-    rows = list(csv.DictReader((REPOSITORY / "tests/support/rationale_fresh.csv").read_text(encoding="utf-8").splitlines()))
+def test_fresh_sentences_are_found_at_the_documented_rates() -> None:
+    """Sentences of the first two rounds for precision: what is found in one that names nothing, or
+    claims of another kind.
+    """
+    rows = list(
+        csv.DictReader(
+            (REPOSITORY / "tests/support/rationale/rationale_fresh.csv")
+            .read_text(encoding="utf-8")
+            .splitlines()
+        )
+    )
     assert len({row["text"] for row in rows}) == len(rows) >= 500
-    told = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs/rationale.md").read_text(encoding="utf-8")
     by_row = [(row, {mention.category for mention in LINTER.find(row["text"])}) for row in rows]
     for category in ("company", "brand", "sector", "date", "event", "hindsight", "recognition"):
-        of = {half: [category in each for row, each in by_row if (row["half"], row["class"]) == (half, category)]
-              for half in ("first", "second", "third")}  # fmt: skip
-        others = {row["class"] for row in rows} - {category} if category in ("hindsight", "recognition") else {"none"}
-        wrong = sum(category in each for row, each in by_row if row["half"] != "third" and row["class"] in others)
+        of = {
+            half: [
+                category in each
+                for row, each in by_row
+                if (row["half"], row["class"]) == (half, category)
+            ]
+            for half in ("first", "second", "third")
+        }
+        others = (
+            {row["class"] for row in rows} - {category}
+            if category in ("hindsight", "recognition")
+            else {"none"}
+        )
+        wrong = sum(
+            category in each
+            for row, each in by_row
+            if row["half"] != "third" and row["class"] in others
+        )
         right = sum(of["first"]) + sum(of["second"])
         recalls = [f"{sum(each)} of {len(each)}" if each else "" for each in of.values()]
-        line = f"| {category} | {recalls[0]} | {recalls[1]} | {right / (right + wrong):.2f} | {recalls[2]}".rstrip() + " |"
-        assert line in told, line
+        line = (
+            f"| {category} | {recalls[0]} | {recalls[1]} | {right / (right + wrong):.2f} |"
+            f" {recalls[2]}".rstrip()
+            + " |"
+        )
+        assert line in text, line
 
 
 # ==== the second stage: nearest planted sentence, whatever the encoder
@@ -300,7 +404,9 @@ def test_fresh_sentences_are_found_as_the_docs_say() -> None:
 
 MODEL = "KTDEVAL_EMBEDDING_MODEL"  # folder of a model to measure; see docs/rationale.md
 PARAPHRASES = [
-    line for line in (FOLDER / "rationale_paraphrased.txt").read_text(encoding="utf-8").splitlines() if line and line[0] != "#"
+    line
+    for line in (FOLDER / "rationale_paraphrased.txt").read_text(encoding="utf-8").splitlines()
+    if line and line[0] != "#"
 ]
 CLEAN = [sentence.text for which in FILES for sentence in read_planted(which) if not sentence.marks]
 ANCHORS = [
@@ -312,12 +418,19 @@ ANCHORS = [
 
 
 class Planes:
-    """Knows three subjects by one word each: one dimension for each of them, and one that all share."""
+    """Knows three subjects by one word each: one dimension for each of them, and one that all
+    share.
+    """
 
     name = "planes"
 
     def encode(self, texts: Sequence[str]) -> FloatArray:
-        return np.array([[*(2.0 * (word in text) for word in ("bank", "spring", "trend")), 0.5] for text in texts])
+        return np.array(
+            [
+                [*(2.0 * (word in text) for word in ("bank", "spring", "trend")), 0.5]
+                for text in texts
+            ]
+        )
 
 
 def test_a_sentence_takes_the_kind_of_its_nearest_anchor() -> None:
@@ -328,7 +441,9 @@ def test_a_sentence_takes_the_kind_of_its_nearest_anchor() -> None:
         ("sector", "My bank lends.", "The bank is steady."),
         ("date", "In spring it rains.", "It is spring again."),
     ]
-    assert all(each.where == "here" and each.similarity == pytest.approx(1.0) for each in resemblances)
+    assert all(
+        each.where == "here" and each.similarity == pytest.approx(1.0) for each in resemblances
+    )
     assert linter.encoder_name == "planes"
     together = linter.find([("The trend goes on.", "a"), ("My bank lends.", "b"), ("", "c")])
     assert [(each.where, each.text) for each in together] == [("b", "My bank lends.")]
@@ -346,7 +461,9 @@ def test_the_threshold_lets_few_harmless_anchors_pass() -> None:
     harmless = [sentence for category, sentence in shipped_anchors() if category == NO_LEAK]
     alarms = 0
     for sentence in harmless:
-        rest = SimilarityLinter(encoder, [pair for pair in shipped_anchors() if pair[1] != sentence])
+        rest = SimilarityLinter(
+            encoder, [pair for pair in shipped_anchors() if pair[1] != sentence]
+        )
         rest.threshold = linter.threshold
         alarms += bool(rest.find([(sentence, "")]))
     assert 0 < alarms <= FALSE_ALARMS * len(harmless) + 1
@@ -357,12 +474,14 @@ def test_texts_fall_into_sentences(text: str, sentences: list[str]) -> None:
     assert [text[start:end] for start, end in sentences_of(text)] == sentences
 
 
-def test_anchors_cover_what_words_can_avoid_and_hold_no_test_sentence_name_code_or_date() -> None:
+def test_anchors_cover_paraphrases_and_contain_no_test_sentence_name_code_or_date() -> None:
     kinds = {category for category, _ in shipped_anchors()}
     assert kinds == {"brand", "sector", "date", "event", "hindsight", "recognition", NO_LEAK}
     assert kinds - {NO_LEAK} < set(LEAK_CATEGORIES)
     sentences = {sentence for _, sentence in shipped_anchors()}
-    assert not sentences & {sentence.text for which in FILES for sentence in read_planted(which)} | sentences & set(PARAPHRASES)
+    assert not sentences & {
+        sentence.text for which in FILES for sentence in read_planted(which)
+    } | sentences & set(PARAPHRASES)
     linter = RationaleLinter(MARKET)  # else the first stage would do
     named = {mention.category for sentence in sentences for mention in linter.find(sentence)}
     assert not named & {"code", "company", "brand", "date"}
@@ -382,7 +501,9 @@ def test_anchors_of_one_side_and_an_encoder_of_nonsense_are_refused() -> None:
 
 
 def test_letter_groups_know_spelling() -> None:
-    first, second, third = NgramEncoder().encode(["The import levies", "ＴＨＥ ＩＭＰＯＲＴ ＬＥＶＩＥＳ", "低波动率"])
+    first, second, third = NgramEncoder().encode(
+        ["The import levies", "ＴＨＥ ＩＭＰＯＲＴ ＬＥＶＩＥＳ", "低波动率"]
+    )
     assert np.array_equal(first, second)
     assert first @ third == 0
 
@@ -392,19 +513,28 @@ def test_letter_groups_know_spelling() -> None:
 
 def row(name: str, linter: SimilarityLinter | RationaleLinter) -> str:
     """The docs' row of a linter: paraphrases found, harmless sentences reported."""
-    find = linter.find if isinstance(linter, RationaleLinter) else lambda text: linter.find([(text, "")])
+    find = (
+        linter.find
+        if isinstance(linter, RationaleLinter)
+        else lambda text: linter.find([(text, "")])
+    )
     right, wrong = (sum(bool(find(text)) for text in texts) for texts in (PARAPHRASES, CLEAN))
     return f"| {name} | {right} of {len(PARAPHRASES)} | {wrong} of {len(CLEAN)} |"
 
 
-def test_the_figures_of_the_second_stage_in_the_docs_are_those_measured(repository: Path) -> None:
+def test_the_figures_of_the_second_stage_in_the_docs_match_measurements(repository: Path) -> None:
     text = (repository / "docs" / "rationale.md").read_text(encoding="utf-8")
-    for expected in (row("first stage alone", RationaleLinter(MARKET)), row("letter groups", SimilarityLinter(NgramEncoder()))):
+    for expected in (
+        row("first stage alone", RationaleLinter(MARKET)),
+        row("letter groups", SimilarityLinter(NgramEncoder())),
+    ):
         assert expected in text, f"docs/rationale.md should hold:\n{expected}"
 
 
 def test_a_model_of_ones_own_is_measured() -> None:
-    """`KTDEVAL_EMBEDDING_MODEL=DIR pytest tests/unit/rationale/test_rationale_linter.py -s` prints its row."""
+    """`KTDEVAL_EMBEDDING_MODEL=DIR pytest tests/unit/rationale/test_rationale_linter.py -s` prints
+    its row.
+    """
     folder = os.environ.get(MODEL)
     if folder is None:
         pytest.skip(f"no sentence-embedding model at hand; name the folder of one in {MODEL}")
@@ -423,15 +553,22 @@ def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     vocabulary = ["[UNK]", "bank", "spring", "trend", "the"]
-    tokenizer = Tokenizer(models.WordLevel({word: row for row, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(
+        models.WordLevel({word: row for row, word in enumerate(vocabulary)}, unk_token="[UNK]")
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    StaticModel(np.eye(len(vocabulary), dtype=np.float32), tokenizer).save_pretrained(str(tmp_path / "words"))
+    StaticModel(np.eye(len(vocabulary), dtype=np.float32), tokenizer).save_pretrained(
+        str(tmp_path / "words")
+    )
     encoder = choose_encoder(tmp_path / "words")
     assert encoder.name == "model2vec words"
     vectors = encoder.encode(["the bank", "spring"])
     assert (vectors.dtype, vectors.shape[0]) == (np.float64, 2)
     assert vectors[0] @ vectors[1] == pytest.approx(0.0)
-    assert [each.category for each in SimilarityLinter(encoder, ANCHORS).find([("the bank lends money", "")])] == ["sector"]
+    assert [
+        each.category
+        for each in SimilarityLinter(encoder, ANCHORS).find([("the bank lends money", "")])
+    ] == ["sector"]
     with pytest.raises(UsageError, match="no model there"):
         choose_encoder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
@@ -440,6 +577,9 @@ def test_a_model_is_loaded_from_a_folder_that_holds_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("model2vec") is not None, reason="model2vec is installed")
-def test_without_the_package_the_reason_says_what_to_install(tmp_path: Path) -> None:
-    needed = "a sentence-embedding model needs the package model2vec, which is not installed: pip install 'ktdeval[embeddings]'"
+def test_without_the_package_the_reason_names_what_to_install(tmp_path: Path) -> None:
+    needed = (
+        "a sentence-embedding model needs the package model2vec, which is not installed: pip"
+        " install 'ktdeval[embeddings]'"
+    )
     assert choose_encoder(tmp_path) == needed

@@ -1,4 +1,6 @@
-"""Edges of the report: what is asked for by name, one card and several, intervals that are missing, and what plots draw."""
+"""Edges of the report: what is asked for by name, one card and several, intervals that are missing,
+and what plots draw.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,21 @@ import pytest
 import card_cases
 from compare_cards import APART, make_card, save_card, save_run
 from ktdeval.errors import CardError, UsageError
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats.intervals import Interval
 from ktdeval_report import page
 from ktdeval_report.canvas import inline_svg
-from ktdeval_report.card_tables import attribution_notes, coverage_notes, score_views, window_rows, windows_notes
+from ktdeval_report.card_tables import (
+    attribution_notes,
+    coverage_notes,
+    window_rows,
+    windows_notes,
+)
 from ktdeval_report.inputs import Evaluation, Sources, _ledger, load_evaluations
 from ktdeval_report.page import Options, make_report
 from ktdeval_report.plots import reliability_plot
-from ktdeval_report.study import CardStudy, WindowStudy
+from ktdeval_report.score_tables import score_views
+from ktdeval_report.study import CardStudy, ReliabilityBin, WindowStudy
 from metric_cases import nav_ledger
 from scoring_cases import scoring_card
 
@@ -46,9 +54,16 @@ def test_windows_and_metrics_are_asked_for_by_a_name_that_a_card_has(tmp_path: P
         make_report(cards, Options(metrics=("sharp",)))
 
 
-def test_several_cards_have_an_overview_and_a_title_of_their_own_and_one_has_neither(tmp_path: Path) -> None:
-    one, other = (saved(tmp_path, name, {("A1", 0): 0.1, ("A2", 0): 0.2}) for name in ("one", "two"))
-    alone, both = make_report(evaluations(one), Options()), make_report(evaluations(one, other), Options())
+def test_several_cards_have_an_overview_and_a_title_of_their_own_and_one_has_neither(
+    tmp_path: Path,
+) -> None:
+    one, other = (
+        saved(tmp_path, name, {("A1", 0): 0.1, ("A2", 0): 0.2}) for name in ("one", "two")
+    )
+    alone, both = (
+        make_report(evaluations(one), Options()),
+        make_report(evaluations(one, other), Options()),
+    )
     title = "Mean excess over windows, with 95 % interval over windows"
     assert (title in alone.html, title in both.html) == (False, True)
     assert ("2 cards" in alone.html, "2 cards" in both.html) == (False, True)
@@ -81,57 +96,85 @@ def test_scores_are_tabled_task_by_task(tmp_path: Path) -> None:
 def test_the_least_and_greatest_of_a_window_are_over_two_seeds_or_more(tmp_path: Path) -> None:
     cells = {("A1", 0): 0.1, ("A2", 0): 0.3, ("A2", 1): 0.2, ("A1", 1): None}
     (one,) = evaluations(saved(tmp_path, "one", cells))
-    rows = {row["name"]: row for row in window_rows(one)}
-    assert (rows["A1"]["own"], rows["A1"]["least"], rows["A1"]["greatest"]) == (0.1, None, None)
-    assert (rows["A2"]["own"], rows["A2"]["least"], rows["A2"]["greatest"]) == (0.25, 0.2, 0.3)
-    assert rows["A2"]["excess"] == pytest.approx(0.25 - rows["A2"]["benchmark"])
+    rows = {row.name: row for row in window_rows(one)}
+    assert (rows["A1"].own, rows["A1"].least, rows["A1"].greatest) == (0.1, None, None)
+    assert (rows["A2"].own, rows["A2"].least, rows["A2"].greatest) == (0.25, 0.2, 0.3)
+    assert rows["A2"].excess == pytest.approx(0.25 - rows["A2"].benchmark)
 
 
 def window(name: str, drawn: bool, **intervals: Interval) -> WindowStudy:
     """A window whose metrics and lines have these intervals."""
-    return WindowStudy(name, drawn, (), 0, nav_ledger([100_000_000, 110_000_000]), intervals=intervals, lines=intervals)
+    return WindowStudy(
+        name,
+        drawn,
+        (),
+        0,
+        nav_ledger([100_000_000, 110_000_000]),
+        intervals=intervals,
+        lines=intervals,
+    )
 
 
 NONE = Interval(None, None, 0.95, "bootstrap", 3, reason="too few days")
 
 
-def test_missing_intervals_are_named_by_window_and_those_of_lines_where_they_are_drawn(tmp_path: Path) -> None:
+def test_missing_intervals_are_named_by_window_and_those_of_lines_where_they_are_drawn(
+    tmp_path: Path,
+) -> None:
     (one,) = evaluations(saved(tmp_path, "one", {(name, 0): 0.1 for name in list(APART)[:2]}))
     known = Interval(0.1, 0.2, 0.95, "bootstrap", 40, coverage=0.94)
-    study = CardStudy(one, [window("A1", True, sharpe=NONE, beta=known), window("A2", False, sharpe=NONE)])
+    study = CardStudy(
+        one, [window("A1", True, sharpe=NONE, beta=known), window("A2", False, sharpe=NONE)]
+    )
     assert windows_notes(study)[-1] == "A1, A2: intervals are missing: too few days"
     assert attribution_notes(study) == ["A1: no interval of sharpe: too few days"]
     (note,) = coverage_notes(study.windows)
-    assert note == (
-        "beta, 40 days: nominal 95 % (bootstrap); in simulations of such lengths it covered the truth in 94.0 % or more."
+    assert (
+        note
+        == "beta, 40 days: nominal 95 % (bootstrap); in simulations of such lengths it covered the"
+        " truth in 94.0 % or more."
     )
     alone = CardStudy(one, [window("A1", True, beta=known)])
     assert windows_notes(alone) == []
 
 
-def test_coverage_is_that_of_the_worst_window_and_said_only_where_all_were_measured() -> None:
-    first, second = (Interval(0.1, 0.2, 0.9, "bootstrap", days, coverage=share) for days, share in ((40, 0.88), (60, 0.85)))
+def test_coverage_is_that_of_the_worst_window_and_given_only_if_all_were_measured() -> None:
+    first, second = (
+        Interval(0.1, 0.2, 0.9, "bootstrap", days, coverage=share)
+        for days, share in ((40, 0.88), (60, 0.85))
+    )
     unmeasured = Interval(0.1, 0.2, 0.9, "bootstrap", 60)
     (note,) = coverage_notes([window("A1", True, beta=first), window("A2", True, beta=second)])
     assert (
-        note
-        == "beta, 40 to 60 days: nominal 90 % (bootstrap); in simulations of such lengths it covered the truth in 85.0 % or more."
+        note == "beta, 40 to 60 days: nominal 90 % (bootstrap); in simulations of such lengths it"
+        " covered the truth in 85.0 % or more."
     )
     (note,) = coverage_notes([window("A1", True, beta=first), window("A2", True, beta=unmeasured)])
-    assert note == "beta, 40 to 60 days: nominal 90 % (bootstrap); how often it covers the truth was not measured."
+    assert (
+        note
+        == "beta, 40 to 60 days: nominal 90 % (bootstrap); how often it covers the truth was not"
+        " measured."
+    )
 
 
-def reliability(*, has_intervals: bool) -> list[dict[str, float]]:
+def reliability(*, has_intervals: bool) -> list[ReliabilityBin]:
     """Two bins of stated confidence."""
     ends = {"accuracy_low": 0.2, "accuracy_high": 0.7} if has_intervals else {}
-    return [{"low": low, "high": low + 0.1, "n": 5, "mean_confidence": low + 0.05, "accuracy": 0.4, **ends} for low in (0.5, 0.6)]
+    return [
+        ReliabilityBin(
+            low=low, high=low + 0.1, n=5, mean_confidence=low + 0.05, accuracy=0.4, **ends
+        )
+        for low in (0.5, 0.6)
+    ]
 
 
 def test_a_reliability_diagram_shows_intervals_where_there_are_some(tmp_path: Path) -> None:
     (one,) = evaluations(saved(tmp_path, "one", {("A1", 0): 0.1}))
     drawn = {}
     for has_intervals in (True, False):
-        plot = reliability_plot(CardStudy(one, reliability=reliability(has_intervals=has_intervals)))
+        plot = reliability_plot(
+            CardStudy(one, reliability=reliability(has_intervals=has_intervals))
+        )
         assert plot is not None
         assert ("Wilson" in plot.note) is has_intervals
         drawn[has_intervals] = str(inline_svg(plot, "p1"))

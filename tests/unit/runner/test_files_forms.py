@@ -1,4 +1,6 @@
-"""Forms of files: JSON as the standard library writes it, YAML, typed values, and the committed schemas of records."""
+"""Forms of files: JSON as the standard library writes it, YAML, typed values, and the committed
+schemas of records.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
 from ktdeval.errors import StoreError
-from ktdeval.jsonio import (
+from ktdeval.runner.journal import JournalEntry
+from ktdeval.runner.schemas import schema_files
+from ktdeval.runner.store import RunFolder
+from ktdeval.values.jsonio import (
     MOST_LEVELS,
     MOST_PARSED_LEVELS,
     JsonValue,
@@ -26,40 +31,59 @@ from ktdeval.jsonio import (
     loads_untrusted,
     plain,
 )
-from ktdeval.runner.journal import JournalEntry
-from ktdeval.runner.schemas import schema_files
-from ktdeval.runner.store import RunFolder
-from ktdeval.typed import decode_json, to_plain
-from ktdeval.yamlio import parse_yaml
+from ktdeval.values.typed import decode_json, to_plain
+from ktdeval.values.yamlio import parse_yaml
 from run_support import PLUGIN, TASK, WINDOW, ktdeval
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 
 
-@given(st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30))
+@given(
+    st.recursive(
+        SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30
+    )
+)
 def test_indented_json_is_that_of_the_standard_library(value: Any) -> None:
-    assert dumps_pretty(value) == json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    assert (
+        dumps_pretty(value)
+        == json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    )
     assert plain(value) == value
 
 
 SURROGATES = st.text(st.characters(categories=["Cs", "L"]), max_size=3)
 
 
-@given(st.recursive(SCALARS | SURROGATES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30))
+@given(
+    st.recursive(
+        SCALARS | SURROGATES,
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=30,
+    )
+)
 def test_compact_json_is_that_of_the_standard_library(value: Any) -> None:
     form: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False}
     assert dumps_compact(value) == json.dumps(value, **form)
     assert dumps_canonical(value) == json.dumps(value, sort_keys=True, **form)
 
 
-@pytest.mark.parametrize("value", [1e-5, [1e16], {"a": 1e300}, 1e22, -0.0, 5e-324, (1, [2]), {1: 2, 10: 3}, {1e-7: 1}, 1 << 70])
+@pytest.mark.parametrize(
+    "value",
+    [1e-5, [1e16], {"a": 1e300}, 1e22, -0.0, 5e-324, (1, [2]), {1: 2, 10: 3}, {1e-7: 1}, 1 << 70],
+)
 def test_odd_numbers_and_keys_are_written_as_by_the_standard_library(value: Any) -> None:
     assert dumps_canonical(value) == json.dumps(value, sort_keys=True, separators=(",", ":"))
     assert dumps_compact(value) == json.dumps(value, separators=(",", ":"))
 
 
 @pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": {1}}])
-def test_what_is_not_json_is_refused(value: Any) -> None:
+def test_text_that_is_not_json_is_refused(value: Any) -> None:
     for dumps in (dumps_pretty, dumps_canonical, dumps_compact):
         with pytest.raises((TypeError, ValueError)):
             dumps(value)
@@ -68,26 +92,48 @@ def test_what_is_not_json_is_refused(value: Any) -> None:
 BRACKETS = st.text(st.sampled_from('[]{}",\\\\a'), max_size=8)
 
 
-@given(st.recursive(BRACKETS, lambda inner: st.lists(inner) | st.dictionaries(BRACKETS, inner), max_leaves=30), st.integers(0, 6))
-def test_levels_of_lists_and_objects_are_counted_outside_of_strings(value: Any, levels: int) -> None:
+@given(
+    st.recursive(
+        BRACKETS, lambda inner: st.lists(inner) | st.dictionaries(BRACKETS, inner), max_leaves=30
+    ),
+    st.integers(0, 6),
+)
+def test_levels_of_lists_and_objects_are_counted_outside_of_strings(
+    value: Any, levels: int
+) -> None:
     text = json.dumps(value)
-    assert is_nested_within(text, levels) == is_nested_within(text.encode(), levels) == (depth_of(value) <= levels)
+    assert (
+        is_nested_within(text, levels)
+        == is_nested_within(text.encode(), levels)
+        == (depth_of(value) <= levels)
+    )
 
 
 def depth_of(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    inner = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    )
     return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
 
 
 @pytest.mark.parametrize(
-    ("text", "levels"), [('{"orders": [{"a": [1]}, {"a": [2', 6), ("[" * 9, 9), ("[]]]]", 1), ('{"a": "[[[[', 1), ("[[]]}[", 3)]
+    ("text", "levels"),
+    [
+        ('{"orders": [{"a": [1]}, {"a": [2', 6),
+        ("[" * 9, 9),
+        ("[]]]]", 1),
+        ('{"a": "[[[[', 1),
+        ("[[]]}[", 3),
+    ],
 )
 def test_of_text_that_was_cut_off_what_it_opens_counts_too(text: str, levels: int) -> None:
     assert [is_nested_within(text, most) for most in (levels, levels - 1)] == [True, False]
 
 
 def test_json_is_read_as_deep_on_every_python() -> None:
-    readers: dict[Any, int] = dict.fromkeys((loads_strict, loads_unique, loads_untrusted), MOST_PARSED_LEVELS)
+    readers: dict[Any, int] = dict.fromkeys(
+        (loads_strict, loads_unique, loads_untrusted), MOST_PARSED_LEVELS
+    )
     readers[lambda text: decode_json(text, JsonValue, "here")] = MOST_LEVELS
     for begin, end in (("[", "]"), ('{"a":', "}")):
         for reader, most in readers.items():
@@ -104,10 +150,12 @@ def test_each_reader_of_a_yaml_text_may_change_what_it_gets() -> None:
     assert parse_yaml(text, "two") == {"a": {"b": [1, 2]}}
 
 
-def test_what_is_wrong_with_a_file_begins_as_the_word_is_written() -> None:
-    for text, problem in (("{x", "file: JSON is malformed"), ('"x"', "file: expected `object`")):
-        with pytest.raises(StoreError, match=problem):
-            decode_json(text, dict, "file")
+@pytest.mark.parametrize(
+    ("text", "problem"), [("{x", "file: JSON is malformed"), ('"x"', "file: expected `object`")]
+)
+def test_the_problem_of_a_file_keeps_the_case_of_its_first_word(text: str, problem: str) -> None:
+    with pytest.raises(StoreError, match=problem):
+        decode_json(text, dict, "file")
 
 
 # -- typed values, read from many threads
@@ -117,7 +165,7 @@ SCRIPT = """
 import dataclasses, sys, threading
 from typing import Literal
 import msgspec
-from ktdeval.typed import decode_json, from_plain
+from ktdeval.values.typed import decode_json, from_plain
 
 sys.setswitchinterval(1e-6)
 for number in range(80):
@@ -142,26 +190,44 @@ for number in range(80):
 
 
 def test_new_classes_are_read_by_many_threads_at_once() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
 # -- schemas of records
 
 
-def test_the_committed_schemas_are_those_of_the_types() -> None:
+def test_the_committed_schemas_match_the_types() -> None:
     files = schema_files()
-    assert {path: path.read_text() for path in files} == files, "run `python -m ktdeval.runner.schemas`"
+    assert {path: path.read_text() for path in files} == files, (
+        "run `python -m ktdeval.runner.schemas`"
+    )
     assert set(next(iter(files)).parent.glob("*.json")) == set(files)
 
 
 def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> None:
-    words = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", 3)
+    words = (
+        "--plugin",
+        PLUGIN,
+        "--model",
+        "test/mixed",
+        "--tasks",
+        TASK,
+        "--windows",
+        WINDOW,
+        "--limit",
+        3,
+    )
     assert ktdeval(*words, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
     folder = RunFolder.load(tmp_path / "run")
     (spec,) = folder.manifest.specs
     steps, transcript = folder.load_ledger(spec).steps, folder.load_transcript(spec)
-    journal = [JournalEntry(step=step, transcript=entry, memory=None) for step, entry in zip(steps, transcript, strict=True)]
+    journal = [
+        JournalEntry(step=step, transcript=entry, memory=None)
+        for step, entry in zip(steps, transcript, strict=True)
+    ]
     records = {
         "run-manifest": [json.loads((folder.path / "manifest.json").read_text())],
         "episode-mark": [json.loads((folder.episode_path(spec) / "episode.json").read_text())],
@@ -169,7 +235,9 @@ def test_what_a_run_writes_follows_its_schemas(market: Path, tmp_path: Path) -> 
         "transcript-entry": to_plain(transcript),
         "journal-step": to_plain(journal),
     }
-    schemas = {path.name.rpartition("-v")[0]: json.loads(text) for path, text in schema_files().items()}
+    schemas = {
+        path.name.rpartition("-v")[0]: json.loads(text) for path, text in schema_files().items()
+    }
     for name, values in records.items():
         for value in values:
             Draft202012Validator(schemas[name]).validate(value)

@@ -1,4 +1,6 @@
-"""Tasks that score answers: questions and their choices, and tools whose state is a part of the answer."""
+"""Tasks that score answers: questions and their choices, and tools whose state is a part of the
+answer.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ktdeval.contracts import AnswerRecord, EpisodeSpec
-from ktdeval.contracts.scoring import Sample, Score, ScoreDefinition
-from ktdeval.contracts.spec import Window
 from ktdeval.errors import ConfigError, PluginError, StoreError
 from ktdeval.harness.agent import HarnessConfig
 from ktdeval.harness.messages import ModelRequest, Reply, ToolCall, ToolSpec
 from ktdeval.harness.tools import Tool, json_tool
 from ktdeval.masking.lens import Lens, MaskConfig
 from ktdeval.masking.payload import Exact
-from ktdeval.qa import QATask
 from ktdeval.runner.scoring_episode import ScoringEpisode, ScoringParts
+from ktdeval.tasks import AnswerRecord, EpisodeSpec
+from ktdeval.tasks.qa import QATask
+from ktdeval.tasks.scoring import Sample, Score, ScoreDefinition
+from ktdeval.tasks.spec import Window
 from ktdeval.testing import ConformanceError, check_scoring_task, random_snapshot
-from ktdeval.typed import from_plain
+from ktdeval.values.typed import from_plain
 from ktdeval_builtin.react import ReactAgent
 from scoring_cases import record as answer_record
 from tables import on_each_row
 
-SAMPLES = [{"question": "2 + 3?", "gold": "5"}, {"question": "Larger?", "choices": ["3", "4"], "gold": "4", "id": "larger"}]
+SAMPLES = [
+    {"question": "2 + 3?", "gold": "5"},
+    {"question": "Larger?", "choices": ["3", "4"], "gold": "4", "id": "larger"},
+]
 SPEC = EpisodeSpec("sums", "1", "", None, None, None, None, "m/x", {}, "react", {})
 
 
@@ -35,12 +40,16 @@ def task_of(score: Any = lambda answer, sample: answer == sample["gold"], **more
 
 
 def record(scores: dict[str, Any] | None, sample: str = "0") -> AnswerRecord:
-    return answer_record(0, sample=sample, answer=None if scores is None else {"answer": "x"}, scores=scores or {})
+    return answer_record(
+        0, sample=sample, answer=None if scores is None else {"answer": "x"}, scores=scores or {}
+    )
 
 
 def accuracy(*answers: tuple[str, bool | float]) -> Score:
     """Score of answers, each with the sample that it is to."""
-    return task_of().summarise([*(record({"accuracy": value}, sample) for sample, value in answers), record(None)])["accuracy"]
+    return task_of().summarise(
+        [*(record({"accuracy": value}, sample) for sample, value in answers), record(None)]
+    )["accuracy"]
 
 
 def test_a_question_is_shown_with_its_choices_and_without_its_gold() -> None:
@@ -52,7 +61,7 @@ def test_a_question_is_shown_with_its_choices_and_without_its_gold() -> None:
     assert samples.score(1, {"answer": "4"}) == {"accuracy": True}
 
 
-def test_a_spec_without_a_market_has_none_and_its_records_and_id_are_those_of_ever() -> None:
+def test_a_spec_without_a_market_has_unchanged_records_and_id() -> None:
     assert SPEC.id == "0788350a57a7770f29db"
     recorded = SPEC.to_json()
     assert [recorded[name] for name in ("snapshot", "mask", "mode")] == ["", "", ""]
@@ -63,7 +72,7 @@ def test_a_spec_without_a_market_has_none_and_its_records_and_id_are_those_of_ev
         SPEC.span  # noqa: B018
 
 
-def test_it_keeps_the_contract_of_a_scoring_task() -> None:
+def test_it_fulfils_the_contract_of_a_scoring_task() -> None:
     check_scoring_task(task_of())
 
 
@@ -71,14 +80,23 @@ def test_truth_values_get_wilsons_interval_and_numbers_students() -> None:
     score = accuracy(("a", True), ("b", False))
     assert (score.value, score.n, score.detail) == (0.5, 2, {"successes": 1})
     assert score.interval is not None
-    assert score.interval.low == pytest.approx(0.0945, abs=1e-4)  # by hand: (0.5 + z²/4 ± z √(1/8 + z²/16)) / (1 + z²/2), z = 1.96
+    # by hand: (0.5 + z²/4 ± z √(1/8 + z²/16)) / (1 + z²/2), z = 1.96
+    assert score.interval.low == pytest.approx(0.0945, abs=1e-4)
     score = accuracy(("a", 1.0), ("b", 2.0), ("c", 3.0))
     assert score.interval is not None
-    assert (score.value, score.interval.low) == (2.0, pytest.approx(2 - 4.302653 / 3**0.5, abs=1e-6))
+    assert (score.value, score.interval.low) == (
+        2.0,
+        pytest.approx(2 - 4.302653 / 3**0.5, abs=1e-6),
+    )
 
 
-@pytest.mark.parametrize(("samples", "reason"), [("a", "a single sample has no spread"), ("abc", "all samples have the same")])
-def test_equal_figures_have_no_interval_as_t_has_nothing_to_measure_chance_by(samples: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("samples", "reason"),
+    [("a", "a single sample has no spread"), ("abc", "all samples have the same")],
+)
+def test_equal_figures_have_no_interval_as_t_has_nothing_to_measure_chance_by(
+    samples: str, reason: str
+) -> None:
     score = accuracy(*((sample, 0.25) for sample in samples))
     assert score.interval is not None
     assert (score.value, score.interval.low) == (0.25, None)
@@ -86,48 +104,65 @@ def test_equal_figures_have_no_interval_as_t_has_nothing_to_measure_chance_by(sa
 
 
 def test_answers_to_one_sample_in_several_seeds_count_as_one_by_their_mean() -> None:
-    assert accuracy(("a", True), ("b", False), ("a", True), ("b", False)) == accuracy(("a", True), ("b", False))
+    assert accuracy(("a", True), ("b", False), ("a", True), ("b", False)) == accuracy(
+        ("a", True), ("b", False)
+    )
     score = accuracy(("a", True), ("a", False), ("b", True), ("b", True), ("c", 0.0), ("c", 0.0))
-    assert (score.value, score.n) == (0.5, 3)  # the mean of 0.5, 1 and 0, whose standard deviation is 0.5
+    # the mean of 0.5, 1 and 0, whose standard deviation is 0.5
+    assert (score.value, score.n) == (0.5, 3)
     assert score.interval is not None
     assert score.interval.high == pytest.approx(0.5 + 4.302653 * 0.5 / 3**0.5, abs=1e-6)
     shares = accuracy(("a", True), ("a", False), ("b", True), ("b", True), ("c", False)).interval
     assert shares is not None
-    assert (shares.low, shares.high, shares.n) == (0.0, 1.0, 3)  # a share is never outside of 0 and 1
+    # a share is never outside of 0 and 1
+    assert (shares.low, shares.high, shares.n) == (0.0, 1.0, 3)
 
 
 @pytest.mark.parametrize("records", [[], [record(None)], [record({"accuracy": None})]])
-def test_without_a_scored_answer_there_is_a_reason_in_place_of_a_value(records: list[AnswerRecord]) -> None:
+def test_without_a_scored_answer_there_is_a_reason_in_place_of_a_value(
+    records: list[AnswerRecord],
+) -> None:
     score = task_of().summarise(records)["accuracy"]
     assert (score.value, score.n) == (None, 0)
     assert "no sample has a valid answer" in score.reason
 
 
 @on_each_row
-def test_samples_that_are_no_questions_are_refused_by_their_place(samples: Any, problem: str) -> None:
+def test_samples_that_are_no_questions_are_refused_by_their_place(
+    samples: Any, problem: str
+) -> None:
     with pytest.raises(ConfigError, match=problem):
         task_of(samples=samples)
 
 
-def test_samples_that_cannot_be_recorded_are_refused() -> None:
-    for sample, problem in (({"gold": {"5"}}, "Object of type set"), ({"question": "\ud800?"}, "surrogates not allowed")):
-        with pytest.raises(ConfigError, match=f"sample 0: not plain JSON: .*{problem}"):
-            task_of(samples=[{"question": "?", **sample}])
+@pytest.mark.parametrize(
+    ("sample", "problem"),
+    [({"gold": {"5"}}, "Object of type set"), ({"question": "\ud800?"}, "surrogates not allowed")],
+)
+def test_samples_that_cannot_be_recorded_are_refused(sample: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"sample 0: not plain JSON: .*{problem}"):
+        task_of(samples=[{"question": "?", **sample}])
 
 
 @pytest.mark.parametrize("scores", ["accuracy", (), (1,)])
 def test_scores_are_names_and_score_is_a_function(scores: Any) -> None:
     with pytest.raises(ConfigError, match="task sums: scores: expected names such as"):
         task_of(scores=scores)
-    with pytest.raises(ConfigError, match="task sums: score: expected a function of answer and sample, was float"):
+    with pytest.raises(
+        ConfigError, match="task sums: score: expected a function of answer and sample, was float"
+    ):
         task_of(0.5)
-    with pytest.raises(ConfigError, match="task sums: score: expected a function of answer and sample: too many positional"):
+    with pytest.raises(
+        ConfigError,
+        match="task sums: score: expected a function of answer and sample: too many positional",
+    ):
         task_of(lambda answer: True)
 
 
 def test_a_score_that_changes_its_sample_changes_no_question() -> None:
     task = task_of(
-        lambda answer, sample: bool(sample["gold"].append(answer)) or len(sample["gold"]), samples=[{**SAMPLES[0], "gold": []}]
+        lambda answer, sample: bool(sample["gold"].append(answer)) or len(sample["gold"]),
+        samples=[{**SAMPLES[0], "gold": []}],
     )
     before, samples = task.describe(), task.samples(SPEC, None, None)
     assert [samples.score(0, {"answer": "5"}) for _ in range(2)] == [{"accuracy": 1}] * 2
@@ -151,10 +186,18 @@ def test_a_score_that_is_no_number_is_the_plugins_error(given: Any, problem: str
 
 
 @pytest.mark.parametrize(
-    ("given", "plain"), [(np.bool_(True), True), (np.float32(0.5), 0.5), (np.int64(2), 2), (np.array(False), False)]
+    ("given", "plain"),
+    [(np.bool_(True), True), (np.float32(0.5), 0.5), (np.int64(2), 2), (np.array(False), False)],
 )
-def test_a_scalar_of_numpy_is_the_truth_value_or_number_that_it_holds(given: Any, plain: bool | float) -> None:
-    (value,) = task_of(lambda answer, sample: given).samples(SPEC, None, None).score(0, {"answer": "5"}).values()
+def test_a_scalar_of_numpy_is_the_truth_value_or_number_that_it_holds(
+    given: Any, plain: bool | float
+) -> None:
+    (value,) = (
+        task_of(lambda answer, sample: given)
+        .samples(SPEC, None, None)
+        .score(0, {"answer": "5"})
+        .values()
+    )
     assert (value, type(value)) == (plain, type(plain))
 
 
@@ -164,9 +207,13 @@ def test_a_scalar_of_numpy_is_the_truth_value_or_number_that_it_holds(given: Any
 MARKET = random_snapshot()
 WINDOW = Window("check", str(MARKET.days[-5]), str(MARKET.days[-1]))
 FORM = ToolSpec(
-    "submit_answer", "Say that you are done.", {"type": "object", "properties": {"done": {"type": "boolean"}}, "required": ["done"]}
+    "submit_answer",
+    "Say that you are done.",
+    {"type": "object", "properties": {"done": {"type": "boolean"}}, "required": ["done"]},
 )
-DEFINITION = ScoreDefinition("presses of the button", "presses", (0.0, None), "higher", "of our own")
+DEFINITION = ScoreDefinition(
+    "presses of the button", "presses", (0.0, None), "higher", "of our own"
+)
 
 
 class Counter:
@@ -174,7 +221,9 @@ class Counter:
 
     def __init__(self) -> None:
         self.presses: list[Mapping[str, Any]] = []
-        self.tools: tuple[Tool, ...] = (json_tool("press", "Press the button.", {"type": "object"}, Counter._press),)
+        self.tools: tuple[Tool, ...] = (
+            json_tool("press", "Press the button.", {"type": "object"}, Counter._press),
+        )
 
     def _press(self, arguments: Mapping[str, Any]) -> Exact:
         self.presses.append(arguments)
@@ -204,7 +253,9 @@ class Buttons:
 
     def sample(self, number: int) -> Sample:
         lens = Lens(MaskConfig("bright"), 0, MARKET, len(MARKET.days) - 1)
-        return Sample(f"sample_{number}", lens, "Press it.", "Twice.", FORM, {}, self.shared or Counter())
+        return Sample(
+            f"sample_{number}", lens, "Press it.", "Twice.", FORM, {}, self.shared or Counter()
+        )
 
     def score(self, number: int, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"presses": len(answer["presses"])}
@@ -221,43 +272,61 @@ class Presser:
             return Reply(tool_calls=(ToolCall("s", FORM.name, '{"done": true}'),))
         if any(message.role == "tool" for message in request.messages):
             return Reply(content="Done.")
-        return Reply(tool_calls=(ToolCall("a", "press", '{"hard": 1}'), ToolCall("b", "press", "{}")))
+        return Reply(
+            tool_calls=(ToolCall("a", "press", '{"hard": 1}'), ToolCall("b", "press", "{}"))
+        )
 
 
-def sitting(task: Buttons) -> ScoringEpisode:
+def episode_of(task: Buttons) -> ScoringEpisode:
     spec = EpisodeSpec(
-        task.name, "1", "", MARKET.id, "bright", "buttons", WINDOW, model="m", model_args={}, agent="react", agent_args={}
-    )  # fmt: skip
+        task.name,
+        "1",
+        "",
+        MARKET.id,
+        "bright",
+        "buttons",
+        WINDOW,
+        model="m",
+        model_args={},
+        agent="react",
+        agent_args={},
+    )
     return ScoringEpisode(spec, ScoringParts(task, None, MARKET, Presser(), ReactAgent()))
 
 
 def test_what_was_done_with_the_tools_is_part_of_the_answer_that_is_scored() -> None:
-    entry = sitting(Buttons()).run_step(0)
+    entry = episode_of(Buttons()).run_step(0)
     record = entry.step
     assert record.answer == {"done": True, "presses": [{"hard": 1}, {}]}
     assert record.scores == {"presses": 2}
     assert (record.tool_calls, record.tool_calls_valid) == (2, 2)
     sent = [message for exchange in entry.transcript.exchanges for message in exchange["sent"]]
-    told = [message["content"] for message in sent if message["role"] == "tool"]
-    assert told == ['{"presses":1234568}', '{"presses":1234569}']
+    results = [message["content"] for message in sent if message["role"] == "tool"]
+    assert results == ['{"presses":1234568}', '{"presses":1234569}']
 
 
 def test_nothing_goes_from_one_sample_to_the_next() -> None:
-    sat = sitting(Buttons())
+    sat = episode_of(Buttons())
     first, second = (sat.run_step(step).step for step in (0, 1))
     assert first.answer == second.answer
 
 
-def test_a_task_keeps_the_contract_only_with_a_new_bench_for_each_sample() -> None:
+def test_a_task_fulfils_the_contract_only_with_a_new_environment_for_each_sample() -> None:
     check_scoring_task(Buttons(), snapshot=MARKET)
     with pytest.raises(ConformanceError, match="environment"):
         check_scoring_task(Buttons(Counter()), snapshot=MARKET)
 
 
-def test_half_a_character_in_an_answer_is_replaced_so_that_it_can_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_character_in_an_answer_is_replaced_so_that_it_can_be_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reply = Reply(tool_calls=(ToolCall("s", "submit_answer", r'{"answer": "5 \ud83d"}'),))
     monkeypatch.setattr(Presser, "reply", lambda *_: reply)
-    record = ScoringEpisode(SPEC, ScoringParts(task_of(), None, None, Presser(), ReactAgent())).run_step(0).step
+    record = (
+        ScoringEpisode(SPEC, ScoringParts(task_of(), None, None, Presser(), ReactAgent()))
+        .run_step(0)
+        .step
+    )
     assert record.answer == {"answer": "5 ?"}
 
 
@@ -269,16 +338,24 @@ def test_half_a_character_in_an_answer_is_replaced_so_that_it_can_be_recorded(mo
         ({"id": "sample_0"}, "sample 1: id 'sample_0' is that of sample 0"),
         ({"user": None}, "sample 1: user must be text, was None"),
         ({"system": "\ud800"}, r"sample 1: system must be text, was '\\ud800'"),
-        ({"form": replace(FORM, name="say it")}, "sample 1: form must be a ToolSpec with a name of A-Z"),
-        ({"form": replace(FORM, parameters={"type": "array"})}, "sample 1: form must be .* and the schema of an object"),
+        (
+            {"form": replace(FORM, name="say it")},
+            "sample 1: form must be a ToolSpec with a name of A-Z",
+        ),
+        (
+            {"form": replace(FORM, parameters={"type": "array"})},
+            "sample 1: form must be .* and the schema of an object",
+        ),
     ],
 )
-def test_a_sample_that_could_not_be_asked_or_told_from_another_is_the_plugins_error(changes: dict[str, Any], problem: str) -> None:
+def test_an_invalid_or_duplicate_sample_is_the_plugins_error(
+    changes: dict[str, Any], problem: str
+) -> None:
     class Odd(Buttons):
         def sample(self, number: int) -> Sample:
             return replace(super().sample(number), **(changes if number else {}))
 
-    sat = sitting(Odd())
+    sat = episode_of(Odd())
     sat.run_step(0)
     with pytest.raises(PluginError, match=problem):
         sat.run_step(1)

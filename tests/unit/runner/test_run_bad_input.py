@@ -1,4 +1,6 @@
-"""Bad input of every kind, through the whole command: one clear line on stderr, an exit code, no traceback, and nothing lost."""
+"""Bad input of every kind, through the whole command: one clear line on stderr, an exit code, no
+traceback, and nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 
 from ktdeval.cli.main import main
-from ktdeval.jsonio import dumps_pretty
+from ktdeval.values.jsonio import dumps_pretty
 from run_support import (
     DAYS_IN_WINDOW,
     PLUGIN,
@@ -35,7 +37,20 @@ from run_support import (
 from tables import on_each_row
 
 MOMENTUM = ("--model", "builtin/momentum", "--tasks", TASK)
-MIXED = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", "6", "--quiet", *SAME_MASK)
+MIXED = (
+    "--plugin",
+    PLUGIN,
+    "--model",
+    "test/mixed",
+    "--tasks",
+    TASK,
+    "--windows",
+    WINDOW,
+    "--limit",
+    "6",
+    "--quiet",
+    *SAME_MASK,
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,27 +70,42 @@ def refused(cwd: Path, *words: object, **settings: Any) -> str:
     return error_line(done)
 
 
-# -- names -----------------------------------------------------------------------------------------------------------
+# -- names
+# -----------------------------------------------------------------------------------------------------------
 
 
 @on_each_row
-def test_a_name_or_value_that_is_not_known_is_named_with_what_is_near(market: Path, tmp_path: Path, words: str, said: str) -> None:
+def test_an_unknown_name_or_value_gets_a_suggestion(
+    market: Path, tmp_path: Path, words: str, message: str
+) -> None:
     given = shlex.split(words.replace("MOMENTUM", shlex.join(MOMENTUM)).replace("LONG", "x" * 300))
     # On the small market, so that nothing is generated; what the case says of the data counts.
     data = () if "--data" in given or given[0] not in ("--model", "--tasks") else ("--data", market)
-    assert said in refused(tmp_path, *given, *data)
+    assert message in refused(tmp_path, *given, *data)
 
 
-# -- data ------------------------------------------------------------------------------------------------------------
+# -- data
+# ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_window_outside_the_data_is_refused_with_what_the_data_cover(market: Path, tmp_path: Path) -> None:
-    outside = ("2020-01-01:2020-03-01", "2024-04-01:2025-01-31", "2022-12-12:2022-12-20", "2024-03-02:2024-03-03", "W1", "long")
+def test_a_window_outside_the_data_is_refused_with_what_the_data_cover(
+    market: Path, tmp_path: Path
+) -> None:
+    outside = (
+        "2020-01-01:2020-03-01",
+        "2024-04-01:2025-01-31",
+        "2022-12-12:2022-12-20",
+        "2024-03-02:2024-03-03",
+        "W1",
+        "long",
+    )
     for window in outside:
         line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", window)
         assert "which allow 2022-12-13…2024-04-19" in line or "no trading day" in line, line
     for window in ("2024-02-30:2024-03-05", "2024-13-01:2024-14-01"):  # days that do not exist
-        assert window.split(":")[0] in refused(tmp_path, *MOMENTUM, "--data", market, "--windows", window)
+        assert window.split(":")[0] in refused(
+            tmp_path, *MOMENTUM, "--data", market, "--windows", window
+        )
 
 
 UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -84,7 +114,10 @@ UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "cut table": ("bars.parquet", lambda path: path.write_bytes(path.read_bytes()[:-100])),
     "not parquet": ("bars.parquet", lambda path: path.write_text("date,code,close\n")),
     "manifest cut": ("manifest.json", lambda path: path.write_bytes(path.read_bytes()[:300])),
-    "manifest of something else": ("manifest.json", lambda path: path.write_text('{"name": "a web application"}')),
+    "manifest of something else": (
+        "manifest.json",
+        lambda path: path.write_text('{"name": "a web application"}'),
+    ),
 }
 
 
@@ -95,7 +128,9 @@ def test_data_that_can_not_be_read_are_refused(market: Path, tmp_path: Path) -> 
         assert str(data) in refused(tmp_path, *MOMENTUM, "--data", data, "--windows", WINDOW), how
 
 
-def test_a_file_or_an_empty_folder_is_no_market_and_a_stored_one_takes_no_arguments(market: Path, tmp_path: Path) -> None:
+def test_a_file_or_an_empty_folder_is_no_market_and_a_stored_one_takes_no_arguments(
+    market: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     for name in ("file", "folder"):
@@ -104,21 +139,27 @@ def test_a_file_or_an_empty_folder_is_no_market_and_a_stored_one_takes_no_argume
     assert "is a stored snapshot and takes no arguments, was given seed" in line
 
 
-# -- config files ----------------------------------------------------------------------------------------------------
+# -- config files
+# ----------------------------------------------------------------------------------------------------
 
 
 @on_each_row
-def test_a_config_file_that_is_wrong_is_named_with_its_line_or_field(market: Path, tmp_path: Path, text: str, said: str) -> None:
+def test_a_config_file_that_is_wrong_is_named_with_its_line_or_field(
+    market: Path, tmp_path: Path, text: str, message: str
+) -> None:
     (tmp_path / "run.yaml").write_text(text)
-    assert said in refused(tmp_path, "--config", "run.yaml", *MOMENTUM, "--data", market)
+    assert message in refused(tmp_path, "--config", "run.yaml", *MOMENTUM, "--data", market)
 
 
 def test_a_config_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
-    assert "gone.yaml: can't read: No such file or directory" in refused(tmp_path, "--config", "gone.yaml")
+    assert "gone.yaml: can't read: No such file or directory" in refused(
+        tmp_path, "--config", "gone.yaml"
+    )
     assert ": can't read: Is a directory" in refused(tmp_path, "--config", ".")
 
 
-# -- folders ---------------------------------------------------------------------------------------------------------
+# -- folders
+# ---------------------------------------------------------------------------------------------------------
 
 
 OTHERS = (
@@ -128,7 +169,10 @@ OTHERS = (
     (("--windows", "2024-03-04:2024-03-08"), "(window: "),
     (("--limit", "3"), "(limit: 2; now 3)"),
     (("--metrics", "turnover,sharpe"), "(metrics: no further ones; now turnover, sharpe; "),
-    (("--model-args", "positions=3"), '(model: builtin/momentum {}; now builtin/momentum {"positions":3})'),
+    (
+        ("--model-args", "positions=3"),
+        '(model: builtin/momentum {}; now builtin/momentum {"positions":3})',
+    ),
     (("--temperature", "0"), "(call parameters: "),
     (("--agent", "remembering", "--plugin", PLUGIN), "(agent: react {}; now remembering {})"),
     # Nobody is at that address: it is refused before the model is asked how it takes tools.
@@ -137,19 +181,55 @@ OTHERS = (
 
 
 def test_a_run_whose_paths_are_absolute_needs_no_working_folder(
-    market: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    market: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (gone := tmp_path / "gone").mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
     out = tmp_path / "run"
-    assert main([*MOMENTUM, "--data", str(market), "--windows", WINDOW, "--limit", "1", "--out", str(out), "--quiet"]) == 0
+    assert (
+        main(
+            [
+                *MOMENTUM,
+                "--data",
+                str(market),
+                "--windows",
+                WINDOW,
+                "--limit",
+                "1",
+                "--out",
+                str(out),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     assert f"score   ktdeval score {out}" in capsys.readouterr().out
 
 
-def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(market: Path, tmp_path: Path) -> None:
-    done = ktdeval(*MOMENTUM, "--data", market, "--windows", WINDOW, "--limit", "1", "--out", "a run; b", cwd=tmp_path)
-    printed = [shlex.split(line)[2:] for line in done.out.splitlines() if line.startswith(("all ", "verify ", "score "))]
+def test_commands_that_a_run_prints_can_be_pasted_where_its_folder_has_spaces(
+    market: Path, tmp_path: Path
+) -> None:
+    done = ktdeval(
+        *MOMENTUM,
+        "--data",
+        market,
+        "--windows",
+        WINDOW,
+        "--limit",
+        "1",
+        "--out",
+        "a run; b",
+        cwd=tmp_path,
+    )
+    printed = [
+        shlex.split(line)[2:]
+        for line in done.out.splitlines()
+        if line.startswith(("all ", "verify ", "score "))
+    ]
     assert len(printed) == 3
     for words in printed:
         assert ktdeval(*words, cwd=tmp_path).code == 0, words
@@ -159,11 +239,13 @@ def test_the_folder_of_another_run_is_left_alone(market: Path, tmp_path: Path) -
     base = (*MOMENTUM, "--data", market, "--windows", WINDOW, "--limit", "2", "--out", "run")
     assert ktdeval(*base, cwd=tmp_path).code == 0
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    for words, said in OTHERS:
+    for words, message in OTHERS:
         line = refused(tmp_path, *base, *words)
-        assert said in line
+        assert message in line
         assert "choose another --out" in line
-        assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+        assert {
+            path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()
+        } == before
 
 
 def test_a_folder_with_anything_else_in_it_is_left_alone(market: Path, tmp_path: Path) -> None:
@@ -173,7 +255,9 @@ def test_a_folder_with_anything_else_in_it_is_left_alone(market: Path, tmp_path:
     assert "the folder is not empty and holds no run" in line
     shutil.copytree(market, tmp_path / "market")
     line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "market")
-    assert "is not the manifest of a run; name a folder that `ktdeval run` made, or a new one" in line
+    assert (
+        "is not the manifest of a run; name a folder that `ktdeval run` made, or a new one" in line
+    )
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / ".git").write_text("")
     refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", "hidden")
@@ -183,7 +267,7 @@ def test_a_folder_that_can_not_be_made_is_refused(market: Path, tmp_path: Path) 
     (tmp_path / "file").write_text("in the way")
     for out in ("file", "file/run", "/dev/null/run", "/proc/ktdeval-run", "x" * 300):
         line = refused(tmp_path, *MOMENTUM, "--data", market, "--windows", WINDOW, "--out", out)
-        assert "can't make the run folder" in line
+        assert "choose another --out" in line
     assert (tmp_path / "file").read_text() == "in the way"
 
 
@@ -203,23 +287,33 @@ def test_a_cache_folder_that_can_not_be_made_is_one_line_with_a_way_out(tmp_path
 
 
 @pytest.mark.slow
-def test_two_processes_never_run_one_folder_at_once(market: Path, whole: Path, tmp_path: Path) -> None:
+def test_two_processes_never_run_one_folder_at_once(
+    market: Path, whole: Path, tmp_path: Path
+) -> None:
     words, hold = (*MIXED, "--data", market, "--out", "run"), tmp_path / "hold"
     hold.touch()
     first = start(*words, cwd=tmp_path, environment={"RUN_PLUGIN_HOLD": str(hold)})
     assert wait_until((tmp_path / "run" / "cards").exists, first)
     line = error_line(ktdeval(*words, cwd=tmp_path))
     assert first.is_alive()
-    assert line == f"{tmp_path}/run: another process is running this; wait for it or choose another --out"
+    assert (
+        line
+        == f"{tmp_path}/run: another process is running this; wait for it or choose another --out"
+    )
     hold.unlink()
     assert first.wait().code == 0
     assert records(tmp_path / "run") == records(whole)
 
 
-def test_hidden_files_of_other_programs_stay_and_keep_no_run_from_resuming(market: Path, whole: Path, tmp_path: Path) -> None:
+def test_hidden_files_of_other_programs_stay_and_do_not_prevent_resuming(
+    market: Path, whole: Path, tmp_path: Path
+) -> None:
     shutil.copytree(whole, run := tmp_path / "run")
     episode = next((run / "episodes").iterdir())
-    ours, foreign = episode / ".ledger.parquet.x1y2", (run / "cards" / ".ipynb_checkpoints", episode / ".DS_Store")
+    ours, foreign = (
+        episode / ".ledger.parquet.x1y2",
+        (run / "cards" / ".ipynb_checkpoints", episode / ".DS_Store"),
+    )
     for path in (ours, foreign[1]):
         path.write_bytes(b"x")
     foreign[0].mkdir()
@@ -227,12 +321,17 @@ def test_hidden_files_of_other_programs_stay_and_keep_no_run_from_resuming(marke
     assert [path.exists() for path in (ours, *foreign)] == [False, True, True]
 
 
-# -- disk full -------------------------------------------------------------------------------------------------------
+# -- disk full
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_whenever_the_disk_is_full_it_says_so_and_nothing_is_lost(market: Path, whole: Path, tmp_path: Path) -> None:
-    """A process whose files may not grow past a size stands for a full disk; at each size another write is the one that fails."""
+def test_a_full_disk_is_reported_and_nothing_is_lost(
+    market: Path, whole: Path, tmp_path: Path
+) -> None:
+    """A process whose files may not grow past a size stands for a full disk; at each size another
+    write is the one that fails.
+    """
     failed_at = set()
     for size in (0, 2_000, 20_000, 50_000, 90_000, 130_000):
         run, steps = tmp_path / f"run-{size}", 0
@@ -256,7 +355,9 @@ def test_whenever_the_disk_is_full_it_says_so_and_nothing_is_lost(market: Path, 
     assert any(of_journal for _, of_journal in failed_at)
 
 
-def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(whole: Path, tmp_path: Path) -> None:
+def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(
+    whole: Path, tmp_path: Path
+) -> None:
     run = copy_run(whole, tmp_path / "run")
     before = (run / "cards" / f"{TASK}.json").read_bytes()
     line = error_line(ktdeval("score", run, cwd=tmp_path, most_file_bytes=3_000))
@@ -265,7 +366,8 @@ def test_a_card_that_does_not_fit_on_the_disk_leaves_the_old_one(whole: Path, tm
     assert (run / "cards" / f"{TASK}.json").read_bytes() == before
 
 
-# -- records that are broken -----------------------------------------------------------------------------------------
+# -- records that are broken
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -273,7 +375,10 @@ def interrupted(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of three episodes, killed after the fourth step of the first."""
     words = (*MIXED, "--seeds", "3", "--data", market, "--out", "run")
     folder = tmp_path_factory.mktemp("interrupted")
-    assert ktdeval(*words, cwd=folder, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "3"}).code == -signal.SIGKILL
+    assert (
+        ktdeval(*words, cwd=folder, environment={"RUN_PLUGIN_DIE_AFTER_STEP": "3"}).code
+        == -signal.SIGKILL
+    )
     return folder / "run"
 
 
@@ -307,16 +412,23 @@ def test_a_corrupt_journal_is_named_with_its_line_and_left_as_it_is(
     before = journal.read_bytes()
     line = error_line(ktdeval(*MIXED, "--seeds", "3", "--data", market, "--out", run, cwd=tmp_path))
     assert line.startswith("1 episode did not finish")
-    assert f"{journal}:{place}: the journal is corrupt here; delete the episode's folder to run it anew" in line
+    assert (
+        f"{journal}:{place}: the journal is corrupt here; delete the episode's folder to run it"
+        " anew" in line
+    )
     assert journal.read_bytes() == before
     card = card_of(run)  # the others came to their end
     assert card["coverage"]["episodes_finished"] == 2
     assert "incomplete" in card["labels"]
     assert "the journal is corrupt here" in card["missing_episodes"][0]["error"]
-    assert how != "nan" or ktdeval("card", "verify", run, "--plugin", PLUGIN, cwd=tmp_path).code == 0
+    assert (
+        how != "nan" or ktdeval("card", "verify", run, "--plugin", PLUGIN, cwd=tmp_path).code == 0
+    )
 
 
-def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(whole: Path, market: Path, tmp_path: Path) -> None:
+def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(
+    whole: Path, market: Path, tmp_path: Path
+) -> None:
     for name in ("ledger.parquet", "transcript.jsonl.zst", "episode.json"):
         for damage in ("gone", "empty", "folder"):
             run = copy_run(whole, tmp_path / f"{name}-{damage}")
@@ -328,7 +440,8 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(whole: 
                 path.mkdir()
             for words in (("card", "verify", run), ("score", run)):
                 line = error_line(ktdeval(*words, cwd=tmp_path))
-                assert damage != "folder" or "Is a directory" in line  # the reason, for it need not be the file that is wrong
+                # the reason, for it need not be the file that is wrong
+                assert damage != "folder" or "Is a directory" in line
             if damage == "gone":
                 done = ktdeval(*MIXED, "--data", market, "--out", run, cwd=tmp_path)
                 if name == "episode.json":  # not known to be complete: run anew
@@ -338,26 +451,47 @@ def test_a_broken_record_of_a_finished_run_is_one_line_for_every_command(whole: 
                     error_line(done)
 
 
-def test_a_broken_manifest_is_one_line_for_every_command(whole: Path, market: Path, tmp_path: Path) -> None:
+def test_a_broken_manifest_is_one_line_for_every_command(
+    whole: Path, market: Path, tmp_path: Path
+) -> None:
     run = copy_run(whole, tmp_path / "run")
-    without_market = dumps_pretty({**json.loads((run / "manifest.json").read_text()), "snapshot": ""})
-    for text in ("", "[]", "{}", '{"version": 1}', '{"version": 99, "episodes": []}', "\x00", without_market):
+    without_market = dumps_pretty(
+        {**json.loads((run / "manifest.json").read_text()), "snapshot": ""}
+    )
+    for text in (
+        "",
+        "[]",
+        "{}",
+        '{"version": 1}',
+        '{"version": 99, "episodes": []}',
+        "\x00",
+        without_market,
+    ):
         (run / "manifest.json").write_text(text)
-        for words in (("score", run), ("card", "verify", run), (*MIXED, "--data", market, "--out", run)):
+        for words in (
+            ("score", run),
+            ("card", "verify", run),
+            (*MIXED, "--data", market, "--out", run),
+        ):
             assert "manifest.json" in error_line(ktdeval(*words, cwd=tmp_path))
     assert records(run) == records(whole)
 
 
-def test_a_file_that_is_no_card_is_one_line_for_every_command(tmp_path: Path) -> None:
-    for text in ("", "[]", "{", '{"a": NaN}', "null", "\x00", '{"schema_version": 1}', "[" * 100_000):
-        (tmp_path / "card.json").write_text(text)
-        for command in ("show", "validate", "verify"):
-            assert "card.json" in error_line(ktdeval("card", command, "card.json", cwd=tmp_path))
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"a": NaN}', "null", "\x00", '{"schema_version": 1}', "[" * 100_000]
+)
+def test_a_file_that_is_no_card_is_one_line_for_every_command(tmp_path: Path, text: Any) -> None:
+    (tmp_path / "card.json").write_text(text)
+    for command in ("show", "validate", "verify"):
+        assert "card.json" in error_line(ktdeval("card", command, "card.json", cwd=tmp_path))
 
 
-# -- plugins ---------------------------------------------------------------------------------------------------------
+# -- plugins
+# ---------------------------------------------------------------------------------------------------------
 
-HEAD = "from ktdeval.api import Spec, hookimpl, MetricValue\nfrom ktdeval.errors import StoreError\n"
+HEAD = (
+    "from ktdeval.api import Spec, hookimpl, MetricValue\nfrom ktdeval.errors import StoreError\n"
+)
 
 
 MAKER = "def make(name):\n    raise RuntimeError('no\\nkey')\n"
@@ -372,33 +506,70 @@ def remote(changed: str) -> str:
     settings, secrets = lambda self: {{}}, lambda self: ()
     {changed}
 """
-    return f"{HEAD}class Odd:{members}@hookimpl\ndef ktdeval_models():\n    return [Spec('odd/one', lambda name: Odd(), 'odd')]\n"
+    return (
+        f"{HEAD}class Odd:{members}@hookimpl\ndef ktdeval_models():\n    return [Spec('odd/one',"
+        " lambda name: Odd(), 'odd')]\n"
+    )
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         (None, "no such file; give a .py file, a package folder or a module name"),
         ("def broken(:\n", "can't be imported: SyntaxError"),
-        (f"{HEAD}@hookimpl\ndef ktdeval_models():\n    return 1 / 0\n", "ktdeval_models: ZeroDivisionError: division by zero"),
-        (f"{HEAD}def tasks():\n    return []\n", "offers nothing: it has no hook, such as ktdeval_tasks marked with @hookimpl"),
-        (f"{HEAD}{MAKER}@hookimpl\ndef ktdeval_models():\n    return [Spec('odd/one', make, 'odd')]\n", "RuntimeError: no key"),
-        (remote("connect = lambda self: open('/nowhere')"), "model odd/one of plugin broken: FileNotFoundError: [Errno 2]"),
-        (remote("settings = lambda self: {'a': float('nan')}"), "settings() must be a mapping of plain JSON: ValueError"),
+        (
+            f"{HEAD}@hookimpl\ndef ktdeval_models():\n    return 1 / 0\n",
+            "ktdeval_models: ZeroDivisionError: division by zero",
+        ),
+        (
+            f"{HEAD}def tasks():\n    return []\n",
+            "offers nothing: it has no hook, such as ktdeval_tasks marked with @hookimpl",
+        ),
+        (
+            (
+                f"{HEAD}{MAKER}@hookimpl\ndef ktdeval_models():\n    return [Spec('odd/one', make,"
+                " 'odd')]\n"
+            ),
+            "RuntimeError: no key",
+        ),
+        (
+            remote("connect = lambda self: open('/nowhere')"),
+            "model odd/one of plugin broken: FileNotFoundError: [Errno 2]",
+        ),
+        (
+            remote("settings = lambda self: {'a': float('nan')}"),
+            "settings() must be a mapping of plain JSON: ValueError",
+        ),
         (remote("secrets = lambda self: 'one key'"), "secrets() must be a tuple of texts, was str"),
-        (remote("unit = property(lambda self: 1 / 0); name = unit"), "broken: name of Odd: ZeroDivisionError: division by zero"),
+        (
+            remote("unit = property(lambda self: 1 / 0); name = unit"),
+            "broken: name of Odd: ZeroDivisionError: division by zero",
+        ),
     ],
 )
-def test_a_plugin_that_is_broken_is_named(market: Path, tmp_path: Path, source: str | None, said: str) -> None:
+def test_a_plugin_that_is_broken_is_named(
+    market: Path, tmp_path: Path, source: str | None, message: str
+) -> None:
     if source is not None:
         (tmp_path / "broken.py").write_text(source)
-    words = ("--plugin", "./broken.py", "--model", "odd/one", "--tasks", TASK, "--data", market, "--windows", WINDOW)
+    words = (
+        "--plugin",
+        "./broken.py",
+        "--model",
+        "odd/one",
+        "--tasks",
+        TASK,
+        "--data",
+        market,
+        "--windows",
+        WINDOW,
+    )
     line = refused(tmp_path, *words)
-    assert said in line
+    assert message in line
     assert "broken" in line
 
 
-def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_is_resumed_when_mended(
+def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_resumes_when_fixed(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
     words = (*MIXED, "--data", market, "--out", tmp_path / "run")
@@ -414,92 +585,198 @@ def test_a_defect_of_a_model_fails_its_episode_in_one_line_and_is_resumed_when_m
 
 @on_each_row
 def test_a_defect_of_a_metric_is_one_line_and_loses_no_record(
-    market: Path, whole: Path, tmp_path: Path, body: str, ends: list[object], said: str
+    market: Path, whole: Path, tmp_path: Path, body: str, ends: list[object], message: str
 ) -> None:
     (tmp_path / "odd.py").write_text(
-        f"{HEAD}class Odd:\n    name = formula = unit = source = 'odd'\n    better = 'higher'\n    headline = False\n"
-        f"    range = {tuple(ends)}\n"
-        f"    def compute(self, ledger, market, rules):\n        return MetricValue({body}{'' if ',' in body else ', 1'})\n"
-        "@hookimpl\ndef ktdeval_metrics():\n    return [Spec('odd', Odd, 'odd')]\n"
+        f"{HEAD}class Odd:\n    name = formula = unit = source = 'odd'\n    better = 'higher'\n   "
+        f" headline = False\n    range = {tuple(ends)}\n    def compute(self, ledger, market,"
+        " rules):\n        return"
+        f" MetricValue({body}{'' if ',' in body else ', 1'})\n@hookimpl\ndef ktdeval_metrics():\n  "
+        "  return [Spec('odd', Odd, 'odd')]\n"
     )
-    words = (*MIXED, "--data", market, "--out", tmp_path / "run", "--plugin", "./odd.py", "--metrics", "odd")
-    assert said in error_line(ktdeval(*words, cwd=tmp_path))
+    words = (
+        *MIXED,
+        "--data",
+        market,
+        "--out",
+        tmp_path / "run",
+        "--plugin",
+        "./odd.py",
+        "--metrics",
+        "odd",
+    )
+    assert message in error_line(ktdeval(*words, cwd=tmp_path))
     assert records(tmp_path / "run") == records(whole)
     assert ktdeval(*MIXED, "--data", market, "--out", tmp_path / "run", cwd=tmp_path).code == 0
     assert_same(tmp_path / "run", whole)
 
 
-def test_a_backend_that_fails_or_gives_other_outcomes_is_named(market: Path, tmp_path: Path) -> None:
+def test_a_backend_that_fails_or_gives_other_outcomes_is_named(
+    market: Path, tmp_path: Path
+) -> None:
     for number, given in enumerate(("1 / 0", "None", "[]", "[one] * 2")):
         (tmp_path / f"odd{number}.py").write_text(
-            f"{HEAD}class Odd:\n    def run(self, specs, execute, concurrency):\n        one = execute(specs[0])\n"
-            f"        return {given}\n@hookimpl\ndef ktdeval_runners():\n    return [Spec('odd', Odd, 'odd')]\n"
+            f"{HEAD}class Odd:\n    def run(self, specs, execute, concurrency):\n        one ="
+            f" execute(specs[0])\n        return {given}\n@hookimpl\ndef ktdeval_runners():\n   "
+            " return [Spec('odd', Odd, 'odd')]\n"
         )
-        words = (*MOMENTUM, "--limit", "1", "--windows", WINDOW, "--data", market, "--plugin", f"odd{number}.py", "--runner", "odd")
+        words = (
+            *MOMENTUM,
+            "--limit",
+            "1",
+            "--windows",
+            WINDOW,
+            "--data",
+            market,
+            "--plugin",
+            f"odd{number}.py",
+            "--runner",
+            "odd",
+        )
         done = ktdeval(*words, "--out", f"run{number}", "--quiet", cwd=tmp_path)
-        said = "ZeroDivisionError: division by zero" if "/" in given else "run() must return what execute() gave for each"
-        assert (done.code, f"runner odd of plugin odd{number}: {said}" in error_line(done)) == (2, True)
+        message = (
+            "ZeroDivisionError: division by zero"
+            if "/" in given
+            else "run() must return what execute() gave for each"
+        )
+        assert (done.code, f"runner odd of plugin odd{number}: {message}" in error_line(done)) == (
+            2,
+            True,
+        )
 
 
 def test_a_task_that_cannot_describe_itself_is_named_in_one_line(tmp_path: Path) -> None:
-    for number, (defect, problem) in enumerate((
-        ("1 / 0", "task odd: ZeroDivisionError: division by zero"),
-        ("super().describe() | {'set': {1}}", "task odd: describe(): TypeError: Object of type set is not JSON serializable"),
-    )):  # fmt: skip
-        (tmp_path / f"odd{number}.py").write_text(
-            f"{HEAD}from ktdeval.api import QATask\nclass Odd(QATask):\n    def describe(self):\n        return {defect}\n"
-            "@hookimpl\ndef ktdeval_tasks():\n    return [Odd([{'question': '?'}], lambda *_: 0, name='odd').spec()]\n"
+    for number, (defect, problem) in enumerate(
+        (
+            ("1 / 0", "task odd: ZeroDivisionError: division by zero"),
+            (
+                "super().describe() | {'set': {1}}",
+                "task odd: describe(): TypeError: Object of type set is not JSON serializable",
+            ),
         )
-        words = ("--model", "builtin/chaos", "--tasks", "odd", "--plugin", f"./odd{number}.py", "--out", tmp_path / "run")
+    ):
+        (tmp_path / f"odd{number}.py").write_text(
+            f"{HEAD}from ktdeval.api import QATask\nclass Odd(QATask):\n    def describe(self):\n  "
+            f"      return {defect}\n@hookimpl\ndef ktdeval_tasks():\n    return"
+            " [Odd([{'question': '?'}], lambda *_: 0, name='odd').spec()]\n"
+        )
+        words = (
+            "--model",
+            "builtin/chaos",
+            "--tasks",
+            "odd",
+            "--plugin",
+            f"./odd{number}.py",
+            "--out",
+            tmp_path / "run",
+        )
         assert problem in error_line(ktdeval(*words, cwd=tmp_path))
 
 
 def test_a_watching_plugin_that_fails_is_dropped_with_a_warning_and_the_run_goes_on(
     market: Path, whole: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "watch.py").write_text(f"{HEAD}@hookimpl\ndef ktdeval_event(event):\n    raise RuntimeError('blind')\n")
-    done = ktdeval(*MIXED, "--plugin", "./watch.py", "--data", market, "--out", tmp_path / "run", cwd=tmp_path)
+    (tmp_path / "watch.py").write_text(
+        f"{HEAD}@hookimpl\ndef ktdeval_event(event):\n    raise RuntimeError('blind')\n"
+    )
+    done = ktdeval(
+        *MIXED, "--plugin", "./watch.py", "--data", market, "--out", tmp_path / "run", cwd=tmp_path
+    )
     assert done.code == 0
-    assert done.err == "ktdeval: warning: plugin watch sees no further events: ktdeval_event: RuntimeError: blind\n"
+    assert (
+        done.err
+        == "ktdeval: warning: plugin watch sees no further events: ktdeval_event: RuntimeError:"
+        " blind\n"
+    )
     assert records(tmp_path / "run") == records(whole)
 
 
 def test_a_model_that_leaves_the_folder_takes_no_record_with_it(tmp_path: Path) -> None:
     (tmp_path / "leaves.py").write_text(
-        f"{HEAD}import os\nfrom ktdeval.api import QATask, Reply\nclass Leaves:\n    is_free = True\n"
-        "    def reply(self, request):\n        os.chdir('/')\n        return Reply('?')\n"
-        "@hookimpl\ndef ktdeval_models():\n    return [Spec('leaves', lambda name: Leaves(), 'leaves')]\n"
-        "@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question': '?'}] * 2, lambda *_: 0, name='asked').spec()]\n"
+        f"{HEAD}import os\nfrom ktdeval.api import QATask, Reply\nclass Leaves:\n    is_free ="
+        " True\n    def reply(self, request):\n        os.chdir('/')\n        return"
+        " Reply('?')\n@hookimpl\ndef ktdeval_models():\n    return [Spec('leaves', lambda name:"
+        " Leaves(), 'leaves')]\n@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question':"
+        " '?'}] * 2, lambda *_: 0, name='asked').spec()]\n"
     )
-    words = ("--model", "leaves/x", "--tasks", "asked", "--plugin", "./leaves.py", "--out", "run", "--seeds", 2, "--quiet")
+    words = (
+        "--model",
+        "leaves/x",
+        "--tasks",
+        "asked",
+        "--plugin",
+        "./leaves.py",
+        "--out",
+        "run",
+        "--seeds",
+        2,
+        "--quiet",
+    )
     done = ktdeval(*map(str, words), cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     plugin = " --plugin ./leaves.py\n"  # without which neither knows the task
-    assert done.out.endswith(f"verify  ktdeval card verify run/cards/asked.json{plugin}score   ktdeval score run{plugin}")
+    assert done.out.endswith(
+        f"verify  ktdeval card verify run/cards/asked.json{plugin}score   ktdeval score run{plugin}"
+    )
     assert len(list(tmp_path.glob("run/episodes/*/answers.jsonl.zst"))) == 2
 
 
-def test_a_model_that_gives_no_reply_is_told_what_one_is(tmp_path: Path) -> None:
-    for number, (reply, problem) in enumerate((
-        ("None", "the model gave None, which is no ktdeval.api.Reply"),
-        ("Reply(tool_calls=({'name': 'x'},))", "has tool calls that are no tuple of ToolCall: ({'name': 'x'},)"),
-        ("Reply(tool_calls=(ToolCall('1', 'x', {}),))", "has {} as a text; arguments of a ToolCall are JSON text"),
-        ("Reply(finish_reason='done')", "reply ended with 'done', expected one of stop, tool_calls, length"),
-        ("json.loads('{')", "gives4.py:8: JSONDecodeError"),  # the place in the plugin, not in Python's library
-        ("sys.exit()", "gives5.py:8: SystemExit"),
-        ("(_ for _ in 'x').throw(asyncio.CancelledError('gone'))", "gives6.py:8: CancelledError: gone"),
-        ("Reply('', ToolCall('1', 'x', '{}'))", "has tool calls that are no tuple of ToolCall: ToolCall(id='1'"),
-        ("Reply('', None)", "has tool calls that are no tuple of ToolCall: None"),
-        ("Reply(usage={'input_tokens': 3})", "has a usage that is no ktdeval.harness.Usage: {'input_tokens': 3}"),
-        ("len(request.messages, 1)", "gives10.py:8: TypeError"),
-        ("__import__('ktdeval.jsonio').jsonio.loads_untrusted({})", "gives11.py:8 → jsonio.py:"),  # the plugin's line, and ours
-    )):  # fmt: skip
-        (tmp_path / f"gives{number}.py").write_text(
-            f"{HEAD}import asyncio, json, sys\nfrom ktdeval.api import QATask, Reply, ToolCall\n"
-            "class Gives:\n    is_free, name = True, 'gives/x'\n"
-            f"    def reply(self, request):\n        return {reply}\n"
-            "@hookimpl\ndef ktdeval_models():\n    return [Spec('gives', lambda name: Gives(), 'gives')]\n"
-            "@hookimpl\ndef ktdeval_tasks():\n    return [QATask([{'question': '?'}], lambda *_: 0, name='asked').spec()]\n"
+def test_a_model_that_returns_no_reply_gets_an_error_that_describes_one(tmp_path: Path) -> None:
+    for number, (reply, problem) in enumerate(
+        (
+            ("None", "the model gave None, which is no ktdeval.api.Reply"),
+            (
+                "Reply(tool_calls=({'name': 'x'},))",
+                "has tool calls that are no tuple of ToolCall: ({'name': 'x'},)",
+            ),
+            (
+                "Reply(tool_calls=(ToolCall('1', 'x', {}),))",
+                "has {} as a text; arguments of a ToolCall are JSON text",
+            ),
+            (
+                "Reply(finish_reason='done')",
+                "reply ended with 'done', expected one of stop, tool_calls, length",
+            ),
+            # the place in the plugin, not in Python's library
+            ("json.loads('{')", "gives4.py:8: JSONDecodeError"),
+            ("sys.exit()", "gives5.py:8: SystemExit"),
+            (
+                "(_ for _ in 'x').throw(asyncio.CancelledError('gone'))",
+                "gives6.py:8: CancelledError: gone",
+            ),
+            (
+                "Reply('', ToolCall('1', 'x', '{}'))",
+                "has tool calls that are no tuple of ToolCall: ToolCall(id='1'",
+            ),
+            ("Reply('', None)", "has tool calls that are no tuple of ToolCall: None"),
+            (
+                "Reply(usage={'input_tokens': 3})",
+                "has a usage that is no ktdeval.harness.Usage: {'input_tokens': 3}",
+            ),
+            ("len(request.messages, 1)", "gives10.py:8: TypeError"),
+            # the plugin's line, and ours
+            (
+                "__import__('ktdeval.values.jsonio').values.jsonio.loads_untrusted({})",
+                "gives11.py:8 → jsonio.py:",
+            ),
         )
-        words = ("--model", "gives/x", "--tasks", "asked", "--plugin", f"./gives{number}.py", "--out", f"run{number}", "--quiet")
+    ):
+        (tmp_path / f"gives{number}.py").write_text(
+            f"{HEAD}import asyncio, json, sys\nfrom ktdeval.api import QATask, Reply,"
+            " ToolCall\nclass Gives:\n    is_free, name = True, 'gives/x'\n    def reply(self,"
+            f" request):\n        return {reply}\n@hookimpl\ndef ktdeval_models():\n    return"
+            " [Spec('gives', lambda name: Gives(), 'gives')]\n@hookimpl\ndef ktdeval_tasks():\n   "
+            " return [QATask([{'question': '?'}], lambda *_: 0, name='asked').spec()]\n"
+        )
+        words = (
+            "--model",
+            "gives/x",
+            "--tasks",
+            "asked",
+            "--plugin",
+            f"./gives{number}.py",
+            "--out",
+            f"run{number}",
+            "--quiet",
+        )
         assert problem in error_line(ktdeval(*words, cwd=tmp_path))

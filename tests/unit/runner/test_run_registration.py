@@ -1,4 +1,6 @@
-"""A run under a registration: the drawn key and every registered option are its own, and its records say so."""
+"""A run under a registration: the drawn key and every registered option are its own, and its
+records say so.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +11,24 @@ import msgspec
 import pytest
 
 from ktdeval.cards import load_evaluation
-from ktdeval.config import RunConfig, load_config
-from ktdeval.contracts import (
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import (
     DrawnKey,
     RegisteredSystem,
     RegisteredTask,
     RegisteredWindow,
     Registrant,
     Registration,
+    RunConfig,
+    RunFolder,
+    evaluate,
+    load_config,
     registered_call,
+    verify_card,
 )
-from ktdeval.errors import ConfigError, UsageError
-from ktdeval.jsonio import dumps_pretty
-from ktdeval.registry import load_plugins
-from ktdeval.runner import RunFolder, evaluate, verify_card
-from ktdeval.typed import to_plain
+from ktdeval.values.jsonio import dumps_pretty
+from ktdeval.values.typed import to_plain
 from run_support import TASK, WINDOW
 
 KEY, DAY = "0123456789abcdef" * 2, "2026-03-02"
@@ -37,7 +42,9 @@ def registration_of(run: RunFolder) -> Registration:
         division="blinded",
         task=RegisteredTask(name=spec.task, version=spec.task_version, hash=spec.task_hash),
         snapshot=str(spec.snapshot),
-        windows=(RegisteredWindow(name=spec.span.name, first=spec.span.first, last=spec.span.last),),
+        windows=(
+            RegisteredWindow(name=spec.span.name, first=spec.span.first, last=spec.span.last),
+        ),
         seeds=tuple(spec.seed for spec in run.manifest.specs),
         rules="strict",
         system=RegisteredSystem(
@@ -56,7 +63,17 @@ def registration_of(run: RunFolder) -> Registration:
 def plain(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run under a key of its own."""
     out = tmp_path_factory.mktemp("plain") / "run"
-    evaluate(RunConfig("builtin/momentum", (TASK,), data=str(market), windows=(WINDOW,), out=str(out), quiet=True), load_plugins())
+    evaluate(
+        RunConfig(
+            "builtin/momentum",
+            (TASK,),
+            data=str(market),
+            windows=(WINDOW,),
+            out=str(out),
+            quiet=True,
+        ),
+        load_plugins(),
+    )
     return out
 
 
@@ -75,12 +92,16 @@ def write_key(path: Path, registration: Registration, /, **changes: Any) -> Path
 
 
 def run_under(key_file: Path, market: Path, out: Path, **options: Any) -> Path:
-    """A run that is given the registration, the market, and nothing else unless `options` say so."""
+    """A run that is given the registration, the market, and nothing else unless `options` say
+    so.
+    """
     given = {"registration": str(key_file), "data": str(market), "out": str(out), "quiet": True}
     return evaluate(load_config(None, given | options), load_plugins()).folder
 
 
-def test_manifest_and_card_name_the_registration_and_the_card_verifies(key_file: Path, market: Path, tmp_path: Path) -> None:
+def test_manifest_and_card_name_the_registration_and_the_card_verifies(
+    key_file: Path, market: Path, tmp_path: Path
+) -> None:
     run = run_under(key_file, market, tmp_path / "run")
     (path,) = (run / "cards").glob("*.json")
     drawn = msgspec.json.decode(key_file.read_bytes(), type=DrawnKey)
@@ -90,17 +111,21 @@ def test_manifest_and_card_name_the_registration_and_the_card_verifies(key_file:
     assert verify_card(path, load_plugins(), {}).findings == ()
 
 
-def test_a_run_without_a_registration_says_nothing_of_one(plain: Path) -> None:
+def test_a_run_without_a_registration_mentions_none(plain: Path) -> None:
     assert RunFolder.load(plain).manifest.registration is None
     assert '"registration"' not in (plain / "manifest.json").read_text()
     (path,) = (plain / "cards").glob("*.json")
     assert '"registration"' not in path.read_text()
 
 
-def test_a_run_that_is_resumed_stays_under_its_registration(key_file: Path, market: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_resumed_stays_under_its_registration(
+    key_file: Path, market: Path, tmp_path: Path
+) -> None:
     run = run_under(key_file, market, tmp_path / "run")
     before = (run / "manifest.json").read_bytes()
-    again = RunConfig("builtin/momentum", (TASK,), data=str(market), windows=(WINDOW,), out=str(run), quiet=True)
+    again = RunConfig(
+        "builtin/momentum", (TASK,), data=str(market), windows=(WINDOW,), out=str(run), quiet=True
+    )
     evaluate(again, load_plugins())
     assert (run / "manifest.json").read_bytes() == before
 
@@ -131,12 +156,16 @@ def test_another_value_than_the_registered_one_is_refused_by_its_name(
     assert not (tmp_path / "run" / "manifest.json").exists()
 
 
-def test_no_mask_key_stands_beside_a_registration(key_file: Path, market: Path, tmp_path: Path) -> None:
+def test_a_mask_key_and_a_registration_cannot_be_combined(
+    key_file: Path, market: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match="--mask-key: a registration has the key"):
         run_under(key_file, market, tmp_path / "run", mask_key="5" * 32)
 
 
-def test_a_registration_that_was_changed_open_or_unreadable_is_refused(plain: Path, tmp_path: Path) -> None:
+def test_a_registration_that_was_changed_open_or_unreadable_is_refused(
+    plain: Path, tmp_path: Path
+) -> None:
     registration = registration_of(RunFolder.load(plain))
     changed = to_plain(msgspec.structs.replace(registration, division="other"))
     write_key(tmp_path / "changed.json", registration, registration=changed)

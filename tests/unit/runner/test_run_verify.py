@@ -1,4 +1,6 @@
-"""`ktdeval card verify` against forgers: whatever of a run is changed, by whomever and however consistently, is found and named."""
+"""`ktdeval card verify` against forgers: whatever of a run is changed, by whomever and however
+consistently, is found and named.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,38 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
-from forging import COLUMNS, change_column, change_ledger, change_transcript, execute_again, instead, more, place_of
+from forging import (
+    COLUMNS,
+    change_column,
+    change_ledger,
+    change_transcript,
+    execute_again,
+    instead,
+    more,
+    place_of,
+)
 from json_places import with_value
 from ktdeval.errors import CardError
-from ktdeval.jsonio import dumps_pretty, file_sha256
 from ktdeval.market.storage import load_snapshot
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.runner import score
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.score import rescore
 from ktdeval.runner.store import RunFolder
 from ktdeval.runner.verify import verify_records
-from ktdeval.typed import to_plain
-from run_support import PLUGIN, SAME_MASK, TASK, WINDOW, Done, card_of, copy_run, error_line, ktdeval
+from ktdeval.values.jsonio import dumps_pretty, file_sha256
+from ktdeval.values.typed import to_plain
+from run_support import (
+    PLUGIN,
+    SAME_MASK,
+    TASK,
+    WINDOW,
+    Done,
+    card_of,
+    copy_run,
+    error_line,
+    ktdeval,
+)
 
 LIMIT = 7
 Path_ = tuple[str | int, ...]
@@ -36,7 +57,19 @@ Path_ = tuple[str | int, ...]
 def original(market: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that verifies: orders of all kinds, failures, retries."""
     folder = tmp_path_factory.mktemp("original")
-    words = ("--plugin", PLUGIN, "--model", "test/mixed", "--tasks", TASK, "--windows", WINDOW, "--limit", LIMIT, *SAME_MASK)
+    words = (
+        "--plugin",
+        PLUGIN,
+        "--model",
+        "test/mixed",
+        "--tasks",
+        TASK,
+        "--windows",
+        WINDOW,
+        "--limit",
+        LIMIT,
+        *SAME_MASK,
+    )
     assert ktdeval(*words, "--data", market, "--out", folder / "run", cwd=folder).code == 0
     done = ktdeval("card", "verify", folder / "run", cwd=folder)
     assert done.code == 0, done
@@ -62,11 +95,16 @@ def verify(run: Path, *words: object) -> Done:
 
 
 def findings(done: Done) -> list[str]:
-    """What a verification that fails found, the first being the error's; it fails with 1 and without a traceback."""
+    """What a verification that fails found, the first being the error's; it fails with 1 and
+    without a traceback.
+    """
     assert done.code == 1, done
     first = error_line(done)
     assert ": does not verify: " in first
-    return [first.split(": does not verify: ", 1)[1], *(line.removeprefix("also differs: ") for line in done.out.splitlines())]
+    return [
+        first.split(": does not verify: ", 1)[1],
+        *(line.removeprefix("also differs: ") for line in done.out.splitlines()),
+    ]
 
 
 def first_episode(run: Path) -> Path:
@@ -74,17 +112,24 @@ def first_episode(run: Path) -> Path:
     return run / "episodes" / card_of(run)["episodes"][0]["id"]
 
 
-# -- the card --------------------------------------------------------------------------------------------------------
+# -- the card
+# --------------------------------------------------------------------------------------------------------
 
 
 def line_of_path(card: Any, path: Path_) -> int:
-    """The line of a value in a card's file, found without the code under test: mark it and look where the mark is."""
+    """The line of a value in a card's file, found without the code under test: mark it and look
+    where the mark is.
+    """
     marked = dumps_pretty(with_value(card, path, "\x01mark"))
-    return next(number for number, line in enumerate(marked.splitlines(), 1) if "\\u0001mark" in line)
+    return next(
+        number for number, line in enumerate(marked.splitlines(), 1) if "\\u0001mark" in line
+    )
 
 
 def test_a_changed_value_of_the_card_is_named_with_its_line(run: Path) -> None:
-    """Also of words, which no other part of the card need contradict; those that one does are refused as the card is read."""
+    """Also of words, which no other part of the card need contradict; those that one does are
+    refused as the card is read.
+    """
     whole = card_of(run)
     for path, new, code in (
         (("metrics", "sharpe", "value"), 9.5, 2),
@@ -93,7 +138,11 @@ def test_a_changed_value_of_the_card_is_named_with_its_line(run: Path) -> None:
         (("snapshot", "name"), "CSI300", 1),
         (("metrics", "sharpe", "formula"), "sharpe/2: better", 1),
         (("rules",), "paper", 1),
-        (("reference", "benchmark_buy_and_hold", WINDOW, "metrics", "total_return", "value"), -0.5, 1),
+        (
+            ("reference", "benchmark_buy_and_hold", WINDOW, "metrics", "total_return", "value"),
+            -0.5,
+            1,
+        ),
     ):
         card = with_value(whole, path, new)
         (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
@@ -104,7 +153,9 @@ def test_a_changed_value_of_the_card_is_named_with_its_line(run: Path) -> None:
         assert code == 2 or f"line {line_of_path(card, path)}: " in line
 
 
-def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(run: Path, tmp_path: Path) -> None:
+def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(
+    run: Path, tmp_path: Path
+) -> None:
     card = with_value(card_of(run), ("provenance", "wall_time_s"), 0.001)
     (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
     assert verify(run).code == 0
@@ -114,7 +165,7 @@ def test_provenance_is_no_figure_and_a_card_taken_elsewhere_is_not_verified(run:
     assert ktdeval("card", "validate", tmp_path / "mine.json", cwd=tmp_path).code == 0
 
 
-def test_each_card_of_a_folder_is_judged_whatever_becomes_of_others(run: Path) -> None:
+def test_each_card_of_a_folder_is_judged_independently(run: Path) -> None:
     for name in ("a", "z"):
         (run / "cards" / f"{name}.json").write_text("[]")
     for command, passed in (("verify", "verified"), ("validate", "valid")):
@@ -128,7 +179,15 @@ def test_each_card_of_a_folder_is_judged_whatever_becomes_of_others(run: Path) -
 
 
 def test_a_path_in_a_card_is_never_followed(run: Path) -> None:
-    card, paths = card_of(run), ("../../etc/passwd", "/etc/passwd", "episodes/../../../etc/passwd", "episodes/x/ledger.parquet")
+    card, paths = (
+        card_of(run),
+        (
+            "../../etc/passwd",
+            "/etc/passwd",
+            "episodes/../../../etc/passwd",
+            "episodes/x/ledger.parquet",
+        ),
+    )
     card["artefacts"] |= dict.fromkeys(paths, "0" * 64)
     (run / "cards" / f"{TASK}.json").write_text(dumps_pretty(card))
     done = verify(run, "--plugin", PLUGIN)
@@ -145,44 +204,59 @@ def test_an_artefact_that_the_card_leaves_out_is_missed(run: Path) -> None:
     assert any("artefacts" in finding for finding in findings(verify(run, "--plugin", PLUGIN)))
 
 
-# -- the ledger ------------------------------------------------------------------------------------------------------
+# -- the ledger
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_the_columns_tampered_with_are_all_that_there_are(original: Path) -> None:
     steps = to_plain(load_ledger(first_episode(original) / "ledger.parquet").steps)
-    assert {*COLUMNS["steps"], "orders", "positions"} == set(steps[0])
-    assert set(COLUMNS["orders"]) == set(next(step["orders"][0] for step in steps if step["orders"]))
+    assert {*COLUMNS["steps"], "orders", "positions", "charges"} == set(steps[0])
+    assert set(COLUMNS["orders"]) == set(
+        next(step["orders"][0] for step in steps if step["orders"])
+    )
     assert set(COLUMNS["positions"]) == set(steps[-1]["positions"][0])
 
 
 def test_a_changed_ledger_is_named_and_so_is_its_hash(run: Path) -> None:
     folder = first_episode(run)
     change_ledger(folder, lambda steps: change_column(steps, "steps", "nav_minor", 3, 3))
-    problems, name = findings(verify(run, "--plugin", PLUGIN)), f"episodes/{folder.name}/ledger.parquet"
+    problems, name = (
+        findings(verify(run, "--plugin", PLUGIN)),
+        f"episodes/{folder.name}/ledger.parquet",
+    )
     assert problems[0].startswith(f"{name}: line 4 "), problems
     assert any(finding.startswith(f"{name}: SHA-256 is ") for finding in problems), problems
 
 
-def test_a_card_that_is_not_valid_is_not_written(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_card_that_is_not_valid_is_not_written(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right, card = score.build_card, (run / "cards" / f"{TASK}.json").read_bytes()
-    monkeypatch.setattr(score, "build_card", lambda inputs: replace(right(inputs), calibration=None))
+    monkeypatch.setattr(
+        score, "build_card", lambda inputs: replace(right(inputs), calibration=None)
+    )
     with pytest.raises(CardError, match=r"cards/.*calibration"):
         rescore(run, load_plugins(), {})
     assert (run / "cards" / f"{TASK}.json").read_bytes() == card
 
 
-# -- a ledger forged with care: fills, hashes and card all follow from the forged decisions -------------------------------
+# -- a ledger forged with care: fills, hashes and card all follow from the forged decisions
+# -------------------------------
 
 
 def forge(run: Path, market: Path, change: Callable[[list[dict[str, Any]]], Any]) -> None:
-    """Change decisions, execute them as the engine would, and let a new card be made that agrees."""
+    """Change decisions, execute them as the engine would, and let a new card be made that
+    agrees.
+    """
     execute_again(run, first_episode(run), load_plugins(), load_snapshot(market), change)
     (run / "cards" / f"{TASK}.json").unlink()
     rescore(run, load_plugins(), {})  # which also checks the card against its schema and itself
 
 
 def filled_order(steps: list[dict[str, Any]]) -> dict[str, Any]:
-    step, number = place_of(steps, lambda order: order["status"] == "filled" and order["target_weight"])
+    step, number = place_of(
+        steps, lambda order: order["status"] == "filled" and order["target_weight"]
+    )
     return steps[step]["orders"][number]  # type: ignore[no-any-return]
 
 
@@ -196,35 +270,55 @@ def each(steps: list[dict[str, Any]], **changes: Any) -> None:
         step.update(changes)
 
 
-LIES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
-    "lighter": lambda steps: filled_order(steps).update(target_weight=filled_order(steps)["target_weight"] / 2),
+FORGERIES: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "lighter": (
+        lambda steps: filled_order(steps).update(
+            target_weight=filled_order(steps)["target_weight"] / 2
+        )
+    ),
     "dropped": dropped,
-    "bolder": lambda steps: [order.update(confidence=1.0) for step in steps for order in step["orders"]] and None,
-    "another reason": lambda steps: filled_order(steps).update(reason="because I knew it would rise"),
-    "blameless": lambda steps: each(steps, failures={}, provenance="model", submissions=1, unmask_attempts=0),
+    "bolder": lambda steps: (
+        [order.update(confidence=1.0) for step in steps for order in step["orders"]] and None
+    ),
+    "another reason": (
+        lambda steps: filled_order(steps).update(reason="because I knew it would rise")
+    ),
+    "blameless": lambda steps: each(
+        steps, failures={}, provenance="model", submissions=1, unmask_attempts=0
+    ),
     "cheaper": lambda steps: each(steps, input_tokens=1, output_tokens=1),
 }
 
 
-def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(run: Path, market: Path, tmp_path: Path) -> None:
+def test_a_forged_ledger_with_a_card_that_agrees_does_not_survive_the_transcript(
+    run: Path, market: Path, tmp_path: Path
+) -> None:
     forge(run, market, lambda steps: None)
     assert verify(run).code == 0  # what the forger starts from
-    for lie, change in LIES.items():
+    for lie, change in FORGERIES.items():
         lying = copy_run(run, tmp_path / lie)
         forge(lying, market, change)
         (finding,) = findings(verify(lying))
         name = f"episodes/{first_episode(run).name}/transcript.jsonl.zst"
-        assert re.match(rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding), (lie, finding)
+        assert re.match(
+            rf"{name}: line \d+: its replies do not give line \d+ of ledger\.parquet: ", finding
+        ), (lie, finding)
 
 
-# -- the transcript --------------------------------------------------------------------------------------------------
+# -- the transcript
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_changed_transcript_is_named_with_its_line_and_so_is_its_hash(run: Path) -> None:
     folder = first_episode(run)
     change_transcript(folder, lambda entries: entries[:5])
-    problems, name = findings(verify(run, "--plugin", PLUGIN)), f"episodes/{folder.name}/transcript.jsonl.zst"
-    assert re.match(rf"{re.escape(name)}: line \d+: 5 lines, ledger.parquet has 7", problems[0]), problems
+    problems, name = (
+        findings(verify(run, "--plugin", PLUGIN)),
+        f"episodes/{folder.name}/transcript.jsonl.zst",
+    )
+    assert re.match(rf"{re.escape(name)}: line \d+: 5 lines, ledger.parquet has 7", problems[0]), (
+        problems
+    )
     assert any(finding.startswith(f"{name}: SHA-256 is ") for finding in problems), problems
 
 
@@ -235,40 +329,67 @@ def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 UNREADABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "transcript: empty": ("transcript.jsonl.zst: ", lambda path: path.write_bytes(b"")),
     "transcript: not zstd": ("transcript.jsonl.zst: ", lambda path: path.write_bytes(b"not zstd")),
-    "transcript: no frame": ("transcript.jsonl.zst: ", lambda path: path.write_bytes(b"\x28\xb5\x2f\xfd\x00")),
-    "transcript: huge": ("transcript.jsonl.zst: ", lambda path: path.write_bytes(b"\x28\xb5\x2f\xfd\xe0" + b"\x7f" * 8)),
-    "ledger: empty": ("ledger.parquet: not a readable ledger: ", lambda path: path.write_bytes(b"")),
-    "ledger: cut": ("ledger.parquet: not a readable ledger: ", lambda path: path.write_bytes(path.read_bytes()[:-20])),
-    "ledger: text": ("ledger.parquet: not a readable ledger: ", lambda path: path.write_text("step,nav\n0,1\n")),
+    "transcript: no frame": (
+        "transcript.jsonl.zst: ",
+        lambda path: path.write_bytes(b"\x28\xb5\x2f\xfd\x00"),
+    ),
+    "transcript: huge": (
+        "transcript.jsonl.zst: ",
+        lambda path: path.write_bytes(b"\x28\xb5\x2f\xfd\xe0" + b"\x7f" * 8),
+    ),
+    "ledger: empty": (
+        "ledger.parquet: not a readable ledger: ",
+        lambda path: path.write_bytes(b""),
+    ),
+    "ledger: cut": (
+        "ledger.parquet: not a readable ledger: ",
+        lambda path: path.write_bytes(path.read_bytes()[:-20]),
+    ),
+    "ledger: text": (
+        "ledger.parquet: not a readable ledger: ",
+        lambda path: path.write_text("step,nav\n0,1\n"),
+    ),
     "ledger: gone": ("ledger.parquet: not a readable ledger: ", lambda path: path.unlink()),
     "ledger: column": (
         "ledger.parquet: not a readable ledger: ",
-        lambda path: rewritten(path, lambda table: table.drop_columns(["cash_fen"])),
+        lambda path: rewritten(path, lambda table: table.drop_columns(["cash_minor"])),
     ),
     "ledger: day": (
         "ledger.parquet: not a readable ledger: Failed to parse string: 'someday'",
         lambda path: rewritten(
-            path, lambda table: table.set_column(2, table.schema.field(2), pa.array(["someday"] * table.num_rows, pa.string()))
+            path,
+            lambda table: table.set_column(
+                table.column_names.index("filled_on"),
+                table.schema.field("filled_on"),
+                pa.array(["someday"] * table.num_rows, pa.string()),
+            ),
         ),
     ),
     "ledger: null": (
         "ledger.parquet: not a readable ledger: ",
         lambda path: rewritten(
             path,
-            lambda table: table.set_column(table.column_names.index("nav_fen"), "nav_fen", pa.nulls(table.num_rows, pa.int64())),
+            lambda table: table.set_column(
+                table.column_names.index("nav_minor"),
+                "nav_minor",
+                pa.nulls(table.num_rows, pa.int64()),
+            ),
         ),
     ),
 }
 
 
 @pytest.mark.parametrize("how", UNREADABLE)
-def test_a_record_that_can_not_be_read_is_named(run: Path, records_findings: Callable[[Path], Sequence[str]], how: str) -> None:
-    said, damage = UNREADABLE[how]
-    damage(first_episode(run) / said.split(":")[0])
-    assert said in records_findings(run)[0]
+def test_a_record_that_can_not_be_read_is_named(
+    run: Path, records_findings: Callable[[Path], Sequence[str]], how: str
+) -> None:
+    message, damage = UNREADABLE[how]
+    damage(first_episode(run) / message.split(":")[0])
+    assert message in records_findings(run)[0]
 
 
-# -- the snapshot ----------------------------------------------------------------------------------------------------
+# -- the snapshot
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -284,36 +405,99 @@ def change_cell(folder: Path, table: str, column: str, row: int, new: Callable[[
     values = content[column].to_pylist()
     values[row] = new(values[row])
     index = content.column_names.index(column)
-    pq.write_table(content.set_column(index, content.schema.field(index), pa.array(values, content.schema.field(index).type)), path)
+    pq.write_table(
+        content.set_column(
+            index, content.schema.field(index), pa.array(values, content.schema.field(index).type)
+        ),
+        path,
+    )
 
 
 CELLS: list[tuple[str, str, int, Callable[[Any], Any], str]] = [
     ("bars.parquet", "close", 12_010, more(0.01), "bars.parquet: close differs, first on 2023-12-"),
     ("bars.parquet", "volume", 12_010, more(1), "bars.parquet: volume differs, first on 2023-12-"),
-    ("bars.parquet", "member", 12_010, lambda old: not old, "bars.parquet: member differs, first on 2023-12-"),
-    ("bars.parquet", "factor", 12_010, lambda old: old * 2, "bars.parquet: factor differs, first on 2023-12-"),
+    (
+        "bars.parquet",
+        "member",
+        12_010,
+        lambda old: not old,
+        "bars.parquet: member differs, first on 2023-12-",
+    ),
+    (
+        "bars.parquet",
+        "factor",
+        12_010,
+        lambda old: old * 2,
+        "bars.parquet: factor differs, first on 2023-12-",
+    ),
     ("assets.parquet", "industry", 3, instead("Banking"), "assets.parquet: industries differ"),
-    ("indices.parquet", "close", 5, lambda old: old * 1.01, "indices.parquet: 609900.SH differs, first on 2022-12-19"),
+    (
+        "indices.parquet",
+        "close",
+        5,
+        lambda old: old * 1.01,
+        "indices.parquet: 609900.SH differs, first on 2022-12-19",
+    ),
 ]
 
 
-def test_a_changed_cell_of_the_snapshot_is_named_with_table_field_and_day(run: Path, own_market: Path) -> None:
+def test_a_changed_cell_of_the_snapshot_is_named_with_table_field_and_day(
+    run: Path, own_market: Path
+) -> None:
     assert verify(run, "--data", own_market).code == 0  # one that has moved is found
-    for table, column, row, new, said in CELLS:
+    for table, column, row, new, message in CELLS:
         whole = (own_market / table).read_bytes()
         change_cell(own_market, table, column, row, new)
-        assert said in error_line(verify(run, "--data", own_market))
+        assert message in error_line(verify(run, "--data", own_market))
         (own_market / table).write_bytes(whole)
 
 
 def test_a_changed_manifest_of_the_snapshot_is_named(run: Path, own_market: Path) -> None:
-    manifest, index = json.loads((own_market / "manifest.json").read_text()), ("index_names", "609900.SH")
-    for path, new in ((("meta", "synthetic"), False), (("meta", "name"), "CSI300"), (("id",), "0" * 64), (index, "CSI 300")):
+    manifest, index = (
+        json.loads((own_market / "manifest.json").read_text()),
+        ("index_names", "609900.SH"),
+    )
+    for path, new in (
+        (("meta", "synthetic"), False),
+        (("meta", "placebo"), True),
+        (("id",), "0" * 64),
+        (index, "CSI 300"),
+    ):
         (own_market / "manifest.json").write_text(dumps_pretty(with_value(manifest, path, new)))
         assert "manifest.json: " in error_line(verify(run, "--data", own_market))
 
 
-def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(run: Path, tmp_path: Path) -> None:
+def test_another_import_of_the_same_content_verifies_a_card_under_its_own_labels(
+    run: Path,
+    own_market: Path,
+) -> None:
+    manifest = json.loads((own_market / "manifest.json").read_text())
+    for label, text in (
+        ("name", "CSI300"),
+        ("source", "another vendor"),
+        ("repairs", ["derive_high_low: 3 rows"]),
+    ):
+        (own_market / "manifest.json").write_text(
+            dumps_pretty(with_value(manifest, ("meta", label), text))
+        )
+        assert "verified" in verify(run, "--data", own_market).out
+
+
+def test_labels_on_a_card_are_those_of_the_market_that_the_run_names(run: Path) -> None:
+    card = run / "cards" / f"{TASK}.json"
+    card.write_text(
+        dumps_pretty(
+            with_value(
+                json.loads(card.read_text()), ("snapshot", "source"), "real data of a vendor"
+            )
+        )
+    )
+    assert "snapshot.source" in verify(run).err + verify(run).out
+
+
+def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(
+    run: Path, tmp_path: Path
+) -> None:
     from ktdeval.market.storage import save_snapshot
     from ktdfin_market import small_market
 
@@ -321,14 +505,39 @@ def test_another_snapshot_with_a_manifest_of_its_own_is_not_the_one_that_ran(run
     for command in (("score",), ("card", "verify")):
         alone = ktdeval(*command, run, "--data-args", "seed=1", cwd=tmp_path)
         assert "--data-args goes with --data, which names the data provider" in alone.err
-    for line in (verify(run, "--data", tmp_path / "other"), ktdeval("score", run, "--data", tmp_path / "other", cwd=tmp_path)):
+    for line in (
+        verify(run, "--data", tmp_path / "other"),
+        ktdeval("score", run, "--data", tmp_path / "other", cwd=tmp_path),
+    ):
         assert re.search("is snapshot .*the run used ", error_line(line))
     assert verify(run, "--data", tmp_path / "nowhere").code == 2
 
 
-def test_a_run_keeps_the_cutoff_that_it_began_with_unless_it_is_given_another(market: Path, tmp_path: Path) -> None:
-    words = ("--model", "builtin/hold", "--tasks", TASK, "--windows", WINDOW, "--limit", 1, "--data", market, "--out", "run")
-    for given, date in (("2024-06", "2024-06"), (None, "2024-06"), ("2023-01", "2023-01"), ("unknown", None), (None, None)):
-        assert ktdeval(*words, *(("--knowledge-cutoff", given) if given else ()), cwd=tmp_path).code == 0
+def test_a_run_uses_its_first_cutoff_unless_given_another(market: Path, tmp_path: Path) -> None:
+    words = (
+        "--model",
+        "builtin/hold",
+        "--tasks",
+        TASK,
+        "--windows",
+        WINDOW,
+        "--limit",
+        1,
+        "--data",
+        market,
+        "--out",
+        "run",
+    )
+    for given, date in (
+        ("2024-06", "2024-06"),
+        (None, "2024-06"),
+        ("2023-01", "2023-01"),
+        ("unknown", None),
+        (None, None),
+    ):
+        assert (
+            ktdeval(*words, *(("--knowledge-cutoff", given) if given else ()), cwd=tmp_path).code
+            == 0
+        )
         recorded = card_of(tmp_path / "run").get("knowledge_cutoff", "unknown")
         assert (recorded if isinstance(recorded, str) else recorded["date"]) == (date or "unknown")

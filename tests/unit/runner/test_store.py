@@ -1,6 +1,8 @@
-"""Records of a run on disk: its folder, created once and never half; its journal; its ledgers of every version.
+"""Records of a run on disk: its folder, created once and never half; its journal; its ledgers of
+every version.
 
-Any episode, step by step into its journal: where it stops, what it keeps, and what it makes of steps that all fail.
+Any episode, step by step into its journal: where it stops, what it keeps, and what it makes of
+steps that all fail.
 """
 
 from __future__ import annotations
@@ -17,51 +19,98 @@ from hypothesis import given, strategies as st
 from msgspec.structs import asdict
 
 from ktdeval.calls.stop import StopSignal
-from ktdeval.contracts.events import EpisodeFailed, Event, SampleFinished
-from ktdeval.contracts.scoring import AnswerRecord
-from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import ModelError, ProviderError, StoreError
 from ktdeval.harness.agent import StepCounts
 from ktdeval.harness.session import TranscriptEntry
+from ktdeval.runner.events import EpisodeFailed, Event, SampleFinished
 from ktdeval.runner.execute import EpisodeContext, run_episode
-from ktdeval.runner.journal import Entry, Journal, JournalEntry, compacted, pack_lines, read_journal
+from ktdeval.runner.journal import Entry, Journal, JournalEntry, pack_lines, read_journal
 from ktdeval.runner.ledger_file import encode_ledger, load_ledger
 from ktdeval.runner.store import ANSWERS, LEDGER, TRANSCRIPT, FolderClaim, RunFolder, RunManifest
+from ktdeval.tasks.scoring import AnswerRecord
+from ktdeval.tasks.spec import EpisodeSpec, Window
 from ktdeval.testing import step_record
 from ktdeval.trading import ChargeRecord, Ledger, Scale
 from ktdeval.trading.ledger import StepRecord
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.values.typed import from_plain, to_plain
 from loops import not_empty
 from searching import examples
 from trading_market import make_market
 
 SPEC = EpisodeSpec(
-    task="t", task_version="1", task_hash="0" * 64, snapshot="f" * 64, mask="blinded", mode="open_research",
-    window=Window("W1", "2024-04-01", "2024-06-05"), model="builtin/hold", model_args={"k": 3}, agent="react", agent_args={},
-    call={"temperature": 0.7}, seed=1,
-)  # fmt: skip
+    task="t",
+    task_version="1",
+    task_hash="0" * 64,
+    snapshot="f" * 64,
+    mask="blinded",
+    mode="open_research",
+    window=Window("W1", "2024-04-01", "2024-06-05"),
+    model="builtin/hold",
+    model_args={"k": 3},
+    agent="react",
+    agent_args={},
+    call={"temperature": 0.7},
+    seed=1,
+)
 ENTRY = JournalEntry[StepRecord]
 MANIFEST = RunManifest({"data": "synthetic", "data_args": {}}, "f" * 64, (), "strict", (SPEC,))
 
 
 def step(number: int, **changes: object) -> StepRecord:
     record = {
-        "step": number, "decided_on": "2024-03-29", "filled_on": "2024-04-01", "provenance": "model", "failures": {"bad_json": 2},
-        "tool_calls": 3, "tool_calls_valid": 2, "submissions": 1, "unmask_attempts": 0, "input_tokens": 0, "output_tokens": 0,
-        "reasoning_tokens": 0, "cache_read_tokens": 0, "cache_write_tokens": 0,
-        "overall_reason": "全部持有", "orders": [
-            {"code": "600001.SH", "stock_id": None, "side": "BUY", "confidence": 0.1 + 0.2, "reason": "r", "target_weight": 0.05,
-             "shares": None, "status": "filled", "rule": None, "message": "", "filled_shares": 100, "price_ticks": 123400,
-             "notional_minor": 123400, "fee_minor": 500},
+        "step": number,
+        "decided_on": "2024-03-29",
+        "filled_on": "2024-04-01",
+        "provenance": "model",
+        "failures": {"bad_json": 2},
+        "tool_calls": 3,
+        "tool_calls_valid": 2,
+        "submissions": 1,
+        "unmask_attempts": 0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "reasoning_tokens": 0,
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        "overall_reason": "全部持有",
+        "orders": [
+            {
+                "code": "600001.SH",
+                "stock_id": None,
+                "side": "BUY",
+                "confidence": 0.1 + 0.2,
+                "reason": "r",
+                "target_weight": 0.05,
+                "shares": None,
+                "status": "filled",
+                "rule": None,
+                "message": "",
+                "filled_shares": 100,
+                "price_ticks": 123400,
+                "notional_minor": 123400,
+                "fee_minor": 500,
+            },
         ],
-        "corporate_actions": [], "positions": [
-            {"code": "600001.SH", "shares": 100, "locked": 100, "price_ticks": 125000, "value_minor": 125000}],
-        "cash_minor": 2**53 + 1, "holdings_minor": 125000, "nav_minor": 2**53 + 125001, "open_nav_minor": 1,
-    }  # fmt: skip
+        "corporate_actions": [],
+        "positions": [
+            {
+                "code": "600001.SH",
+                "shares": 100,
+                "locked": 100,
+                "price_ticks": 125000,
+                "value_minor": 125000,
+            }
+        ],
+        "cash_minor": 2**53 + 1,
+        "holdings_minor": 125000,
+        "nav_minor": 2**53 + 125001,
+        "open_nav_minor": 1,
+        "charges": [],
+    }
     return from_plain({**record, **changes}, StepRecord, "record")
 
 
-def said(number: int) -> TranscriptEntry:
+def transcript_entry(number: int) -> TranscriptEntry:
     return TranscriptEntry(step=number, exchanges=(), submission=None)
 
 
@@ -69,12 +118,18 @@ def run_folder(path, records):
     folder = RunFolder.create(FolderClaim(path), MANIFEST)
     with folder.open_journal(SPEC, ENTRY) as journal:
         for number, record in enumerate(records):
-            journal.append(JournalEntry(step=record, transcript=said(number), memory=None, wall_s=0.5))
+            journal.append(
+                JournalEntry(
+                    step=record, transcript=transcript_entry(number), memory=None, wall_s=0.5
+                )
+            )
     return folder
 
 
 def test_a_ledger_file_gives_back_every_field_exactly(tmp_path):
-    ledger = Ledger(SPEC.to_json(), 100_000_000, [step(0), step(1, failures={}, orders=[], positions=[])])
+    ledger = Ledger(
+        SPEC.to_json(), 100_000_000, [step(0), step(1, failures={}, orders=[], positions=[])]
+    )
     path = tmp_path / "ledger.parquet"
     path.write_bytes(encode_ledger(ledger))
     assert load_ledger(path) == ledger
@@ -83,55 +138,67 @@ def test_a_ledger_file_gives_back_every_field_exactly(tmp_path):
 
 @pytest.mark.slow
 def test_a_process_that_ends_right_after_it_read_a_ledger_ends_well(tmp_path):
-    # A thread of Arrow that frees Python's memory while the interpreter ends aborts it: one process in six did, under load.
+    # A thread of Arrow that frees Python's memory while the interpreter ends aborts it: one process
+    # in six did, under load.
     path = tmp_path / "ledger.parquet"
-    path.write_bytes(encode_ledger(Ledger(SPEC.to_json(), 10**11, [step(number) for number in range(300)])))
-    words = "import sys, pathlib; from ktdeval.runner.ledger_file import load_ledger; load_ledger(pathlib.Path(sys.argv[1]))"
+    path.write_bytes(
+        encode_ledger(Ledger(SPEC.to_json(), 10**11, [step(number) for number in range(300)]))
+    )
+    words = (
+        "import sys, pathlib; from ktdeval.runner.ledger_file import load_ledger;"
+        " load_ledger(pathlib.Path(sys.argv[1]))"
+    )
     for _ in range(2):
-        begun = [subprocess.Popen([sys.executable, "-c", words, path], stderr=subprocess.PIPE) for _ in range(6)]
+        begun = [
+            subprocess.Popen([sys.executable, "-c", words, path], stderr=subprocess.PIPE)
+            for _ in range(6)
+        ]
         assert [(each.communicate()[1], each.returncode) for each in begun] == [(b"", 0)] * 6
 
 
 def test_completing_an_episode_moves_its_journal_into_ledger_and_transcript(tmp_path):
     folder = run_folder(tmp_path / "run", [step(0), step(1)])
     assert not folder.is_complete(SPEC)
-    folder.complete(SPEC, ENTRY, lambda steps: (LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps))))
+    folder.complete(
+        SPEC, ENTRY, lambda steps: (LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps)))
+    )
     assert folder.is_complete(SPEC)
     assert [record.step for record in folder.load_ledger(SPEC).steps] == [0, 1]
-    assert folder.load_transcript(SPEC) == [said(0), said(1)]
+    assert folder.load_transcript(SPEC) == [transcript_entry(0), transcript_entry(1)]
     assert folder.mark(SPEC).wall_s == 1.0
     assert not (folder.episode_path(SPEC) / "journal.jsonl").exists()
 
 
-scalars = st.none() | st.booleans() | st.integers(-(1 << 63), (1 << 63) - 1) | st.floats(allow_nan=False, allow_infinity=False)
-values = st.recursive(scalars | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
+values = st.recursive(
+    scalars | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
 
 
 @pytest.mark.slow
 @examples(20)
 @given(st.lists(st.dictionaries(st.text(), values)), values)
-def test_a_transcript_has_the_bytes_of_its_entries_whatever_stands_around_them(tmp_path_factory, exchanges, memory):
+def test_a_transcript_has_the_bytes_of_its_entries_in_any_surroundings(
+    tmp_path_factory, exchanges, memory
+):
     folder = RunFolder.create(FolderClaim(tmp_path_factory.mktemp("run")), MANIFEST)
     entry = TranscriptEntry(step=0, exchanges=tuple(exchanges), submission=None)
     with folder.open_journal(SPEC, ENTRY) as journal:
-        journal.append(JournalEntry(step=step(0), transcript=entry, memory=memory, shown=("asset_0001",)))
-    folder.complete(SPEC, ENTRY, lambda steps: (LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps))))
+        journal.append(
+            JournalEntry(step=step(0), transcript=entry, memory=memory, shown=("asset_0001",))
+        )
+    folder.complete(
+        SPEC, ENTRY, lambda steps: (LEDGER, encode_ledger(Ledger(SPEC.to_json(), 100, steps)))
+    )
     folder.release()
     assert (folder.episode_path(SPEC) / TRANSCRIPT).read_bytes() == pack_lines([entry])
-
-
-def test_a_journal_from_before_money_had_general_names_resumes(tmp_path):
-    folder = run_folder(tmp_path / "run", [step(0), step(1)])
-    path = folder.episode_path(SPEC) / "journal.jsonl"
-    today = path.read_text()
-    assert today.count("_minor") == 14
-    path.write_text(today.replace("_minor", "_fen"))
-    with folder.open_journal(SPEC, ENTRY) as journal:
-        assert [entry.step for entry in journal.recovered] == [step(0), step(1)]
-    assert compacted(path, ENTRY)[0] == [step(0), step(1)]
-    path.write_text('{"step":["nav_fen"],"nav_fen":1}\n')
-    with pytest.raises(StoreError, match="corrupt here"):
-        folder.open_journal(SPEC, ENTRY)
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "x" * 200, "a\x00b"])
@@ -155,7 +222,7 @@ def test_appended_records_are_recovered_in_order_and_nan_never_reaches_the_disk(
         assert journal.recovered == [{"step": 0}, {"step": 1, "text": "多行\n文本"}]
 
 
-def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_is_kept(tmp_path):
+def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_stays(tmp_path):
     path = tmp_path / "journal.jsonl"
     for torn in range(1, 15):
         path.write_bytes(b'{"step":0}\n' + b'{"a":2,"step":1}\n'[:torn])
@@ -170,35 +237,36 @@ def test_a_line_torn_at_any_byte_is_cut_off_and_the_rest_is_kept(tmp_path):
 
 def ledgers() -> tuple[Ledger, Ledger]:
     record = step_record(make_market(["600001.SH"], [[10.0], [10.5]]), 0, 1)
-    charges = (ChargeRecord(kind="borrow", code="TSLA", shares=-10_000, price_ticks=3_000_000, cash_minor=-12, fee_minor=0),)
+    charges = (
+        ChargeRecord(
+            kind="borrow",
+            code="TSLA",
+            shares=-10_000,
+            price_ticks=3_000_000,
+            cash_minor=-12,
+            fee_minor=0,
+        ),
+    )
     charged = from_plain({**to_plain(record), "charges": to_plain(charges)}, StepRecord, "record")
     of_a_shares = Ledger({"seed": 1}, 100_000_000, [record])
-    return of_a_shares, Ledger({"seed": 1}, 1_000_000, [charged], "USD", 100, 365, {"TSLA": Scale(10_000, 10_000)})
+    return of_a_shares, Ledger(
+        {"seed": 1}, 1_000_000, [charged], "USD", 100, 365, {"TSLA": Scale(10_000, 10_000)}
+    )
 
 
-def names_of(path: Path) -> str:
-    return str(pq.read_schema(path).remove_metadata())
-
-
-def test_a_ledger_is_read_as_it_was_written_and_only_that_of_a_shares_speaks_of_fen(tmp_path: Path) -> None:
-    for version, ledger in enumerate(not_empty(ledgers(), 2), start=1):
-        path = tmp_path / f"{version}.parquet"
+def test_a_ledger_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.parquet"
+    for ledger in not_empty(ledgers(), 2):
         path.write_bytes(encode_ledger(ledger))
-        assert ledger.version == version
         assert load_ledger(path) == dataclasses.replace(ledger, steps=list(ledger.steps))
         assert encode_ledger(load_ledger(path)) == path.read_bytes()
-        assert ("_fen" in names_of(path), "_minor" in names_of(path), "charges" in names_of(path)) == (
-            version == 1,
-            version == 2,
-            version == 2,
-        )
 
 
 def test_a_ledger_of_another_version_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "ledger.parquet"
     path.write_bytes(encode_ledger(ledgers()[1]))
     table = pq.read_table(path)
-    market = table.schema.metadata[b"ktdeval.ledger"].replace(b'"version":2', b'"version":3')
+    market = table.schema.metadata[b"ktdeval.ledger"].replace(b'"version":1', b'"version":3')
     metadata = {**table.schema.metadata, b"ktdeval.ledger": market}
     pq.write_table(table.replace_schema_metadata(metadata), path)
     with pytest.raises(StoreError, match=r"ledger.parquet.*version"):
@@ -207,7 +275,11 @@ def test_a_ledger_of_another_version_is_an_error_that_names_the_file(tmp_path: P
 
 def test_quantities_and_prices_of_a_code_have_its_own_scale() -> None:
     ledger = ledgers()[1]
-    assert (ledger.scale("TSLA"), ledger.scale("600519.SH"), ledger.scale(None)) == (Scale(10_000, 10_000), Scale(), Scale())
+    assert (ledger.scale("TSLA"), ledger.scale("600519.SH"), ledger.scale(None)) == (
+        Scale(10_000, 10_000),
+        Scale(),
+        Scale(),
+    )
 
 
 # -- an episode, step by step into its journal
@@ -235,8 +307,16 @@ class Script:
         if isinstance(end, BaseException):
             raise end
         counts = StepCounts(failures={"model_server": 1} if end == "error" else {}).record()
-        record = AnswerRecord(**asdict(counts), step=step, sample="s", provenance=end, answer=None, facts={}, scores={})
-        return JournalEntry(step=record, transcript=said(step), memory=None)
+        record = AnswerRecord(
+            **asdict(counts),
+            step=step,
+            sample="s",
+            provenance=end,
+            answer=None,
+            facts={},
+            scores={},
+        )
+        return JournalEntry(step=record, transcript=transcript_entry(step), memory=None)
 
     def event(self, record: AnswerRecord) -> SampleFinished:
         return SampleFinished(SPEC, record.step, self.total_steps, 0, record.provenance)
@@ -259,29 +339,54 @@ def play(
     events = EVENTS
     events.clear()
     stop = stop or StopSignal()
-    context = EpisodeContext(lambda: script, folder, events.append, stop, lambda text: text.replace("secret", "…"), max_errors)
+    context = EpisodeContext(
+        lambda: script,
+        folder,
+        events.append,
+        stop,
+        lambda text: text.replace("secret", "…"),
+        max_errors,
+    )
     return run_episode(SPEC, context).error, stop
 
 
 def recorded(folder: RunFolder) -> list[int]:
-    return [entry.step.step for entry in read_journal(folder.episode_path(SPEC) / "journal.jsonl", Script.entry_type)]
+    return [
+        entry.step.step
+        for entry in read_journal(folder.episode_path(SPEC) / "journal.jsonl", Script.entry_type)
+    ]
 
 
 def test_all_steps_become_one_file(folder: RunFolder) -> None:
     assert play(folder, Script(["model", "error", "fallback"]))[0] is None
-    assert [record.provenance for record in folder.load_answers(SPEC)] == ["model", "error", "fallback"]
-    assert folder.load_recorded(SPEC)[1] == [said(0), said(1), said(2)]
+    assert [record.provenance for record in folder.load_answers(SPEC)] == [
+        "model",
+        "error",
+        "fallback",
+    ]
+    assert folder.load_recorded(SPEC)[1] == [
+        transcript_entry(0),
+        transcript_entry(1),
+        transcript_entry(2),
+    ]
 
 
-def test_steps_in_a_row_that_end_in_a_failed_call_stop_the_run_before_the_last_is_recorded(folder: RunFolder) -> None:
-    error, stop = play(folder, Script([*["error", "error", "model"] * 2, *["error"] * 9]), max_errors=3)
+def test_steps_in_a_row_that_end_in_a_failed_call_stop_the_run_before_the_last_is_recorded(
+    folder: RunFolder,
+) -> None:
+    error, stop = play(
+        folder, Script([*["error", "error", "model"] * 2, *["error"] * 9]), max_errors=3
+    )
     assert error is not None
-    assert error.startswith("3 steps in a row ended in a failed call (model_server); fix it, then run the same command again")
+    assert error.startswith(
+        "3 steps in a row ended in a failed call (model_server); fix it, then run the same command"
+        " again"
+    )
     assert isinstance(stop.reason, ProviderError)
     assert recorded(folder) == list(range(8))
 
 
-def test_a_stopped_run_goes_on_where_it_was(folder: RunFolder) -> None:
+def test_a_stopped_run_resumes_where_it_stopped(folder: RunFolder) -> None:
     play(folder, Script(["model", ProviderError("no quota")]))
     script = Script(["model", "model"])
     assert play(folder, script)[0] is None
@@ -296,7 +401,9 @@ def test_what_stops_one_episode_stops_the_others_with_the_same_reason(folder: Ru
     assert script.run == []
 
 
-def test_a_defect_names_its_place_and_no_secret_and_like_a_models_error_fails_its_episode_only(folder: RunFolder) -> None:
+def test_a_defect_names_its_place_and_no_secret_and_like_a_models_error_fails_its_episode_only(
+    folder: RunFolder,
+) -> None:
     error, stop = play(folder, Script([ValueError("the secret is out")]))
     assert error is not None
     assert error.endswith("ValueError: the … is out")

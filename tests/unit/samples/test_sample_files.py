@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ktdeval import sample_files
 from ktdeval.calls.prices import load_price_table
 from ktdeval.cards.check import load_card
 from ktdeval.errors import CardError, DataError, UsageError
-from ktdeval.jsonio import file_sha256
-from ktdeval.registry import load_plugins
-from ktdeval.sample_files import read_samples, source_name, write_samples
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.tasks import sample_files
+from ktdeval.tasks.sample_files import read_samples, source_name, write_samples
+from ktdeval.values.jsonio import file_sha256
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "question": "One?", "gold": [{"n": 1, "x": None}], "hints": ["h"]},
@@ -37,8 +37,12 @@ def lines(path: Path, *rows: Any) -> Path:
     return path
 
 
-def test_files_that_a_run_names_may_lie_in_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Samples, a table of prices and a certificate, as a YAML file names them, which no shell expands."""
+def test_files_that_a_run_names_may_lie_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples, a table of prices and a certificate, as a YAML file names them, which no shell
+    expands.
+    """
     monkeypatch.setenv("HOME", str(tmp_path))
     lines(tmp_path / "rows.jsonl", *ROWS)
     pq.write_table(pa.Table.from_pylist([{"id": "a"}]), tmp_path / "rows.parquet")
@@ -51,7 +55,9 @@ def test_files_that_a_run_names_may_lie_in_the_home_folder(tmp_path: Path, monke
         load_card("~/certificate.json")
 
 
-def test_rows_survive_the_way_to_a_dataset_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_survive_the_way_to_a_dataset_and_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     folder = published(tmp_path / "made")
     from_folder = read_samples(str(folder), ("gold",))
@@ -63,10 +69,15 @@ def test_rows_survive_the_way_to_a_dataset_and_back(tmp_path: Path, monkeypatch:
     assert (from_folder.name, from_lines.name) == ("made", "rows.jsonl")
     assert from_lines.sha256 == file_sha256(tmp_path / "rows.jsonl")
     assert [row.where for row in from_folder.rows] == [f"{folder}: row 1", f"{folder}: row 2"]
-    assert [row.where for row in from_lines.rows] == [f"{tmp_path}/rows.jsonl:1", f"{tmp_path}/rows.jsonl:3"]
+    assert [row.where for row in from_lines.rows] == [
+        f"{tmp_path}/rows.jsonl:1",
+        f"{tmp_path}/rows.jsonl:3",
+    ]
 
 
-def test_a_published_folder_has_a_card_with_its_features_and_loads_with_datasets(tmp_path: Path) -> None:
+def test_a_published_folder_has_a_card_with_its_features_and_loads_with_datasets(
+    tmp_path: Path,
+) -> None:
     folder = published(tmp_path / "made")
     card = (folder / "README.md").read_text()
     assert "# Two questions\n\n2 rows." in card
@@ -78,17 +89,28 @@ def test_a_published_folder_has_a_card_with_its_features_and_loads_with_datasets
 
 
 def test_nulls_of_a_dataset_are_absent_fields(tmp_path: Path) -> None:
-    pq.write_table(pa.Table.from_pylist([{"a": {"b": 1}, "d": None}, {"a": {"c": 2}, "d": "x"}]), tmp_path / "rows.parquet")
-    assert [row.value for row in read_samples(str(tmp_path)).rows] == [{"a": {"b": 1}}, {"a": {"c": 2}, "d": "x"}]
+    pq.write_table(
+        pa.Table.from_pylist([{"a": {"b": 1}, "d": None}, {"a": {"c": 2}, "d": "x"}]),
+        tmp_path / "rows.parquet",
+    )
+    assert [row.value for row in read_samples(str(tmp_path)).rows] == [
+        {"a": {"b": 1}},
+        {"a": {"c": 2}, "d": "x"},
+    ]
 
 
 def test_of_several_splits_test_is_taken_and_others_are_ambiguous(tmp_path: Path) -> None:
     for split in ("train", "test", "validation"):
         (tmp_path / "data").mkdir(exist_ok=True)
-        pq.write_table(pa.Table.from_pylist([{"id": split}]), tmp_path / "data" / f"{split}-00000-of-00001.parquet")
+        pq.write_table(
+            pa.Table.from_pylist([{"id": split}]),
+            tmp_path / "data" / f"{split}-00000-of-00001.parquet",
+        )
     assert [row.value for row in read_samples(str(tmp_path)).rows] == [{"id": "test"}]
     (tmp_path / "data" / "test-00000-of-00001.parquet").unlink()
-    with pytest.raises(DataError, match="has the splits train, validation; give a dataset with one, or with 'test'"):
+    with pytest.raises(
+        DataError, match="has the splits train, validation; give a dataset with one, or with 'test'"
+    ):
         read_samples(str(tmp_path))
 
 
@@ -106,7 +128,9 @@ def test_of_several_splits_test_is_taken_and_others_are_ambiguous(tmp_path: Path
         (b'{"id": "\xff"}', "not UTF-8 at byte 8"),
     ],
 )
-def test_a_file_that_is_none_of_json_lines_says_where(text: str | bytes, message: str, tmp_path: Path) -> None:
+def test_an_error_in_a_json_lines_file_names_the_line(
+    text: str | bytes, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(DataError, match=message) as caught:
@@ -115,7 +139,9 @@ def test_a_file_that_is_none_of_json_lines_says_where(text: str | bytes, message
     assert "\n" not in str(caught.value)
 
 
-def test_a_dataset_that_cannot_be_read_says_why_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_dataset_is_reported_in_one_line_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.parquet").write_bytes(b"no")
@@ -138,7 +164,9 @@ def test_a_dataset_that_cannot_be_read_says_why_in_one_line(tmp_path: Path, monk
         assert "\n" not in str(caught.value)
 
 
-def test_sources_beyond_the_limits_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_beyond_the_limits_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = lines(tmp_path / "rows.jsonl", *ROWS)
     folder = published(tmp_path / "made")
     monkeypatch.setattr(sample_files, "MAX_ROWS", 1)
@@ -153,5 +181,7 @@ def test_sources_beyond_the_limits_are_refused(tmp_path: Path, monkeypatch: pyte
 def test_a_source_is_named_without_its_folder_and_refused_by_a_task_that_brings_its_own() -> None:
     names = [source_name(source) for source in ("hf:org/name@v1", "/a/b/rows.jsonl", "here/made")]
     assert names == ["hf:org/name@v1", "rows.jsonl", "made"]
-    with pytest.raises(UsageError, match="task 'blinded_open_research' takes no --items; it brings its own samples"):
+    with pytest.raises(
+        UsageError, match="task 'blinded_open_research' takes no --items; it brings its own samples"
+    ):
         load_plugins().make_task("blinded_open_research", "rows.jsonl")

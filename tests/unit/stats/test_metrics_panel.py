@@ -1,5 +1,6 @@
-"""The panel against hand-worked figures, independent forms of the same formulas, and degenerate ledgers. Metrics made of functions:
-what they may ask for and return, and that a plugin with one is ten lines.
+"""The panel against hand-worked figures, independent forms of the same formulas, and degenerate
+ledgers. Metrics made of functions: what they may ask for and return, and that a plugin with one is
+ten lines.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ktdeval.cards.card import TradingCard
 from ktdeval.cards.schema import card_schema
 from ktdeval.errors import PluginError, UsageError
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.registry import load_plugins
+from ktdeval.plugins.registry import load_plugins
 from ktdeval.stats import episode_intervals, panel, series
 from ktdeval.stats.metric import RuleSet, range_problem
 from ktdeval.stats.panel import panel_metrics
@@ -31,7 +32,7 @@ from ktdeval.testing import check_metric
 from ktdeval.testing.ledgers import ledger_of, step_record
 from ktdeval.testing.markets import Details, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
-from ktdeval.typed import from_plain, to_plain
+from ktdeval.values.typed import from_plain, to_plain
 from ktdeval_builtin.attribution_metrics import ATTRIBUTION, attribution_metric
 from metric_cases import CODES, ledger, market, nav_ledger, order, step
 from tables import on_each_row
@@ -69,7 +70,9 @@ def traded(side: str, notional_minor: int, code: str = CODES[0]) -> dict[str, An
         (math.nan, (None, None), False),
     ],
 )
-def test_a_value_lies_in_the_range_of_its_metric_but_for_rounding(value: Any, ends: Any, is_inside: bool) -> None:
+def test_a_value_is_in_the_range_of_its_metric_up_to_rounding(
+    value: Any, ends: Any, is_inside: bool
+) -> None:
     assert (range_problem(value, ends) == "") is is_inside
 
 
@@ -84,24 +87,27 @@ def test_a_share_of_a_nav_that_is_not_positive_is_undefined(name: str, nav: int)
         assert compute(name, at_open).reason == "the NAV is not positive on a step"
 
 
-# -- by hand ------------------------------------------------------------------------------------------------------------
+# -- by hand
+# ------------------------------------------------------------------------------------------------------------
 
 PAIR = ledger([step(0, 800, {CODES[0]: 100, CODES[1]: 100})])
 DRIFT = ledger([step(0, 500, {CODES[0]: 500}), step(1, 500, {CODES[0]: 1500})])
 PARTLY = ledger([step(0, 1000), step(1, 900, {CODES[0]: 100})])
 BY_HAND: list[tuple[str, Ledger, RuleSet, float, int]] = [
     ("total_return", nav_ledger(NAVS), "strict", 0.1, 5),
-    ("max_drawdown", nav_ledger(NAVS), "strict", 110 / 1010, 5),  # the peak of 1010 falls to 900; a later rise changes nothing
+    # the peak of 1010 falls to 900; a later rise changes nothing
+    ("max_drawdown", nav_ledger(NAVS), "strict", 110 / 1010, 5),
     ("max_drawdown", nav_ledger([800, 900]), "strict", 0.2, 2),  # from the initial cash
     ("max_drawdown", nav_ledger([1000, 1001, 1002]), "strict", 0.0, 3),
-    ("sharpe", nav_ledger([1100, 1100]), "strict", 0.05 / (0.1 / math.sqrt(2)) * math.sqrt(252), 2),  # +10 % and 0 %
+    # +10 % and 0 %
+    ("sharpe", nav_ledger([1100, 1100]), "strict", 0.05 / (0.1 / math.sqrt(2)) * math.sqrt(252), 2),
     ("turnover", DRIFT, "strict", 0.0, 2),  # price drift alone is turnover for the paper
     ("turnover", DRIFT, "paper", (0.5 + 0.25) * 252 / 2, 2),
     ("hhi", PAIR, "strict", 0.5, 1),  # one over the number of equal holdings
     ("hhi", PAIR, "paper", 2 * 0.1**2, 1),  # of weights of NAV
     ("hhi", PARTLY, "strict", 1.0, 1),  # all-cash steps are left out
     ("hhi", PARTLY, "paper", 0.1**2 / 2, 2),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "of", "rules", "expected", "n"), BY_HAND)
@@ -114,62 +120,120 @@ def test_what_does_not_vary_has_no_ratio() -> None:
     tracker = nav_ledger([101_000, 99_000, 99_000, 102_000, 103_000], 100_000)
     assert compute("information_ratio", tracker).reason == "excess returns have no variance"
     gap = market(benchmark=[100.0, 101.0, math.nan, 99.0, 102.0, 103.0])
-    assert panel.information_ratio.compute(nav_ledger(NAVS), gap, "strict").reason == "benchmark: a level is missing"
+    assert (
+        panel.information_ratio.compute(nav_ledger(NAVS), gap, "strict").reason
+        == "benchmark: a level is missing"
+    )
     # 10 % every day: rounding leaves a deviation of about 1e-17, which is no risk estimate.
     assert compute("sharpe", nav_ledger([1100, 1210, 1331])).reason == "returns have no variance"
 
 
-def ledger_of_navs(navs: list[int], benchmark: list[float] | None = None) -> tuple[Ledger, MarketSnapshot]:
-    """A ledger of CNY 1,000,000 whose NAV is given in fen for any number of days, and its market."""
+def ledger_of_navs(
+    navs: list[int], benchmark: list[float] | None = None
+) -> tuple[Ledger, MarketSnapshot]:
+    """A ledger of CNY 1,000,000 whose NAV is given in fen for any number of days, and its
+    market.
+    """
     snapshot = tiny_snapshot({"609001.SH": [10.0] * (len(navs) + 1)}, Details(benchmark=benchmark))
-    steps = [step_record(snapshot, number, number + 1, nav_minor=nav) for number, nav in enumerate(navs)]
+    steps = [
+        step_record(snapshot, number, number + 1, nav_minor=nav) for number, nav in enumerate(navs)
+    ]
     return ledger_of(steps), snapshot
 
 
 @pytest.mark.parametrize("name", ["sharpe", "psr", "min_track_record"])
 def test_a_spread_below_one_minor_unit_of_the_nav_is_no_variance(name: str) -> None:
-    # A NAV of 1,000,000.00 that falls 0.3 % a day: its returns differ only because money has two decimals.
+    # A NAV of 1,000,000.00 that falls 0.3 % a day: its returns differ only because money has two
+    # decimals.
     navs = list(accumulate(range(43), lambda nav, _: round(nav * 0.997), initial=100_000_000))[1:]
     steady, snapshot = ledger_of_navs(navs)
     assert 0 < np.std(steady.returns, ddof=1) < steady.return_resolution
     assert steady.return_resolution == pytest.approx(1 / min(navs))
-    assert panel.panel_metric(name).compute(steady, snapshot, "strict").reason == "returns have no variance"
+    assert (
+        panel.panel_metric(name).compute(steady, snapshot, "strict").reason
+        == "returns have no variance"
+    )
     assert episode_intervals(steady, snapshot)["sharpe"].reason == "the series has no variance"
 
 
 def test_a_spread_of_a_few_minor_units_is_variance() -> None:
-    # One fee of CNY 5 on one of 43 days: mean -500 / 43 fen a day, deviation 500 / sqrt(43) fen of 100,000,000.
+    # One fee of CNY 5 on one of 43 days: mean -500 / 43 fen a day, deviation 500 / sqrt(43) fen of
+    # 100,000,000.
     once, snapshot = ledger_of_navs([100_000_000] * 20 + [99_999_500] * 23)
-    assert panel.sharpe.compute(once, snapshot, "strict").value == pytest.approx(-math.sqrt(252 / 43), rel=1e-5)
+    assert panel.sharpe.compute(once, snapshot, "strict").value == pytest.approx(
+        -math.sqrt(252 / 43), rel=1e-5
+    )
 
 
-def test_a_nav_beside_its_benchmark_by_rounding_has_no_information_ratio_and_no_interval() -> None:
+def test_a_nav_equal_to_its_benchmark_up_to_rounding_has_no_information_ratio() -> None:
     returns = np.random.default_rng(1).normal(0, 0.01, 43)
     levels = np.concatenate([[100.0], 100.0 * np.cumprod(1 + returns)])
-    tracker, snapshot = ledger_of_navs([round(1_000_000 * level) for level in levels[1:]], levels.tolist())
-    assert panel.information_ratio.compute(tracker, snapshot, "strict").reason == "excess returns have no variance"
+    tracker, snapshot = ledger_of_navs(
+        [round(1_000_000 * level) for level in levels[1:]], levels.tolist()
+    )
+    assert (
+        panel.information_ratio.compute(tracker, snapshot, "strict").reason
+        == "excess returns have no variance"
+    )
     intervals = episode_intervals(tracker, snapshot)
     assert intervals["information_ratio"].reason == "the series has no variance"
     assert intervals["sharpe"].low is not None
 
 
-# -- degenerate ledgers -------------------------------------------------------------------------------------------------
+# -- degenerate ledgers
+# -------------------------------------------------------------------------------------------------
 
-NO_ORDERS = {"ece", "brier", "brier_reliability", "brier_resolution", "brier_uncertainty", "ece_debiased", "reliability_debiased"}
+NO_ORDERS = {
+    "ece",
+    "brier",
+    "brier_reliability",
+    "brier_resolution",
+    "brier_uncertainty",
+    "ece_debiased",
+    "reliability_debiased",
+}
 NO_LUCK = {"psr", "min_track_record"}
 NO_TEXTS = {"documents_withheld"}  # the market has none
 UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
-    "no step": (ledger([]), {metric.name for metric in panel.panel_metrics()} - {"unmask_attempts"}),
-    "one day": (nav_ledger([1100]), {"sharpe", "information_ratio", "tool_validity_rate", *NO_ORDERS, *NO_LUCK}),
-    "constant NAV": (nav_ledger([1000] * 5), {"sharpe", "tool_validity_rate", *NO_ORDERS, *NO_LUCK}),
-    "all cash": (ledger([step(k, 1000) for k in range(5)]), {"sharpe", "hhi", "tool_validity_rate", *NO_ORDERS, *NO_LUCK}),
+    "no step": (
+        ledger([]),
+        {metric.name for metric in panel.panel_metrics()} - {"unmask_attempts"},
+    ),
+    "one day": (
+        nav_ledger([1100]),
+        {"sharpe", "information_ratio", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
+    ),
+    "constant NAV": (
+        nav_ledger([1000] * 5),
+        {"sharpe", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
+    ),
+    "all cash": (
+        ledger([step(k, 1000) for k in range(5)]),
+        {"sharpe", "hhi", "tool_validity_rate", *NO_ORDERS, *NO_LUCK},
+    ),
     "every call failed": (
         ledger([step(k, 1000, provenance="error") for k in range(5)]),
-        {"sharpe", "hhi", "tool_validity_rate", "abstention_rate", "parse_failure_rate", *NO_ORDERS, *NO_LUCK},
+        {
+            "sharpe",
+            "hhi",
+            "tool_validity_rate",
+            "abstention_rate",
+            "parse_failure_rate",
+            *NO_ORDERS,
+            *NO_LUCK,
+        },
     ),
     "everything lost": (
         nav_ledger([1000, 0, 0]),
-        {"total_return", "sharpe", "max_drawdown", "information_ratio", "turnover", "cash_ratio", "tool_validity_rate"}
+        {
+            "total_return",
+            "sharpe",
+            "max_drawdown",
+            "information_ratio",
+            "turnover",
+            "cash_ratio",
+            "tool_validity_rate",
+        }
         | NO_ORDERS
         | NO_LUCK,
     ),
@@ -177,9 +241,11 @@ UNDEFINED: Mapping[str, tuple[Ledger, set[str]]] = {
 
 
 @pytest.mark.parametrize("why", UNDEFINED)
-def test_what_is_not_defined_is_none_with_a_reason_and_nothing_else_is(why: str) -> None:
+def test_exactly_undefined_values_are_none_with_a_reason(why: str) -> None:
     of, expected = UNDEFINED[why]
-    results = {metric.name: metric.compute(of, MARKET, "strict") for metric in panel.panel_metrics()}
+    results = {
+        metric.name: metric.compute(of, MARKET, "strict") for metric in panel.panel_metrics()
+    }
     assert {name for name, result in results.items() if result.value is None} == expected | NO_TEXTS
     assert all(result.reason for result in results.values() if result.value is None)
     assert results["tool_validity_rate"].n == 0
@@ -192,7 +258,8 @@ def test_a_constant_nav_has_returns_and_risk_of_zero(rules: RuleSet) -> None:
     assert math.copysign(1, value("total_return", flat, rules)) == 1
 
 
-# -- properties ---------------------------------------------------------------------------------------------------------
+# -- properties
+# ---------------------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -202,11 +269,18 @@ def ledgers(draw: st.DrawFn) -> Ledger:
     for number in range(draw(st.integers(1, 5))):
         cash = draw(fen)
         holdings = draw(st.dictionaries(st.sampled_from(CODES), fen, max_size=2))
-        orders = draw(st.lists(st.builds(traded, st.sampled_from(["BUY", "SELL"]), fen), max_size=3))
+        orders = draw(
+            st.lists(st.builds(traded, st.sampled_from(["BUY", "SELL"]), fen), max_size=3)
+        )
         provenance = draw(st.sampled_from(["model", "model_after_retry", "fallback", "error"]))
         calls = draw(st.integers(0, 12))
         valid = draw(st.integers(0, calls))
-        changes: dict[str, Any] = {"orders": orders, "provenance": provenance, "tool_calls": calls, "tool_calls_valid": valid}
+        changes: dict[str, Any] = {
+            "orders": orders,
+            "provenance": provenance,
+            "tool_calls": calls,
+            "tool_calls_valid": valid,
+        }
         steps.append(step(number, cash, holdings, **changes, open_nav_minor=draw(fen)))
     return ledger(steps, draw(fen))
 
@@ -227,15 +301,25 @@ def scaled(of: Ledger, factor: int) -> Ledger:
 
 @settings(max_examples=40)
 @given(ledgers(), st.integers(2, 1000), st.sampled_from(RULE_SETS))
-def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(of: Ledger, factor: int, rules: RuleSet) -> None:
+def test_no_metric_depends_on_the_unit_of_money_or_leaves_its_range(
+    of: Ledger, factor: int, rules: RuleSet
+) -> None:
     for one in panel.panel_metrics():
-        before, after = one.compute(of, MARKET, rules), one.compute(scaled(of, factor), MARKET, rules)
+        before, after = (
+            one.compute(of, MARKET, rules),
+            one.compute(scaled(of, factor), MARKET, rules),
+        )
         assert (before.reason, before.n) == (after.reason, after.n)
-        # Sharpe ratios divide by a deviation that may be tiny, so they alone are compared relatively.
-        assert after.value == (None if before.value is None else pytest.approx(before.value, rel=1e-6, abs=1e-9))
+        # Sharpe ratios divide by a deviation that may be tiny, so they alone are compared
+        # relatively.
+        assert after.value == (
+            None if before.value is None else pytest.approx(before.value, rel=1e-6, abs=1e-9)
+        )
         low, high = one.range
         figure = before.value
-        assert figure is None or ((low is None or low <= figure) and (high is None or figure <= high)), one.name
+        assert figure is None or (
+            (low is None or low <= figure) and (high is None or figure <= high)
+        ), one.name
     most, hhi = max(len(record.positions) for record in of.steps), compute("hhi", of).value
     assert hhi is None or 1 / most - 1e-12 <= hhi <= 1, "between equal weights and a single name"
     assert 0 <= value("turnover", of, "paper") <= 2 * 252
@@ -253,7 +337,8 @@ def test_series_formulas_equal_their_plain_numpy_forms(changes: list[float]) -> 
         assert ratio == pytest.approx(returns.mean() / returns.std(ddof=1) * np.sqrt(252), rel=1e-6)
 
 
-# -- the table of metrics -----------------------------------------------------------------------------------------------
+# -- the table of metrics
+# -----------------------------------------------------------------------------------------------
 
 
 def test_the_table_of_metrics_is_whole() -> None:
@@ -266,13 +351,18 @@ def test_the_table_of_metrics_is_whole() -> None:
         assert one.formula.startswith(f"{one.name}/1: ")
         assert one.unit
         assert one.source
-    assert {metric.name for metric in metrics if metric.range[0] is None} == {"sharpe", "information_ratio"}, "only ratios"
+    assert {metric.name for metric in metrics if metric.range[0] is None} == {
+        "sharpe",
+        "information_ratio",
+    }, "only ratios"
     with pytest.raises(UsageError, match="no panel metric 'sharp'; did you mean 'sharpe'"):
         panel.panel_metric("sharp")
 
 
 def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() -> None:
-    """Two members and a name outside; one pays 2 % on a day of four, the other splits two for one, has no bar, pays nothing."""
+    """Two members and a name outside; one pays 2 % on a day of four, the other splits two for one,
+    has no bar, pays nothing.
+    """
     closes = {code: [10.0] * 5 for code in ("609001.SH", "609002.SH", "609003.SH")}
     factors = {
         "609001.SH": [1.0, 1.0, 1.02, 1.02, 1.02],
@@ -286,22 +376,31 @@ def test_dividend_growth_is_the_yearly_rise_of_members_factors_without_splits() 
 
 
 def test_dividends_of_a_market_of_splits_alone_are_not_known_to_be_none() -> None:
-    """Nothing was paid in these days: that is 0 where the market has a dividend on another day, and undefined where it has none."""
+    """Nothing was paid in these days: that is 0 where the market has a dividend on another day, and
+    undefined where it has none.
+    """
     closes = {code: [10.0] * 6 for code in ("609001.SH", "609002.SH")}
     split = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0]
     splits = tiny_snapshot(closes, Details(factors=dict.fromkeys(closes, split)))
-    paying = tiny_snapshot(closes, Details(factors={"609001.SH": split, "609002.SH": [1.0] * 5 + [1.03]}))
+    paying = tiny_snapshot(
+        closes, Details(factors={"609001.SH": split, "609002.SH": [1.0] * 5 + [1.03]})
+    )
     days = np.arange(1, 5)
     assert panel.dividend_growth(splits, days) is None
     assert panel.dividend_growth(paying, days) == 0.0
-    told = panel.information_ratio.compute(nav_ledger(NAVS), market(synthetic=False), "strict")
-    assert told.detail == {"dividend_growth": None, "reason": panel.NO_DIVIDENDS}
+    ratio = panel.information_ratio.compute(nav_ledger(NAVS), market(synthetic=False), "strict")
+    assert ratio.detail == {"dividend_growth": None, "reason": panel.NO_DIVIDENDS}
 
 
 # ---- metrics made of functions
 
 
-DEFINITION: dict[str, Any] = {"formula": "x/1: x", "unit": "ratio", "better": "higher", "source": "a test"}
+DEFINITION: dict[str, Any] = {
+    "formula": "x/1: x",
+    "unit": "ratio",
+    "better": "higher",
+    "source": "a test",
+}
 
 
 def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_value() -> None:
@@ -309,13 +408,21 @@ def test_a_function_asks_for_what_it_needs_and_returns_a_number_a_reason_or_a_va
     cases: list[tuple[Any, MetricValue]] = [
         (lambda ledger: len(ledger.steps), MetricValue(2.0, 2)),
         (lambda market: -0.0 * len(market.days), MetricValue(0.0, 2)),
-        (lambda rules, ledger: f"not under {rules} rules", MetricValue(None, 2, "not under paper rules")),
+        (
+            lambda rules, ledger: f"not under {rules} rules",
+            MetricValue(None, 2, "not under paper rules"),
+        ),
         (lambda: value, value),
     ]
     for function, expected in cases:
         figure = metric("x", **DEFINITION)(function).compute(of, on, "paper")
         assert repr(figure) == repr(expected)
-    with pytest.raises(TypeError, match="it gave NoneType; return a number, a text that says why there is none, or MetricValue"):
+    with pytest.raises(
+        TypeError,
+        match=(
+            "it gave NoneType; return a number, a text that says why there is none, or MetricValue"
+        ),
+    ):
         metric("x", **DEFINITION)(lambda ledger: None).compute(of, on, "paper")
 
 
@@ -352,7 +459,9 @@ def test_a_plugin_with_one_metric_is_ten_lines(tmp_path: Path) -> None:
 
 # --- the plugin and the documents about metrics and cards say the same as the code
 
-PANEL = {metric.name: metric for metric in (*panel_metrics(), *map(attribution_metric, ATTRIBUTION))}
+PANEL = {
+    metric.name: metric for metric in (*panel_metrics(), *map(attribution_metric, ATTRIBUTION))
+}
 
 
 def test_the_plugin_offers_the_panel_and_its_diagnostics_in_order() -> None:
@@ -364,12 +473,23 @@ def test_the_plugin_offers_the_panel_and_its_diagnostics_in_order() -> None:
 
 
 def test_listing_metrics_imports_nothing_heavy() -> None:
-    code = "import sys, ktdeval_builtin; ktdeval_builtin.ktdeval_metrics(); print({'numpy', 'pandas', 'scipy'} & set(sys.modules))"
+    code = (
+        "import sys, ktdeval_builtin; ktdeval_builtin.ktdeval_metrics(); print({'numpy', 'pandas',"
+        " 'scipy'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
-def test_every_metric_is_documented_with_its_formula_and_every_field_of_a_card(repository: Path) -> None:
-    metrics, cards = ((repository / "docs" / name).read_text() for name in ("metrics.md", "cards.md"))
+def test_every_metric_is_documented_with_its_formula_and_every_field_of_a_card(
+    repository: Path,
+) -> None:
+    metrics, cards = (
+        (repository / "docs" / name).read_text() for name in ("metrics.md", "cards.md")
+    )
     assert [name for name in PANEL if PANEL[name].formula.partition(":")[0] not in metrics] == []
-    assert [field for field in card_schema(TradingCard, "result-card")["properties"] if f"`{field}`" not in cards] == []
+    assert [
+        field
+        for field in card_schema(TradingCard, "result-card")["properties"]
+        if f"`{field}`" not in cards
+    ] == []

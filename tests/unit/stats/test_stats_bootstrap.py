@@ -1,4 +1,6 @@
-"""Bootstrap intervals: the law of the resamples, identities, independent forms, and how often the truth is covered."""
+"""Bootstrap intervals: the law of the resamples, identities, independent forms, and how often the
+truth is covered.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def interval(kind: str, series: np.ndarray, resampling: Resampling | None = None
     return make()
 
 
-# -- resamples ----------------------------------------------------------------------------------------------------------
+# -- resamples
+# ----------------------------------------------------------------------------------------------------------
 
 
 def steps_on(indices: np.ndarray, n: int) -> float:
@@ -70,11 +73,14 @@ def test_blocks_wrap_around_the_end_and_equal_seeds_give_equal_intervals() -> No
     assert 4 < bootstrap.block_days(smooth) <= len(smooth) / 3
     assert bootstrap.block_days(returns(300)) < 4
     assert bootstrap.block_days(np.tile([0.01, -0.01], 20)) >= 1
-    one, again, other = (interval("ratio", returns(100), Resampling(seed=seed)) for seed in (3, 3, 4))
+    one, again, other = (
+        interval("ratio", returns(100), Resampling(seed=seed)) for seed in (3, 3, 4)
+    )
     assert one == again != other
 
 
-# -- formulas -----------------------------------------------------------------------------------------------------------
+# -- formulas
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lags", [0, 1, 4, 18])
@@ -94,7 +100,10 @@ def test_the_influence_of_a_ratio_is_its_derivative() -> None:
         return float(mean / np.sqrt(weights @ (series - mean) ** 2))
 
     even = np.full(40, 1 / 40)
-    slopes = [(ratio((1 - nudge) * even + nudge * (np.arange(40) == day)) - ratio(even)) / nudge for day in range(40)]
+    slopes = [
+        (ratio((1 - nudge) * even + nudge * (np.arange(40) == day)) - ratio(even)) / nudge
+        for day in range(40)
+    ]
     _, influence = bootstrap._ratio_terms(series[None, :])
     assert influence[0] == pytest.approx(slopes, rel=0.05, abs=0.02)
 
@@ -109,7 +118,9 @@ def test_total_return_is_the_growth_form_of_the_mean_and_a_sum_days_times_it() -
     of, grown = Bootstrap(returns(120)), Bootstrap(np.log1p(returns(120)))
     grown.__dict__.update(indices=of.indices)
     growth, total = grown.mean(), of.total_return()
-    assert (total.low, total.high) == pytest.approx((math.expm1(120 * growth.low), math.expm1(120 * growth.high)), rel=1e-12)
+    assert (total.low, total.high) == pytest.approx(
+        (math.expm1(120 * growth.low), math.expm1(120 * growth.high)), rel=1e-12
+    )
     mean, total = of.mean(), of.sum()
     assert (total.low, total.high) == pytest.approx((120 * mean.low, 120 * mean.high))
 
@@ -118,17 +129,27 @@ def test_total_return_is_the_growth_form_of_the_mean_and_a_sum_days_times_it() -
 @given(factor=st.floats(0.01, 100))
 @settings(max_examples=10)
 def test_intervals_scale_as_their_figures_do(kind: str, factor: float) -> None:
-    small, large = (interval(kind, series, Resampling(draws=999, seed=0)) for series in (returns(60), factor * returns(60)))
+    small, large = (
+        interval(kind, series, Resampling(draws=999, seed=0))
+        for series in (returns(60), factor * returns(60))
+    )
     scale = 1.0 if kind == "ratio" else factor
-    assert (large.low, large.high) == pytest.approx((scale * small.low, scale * small.high), rel=1e-6)
+    assert (large.low, large.high) == pytest.approx(
+        (scale * small.low, scale * small.high), rel=1e-6
+    )
 
 
 @given(st.integers(0, 1000))
 @settings(max_examples=20)
-def test_intervals_hold_their_figure(seed: int) -> None:
+def test_intervals_contain_their_figure(seed: int) -> None:
     series = returns(50, seed)
     ratio = series.mean() / series.std(ddof=1) * math.sqrt(252)
-    figures = {"total_return": np.prod(1 + series) - 1, "ratio": ratio, "mean": series.mean(), "sum": series.sum()}
+    figures = {
+        "total_return": np.prod(1 + series) - 1,
+        "ratio": ratio,
+        "mean": series.mean(),
+        "sum": series.sum(),
+    }
     for kind, figure in figures.items():
         ends = interval(kind, series, Resampling(draws=199))
         assert ends.low < figure < ends.high
@@ -138,7 +159,9 @@ def test_on_many_independent_days_a_mean_has_the_classic_interval() -> None:
     series = returns(2000)
     ends = interval("mean", series)
     reach = 1.96 * series.std(ddof=1) / math.sqrt(2000)
-    assert (ends.low, ends.high) == pytest.approx((series.mean() - reach, series.mean() + reach), abs=0.15 * reach)
+    assert (ends.low, ends.high) == pytest.approx(
+        (series.mean() - reach, series.mean() + reach), abs=0.15 * reach
+    )
 
 
 def test_a_percentile_interval_is_that_of_arch() -> None:
@@ -147,14 +170,18 @@ def test_a_percentile_interval_is_that_of_arch() -> None:
     series = np.convolve(returns(203), np.ones(4) / 2, "valid")
     of = Bootstrap(series, Resampling(draws=4999))
     source = StationaryBootstrap(of.block_days, series, seed=5)  # type: ignore[arg-type]
-    low, high = source.conf_int(lambda drawn: bootstrap.drawdowns(drawn[None, :])[0], reps=4999, method="percentile")[:, 0]
+    low, high = source.conf_int(
+        lambda drawn: bootstrap.drawdowns(drawn[None, :])[0], reps=4999, method="percentile"
+    )[:, 0]
     ends = of.max_drawdown()
     assert (ends.low, ends.high) == pytest.approx((low, high), abs=0.06 * (high - low))
 
 
 @pytest.mark.parametrize("kind", ["total_return", "ratio", "max_drawdown"])
 def test_the_stated_monte_carlo_error_is_the_spread_of_an_end_over_seeds(kind: str) -> None:
-    """Four runs of one NAV once differed by 18 points: what is left of that stands on the interval."""
+    """Four runs of one NAV once differed by 18 points: what is left of that stands on the
+    interval.
+    """
     ends = [interval(kind, returns(43), Resampling(seed=seed)) for seed in range(20)]
     spread = max(np.std([(one.low, one.high) for one in ends], axis=0, ddof=1))
     stated = np.mean([one.monte_carlo_se for one in ends])
@@ -167,12 +194,16 @@ def plain_newey_west(terms: np.ndarray, lags: int) -> float:
     n = len(terms)
     total = sum(term * term for term in terms)
     for lag in range(1, lags + 1):
-        total += 2 * (1 - lag / (lags + 1)) * sum(terms[day] * terms[day - lag] for day in range(lag, n))
+        total += (
+            2 * (1 - lag / (lags + 1)) * sum(terms[day] * terms[day - lag] for day in range(lag, n))
+        )
     return math.sqrt(total / (n * (n - 1)))
 
 
 def plain_ratio(days: np.ndarray, lags: int) -> tuple[float, float]:
-    """Mean over standard deviation (ddof 1) of a series, and its standard error by the delta method."""
+    """Mean over standard deviation (ddof 1) of a series, and its standard error by the delta
+    method.
+    """
     ratio = days.mean() / days.std(ddof=1)
     scores = (days - days.mean()) / days.std(ddof=1)
     return ratio, plain_newey_west(scores - ratio / 2 * (scores**2 - 1), lags)
@@ -190,7 +221,9 @@ def test_the_interval_of_a_ratio_is_that_of_its_definition_written_out() -> None
     low, high = np.quantile(pivots, [0.025, 0.975], method="weibull")
 
     interval = bootstrap.ratio(days_a_year=1)
-    assert (interval.low, interval.high) == pytest.approx((centre - high * spread, centre - low * spread), rel=1e-10)
+    assert (interval.low, interval.high) == pytest.approx(
+        (centre - high * spread, centre - low * spread), rel=1e-10
+    )
 
 
 def test_the_resamples_of_a_card_are_4999_of_the_series_own_seed_at_95_percent() -> None:
@@ -203,11 +236,14 @@ def test_one_series_has_one_interval_and_another_series_other_resamples() -> Non
     """The seed is the series' own: neither its storage nor who asks can change an end."""
     series = returns(60)
     strided = np.column_stack([series, series])[:, 0]
-    assert interval("ratio", series) == interval("ratio", strided) == interval("ratio", series.copy())
+    assert (
+        interval("ratio", series) == interval("ratio", strided) == interval("ratio", series.copy())
+    )
     assert not np.array_equal(Bootstrap(series).indices, Bootstrap(returns(60, 1)).indices)
 
 
-# -- what has no interval -----------------------------------------------------------------------------------------------
+# -- what has no interval
+# -----------------------------------------------------------------------------------------------
 
 
 NO_INTERVAL = [
@@ -218,7 +254,8 @@ NO_INTERVAL = [
     (np.append(returns(40), math.inf), KINDS, "a daily value is missing"),
     (np.append(returns(40), -1.0), ("total_return", "max_drawdown"), "a day lost everything"),
     (0.05 * (np.arange(60) == 30), ("ratio",), "a resample has no variance"),
-    # A day in the market, and a share of a cent in it on the others: resamples without that day have hardly a standard error.
+    # A day in the market, and a share of a cent in it on the others: resamples without that day
+    # have hardly a standard error.
     (
         0.1 * (np.arange(60) == 30) + returns(60) * 1e-6,
         ("total_return",),
@@ -228,7 +265,9 @@ NO_INTERVAL = [
 
 
 @pytest.mark.parametrize(("series", "kinds", "reason"), NO_INTERVAL)
-def test_no_interval_comes_with_a_reason(series: np.ndarray, kinds: tuple[str, ...], reason: str) -> None:
+def test_no_interval_comes_with_a_reason(
+    series: np.ndarray, kinds: tuple[str, ...], reason: str
+) -> None:
     for kind in kinds:
         ends = interval(kind, series)
         assert (ends.low, ends.high, ends.reason) == (None, None, reason)
@@ -236,19 +275,32 @@ def test_no_interval_comes_with_a_reason(series: np.ndarray, kinds: tuple[str, .
 
 
 def test_an_interval_is_two_finite_ends_or_a_reason() -> None:
-    assert interval("max_drawdown", 0.05 * (np.arange(60) == 30)).reason is None, "a single move is a drawdown"
-    for low, high, reason in ((1.0, None, None), (None, None, None), (2.0, 1.0, None), (0.0, math.inf, None), (0.0, 1.0, "why")):
+    assert interval("max_drawdown", 0.05 * (np.arange(60) == 30)).reason is None, (
+        "a single move is a drawdown"
+    )
+    for low, high, reason in (
+        (1.0, None, None),
+        (None, None, None),
+        (2.0, 1.0, None),
+        (0.0, math.inf, None),
+        (0.0, 1.0, "why"),
+    ):
         with pytest.raises(ValueError, match="interval"):
             Interval(low, high, 0.95, "kind", 3, reason=reason)
     assert no_interval("why", 3).transformed(math.exp) == no_interval("why", 3)
 
 
-# -- episodes -----------------------------------------------------------------------------------------------------------
+# -- episodes
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_episode_has_intervals_of_its_four_daily_metrics() -> None:
     snapshot = random_snapshot(n_days=60)
-    intervals = episode_intervals(play(snapshot, rotation(snapshot, 1, names=10), range(5, 55)), snapshot, Resampling(draws=199))
+    intervals = episode_intervals(
+        play(snapshot, rotation(snapshot, 1, names=10), range(5, 55)),
+        snapshot,
+        Resampling(draws=199),
+    )
     assert tuple(intervals) == bootstrap.DAILY_METRICS
     for each in intervals.values():
         assert each.reason is None
@@ -257,33 +309,47 @@ def test_an_episode_has_intervals_of_its_four_daily_metrics() -> None:
 
 
 def test_an_episode_without_days_or_risk_has_reasons() -> None:
-    assert {each.reason for each in episode_intervals(nav_ledger([]), market()).values()} == {"no steps"}
-    assert {each.reason for each in episode_intervals(nav_ledger([1000] * 5), market()).values()} == {"fewer than 20 days"}
+    assert {each.reason for each in episode_intervals(nav_ledger([]), market()).values()} == {
+        "no steps"
+    }
+    assert {
+        each.reason for each in episode_intervals(nav_ledger([1000] * 5), market()).values()
+    } == {"fewer than 20 days"}
     gap = market(benchmark=[100.0, math.nan, 99.0, 99.0, 102.0, 103.0])
     intervals = episode_intervals(nav_ledger([1000] * 5), gap)
     assert intervals["information_ratio"].reason == "benchmark: a level is missing"
 
 
-# -- coverage -----------------------------------------------------------------------------------------------------------
+# -- coverage
+# -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_measured_coverage_is_whole_near_its_level_and_stored_at_the_next_shorter_window() -> None:
+def test_the_measured_coverage_is_whole_near_its_level_and_stored_at_the_next_shorter_window() -> (
+    None
+):
     assert set(bootstrap.MEASURED) == {"mean", "ratio", "drawdown"}
     for kind, rows in bootstrap.MEASURED.items():
         assert tuple(rows) == bootstrap.DAYS
         for days, row in rows.items():
             assert len(row) == len(bootstrap.PROCESSES)
             exact = kind != "drawdown" and days >= 43
-            assert all(0.93 <= share <= 0.97 if exact else 0 < share < 1 for share in row), (kind, days)
+            assert all(0.93 <= share <= 0.97 if exact else 0 < share < 1 for share in row), (
+                kind,
+                days,
+            )
     ratios = bootstrap.MEASURED["ratio"]
-    assert bootstrap.measured_coverage("ratio", 60) == interval("ratio", returns(60)).coverage == min(ratios[43])
+    assert (
+        bootstrap.measured_coverage("ratio", 60)
+        == interval("ratio", returns(60)).coverage
+        == min(ratios[43])
+    )
     assert bootstrap.measured_coverage("ratio", 548) == min(ratios[548])
     assert bootstrap.measured_coverage("ratio", 19) is None
     assert interval("ratio", returns(60), Resampling(level=0.9)).coverage is None
 
 
 @pytest.mark.slow
-def test_coverage_is_what_the_table_says() -> None:
+def test_coverage_equals_the_table() -> None:
     samples, hits = 400, {"mean": 0, "ratio": 0}
     rng = np.random.default_rng(11)
     growth = 0.0006 - 0.012**2 / 2
@@ -295,7 +361,9 @@ def test_coverage_is_what_the_table_says() -> None:
     for kind, count in hits.items():
         # Four binomial standard errors, and one percentage point for the fewer draws.
         expected = bootstrap.MEASURED[kind][43][0]
-        assert count / samples == pytest.approx(expected, abs=0.01 + 4 * math.sqrt(expected * (1 - expected) / samples))
+        assert count / samples == pytest.approx(
+            expected, abs=0.01 + 4 * math.sqrt(expected * (1 - expected) / samples)
+        )
 
 
 # -- the automatic block length
@@ -316,21 +384,25 @@ def padded(middle: list[int], days: int) -> np.ndarray:
     return np.array([0] * before + middle + [0] * (days - before - len(middle)), dtype=np.float64)
 
 
-# -- by hand ------------------------------------------------------------------------------------------------------------
+# -- by hand
+# ------------------------------------------------------------------------------------------------------------
 
 
 BY_HAND = [
-    # n = 16, so the band is 2 sqrt(log10(16) / 16) = 0.549. Sums of products at lags 0, 1, 2: 6, -1, -2; then zeros. All
-    # autocorrelations are within the band: m = 1, M = 2, w(1/2) = 1, w(1) = 0.
-    # 16 G = 2 * 1 * -1 = -2; 16 s2 = 6 - 2 = 4; b^3 = 2 * 2^2 / (2 * 4^2) * 16 = 4.
+    # n = 16, so the band is 2 sqrt(log10(16) / 16) = 0.549. Sums of products at lags 0, 1, 2: 6,
+    # -1, -2; then zeros. All autocorrelations are within the band: m = 1, M = 2, w(1/2) = 1, w(1) =
+    # 0. 16 G = 2 * 1 * -1 = -2; 16 s2 = 6 - 2 = 4; b^3 = 2 * 2^2 / (2 * 4^2) * 16 = 4.
     (padded([1, 1, -2], 16), 4 ** (1 / 3)),
-    # n = 25, band 0.473. Sums at lags 0 to 7: 12, 6, -1, -2, -1, -2, -4, -2. 6/12 is outside the band and nothing after it is:
-    # m = 2, M = 4, weights 1, 1, 1/2, 0. 25 G = 2 * (6 - 2 - 3) = 2; 25 s2 = 12 + 2 * (6 - 1 - 1) = 20; b^3 = 1/4.
+    # n = 25, band 0.473. Sums at lags 0 to 7: 12, 6, -1, -2, -1, -2, -4, -2. 6/12 is outside the
+    # band and nothing after it is: m = 2, M = 4, weights 1, 1, 1/2, 0. 25 G = 2 * (6 - 2 - 3) = 2;
+    # 25 s2 = 12 + 2 * (6 - 1 - 1) = 20; b^3 = 1/4.
     (padded([2, 2, 0, -1, -1, 0, -1, -1], 25), 0.25 ** (1 / 3)),
-    # n = 16: sums 8, 5, 2, -1, -4, -3, -2, -1. Lags 1 and 4 (-4/7) are outside the band, and only 5 to 8 are left: M = 4 + 5 = 9,
-    # weights 1, 1, 1, 1, 8/9, 6/9, 4/9. 16 G = -620/9, 16 s2 = 28/9, b^3 = (155/7)^2 * 16, which is more than ceil(16 / 3) cubed.
+    # n = 16: sums 8, 5, 2, -1, -4, -3, -2, -1. Lags 1 and 4 (-4/7) are outside the band, and only 5
+    # to 8 are left: M = 4 + 5 = 9, weights 1, 1, 1, 1, 8/9, 6/9, 4/9. 16 G = -620/9, 16 s2 = 28/9,
+    # b^3 = (155/7)^2 * 16, which is more than ceil(16 / 3) cubed.
     (padded([1, 1, 1, 1, -1, -1, -1, -1], 16), 6),
-    # Sums 2 and -1: m = 1, M = 2, 16 s2 = 2 - 2 * 1 = 0, but G is not 0: a long-run variance of zero gives the cap.
+    # Sums 2 and -1: m = 1, M = 2, 16 s2 = 2 - 2 * 1 = 0, but G is not 0: a long-run variance of
+    # zero gives the cap.
     (padded([1, -1], 16), 6),
     (np.full(32, 0.25), 0),
 ]
@@ -341,7 +413,8 @@ def test_a_length_by_hand(series: np.ndarray, length: float) -> None:
     assert stationary_block_length(series) == pytest.approx(length, rel=1e-15)
 
 
-# -- against arch -------------------------------------------------------------------------------------------------------
+# -- against arch
+# -------------------------------------------------------------------------------------------------------
 
 
 def arch_length(series: np.ndarray) -> float:
@@ -353,16 +426,21 @@ def arch_length(series: np.ndarray) -> float:
 
 @settings(max_examples=60)
 @given(seed=SEEDS, days=st.integers(MIN_VALUES, 550), coefficient=st.floats(-0.99, 0.99))
-def test_lengths_are_those_of_arch_on_any_autoregression(seed: int, days: int, coefficient: float) -> None:
+def test_lengths_are_those_of_arch_on_any_autoregression(
+    seed: int, days: int, coefficient: float
+) -> None:
     series = autoregressive(coefficient, np.random.default_rng(seed).normal(size=days))
     assert stationary_block_length(series) == pytest.approx(arch_length(series), rel=1e-12)
 
 
-# -- laws ---------------------------------------------------------------------------------------------------------------
+# -- laws
+# ---------------------------------------------------------------------------------------------------------------
 
 
 @given(seed=SEEDS, days=st.integers(20, 200), factor=st.floats(1e-6, 1e6), shift=st.floats(-10, 10))
-def test_the_length_depends_on_neither_scale_sign_level_nor_direction(seed: int, days: int, factor: float, shift: float) -> None:
+def test_the_length_depends_on_neither_scale_sign_level_nor_direction(
+    seed: int, days: int, factor: float, shift: float
+) -> None:
     series = autoregressive(0.4, np.random.default_rng(seed).normal(size=days))
     length = stationary_block_length(series)
     for other in (factor * series, -series, series + shift, series[::-1]):
@@ -372,7 +450,11 @@ def test_the_length_depends_on_neither_scale_sign_level_nor_direction(seed: int,
 WRONG = [np.append(np.zeros(30), wrong) for wrong in (np.nan, np.inf, -np.inf, 1e61)]
 
 
-@pytest.mark.parametrize("values", [*WRONG, np.zeros((20, 2)), np.arange(MIN_VALUES - 1.0), np.zeros(0)])
-def test_what_is_no_series_of_enough_finite_values_is_refused(values: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="one series of at least 9 finite values, all below 1e\\+60"):
+@pytest.mark.parametrize(
+    "values", [*WRONG, np.zeros((20, 2)), np.arange(MIN_VALUES - 1.0), np.zeros(0)]
+)
+def test_a_series_without_enough_finite_values_is_refused(values: np.ndarray) -> None:
+    with pytest.raises(
+        ValueError, match="one series of at least 9 finite values, all below 1e\\+60"
+    ):
         stationary_block_length(values)

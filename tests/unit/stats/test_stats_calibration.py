@@ -38,50 +38,84 @@ def one_step(*orders: object, number: int = 0) -> Ledger:
 
 
 FALLING = CODES[1]
-# Two for one on the third day: the price halves, the factor doubles, and the adjusted open rises by 5 %: a split is no loss.
-SPLIT = market(opens=[[10.0, 10.0]] * 2 + [[5.25, 10.0]] * 4, factor=[[1.0, 1.0]] * 2 + [[2.0, 1.0]] * 4)
+# Two for one on the third day: the price halves, the factor doubles, and the adjusted open rises by
+# 5 %: a split is no loss.
+SPLIT = market(
+    opens=[[10.0, 10.0]] * 2 + [[5.25, 10.0]] * 4, factor=[[1.0, 1.0]] * 2 + [[2.0, 1.0]] * 4
+)
 SUSPENDED = market(opens=[[math.nan if day == 2 else 10.0 + day, 20.0] for day in range(len(DAYS))])
 JUDGED = [  # orders, market, successes, without a fill, without a next open
-    ([order(side="BUY"), order(side="SELL"), order(FALLING, "BUY"), order(FALLING, "SELL")], MARKET, [1, 0, 0, 1], 0, 0),
-    ([order(side="BUY"), order(side="SELL")], market(opens=[[10.0, 10.0]] * len(DAYS)), [0, 0], 0, 0),
+    (
+        [order(side="BUY"), order(side="SELL"), order(FALLING, "BUY"), order(FALLING, "SELL")],
+        MARKET,
+        [1, 0, 0, 1],
+        0,
+        0,
+    ),
+    (
+        [order(side="BUY"), order(side="SELL")],
+        market(opens=[[10.0, 10.0]] * len(DAYS)),
+        [0, 0],
+        0,
+        0,
+    ),
     ([order(side="BUY")], SPLIT, [1], 0, 0),
-    ([order(filled=0), order(None, filled=0), order(status="partially_filled", rule="cash")], MARKET, [1], 2, 0),
+    (
+        [order(filled=0), order(None, filled=0), order(status="partially_filled", rule="cash")],
+        MARKET,
+        [1],
+        2,
+        0,
+    ),
     ([order()], SUSPENDED, [], 0, 1),
 ]
 
 
 @pytest.mark.parametrize(("orders", "of", "successes", "no_fill", "no_next_open"), JUDGED)
-def test_an_order_succeeds_by_what_the_next_open_says(orders, of, successes, no_fill, no_next_open) -> None:  # type: ignore[no-untyped-def]
+def test_an_order_succeeds_by_the_next_open(orders, of, successes, no_fill, no_next_open) -> None:  # type: ignore[no-untyped-def]
     forecasts = tuple(Forecast(0.6, bool(success)) for success in successes)
     assert judged_orders(one_step(*orders), of) == JudgedOrders(forecasts, no_fill, no_next_open)
 
 
 def test_orders_of_the_snapshots_last_day_have_no_next_open_and_pooling_keeps_all() -> None:
-    assert judged_orders(one_step(order(), number=len(DAYS) - 2), MARKET) == JudgedOrders((), no_fill=0, no_next_open=1)
-    left, right = JudgedOrders((Forecast(0.5, True),), 1, 2), JudgedOrders((Forecast(0.7, False),), 3, 4)
+    assert judged_orders(one_step(order(), number=len(DAYS) - 2), MARKET) == JudgedOrders(
+        (), no_fill=0, no_next_open=1
+    )
+    left, right = (
+        JudgedOrders((Forecast(0.5, True),), 1, 2),
+        JudgedOrders((Forecast(0.7, False),), 3, 4),
+    )
     assert pool([left, right]) == JudgedOrders((Forecast(0.5, True), Forecast(0.7, False)), 4, 6)
 
 
 def test_ece_by_hand() -> None:
-    # Bin 0.6: mean 0.65, accuracy 1/2, gap 0.15, two of three. Bin 0.9: 0.95 against 1, gap 0.05, one of three.
-    assert expected_calibration_error(HAND).value == pytest.approx(2 / 3 * 0.15 + 1 / 3 * 0.05, rel=1e-12)
+    # Bin 0.6: mean 0.65, accuracy 1/2, gap 0.15, two of three. Bin 0.9: 0.95 against 1, gap 0.05,
+    # one of three.
+    assert expected_calibration_error(HAND).value == pytest.approx(
+        2 / 3 * 0.15 + 1 / 3 * 0.05, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(
-    ("confidence", "low"), [(0.0, 0.0), (0.1, 0.1), (0.3, 0.3), (0.7, 0.7), (0.29999999999999993, 0.2), (1.0, 0.9)]
+    ("confidence", "low"),
+    [(0.0, 0.0), (0.1, 0.1), (0.3, 0.3), (0.7, 0.7), (0.29999999999999993, 0.2), (1.0, 0.9)],
 )
-def test_a_confidence_on_an_edge_belongs_to_the_bin_that_it_opens(confidence: float, low: float) -> None:
-    assert [entry["low"] for entry in calibration_bins([Forecast(confidence, True)])] == [low]
+def test_a_confidence_on_an_edge_belongs_to_the_bin_that_it_opens(
+    confidence: float, low: float
+) -> None:
+    assert [entry.low for entry in calibration_bins([Forecast(confidence, True)])] == [low]
 
 
-def test_an_episode_without_filled_orders_has_no_calibration_but_says_what_was_left_out() -> None:
+def test_an_episode_without_filled_orders_has_no_calibration_but_counts_omissions() -> None:
     result = ece.compute(one_step(order(filled=0)), MARKET, "strict")
     assert (result.value, result.n, result.reason) == (None, 0, "no filled order with a next open")
     assert result.detail == {"bins": [], "n": 0, "no_fill": 1, "no_next_open": 0}
     assert brier.compute(one_step(order(filled=0)), MARKET, "strict").value is None
 
 
-forecast_lists = st.lists(st.builds(Forecast, st.floats(0, 1), st.booleans()), min_size=1, max_size=60)
+forecast_lists = st.lists(
+    st.builds(Forecast, st.floats(0, 1), st.booleans()), min_size=1, max_size=60
+)
 
 
 @given(forecast_lists)
@@ -90,15 +124,27 @@ def test_ece_equals_the_form_of_guo_2017_in_numpy(forecasts: list[Forecast]) -> 
     success = np.array([forecast.success for forecast in forecasts], dtype=float)
     edges = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
     places = np.searchsorted(edges, confidence, side="right")
-    gaps = [np.sum(places == k) * abs(confidence[places == k].mean() - success[places == k].mean()) for k in np.unique(places)]
-    assert expected_calibration_error(forecasts).value == pytest.approx(sum(gaps) / len(forecasts), abs=1e-12)
-    assert brier_score(forecasts).value == pytest.approx(np.mean((confidence - success) ** 2), abs=1e-12)
+    gaps = [
+        np.sum(places == k) * abs(confidence[places == k].mean() - success[places == k].mean())
+        for k in np.unique(places)
+    ]
+    assert expected_calibration_error(forecasts).value == pytest.approx(
+        sum(gaps) / len(forecasts), abs=1e-12
+    )
+    assert brier_score(forecasts).value == pytest.approx(
+        np.mean((confidence - success) ** 2), abs=1e-12
+    )
     assert expected_calibration_error(forecasts) == expected_calibration_error(forecasts[::-1])
     # The mean confidence less the accuracy bounds it from below.
-    assert abs((confidence - success).mean()) - 1e-12 <= (expected_calibration_error(forecasts).value or 0.0) <= 1
+    assert (
+        abs((confidence - success).mean()) - 1e-12
+        <= (expected_calibration_error(forecasts).value or 0.0)
+        <= 1
+    )
 
 
-# -- terms of the Brier score -------------------------------------------------------------------------------------------
+# -- terms of the Brier score
+# -------------------------------------------------------------------------------------------
 
 
 def test_terms_by_hand() -> None:
@@ -125,13 +171,17 @@ def test_the_terms_add_up_to_the_brier_score(forecasts: list[Forecast]) -> None:
     assert 0 <= terms.resolution <= terms.uncertainty + 1e-15 <= 0.25 + 1e-15
 
 
-# -- debiased ECE -------------------------------------------------------------------------------------------------------
+# -- debiased ECE
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_debiased_ece_by_hand() -> None:
-    # Bin 0.6: gap 0.15 of an accuracy 1/2 with spread sqrt(1/8); bin 0.9 holds one success and has no spread.
+    # Bin 0.6: gap 0.15 of an accuracy 1/2 with spread sqrt(1/8); bin 0.9 holds one success and has
+    # no spread.
     spread, gap = math.sqrt(0.125), 0.15
-    folded = spread * math.sqrt(2 / math.pi) * math.exp(-((gap / spread) ** 2) / 2) + gap * math.erf(gap / spread / math.sqrt(2))
+    folded = spread * math.sqrt(2 / math.pi) * math.exp(
+        -((gap / spread) ** 2) / 2
+    ) + gap * math.erf(gap / spread / math.sqrt(2))
     bias, plain = 2 / 3 * (folded - gap), 2 / 3 * 0.15 + 1 / 3 * 0.05
     debiased = debiased_calibration_error(HAND)
     assert debiased.detail == pytest.approx({"plain": plain, "bias": bias})
@@ -139,8 +189,11 @@ def test_debiased_ece_by_hand() -> None:
 
 
 @given(forecast_lists)
-def test_debiased_ece_lies_between_zero_and_ece(forecasts: list[Forecast]) -> None:
-    debiased, plain = debiased_calibration_error(forecasts), expected_calibration_error(forecasts).value
+def test_debiased_ece_is_between_zero_and_ece(forecasts: list[Forecast]) -> None:
+    debiased, plain = (
+        debiased_calibration_error(forecasts),
+        expected_calibration_error(forecasts).value,
+    )
     assert debiased.value is not None
     assert plain is not None
     assert 0 <= debiased.value <= plain + 1e-15
@@ -151,7 +204,10 @@ def sample(rng: np.random.Generator, shift: float, n: int = 120) -> list[Forecas
     """Orders whose confidences are too high by `shift`."""
     confidence = 0.35 + 0.1 * rng.integers(0, 5, n)
     success = rng.random(n) < confidence - shift
-    return [Forecast(float(stated), bool(right)) for stated, right in zip(confidence, success, strict=True)]
+    return [
+        Forecast(float(stated), bool(right))
+        for stated, right in zip(confidence, success, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.15, 0.3])
@@ -161,7 +217,7 @@ def test_debiased_reliability_is_right_on_average(shift: float) -> None:
     assert np.mean(figures) == pytest.approx(shift**2, abs=4 * np.std(figures) / math.sqrt(200))
 
 
-def test_debiasing_brings_ece_nearer_to_what_it_is() -> None:
+def test_debiasing_brings_ece_nearer_to_its_true_value() -> None:
     rng = np.random.default_rng(0)
     samples = [sample(rng, 0.0) for _ in range(200)]
     plain = np.mean([expected_calibration_error(each).value for each in samples])
@@ -169,30 +225,44 @@ def test_debiasing_brings_ece_nearer_to_what_it_is() -> None:
     for shift in (0.05, 0.15, 0.3):
         rng = np.random.default_rng(0)
         figures = [debiased_calibration_error(sample(rng, shift)).value for _ in range(200)]
-        assert np.mean(figures) == pytest.approx(shift, abs=0.012), "and takes little too much from a miscalibrated model"
+        assert np.mean(figures) == pytest.approx(shift, abs=0.012), (
+            "and takes little too much from a miscalibrated model"
+        )
 
 
 def test_debiased_reliability_by_hand_and_at_the_edges() -> None:
-    # Of the three orders one is alone in its bin; the others: gap 0.15, accuracy 1/2, so 0.0225 - 0.25.
+    # Of the three orders one is alone in its bin; the others: gap 0.15, accuracy 1/2, so 0.0225 -
+    # 0.25.
     assert debiased_reliability(HAND).value == pytest.approx(0.0225 - 0.25)
     assert debiased_reliability(HAND).n == 2
     assert debiased_reliability(HAND[1:]).reason == "no bin holds two orders"
     assert debiased_reliability([]).reason == "no filled order with a next open"
-    assert (debiased_reliability([]).n, debiased_reliability(HAND[1:]).n, debiased_calibration_error([]).n) == (0, 0, 0)
+    assert (
+        debiased_reliability([]).n,
+        debiased_reliability(HAND[1:]).n,
+        debiased_calibration_error([]).n,
+    ) == (0, 0, 0)
 
 
-# -- diagram ------------------------------------------------------------------------------------------------------------
+# -- diagram
+# ------------------------------------------------------------------------------------------------------------
 
 
 @given(forecast_lists)
 def test_points_of_the_diagram_have_wilson_intervals(forecasts: list[Forecast]) -> None:
     points = reliability_points(forecasts)
     ends = ("accuracy_low", "accuracy_high")
-    assert [{name: value for name, value in point.items() if name not in ends} for point in points] == calibration_bins(forecasts)
+    assert [
+        {name: value for name, value in point.items() if name not in ends} for point in points
+    ] == [entry.to_json() for entry in calibration_bins(forecasts)]
     assert points
     for point in points:
-        low, high = proportion_confint(round(point["accuracy"] * point["n"]), point["n"], method="wilson")
-        assert (point["accuracy_low"], point["accuracy_high"]) == pytest.approx((low, high), abs=1e-10)
+        low, high = proportion_confint(
+            round(point["accuracy"] * point["n"]), point["n"], method="wilson"
+        )
+        assert (point["accuracy_low"], point["accuracy_high"]) == pytest.approx(
+            (low, high), abs=1e-10
+        )
         assert 0 <= point["accuracy_low"] <= point["accuracy"] + 1e-15
         assert point["low"] <= point["mean_confidence"] <= point["high"]
 
@@ -210,7 +280,8 @@ def test_points_by_hand_and_narrower_ends_at_a_lower_level() -> None:
     assert reliability_points([]) == []
 
 
-# -- as metrics ---------------------------------------------------------------------------------------------------------
+# -- as metrics
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_without_orders_nothing_is_defined() -> None:
@@ -226,8 +297,9 @@ def test_without_orders_nothing_is_defined() -> None:
 
 def test_two_ledgers_are_not_confused() -> None:
     rising, falling = (ledger([step(0, 1000, orders=[order(code)])]) for code in CODES)
-    assert (brier.compute(rising, MARKET, "strict").value, brier.compute(falling, MARKET, "strict").value) == pytest.approx(
-        (0.16, 0.36)
-    )
+    assert (
+        brier.compute(rising, MARKET, "strict").value,
+        brier.compute(falling, MARKET, "strict").value,
+    ) == pytest.approx((0.16, 0.36))
     other = market(opens=[[20.0 - day, 10.0 + day] for day in range(6)])
     assert brier.compute(rising, other, "strict").value == pytest.approx(0.36)

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from ktdeval.market.snapshot import MarketSnapshot
-from ktdeval.stats.envelope import Envelope, EnvelopeSettings, Moves, _RandomTrader, moves_of, random_envelope
+from ktdeval.stats.envelope import (
+    Envelope,
+    EnvelopeSettings,
+    Moves,
+    _RandomTrader,
+    moves_of,
+    random_envelope,
+)
 from ktdeval.stats.panel import panel_metric
 from ktdeval.testing.markets import Details, random_snapshot, tiny_snapshot
 from ktdeval.trading.ledger import Ledger, StepRecord
@@ -31,7 +38,11 @@ def busy() -> tuple[Ledger, Envelope]:
 
 def buy_once(*assets: int, weight: float = 0.09) -> Strategy:
     def strategy(account: Account, row: int) -> Action:
-        return tuple(Order(asset, "BUY", 0.6, "once", weight, None) for asset in assets) if row == ROWS[0] else ()
+        return (
+            tuple(Order(asset, "BUY", 0.6, "once", weight, None) for asset in assets)
+            if row == ROWS[0]
+            else ()
+        )
 
     return strategy
 
@@ -40,15 +51,25 @@ def foresight(market: MarketSnapshot, names: int) -> Strategy:
     """Each day all in the names that will rise most from the next open to the one after."""
 
     def strategy(account: Account, row: int) -> Action:
-        gains = np.nan_to_num(market.adjusted_open[row + 2] / market.adjusted_open[row + 1], nan=0.0)
+        gains = np.nan_to_num(
+            market.adjusted_open[row + 2] / market.adjusted_open[row + 1], nan=0.0
+        )
         best = [int(asset) for asset in np.argsort(-gains)[:names]]
-        sells = [Order(a, "SELL", 0.9, "", None, p.shares) for a, p in account.positions.items() if a not in best]
-        return (*sells, *(Order(a, "BUY", 0.9, "", 0.09, None) for a in best if a not in account.positions))
+        sells = [
+            Order(a, "SELL", 0.9, "", None, p.shares)
+            for a, p in account.positions.items()
+            if a not in best
+        ]
+        return (
+            *sells,
+            *(Order(a, "BUY", 0.9, "", 0.09, None) for a in best if a not in account.positions),
+        )
 
     return strategy
 
 
-# -- the moves ----------------------------------------------------------------------------------------------------------
+# -- the moves
+# ----------------------------------------------------------------------------------------------------------
 
 
 def record(orders: list[dict[str, object]], after: list[str]) -> StepRecord:
@@ -59,20 +80,35 @@ def fill(code: str, side: str, notional: int, shares: int = 100) -> dict[str, ob
     return order(code, side, filled=shares, notional_minor=notional)
 
 
-def test_moves_tell_entries_additions_and_reductions_apart() -> None:
-    orders = [fill("A", "BUY", 100), fill("B", "BUY", 50), fill("C", "SELL", 30), fill("D", "SELL", 200), fill("A", "BUY", 20)]
-    assert moves_of(record(orders, ["A", "B", "C"]), frozenset("BCD")) == Moves((0.12,), (0.05,), (0.03,), 3)
+def test_moves_distinguish_entries_additions_and_reductions() -> None:
+    orders = [
+        fill("A", "BUY", 100),
+        fill("B", "BUY", 50),
+        fill("C", "SELL", 30),
+        fill("D", "SELL", 200),
+        fill("A", "BUY", 20),
+    ]
+    assert moves_of(record(orders, ["A", "B", "C"]), frozenset("BCD")) == Moves(
+        (0.12,), (0.05,), (0.03,), 3
+    )
     assert moves_of(record([], []), frozenset()) is None
     assert moves_of(record([fill("A", "BUY", 0, 0)], []), frozenset()) is None
 
 
-# -- what random traders share with the agent ---------------------------------------------------------------------------
+# -- what random traders share with the agent
+# ---------------------------------------------------------------------------
 
 
-def test_random_traders_have_the_agents_turnover_names_and_cash(busy: tuple[Ledger, Envelope]) -> None:
+def test_random_traders_have_the_agents_turnover_names_and_cash(
+    busy: tuple[Ledger, Envelope],
+) -> None:
     ledger, envelope = busy
-    assert envelope.agent.turnover == pytest.approx(panel_metric("turnover").compute(ledger, MARKET, "strict").value)
-    assert envelope.agent.cash_ratio == pytest.approx(panel_metric("cash_ratio").compute(ledger, MARKET, "strict").value)
+    assert envelope.agent.turnover == pytest.approx(
+        panel_metric("turnover").compute(ledger, MARKET, "strict").value
+    )
+    assert envelope.agent.cash_ratio == pytest.approx(
+        panel_metric("cash_ratio").compute(ledger, MARKET, "strict").value
+    )
     assert envelope.random.turnover == pytest.approx(envelope.agent.turnover, rel=0.03)
     assert envelope.random.names == pytest.approx(envelope.agent.names, abs=0.1)
     assert envelope.random.cash_ratio == pytest.approx(envelope.agent.cash_ratio, abs=0.02)
@@ -83,7 +119,9 @@ def test_adding_and_reducing_is_matched_too() -> None:
         if row == ROWS[0]:
             return tuple(Order(asset, "BUY", 0.6, "", 0.05, None) for asset in range(8))
         held = sorted(account.positions)
-        return tuple(Order(asset, "BUY" if row % 2 else "SELL", 0.6, "", None, 300) for asset in held[:3])
+        return tuple(
+            Order(asset, "BUY" if row % 2 else "SELL", 0.6, "", None, 300) for asset in held[:3]
+        )
 
     envelope = random_envelope(play(MARKET, strategy, ROWS), MARKET, CONFIG, FEW)
     assert envelope.agent.names == pytest.approx(8)
@@ -92,7 +130,8 @@ def test_adding_and_reducing_is_matched_too() -> None:
 
 
 def test_random_traders_are_idle_when_the_agent_is() -> None:
-    # Until its first fill nobody holds anything; after it nobody trades, so paths part only by their names.
+    # Until its first fill nobody holds anything; after it nobody trades, so paths part only by
+    # their names.
     ledger = play(MARKET, lambda account, row: buy_once(3)(account, row - 20), ROWS)
     envelope = random_envelope(ledger, MARKET, CONFIG, FEW)
     assert (envelope.bands[:, :21] == 1_000_000).all()
@@ -108,7 +147,9 @@ def test_names_outside_the_index_and_suspended_ones_are_not_drawn() -> None:
     away, stopped = "609000.SH", "609001.SH"
     closes = {f"60900{number}.SH": [10.0] * 6 for number in range(4)}
     closes[away] = closes[stopped] = [10.0, 20.0, 40.0, 80.0, 160.0, 320.0]
-    market = tiny_snapshot(closes, Details(members={away: [False] * 6}, volumes={stopped: [0.0] * 6}))
+    market = tiny_snapshot(
+        closes, Details(members={away: [False] * 6}, volumes={stopped: [0.0] * 6})
+    )
     envelope = random_envelope(play(market, first_day(2), range(5)), market, CONFIG, FEW)
     assert envelope.returns.max() <= 0
 
@@ -124,7 +165,9 @@ def test_a_name_that_opens_limit_up_or_has_left_the_index_is_not_added_to() -> N
     held = {asset: Position(1_000) for asset in range(4)}
     moves = Moves(entries=(), adds=(0.02, 0.02, 0.02, 0.02), trims=(), names_after=4)
     traders = _RandomTrader(tape.day(4), CONFIG, moves, np.random.default_rng(0), 50)
-    bought = {order.asset for path in range(50) for order in traders.orders(path, held, 100_000_000)}
+    bought = {
+        order.asset for path in range(50) for order in traders.orders(path, held, 100_000_000)
+    }
     assert bought == {2, 3}
 
 
@@ -137,24 +180,35 @@ def test_dividends_and_splits_make_random_traders_no_money() -> None:
     assert envelope.rank == 0.5
 
 
-# -- rank ---------------------------------------------------------------------------------------------------------------
+# -- rank
+# ---------------------------------------------------------------------------------------------------------------
 
 
 def test_foresight_beats_every_random_trader() -> None:
-    envelope = random_envelope(play(MARKET, foresight(MARKET, 8), range(5, 65)), MARKET, CONFIG, FEW)
+    envelope = random_envelope(
+        play(MARKET, foresight(MARKET, 8), range(5, 65)), MARKET, CONFIG, FEW
+    )
     assert (envelope.rank, envelope.p_value) == (1.0, pytest.approx(1 / 41))
 
 
 def test_an_agent_without_skill_has_an_even_rank() -> None:
-    agents = [play(MARKET, rotation(MARKET, seed, names=10, swaps=2, every=5), range(5, 65)) for seed in range(25)]
+    agents = [
+        play(MARKET, rotation(MARKET, seed, names=10, swaps=2, every=5), range(5, 65))
+        for seed in range(25)
+    ]
     settings = [EnvelopeSettings(20, seed) for seed in range(25)]
-    ranks = [random_envelope(agent, MARKET, CONFIG, each).rank for agent, each in zip(agents, settings, strict=True)]
+    ranks = [
+        random_envelope(agent, MARKET, CONFIG, each).rank
+        for agent, each in zip(agents, settings, strict=True)
+    ]
     # The mean of 25 even draws has a standard deviation of 0.058.
     assert np.mean([rank for rank in ranks if rank is not None]) == pytest.approx(0.5, abs=0.17)
     assert min(ranks) < 0.25 < 0.75 < max(ranks)
 
 
-def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(busy: tuple[Ledger, Envelope]) -> None:
+def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(
+    busy: tuple[Ledger, Envelope],
+) -> None:
     ledger, envelope = busy
     assert envelope.bands.shape == (5, len(ledger.steps) + 1)
     assert (np.diff(envelope.bands, axis=0) >= 0).all()
@@ -167,7 +221,11 @@ def test_bands_are_ordered_from_the_initial_cash_and_equal_for_equal_seeds(busy:
 
 
 def test_an_agent_that_did_nothing_has_no_rank_and_one_traded_day_is_enough() -> None:
-    for rows, reason in ((ROWS, "no order was filled"), (range(5, 5), "no steps"), (range(5, 6), "no order was filled")):
+    for rows, reason in (
+        (ROWS, "no order was filled"),
+        (range(5, 5), "no steps"),
+        (range(5, 6), "no order was filled"),
+    ):
         envelope = random_envelope(play(MARKET, lambda account, row: (), rows), MARKET, CONFIG, FEW)
         assert (envelope.rank, envelope.p_value, envelope.reason) == (None, None, reason)
         assert (envelope.bands == 1_000_000).all()
@@ -178,4 +236,8 @@ def test_an_agent_that_did_nothing_has_no_rank_and_one_traded_day_is_enough() ->
     assert envelope.rank is not None
     assert envelope.random.names == pytest.approx(2)
     (only,) = one_day.steps
-    assert envelope.agent == (252 * only.traded_minor / only.open_nav_minor, 2, only.cash_minor / only.nav_minor)
+    assert envelope.agent == (
+        252 * only.traded_minor / only.open_nav_minor,
+        2,
+        only.cash_minor / only.nav_minor,
+    )

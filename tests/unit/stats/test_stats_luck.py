@@ -1,4 +1,6 @@
-"""Probabilistic and deflated Sharpe ratios against the worked numbers of their papers, and the count of trials."""
+"""Probabilistic and deflated Sharpe ratios against the worked numbers of their papers, and the
+count of trials.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,6 @@ import pytest
 from hypothesis import given, strategies as st
 from scipy import stats
 
-from ktdeval.contracts.spec import EpisodeSpec, Window
 from ktdeval.errors import StoreError
 from ktdeval.runner.ledger_file import encode_ledger
 from ktdeval.runner.store import FolderClaim, RunFolder, RunManifest
@@ -26,25 +27,41 @@ from ktdeval.stats.luck import (
     psr,
     shape_of,
 )
+from ktdeval.tasks.spec import EpisodeSpec, Window
 from metric_cases import ledger, market, nav_ledger, spec, step
 
 MARKET = market()
-# The strategy of Bailey and López de Prado (2014), "A Numerical Example": 1,250 daily returns, annualised Sharpe ratio 2.5, skew
-# -3, kurtosis 10; trials' annualised Sharpe ratios vary by 1/2; 250 days a year.
+# The strategy of Bailey and López de Prado (2014), "A Numerical Example": 1,250 daily returns,
+# annualised Sharpe ratio 2.5, skew -3, kurtosis 10; trials' annualised Sharpe ratios vary by 1/2;
+# 250 days a year.
 FOUND = Shape(1250, 2.5 / math.sqrt(250), -3.0, 10.0)
 VARIANCE = 0.5 / 250
 
 
 def test_the_worked_numbers_of_the_papers() -> None:
     assert expected_best_sharpe(100, VARIANCE) == pytest.approx(0.1132, abs=5e-5)
-    for shape, trials, value in ((FOUND, 100, 0.9004), (FOUND, 46, 0.9505), (Shape(1250, 2.5 / math.sqrt(250)), 88, 0.9505)):
-        assert probabilistic_sharpe(shape, expected_best_sharpe(trials, VARIANCE)) == pytest.approx(value, abs=5e-5)
-    # Bailey and López de Prado (2012): 24 monthly returns, Sharpe ratio 0.458, skewness -2.448, kurtosis 10.164.
+    for shape, trials, value in (
+        (FOUND, 100, 0.9004),
+        (FOUND, 46, 0.9505),
+        (Shape(1250, 2.5 / math.sqrt(250)), 88, 0.9505),
+    ):
+        assert probabilistic_sharpe(shape, expected_best_sharpe(trials, VARIANCE)) == pytest.approx(
+            value, abs=5e-5
+        )
+    # Bailey and López de Prado (2012): 24 monthly returns, Sharpe ratio 0.458, skewness -2.448,
+    # kurtosis 10.164.
     assert probabilistic_sharpe(Shape(24, 0.458)) == pytest.approx(0.982, abs=5e-4)
     assert probabilistic_sharpe(Shape(24, 0.458, -2.448, 10.164)) == pytest.approx(0.913, abs=5e-4)
     # An annualised Sharpe ratio of 2 against 1, at 95 %.
-    for periods, skew, kurtosis, years in ((250, 0, 3, 2.73), (52, 0, 3, 2.83), (12, 0, 3, 3.24), (12, -0.72, 5.78, 4.99)):
-        days = minimum_track_record(Shape(0, 2 / math.sqrt(periods), skew, kurtosis), 1 / math.sqrt(periods))
+    for periods, skew, kurtosis, years in (
+        (250, 0, 3, 2.73),
+        (52, 0, 3, 2.83),
+        (12, 0, 3, 3.24),
+        (12, -0.72, 5.78, 4.99),
+    ):
+        days = minimum_track_record(
+            Shape(0, 2 / math.sqrt(periods), skew, kurtosis), 1 / math.sqrt(periods)
+        )
         assert days is not None
         assert days / periods == pytest.approx(years, abs=6e-3)
 
@@ -59,7 +76,11 @@ def test_at_the_minimum_track_record_the_probability_is_the_confidence() -> None
     assert minimum_track_record(Shape(100, -0.1)) is None
 
 
-@given(st.lists(st.floats(-0.1, 0.1), min_size=3, max_size=60).filter(lambda values: np.std(values) > 1e-6))
+@given(
+    st.lists(st.floats(-0.1, 0.1), min_size=3, max_size=60).filter(
+        lambda values: np.std(values) > 1e-6
+    )
+)
 def test_the_error_variance_of_a_sample_is_not_negative(values: list[float]) -> None:
     assert shape_of(np.array(values)).error_variance >= -1e-9
     assert 0 <= probabilistic_sharpe(shape_of(np.array(values))) <= 1
@@ -75,15 +96,22 @@ def test_the_bar_is_about_the_mean_of_the_best_of_normal_draws() -> None:
     assert expected_best_sharpe(50, 1.0) == pytest.approx(best, rel=0.02)
 
 
-def test_one_trial_is_not_deflated_and_unfinished_ones_count_with_the_variance_of_the_known() -> None:
+def test_one_trial_is_not_deflated_and_unfinished_ones_count_with_the_variance_of_the_known() -> (
+    None
+):
     returns = np.random.default_rng(0).normal(0.001, 0.01, 250)
     shape, sharpes = shape_of(returns), [0.02, 0.05, 0.11]
     ratio = deflated_sharpe_ratio(returns, [shape.sharpe])
     assert ratio.value == probabilistic_sharpe(shape)
     assert ratio.detail == {"trials": 1, "sharpe_variance": 0.0, "expected_best": 0.0}
     bar = expected_best_sharpe(40, float(np.var(sharpes, ddof=1)))
-    assert deflated_sharpe_ratio(returns, sharpes, trials=40).value == pytest.approx(probabilistic_sharpe(shape, bar), rel=1e-12)
-    assert deflated_sharpe_ratio(returns, sharpes[:1], trials=40).reason == "the Sharpe ratios of the other trials are not known"
+    assert deflated_sharpe_ratio(returns, sharpes, trials=40).value == pytest.approx(
+        probabilistic_sharpe(shape, bar), rel=1e-12
+    )
+    assert (
+        deflated_sharpe_ratio(returns, sharpes[:1], trials=40).reason
+        == "the Sharpe ratios of the other trials are not known"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,22 +131,29 @@ def test_luck_is_undefined_with_a_reason(navs: list[int], reason: str) -> None:
 def test_a_losing_episode_has_a_probability_and_no_track_record() -> None:
     losing = nav_ledger([990, 1000, 980, 985])
     assert 0 < (psr.compute(losing, MARKET, "strict").value or 0) < 0.5
-    assert min_track_record.compute(losing, MARKET, "strict").reason == "never: the Sharpe ratio is not positive"
+    assert (
+        min_track_record.compute(losing, MARKET, "strict").reason
+        == "never: the Sharpe ratio is not positive"
+    )
 
 
-# -- trials -------------------------------------------------------------------------------------------------------------
+# -- trials
+# -------------------------------------------------------------------------------------------------------------
 
 
 def run(path: Path, specs: list[EpisodeSpec], finished: int) -> None:
     """A run folder whose first episodes are complete."""
     folder = RunFolder.create(
-        FolderClaim(path), RunManifest({"data": "synthetic", "data_args": {}}, MARKET.id, (), "strict", tuple(specs))
+        FolderClaim(path),
+        RunManifest({"data": "synthetic", "data_args": {}}, MARKET.id, (), "strict", tuple(specs)),
     )
     folder.release()
     for number, one in enumerate(specs[:finished]):
         steps = [step(k, cash) for k, cash in enumerate([1000, 1010 + number, 1005, 1020, 1015])]
         folder.episode_path(one).mkdir()
-        (folder.episode_path(one) / "ledger.parquet").write_bytes(encode_ledger(ledger(steps, of=one)))
+        (folder.episode_path(one) / "ledger.parquet").write_bytes(
+            encode_ledger(ledger(steps, of=one))
+        )
         (folder.episode_path(one) / "episode.json").write_text("{}")
 
 
@@ -135,7 +170,10 @@ def test_trials_are_distinct_episodes_finished_or_not(tmp_path: Path) -> None:
     run(tmp_path / "c", specs(2, limit=3), finished=0)
     run(tmp_path / "d", specs(2, model="builtin/random"), finished=0)
     trials = count_trials([tmp_path / "a", tmp_path / "c", tmp_path / "d"])
-    assert (trials.episodes, trials.strategies) == (7, 3), "a limited episode and another model are trials of their own"
+    assert (trials.episodes, trials.strategies) == (
+        7,
+        3,
+    ), "a limited episode and another model are trials of their own"
     (tmp_path / "market").mkdir()
     (tmp_path / "market" / "manifest.json").write_text('{"arrays": {}}')
     assert count_trials([tmp_path]).runs == 4, "a market beside the runs is no run"
@@ -147,7 +185,10 @@ def test_trials_are_distinct_episodes_finished_or_not(tmp_path: Path) -> None:
 def test_answers_to_questions_are_no_trials(tmp_path: Path) -> None:
     asked = specs(3, task="deanon_probe")
     run(tmp_path / "a", specs(2), finished=2)
-    for one, file, text in ((asked[0], "answers.jsonl.zst", ""), (asked[1], "journal.jsonl", '{"step":{"sample":1}}\n')):
+    for one, file, text in (
+        (asked[0], "answers.jsonl.zst", ""),
+        (asked[1], "journal.jsonl", '{"step":{"sample":1}}\n'),
+    ):
         run(tmp_path / file, asked, finished=0)
         (tmp_path / file / "episodes" / one.id).mkdir()
         (tmp_path / file / "episodes" / one.id / file).write_text(text)
@@ -155,8 +196,12 @@ def test_answers_to_questions_are_no_trials(tmp_path: Path) -> None:
     assert (trials.episodes, trials.finished, trials.runs) == (2, 2, 3)
 
 
-def test_trials_of_a_window_are_counted_apart(tmp_path: Path) -> None:
-    run(tmp_path / "a", [*specs(2), *specs(1, window=Window("short", "2024-01-03", "2024-01-05"))], finished=0)
+def test_trials_of_a_window_are_counted_separately(tmp_path: Path) -> None:
+    run(
+        tmp_path / "a",
+        [*specs(2), *specs(1, window=Window("short", "2024-01-03", "2024-01-05"))],
+        finished=0,
+    )
     assert count_trials([tmp_path], window="short").episodes == 1
     assert count_trials([tmp_path]).episodes == 3
     assert count_trials([tmp_path], snapshot="another").episodes == 0

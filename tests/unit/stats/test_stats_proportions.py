@@ -34,7 +34,8 @@ def test_wilson_equals_statsmodels(count, level):
 
 
 def test_shares_by_hand_and_at_their_ends():
-    # One success in four at z = 1 (level 0.6827): (1/4 + 1/8 ± sqrt(3/64 + 1/64)) / (5/4) = (3/8 ± 1/4) / (5/4).
+    # One success in four at z = 1 (level 0.6827): (1/4 + 1/8 ± sqrt(3/64 + 1/64)) / (5/4) = (3/8 ±
+    # 1/4) / (5/4).
     interval = wilson(1, 4, 2 * stats.norm.cdf(1) - 1)
     assert (interval.low, interval.high) == pytest.approx((0.1, 0.5))
     assert (wilson(0, 200).low, wilson(200, 200).high) == (0.0, 1.0)
@@ -43,7 +44,13 @@ def test_shares_by_hand_and_at_their_ends():
     assert clopper_pearson_upper(0, 0) == clopper_pearson_upper(7, 7) == 1.0
     # (1 - p)^n = 0.05, the rule of three: about 3 / n.
     assert clopper_pearson_upper(0, 200) == pytest.approx(1 - 0.05 ** (1 / 200))
-    for successes, n, level in ((-1, 5, 0.95), (6, 5, 0.95), (1, 5, 0.0), (1, 5, 1.0), (1, 5, math.nan)):
+    for successes, n, level in (
+        (-1, 5, 0.95),
+        (6, 5, 0.95),
+        (1, 5, 0.0),
+        (1, 5, 1.0),
+        (1, 5, math.nan),
+    ):
         for function in (wilson, clopper_pearson_upper):
             with pytest.raises(ValueError, match="lie"):
                 function(successes, n, level)
@@ -55,7 +62,9 @@ def test_the_exact_upper_bound_equals_scipy_and_statsmodels(count, level):
     bound = clopper_pearson_upper(successes, n, level)
     test = stats.binomtest(successes, n, alternative="less").proportion_ci(level, method="exact")
     assert bound == pytest.approx(test.high, abs=1e-9)
-    assert bound == pytest.approx(proportion_confint(successes, n, alpha=2 * (1 - level), method="beta")[1], abs=1e-9)
+    assert bound == pytest.approx(
+        proportion_confint(successes, n, alpha=2 * (1 - level), method="beta")[1], abs=1e-9
+    )
 
 
 @given(chances=chances)
@@ -63,7 +72,9 @@ def test_the_poisson_binomial_equals_scipy(chances):
     ours = poisson_binomial(chances)
     assert ours.sum() == pytest.approx(1)
     if chances:
-        assert ours == pytest.approx(stats.poisson_binom(chances).pmf(np.arange(len(chances) + 1)), abs=1e-10)
+        assert ours == pytest.approx(
+            stats.poisson_binom(chances).pmf(np.arange(len(chances) + 1)), abs=1e-10
+        )
 
 
 @given(n=st.integers(1, 60), share=st.floats(0.01, 0.99))

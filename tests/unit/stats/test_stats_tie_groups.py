@@ -16,10 +16,14 @@ def errors_of(contest: _Contest, means: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("days", [20, 43])
 def test_the_squared_error_of_independent_days_is_right_on_average(days: int) -> None:
-    """Of days that are independent, a difference of means has the variance 2 s^2 / n, whatever the length of the blocks."""
+    """Of days that are independent, a difference of means has the variance 2 s^2 / n, whatever the
+    length of the blocks.
+    """
     returns = np.random.default_rng(3).normal(0.0, 0.01, (days, 200))
     contest = _Contest(returns, 2, 0)
-    assert (errors_of(contest, returns.mean(axis=0)) ** 2).mean() == pytest.approx(2 * 0.01**2 / days, rel=0.05)
+    assert (errors_of(contest, returns.mean(axis=0)) ** 2).mean() == pytest.approx(
+        2 * 0.01**2 / days, rel=0.05
+    )
 
 
 def test_the_error_is_that_of_means_of_blocks_around_the_end_by_hand() -> None:
@@ -33,7 +37,9 @@ def test_the_error_is_that_of_means_of_blocks_around_the_end_by_hand() -> None:
     assert contest.observed.diagonal().tolist() == [0.0, 0.0]
 
 
-@pytest.mark.parametrize(("days", "block"), [(1, 2), (27, 2), (43, 2), (125, 2), (216, 3), (343, 4), (548, 4), (1000, 5)])
+@pytest.mark.parametrize(
+    ("days", "block"), [(1, 2), (27, 2), (43, 2), (125, 2), (216, 3), (343, 4), (548, 4), (1000, 5)]
+)
 def test_blocks_are_half_the_cube_root_of_the_days_and_two_at_least(days: int, block: int) -> None:
     assert block_length(days) == block
 

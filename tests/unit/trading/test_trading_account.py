@@ -1,5 +1,5 @@
-"""How the market reads as integers: marks, limits, factor changes, suspensions. Overnight: locks open, factor changes scale
-holdings, and no fen is made or lost.
+"""How the market reads as integers: marks, limits, factor changes, suspensions. Overnight: locks
+open, factor changes scale holdings, and no fen is made or lost.
 """
 
 from __future__ import annotations
@@ -18,9 +18,24 @@ from msgspec.structs import replace
 from ktdeval.errors import DataError, InvariantError
 from ktdeval.market.snapshot import Board
 from ktdeval.market.venue import find_venue
-from ktdeval.trading.account import Settlement, check_step, holdings_minor, nav_minor, open_account, open_day, value_minor
+from ktdeval.trading.account import (
+    Settlement,
+    check_step,
+    holdings_minor,
+    nav_minor,
+    open_account,
+    open_day,
+    value_minor,
+)
 from ktdeval.trading.executor import settle
-from ktdeval.trading.market_tape import FactorEvent, MarketRules, MarketTape, TradingDay, ex_price_ticks, limit_ppm
+from ktdeval.trading.market_tape import (
+    FactorEvent,
+    MarketRules,
+    MarketTape,
+    TradingDay,
+    ex_price_ticks,
+    limit_ppm,
+)
 from ktdeval.trading.terms import PPB, limits_of, scaled_int, terms_of
 from ktdeval.trading.types import Account, CorporateAction, Order, Position, Scale, TradingConfig
 from searching import examples
@@ -31,19 +46,35 @@ MAIN, CHINEXT, STAR, BSE = CODES["main"], CODES["chinext"], CODES["star"], CODES
 
 
 def tape(
-    code: str, opens: list[float | None], closes: list[float | None] | None = None, **columns: list[float | None]
+    code: str,
+    opens: list[float | None],
+    closes: list[float | None] | None = None,
+    **columns: list[float | None],
 ) -> MarketTape:
     """A tape of one asset; `columns` are its factor and volume by day."""
     rows = {name: [[value] for value in values] for name, values in columns.items()}
-    market = make_market([code], [[price] for price in opens], None if closes is None else [[price] for price in closes], **rows)
+    market = make_market(
+        [code],
+        [[price] for price in opens],
+        None if closes is None else [[price] for price in closes],
+        **rows,
+    )
     return MarketTape.from_snapshot(market, CONFIG)
 
 
 @pytest.mark.parametrize(
-    ("code", "highest", "lowest"), [(MAIN, 10.94, 9.06), (CHINEXT, 11.94, 8.06), (STAR, 11.94, 8.06), (BSE, 12.94, 7.06)]
+    ("code", "highest", "lowest"),
+    [(MAIN, 10.94, 9.06), (CHINEXT, 11.94, 8.06), (STAR, 11.94, 8.06), (BSE, 12.94, 7.06)],
 )
-def test_trading_stops_half_a_point_before_the_boards_limit(code: str, highest: float, lowest: float) -> None:
-    for open_, up, down in ((highest, 0, 0), (highest + 0.01, 1, 0), (lowest, 0, 0), (lowest - 0.01, 0, 1)):
+def test_trading_stops_half_a_point_before_the_boards_limit(
+    code: str, highest: float, lowest: float
+) -> None:
+    for open_, up, down in (
+        (highest, 0, 0),
+        (highest + 0.01, 1, 0),
+        (lowest, 0, 0),
+        (lowest - 0.01, 0, 1),
+    ):
         day = tape(code, [10.0, open_]).day(1)
         assert (day.limit_up[0], day.limit_down[0]) == (up, down), open_
 
@@ -56,7 +87,10 @@ def test_the_buffer_is_configurable_to_the_exact_limit() -> None:
 
 
 def test_limits_count_from_the_previous_close_in_the_days_own_terms() -> None:
-    first, listing = tape(MAIN, [10.0, 11.0]).day(0), tape(MAIN, [None, 99.0, 99.0], volume=[None, 5.0, 5.0]).day(1)
+    first, listing = (
+        tape(MAIN, [10.0, 11.0]).day(0),
+        tape(MAIN, [None, 99.0, 99.0], volume=[None, 5.0, 5.0]).day(1),
+    )
     assert listing.tradable[0] == 1, "a name without a previous close trades"
     split = tape(MAIN, [10.0, 5.2], factor=[1.0, 2.0]).day(1)
     assert split.events == {0: FactorEvent(2_000_000_000, 100_000, 50_000)}
@@ -77,7 +111,7 @@ def test_a_name_without_open_or_volume_keeps_its_mark_and_does_not_trade() -> No
     assert idle.day(2).tradable[0] == 0
 
 
-def test_whoever_reads_a_day_can_not_change_the_market() -> None:
+def test_readers_of_a_day_cannot_change_the_market() -> None:
     day = tape(MAIN, [10.0, 10.5]).day(1)
     for prices in (day.open_ticks, day.close_ticks):
         with pytest.raises(TypeError, match="read-only"):
@@ -94,15 +128,21 @@ def test_a_factor_change_during_a_suspension_corrects_the_mark() -> None:
 def test_factor_jitter_is_ignored_until_it_has_added_up() -> None:
     days = tape(MAIN, [10.0] * 5, factor=[1.0, 1.000004, 1.000008, 1.000012, 1.000012])
     assert [bool(days.day(row).events) for row in range(5)] == [False, False, False, True, False]
-    assert tape(MAIN, [None, 10.0], factor=[1.0, 7.5]).day(1).events == {}, "nothing is scaled before the first price"
+    assert tape(MAIN, [None, 10.0], factor=[1.0, 7.5]).day(1).events == {}, (
+        "nothing is scaled before the first price"
+    )
 
 
 def test_membership_and_smallest_orders_come_with_the_day() -> None:
-    market = make_market([MAIN, STAR], [[10.0, 50.0], [10.0, 50.0]], member=[[True, True], [True, False]])
+    market = make_market(
+        [MAIN, STAR], [[10.0, 50.0], [10.0, 50.0]], member=[[True, True], [True, False]]
+    )
     days = MarketTape.from_snapshot(market, CONFIG)
     assert days.day(1).member == b"\x01\x00"
     assert [terms.min_buy for terms in days.day(1).rules.terms] == [100, 200]
-    assert {terms.min_buy for terms in MarketRules.of(market, TradingConfig(lot_shares=500)).terms} == {500}
+    assert {
+        terms.min_buy for terms in MarketRules.of(market, TradingConfig(lot_shares=500)).terms
+    } == {500}
 
 
 def test_a_day_outside_and_a_price_of_another_unit_are_data_errors() -> None:
@@ -124,7 +164,10 @@ def test_limits_and_scaled_numbers_are_exact_decimals() -> None:
     assert scaled_int(0.1, 10**9) == 100_000_000
     assert scaled_int(8.5, 10**6) == 8_500_000
     assert scaled_int(0.005, 100) == 1, "halves go up"
-    assert [ex_price_ticks(100_000, ratio) for ratio in (1_300_000_000, 2_000_000_000)] == [76_923, 50_000], "and ex-prices down"
+    assert [ex_price_ticks(100_000, ratio) for ratio in (1_300_000_000, 2_000_000_000)] == [
+        76_923,
+        50_000,
+    ], "and ex-prices down"
 
 
 def test_a_fill_day_does_not_depend_on_later_rows() -> None:
@@ -134,7 +177,9 @@ def test_a_fill_day_does_not_depend_on_later_rows() -> None:
     codes = [CODES["main2"], CHINEXT, MAIN]
     whole = MarketTape.from_snapshot(make_market(codes, opens, factor=factor), CONFIG)
     for row in range(8):
-        cut = MarketTape.from_snapshot(make_market(codes, opens[: row + 1], factor=factor[: row + 1]), CONFIG)
+        cut = MarketTape.from_snapshot(
+            make_market(codes, opens[: row + 1], factor=factor[: row + 1]), CONFIG
+        )
         assert cut.day(row) == whole.day(row)
 
 
@@ -142,7 +187,9 @@ def test_a_fill_day_does_not_depend_on_later_rows() -> None:
 
 
 A_SHARE = find_venue("a_share")
-RULES = MarketRules((A_SHARE,) * 2, (terms_of(A_SHARE, CONFIG),) * 2, (Scale(),) * 2, limits_of(CONFIG))
+RULES = MarketRules(
+    (A_SHARE,) * 2, (terms_of(A_SHARE, CONFIG),) * 2, (Scale(),) * 2, limits_of(CONFIG)
+)
 
 
 def day_with(events: dict[int, FactorEvent], ticks: int = 100_000) -> TradingDay:
@@ -155,24 +202,47 @@ def change(previous_ticks: int, ratio_ppb: int) -> dict[int, FactorEvent]:
     return {0: FactorEvent(ratio_ppb, previous_ticks, ex_price_ticks(previous_ticks, ratio_ppb))}
 
 
-OVERNIGHT = {  # account at the close, factor change of asset 0, account at the open, corporate actions
+# account at the close, factor change of asset 0, account at the open, corporate actions
+OVERNIGHT = {
     "shares bought yesterday can be sold": (
-        Account(0, {0: Position(300, 200), 1: Position(100)}), {}, Account(0, {0: Position(300), 1: Position(100)}), []),
+        Account(0, {0: Position(300, 200), 1: Position(100)}),
+        {},
+        Account(0, {0: Position(300), 1: Position(100)}),
+        [],
+    ),
     "a split doubles the shares and pays nothing": (
-        Account(700, {0: Position(300)}), change(100_000, 2 * PPB), Account(700, {0: Position(600)}),
-        [CorporateAction(0, 2.0, 300, 600, 0)]),
-    # 1,000 shares at 10.00, ratio 1.0309: 1,030 shares at 9.700262… = 9,991.27; 8.73 in cash, 0.9 of a share.
+        Account(700, {0: Position(300)}),
+        change(100_000, 2 * PPB),
+        Account(700, {0: Position(600)}),
+        [CorporateAction(0, 2.0, 300, 600, 0)],
+    ),
+    # 1,000 shares at 10.00, ratio 1.0309: 1,030 shares at 9.700262… = 9,991.27; 8.73 in cash, 0.9
+    # of a share.
     "a dividend is reinvested at the ex-price and the fraction is paid": (
-        Account(0, {0: Position(1_000)}), change(100_000, 1_030_900_000), Account(873, {0: Position(1_030)}),
-        [CorporateAction(0, 1.0309, 1_000, 1_030, 873)]),
+        Account(0, {0: Position(1_000)}),
+        change(100_000, 1_030_900_000),
+        Account(873, {0: Position(1_030)}),
+        [CorporateAction(0, 1.0309, 1_000, 1_030, 873)],
+    ),
     "a split whose ex-price is no whole tick pays nothing": (
-        Account(0, {0: Position(10_000)}), change(100_000, 3 * PPB), Account(0, {0: Position(30_000)}),
-        [CorporateAction(0, 3.0, 10_000, 30_000, 0)]),
+        Account(0, {0: Position(10_000)}),
+        change(100_000, 3 * PPB),
+        Account(0, {0: Position(30_000)}),
+        [CorporateAction(0, 3.0, 10_000, 30_000, 0)],
+    ),
     "a holding scaled below one share becomes cash": (
-        Account(1, {0: Position(9)}), change(100_000, PPB // 10), Account(9_001, {}), [CorporateAction(0, 0.1, 9, 0, 9_000)]),
+        Account(1, {0: Position(9)}),
+        change(100_000, PPB // 10),
+        Account(9_001, {}),
+        [CorporateAction(0, 0.1, 9, 0, 9_000)],
+    ),
     "a name not held is left alone": (
-        Account(5, {1: Position(100)}), change(100_000, 2 * PPB), Account(5, {1: Position(100)}), []),
-}  # fmt: skip
+        Account(5, {1: Position(100)}),
+        change(100_000, 2 * PPB),
+        Account(5, {1: Position(100)}),
+        [],
+    ),
+}
 
 
 @pytest.mark.parametrize("name", OVERNIGHT)
@@ -184,7 +254,11 @@ def test_an_account_is_carried_overnight(name: str) -> None:
 
 
 @examples(40)
-@given(shares=st.integers(1, 10**7), previous=st.integers(1, 10**8), ratio_ppb=st.integers(10**6, 10**11))
+@given(
+    shares=st.integers(1, 10**7),
+    previous=st.integers(1, 10**8),
+    ratio_ppb=st.integers(10**6, 10**11),
+)
 @example(shares=1, previous=10**8, ratio_ppb=1_000_010_001)
 @example(shares=333_333, previous=7, ratio_ppb=999_989_999)
 def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, ratio_ppb: int) -> None:
@@ -194,7 +268,14 @@ def test_a_factor_change_makes_and_loses_no_fen(shares: int, previous: int, rati
     ratio = Fraction(ratio_ppb, 10**9)
     assert after == floor(shares * ratio)
     assert opened.cash_minor >= 0
-    assert abs(Fraction(shares * previous, 100) - after * Fraction(previous, 100) / ratio - opened.cash_minor) <= 1
+    assert (
+        abs(
+            Fraction(shares * previous, 100)
+            - after * Fraction(previous, 100) / ratio
+            - opened.cash_minor
+        )
+        <= 1
+    )
     assert [action.cash_minor for action in changes] == [opened.cash_minor]
 
 
@@ -204,23 +285,36 @@ def test_a_suspended_holding_is_worth_the_same_across_its_split() -> None:
     before = nav_minor(account, days.day(1).close_ticks, RULES.units)
     opened, _, _ = open_day(account, days.day(2))
     marks = (days.day(2).open_ticks, days.day(2).close_ticks)
-    assert [nav_minor(opened, ticks, RULES.units) for ticks in marks] == [before, before] == [1_101_100] * 2
+    assert (
+        [nav_minor(opened, ticks, RULES.units) for ticks in marks]
+        == [before, before]
+        == [1_101_100] * 2
+    )
 
 
 def test_worth_is_that_of_the_last_mark_and_rounds_half_a_fen_up() -> None:
-    market = make_market([CODES["main"]], [[10.0], [None], [None], [None]], closes=[[10.2], [None], [None], [None]])
+    market = make_market(
+        [CODES["main"]], [[10.0], [None], [None], [None]], closes=[[10.2], [None], [None], [None]]
+    )
     delisted = MarketTape.from_snapshot(market, CONFIG).day(3)
     assert nav_minor(Account(3, {0: Position(100)}), delisted.close_ticks, RULES.units) == 102_003
     assert [value_minor(1, ticks, 100) for ticks in (49, 50, 149, 150)] == [0, 1, 1, 2]
-    assert holdings_minor({0: Position(1), 1: Position(1)}, [50, 50], RULES.units) == 2, "each position for itself"
+    assert holdings_minor({0: Position(1), 1: Position(1)}, [50, 50], RULES.units) == 2, (
+        "each position for itself"
+    )
     assert open_account(CONFIG) == Account(100_000_000, {})
 
 
 @pytest.mark.shared_data
-def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(shared_data: Path) -> None:
+def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(
+    shared_data: Path,
+) -> None:
     bars = pd.read_parquet(shared_data / "a_share" / "csi300_ever_daily.parquet")
     bars = bars[bars["traded"]]
-    wide = {name: bars.pivot(index="date", columns="code", values=name) for name in ("raw_open", "raw_close", "factor", "volume")}
+    wide = {
+        name: bars.pivot(index="date", columns="code", values=name)
+        for name in ("raw_open", "raw_close", "factor", "volume")
+    }
     market = make_market(
         list(wide["factor"].columns),
         wide["raw_open"].to_numpy(),
@@ -237,9 +331,15 @@ def test_every_real_split_and_dividend_of_three_years_keeps_value_to_the_fen(sha
         for action in changes:
             assert opened.positions[action.asset].shares == action.shares_after
             if days.tradable[row, action.asset]:
-                value = action.shares_after * Fraction(before.close_ticks[action.asset], 100) / Fraction(action.ratio)
+                value = (
+                    action.shares_after
+                    * Fraction(before.close_ticks[action.asset], 100)
+                    / Fraction(action.ratio)
+                )
             else:
-                value = Fraction(value_minor(action.shares_after, days.day(row).close_ticks[action.asset], 100))
+                value = Fraction(
+                    value_minor(action.shares_after, days.day(row).close_ticks[action.asset], 100)
+                )
             worth = value_minor(action.shares_before, before.close_ticks[action.asset], 100)
             assert abs(value + action.cash_minor - worth) <= 1
             # What is paid is less than one share: nobody is forced out of a holding.
@@ -259,13 +359,22 @@ MARKET = make_market(
 )
 DAY = MarketTape.from_snapshot(MARKET, CONFIG).day(1)
 BEFORE = Account(10_000_000, {0: Position(500, 100), 1: Position(300)})
-ACTION = (Order(0, "SELL", 0.5, "", shares=200), Order(1, "BUY", 0.5, "", shares=100), Order(None, "BUY", 0.5, "", shares=100))
+ACTION = (
+    Order(0, "SELL", 0.5, "", shares=200),
+    Order(1, "BUY", 0.5, "", shares=100),
+    Order(None, "BUY", 0.5, "", shares=100),
+)
 GOOD = settle(BEFORE, DAY, ACTION, 0)
 
 
 def tampered_after(cash: int = 0, **positions: Position) -> Settlement:
-    """GOOD with other cash (by a difference) or positions (`p0`, `p1`, `p7`: shares 0 removes), NAV kept consistent."""
-    held = {**GOOD.after.positions, **{int(name[1:]): position for name, position in positions.items()}}
+    """GOOD with other cash (by a difference) or positions (`p0`, `p1`, `p7`: shares 0 removes), NAV
+    kept consistent.
+    """
+    held = {
+        **GOOD.after.positions,
+        **{int(name[1:]): position for name, position in positions.items()},
+    }
     held = {asset: position for asset, position in held.items() if position != Position(0)}
     return replace(GOOD, after=Account(GOOD.after.cash_minor + cash, held))
 
@@ -283,13 +392,18 @@ def test_a_day_booked_by_the_executor_passes() -> None:
 CHANGE = GOOD.corporate_actions[0]
 BREACHES: dict[str, tuple[str, Callable[[], Settlement]]] = {
     "cash appears": ("the fills give", lambda: tampered_after(cash=1)),
-    "cash is negative": ("cash is negative", lambda: tampered_after(cash=-GOOD.after.cash_minor - 1)),
+    "cash is negative": (
+        "cash is negative",
+        lambda: tampered_after(cash=-GOOD.after.cash_minor - 1),
+    ),
     "shares appear": ("the fills give others", lambda: tampered_after(p0=Position(400))),
     "a lock is forgotten": ("the fills give others", lambda: tampered_after(p1=Position(691, 0))),
     "more is locked than held": ("of them locked", lambda: tampered_after(p0=Position(300, 301))),
     "an empty position is kept": (
         "holds 0 shares",
-        lambda: replace(GOOD, after=Account(GOOD.after.cash_minor, {**GOOD.after.positions, 7: Position(0)})),
+        lambda: replace(
+            GOOD, after=Account(GOOD.after.cash_minor, {**GOOD.after.positions, 7: Position(0)})
+        ),
     ),
     "a position vanishes": ("a position is missing", lambda: tampered_after(p0=Position(0))),
     "NAV is off by a fen": ("is not cash", lambda: replace(GOOD, nav_minor=GOOD.nav_minor + 1)),
@@ -297,14 +411,28 @@ BREACHES: dict[str, tuple[str, Callable[[], Settlement]]] = {
         "is not cash",
         lambda: replace(GOOD, nav_minor=GOOD.nav_minor + 1, holdings_minor=GOOD.holdings_minor + 1),
     ),
-    "an order has no outcome": ("have 2 outcomes", lambda: replace(GOOD, outcomes=GOOD.outcomes[:2])),
-    "a fill is booked twice": ("the fills give", lambda: replace(GOOD, outcomes=(GOOD.outcomes[0], *GOOD.outcomes[:2]))),
+    "an order has no outcome": (
+        "have 2 outcomes",
+        lambda: replace(GOOD, outcomes=GOOD.outcomes[:2]),
+    ),
+    "a fill is booked twice": (
+        "the fills give",
+        lambda: replace(GOOD, outcomes=(GOOD.outcomes[0], *GOOD.outcomes[:2])),
+    ),
     "a split makes money": (
         "makes or loses money",
-        lambda: replace(GOOD, corporate_actions=(replace(CHANGE, cash_minor=CHANGE.cash_minor + 1),)),
+        lambda: replace(
+            GOOD, corporate_actions=(replace(CHANGE, cash_minor=CHANGE.cash_minor + 1),)
+        ),
     ),
-    "a split takes cash": ("takes cash", lambda: replace(GOOD, corporate_actions=(replace(CHANGE, cash_minor=-1),))),
-    "a split is booked twice": ("starts from another holding", lambda: replace(GOOD, corporate_actions=(CHANGE, CHANGE))),
+    "a split takes cash": (
+        "takes cash",
+        lambda: replace(GOOD, corporate_actions=(replace(CHANGE, cash_minor=-1),)),
+    ),
+    "a split is booked twice": (
+        "starts from another holding",
+        lambda: replace(GOOD, corporate_actions=(CHANGE, CHANGE)),
+    ),
 }
 
 

@@ -1,5 +1,5 @@
-"""The rules of the executor, one fact a row, those that are known to be broken when an action is decided, and worked examples of
-shorts, fractions and closed days under any venue.
+"""The rules of the executor, one fact a row, those that are known to be broken when an action is
+decided, and worked examples of shorts, fractions and closed days under any venue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from ktdeval.errors import DataError, InvariantError
-from ktdeval.fields import to_mapping
 from ktdeval.market.calendar import sessions
 from ktdeval.market.snapshot import Instrument, MarketSnapshot
 from ktdeval.market.venue import Fees, Shorting, Venue, find_venue
@@ -24,7 +23,17 @@ from ktdeval.trading.constraints import known_breaches
 from ktdeval.trading.executor import REJECTIONS, execute, settle
 from ktdeval.trading.market_tape import MarketRules, MarketTape, TradingDay
 from ktdeval.trading.terms import Terms, limits_of, terms_of
-from ktdeval.trading.types import Account, Action, Charge, CorporateAction, Order, Outcome, Position, TradingConfig
+from ktdeval.trading.types import (
+    Account,
+    Action,
+    Charge,
+    CorporateAction,
+    Order,
+    Outcome,
+    Position,
+    TradingConfig,
+)
+from ktdeval.values.fields import to_mapping
 from searching import examples
 from tables import on_each_row
 from trading_market import CODES, make_market
@@ -38,8 +47,12 @@ CLOSED = (10.0, 20.0, 50.0, 40.0)
 CASH = Account(100_000_000, {})
 
 
-def day_at(*opens: float | None, previous: Sequence[float] = CLOSED, outside: int | None = None) -> TradingDay:
-    """Fill day of four names (main, ChiNext, main, STAR) that closed at `previous`; opens default to that."""
+def day_at(
+    *opens: float | None, previous: Sequence[float] = CLOSED, outside: int | None = None
+) -> TradingDay:
+    """Fill day of four names (main, ChiNext, main, STAR) that closed at `previous`; opens default
+    to that.
+    """
     rows = [list(previous), [*opens, *previous[len(opens) :]]]
     member = [[True] * 4, [asset != outside for asset in range(4)]]
     return MarketTape.from_snapshot(make_market(BOARDS, rows, member=member), CONFIG).day(1)
@@ -66,25 +79,43 @@ def order_of(text: str) -> Order:
     """An order of a table: side, name, shares, and a weight behind its word."""
     side, name, *rest = text.split()
     weight = float(rest[-1]) if "weight" in rest else None
-    shares: Any = None if not rest or rest[0] == "weight" else {"10**40": 10**40}.get(rest[0]) or json.loads(rest[0])
+    shares: Any = (
+        None
+        if not rest or rest[0] == "weight"
+        else {"10**40": 10**40}.get(rest[0]) or json.loads(rest[0])
+    )
     return Order(NAMES.get(name), side, 0.6, "because it fits", weight, shares)  # type: ignore[arg-type]
 
 
-def told(outcome: Outcome) -> str:
+def ending(outcome: Outcome) -> str:
     word = "cut" if outcome.status == "partially_filled" else outcome.status
     return " ".join(filter(None, (word, outcome.rule, str(outcome.shares or ""))))
 
 
 @on_each_row
-def test_an_order_ends_as_the_rules_say(
+def test_an_order_ends_by_the_rules(
     fact: str, account: dict[str, Any], orders: list[str], ends: list[str], more: dict[str, Any]
 ) -> None:
-    holdings = {NAMES[name]: Position(*(one if isinstance(one, list) else [one])) for name, one in account.items() if name in NAMES}
+    holdings = {
+        NAMES[name]: Position(*(one if isinstance(one, list) else [one]))
+        for name, one in account.items()
+        if name in NAMES
+    }
     given, before = Account(account.get("cash", CASH.cash_minor), holdings), dict(holdings)
-    config = TradingConfig(**{name: value for name, value in more.items() if name not in ("opens", "previous", "outside")})
-    day = day_at(*more.get("opens", ()), previous=more.get("previous", CLOSED), outside=NAMES.get(more.get("outside", "")))
+    config = TradingConfig(
+        **{
+            name: value
+            for name, value in more.items()
+            if name not in ("opens", "previous", "outside")
+        }
+    )
+    day = day_at(
+        *more.get("opens", ()),
+        previous=more.get("previous", CLOSED),
+        outside=NAMES.get(more.get("outside", "")),
+    )
     outcomes = execute(given, under(day, config), tuple(map(order_of, orders)))[1]
-    assert list(map(told, outcomes)) == ends, fact
+    assert list(map(ending, outcomes)) == ends, fact
     assert given.positions == before, "the account given is not changed"
 
 
@@ -93,16 +124,26 @@ def test_an_order_ends_as_the_rules_say(
 
 def test_a_fill_moves_its_notional_and_its_cost() -> None:
     account, (outcome,) = execute(CASH, day_at(10.2), (buy(A, 2_000),))
-    assert outcome == Outcome("filled", None, "", 2_000, 102_000, 2_040_000, 1_020), "five basis points"
+    assert outcome == Outcome("filled", None, "", 2_000, 102_000, 2_040_000, 1_020), (
+        "five basis points"
+    )
     assert account == Account(100_000_000 - 2_041_020, {A: Position(2_000, 2_000)})
     account, (outcome,) = execute(held(A, 2_000), day_at(10.2), (sell(A, 2_000),))
     assert (outcome.notional_minor, outcome.fee_minor) == (2_040_000, 3_060), "fifteen basis points"
     assert account == Account(100_000_000 + 2_040_000 - 3_060, {})
     account, (outcome,) = execute(CASH, day_at(10.0123), (buy(A, 300),))
-    assert (outcome.price_ticks, outcome.notional_minor) == (100_123, 300_369), "adjusted prices trade in ten-thousandths"
+    assert (outcome.price_ticks, outcome.notional_minor) == (
+        100_123,
+        300_369,
+    ), "adjusted prices trade in ten-thousandths"
     assert account.cash_minor == 100_000_000 - 300_369 - 500
-    result, outcomes = execute(held(A, 1_000, cash_minor=0), under(day_at(), FREE), (buy(CHINEXT, 400), sell(A, 1_000)))
-    assert [outcome.status for outcome in outcomes] == ["filled", "filled"], "sells run first and fund the buys"
+    result, outcomes = execute(
+        held(A, 1_000, cash_minor=0), under(day_at(), FREE), (buy(CHINEXT, 400), sell(A, 1_000))
+    )
+    assert [outcome.status for outcome in outcomes] == [
+        "filled",
+        "filled",
+    ], "sells run first and fund the buys"
     assert result == Account(200_000, {CHINEXT: Position(400, 400)})
     account = held(A, 300, 100)
     assert execute(account, day_at(), ()) == (account, []), "an empty action changes nothing"
@@ -113,13 +154,17 @@ def test_a_fill_moves_its_notional_and_its_cost() -> None:
 @pytest.mark.parametrize(
     ("order", "open_", "config", "fee_minor"),
     [
-        (buy(A, 900), 10.0, CONFIG, 500), (buy(A, 1_000), 10.0, CONFIG, 500), (buy(A, 1_100), 10.0, CONFIG, 550),
-        (sell(B, 100), 10.0, CONFIG, 750), (sell(B, 60), 10.0, TradingConfig(lot_shares=60), 500),
-        (buy(A, 100), 10.1, TradingConfig(buy_fee_bps=1.5, min_fee_cny=0.0), 15),  # 1,010.00 * 1.5 bps = 15.15 fen
+        (buy(A, 900), 10.0, CONFIG, 500),
+        (buy(A, 1_000), 10.0, CONFIG, 500),
+        (buy(A, 1_100), 10.0, CONFIG, 550),
+        (sell(B, 100), 10.0, CONFIG, 750),
+        (sell(B, 60), 10.0, TradingConfig(lot_shares=60), 500),
+        # 1,010.00 * 1.5 bps = 15.15 fen
+        (buy(A, 100), 10.1, TradingConfig(buy_fee_bps=1.5, min_fee_cny=0.0), 15),
         (buy(A, 100), 10.3, TradingConfig(buy_fee_bps=1.5, min_fee_cny=0.0), 15),  # 15.45
         (buy(A, 1_000), 9.9, TradingConfig(buy_fee_bps=0.5, min_fee_cny=0.0), 50),  # 49.5
     ],
-)  # fmt: skip
+)
 def test_a_small_order_costs_five_yuan_and_fees_round_half_a_fen_up(
     order: Order, open_: float, config: TradingConfig, fee_minor: int
 ) -> None:
@@ -127,20 +172,35 @@ def test_a_small_order_costs_five_yuan_and_fees_round_half_a_fen_up(
     assert outcome.fee_minor == fee_minor
 
 
-def test_every_rejection_and_cut_says_why_without_identities_or_numbers() -> None:
+def test_every_rejection_and_cut_has_a_reason_without_identities_or_numbers() -> None:
     day = day_at(10.0, None, 55.0, outside=STAR)
     account = Account(100_000_000, {A: Position(300, 100), B: Position(300)})
     orders = (
-        Order(A, "BUY", 0.5, ""), buy(STAR, 200), buy(CHINEXT, 100), buy(B, 100), buy(A, 150), buy(A, weight=0.5),
-        buy(A, weight=0.0), sell(CHINEXT, 100), sell(A, 300), sell(B, 900), sell(A, 100),
-    )  # fmt: skip
+        Order(A, "BUY", 0.5, ""),
+        buy(STAR, 200),
+        buy(CHINEXT, 100),
+        buy(B, 100),
+        buy(A, 150),
+        buy(A, weight=0.5),
+        buy(A, weight=0.0),
+        sell(CHINEXT, 100),
+        sell(A, 300),
+        sell(B, 900),
+        sell(A, 100),
+    )
     outcomes = execute(account, day, orders)[1]
-    rules = "schema universe suspended price_limit lot weight_limit target holding t_plus_1 holding t_plus_1"
+    rules = (
+        "schema universe suspended price_limit lot weight_limit target holding t_plus_1 holding"
+        " t_plus_1"
+    )
     assert [outcome.rule for outcome in outcomes] == rules.split()
     for outcome in outcomes:
         assert outcome.rule in REJECTIONS
         assert outcome.message
-        assert not any(character.isdigit() for character in outcome.message.replace("0 to 1", "").replace("at least 1", ""))
+        assert not any(
+            character.isdigit()
+            for character in outcome.message.replace("0 to 1", "").replace("at least 1", "")
+        )
 
 
 # --- a whole day
@@ -149,19 +209,28 @@ def test_every_rejection_and_cut_says_why_without_identities_or_numbers() -> Non
 def test_a_settled_day_carries_opening_and_closing_worth() -> None:
     """Orders fill at the open, holdings are marked at the close, and a split comes before both."""
     closes, factor = [[10.0, 50.0], [10.5, 25.0]], [[1.0, 1.0], [1.0, 2.0]]
-    market = make_market([CODES["main2"], CODES["main"]], [[10.0, 50.0], [10.2, 25.5]], closes, factor=factor)
+    market = make_market(
+        [CODES["main2"], CODES["main"]], [[10.0, 50.0], [10.2, 25.5]], closes, factor=factor
+    )
     day = MarketTape.from_snapshot(market, CONFIG).day(1)
-    settlement = settle(Account(1_000_000, {1: Position(100, 100)}), day, (buy(0, weight=0.1), sell(1, 100)), 0)
+    settlement = settle(
+        Account(1_000_000, {1: Position(100, 100)}), day, (buy(0, weight=0.1), sell(1, 100)), 0
+    )
     assert settlement.opened == Account(1_000_000, {1: Position(200)})
     assert settlement.open_nav_minor == 1_000_000 + 200 * 2_550
-    assert [(outcome.shares, outcome.price_ticks) for outcome in settlement.outcomes] == [(100, 102_000), (100, 255_000)]
+    assert [(outcome.shares, outcome.price_ticks) for outcome in settlement.outcomes] == [
+        (100, 102_000),
+        (100, 255_000),
+    ]
     assert settlement.after.positions == {0: Position(100, 100), 1: Position(100)}
     assert settlement.holdings_minor == 100 * 1_050 + 100 * 2_500
     assert settlement.nav_minor == settlement.after.cash_minor + settlement.holdings_minor
     with pytest.raises(InvariantError, match="not before the fill"):
         settle(CASH, day_at(), (), 1)
     terms = terms_of(find_venue("a_share"), CONFIG)
-    assert terms == Terms(100, 100, 100, 5_000_000, 15_000_000, 500, None, 0, True, None), "the venue and the config in integers"
+    assert terms == Terms(100, 100, 100, 5_000_000, 15_000_000, 500, None, 0, True, None), (
+        "the venue and the config in integers"
+    )
     assert limits_of(CONFIG) == (20, 100_000_000)
 
 
@@ -175,18 +244,26 @@ FULL = Account(0, {A: Position(50_000), CHINEXT: Position(25_000)})
 ACCOUNTS = {"half": HALF, "full": FULL}
 
 
-def breaches(account: Account, *action: Order, config: TradingConfig = TWO) -> list[tuple[int, str]]:
+def breaches(
+    account: Account, *action: Order, config: TradingConfig = TWO
+) -> list[tuple[int, str]]:
     values = {asset: held.shares * WORTH[asset] for asset, held in account.positions.items()}
     return [tuple(breach) for breach in known_breaches(account, values, action, config)]
 
 
 @on_each_row
-def test_an_order_breaks_a_rule_as_known_at_the_close(account: str, action: list[str], expected: list[str]) -> None:
-    assert [f"{index} {rule}" for index, rule in breaches(ACCOUNTS[account], *map(order_of, action))] == expected
+def test_an_order_breaks_a_rule_as_known_at_the_close(
+    account: str, action: list[str], expected: list[str]
+) -> None:
+    assert [
+        f"{index} {rule}" for index, rule in breaches(ACCOUNTS[account], *map(order_of, action))
+    ] == expected
 
 
 ORDERS = st.builds(
-    lambda asset, side, weight, shares: sell(asset, shares) if shares and side == "SELL" else Order(asset, side, 0.5, "", weight),
+    lambda asset, side, weight, shares: (
+        sell(asset, shares) if shares and side == "SELL" else Order(asset, side, 0.5, "", weight)
+    ),
     st.sampled_from([A, CHINEXT, B, None]),
     st.sampled_from(["BUY", "SELL"]),
     st.sampled_from([0.0, 0.1, 0.3, 0.6, 0.8, 1.0]),
@@ -196,11 +273,14 @@ ORDERS = st.builds(
 
 @examples(60, search=150)
 @given(st.lists(ORDERS, max_size=6), st.sampled_from([HALF, FULL, Account(100_000_000, {})]))
-def test_the_executor_fills_no_order_whole_that_is_known_to_break_a_rule(orders: list[Order], account: Account) -> None:
+def test_the_executor_fills_no_order_whole_that_is_known_to_break_a_rule(
+    orders: list[Order], account: Account
+) -> None:
     broken = breaches(account, *orders)
     _, outcomes = execute(account, under(day_at(10.0), TWO), tuple(orders))
     assert all(outcomes[index].status != "filled" for index, _ in broken)
-    if broken and broken[0][1] != "cash":  # the orders before the first are filled as they were judged
+    # the orders before the first are filled as they were judged
+    if broken and broken[0][1] != "cash":
         assert outcomes[broken[0][0]].status == "rejected"
 
 
@@ -216,7 +296,9 @@ PLAIN = dataclasses.replace(
 )
 
 
-def market_of(*venues: str, opens: Any, closes: Any = None, days: list[str] | None = None, **rows: Any) -> MarketSnapshot:
+def market_of(
+    *venues: str, opens: Any, closes: Any = None, days: list[str] | None = None, **rows: Any
+) -> MarketSnapshot:
     """Assets A0, A1 … of the venues named, on days of 2024 from rows of prices."""
     codes = [f"A{number}" for number in range(len(venues))]
     instruments = tuple(Instrument("stock", "USD", venue) for venue in venues)
@@ -228,7 +310,12 @@ def order(asset: int, side: Any, shares: int | None = None, weight: float | None
     return Order(asset, side, 0.5, "", weight, shares)
 
 
-def play(market: MarketSnapshot, *actions: Action, venue: Venue | None = PLAIN, config: TradingConfig = ROOMY) -> list[Settlement]:
+def play(
+    market: MarketSnapshot,
+    *actions: Action,
+    venue: Venue | None = PLAIN,
+    config: TradingConfig = ROOMY,
+) -> list[Settlement]:
     """Settle one action a day from the second day on, from 10,000 in cash."""
     config = dataclasses.replace(config, venue=venue, initial_cash=10_000)
     tape = MarketTape.from_snapshot(market, config)
@@ -250,9 +337,13 @@ def test_a_short_sale_brings_cash_pays_to_borrow_and_gains_as_the_price_falls() 
         closes=[[50], [49], [45], [40]],
         days=["2024-01-04", "2024-01-05", "2024-01-08", "2024-01-09"],
     )
-    sold, over, back = play(market, (order(0, "SELL", 1_000_000),), (), (order(0, "BUY", weight=0.0),))
+    sold, over, back = play(
+        market, (order(0, "SELL", 1_000_000),), (), (order(0, "BUY", weight=0.0),)
+    )
     assert ends(sold) == [("filled", None, 1_000_000)], "100 shares of 10,000 steps"
-    assert sold.after == Account(1_500_000, {0: Position(-1_000_000)}), "10,000 and 5,000 of proceeds"
+    assert sold.after == Account(1_500_000, {0: Position(-1_000_000)}), (
+        "10,000 and 5,000 of proceeds"
+    )
     assert sold.nav_minor == 1_500_000 - 490_000
     # A day of 252 at 2.52 % on 4,900.00: 0.49, over a weekend as over a night.
     assert over.charges == (Charge("borrow", 0, -1_000_000, 490_000, -49),)
@@ -262,17 +353,25 @@ def test_a_short_sale_brings_cash_pays_to_borrow_and_gains_as_the_price_falls() 
     assert back.after == Account(1_500_000 - 49 - 45 - 400_000, {})
 
 
-def test_interest_is_the_same_for_every_day_whatever_nights_lie_before_it() -> None:
-    """At a price that stands, no weekend, holiday or half day shows in a charge, the cash, the NAV or what an order comes to."""
+def test_interest_is_the_same_for_every_day_after_any_number_of_nights() -> None:
+    """At a price that stands, no weekend, holiday or half day shows in a charge, the cash, the NAV
+    or what an order comes to.
+    """
     days = sessions("2024-11-18", "2025-01-24", "XNYS")
     nights = set(np.diff(days).astype(int).tolist())
-    assert nights == {1, 2, 3, 4}, "weekends, Thanksgiving, Christmas, New Year, a day of mourning, Martin Luther King Day"
+    assert nights == {
+        1,
+        2,
+        3,
+        4,
+    }, "weekends, Thanksgiving, Christmas, New Year, a day of mourning, Martin Luther King Day"
     market = market_of("us_equity", opens=[[50]] * len(days), days=list(map(str, days)))
     short, *held = play(market, (order(0, "SELL", 1_000_000),), *[()] * (len(days) - 2))
     assert ends(short) == [("filled", None, 1_000_000)]
     assert {day.charges for day in held} == {(Charge("borrow", 0, -1_000_000, 500_000, -50),)}
     assert set(np.diff([day.nav_minor for day in (short, *held)]).tolist()) == {-50}
-    # 10,000 at 2.52 %, a 252nd of it a day; over a year that is the rate, over these two months of holidays a little less.
+    # 10,000 at 2.52 %, a 252nd of it a day; over a year that is the rate, over these two months of
+    # holidays a little less.
     by_nights = 500_000 * 0.0252 * int((days[-1] - days[1]).astype(int)) / 365
     assert by_nights * 0.94 < 50 * len(held) < by_nights
 
@@ -284,18 +383,23 @@ def test_a_short_needs_margin_and_a_buy_cannot_spend_it() -> None:
         (order(0, "SELL", 4_100_000), order(0, "SELL", 2_000_000)),
         (order(1, "BUY", 6_000_000), order(1, "BUY", weight=0.6)),
     )
-    # 410 shares ask for 20,500 and 10,250 in cash; there would be 30,500. 200 shares ask for 15,000 of 20,000.
+    # 410 shares ask for 20,500 and 10,250 in cash; there would be 30,500. 200 shares ask for 15,000
+    # of 20,000.
     assert ends(first) == [("rejected", "margin", 0), ("filled", None, 2_000_000)]
-    assert ends(second) == [("partially_filled", "cash", 4_999_000), ("rejected", "cash", 0)], (
-        "5,000 are free, less a day's interest of 1.00"
-    )
+    assert ends(second) == [
+        ("partially_filled", "cash", 4_999_000),
+        ("rejected", "cash", 0),
+    ], "5,000 are free, less a day's interest of 1.00"
 
 
-def test_a_margin_call_buys_back_at_the_open_and_a_ruined_account_goes_on() -> None:
+def test_a_margin_call_buys_back_at_the_open_and_a_ruined_account_continues() -> None:
     market = market_of("us_equity", opens=[[50], [50], [70], [70]], closes=[[50], [50], [70], [70]])
-    sold, called, after = play(market, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),), (order(0, "BUY", 10_000),))
+    sold, called, after = play(
+        market, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),), (order(0, "BUY", 10_000),)
+    )
     assert sold.after.cash_minor == 3_000_000
-    # Interest 2.00; 400 shares at 70 are 28,000 and ask for 36,400: they are bought back before the day's order is judged.
+    # Interest 2.00; 400 shares at 70 are 28,000 and ask for 36,400: they are bought back before the
+    # day's order is judged.
     assert called.charges == (
         Charge("borrow", 0, -4_000_000, 500_000, -200),
         Charge("margin_call", 0, 4_000_000, 700_000, -2_800_000),
@@ -303,8 +407,12 @@ def test_a_margin_call_buys_back_at_the_open_and_a_ruined_account_goes_on() -> N
     assert called.opened == Account(199_800, {})
     assert ends(called) == [("filled", None, 100)]
     assert after.nav_minor > 0
-    crash = market_of("us_equity", opens=[[50], [50], [200], [200]], closes=[[50], [50], [200], [200]])
-    _, ruined, still = play(crash, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),), (order(0, "BUY", 10_000),))
+    crash = market_of(
+        "us_equity", opens=[[50], [50], [200], [200]], closes=[[50], [50], [200], [200]]
+    )
+    _, ruined, still = play(
+        crash, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),), (order(0, "BUY", 10_000),)
+    )
     assert ruined.after == Account(3_000_000 - 200 - 8_000_000, {})
     assert ends(ruined) == [("rejected", "weight_limit", 0)]
     assert ends(still) == [("rejected", "weight_limit", 0)]
@@ -317,37 +425,50 @@ INTEREST = Charge("borrow", 0, -4_000_000, 500_000, -200)
 @pytest.mark.parametrize(
     ("charges", "message"),
     [
-        # 400 shares at 70 are 28,000: a cent more or less, a fee that was not paid, another price, fewer shares, another asset.
+        # 400 shares at 70 are 28,000: a cent more or less, a fee that was not paid, another price,
+        # fewer shares, another asset.
         ((INTEREST, replace(CALLED, cash_minor=-2_800_001)), "at its price"),
         ((INTEREST, replace(CALLED, cash_minor=-2_799_999)), "at its price"),
         ((INTEREST, replace(CALLED, fee_minor=1)), "at its price"),
         ((INTEREST, replace(CALLED, price_ticks=700_001)), "at its price"),
-        ((INTEREST, replace(CALLED, shares=3_999_900, cash_minor=-2_799_930)), "does not close its position"),
+        (
+            (INTEREST, replace(CALLED, shares=3_999_900, cash_minor=-2_799_930)),
+            "does not close its position",
+        ),
         ((INTEREST, replace(CALLED, asset=1)), "does not close its position"),
         ((replace(INTEREST, cash_minor=1), CALLED), "is not that of a short"),
         ((replace(INTEREST, shares=4_000_000), CALLED), "is not that of a short"),
         ((replace(INTEREST, shares=0), CALLED), "is not that of a short"),
     ],
 )
-def test_a_charge_that_is_booked_wrongly_is_caught(charges: tuple[Charge, ...], message: str) -> None:
+def test_a_charge_that_is_booked_wrongly_is_caught(
+    charges: tuple[Charge, ...], message: str
+) -> None:
     market = market_of("us_equity", "us_equity", opens=[[50, 10], [50, 10], [70, 10]])
     _, called = play(market, (order(0, "SELL", 4_000_000),), (order(0, "SELL", 100),))
     assert called.charges == (INTEREST, CALLED)
-    tape = MarketTape.from_snapshot(market, dataclasses.replace(ROOMY, venue=PLAIN, initial_cash=10_000))
+    tape = MarketTape.from_snapshot(
+        market, dataclasses.replace(ROOMY, venue=PLAIN, initial_cash=10_000)
+    )
     check_step(called, tape.day(2), decided_row=1)
     with pytest.raises(InvariantError, match=f"^fill day 2: .*{message}"):
         check_step(replace(called, charges=charges), tape.day(2), decided_row=1)
 
 
 def test_a_holding_or_short_has_no_more_steps_than_a_ledger_counts() -> None:
-    market = market_of("frictionless", opens=[[1e-8]] * 3)  # 10,000 at 1e-8 are 1e20 steps of 1e-8 coins, of at most 9.2e18
+    # 10,000 at 1e-8 are 1e20 steps of 1e-8 coins, of at most 9.2e18
+    market = market_of("frictionless", opens=[[1e-8]] * 3)
     bought, sold = play(
         market,
         (order(0, "BUY", weight=0.1), order(0, "BUY", weight=0.05), order(0, "BUY", weight=0.1)),
         (order(0, "SELL", weight=-0.1), order(0, "SELL", weight=-0.09)),
         venue=find_venue("frictionless"),
     )
-    assert ends(bought) == [("rejected", "weight_limit", 0), ("filled", None, 5 * 10**18), ("rejected", "weight_limit", 0)]
+    assert ends(bought) == [
+        ("rejected", "weight_limit", 0),
+        ("filled", None, 5 * 10**18),
+        ("rejected", "weight_limit", 0),
+    ]
     assert ends(sold)[0] == ("rejected", "weight_limit", 0)
     assert sold.after.positions == {0: Position(-9 * 10**18)}
 
@@ -363,8 +484,14 @@ def test_holdings_are_sold_for_a_debt() -> None:
 
 
 def test_a_dividend_on_a_short_is_owed_and_a_split_of_a_fraction_keeps_its_value() -> None:
-    # A factor of 1.01 is a dividend of about 1 %: as many shares more are owed. Then 3 for 1 on 0.5 of a share.
-    market = market_of("us_equity", "us_equity", opens=[[50, 30], [50, 30], [49.5049505, 10]], factor=[[1, 1], [1, 1], [1.01, 3]])
+    # A factor of 1.01 is a dividend of about 1 %: as many shares more are owed. Then 3 for 1 on 0.5
+    # of a share.
+    market = market_of(
+        "us_equity",
+        "us_equity",
+        opens=[[50, 30], [50, 30], [49.5049505, 10]],
+        factor=[[1, 1], [1, 1], [1.01, 3]],
+    )
     _, day = play(market, (order(0, "SELL", 10_200), order(1, "BUY", 5_000)), ())
     assert day.corporate_actions == (
         CorporateAction(0, 1.01, -10_200, -10_302, 0),
@@ -389,13 +516,21 @@ def test_fractions_of_a_coin_and_dust_that_can_be_sold_but_not_bought() -> None:
     )
     # 0.12345678 * 60,000.50 = 7,407.47 (7407.4685…); 10 bps of it are 7.41.
     assert bought.after == Account(1_000_000 - 740_747 - 741, {0: Position(12_345_678)})
-    assert ends(dust) == [("rejected", "minimum", 0), ("filled", None, 12_345_600)], "0.60 is less than the smallest order, 5.00"
-    assert (sold.outcomes[0].notional_minor, sold.outcomes[0].fee_minor) == (4, 1), "78e-8 * 61,000 = 0.04758: down, and costs up"
+    assert ends(dust) == [
+        ("rejected", "minimum", 0),
+        ("filled", None, 12_345_600),
+    ], "0.60 is less than the smallest order, 5.00"
+    assert (sold.outcomes[0].notional_minor, sold.outcomes[0].fee_minor) == (
+        4,
+        1,
+    ), "78e-8 * 61,000 = 0.04758: down, and costs up"
     assert sold.after.positions == {}
 
 
-@pytest.mark.parametrize(("fill", "price"), [("next_open", 11.0), ("next_close", 12.0), ("same_close", 10.5)])
-def test_a_fill_is_at_the_price_that_the_venue_says(fill: Any, price: float) -> None:
+@pytest.mark.parametrize(
+    ("fill", "price"), [("next_open", 11.0), ("next_close", 12.0), ("same_close", 10.5)]
+)
+def test_a_fill_is_at_the_price_of_the_venues_rule(fill: Any, price: float) -> None:
     market = market_of("us_equity", opens=[[10], [11]], closes=[[10.5], [12]])
     (day,) = play(market, (order(0, "BUY", 10_000),), venue=dataclasses.replace(PLAIN, fill=fill))
     assert day.outcomes[0].price_ticks == price * 10_000
@@ -403,12 +538,20 @@ def test_a_fill_is_at_the_price_that_the_venue_says(fill: Any, price: float) -> 
 
 
 def test_an_asset_with_closes_alone_trades_at_closes_and_never_at_an_open() -> None:
-    market = market_of("us_equity", opens=[[None], [None]], closes=[[10.5], [12]], volume=[[None], [None]])
+    market = market_of(
+        "us_equity", opens=[[None], [None]], closes=[[10.5], [12]], volume=[[None], [None]]
+    )
     got = {
-        fill: ends(play(market, (order(0, "BUY", 1),), venue=dataclasses.replace(PLAIN, fill=fill))[0])[0][:2]
+        fill: ends(
+            play(market, (order(0, "BUY", 1),), venue=dataclasses.replace(PLAIN, fill=fill))[0]
+        )[0][:2]
         for fill in ("next_open", "next_close", "same_close")
     }
-    assert got == {"next_open": ("rejected", "suspended"), "next_close": ("filled", None), "same_close": ("filled", None)}
+    assert got == {
+        "next_open": ("rejected", "suspended"),
+        "next_close": ("filled", None),
+        "same_close": ("filled", None),
+    }
 
 
 def test_a_closed_or_halted_day_fills_nothing_and_a_delisted_name_keeps_its_mark() -> None:
@@ -424,25 +567,47 @@ def test_a_closed_or_halted_day_fills_nothing_and_a_delisted_name_keeps_its_mark
     )
     both = (order(0, "BUY", 10_000), order(1, "BUY", 10**8))
     settled = play(market, both, both, both, (order(0, "SELL", 10_000),), venue=None)
-    assert [ends(day)[0][:2] for day in settled] == [("rejected", "suspended")] * 2 + [("filled", None), ("rejected", "suspended")]
+    assert [ends(day)[0][:2] for day in settled] == [("rejected", "suspended")] * 2 + [
+        ("filled", None),
+        ("rejected", "suspended"),
+    ]
     assert [ends(day)[-1][:2] for day in settled[:3]] == [("filled", None)] * 3
-    # Stock: 1 share at 104, commission 1 % at most = 1.04 (0.005 and at least 1.00 are 1.00); a coin costs 10 bps, rounded up.
+    # Stock: 1 share at 104, commission 1 % at most = 1.04 (0.005 and at least 1.00 are 1.00); a
+    # coin costs 10 bps, rounded up.
     assert settled[2].outcomes[0].fee_minor == 100
-    assert [day.nav_minor for day in settled] == [999_995, 1_000_090, 1_000_285 - 100, 1_000_585 - 100]
+    assert [day.nav_minor for day in settled] == [
+        999_995,
+        1_000_090,
+        1_000_285 - 100,
+        1_000_585 - 100,
+    ]
 
 
 def test_accounts_of_one_currency_only() -> None:
-    market, euro = market_of("us_equity", "a_share", opens=[[1, 1], [1, 1]]), dataclasses.replace(PLAIN, currency="EUR")
-    mills = dataclasses.replace(market, rules={"a_share": dataclasses.replace(PLAIN, minor_per_unit=1000)})
+    market, euro = (
+        market_of("us_equity", "a_share", opens=[[1, 1], [1, 1]]),
+        dataclasses.replace(PLAIN, currency="EUR"),
+    )
+    mills = dataclasses.replace(
+        market, rules={"a_share": dataclasses.replace(PLAIN, minor_per_unit=1000)}
+    )
     for made, venue, message in (
-        (market, None, "prices are in USD, and venue a_share counts in 1/100 CNY; an account has one currency"),
+        (
+            market,
+            None,
+            "prices are in USD, and venue a_share counts in 1/100 CNY; an account has one currency",
+        ),
         (market, euro, "prices are in USD, and venue plain counts in 1/100 EUR"),
-        (mills, None, "venue plain counts in 1/1000 USD; an account has one currency: choose a venue of USD"),
+        (
+            mills,
+            None,
+            "venue plain counts in 1/1000 USD; an account has one currency: choose a venue of USD",
+        ),
     ):
         with pytest.raises(DataError, match=message):
             MarketTape.from_snapshot(made, dataclasses.replace(ROOMY, venue=venue))
 
 
-def test_a_config_without_a_venue_of_its_own_is_written_as_before_there_were_venues() -> None:
-    assert "venue" not in to_mapping(ROOMY)
+def test_a_config_without_a_venue_of_its_own_is_written_with_null() -> None:
+    assert to_mapping(ROOMY)["venue"] is None
     assert to_mapping(dataclasses.replace(ROOMY, venue=PLAIN))["venue"]["name"] == "plain"

@@ -20,7 +20,10 @@ MARKET = make_market(["600001.SH"], [[10.0], [10.5], [10.5], [11.0]])
 
 def ledger(*navs: int) -> Ledger:
     """NAVs of closes in fen, after 1,000 CNY."""
-    steps = [step_record(MARKET, row, row + 1, nav_minor=nav, cash_minor=nav) for row, nav in enumerate(navs)]
+    steps = [
+        step_record(MARKET, row, row + 1, nav_minor=nav, cash_minor=nav)
+        for row, nav in enumerate(navs)
+    ]
     return dataclasses.replace(ledger_of(steps), initial_cash_minor=100_000)
 
 
@@ -47,7 +50,7 @@ def test_the_smallest_return_that_money_shows_is_of_the_lowest_positive_nav() ->
     assert np.isfinite(ledger(1, 0).return_resolution)
 
 
-def test_units_of_a_code_are_its_own_or_those_of_a_shares() -> None:
+def test_units_of_a_code_are_its_own_or_default_to_a_shares() -> None:
     assert Scale() == (10_000, 1, "next_open")
     assert short_ledger().scale("TSLA") == (10_000, 10_000, "next_open")
     made = ledger(100_000)
@@ -55,23 +58,36 @@ def test_units_of_a_code_are_its_own_or_those_of_a_shares() -> None:
     assert (made.fill("600001.SH"), short_ledger().fill("TSLA")) == (None, "next_open")
 
 
-def test_a_ledger_of_a_shares_stays_and_one_of_another_market_has_its_units_and_those_of_the_codes_it_ordered() -> None:
+def test_a_ledger_of_a_shares_stays_and_one_of_another_market_has_its_units_and_those_of_the_codes_it_ordered() -> (
+    None
+):
     made = ledger(100_000)
     assert made.in_units_of(MARKET, MarketRules.of(MARKET, TradingConfig())) is made
     stocks = (Instrument("stock", "USD", "us_equity"), Instrument("stock", "USD", "us_equity"))
     market = make_market(["AAA", "BBB"], [[10.0, 20.0], [10.5, 20.0]], instruments=stocks)
-    market = dataclasses.replace(market, meta=dataclasses.replace(market.meta, benchmark=""), indices={}, index_names={})
-    steps = [step_record(market, 0, 1, orders=[order("BBB", "BUY", filled=10_000), order(None, "BUY", filled=0)])]
+    market = dataclasses.replace(
+        market, meta=dataclasses.replace(market.meta, benchmark=""), indices={}, index_names={}
+    )
+    steps = [
+        step_record(
+            market, 0, 1, orders=[order("BBB", "BUY", filled=10_000), order(None, "BUY", filled=0)]
+        )
+    ]
     rules = MarketRules.of(market, AccountConfig().rules("test"))
-    told = ledger_of(steps).in_units_of(market, rules)
-    assert (told.currency, told.minor_per_unit, told.days_a_year) == ("USD", 100, 252)
-    assert told.scales == {"BBB": rules.scales[1]}
-    assert told.scale("BBB").steps_per_unit == 10_000
+    converted = ledger_of(steps).in_units_of(market, rules)
+    assert (converted.currency, converted.minor_per_unit, converted.days_a_year) == (
+        "USD",
+        100,
+        252,
+    )
+    assert converted.scales == {"BBB": rules.scales[1]}
+    assert converted.scale("BBB").steps_per_unit == 10_000
 
 
 def test_a_rejected_order_has_a_rule_and_a_message_and_no_figures() -> None:
     assert set(_REJECTED) == set(REJECTIONS)
-    assert {(one.status, one.shares, one.price_ticks, one.notional_minor, one.fee_minor) for one in _REJECTED.values()} == {
-        ("rejected", 0, 0, 0, 0)
-    }
+    assert {
+        (one.status, one.shares, one.price_ticks, one.notional_minor, one.fee_minor)
+        for one in _REJECTED.values()
+    } == {("rejected", 0, 0, 0, 0)}
     assert [(one.rule, one.message) for one in _REJECTED.values()] == list(REJECTIONS.items())

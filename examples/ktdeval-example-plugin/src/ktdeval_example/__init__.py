@@ -1,4 +1,6 @@
-"""The manifest: what this plugin offers. The makers import what they need when called, so that listings stay quick."""
+"""The manifest: what this plugin offers. The makers import what they need when called, so that
+listings stay quick.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 class TopFactorParams:
     """What `--model-args` takes for `example/top_factor`."""
 
-    factor: str = option("MOM_12_1", help="style factor to rank by; a leading minus ranks the lowest first")
+    factor: str = option(
+        "MOM_12_1", help="style factor to rank by; a leading minus ranks the lowest first"
+    )
     names: int = option(5, help="how many names to hold", minimum=1, maximum=10)
 
 
@@ -33,16 +37,29 @@ def _make_win_rate() -> Metric:
 
 @hookimpl
 def ktdeval_tasks() -> list[Spec]:
-    from ktdeval.task_files import task_specs
+    from ktdeval.plugins.task_files import task_specs
 
     return task_specs(f"{__path__[0]}/tasks.yaml")
 
 
 @hookimpl
 def ktdeval_models() -> list[Spec]:
-    return [Spec("example/top_factor", _make_top_factor, "Buys and holds what leads one factor's ranking", TopFactorParams)]
+    return [
+        Spec(
+            "example/top_factor",
+            _make_top_factor,
+            "Buys and holds what leads one factor's ranking",
+            TopFactorParams,
+        )
+    ]
 
 
 @hookimpl
 def ktdeval_metrics() -> list[Spec]:
-    return [Spec("example_win_rate", _make_win_rate, "share of days on which the NAV rose, among those on which it moved")]
+    return [
+        Spec(
+            "example_win_rate",
+            _make_win_rate,
+            "share of days on which the NAV rose, among those on which it moved",
+        )
+    ]

@@ -16,4 +16,8 @@ from ktdeval.api import Ledger, MetricValue, metric
 def win_rate(ledger: Ledger) -> MetricValue | str:
     """Share of days on which the NAV rose, among those on which it moved."""
     moves = ledger.returns[ledger.returns != 0]
-    return MetricValue(float((moves > 0).mean()), int(moves.size)) if moves.size else "the NAV never moves"
+    return (
+        MetricValue(float((moves > 0).mean()), int(moves.size))
+        if moves.size
+        else "the NAV never moves"
+    )

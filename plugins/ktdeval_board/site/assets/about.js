@@ -25,16 +25,29 @@
       `${format.count(one.ranked)} of ${format.count(one.entrants)}`,
     ]);
     const [windows, ranked] = ["Windows", "Ranked"].map((text) => ({text, n: true}));
-    const head = ["Task", "Version", "Mask", "Mode", "Market", windows, "Seeds", "Ranked by", ranked];
-    const isTold = (_, place) => rows.some((row) => row[place] !== ""); // what no division has gets no column
+    const head = [
+      "Task",
+      "Version",
+      "Mask",
+      "Mode",
+      "Market",
+      windows,
+      "Seeds",
+      "Ranked by",
+      ranked,
+    ];
+    // what no division has gets no column
+    const isTold = (_, place) => rows.some((row) => row[place] !== "");
     return section(
       "What is compared",
       prose(
         el(
           "p",
           {},
-          "Each row of a table is one result card: one model in one agent scaffold, over all windows and seeds of a division. ",
-          "Only cards of the same task version, config, mask, market, windows and seeds stand in one table. ",
+          "Each row of a table is one result card: one model in one agent scaffold, over all " +
+            "windows and seeds of a division. ",
+          "Only cards of the same task version, config, mask, market, windows and seeds stand in " +
+            "one table. ",
           {
             synthetic: "Markets of this board are synthetic; no card of a real market is taken.",
             real: "Markets of this board are recorded; no card of a synthetic market is taken.",
@@ -55,13 +68,16 @@
       el(
         "dl.terms",
         {},
-        Object.entries(kt.TIERS).map(([name, [, words]]) => el("div", {}, el("dt", {}, kt.tierChip(name)), el("dd", {}, words))),
+        Object.entries(kt.values.words.tiers).map(([name, {meaning}]) =>
+          el("div", {}, el("dt", {}, kt.tierChip(name)), el("dd", {}, meaning)),
+        ),
       ),
       prose(
         el(
           "p",
           {},
-          "Executing a card again proves that its figures follow from the recorded replies. It does not prove who gave these replies: only a run of the maintainers' own does.",
+          "Executing a card again proves that its figures follow from the recorded replies. It " +
+            "does not prove who gave these replies: only a run of the maintainers' own does.",
         ),
       ),
     );
@@ -72,16 +88,24 @@
       "Ranks",
       prose(
         items([
-          "A figure is the median over the episodes in view (windows × seeds), with its quartiles; of one episode, with that episode's own bootstrap interval.",
+          "A figure is the median over the episodes in view (windows × seeds), with its " +
+            "quartiles; of one episode, with that episode's own bootstrap interval.",
           [
-            "Ranked is who has a verdict of the check, all planned episodes, at least 95 % of the steps decided by the model, and no erratum against it. Everybody else is listed with the reason.",
+            "Ranked is who has a verdict of the check, all planned episodes, at least 95 % of " +
+              "the steps decided by the model, and no erratum against it. Everybody else is " +
+              "listed with the reason.",
           ],
-          `Letters are tie groups: model confidence sets at ${level} of daily returns. Within a group the data can't say who is better, whatever the ranks.`,
+          `Letters are tie groups: model confidence sets at ${level} of daily returns. Within a ` +
+            `group the data can't say who is better, whatever the ranks.`,
           [
-            "The α-rank goes by selection alpha: the part of the return that market, industries and styles don't explain. An agent far better by return than by selection rode factors.",
+            "The α-rank goes by selection alpha: the part of the return that market, industries " +
+              "and styles don't explain. An agent far better by return than by selection rode " +
+              "factors.",
           ],
-          "The benchmark, the rule baselines, random traders and supervised models are always shown, whatever is filtered, and can't be taken out.",
-          "Return before fees adds the fees back day by day; ranks are always by the return after fees.",
+          "The benchmark, the rule baselines, random traders and supervised models are always " +
+            "shown, whatever is filtered, and can't be taken out.",
+          "Return before fees adds the fees back day by day; ranks are always by the return " +
+            "after fees.",
         ]),
       ),
     );
@@ -92,20 +116,31 @@
       "What is refused",
       prose(
         items([
-          "One attempt: a second card of the same model, reasoning settings and agent in one division, unless the first was withdrawn.",
+          "One attempt: a second card of the same model, reasoning settings and agent in one " +
+            "division, unless the first was withdrawn.",
           board.divisions.some(({keys}) => keys === "registered")
             ? [
-                "A second registration of a system, however its name and parameters are written, and a card whose key, system or submitter is not the registered one. ",
-                "Cards under keys of their own are shown without a rank; while a submitter's drawn key is unused, so are their others: ",
+                "A second registration of a system, however its name and parameters are written, " +
+                  "and a card whose key, system or submitter is not the registered one. ",
+                "Cards under keys of their own are shown without a rank; while a submitter's " +
+                  "drawn key is unused, so are their others: ",
                 el("a", {href: "registrations.html"}, "the registrations"),
                 ".",
               ]
             : null,
-          "Runs cut short, with windows or seeds missing or added, on another market or task version, of a placebo market, or under other aliases of the mask.",
-          "Cards whose ledger, transcripts or figures do not follow from the recorded replies, or whose hashes do not agree.",
-          "Markup, links and control characters in any field, paths out of the repository, files that are not listed.",
+          "Runs cut short, with windows or seeds missing or added, on another market or task " +
+            "version, of a placebo market, or under other aliases of the mask.",
+          "Cards whose ledger, transcripts or figures do not follow from the recorded replies, " +
+            "or whose hashes do not agree.",
+          "Markup, links and control characters in any field, paths out of the repository, files " +
+            "that are not listed.",
         ]),
-        el("p", {}, "Submitters declare how many runs were made; the number stands in the column of attempts, or that of the registrations where these are more."),
+        el(
+          "p",
+          {},
+          "Submitters declare how many runs were made; the number stands in the column of " +
+            "attempts, or that of the registrations where these are more.",
+        ),
       ),
     );
 
@@ -116,9 +151,12 @@
         el(
           "p",
           {},
-          board.errata.length ? `${plural(board.errata.length, "entry", "entries")} so far, ` : "None so far; they will be ",
+          board.errata.length
+            ? `${plural(board.errata.length, "entry", "entries")} so far, `
+            : "None so far; they will be ",
           el("a", {href: "history.html"}, "on the history page"),
-          ". Maintainers don't delete cards: they write down what is wrong, and a card is noted, unranked or withdrawn.",
+          ". Maintainers don't delete cards: they write down what is wrong, and a card is noted, " +
+            "unranked or withdrawn.",
         ),
       ),
     );
@@ -131,12 +169,15 @@
         el(
           "p",
           {},
-          "A clone of the board's repository holds the cards and the records that its figures are made of. The same command that its CI runs executes them again:",
+          "A clone of the board's repository holds the cards and the records that its figures " +
+            "are made of. The same command that its CI runs executes them again:",
         ),
       ),
       kt.command([
         "pip install ktdeval",
-        board.url ? `# the repository: see ${board.url}` : "# in a clone of the board's repository:",
+        board.url
+          ? `# the repository: see ${board.url}`
+          : "# in a clone of the board's repository:",
         "ktdeval leaderboard check . --all",
         "ktdeval leaderboard build . && ktdeval leaderboard serve .",
       ]),
@@ -162,7 +203,8 @@
             "; it says everything that is missing at once.",
           ],
           [
-            "Commit the new files and open a pull request. The check runs on it, with no access to any secret, and executes nothing of what was submitted.",
+            "Commit the new files and open a pull request. The check runs on it, with no access " +
+              "to any secret, and executes nothing of what was submitted.",
           ],
         ]),
       ),
@@ -171,7 +213,10 @@
   const DATA = [
     ["data/board.json", "divisions, metrics, models, errata"],
     ["data/cards-index.json", "all cards, one row each"],
-    ["data/division/<division>/<window>.json", "a table, as on the board; all.json for all windows"],
+    [
+      "data/division/<division>/<window>.json",
+      "a table, as on the board; all.json for all windows",
+    ],
     ["data/registrations.json", "registrations, on boards that draw mask keys"],
     ["data/history.json", "events, and who was ahead"],
     ["data/imported.json", "results of other harnesses"],
@@ -179,14 +224,18 @@
   ];
 
   function data() {
-    const rows = DATA.map(([path, what]) => [path.includes("<") ? code(path) : el("a", {href: path}, path), what]);
+    const rows = DATA.map(([path, what]) => [
+      path.includes("<") ? code(path) : el("a", {href: path}, path),
+      what,
+    ]);
     return section(
       "Data",
       prose(
         el(
           "p",
           {},
-          "Everything shown is plain JSON beside these pages; fractions are fractions (0.1 is 10 %). As data frames, Parquet or a data set: ",
+          "Everything shown is plain JSON beside these pages; fractions are fractions (0.1 is 10 " +
+            "%). As data frames, Parquet or a data set: ",
           code("ktdeval leaderboard export"),
           ".",
         ),
@@ -204,7 +253,8 @@
           {},
           "Charts are drawn by Vega and Vega-Lite (BSD 3-clause), which lie beside these pages: ",
           el("a", {href: "assets/vendor/THIRD-PARTY.txt"}, "their notices"),
-          ". Nothing is loaded from elsewhere, nothing is sent, no cookie is set; your choice of colours is kept in this browser.",
+          ". Nothing is loaded from elsewhere, nothing is sent, no cookie is set; your choice of " +
+            "colours is kept in this browser.",
         ),
       ),
     );

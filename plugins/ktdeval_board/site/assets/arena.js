@@ -1,20 +1,42 @@
-// Frame of the pages of Agent Market Arena and DeepFund: one division at a time, its entrants by agent, their curves, their figures.
+// Frame of the pages of Agent Market Arena and DeepFund: one division at a time, its entrants by
+// agent, their curves, their figures.
 //
-//   kt.arena({needs, lead, facets, reference, figures, sections})
-//       needs: figure that divisions of this page have;  facets: [[label, of(division)], …], what a reader picks a division by;
-//       reference: {name, of(frame)}: [n + 1] line that the curves lie over, or null;  figures: names of columns, as a RegExp
-//       sections(view): [{title, words, draw(element)}, …], drawn below; drawn again whenever the view changes
-//   kt.arena.bars(element, view, figure, {title, description, axis, unit})   median over the cards of each agent, a stroke for each card
-//   view: {board, division, window, frame, table, rows, cards, agents, fees, figure(row, name), agentOf(row), paint(agent, theme)}
-//       rows: entrants and baselines that the filters let through;  cards: [{row, curve}, …], those of them that have curves
+// kt.arena({needs, lead, facets, reference, figures, sections})
+//     needs: figure that divisions of this page have
+//     facets: [[label, of(division)], …], by which a reader picks a division
+//     reference: {name, of(frame)}: [n + 1] line that the curves lie over, or null
+//     figures: names of columns, as a RegExp
+//     sections(view): [{title, words, draw(element)}, …], drawn below, and drawn again whenever
+//         the view changes
+// kt.arena.bars(element, view, figure, {title, description, axis, unit})
+//     median over the cards of each agent, a stroke for each card
+//
+// view: {board, division, window, frame, table, rows, cards, agents, fees, figure(row, name),
+//     agentOf(row), paint(agent, theme)}
+//     rows: entrants and baselines that the filters let through
+//     cards: [{row, curve}, …], those of them that have curves
 "use strict";
 
 kt.arena = (() => {
   const {el, replace, state, plural, format, known} = kt;
   const {FILTERS, wantedRows, isEntrant} = kt.choices;
   const BASELINES = "baselines";
-  const DASHES = [[1, 0], [7, 3], [2, 2], [8, 3, 2, 3]];
-  const KEYS = [...FILTERS.map(([name]) => name), "q", "ranked", "fees", "lines", "focus", "sort", "card"];
+  const DASHES = [
+    [1, 0],
+    [7, 3],
+    [2, 2],
+    [8, 3, 2, 3],
+  ];
+  const KEYS = [
+    ...FILTERS.map(([name]) => name),
+    "q",
+    "ranked",
+    "fees",
+    "lines",
+    "focus",
+    "sort",
+    "card",
+  ];
   const FEW = 12; // lines that can be told apart without dimming any
 
   const agentOf = (row) => (isEntrant(row) ? row.agent : BASELINES);
@@ -32,7 +54,9 @@ kt.arena = (() => {
         options: values.map((value) => [value, value]),
         onChange: (value) =>
           state.set({
-            division: divisions.filter((one) => of(one) === value).sort((one, other) => likeness(other) - likeness(one))[0].id,
+            division: divisions
+              .filter((one) => of(one) === value)
+              .sort((one, other) => likeness(other) - likeness(one))[0].id,
             window: "",
           }),
       });
@@ -57,11 +81,18 @@ kt.arena = (() => {
     const place = Math.max(0, names.indexOf(state.get("window")));
     const field = kt.controls.choice({
       label: "Window",
-      options: division.windows.map(({name, first, last}) => [name, `${name} · ${first} to ${last}`]),
+      options: division.windows.map(({name, first, last}) => [
+        name,
+        `${name} · ${first} to ${last}`,
+      ]),
       onChange: (name) => state.set({window: name}),
     });
     field.set(names[place]);
-    return {window: names[place], scope: division.scopes[place + 1] || division.scopes[0], field: field.element};
+    return {
+      window: names[place],
+      scope: division.scopes[place + 1] || division.scopes[0],
+      field: field.element,
+    };
   }
 
   /** Fields that stay while the view changes, so that an open list keeps the focus. */
@@ -71,25 +102,45 @@ kt.arena = (() => {
       of,
       ...kt.controls.many({label, options: [], onChange: (values) => state.set({[name]: values})}),
     }));
-    const words = kt.controls.search({label: "Search", onInput: (value) => state.set({q: value}, {replace: true})});
+    const words = kt.controls.search({
+      label: "Search",
+      onInput: (value) => state.set({q: value}, {replace: true}),
+    });
     const fees = kt.controls.choice({
       label: "Curves",
-      options: [["", "after fees"], ["before", "before fees"]],
+      options: [
+        ["", "after fees"],
+        ["before", "before fees"],
+      ],
       onChange: (value) => state.set({fees: value}),
     });
     const lines = kt.controls.choice({
       label: "Lines",
-      options: [["", "as many as fit"], ["panels", "a panel for each agent"], ["together", "all together"]],
+      options: [
+        ["", "as many as fit"],
+        ["panels", "a panel for each agent"],
+        ["together", "all together"],
+      ],
       onChange: (value) => state.set({lines: value}),
     });
-    const clear = () => state.set({...Object.fromEntries(FILTERS.map(([name]) => [name, ""])), q: "", focus: ""});
+    const clear = () =>
+      state.set({...Object.fromEntries(FILTERS.map(([name]) => [name, ""])), q: "", focus: ""});
     return {
-      element: el("div.filters", {role: "group", "aria-label": "What is shown"}, words.element, lists.map((one) => one.element),
-        fees.element, lines.element, kt.button("Clear filters", clear, {class: "small"}),
-        kt.button("Copy link to this view", () => kt.copy(location.href), {class: "small"})),
+      element: el(
+        "div.filters",
+        {role: "group", "aria-label": "What is shown"},
+        words.element,
+        lists.map((one) => one.element),
+        fees.element,
+        lines.element,
+        kt.button("Clear filters", clear, {class: "small"}),
+        kt.button("Copy link to this view", () => kt.copy(location.href), {class: "small"}),
+      ),
       show(rows) {
         for (const {name, of, element, options, set} of lists) {
-          const values = [...new Set(rows.filter(isEntrant).map(of))].filter(Boolean).sort(kt.table.compare);
+          const values = [...new Set(rows.filter(isEntrant).map(of))]
+            .filter(Boolean)
+            .sort(kt.table.compare);
           options(values.map((value) => [value, value]));
           element.hidden = values.length < 2 && !state.list(name).length;
           set(state.list(name));
@@ -101,7 +152,8 @@ kt.arena = (() => {
     };
   }
 
-  // -- what is lit: an agent or a card, at the pointer or the focus; `focus` in the address keeps an agent lit
+  // -- what is lit: an agent or a card, at the pointer or the focus; `focus` in the address keeps
+  // an agent lit
 
   let lit = "";
   let equityFigure = null;
@@ -111,61 +163,112 @@ kt.arena = (() => {
     const view = equityFigure?.querySelector(".chart-plot").vega;
     if (view) view.signal("lit", lit).run();
     for (const button of document.querySelectorAll(".agents button")) {
-      button.classList.toggle("dim", Boolean(lit) && button.dataset.agent !== lit && !button.dataset.cards.includes(lit));
+      button.classList.toggle(
+        "dim",
+        Boolean(lit) && button.dataset.agent !== lit && !button.dataset.cards.includes(lit),
+      );
     }
   }
 
   const lights = (name) => ({
-    pointerenter: () => light(name), pointerleave: () => light(""), focusin: () => light(name), focusout: () => light(""),
+    pointerenter: () => light(name),
+    pointerleave: () => light(""),
+    focusin: () => light(name),
+    focusout: () => light(""),
   });
 
   function swatch(stroke, dash, width = 3) {
-    return kt.svg("svg", {width: 30, height: 10, "aria-hidden": "true"},
-      kt.svg("line", {x1: 0, x2: 30, y1: 5, y2: 5, stroke, "stroke-width": width, "stroke-dasharray": dash[1] ? dash.join(" ") : null}));
+    return kt.svg(
+      "svg",
+      {width: 30, height: 10, "aria-hidden": "true"},
+      kt.svg("line", {
+        x1: 0,
+        x2: 30,
+        y1: 5,
+        y2: 5,
+        stroke,
+        "stroke-width": width,
+        "stroke-dasharray": dash[1] ? dash.join(" ") : null,
+      }),
+    );
   }
 
   function legend(view, reference) {
     const theme = {colors: kt.charts.colors(), muted: "currentColor"};
     const pinned = state.get("focus");
-    return el("div.agents", {role: "group", "aria-label": "Agents: point at one, or choose it, to light its lines"},
+    return el(
+      "div.agents",
+      {role: "group", "aria-label": "Agents: point at one, or choose it, to light its lines"},
       view.agents.map((name) => {
         const own = view.cards.filter(({row}) => agentOf(row) === name);
         const {color, dash} = view.paint(name, theme);
-        return el("button.small", {
-          type: "button", "aria-pressed": String(name === pinned), "data-agent": name, disabled: !own.length,
-          "data-cards": own.map(({row}) => row.card).join(" "),
-          click: () => state.set({focus: name === pinned ? "" : name}), ...lights(name),
-        }, swatch(color, dash), " ", name, el("span.quiet", {}, ` ${own.length}`));
+        return el(
+          "button.small",
+          {
+            type: "button",
+            "aria-pressed": String(name === pinned),
+            "data-agent": name,
+            disabled: !own.length,
+            "data-cards": own.map(({row}) => row.card).join(" "),
+            click: () => state.set({focus: name === pinned ? "" : name}),
+            ...lights(name),
+          },
+          swatch(color, dash),
+          " ",
+          name,
+          el("span.quiet", {}, ` ${own.length}`),
+        );
       }),
-      reference ? el("span.fixed", {}, swatch("currentColor", [5, 2], 2.5), ` ${reference}`) : null);
+      reference ? el("span.fixed", {}, swatch("currentColor", [5, 2], 2.5), ` ${reference}`) : null,
+    );
   }
 
   // -- curves
 
-  /** Many lines of several agents are drawn with a panel for each agent, unless the reader says otherwise. */
-  const arePanels = (view) => (state.get("lines") ? state.get("lines") === "panels" : view.cards.length > FEW);
+  /**
+   * Many lines of several agents are drawn with a panel for each agent, unless the reader says
+   * otherwise.
+   */
+  const arePanels = (view) =>
+    state.get("lines") ? state.get("lines") === "panels" : view.cards.length > FEW;
   const curveOf = (view, curve) => curve[view.fees === "before" ? "before" : "after"];
 
   /** Lowest and highest value of the cards of an agent, and of their seeds, on each day. */
   function bandsOf(view) {
-    return view.agents.filter((name) => name !== BASELINES).flatMap((agent) => {
-      const lines = view.cards.filter(({row}) => agentOf(row) === agent).flatMap(({curve}) => curveOf(view, curve));
-      if (lines.length < 2) return [];
-      return view.frame.days.map((day, at) => {
-        const values = lines.map((line) => line[at]);
-        return {day: Date.parse(day), agent, id: "", low: Math.min(...values), high: Math.max(...values)};
+    return view.agents
+      .filter((name) => name !== BASELINES)
+      .flatMap((agent) => {
+        const lines = view.cards
+          .filter(({row}) => agentOf(row) === agent)
+          .flatMap(({curve}) => curveOf(view, curve));
+        if (lines.length < 2) return [];
+        return view.frame.days.map((day, at) => {
+          const values = lines.map((line) => line[at]);
+          return {
+            day: Date.parse(day),
+            agent,
+            id: "",
+            low: Math.min(...values),
+            high: Math.max(...values),
+          };
+        });
       });
-    });
   }
 
   function equity(element, view, {name, of}) {
     const levels = of(view.frame);
     const drawn = levels ? levels.map((level) => level / levels[0] - 1) : null;
-    const rows = view.cards.flatMap(({row, curve}) => curveOf(view, curve)[0].map((value, at, line) => ({
-      day: Date.parse(view.frame.days[at]), value, id: row.card, agent: agentOf(row), label: row.label,
-      end: format.percent(line.at(-1), 2, true),
-      gap: drawn ? format.percent(line.at(-1) - drawn.at(-1), 2, true) : "—",
-    })));
+    const rows = view.cards.flatMap(({row, curve}) =>
+      curveOf(view, curve)[0].map((value, at, line) => ({
+        day: Date.parse(view.frame.days[at]),
+        value,
+        id: row.card,
+        agent: agentOf(row),
+        label: row.label,
+        end: format.percent(line.at(-1), 2, true),
+        gap: drawn ? format.percent(line.at(-1) - drawn.at(-1), 2, true) : kt.format.NONE,
+      })),
+    );
     const shown = view.agents.filter((name) => rows.some(({agent}) => agent === name));
     const bands = bandsOf(view);
     const [few, panels] = [view.cards.length <= FEW, arePanels(view)];
@@ -174,31 +277,106 @@ kt.arena = (() => {
     const faint = few ? 0.25 : panels ? 0.15 : 0.07;
     const layersOf = (theme) => {
       const paints = view.agents.map((agent) => view.paint(agent, theme));
-      const x = {field: "day", type: "temporal", scale: {type: "utc"},
-        axis: {title: null, format: panels ? "%-d %b" : "%-d %b %y", tickCount: {expr: `max(2, width / ${panels ? 60 : 110})`}}};
+      const x = {
+        field: "day",
+        type: "temporal",
+        scale: {type: "utc"},
+        axis: {
+          title: null,
+          format: panels ? "%-d %b" : "%-d %b %y",
+          tickCount: {expr: `max(2, width / ${panels ? 60 : 110})`},
+        },
+      };
       const y = (field) => ({field, type: "quantitative", axis: {title: null, format: "+.0%"}});
-      const of = (name, legend = null) => ({field: "agent", type: "nominal", legend,
-        scale: {domain: view.agents, range: paints.map((one) => one[name])}});
+      const of = (name, legend = null) => ({
+        field: "agent",
+        type: "nominal",
+        legend,
+        scale: {domain: view.agents, range: paints.map((one) => one[name])},
+      });
       const lines = {transform: [{filter: "datum.id !== ''"}]};
       const line = {x, y: y("value"), detail: {field: "id", type: "nominal"}};
       return [
-        {data: {values: [{zero: 0}]}, mark: {type: "rule", color: theme.muted, strokeWidth: 0.8},
-          encoding: {y: {field: "zero", type: "quantitative"}}},
-        {transform: [{filter: "datum.id === ''"}], mark: {type: "area", tooltip: null},
-          encoding: {x, y: y("low"), y2: {field: "high"}, color: of("color"),
-            opacity: {condition: {test: "datum.agent === lit", value: 0.22}, value: panels || shown.length < 4 ? 0.12 : 0}}},
-        {...lines, mark: {type: "line"}, encoding: {...line, color: of("color"), strokeDash: of("dash"),
-          strokeWidth: {condition: [{param: "near", empty: false, value: 3}, {test: isLit, value: 2}], value: few ? 1.8 : 1.1},
-          opacity: {condition: [{param: "near", empty: false, value: 1},
-            {test: "length(data('near_store')) > 0", value: faint},
-            {test: `lit !== '' && !(${isLit})`, value: faint}, {test: isLit, value: 0.95}], value: few ? 0.95 : panels ? 0.7 : 0.42}}},
-        ...(drawn ? [{data: {values: drawn.map((value, at) => ({day: Date.parse(view.frame.days[at]), value}))},
-          mark: {type: "line", color: theme.ink, strokeWidth: panels ? 2 : 2.6, strokeDash: [5, 2], tooltip: null},
-          encoding: {x, y: y("value")}}] : []),
-        {...lines, mark: {type: "line", strokeWidth: 9, opacity: 0},
-          params: [{name: "near", select: {type: "point", fields: ["id"], on: "pointerover", clear: "pointerout"}}],
-          encoding: {...line, tooltip: [["label", "Entrant"], ["agent", "Agent"], ["end", "Return"], ["gap", `Ahead of ${name}`]].map(
-            ([field, title]) => ({field, title, type: "nominal"}))}},
+        {
+          data: {values: [{zero: 0}]},
+          mark: {type: "rule", color: theme.muted, strokeWidth: 0.8},
+          encoding: {y: {field: "zero", type: "quantitative"}},
+        },
+        {
+          transform: [{filter: "datum.id === ''"}],
+          mark: {type: "area", tooltip: null},
+          encoding: {
+            x,
+            y: y("low"),
+            y2: {field: "high"},
+            color: of("color"),
+            opacity: {
+              condition: {test: "datum.agent === lit", value: 0.22},
+              value: panels || shown.length < 4 ? 0.12 : 0,
+            },
+          },
+        },
+        {
+          ...lines,
+          mark: {type: "line"},
+          encoding: {
+            ...line,
+            color: of("color"),
+            strokeDash: of("dash"),
+            strokeWidth: {
+              condition: [
+                {param: "near", empty: false, value: 3},
+                {test: isLit, value: 2},
+              ],
+              value: few ? 1.8 : 1.1,
+            },
+            opacity: {
+              condition: [
+                {param: "near", empty: false, value: 1},
+                {test: "length(data('near_store')) > 0", value: faint},
+                {test: `lit !== '' && !(${isLit})`, value: faint},
+                {test: isLit, value: 0.95},
+              ],
+              value: few ? 0.95 : panels ? 0.7 : 0.42,
+            },
+          },
+        },
+        ...(drawn
+          ? [
+              {
+                data: {
+                  values: drawn.map((value, at) => ({day: Date.parse(view.frame.days[at]), value})),
+                },
+                mark: {
+                  type: "line",
+                  color: theme.ink,
+                  strokeWidth: panels ? 2 : 2.6,
+                  strokeDash: [5, 2],
+                  tooltip: null,
+                },
+                encoding: {x, y: y("value")},
+              },
+            ]
+          : []),
+        {
+          ...lines,
+          mark: {type: "line", strokeWidth: 9, opacity: 0},
+          params: [
+            {
+              name: "near",
+              select: {type: "point", fields: ["id"], on: "pointerover", clear: "pointerout"},
+            },
+          ],
+          encoding: {
+            ...line,
+            tooltip: [
+              ["label", "Entrant"],
+              ["agent", "Agent"],
+              ["end", "Return"],
+              ["gap", `Ahead of ${name}`],
+            ].map(([field, title]) => ({field, title, type: "nominal"})),
+          },
+        },
       ];
     };
     const spec = (theme) => {
@@ -206,52 +384,111 @@ kt.arena = (() => {
       if (!panels) return {...whole, height: theme.width < 600 ? 300 : 400, layer: layersOf(theme)};
       const most = Math.max(1, Math.floor(theme.width / 300));
       const columns = Math.ceil(shown.length / Math.ceil(shown.length / most));
-      return {...whole, columns, facet: {field: "agent", type: "nominal", sort: shown, header: {labelLimit: theme.width / columns - 60}},
-        spec: {width: (theme.width - 56) / columns - 22, height: 170, layer: layersOf(theme)}};
+      return {
+        ...whole,
+        columns,
+        facet: {
+          field: "agent",
+          type: "nominal",
+          sort: shown,
+          header: {labelLimit: theme.width / columns - 60},
+        },
+        spec: {width: (theme.width - 56) / columns - 22, height: 170, layer: layersOf(theme)},
+      };
     };
     const named = kt.charts.distinct(view.cards.map(({row}) => ({label: row.label})));
+    const median = seeds > 1 ? " (median over seeds)" : "";
+    const fees = view.fees === "before" ? "before" : "after";
+    const lineWords =
+      `${plural(view.cards.length, "card")}, a line each${median}, ` +
+      `${fees} fees, in the colour of its agent.`;
+    let bandWords = "";
+    if (bands.length) {
+      const lit = panels || shown.length < 4 ? "" : " of an agent that is lit";
+      const withSeeds = seeds > 1 ? " and their seeds" : "";
+      bandWords = `Band${lit}: lowest to highest of its cards${withSeeds}. `;
+    }
     equityFigure = kt.charts.draw(element, spec, {
       title: drawn ? `Return since the start, over ${name}` : "Return since the start",
-      description: `${plural(view.cards.length, "card")}, a line each${seeds > 1 ? " (median over seeds)" : ""}, ${
-        view.fees === "before" ? "before" : "after"} fees, in the colour of its agent.${
-        bands.length ? ` Band${panels || shown.length < 4 ? "" : " of an agent that is lit"}: lowest to highest of its cards${
-          seeds > 1 ? " and their seeds" : ""}.` : ""} Point at a line to read it.`,
+      description: `${lineWords} ${bandWords}Point at a line to read it.`,
       height: panels ? 240 : 440,
-      columns: [["Day", ""], ...(drawn ? [[name, "fraction"]] : []), ...named.map(({label}) => [label, "fraction"])],
-      rows: view.frame.days.map((day, at) =>
-        [day, ...(drawn ? [drawn[at]] : []), ...view.cards.map(({curve}) => curveOf(view, curve)[0][at])]),
+      columns: [
+        ["Day", ""],
+        ...(drawn ? [[name, "fraction"]] : []),
+        ...named.map(({label}) => [label, "fraction"]),
+      ],
+      rows: view.frame.days.map((day, at) => [
+        day,
+        ...(drawn ? [drawn[at]] : []),
+        ...view.cards.map(({curve}) => curveOf(view, curve)[0][at]),
+      ]),
     });
   }
 
   // -- figures
 
   function ranking(view, figures) {
-    const names = view.table.columns.filter((name) => figures.test(name) && Object.hasOwn(view.board.metrics, name));
+    const names = view.table.columns.filter(
+      (name) => figures.test(name) && Object.hasOwn(view.board.metrics, name),
+    );
     const columns = [
       {key: "rank", title: "Rank", n: true, sorts: true, of: (row) => row.rank},
       {key: "name", title: "Entrant", sorts: true, of: (row) => row.label},
       {key: "agent", title: "Agent", sorts: true, of: agentOf},
-      ...names.map((name) => ({key: name, title: view.board.metrics[name].title, unit: format.unit(view.board.metrics[name].unit),
-        hint: view.board.metrics[name].description, n: true, sorts: true, of: (row) => view.figure(row, name)})),
+      ...names.map((name) => ({
+        key: name,
+        title: view.board.metrics[name].title,
+        unit: format.unit(view.board.metrics[name].unit),
+        hint: view.board.metrics[name].description,
+        n: true,
+        sorts: true,
+        of: (row) => view.figure(row, name),
+      })),
       {key: "report", title: "Report"},
     ];
     const asked = state.get("sort");
-    const sort = {key: columns.find(({key}) => key === asked.replace(/^-/, ""))?.key || "rank", descending: asked.startsWith("-")};
+    const sort = {
+      key: columns.find(({key}) => key === asked.replace(/^-/, ""))?.key || "rank",
+      descending: asked.startsWith("-"),
+    };
     const onSort = (key) => {
-      const descending = sort.key === key ? !sort.descending : view.board.metrics[key]?.better === "higher";
-      state.set({sort: key === "rank" && !descending ? "" : `${descending ? "-" : ""}${key}`}, {replace: true});
+      const descending =
+        sort.key === key ? !sort.descending : view.board.metrics[key]?.better === "higher";
+      state.set(
+        {sort: key === "rank" && !descending ? "" : `${descending ? "-" : ""}${key}`},
+        {replace: true},
+      );
     };
     const table = kt.table.sortable({caption: "Ranking", onSort});
     const {of} = columns.find(({key}) => key === sort.key);
-    const told = view.rows.filter((row) => row.card || names.some((name) => known(view.figure(row, name))));
-    const rows = told.map((row) => [of(row), row]).sort(([one], [other]) => kt.table.compare(one, other, sort.descending));
+    const told = view.rows.filter(
+      (row) => row.card || names.some((name) => known(view.figure(row, name))),
+    );
+    const rows = told
+      .map((row) => [of(row), row])
+      .sort(([one], [other]) => kt.table.compare(one, other, sort.descending));
     table.head(columns, sort);
-    table.rows(rows.map(([, row]) => el("tr", {class: row.baseline ? "base" : null, "data-card": row.card, ...lights(row.card || "")},
-      el("td.n", {}, row.rank === null ? "–" : String(row.rank)),
-      el("th", {scope: "row"}, row.card ? kt.cardLink(row.card, row.label) : row.label),
-      el("td", {}, agentOf(row)),
-      names.map((name) => el("td.n", {}, format.cell(view.figure(row, name), view.board.metrics[name].unit, "not defined", {bare: true}))),
-      el("td", {}, row.card ? kt.modelLink(row.model, "report", {card: row.card}) : null))));
+    table.rows(
+      rows.map(([, row]) =>
+        el(
+          "tr",
+          {class: row.baseline ? "base" : null, "data-card": row.card, ...lights(row.card || "")},
+          el("td.n", {}, row.rank === null ? "–" : String(row.rank)),
+          el("th", {scope: "row"}, row.card ? kt.cardLink(row.card, row.label) : row.label),
+          el("td", {}, agentOf(row)),
+          names.map((name) =>
+            el(
+              "td.n",
+              {},
+              format.cell(view.figure(row, name), view.board.metrics[name].unit, "not defined", {
+                bare: true,
+              }),
+            ),
+          ),
+          el("td", {}, row.card ? kt.modelLink(row.model, "report", {card: row.card}) : null),
+        ),
+      ),
+    );
     table.element.classList.toggle("tall", rows.length > 40);
     return table.element;
   }
@@ -259,109 +496,248 @@ kt.arena = (() => {
   // -- a figure by agent
 
   function bars(element, view, name, {title, description, axis, unit = "fraction"}) {
-    const cards = view.rows.filter((row) => row.card && known(view.figure(row, name)))
+    const cards = view.rows
+      .filter((row) => row.card && known(view.figure(row, name)))
       .map((row) => ({agent: view.agentOf(row), value: view.figure(row, name), label: row.label}));
-    const agents = [...new Set(cards.map(({agent}) => agent))].map((agent) => {
-      const values = cards.filter((one) => one.agent === agent).map(({value}) => value);
-      return {agent, value: view.median(values), low: Math.min(...values), high: Math.max(...values), n: values.length};
-    }).sort((one, other) => other.value - one.value);
+    const agents = [...new Set(cards.map(({agent}) => agent))]
+      .map((agent) => {
+        const values = cards.filter((one) => one.agent === agent).map(({value}) => value);
+        return {
+          agent,
+          value: view.median(values),
+          low: Math.min(...values),
+          high: Math.max(...values),
+          n: values.length,
+        };
+      })
+      .sort((one, other) => other.value - one.value);
     const say = (value) => format.value(value, unit, {signed: axis.startsWith("+")});
-    kt.charts.draw(element, (theme) => {
-      const y = {field: "agent", type: "nominal", sort: agents.map(({agent}) => agent),
-        axis: {title: null, labelLimit: theme.width < 420 ? 90 : 150, labelColor: theme.ink}};
-      const x = (field) => ({field, type: "quantitative", axis: {title: null, format: axis, grid: true, tickCount: 5}});
-      const color = {field: "agent", type: "nominal", legend: null,
-        scale: {domain: view.agents, range: view.agents.map((agent) => view.paint(agent, theme).color)}};
-      const tips = (pairs) => pairs.map(([field, heading]) => ({field, title: heading, type: "nominal"}));
-      return {
-        height: 30 * Math.max(2, agents.length),
-        layer: [
-          {data: {values: agents.map((one) => ({...one, shown: say(one.value)}))}, mark: {type: "bar", opacity: 0.55, height: 16},
-            encoding: {y, x: x("value"), color, tooltip: tips([["agent", "Agent"], ["shown", "Median"], ["n", "Cards"]])}},
-          {data: {values: cards.map((one) => ({...one, shown: say(one.value)}))},
-            mark: {type: "tick", height: 16, thickness: 1.5, opacity: 0.75},
-            encoding: {y, x: x("value"), color: {value: theme.ink}, tooltip: tips([["label", "Entrant"], ["shown", title]])}},
-          // Those that are not seen keep differences of rounding small.
-          {data: {values: [{zero: 0, seen: 1}, ...(axis.startsWith("+") ? [0.01, -0.01] : [0.1]).map((zero) => ({zero, seen: 0}))]},
-            mark: {type: "rule", color: theme.muted, tooltip: null},
-            encoding: {x: {field: "zero", type: "quantitative"}, opacity: {field: "seen", type: "quantitative", scale: null}}},
+    kt.charts.draw(
+      element,
+      (theme) => {
+        const y = {
+          field: "agent",
+          type: "nominal",
+          sort: agents.map(({agent}) => agent),
+          axis: {title: null, labelLimit: theme.width < 420 ? 90 : 150, labelColor: theme.ink},
+        };
+        const x = (field) => ({
+          field,
+          type: "quantitative",
+          axis: {title: null, format: axis, grid: true, tickCount: 5},
+        });
+        const color = {
+          field: "agent",
+          type: "nominal",
+          legend: null,
+          scale: {
+            domain: view.agents,
+            range: view.agents.map((agent) => view.paint(agent, theme).color),
+          },
+        };
+        const tips = (pairs) =>
+          pairs.map(([field, heading]) => ({field, title: heading, type: "nominal"}));
+        return {
+          height: 30 * Math.max(2, agents.length),
+          layer: [
+            {
+              data: {values: agents.map((one) => ({...one, shown: say(one.value)}))},
+              mark: {type: "bar", opacity: 0.55, height: 16},
+              encoding: {
+                y,
+                x: x("value"),
+                color,
+                tooltip: tips([
+                  ["agent", "Agent"],
+                  ["shown", "Median"],
+                  ["n", "Cards"],
+                ]),
+              },
+            },
+            {
+              data: {values: cards.map((one) => ({...one, shown: say(one.value)}))},
+              mark: {type: "tick", height: 16, thickness: 1.5, opacity: 0.75},
+              encoding: {
+                y,
+                x: x("value"),
+                color: {value: theme.ink},
+                tooltip: tips([
+                  ["label", "Entrant"],
+                  ["shown", title],
+                ]),
+              },
+            },
+            // Those that are not seen keep differences of rounding small.
+            {
+              data: {
+                values: [
+                  {zero: 0, seen: 1},
+                  ...(axis.startsWith("+") ? [0.01, -0.01] : [0.1]).map((zero) => ({
+                    zero,
+                    seen: 0,
+                  })),
+                ],
+              },
+              mark: {type: "rule", color: theme.muted, tooltip: null},
+              encoding: {
+                x: {field: "zero", type: "quantitative"},
+                opacity: {field: "seen", type: "quantitative", scale: null},
+              },
+            },
+          ],
+        };
+      },
+      {
+        title,
+        description,
+        height: 30 * Math.max(2, agents.length) + 30,
+        columns: [
+          ["Agent", ""],
+          ["Cards", "count"],
+          ["Median", unit],
+          ["Lowest", unit],
+          ["Highest", unit],
         ],
-      };
-    }, {
-      title, description, height: 30 * Math.max(2, agents.length) + 30,
-      columns: [["Agent", ""], ["Cards", "count"], ["Median", unit], ["Lowest", unit], ["Highest", unit]],
-      rows: agents.map(({agent, n, value, low, high}) => [agent, n, value, low, high]),
-    });
+        rows: agents.map(({agent, n, value, low, high}) => [agent, n, value, low, high]),
+      },
+    );
   }
 
   // -- the page
 
   function viewOf(board, division, window, table, curves, fees) {
     const rows = wantedRows(table.rows);
-    const own = (row) => row.card && Object.hasOwn(curves.cards, row.card) && curves.cards[row.card][window];
-    const agents = [...new Set(table.rows.filter(isEntrant).map((row) => row.agent))].sort(kt.table.compare);
+    const own = (row) =>
+      row.card && Object.hasOwn(curves.cards, row.card) && curves.cards[row.card][window];
+    const agents = [...new Set(table.rows.filter(isEntrant).map((row) => row.agent))].sort(
+      kt.table.compare,
+    );
     const cards = rows.filter(own).map((row) => ({row, curve: own(row)}));
     if (cards.some(({row}) => !isEntrant(row))) agents.push(BASELINES);
     return {
-      board, division, window, table, rows, cards, agents, fees, agentOf, median, frame: curves.windows[window],
+      board,
+      division,
+      window,
+      table,
+      rows,
+      cards,
+      agents,
+      fees,
+      agentOf,
+      median,
+      frame: curves.windows[window],
       figure: (row, name) => row.values[table.columns.indexOf(name)] ?? null,
       paint: (agent, {colors, muted}) => {
         const place = agents.indexOf(agent);
         if (agent === BASELINES) return {color: muted, dash: DASHES[2]};
-        return {color: colors[place % colors.length], dash: DASHES[Math.floor(place / colors.length) % DASHES.length]};
+        return {
+          color: colors[place % colors.length],
+          dash: DASHES[Math.floor(place / colors.length) % DASHES.length],
+        };
       },
     };
   }
 
-  const start = ({needs, lead, facets, reference, figures, sections}) => kt.page(async (main) => {
-    const board = await kt.load("board");
-    const divisions = board.divisions.filter(({columns}) => columns.includes(needs));
-    const parts = {pickers: el("div.pickers", {role: "group", "aria-label": "What is compared"}), filters: filters(),
-      count: el("p.count", {role: "status"}), legend: el("div", {}), chart: el("div", {}), ranking: el("div", {}), own: el("div", {})};
-    replace(main, el("p.lead", {}, lead), parts.pickers, parts.filters.element, parts.count, parts.legend, parts.chart,
-      kt.section("Ranking", parts.ranking), parts.own);
-    let [turn, redraw, shown] = [0, null, ""];
-    kt.theme.onChange(() => redraw?.());
-
-    async function show() {
-      const mine = (turn += 1);
-      const picked = pickDivision(divisions, facets);
-      const {window, scope, field} = pickWindow(picked.division);
-      const key = [picked.division.id, window, ...KEYS.map(state.get)].join("\n");
-      if (key === shown) return; // another part of the page follows what has changed
-      shown = key;
-      const [table, curves] = await Promise.all(
-        [kt.load(`division/${picked.division.id}/${scope}`), kt.load(`curves/${picked.division.id}`)]);
-      if (mine !== turn) return;
-      const view = viewOf(board, picked.division, window, table, curves, state.get("fees"));
-      const focused = parts.pickers.contains(document.activeElement)
-        ? [...parts.pickers.querySelectorAll("select")].indexOf(document.activeElement) : -1;
-      replace(parts.pickers, picked.fields, field, el("a", {href: kt.address.task(picked.division.id)}, "About this task"));
-      parts.pickers.querySelectorAll("select")[focused]?.focus();
-      parts.filters.show(table.rows);
-      lit = state.get("focus");
-      const missing = view.rows.filter((row) => row.card).length - view.cards.length;
-      replace(parts.count, `${plural(view.rows.filter(isEntrant).length, "entrant")}, ${plural(view.cards.length, "curve")}`,
-        missing ? `; ${plural(missing, "card")} without curves: the board has not executed their records` : "");
-      const sorted = parts.ranking.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-      replace(parts.ranking, ranking(view, figures));
-      if (sorted) [...parts.ranking.querySelectorAll("[data-key]")].find(({dataset}) => dataset.key === sorted)?.focus();
-      redraw = () => {
-        const at = parts.legend.contains(document.activeElement) ? document.activeElement.dataset.agent : null;
-        replace(parts.legend, view.cards.length ? legend(view, reference.of(view.frame) ? reference.name : "") : null);
-        if (at) [...parts.legend.querySelectorAll("button")].find(({dataset}) => dataset.agent === at)?.focus();
-        light("");
+  const start = ({needs, lead, facets, reference, figures, sections}) =>
+    kt.page(async (main) => {
+      const board = await kt.load("board");
+      const divisions = board.divisions.filter(({columns}) => columns.includes(needs));
+      const parts = {
+        pickers: el("div.pickers", {role: "group", "aria-label": "What is compared"}),
+        filters: filters(),
+        count: el("p.count", {role: "status"}),
+        legend: el("div", {}),
+        chart: el("div", {}),
+        ranking: el("div", {}),
+        own: el("div", {}),
       };
-      if (view.cards.length) equity(parts.chart, view, reference);
-      else replace(parts.chart, el("p.empty", {}, "No entrant with curves passes these filters."));
-      redraw();
-      const made = view.cards.length ? sections(view) : [];
-      replace(parts.own, made.map(({title, words, element}) => kt.section(title, words ? el("p.quiet", {}, words) : null, element)));
-      made.forEach(({draw}) => draw());
-    }
+      replace(
+        main,
+        el("p.lead", {}, lead),
+        parts.pickers,
+        parts.filters.element,
+        parts.count,
+        parts.legend,
+        parts.chart,
+        kt.section("Ranking", parts.ranking),
+        parts.own,
+      );
+      let [turn, redraw, shown] = [0, null, ""];
+      kt.theme.onChange(() => redraw?.());
 
-    state.onChange(() => show().catch(kt.fail));
-    await show();
-  });
+      async function show() {
+        const mine = (turn += 1);
+        const picked = pickDivision(divisions, facets);
+        const {window, scope, field} = pickWindow(picked.division);
+        const key = [picked.division.id, window, ...KEYS.map(state.get)].join("\n");
+        if (key === shown) return; // another part of the page follows what has changed
+        shown = key;
+        const [table, curves] = await Promise.all([
+          kt.load(`division/${picked.division.id}/${scope}`),
+          kt.load(`curves/${picked.division.id}`),
+        ]);
+        if (mine !== turn) return;
+        const view = viewOf(board, picked.division, window, table, curves, state.get("fees"));
+        const focused = parts.pickers.contains(document.activeElement)
+          ? [...parts.pickers.querySelectorAll("select")].indexOf(document.activeElement)
+          : -1;
+        replace(
+          parts.pickers,
+          picked.fields,
+          field,
+          el("a", {href: kt.address.task(picked.division.id)}, "About this task"),
+        );
+        parts.pickers.querySelectorAll("select")[focused]?.focus();
+        parts.filters.show(table.rows);
+        lit = state.get("focus");
+        const missing = view.rows.filter((row) => row.card).length - view.cards.length;
+        replace(
+          parts.count,
+          `${plural(view.rows.filter(isEntrant).length, "entrant")}, ` +
+            `${plural(view.cards.length, "curve")}`,
+          missing
+            ? `; ${plural(missing, "card")} without curves: the board has not executed their ` +
+                `records`
+            : "",
+        );
+        const sorted = parts.ranking.contains(document.activeElement)
+          ? document.activeElement.dataset.key
+          : null;
+        replace(parts.ranking, ranking(view, figures));
+        if (sorted)
+          [...parts.ranking.querySelectorAll("[data-key]")]
+            .find(({dataset}) => dataset.key === sorted)
+            ?.focus();
+        redraw = () => {
+          const at = parts.legend.contains(document.activeElement)
+            ? document.activeElement.dataset.agent
+            : null;
+          replace(
+            parts.legend,
+            view.cards.length ? legend(view, reference.of(view.frame) ? reference.name : "") : null,
+          );
+          if (at)
+            [...parts.legend.querySelectorAll("button")]
+              .find(({dataset}) => dataset.agent === at)
+              ?.focus();
+          light("");
+        };
+        if (view.cards.length) equity(parts.chart, view, reference);
+        else
+          replace(parts.chart, el("p.empty", {}, "No entrant with curves passes these filters."));
+        redraw();
+        const made = view.cards.length ? sections(view) : [];
+        replace(
+          parts.own,
+          made.map(({title, words, element}) =>
+            kt.section(title, words ? el("p.quiet", {}, words) : null, element),
+          ),
+        );
+        made.forEach(({draw}) => draw());
+      }
+
+      state.onChange(() => show().catch(kt.fail));
+      await show();
+    });
   return Object.assign(start, {bars});
 })();

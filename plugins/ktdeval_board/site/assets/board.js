@@ -1,4 +1,5 @@
-// The board: one division and scope as a table that a reader sorts, narrows and takes away. Everything shown stands in the address.
+// The board: one division and scope as a table that a reader sorts, narrows and takes away.
+// Everything shown stands in the address.
 "use strict";
 
 (() => {
@@ -11,8 +12,10 @@
   let parts = null;
   let turn = 0;
 
-  const division = () => board.divisions.find(({id}) => id === state.get("division")) || board.divisions[0];
-  const scope = () => (division().scopes.includes(state.get("scope")) ? state.get("scope") : division().scopes[0]);
+  const division = () =>
+    board.divisions.find(({id}) => id === state.get("division")) || board.divisions[0];
+  const scope = () =>
+    division().scopes.includes(state.get("scope")) ? state.get("scope") : division().scopes[0];
   const metricsNow = () => data.columns.filter((name) => Object.hasOwn(board.metrics, name));
   const view = {board: () => board, data: () => data, division, scope, metrics: metricsNow};
 
@@ -21,16 +24,25 @@
   function chosenNames() {
     const may = new Set([...metricsNow(), ...kt.columns.INFO.map(({key}) => key)]);
     const chosen = state.list("columns").filter((name) => may.has(name));
-    const names = chosen.length ? chosen : division().default_columns.filter((name) => may.has(name));
+    const names = chosen.length
+      ? chosen
+      : division().default_columns.filter((name) => may.has(name));
     const swap = state.get("fees") === "before" && may.has("gross_return");
-    return [...new Set(names.map((name) => (swap && name === "total_return" ? "gross_return" : name)))];
+    return [
+      ...new Set(names.map((name) => (swap && name === "total_return" ? "gross_return" : name))),
+    ];
   }
 
   function facts() {
     const withCard = data.rows.filter((row) => row.card);
     const labels = new Set(withCard.flatMap((row) => row.labels));
-    const shared = new Set([...labels].filter((label) => withCard.every((row) => row.labels.includes(label))));
-    const alphaAt = ["alpha", "selection_alpha"].map((name) => data.columns.indexOf(name)).find((place) => place >= 0) ?? -1;
+    const shared = new Set(
+      [...labels].filter((label) => withCard.every((row) => row.labels.includes(label))),
+    );
+    const alphaAt =
+      ["alpha", "selection_alpha"]
+        .map((name) => data.columns.indexOf(name))
+        .find((place) => place >= 0) ?? -1;
     return {
       shared,
       alphaAt,
@@ -39,11 +51,15 @@
       names: {},
       scales: {},
       division: division().id,
-      noAlpha: data.rows.filter((row) => row.ranked && row.alpha_rank === null).map((row) => row.rank),
+      noAlpha: data.rows
+        .filter((row) => row.ranked && row.alpha_rank === null)
+        .map((row) => row.rank),
       hasAlpha: alphaAt >= 0 && data.rows.some((row) => row.alpha_rank !== null),
       order: new Map(data.rows.map((row, place) => [row, place])),
       errata: new Map(board.errata.map((one) => [one.card, `${one.date}: ${one.what}`])),
-      tieWords: `a model confidence set at ${kt.format.percent(board.tie_level, 0)} can't tell its members apart.`,
+      tieWords:
+        `a model confidence set at ${kt.format.percent(board.tie_level, 0)} can't tell ` +
+        `its members apart.`,
     };
   }
 
@@ -54,7 +70,9 @@
     return [
       ...kt.columns.lead(data.facts),
       ...chosenNames().map(
-        (name) => info.get(name) || kt.columns.metric(name, data.columns.indexOf(name), board.metrics[name], show),
+        (name) =>
+          info.get(name) ||
+          kt.columns.metric(name, data.columns.indexOf(name), board.metrics[name], show),
       ),
     ];
   }
@@ -72,7 +90,10 @@
     const now = sortNow(columns);
     const column = columns.find((one) => one.key === key);
     const descending = now.key === key ? !now.descending : column.better === "higher";
-    state.set({sort: key === "rank" && !descending ? "" : `${descending ? "-" : ""}${key}`, rows: ""});
+    state.set({
+      sort: key === "rank" && !descending ? "" : `${descending ? "-" : ""}${key}`,
+      rows: "",
+    });
   }
 
   function ordered(rows, columns) {
@@ -111,9 +132,11 @@
   // -- the table
 
   function tableRow(row, columns, isBreak) {
-    const classes = [row.baseline ? "base" : "", row.ranked || row.baseline ? "" : "unranked", isBreak ? "break" : ""].filter(
-      Boolean,
-    );
+    const classes = [
+      row.baseline ? "base" : "",
+      row.ranked || row.baseline ? "" : "unranked",
+      isBreak ? "break" : "",
+    ].filter(Boolean);
     return el(
       "tr",
       {class: classes.join(" ") || null, "data-card": row.card},
@@ -122,9 +145,20 @@
   }
 
   const gap = (n, columns) =>
-    el("tr.gap", {}, el("td", {colspan: columns.length}, `${plural(n, "entrant")} not shown here; baselines are always shown`));
+    el(
+      "tr.gap",
+      {},
+      el(
+        "td",
+        {colspan: columns.length},
+        `${plural(n, "entrant")} not shown here; baselines are always shown`,
+      ),
+    );
 
-  /** The first rows, and below them the baselines that are further down, with what lies between them counted. */
+  /**
+   * The first rows, and below them the baselines that are further down, with what lies between them
+   * counted.
+   */
   function bodyRows(rows, columns, most) {
     const made = [];
     let [hidden, tie] = [0, null];
@@ -151,7 +185,8 @@
     const by = board.metrics[division().rank_by];
     const over =
       division().kind === "trading" && scope() === "all"
-        ? `, median over ${plural(n, "episode")} (${plural(division().windows.length, "window")} × ${plural(division().seeds.length, "seed")})`
+        ? `, median over ${plural(n, "episode")} (${plural(division().windows.length, "window")} ` +
+          `× ${plural(division().seeds.length, "seed")})`
         : "";
     return [
       shown.length === all.length
@@ -166,19 +201,30 @@
       .join(" · ");
   }
 
-  /** What the table is made of: the address without what is drawn beside the table, so that a picked row does not make it anew. */
+  /**
+   * What the table is made of: the address without what is drawn beside the table, so that a picked
+   * row does not make it anew.
+   */
   const tableKey = () =>
     [
       division().id,
       scope(),
-      ...["sort", "q", "ranked", "fees", "intervals", "columns", "rows", ...FILTERS.map(([name]) => name)].map((name) =>
-        state.get(name),
-      ),
+      ...[
+        "sort",
+        "q",
+        "ranked",
+        "fees",
+        "intervals",
+        "columns",
+        "rows",
+        ...FILTERS.map(([name]) => name),
+      ].map((name) => state.get(name)),
     ].join("\n");
 
   function showPicked() {
     const digits = new Set(state.list("pick"));
-    for (const box of parts.table.element.querySelectorAll("td.pick input")) box.checked = digits.has(box.value);
+    for (const box of parts.table.element.querySelectorAll("td.pick input"))
+      box.checked = digits.has(box.value);
     parts.selection.update({
       rows: picked(),
       division: division(),
@@ -216,13 +262,21 @@
 
   function showMore(before, after) {
     state.set({rows: String(after)}, {replace: true});
-    parts.table.element.querySelectorAll("tbody tr:not(.gap)")[before]?.querySelector(".name a")?.focus(); // where reading goes on
+    parts.table.element
+      .querySelectorAll("tbody tr:not(.gap)")
+      [before]?.querySelector(".name a")
+      ?.focus(); // where reading goes on
   }
 
   function emptyWords(rows) {
     if (rows.some(isEntrant)) return null;
     if (data.rows.some(isEntrant))
-      return el("p.empty", {}, "No entrant passes these filters. ", kt.button("Clear filters", clearFilters, {class: "small"}));
+      return el(
+        "p.empty",
+        {},
+        "No entrant passes these filters. ",
+        kt.button("Clear filters", clearFilters, {class: "small"}),
+      );
     return el(
       "p.empty",
       {},
@@ -232,7 +286,8 @@
     );
   }
 
-  const clearFilters = () => state.set({...Object.fromEntries(FILTERS.map(([name]) => [name, ""])), q: "", ranked: ""});
+  const clearFilters = () =>
+    state.set({...Object.fromEntries(FILTERS.map(([name]) => [name, ""])), q: "", ranked: ""});
 
   function downloadView() {
     const rows = wantedRows(data.rows);
@@ -240,7 +295,11 @@
     const fields = [...kt.columns.csvLead, ...columns.flatMap((column) => column.csv || [])];
     const names = [...new Map(fields)];
     const lines = ordered(rows, columns).map((row) => names.map(([, of]) => of(row)));
-    kt.download(`${board.name}-${division().id}-${scope()}.csv`, kt.table.csv([names.map(([name]) => name), ...lines]), "text/csv");
+    kt.download(
+      `${board.name}-${division().id}-${scope()}.csv`,
+      kt.table.csv([names.map(([name]) => name), ...lines]),
+      "text/csv",
+    );
   }
 
   const actions = () =>
@@ -250,7 +309,9 @@
       kt.button("Copy link to this view", () => kt.copy(location.href), {class: "small"}),
       kt.button("CSV", downloadView, {
         class: "small",
-        title: "All rows that the filters let through, with the columns on show; fractions are fractions",
+        title:
+          "All rows that the filters let through, with the columns on show; fractions are " +
+          "fractions",
       }),
     );
 
@@ -298,7 +359,11 @@
       data = loaded;
       data.facts = facts();
       parts.table.element.removeAttribute("aria-busy");
-      replace(parts.about, [one.summary || board.summary, " ", el("a", {href: kt.address.task(one.id)}, "About this task")]);
+      replace(parts.about, [
+        one.summary || board.summary,
+        " ",
+        el("a", {href: kt.address.task(one.id)}, "About this task"),
+      ]);
       replace(parts.notes, kt.legend.notes(one, data));
     }
     parts.pickers.show();

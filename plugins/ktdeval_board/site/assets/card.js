@@ -1,4 +1,5 @@
-/* The page of a card: everything that stands on it, who submitted it, what the board found, and how to check it.
+/* The page of a card: everything that stands on it, who submitted it, what the board found, and how
+to check it.
 
 Address: #card=ID */
 "use strict";
@@ -6,10 +7,16 @@ Address: #card=ID */
 (() => {
   const {el, format, known, plural, section} = kt;
   const WORDS = "assets/report.js"; // what masks and modes mean
-  const script = (src) => new Promise((resolve, reject) => {
-    document.head.append(
-      el("script", {src, load: resolve, error: () => reject(new Error(`${src} can't be read; the site is not whole`))}));
-  });
+  const script = (src) =>
+    new Promise((resolve, reject) => {
+      document.head.append(
+        el("script", {
+          src,
+          load: resolve,
+          error: () => reject(new Error(`${src} can't be read; the site is not whole`)),
+        }),
+      );
+    });
   const whole = (value) => el("div.whole", {}, kt.tree(value));
   const right = (text, title) => ({text, n: true, title});
 
@@ -17,22 +24,68 @@ Address: #card=ID */
     const {card, submission, verdict, errata} = entry;
     const rank = entry.ranks.all;
     return [
-      el("p", {}, kt.tierChip(verdict?.tier || "unchecked"), " ", entry.labels.map((label) => [kt.labelChip(label), " "])),
+      el(
+        "p",
+        {},
+        kt.tierChip(verdict?.tier || "unchecked"),
+        " ",
+        entry.labels.map((label) => [kt.labelChip(label), " "]),
+      ),
       kt.facts([
-        ["Model", kt.modelLink(card.model.name, null, {card: entry.id})], ["Agent", card.agent.name],
-        ["Division", entry.division ? el("a", {href: kt.address.task(entry.division)}, entry.division) : "none of this board"],
-        ["Rank", entry.ranked && rank
-          ? [`${rank.rank} of ${rank.of}`, known(rank.alpha_rank) ? `, by selection alpha ${rank.alpha_rank}` : ""] : "none"],
+        ["Model", kt.modelLink(card.model.name, null, {card: entry.id})],
+        ["Agent", card.agent.name],
+        [
+          "Division",
+          entry.division
+            ? el("a", {href: kt.address.task(entry.division)}, entry.division)
+            : "none of this board",
+        ],
+        [
+          "Rank",
+          entry.ranked && rank
+            ? [
+                `${rank.rank} of ${rank.of}`,
+                known(rank.alpha_rank) ? `, by selection alpha ${rank.alpha_rank}` : "",
+              ]
+            : "none",
+        ],
         ["Tie group", entry.ranked && known(rank?.tie) ? format.tie(rank.tie) : null],
         ["Submitted", `${submission.submitted_on} by ${submission.submitter.name}`],
-        ["Market", card.snapshot ? `${card.snapshot.name}${card.snapshot.synthetic ? " (synthetic)" : ""}` : null],
+        [
+          "Market",
+          card.snapshot
+            ? `${card.snapshot.name}${card.snapshot.synthetic ? " (synthetic)" : ""}`
+            : null,
+        ],
         ["Board", board.title],
       ]),
-      entry.why.length ? el("div.trouble", {}, el("strong", {}, "Why it has no rank"),
-        el("ul", {}, entry.why.map((reason) => el("li", {}, reason)))) : null,
-      errata.length ? el("ul.errata", {},
-        errata.map((one) => el("li", {}, el("strong", {}, `Erratum, ${one.date} (${one.effect}): `), one.what,
-        one.by ? ` — ${one.by}` : ""))) : null,
+      entry.why.length
+        ? el(
+            "div.trouble",
+            {},
+            el("strong", {}, "Why it has no rank"),
+            el(
+              "ul",
+              {},
+              entry.why.map((reason) => el("li", {}, reason)),
+            ),
+          )
+        : null,
+      errata.length
+        ? el(
+            "ul.errata",
+            {},
+            errata.map((one) =>
+              el(
+                "li",
+                {},
+                el("strong", {}, `Erratum, ${one.date} (${one.effect}): `),
+                one.what,
+                one.by ? ` — ${one.by}` : "",
+              ),
+            ),
+          )
+        : null,
       el("p.quiet", {}, "Card id ", el("code", {}, entry.id)),
     ];
   }
@@ -40,7 +93,9 @@ Address: #card=ID */
   // -- figures
 
   const interval = (metric) =>
-    (metric.interval && known(metric.interval.low) ? format.range(metric.interval.low, metric.interval.high, metric.unit) : "—");
+    metric.interval && known(metric.interval.low)
+      ? format.range(metric.interval.low, metric.interval.high, metric.unit)
+      : kt.format.NONE;
 
   const bounds = (metrics) => format.bounds(metrics.map((metric) => metric.interval?.kind));
 
@@ -48,158 +103,368 @@ Address: #card=ID */
     const {card} = entry;
     const scoring = card.kind === "scoring";
     const given = scoring ? card.scores : card.metrics;
-    const columns = board.divisions.find((division) => division.id === entry.division)?.columns || [];
-    const names = scoring ? card.score_order
-      : [...new Set([...columns, ...Object.keys(given)])].filter((name) => Object.hasOwn(given, name));
+    const columns =
+      board.divisions.find((division) => division.id === entry.division)?.columns || [];
+    const names = scoring
+      ? card.score_order
+      : [...new Set([...columns, ...Object.keys(given)])].filter((name) =>
+          Object.hasOwn(given, name),
+        );
     const title = (name) => board.metrics[name]?.title || kt.words(name);
-    const undefinedIn = (metric) => Object.entries(metric.undefined || {}).map(([reason, count]) => `${count}: ${reason}`)
-      .join("; ");
-    const heads = ["Figure", right("Value"), right(bounds(names.map((name) => given[name]))),
-      ...(scoring ? [right("Chance")] : []), right("n"), "Better", "Formula and source"];
+    const undefinedIn = (metric) =>
+      Object.entries(metric.undefined || {})
+        .map(([reason, count]) => `${count}: ${reason}`)
+        .join("; ");
+    const heads = [
+      "Figure",
+      right("Value"),
+      right(bounds(names.map((name) => given[name]))),
+      ...(scoring ? [right("Chance")] : []),
+      right("n"),
+      "Better",
+      "Formula and source",
+    ];
     const row = (name) => {
       const metric = {...given[name], unit: board.metrics[name]?.unit || given[name].unit};
-      return [el("span", {title: board.metrics[name]?.description || null}, title(name)),
-        format.cell(metric.value, metric.unit, metric.reason), interval(metric),
-        ...(scoring ? [format.cell(metric.baseline, metric.unit, "not defined")] : []), format.count(metric.n),
+      return [
+        el("span", {title: board.metrics[name]?.description || null}, title(name)),
+        format.cell(metric.value, metric.unit, metric.reason),
+        interval(metric),
+        ...(scoring ? [format.cell(metric.baseline, metric.unit, "not defined")] : []),
+        format.count(metric.n),
         metric.better || "neither",
-        el("span.small-text.formula", {}, el("code", {}, metric.formula), ` ${metric.source}`,
-          undefinedIn(metric) ? el("span.quiet", {}, ` Undefined in ${undefinedIn(metric)}`) : null)];
+        el(
+          "span.small-text.formula",
+          {},
+          el("code", {}, metric.formula),
+          ` ${metric.source}`,
+          undefinedIn(metric) ? el("span.quiet", {}, ` Undefined in ${undefinedIn(metric)}`) : null,
+        ),
+      ];
     };
     const table = (caption, wanted) =>
-      kt.table.plain({caption, showCaption: true, head: heads,
-      rows: names.filter((name) => given[name].headline === wanted).map(row)});
-    return section(scoring ? "Scores" : "Figures",
-      el("p.quiet", {}, scoring ? "Made of all answers of the finished episodes together."
-        : `Medians over finished episodes, by the metric rules “${card.rules}”. A figure that is not defined is “—” and says why.`),
-      table("Headline figures", true), names.some((name) => !given[name].headline) ? table("Further figures", false) : null);
+      kt.table.plain({
+        caption,
+        showCaption: true,
+        head: heads,
+        rows: names.filter((name) => given[name].headline === wanted).map(row),
+      });
+    return section(
+      scoring ? "Scores" : "Figures",
+      el(
+        "p.quiet",
+        {},
+        scoring
+          ? "Made of all answers of the finished episodes together."
+          : `Medians over finished episodes, by the metric rules “${card.rules}”. A figure that ` +
+              `is not defined is “–” and says why.`,
+      ),
+      table("Headline figures", true),
+      names.some((name) => !given[name].headline) ? table("Further figures", false) : null,
+    );
   }
 
-  /** A window's name, whose days are not broken: 2024-03-01:2024-03-20 goes on in the next line after the colon. */
-  const windowName = (name) => (name.length > 24 ? name
-    : name.split(/(?<=:)/).flatMap((part, at) => [...(at ? [el("wbr")] : []), el("span.nb", {}, part)]));
+  /**
+   * A window's name, whose days are not broken: 2024-03-01:2024-03-20 goes on in the next line
+   * after the colon.
+   */
+  const windowName = (name) =>
+    name.length > 24
+      ? name
+      : name
+          .split(/(?<=:)/)
+          .flatMap((part, at) => [...(at ? [el("wbr")] : []), el("span.nb", {}, part)]);
 
   function episodesSection({entry: {card}, board}) {
-    const shown = ["total_return", "selection_alpha", "sharpe", "max_drawdown", "turnover",
-      "ece"].filter((name) => card.metrics?.[name]);
+    const shown = [
+      "total_return",
+      "selection_alpha",
+      "sharpe",
+      "max_drawdown",
+      "turnover",
+      "ece",
+    ].filter((name) => card.metrics?.[name]);
     const trading = card.kind !== "scoring";
-    const decided = (episode) => (episode.decisions.model || 0) + (episode.decisions.model_after_retry || 0);
+    const decided = (episode) =>
+      (episode.decisions.model || 0) + (episode.decisions.model_after_retry || 0);
     const days = (episode) => el("span.nb", {}, `${episode.first_day} to ${episode.last_day}`);
-    const figures = (episode) => shown.map((name) => {
-      const found = episode.metrics[name];
-      return format.cell(found?.value ?? null, card.metrics[name].unit, found?.reason);
-    });
+    const figures = (episode) =>
+      shown.map((name) => {
+        const found = episode.metrics[name];
+        return format.cell(found?.value ?? null, card.metrics[name].unit, found?.reason);
+      });
     const rows = card.episodes.map((episode) => [
-      ...(card.windows ? [windowName(episode.window)] : []), format.count(episode.seed), ...(trading ? [days(episode)] : []), format.count(episode.steps),
-      format.count(decided(episode)), ...figures(episode), ...(trading ? [format.number((episode.final_nav_minor ?? episode.final_nav_fen) / (card.snapshot.minor_per_unit || 100), 0)] : []),
+      ...(card.windows ? [windowName(episode.window)] : []),
+      format.count(episode.seed),
+      ...(trading ? [days(episode)] : []),
+      format.count(episode.steps),
+      format.count(decided(episode)),
+      ...figures(episode),
+      ...(trading
+        ? [format.number(episode.final_nav_minor / card.snapshot.minor_per_unit, 0)]
+        : []),
       el("code", {}, format.short(episode.id)),
     ]);
     const heads = [
-      ...(card.windows ? ["Window"] : []), right("Seed"), ...(trading ? ["Days"] : []), right("Steps"),
+      ...(card.windows ? ["Window"] : []),
+      right("Seed"),
+      ...(trading ? ["Days"] : []),
+      right("Steps"),
       right("Decided", "Steps that the model decided"),
-      ...shown.map((name) => right(board.metrics[name]?.title || kt.words(name))), ...(trading ? [right(`Last NAV, ${card.snapshot.currency || "CNY"}`)] : []), "Id",
+      ...shown.map((name) => right(board.metrics[name]?.title || kt.words(name))),
+      ...(trading ? [right(`Last NAV, ${card.snapshot.currency}`)] : []),
+      "Id",
     ];
     const missing = card.missing_episodes || [];
-    return section("Episodes", kt.table.plain({caption: "Episodes", head: heads, rows}),
-      missing.length ? [el("h3", {}, plural(missing.length, "missing episode")),
-        el("ul", {}, missing.map((episode) => el("li", {}, whole(episode))))] : null);
+    return section(
+      "Episodes",
+      kt.table.plain({caption: "Episodes", head: heads, rows}),
+      missing.length
+        ? [
+            el("h3", {}, plural(missing.length, "missing episode")),
+            el(
+              "ul",
+              {},
+              missing.map((episode) => el("li", {}, whole(episode))),
+            ),
+          ]
+        : null,
+    );
   }
 
   function referenceSection({entry: {card}}) {
     const reference = card.reference?.benchmark_buy_and_hold;
     if (!reference) return null;
-    if (card.snapshot.benchmark === "none") return section("Benchmark", el("p.quiet", {}, "The market has no index."));
-    const rows = Object.entries(reference)
-      .map(([window, {base_day, last_day, metrics}]) => [windowName(window), el("span.nb", {}, base_day), el("span.nb", {}, last_day),
-      ...["total_return", "sharpe",
-        "max_drawdown"].map((name) =>
-        format.cell(metrics[name]?.value ?? null, name === "sharpe" ? "ratio" : "fraction", metrics[name]?.reason))]);
-    return section("Benchmark",
-      el("p.quiet", {}, `${card.snapshot.benchmark_name} (${card.snapshot.benchmark}) bought at the close of the base day and `
-        + `held, without costs.`),
-      kt.table.plain({caption: "Benchmark by window",
-        head: ["Window", "Base day", "Last day", right("Total return"), right("Sharpe"), right("Drawdown")], rows}));
+    if (card.snapshot.benchmark === "none")
+      return section("Benchmark", el("p.quiet", {}, "The market has no index."));
+    const rows = Object.entries(reference).map(([window, {base_day, last_day, metrics}]) => [
+      windowName(window),
+      el("span.nb", {}, base_day),
+      el("span.nb", {}, last_day),
+      ...["total_return", "sharpe", "max_drawdown"].map((name) =>
+        format.cell(
+          metrics[name]?.value ?? null,
+          name === "sharpe" ? "ratio" : "fraction",
+          metrics[name]?.reason,
+        ),
+      ),
+    ]);
+    return section(
+      "Benchmark",
+      el(
+        "p.quiet",
+        {},
+        `${card.snapshot.benchmark_name} (${card.snapshot.benchmark}) bought at the close of the ` +
+          `base day and held, without costs.`,
+      ),
+      kt.table.plain({
+        caption: "Benchmark by window",
+        head: [
+          "Window",
+          "Base day",
+          "Last day",
+          right("Total return"),
+          right("Sharpe"),
+          right("Drawdown"),
+        ],
+        rows,
+      }),
+    );
   }
 
   function attributionSection({entry: {card}}) {
     if (!card.attribution) return null;
     const lines = card.attribution.value?.lines;
     if (!lines) return section("Attribution", el("p.quiet", {}, card.attribution.reason));
-    return section("Attribution",
-      el("p.quiet", {}, "Linked contributions to the total return; medians over episodes. Charts are on the model page."),
-      kt.table.plain({caption: "Attribution", head: ["Line", right("Contribution"), right(bounds(Object.values(lines))), right("n")],
-        rows: Object.entries(lines)
-          .map(([name, line]) =>
-          [name, format.cell(line.value, "fraction", line.reason, {signed: true}), interval({...line, unit: "fraction"}),
-          format.count(line.n)])}));
+    return section(
+      "Attribution",
+      el(
+        "p.quiet",
+        {},
+        "Linked contributions to the total return; medians over episodes. Charts are on the " +
+          "model page.",
+      ),
+      kt.table.plain({
+        caption: "Attribution",
+        head: ["Line", right("Contribution"), right(bounds(Object.values(lines))), right("n")],
+        rows: Object.entries(lines).map(([name, line]) => [
+          name,
+          format.cell(line.value, "fraction", line.reason, {signed: true}),
+          interval({...line, unit: "fraction"}),
+          format.count(line.n),
+        ]),
+      }),
+    );
   }
 
   function calibrationSection({entry: {card}}) {
     if (!card.calibration) return null;
     const {bins, n, no_fill: unfilled, no_next_open: unopened} = card.calibration;
-    return section("Calibration",
-      el("p.quiet", {}, `${plural(n, "order")} with an outcome; ${format.count(unfilled)} without a fill and `
-        + `${format.count(unopened)} without a next open are left out.`),
-      n ? kt.table.plain({caption: "Reliability bins",
-        head: ["Stated confidence", right("Orders"), right("Mean confidence"), right("Came out right")],
-        rows: bins.filter((bin) => bin.n)
-          .map((bin) => [`${bin.low} to ${bin.high}`, format.count(bin.n), format.number(bin.mean_confidence, 3),
-          format.percent(bin.accuracy, 1)])}) : null);
+    return section(
+      "Calibration",
+      el(
+        "p.quiet",
+        {},
+        `${plural(n, "order")} with an outcome; ${format.count(unfilled)} without a fill and ` +
+          `${format.count(unopened)} without a next open are left out.`,
+      ),
+      n
+        ? kt.table.plain({
+            caption: "Reliability bins",
+            head: [
+              "Stated confidence",
+              right("Orders"),
+              right("Mean confidence"),
+              right("Came out right"),
+            ],
+            rows: bins
+              .filter((bin) => bin.n)
+              .map((bin) => [
+                `${bin.low} to ${bin.high}`,
+                format.count(bin.n),
+                format.number(bin.mean_confidence, 3),
+                format.percent(bin.accuracy, 1),
+              ]),
+          })
+        : null,
+    );
   }
 
   // -- how it was made
 
   function conditionsSection({entry: {card}}) {
     const {task, snapshot, call, sent_as: sentAs, certificate, drift} = card;
-    return section("How it was made",
+    return section(
+      "How it was made",
       el("h3", {}, "Task"),
-      kt.facts([["Name", task.name], ["Version", task.version],
+      kt.facts([
+        ["Name", task.name],
+        ["Version", task.version],
         ["Mask", [task.mask, kt.maskWords(task.mask)].filter(Boolean).join(": ")],
         ["Mode", [kt.words(task.mode || ""), kt.modeWords(task.mode)].filter(Boolean).join(": ")],
-        ["Config", el("code", {}, task.hash)], ["Mask key", card.mask_key ? el("code", {}, card.mask_key) : null],
-        ["Seeds", format.list(card.seeds)], ["Limit", card.limit === null ? "none: whole episodes" : `${card.limit} steps`]]),
+        ["Config", el("code", {}, task.hash)],
+        ["Mask key", card.mask_key ? el("code", {}, card.mask_key) : null],
+        ["Seeds", format.list(card.seeds)],
+        ["Limit", card.limit === null ? "none: whole episodes" : `${card.limit} steps`],
+      ]),
       kt.details("The task's whole config", whole(task.config)),
-      card.windows ? [el("h3", {}, "Windows"),
-        kt.table.plain({caption: "Windows", head: ["Window", "First day", "Last day", right("Days")],
-          rows: card.windows.map((window) => [window.name, window.first, window.last, format.count(window.days)])})] : null,
+      card.windows
+        ? [
+            el("h3", {}, "Windows"),
+            kt.table.plain({
+              caption: "Windows",
+              head: ["Window", "First day", "Last day", right("Days")],
+              rows: card.windows.map((window) => [
+                window.name,
+                window.first,
+                window.last,
+                format.count(window.days),
+              ]),
+            }),
+          ]
+        : null,
       el("h3", {}, "Model and calls"),
-      kt.facts([["Model", card.model.name],
-        ...Object.entries(card.model.args || {}).map(([name, value]) => [kt.words(name), kt.tree(value)]),
+      kt.facts([
+        ["Model", card.model.name],
+        ...Object.entries(card.model.args || {}).map(([name, value]) => [
+          kt.words(name),
+          kt.tree(value),
+        ]),
         ["Agent", card.agent.name],
-        ...Object.entries(card.agent.args || {}).map(([name, value]) => [kt.words(name), kt.tree(value)]),
-        ...Object.entries(call || {}).map(([name, value]) => [kt.words(name), kt.tree(value)])]),
+        ...Object.entries(card.agent.args || {}).map(([name, value]) => [
+          kt.words(name),
+          kt.tree(value),
+        ]),
+        ...Object.entries(call || {}).map(([name, value]) => [kt.words(name), kt.tree(value)]),
+      ]),
       sentAs ? kt.details("How the provider takes these calls", whole(sentAs)) : null,
-      snapshot ? [el("h3", {}, "Market"),
-        kt.facts(Object.entries(snapshot).filter(([name]) => name !== "repairs")
-          .map(([name, value]) => [kt.words(name), name === "id" ? el("code", {}, value) : kt.tree(value)]))] : null,
-      snapshot?.repairs?.length ? kt.details(plural(snapshot.repairs.length, "repair"), whole(snapshot.repairs)) : null,
-      certificate === undefined ? null
-        : [el("h3", {}, "Mask certificate"),
-        certificate.value ? whole(certificate.value) : el("p.quiet", {}, `None: ${certificate.reason}.`)],
-      drift ? [el("h3", {}, "Drift"), known(drift.value) ? whole(drift) : el("p.quiet", {}, `Not measured: ${drift.reason}.`)]
-        : null);
+      snapshot
+        ? [
+            el("h3", {}, "Market"),
+            kt.facts(
+              Object.entries(snapshot)
+                .filter(([name]) => name !== "repairs")
+                .map(([name, value]) => [
+                  kt.words(name),
+                  name === "id" ? el("code", {}, value) : kt.tree(value),
+                ]),
+            ),
+          ]
+        : null,
+      snapshot?.repairs?.length
+        ? kt.details(plural(snapshot.repairs.length, "repair"), whole(snapshot.repairs))
+        : null,
+      certificate === undefined
+        ? null
+        : [
+            el("h3", {}, "Mask certificate"),
+            certificate.value
+              ? whole(certificate.value)
+              : el("p.quiet", {}, `None: ${certificate.reason}.`),
+          ],
+      drift
+        ? [
+            el("h3", {}, "Drift"),
+            known(drift.value) ? whole(drift) : el("p.quiet", {}, `Not measured: ${drift.reason}.`),
+          ]
+        : null,
+    );
   }
 
   function conductSection({entry: {card}}) {
-    const counts = (title, values) =>
-      (values && Object.keys(values).length
-      ? el("div", {}, el("h3", {}, title),
-      kt.facts(Object.entries(values).filter(([, value]) => typeof value === "number")
-      .map(([name, value]) => [kt.words(name), format.count(value)]))) : null);
-    const {cost} = card, calls = card.provenance?.calls;
-    const replies = calls && {answered: calls.answered, from_the_cache: calls.cached, given_again: calls.repeated,
-      in_no_transcript: calls.unused};
-    return section("Conduct, usage and cost", el("div.columns", {},
-      counts("Coverage", card.coverage), counts("Who decided", card.decisions),
-      counts("Failures", card.failures) || el("div", {}, el("h3", {}, "Failures"), el("p.quiet", {}, "None.")),
-      counts("Orders", card.orders), counts("Trading rules that rejected or cut", card.orders?.rules), counts("Usage", card.usage),
-      counts("Replies", replies),
-      el("div", {}, el("h3", {}, "Cost"),
-        kt.facts([["of the run", format.cell(cost.value, "usd", cost.reason)],
-        ["of an episode", format.cell(cost.per_episode?.value ?? null, "usd", cost.per_episode?.reason)],
-        ["return for a dollar",
-          cost.return_per_usd ? format.cell(cost.return_per_usd.value, "fraction", cost.return_per_usd.reason,
-          {signed: true, digits: 3}) : null]]),
-      cost.price ? kt.details("Price, US dollars a million tokens", whole(cost.price)) : null)));
+    const counts = (title, values, labelOf = kt.words) => {
+      if (!values || !Object.keys(values).length) return null;
+      const numbers = Object.entries(values).filter(([, value]) => typeof value === "number");
+      const facts = numbers.map(([name, value]) => [labelOf(name), format.count(value)]);
+      return el("div", {}, el("h3", {}, title), kt.facts(facts));
+    };
+    const decider = (name) => kt.kindLabel("provenance", name);
+    const failure = (name) => kt.kindLabel("failures", name);
+    const {cost} = card,
+      calls = card.provenance?.calls;
+    const replies = calls && {
+      answered: calls.answered,
+      from_the_cache: calls.cached,
+      given_again: calls.repeated,
+      in_no_transcript: calls.unused,
+    };
+    return section(
+      "Conduct, usage and cost",
+      el(
+        "div.columns",
+        {},
+        counts("Coverage", card.coverage),
+        counts("Who decided", card.decisions, decider),
+        counts("Failures", card.failures, failure) ||
+          el("div", {}, el("h3", {}, "Failures"), el("p.quiet", {}, "None.")),
+        counts("Orders", card.orders),
+        counts("Trading rules that rejected or cut", card.orders?.rules),
+        counts("Usage", card.usage),
+        counts("Replies", replies),
+        el(
+          "div",
+          {},
+          el("h3", {}, "Cost"),
+          kt.facts([
+            ["of the run", format.cell(cost.value, "usd", cost.reason)],
+            [
+              "of an episode",
+              format.cell(cost.per_episode?.value ?? null, "usd", cost.per_episode?.reason),
+            ],
+            [
+              "return for a dollar",
+              cost.return_per_usd
+                ? format.cell(cost.return_per_usd.value, "fraction", cost.return_per_usd.reason, {
+                    signed: true,
+                    digits: 3,
+                  })
+                : null,
+            ],
+          ]),
+          cost.price ? kt.details("Price, US dollars a million tokens", whole(cost.price)) : null,
+        ),
+      ),
+    );
   }
 
   // -- who says so
@@ -207,89 +472,199 @@ Address: #card=ID */
   function keyFacts({card, registration}) {
     if (!card.mask_key) return [];
     if (!registration) return [["Mask key", "the submitter's own"]];
-    const id = el("a", {href: "registrations.html", title: registration.id}, format.short(registration.id));
-    return [["Registration", id], ["Registered on", registration.registered_on], ["Registered by", registration.submitter],
-      ["Mask key drawn on", registration.drawn_on || "not drawn"]];
+    const id = el(
+      "a",
+      {href: "registrations.html", title: registration.id},
+      format.short(registration.id),
+    );
+    return [
+      ["Registration", id],
+      ["Registered on", registration.registered_on],
+      ["Registered by", registration.submitter],
+      ["Mask key drawn on", registration.drawn_on || "not drawn"],
+    ];
   }
 
   function submissionSection({entry}) {
     const {card, submission} = entry;
     const {submitter, model, agent, attempts} = submission;
-    const link = (address) => (address ? el("a", {href: address, rel: "noopener nofollow"}, address) : null);
-    const contact = submitter.contact.startsWith("https://") ? link(submitter.contact)
+    const link = (address) =>
+      address ? el("a", {href: address, rel: "noopener nofollow"}, address) : null;
+    const contact = submitter.contact.startsWith("https://")
+      ? link(submitter.contact)
       : el("a", {href: `mailto:${submitter.contact}`}, submitter.contact);
-    return section("Submission", kt.facts([
-      ["Submitter", submitter.name], ["Organisation", submitter.organisation], ["Contact", contact],
-      ["Address", link(submitter.url)], ["Submitted on", submission.submitted_on],
-      ["Training data end", kt.cutoffWord(model.cutoff_date)], ["Source of that", model.cutoff_source],
-      ["Days to it, by the card", kt.sidesWords(card)],
-      ["Model released on", model.released_on],
-      ["Weights", model.open_weights === true ? "open" : model.open_weights === false ? "closed" : null],
-      ["Model's page", link(model.url)], ["Strategy", agent.strategy], ["Agent's page", link(agent.url)],
-      ["Runs made", `${format.count(attempts.runs)}${attempts.note ? `: ${attempts.note}` : ""}`],
-      ["Attempts that count", entry.attempts > attempts.runs ? format.count(entry.attempts) : null], ["Note", submission.note],
-      ...keyFacts(entry),
-    ]), el("p.quiet", {},
-      "The submitter states that the records are those of one run as it was made, chosen before its result was known."));
+    return section(
+      "Submission",
+      kt.facts([
+        ["Submitter", submitter.name],
+        ["Organisation", submitter.organisation],
+        ["Contact", contact],
+        ["Address", link(submitter.url)],
+        ["Submitted on", submission.submitted_on],
+        ["Training data end", kt.cutoffWord(model.cutoff_date)],
+        ["Source of that", model.cutoff_source],
+        ["Days to it, by the card", kt.sidesWords(card)],
+        ["Model released on", model.released_on],
+        [
+          "Weights",
+          model.open_weights === true ? "open" : model.open_weights === false ? "closed" : null,
+        ],
+        ["Model's page", link(model.url)],
+        ["Strategy", agent.strategy],
+        ["Agent's page", link(agent.url)],
+        ["Runs made", `${format.count(attempts.runs)}${attempts.note ? `: ${attempts.note}` : ""}`],
+        [
+          "Attempts that count",
+          entry.attempts > attempts.runs ? format.count(entry.attempts) : null,
+        ],
+        ["Note", submission.note],
+        ...keyFacts(entry),
+      ]),
+      el(
+        "p.quiet",
+        {},
+        "The submitter states that the records are those of one run as it was made, chosen " +
+          "before its result was known.",
+      ),
+    );
   }
 
   function verdictSection({entry: {verdict}}) {
-    if (!verdict) return section("What the board found", el("p.quiet", {}, kt.TIERS.unchecked[1]));
+    if (!verdict)
+      return section(
+        "What the board found",
+        el("p.quiet", {}, kt.values.words.tiers.unchecked.meaning),
+      );
     const {rerun} = verdict;
-    return section("What the board found",
-      el("p", {}, kt.tierChip(verdict.tier), ` ${kt.TIERS[verdict.tier]?.[1] || ""}`),
-      kt.facts([["Checked on", verdict.checked_on], ["With version", verdict.suite_version],
-        ["Episodes executed again", format.count(verdict.episodes)], ["Steps executed again", format.count(verdict.steps)]]),
-      verdict.notes.length ? el("ul.notes", {}, verdict.notes.map((note) => el("li", {}, note))) : null,
-      rerun ? [el("h3", {}, `Run again by ${rerun.by}, ${rerun.on}`),
-        kt.table.plain({caption: "Submitted and run again", head: ["Figure", right("Submitted"), right("Run again")],
-        rows: Object.entries(rerun.figures)
-          .map(([name, pair]) =>
-          [kt.words(name), format.cell(pair.submitted, "", "not defined"), format.cell(pair.rerun, "", "not defined")])}),
-      el("p.quiet", {}, "Card of that run: ", el("code", {}, rerun.card))] : null);
+    return section(
+      "What the board found",
+      el(
+        "p",
+        {},
+        kt.tierChip(verdict.tier),
+        ` ${kt.values.words.tiers[verdict.tier]?.meaning || ""}`,
+      ),
+      kt.facts([
+        ["Checked on", verdict.checked_on],
+        ["With version", verdict.suite_version],
+        ["Episodes executed again", format.count(verdict.episodes)],
+        ["Steps executed again", format.count(verdict.steps)],
+      ]),
+      verdict.notes.length
+        ? el(
+            "ul.notes",
+            {},
+            verdict.notes.map((note) => el("li", {}, note)),
+          )
+        : null,
+      rerun
+        ? [
+            el("h3", {}, `Run again by ${rerun.by}, ${rerun.on}`),
+            kt.table.plain({
+              caption: "Submitted and run again",
+              head: ["Figure", right("Submitted"), right("Run again")],
+              rows: Object.entries(rerun.figures).map(([name, pair]) => [
+                kt.words(name),
+                format.cell(pair.submitted, "", "not defined"),
+                format.cell(pair.rerun, "", "not defined"),
+              ]),
+            }),
+            el("p.quiet", {}, "Card of that run: ", el("code", {}, rerun.card)),
+          ]
+        : null,
+    );
   }
 
   function verifySection({entry, board}) {
     const records = Object.entries(entry.card.artefacts);
-    return section("How to verify it",
-      el("p", {}, "In a copy of the board's repository", board.contact ? ` (ask ${board.contact} where it is)` : "", ":"),
-      kt.command([`sha256sum ${entry.path}`, `ktdeval card validate ${entry.path}`,
-        `ktdeval leaderboard check . --card ${entry.id} --no-record`]),
-      el("p.quiet", {}, "The first gives the card's id. The second holds the card against its schema and against itself. The "
-        + "third executes the recorded decisions again on the board's own market and compares every figure; "
-        + "it runs nothing of the submission, and it proves that the figures follow from those replies, not who gave them."),
-      kt.details(`${plural(records.length, "record")} and their SHA-256`,
-        kt.table.plain({caption: "Records", head: ["File of the run", "SHA-256"],
-        rows: records.map(([path, hash]) => [path, el("code", {}, hash)])})));
+    return section(
+      "How to verify it",
+      el(
+        "p",
+        {},
+        "In a copy of the board's repository",
+        board.contact ? ` (ask ${board.contact} where it is)` : "",
+        ":",
+      ),
+      kt.command([
+        `sha256sum ${entry.path}`,
+        `ktdeval card validate ${entry.path}`,
+        `ktdeval leaderboard check . --card ${entry.id} --no-record`,
+      ]),
+      el(
+        "p.quiet",
+        {},
+        "The first gives the card's id. The second holds the card against its schema and against " +
+          "itself. The " +
+          "third executes the recorded decisions again on the board's own market and compares " +
+          "every figure; " +
+          "it runs nothing of the submission, and it proves that the figures follow from those " +
+          "replies, not who gave them.",
+      ),
+      kt.details(
+        `${plural(records.length, "record")} and their SHA-256`,
+        kt.table.plain({
+          caption: "Records",
+          head: ["File of the run", "SHA-256"],
+          rows: records.map(([path, hash]) => [path, el("code", {}, hash)]),
+        }),
+      ),
+    );
   }
 
   function rawSection({entry}) {
-    const raw = el("pre.raw", {tabindex: "0", role: "region", "aria-label": "Raw JSON of the card"});
+    const raw = el("pre.raw", {
+      tabindex: "0",
+      role: "region",
+      "aria-label": "Raw JSON of the card",
+    });
     const fold = kt.details("Raw JSON of the card", raw);
     fold.addEventListener("toggle", () => {
       if (fold.open && !raw.firstChild) raw.append(JSON.stringify(entry.card, null, 1));
     });
-    return section("Raw data",
-      el("p", {}, el("a", {href: `cards/${entry.id}.json`}, `cards/${format.short(entry.id)}….json`),
-        ": the card's file as submitted, byte for byte. In the repository: ", el("code", {}, entry.path)),
-      fold, kt.details("Provenance", whole(entry.card.provenance)));
+    return section(
+      "Raw data",
+      el(
+        "p",
+        {},
+        el("a", {href: `cards/${entry.id}.json`}, `cards/${format.short(entry.id)}….json`),
+        ": the card's file as submitted, byte for byte. In the repository: ",
+        el("code", {}, entry.path),
+      ),
+      fold,
+      kt.details("Provenance", whole(entry.card.provenance)),
+    );
   }
 
   kt.page(async (main) => {
     await script(WORDS);
     const show = async () => {
       const id = kt.state.get("card");
-      if (!/^[0-9a-f]{64}$/.test(id)) throw new Error(
-        "The address names no card: it ends in #card= and a card's id of 64 hexadecimal digits. Cards are found from the board");
+      if (!/^[0-9a-f]{64}$/.test(id))
+        throw new Error(
+          "The address names no card: it ends in #card= and a card's id of 64 hexadecimal " +
+            "digits. Cards are found from the board",
+        );
       const [board, entry] = await Promise.all([kt.load("board"), kt.load(`card/${id}`)]);
       const view = {board, entry};
       const title = `${entry.card.model.name}, ${entry.card.agent.name}`;
       kt.byId("title").textContent = `Result card: ${title}`;
       document.title = `${title}: result card · ${board.title}`;
-      kt.replace(main, head(view), metricsSection(view), episodesSection(view), referenceSection(view), attributionSection(view),
+      kt.replace(
+        main,
+        head(view),
+        metricsSection(view),
+        episodesSection(view),
+        referenceSection(view),
+        attributionSection(view),
         calibrationSection(view),
-        conductSection(view), conditionsSection(view), submissionSection(view), verdictSection(view), verifySection(view),
-        rawSection(view));
+        conductSection(view),
+        conditionsSection(view),
+        submissionSection(view),
+        verdictSection(view),
+        verifySection(view),
+        rawSection(view),
+      );
     };
     kt.state.onChange(() => show().catch(kt.fail));
     await show();

@@ -1,8 +1,12 @@
-// What a reader chooses on the board: division and window, entrants, columns, fees, intervals. All of it stands in the address.
+// What a reader chooses on the board: division and window, entrants, columns, fees, intervals. All
+// of it stands in the address.
 //
-//   kt.choices.pickers(view), kt.choices.filters(view)   {element, show()}; view: {board(), data(), division(), scope(), metrics()}
-//   kt.choices.wantedRows(rows)                          entrants that the filters let through, and every baseline
-//   kt.choices.FILTERS                                   [[name in the address, label, value of a row], …]
+// kt.choices.pickers(view), kt.choices.filters(view)
+//     {element, show()}; view: {board(), data(), division(), scope(), metrics()}
+// kt.choices.wantedRows(rows)
+//     entrants that the filters let through, and every baseline
+// kt.choices.FILTERS
+//     [[name in the address, label, value of a row], …]
 "use strict";
 
 kt.choices = (() => {
@@ -23,34 +27,52 @@ kt.choices = (() => {
   // -- which division and window
 
   /** A facet of a division; "" where it has none, or none is known before a card is there. */
-  const facet = (one, name) => (one[name] === null || one[name] === undefined ? "" : String(one[name]));
+  const facet = (one, name) =>
+    one[name] === null || one[name] === undefined ? "" : String(one[name]);
 
   /** The division that has the chosen facet and most of the others as they are. */
   function nearest(board, now, name, value) {
-    const likeness = (one) => FACETS.filter(([other]) => facet(one, other) === facet(now, other)).length;
-    return board.divisions.filter((one) => facet(one, name) === value).sort((one, other) => likeness(other) - likeness(one))[0];
+    const likeness = (one) =>
+      FACETS.filter(([other]) => facet(one, other) === facet(now, other)).length;
+    return board.divisions
+      .filter((one) => facet(one, name) === value)
+      .sort((one, other) => likeness(other) - likeness(one))[0];
   }
 
   const allWindows = (n) => (n === 1 ? "1 window" : `all ${n} windows`);
 
   function pickers({board: boardOf, division, scope}) {
     const board = boardOf();
-    const hasNone = (name) => board.divisions.some((one) => !facet(one, name) && (name === "snapshot" || one.task_config));
-    const move = (id) => state.set({division: id === board.divisions[0].id ? "" : id, rows: "", pick: ""});
+    const hasNone = (name) =>
+      board.divisions.some((one) => !facet(one, name) && (name === "snapshot" || one.task_config));
+    const move = (id) =>
+      state.set({division: id === board.divisions[0].id ? "" : id, rows: "", pick: ""});
     const made = FACETS.map(([name, label]) => {
       const values = [...new Set(board.divisions.map((one) => facet(one, name)))];
       if (values.length < 2) {
         if (!values[0]) return {element: null, show() {}};
-        return {element: el("div.field.fixed", {}, el("span", {}, label), el("strong", {}, kt.words(values[0]))), show() {}};
+        return {
+          element: el(
+            "div.field.fixed",
+            {},
+            el("span", {}, label),
+            el("strong", {}, kt.words(values[0])),
+          ),
+          show() {},
+        };
       }
       const field = kt.controls.choice({
         label,
-        options: values.map((value) => [value, kt.words(value) || (hasNone(name) ? "none" : "not known yet")]),
+        options: values.map((value) => [
+          value,
+          kt.words(value) || (hasNone(name) ? "none" : "not known yet"),
+        ]),
         onChange: (value) => move(nearest(board, division(), name, value).id),
       });
       return {element: field.element, show: () => field.set(facet(division(), name))};
     });
-    const sameFacets = (one) => FACETS.every(([name]) => facet(one, name) === facet(division(), name));
+    const sameFacets = (one) =>
+      FACETS.every(([name]) => facet(one, name) === facet(division(), name));
     const twins = kt.controls.choice({label: "Division", options: [], onChange: move});
     made.push({
       element: twins.element,
@@ -73,14 +95,23 @@ kt.choices = (() => {
         windows.options(
           division().scopes.map((name, place) => {
             const one = division().windows[place - 1]; // the first scope is that of all windows
-            return [name, one ? `${one.name} · ${one.first} to ${one.last}` : allWindows(division().windows.length)];
+            return [
+              name,
+              one
+                ? `${one.name} · ${one.first} to ${one.last}`
+                : allWindows(division().windows.length),
+            ];
           }),
         );
         windows.set(scope());
       },
     });
     return {
-      element: el("div.pickers", {role: "group", "aria-label": "What is compared"}, made.map(({element}) => element)),
+      element: el(
+        "div.pickers",
+        {role: "group", "aria-label": "What is compared"},
+        made.map(({element}) => element),
+      ),
       show: () => made.forEach((one) => one.show()),
     };
   }
@@ -89,12 +120,18 @@ kt.choices = (() => {
 
   const isEntrant = (row) => row.baseline === null;
   const text = (row) =>
-    [row.label, row.model, row.agent, row.strategy, row.submitter, row.settings, row.card || ""].join(" ").toLowerCase();
+    [row.label, row.model, row.agent, row.strategy, row.submitter, row.settings, row.card || ""]
+      .join(" ")
+      .toLowerCase();
 
-  /** Entrants of these rows that the filters let through, and every baseline whatever the filters. */
+  /**
+   * Entrants of these rows that the filters let through, and every baseline whatever the filters.
+   */
   function wantedRows(rows) {
     const words = state.get("q").toLowerCase().split(/\s+/).filter(Boolean);
-    const wanted = FILTERS.map(([name, , of]) => [new Set(state.list(name)), of]).filter(([chosen]) => chosen.size);
+    const wanted = FILTERS.map(([name, , of]) => [new Set(state.list(name)), of]).filter(
+      ([chosen]) => chosen.size,
+    );
     const onlyRanked = state.get("ranked") === "1";
     return rows.filter(
       (row) =>
@@ -107,11 +144,17 @@ kt.choices = (() => {
 
   function filters({board, data, metrics}) {
     const fields = FILTERS.map(([name, label, of]) => {
-      const field = kt.controls.many({label, options: [], onChange: (values) => state.set({[name]: values, rows: ""})});
+      const field = kt.controls.many({
+        label,
+        options: [],
+        onChange: (values) => state.set({[name]: values, rows: ""}),
+      });
       return {
         element: field.element,
         show() {
-          const values = (data().facts.names[name] ||= [...new Set(data().rows.filter(isEntrant).map(of))]
+          const values = (data().facts.names[name] ||= [
+            ...new Set(data().rows.filter(isEntrant).map(of)),
+          ]
             .filter(Boolean)
             .sort(kt.table.compare));
           field.options(values.map((value) => [value, value]));
@@ -120,8 +163,14 @@ kt.choices = (() => {
         },
       };
     });
-    const words = kt.controls.search({label: "Search", onInput: (value) => state.set({q: value, rows: ""}, {replace: true})});
-    const ranked = kt.controls.check({label: "hide unranked", onChange: (on) => state.set({ranked: on ? "1" : "", rows: ""})});
+    const words = kt.controls.search({
+      label: "Search",
+      onInput: (value) => state.set({q: value, rows: ""}, {replace: true}),
+    });
+    const ranked = kt.controls.check({
+      label: "hide unranked",
+      onChange: (on) => state.set({ranked: on ? "1" : "", rows: ""}),
+    });
     const fees = kt.controls.choice({
       label: "Return",
       options: [
@@ -162,8 +211,14 @@ kt.choices = (() => {
       bars.element,
     );
     const active = el("span.quiet", {});
-    const element = el("details.filter-fold", {}, el("summary", {}, "Filters and columns ", active), inside);
-    const wide = window.matchMedia("(min-width: 761px)"); // folded where the screen is narrow, so that the table is seen first
+    const element = el(
+      "details.filter-fold",
+      {},
+      el("summary", {}, "Filters and columns ", active),
+      inside,
+    );
+    // folded where the screen is narrow, so that the table is seen first
+    const wide = window.matchMedia("(min-width: 761px)");
     const unfold = () => {
       element.open = wide.matches;
     };
@@ -172,7 +227,9 @@ kt.choices = (() => {
     return {
       element,
       show() {
-        const set = ["q", "ranked", "fees", "columns", ...FILTERS.map(([name]) => name)].filter((name) => state.get(name)).length;
+        const set = ["q", "ranked", "fees", "columns", ...FILTERS.map(([name]) => name)].filter(
+          (name) => state.get(name),
+        ).length;
         replace(active, set ? `(${set} set)` : "");
         fields.forEach((one) => one.show());
         plain.forEach(([field, name]) => field.set(state.get(name)));

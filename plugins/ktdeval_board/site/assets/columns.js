@@ -1,21 +1,37 @@
-// Columns of the board: what stands in them, what they sort by, what a CSV of them holds. A column is
-// {key, title, unit, hint, n, className, sorts, better, value(row), cell(row), csv: [[name, (row) => value], …]}.
+// Columns of the board: what stands in them, what they sort by, what a CSV of them holds. A column
+// is {key, title, unit, hint, n, className, sorts, better, value(row), cell(row), csv}, where csv
+// is [[name, (row) => value], …].
 //
-//   kt.columns.lead(facts)      the columns that are always there: pick, rank, α-rank, model
-//   kt.columns.metric(name, place, metric, view)     one of a metric; view: {intervals: "bars" | "numbers" | "off", rows,
-//                               scale(place, make): what a column's rows have in common, made once}
-//   kt.columns.INFO             further columns that the reader may choose: [{key, title, …}]
+// kt.columns.lead(facts)
+//     the columns that are always there: pick, rank, α-rank, model
+// kt.columns.metric(name, place, metric, view)
+//     one of a metric; view: {intervals: "bars" | "numbers" | "off", rows, scale(place, make)},
+//     where scale makes once what a column's rows have in common
+// kt.columns.INFO
+//     further columns that the reader may choose: [{key, title, …}]
 "use strict";
 
 kt.columns = (() => {
   const {el, format, known} = kt;
   const [BAR, DOT] = [64, 2.5]; // width of a bar and radius of its dot, in pixels as in style.css
   const KINDS = {
-    rule: ["rule baseline", "A fixed rule that trades without any model of language; always shown."],
+    rule: [
+      "rule baseline",
+      "A fixed rule that trades without any model of language; always shown.",
+    ],
     random: ["random baseline", "Trades at random within the task's rules; always shown."],
-    supervised: ["supervised baseline", "A factor model trained on the past of this market; always shown."],
-    benchmark: ["benchmark", "The index, bought at the close before the first day and held, without costs; always shown."],
-    random_traders: ["random traders", "Median and 5–95 % range over all episodes of the random baselines; always shown."],
+    supervised: [
+      "supervised baseline",
+      "A factor model trained on the past of this market; always shown.",
+    ],
+    benchmark: [
+      "benchmark",
+      "The index, bought at the close before the first day and held, without costs; always shown.",
+    ],
+    random_traders: [
+      "random traders",
+      "Median and 5–95 % range over all episodes of the random baselines; always shown.",
+    ],
   };
 
   const CHANCE = ["chance level", "What chance alone gives on these very samples; always shown."];
@@ -25,7 +41,12 @@ kt.columns = (() => {
       : Object.hasOwn(KINDS, baseline)
         ? KINDS[baseline]
         : [kt.words(baseline), "A baseline; always shown."];
-  const SHORT = {"mask not certified": "uncertified", "certificate claimed": "claimed", "certificate verified": "certified", "no adjustment factor": "unadjusted"};
+  const SHORT = {
+    "mask not certified": "uncertified",
+    "certificate claimed": "claimed",
+    "certificate verified": "certified",
+    "no adjustment factor": "unadjusted",
+  };
 
   // -- marks beside a name
 
@@ -36,8 +57,12 @@ kt.columns = (() => {
 
   function labelMark(label) {
     if (!Object.hasOwn(SHORT, label)) return kt.labelChip(label);
-    const [kind, words] = kt.LABELS[label];
-    return kt.chip([el("span", {"aria-hidden": "true"}, SHORT[label]), el("span.unseen", {}, label)], kind, `${label}: ${words}`);
+    const {tone, meaning} = kt.values.words.labels[label];
+    return kt.chip(
+      [el("span", {"aria-hidden": "true"}, SHORT[label]), el("span.unseen", {}, label)],
+      tone,
+      `${label}: ${meaning}`,
+    );
   }
 
   function marks(row, facts) {
@@ -52,10 +77,19 @@ kt.columns = (() => {
   function modelCell(row, facts) {
     const name = row.card ? kt.modelLink(row.model, null, {division: facts.division}) : row.label;
     const about = row.card ? [row.agent, row.strategy, row.settings] : [];
-    const words = [...about, ...marks(row, facts)].filter(Boolean).flatMap((one, place) => (place ? [" · ", one] : [one]));
-    const why = row.ranked || row.baseline ? null : el("div.why", {}, `Not ranked: ${row.why.join("; ")}`);
+    const words = [...about, ...marks(row, facts)]
+      .filter(Boolean)
+      .flatMap((one, place) => (place ? [" · ", one] : [one]));
+    const why =
+      row.ranked || row.baseline ? null : el("div.why", {}, `Not ranked: ${row.why.join("; ")}`);
     const card = row.card ? el("span.to-card", {}, kt.cardLink(row.card, "card")) : null;
-    return el("th.model", {scope: "row"}, el("div.name", {}, name, card), el("div.about", {}, words), why);
+    return el(
+      "th.model",
+      {scope: "row"},
+      el("div.name", {}, name, card),
+      el("div.about", {}, words),
+      why,
+    );
   }
 
   // -- ranks
@@ -65,7 +99,12 @@ kt.columns = (() => {
       return el(
         "td.rank.n",
         {},
-        el("span.none", {}, row.baseline ? "" : "–", el("span.unseen", {}, row.baseline ? "baseline" : "not ranked")),
+        el(
+          "span.none",
+          {},
+          row.baseline ? "" : "–",
+          el("span.unseen", {}, row.baseline ? "baseline" : "not ranked"),
+        ),
       );
     const tie =
       row.tie === null
@@ -81,14 +120,21 @@ kt.columns = (() => {
 
   function alphaCell(row, facts) {
     if (row.alpha_rank === null)
-      return el("td.alpha.n", {}, row.baseline || !row.ranked ? "" : kt.format.cell(null, "", "selection alpha is not defined"));
+      return el(
+        "td.alpha.n",
+        {},
+        row.baseline || !row.ranked
+          ? ""
+          : kt.format.cell(null, "", "selection alpha is not defined"),
+      );
     const gain = row.rank - facts.noAlpha.filter((rank) => rank < row.rank).length - row.alpha_rank;
     const words =
       gain === 0
         ? "the same as by return"
         : `${kt.plural(Math.abs(gain), "place")} ${gain > 0 ? "better" : "worse"} than by return`;
     const mark = gain === 0 ? "" : `${gain > 0 ? "▲" : "▼"}${Math.abs(gain)}`;
-    const tie = row.alpha_tie === null ? "" : `; tie group ${format.tie(row.alpha_tie)} by selection`;
+    const tie =
+      row.alpha_tie === null ? "" : `; tie group ${format.tie(row.alpha_tie)} by selection`;
     return el(
       "td.alpha.n",
       {title: `${words}${tie}`},
@@ -101,7 +147,13 @@ kt.columns = (() => {
   function lead(facts) {
     const alphaAt = facts.alphaAt;
     return [
-      {key: "pick", title: "Pick to compare", hidden: true, className: "pick", cell: facts.pickCell},
+      {
+        key: "pick",
+        title: "Pick to compare",
+        hidden: true,
+        className: "pick",
+        cell: facts.pickCell,
+      },
       {
         key: "rank",
         title: "#",
@@ -109,7 +161,9 @@ kt.columns = (() => {
         className: "rank",
         sorts: true,
         better: "lower",
-        hint: "Rank within this division; letters are tie groups. Baselines stand at their place without a rank.",
+        hint:
+          "Rank within this division; letters are tie groups. Baselines stand at their place " +
+          "without a rank.",
         value: (row) => facts.order.get(row),
         cell: (row) => rankCell(row, facts),
         csv: [
@@ -135,12 +189,18 @@ kt.columns = (() => {
             className: "alpha",
             sorts: true,
             better: "lower",
-            hint: "Rank by selection alpha, the part of the return that market, industries and styles don't explain; with the places it differs from the rank by return among those that have both",
+            hint:
+              "Rank by selection alpha, the part of the return that market, industries and " +
+              "styles don't explain; with the places it differs from the rank by return among " +
+              "those that have both",
             value: (row) => (row.ranked || row.baseline ? -(row.values[alphaAt] ?? NaN) : null),
             cell: (row) => alphaCell(row, facts),
             csv: [
               ["alpha_rank", (row) => row.alpha_rank],
-              ["alpha_tie_group", (row) => (row.alpha_tie === null ? null : format.tie(row.alpha_tie))],
+              [
+                "alpha_tie_group",
+                (row) => (row.alpha_tie === null ? null : format.tie(row.alpha_tie)),
+              ],
             ],
           }
         : null,
@@ -149,7 +209,10 @@ kt.columns = (() => {
 
   // -- metrics
 
-  /** Ends of a column's bars: without the outermost 2 % on either side, so that one wild row does not press all others flat. */
+  /**
+   * Ends of a column's bars: without the outermost 2 % on either side, so that one wild row does
+   * not press all others flat.
+   */
   function span(rows, place) {
     const ends = Float64Array.from(
       rows.flatMap((row) => [row.low[place], row.high[place], row.values[place]]).filter(known),
@@ -160,11 +223,15 @@ kt.columns = (() => {
     return high > low ? {low, high} : null;
   }
 
-  /** One element whose background is the bar: a drawing of its own in each cell would make long tables slow. */
+  /**
+   * One element whose background is the bar: a drawing of its own in each cell would make long
+   * tables slow.
+   */
   function bar(row, place, ends) {
     const [value, low, high] = [row.values[place], row.low[place], row.high[place]];
     if (!ends || !known(value)) return null;
-    const x = (at) => DOT + Math.min(1, Math.max(0, (at - ends.low) / (ends.high - ends.low))) * (BAR - 2 * DOT);
+    const x = (at) =>
+      DOT + Math.min(1, Math.max(0, (at - ends.low) / (ends.high - ends.low))) * (BAR - 2 * DOT);
     const drawn = el("span.bar", {"aria-hidden": "true"});
     const set = (name, length) => drawn.style.setProperty(`--${name}`, `${length.toFixed(1)}px`);
     set("at", x(value));
@@ -178,36 +245,56 @@ kt.columns = (() => {
 
   function rangeWords(row, place, unit) {
     if (!known(row.low[place]) || !known(row.high[place])) return "";
-    return `${row.interval[place] || "interval"}: ${format.range(row.low[place], row.high[place], unit)}`;
+    return (
+      `${row.interval[place] || "interval"}: ` +
+      `${format.range(row.low[place], row.high[place], unit)}`
+    );
   }
 
   function metricCell(row, place, metric, view) {
     const value = row.values[place];
-    const words = [rangeWords(row, place, metric.unit), known(value) && row.n[place] ? `n = ${row.n[place]}` : ""]
+    const words = [
+      rangeWords(row, place, metric.unit),
+      known(value) && row.n[place] ? `n = ${row.n[place]}` : "",
+    ]
       .filter(Boolean)
       .join("; ");
     const options = {signed: view.signed, bare: true};
     const lead = el(
       "span.figure",
       {},
-      format.cell(value, metric.unit, row.reasons[metric.name] || (row.card ? "not defined" : "not defined for this row"), options),
+      format.cell(
+        value,
+        metric.unit,
+        row.reasons[metric.name] || (row.card ? "not defined" : "not defined for this row"),
+        options,
+      ),
     );
     let below = null;
     if (view.intervals === "bars") below = bar(row, place, view.ends);
     else if (view.intervals === "numbers" && known(row.low[place]) && known(row.high[place])) {
-      below = el("span.between", {}, format.range(row.low[place], row.high[place], metric.unit, {bare: true}));
+      below = el(
+        "span.between",
+        {},
+        format.range(row.low[place], row.high[place], metric.unit, {bare: true}),
+      );
     }
     return el("td.n.metric", {title: words || null}, lead, below);
   }
 
-  const ARROWS = {higher: "higher is better", lower: "lower is better", neither: "neither way is better"};
+  const ARROWS = {
+    higher: "higher is better",
+    lower: "lower is better",
+    neither: "neither way is better",
+  };
 
   function metric(name, place, facts, view) {
     const about = {...facts, name};
     const {ends, signed} = view.scale(place, () => ({
       ends: span(view.rows, place),
       signed:
-        ["fraction", "ratio"].includes(facts.unit) && view.rows.some((row) => known(row.values[place]) && row.values[place] < 0),
+        ["fraction", "ratio"].includes(facts.unit) &&
+        view.rows.some((row) => known(row.values[place]) && row.values[place] < 0),
     }));
     return {
       key: name,
@@ -241,11 +328,27 @@ kt.columns = (() => {
   });
   const INFO = [
     info("agent", "Agent", "Agent scaffold around the model", (row) => row.agent),
-    info("strategy", "Strategy", "What the submitter calls the agent's strategy", (row) => row.strategy),
+    info(
+      "strategy",
+      "Strategy",
+      "What the submitter calls the agent's strategy",
+      (row) => row.strategy,
+    ),
     info("tier", "Tier", "How far the figures have been confirmed", (row) => row.tier),
-    info("attempts", "Attempts", "Runs that the submitter says were made, this one included, or registrations that the board knows of where these are more", (row) => row.attempts, true),
-    info("cutoff", "Training cut-off", "Last day of the model's training data, as the submitter states it",
-      (row) => (row.cutoff ? kt.cutoffWord(row.cutoff) : null)),
+    info(
+      "attempts",
+      "Attempts",
+      "Runs that the submitter says were made, this one included, or registrations that the " +
+        "board knows of where these are more",
+      (row) => row.attempts,
+      true,
+    ),
+    info(
+      "cutoff",
+      "Training cut-off",
+      "Last day of the model's training data, as the submitter states it",
+      (row) => (row.cutoff ? kt.cutoffWord(row.cutoff) : null),
+    ),
     info("submitter", "Submitter", "Who submitted the card", (row) => row.submitter),
     info("submitted_on", "Submitted on", "Day of the submission", (row) => row.submitted_on),
   ];

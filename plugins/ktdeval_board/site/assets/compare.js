@@ -1,6 +1,8 @@
-/* Two cards of one division head-to-head: the paired test over windows, equity, and the decisions side by side.
+/* Two cards of one division head-to-head: the paired test over windows, equity, and the decisions
+side by side.
 
-Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while cards are being chosen. */
+Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while cards are being chosen.
+*/
 "use strict";
 
 (() => {
@@ -13,25 +15,46 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     if (!id) return null;
     const entry = await kt.load(`card/${id}`);
     const {card} = entry;
-    return {id, entry, card, label: names.get(id)?.label || `${card.model.name}, ${card.agent.name}`};
+    return {
+      id,
+      entry,
+      card,
+      label: names.get(id)?.label || `${card.model.name}, ${card.agent.name}`,
+    };
   }
 
   function pickers(board, cards) {
     const {choice} = kt.controls;
-    const inDivision = (division) => cards.filter((card) => card.division === division).map((card) => [card.card, card.label])
-      .sort((one, other) => (one[1] < other[1] ? -1 : 1));
-    const choose = (label, name) => choice({label, options: [], onChange: (id) => kt.state.set({[name]: id})});
+    const inDivision = (division) =>
+      cards
+        .filter((card) => card.division === division)
+        .map((card) => [card.card, card.label])
+        .sort((one, other) => (one[1] < other[1] ? -1 : 1));
+    const choose = (label, name) =>
+      choice({label, options: [], onChange: (id) => kt.state.set({[name]: id})});
     const fields = {
       division: choice({
-        label: "Division", options: board.divisions.map((division) => [division.id, division.id]),
-        onChange: (division) => kt.state.set({division, a: "", b: "", metric: "", window: "", seed: ""}),
+        label: "Division",
+        options: board.divisions.map((division) => [division.id, division.id]),
+        onChange: (division) =>
+          kt.state.set({division, a: "", b: "", metric: "", window: "", seed: ""}),
       }),
-      a: choose("First (A)", "a"), b: choose("Second (B)", "b"),
+      a: choose("First (A)", "a"),
+      b: choose("Second (B)", "b"),
     };
     let listed = null;
-    const swap = kt.button("Swap", () => kt.state.set({a: kt.state.get("b"), b: kt.state.get("a")}), {class: "small"});
+    const swap = kt.button(
+      "Swap",
+      () => kt.state.set({a: kt.state.get("b"), b: kt.state.get("a")}),
+      {class: "small"},
+    );
     return {
-      element: el("div.pickers", {}, Object.values(fields).map((field) => field.element), swap),
+      element: el(
+        "div.pickers",
+        {},
+        Object.values(fields).map((field) => field.element),
+        swap,
+      ),
       set(division, a, b) {
         if (listed !== division) {
           listed = division;
@@ -50,42 +73,67 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     if (!division) return [];
     const {rows} = await kt.load(`division/${division}/all`);
     const place = ({rank}) => rank ?? Infinity;
-    return rows.filter(({card}) => card).sort((one, other) => place(one) - place(other) || 0).slice(0, 2).map(({card}) => card);
+    return rows
+      .filter(({card}) => card)
+      .sort((one, other) => place(one) - place(other) || 0)
+      .slice(0, 2)
+      .map(({card}) => card);
   }
 
   /** Why two cards can't be compared, in words; empty where they can. */
   function obstacles(first, second) {
     if (first.id === second.id) return ["Both are the same card."];
     const [one, other] = [first.entry.division, second.entry.division];
-    if (!one || !other) return [
-      `${one ? second.label : first.label} is of no division of this board: nothing is comparable to it.`];
+    if (!one || !other)
+      return [
+        `${one ? second.label : first.label} is of no division of this board: nothing is ` +
+          `comparable to it.`,
+      ];
     if (one === other) return [];
     return [
       `A is of the division ${one}, B of ${other}.`,
       "Figures of different tasks, masks, modes, windows or markets are not comparable.",
-      ...(first.card.model.name === second.card.model.name ? ["What a mask is worth to one model is on its model page."] : []),
+      ...(first.card.model.name === second.card.model.name
+        ? ["What a mask is worth to one model is on its model page."]
+        : []),
     ];
   }
 
   function side(view, at) {
     const {entry, card, label} = view.sides[at];
     const rank = entry.ranks.all;
-    return el("section.side", {"aria-label": `Card ${"AB"[at]}`},
+    return el(
+      "section.side",
+      {"aria-label": `Card ${"AB"[at]}`},
       el("h2", {}, el(`span.key.key-${at + 1}`, {"aria-hidden": "true"}), `${"AB"[at]}: ${label}`),
-      el("p", {}, kt.tierChip(entry.verdict?.tier || "unchecked"), " ", entry.labels.map((name) => [kt.labelChip(name), " "])),
+      el(
+        "p",
+        {},
+        kt.tierChip(entry.verdict?.tier || "unchecked"),
+        " ",
+        entry.labels.map((name) => [kt.labelChip(name), " "]),
+      ),
       kt.facts([
-        ["Model", kt.modelLink(card.model.name, null, {card: entry.id})], ["Agent", card.agent.name],
-        ["Rank", entry.ranked && rank ? `${rank.rank} of ${rank.of}` : `none: ${entry.why.join("; ") || "a baseline"}`],
+        ["Model", kt.modelLink(card.model.name, null, {card: entry.id})],
+        ["Agent", card.agent.name],
+        [
+          "Rank",
+          entry.ranked && rank
+            ? `${rank.rank} of ${rank.of}`
+            : `none: ${entry.why.join("; ") || "a baseline"}`,
+        ],
         ["α-rank", entry.ranked && rank && known(rank.alpha_rank) ? String(rank.alpha_rank) : null],
         ["Tie group", entry.ranked && known(rank?.tie) ? format.tie(rank.tie) : null],
         ["Submitted", `${entry.submission.submitted_on} by ${entry.submission.submitter.name}`],
         ["Card", kt.cardLink(entry.id)],
-      ]));
+      ]),
+    );
   }
 
   // -- the test
 
-  const divisionOf = (view) => view.board.divisions.find((division) => division.id === view.sides[0].entry.division);
+  const divisionOf = (view) =>
+    view.board.divisions.find((division) => division.id === view.sides[0].entry.division);
   const titleOf = (view, name) => view.board.metrics[name]?.title || kt.words(name);
 
   /** Figures that both cards have, in the order of the board's columns. */
@@ -98,16 +146,23 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
   function metricOf(view) {
     const names = metricNames(view);
     const wanted = kt.state.get("metric");
-    return names.includes(wanted) ? wanted : names.includes("total_return") ? "total_return" : names[0];
+    return names.includes(wanted)
+      ? wanted
+      : names.includes("total_return")
+        ? "total_return"
+        : names[0];
   }
 
   function verdict(view, {ranks}, better, title) {
     const by = title.toLowerCase();
     if (ranks.p === null) return `No p-value here: ${ranks.reason}. Run the command below.`;
     if (ranks.p > LEVEL || !ranks.effect) {
-      return `By ${by} A and B can't be told apart on these windows (p = ${format.number(ranks.p, 3)}).`;
+      return (
+        `By ${by} A and B can't be told apart on these windows (p = ` +
+        `${format.number(ranks.p, 3)}).`
+      );
     }
-    const isFirst = (ranks.effect > 0) !== (better === "lower");
+    const isFirst = ranks.effect > 0 !== (better === "lower");
     const winner = isFirst ? `A, ${view.sides[0].label},` : `B, ${view.sides[1].label},`;
     const p = format.number(ranks.p, ranks.p < 0.001 ? 5 : 3);
     return `${winner} is ${better === "neither" ? "higher" : "better"} by ${by} (p = ${p}).`;
@@ -117,17 +172,24 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
   function reach({ranks}) {
     if (!known(ranks.smallest) || ranks.smallest <= LEVEL || !ranks.nonzero) return null;
     const windows = plural(ranks.nonzero, "differing window");
-    return `${windows} can't reach p ${LEVEL} whatever the figures: the smallest p is ${format.number(ranks.smallest, 4)}.`;
+    return (
+      `${windows} can't reach p ${LEVEL} whatever the figures: the smallest p is ` +
+      `${format.number(ranks.smallest, 4)}.`
+    );
   }
 
   function seedNotes([a, b]) {
     const common = a.card.seeds.filter((seed) => b.card.seeds.includes(seed));
     const differ = a.card.seeds.join() !== b.card.seeds.join();
     return [
-      differ && common.length ? `The cards have other seeds (A: ${format.list(a.card.seeds)}; B: ${format.list(b.card.seeds)}); `
-        + `compared on those that both have: ${format.list(common)}.` : null,
+      differ && common.length
+        ? `The cards have other seeds (A: ${format.list(a.card.seeds)}; B: ` +
+          `${format.list(b.card.seeds)}); compared on those that both have: ${format.list(common)}.`
+        : null,
       common.length ? null : "The cards have no seed in common, so there is nothing to pair.",
-      common.length === 1 ? "One seed: the chance of decoding is not averaged out, and not seen." : null,
+      common.length === 1
+        ? "One seed: the chance of decoding is not averaged out, and not seen."
+        : null,
     ];
   }
 
@@ -136,45 +198,89 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const worth = format.number(view.pairing.effective_windows, 1);
     return [
       reach(test),
-      test.overlap ? `Windows share days: ${worth} effective windows; p and interval allow for it, and sign flips move `
-        + `them in ${plural(test.flips.blocks, "block")}.` : null,
+      test.overlap
+        ? `Windows share days: ${worth} effective windows; p and interval allow for it, and sign ` +
+          `flips move them in ${plural(test.flips.blocks, "block")}.`
+        : null,
       ...seedNotes(view.sides),
-      ...Object.entries(found.leftOut).map(([reason, count]) => `${plural(count, "episode")} left out: ${reason}.`),
-      ...view.sides.filter(({entry}) => !entry.verdict).map(({label}) => `The board has not checked the figures of ${label}.`),
-      a.agent.name !== b.agent.name ? "The agents differ: the comparison is of model and agent together." : null,
+      ...Object.entries(found.leftOut).map(
+        ([reason, count]) => `${plural(count, "episode")} left out: ${reason}.`,
+      ),
+      ...view.sides
+        .filter(({entry}) => !entry.verdict)
+        .map(({label}) => `The board has not checked the figures of ${label}.`),
+      a.agent.name !== b.agent.name
+        ? "The agents differ: the comparison is of model and agent together."
+        : null,
       JSON.stringify(a.call) !== JSON.stringify(b.call) ? "The call parameters differ." : null,
-      "Who looks at several metrics or many pairs finds differences by chance; ktdeval compare corrects for all it is given.",
+      "Who looks at several metrics or many pairs finds differences by chance; ktdeval compare " +
+        "corrects for all it is given.",
     ].filter(Boolean);
   }
 
   function testSection(view) {
     const options = metricNames(view).map((name) => [name, titleOf(view, name)]);
-    view.metric = kt.controls.choice({label: "Metric", options, onChange: (metric) => kt.state.set({metric})});
-    view.places = {test: el("div", {}), equity: el("div", {}), drawdown: el("div", {}), days: el("div", {})};
-    return el("section", {}, el("h2", {}, "Paired test over windows"), el("div.pickers", {}, view.metric.element),
-      view.places.test);
+    view.metric = kt.controls.choice({
+      label: "Metric",
+      options,
+      onChange: (metric) => kt.state.set({metric}),
+    });
+    view.places = {
+      test: el("div", {}),
+      equity: el("div", {}),
+      drawdown: el("div", {}),
+      days: el("div", {}),
+    };
+    return el(
+      "section",
+      {},
+      el("h2", {}, "Paired test over windows"),
+      el("div.pickers", {}, view.metric.element),
+      view.places.test,
+    );
   }
 
   function testFacts({ranks, shift, flips}, unit) {
     const quiet = (text) => el("span.quiet", {}, ` ${text}`);
-    const or = (value, shown, reason) => (known(value) ? shown() : el("span.none", {}, `none: ${reason}`));
+    const or = (value, shown, reason) =>
+      known(value) ? shown() : el("span.none", {}, `none: ${reason}`);
     const signed = {signed: true};
     const how = ranks.method === "exact" ? "exact" : "simulated, windows share days";
     return kt.facts([
-      ["Windows", known(ranks.n) && `${ranks.n}${ranks.nonzero === ranks.n ? "" : `, ${ranks.nonzero} of them differ`}`],
-      ["Shift, A less B", [format.cell(shift.value, unit, shift.reason, signed), quiet("Hodges-Lehmann")]],
-      [`Interval${known(shift.confidence) ? `, ${format.percent(shift.confidence, 1)}` : ""}`,
-        or(shift.low, () => format.range(shift.low, shift.high, unit, signed), shift.reason)],
+      [
+        "Windows",
+        known(ranks.n) &&
+          `${ranks.n}${ranks.nonzero === ranks.n ? "" : `, ${ranks.nonzero} of them differ`}`,
+      ],
+      [
+        "Shift, A less B",
+        [format.cell(shift.value, unit, shift.reason, signed), quiet("Hodges-Lehmann")],
+      ],
+      [
+        `Interval${known(shift.confidence) ? `, ${format.percent(shift.confidence, 1)}` : ""}`,
+        or(shift.low, () => format.range(shift.low, shift.high, unit, signed), shift.reason),
+      ],
       ["Wilcoxon p", or(ranks.p, () => [format.number(ranks.p, 4), quiet(how)], ranks.reason)],
       ["Sign-flip p", or(flips.p, () => format.number(flips.p, 4), flips.reason)],
-      ["Rank-biserial", or(ranks.effect, () => [format.number(ranks.effect, 2, true), quiet("−1 to 1")], "no window differs")],
+      [
+        "Rank-biserial",
+        or(
+          ranks.effect,
+          () => [format.number(ranks.effect, 2, true), quiet("−1 to 1")],
+          "no window differs",
+        ),
+      ],
     ]);
   }
 
   function differencesTable(rows, unit, title) {
-    const middle = (pairs, field) => format.value(kt.stats.median(pairs.map((pair) => pair[field])), unit);
+    const middle = (pairs, field) =>
+      format.value(kt.stats.median(pairs.map((pair) => pair[field])), unit);
     const cells = ({window, pairs, value}) => [
-      window, middle(pairs, "first"), middle(pairs, "second"), format.value(value, unit, {signed: true}),
+      window,
+      middle(pairs, "first"),
+      middle(pairs, "second"),
+      format.value(value, unit, {signed: true}),
       format.count(pairs.length),
     ];
     const head = ["Window", ...["A", "B", "A less B", "Seeds"].map((text) => ({text, n: true}))];
@@ -192,18 +298,34 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const found = kt.stats.windowDifferences(a, b, name);
     const test = kt.stats.testOf(view.pairing, view.tests, view.sides[1].id, name);
     const chart = el("div", {});
-    kt.replace(view.places.test,
-      el("p.verdict", {role: "status"}, verdict(view, test, better, title)), testFacts(test, unit),
-      el("ul.notes", {}, notes(view, found, test).map((note) => el("li", {}, note))),
-      chart, differencesTable(found.rows, unit, title),
-      el("p.quiet", {}, "A pair is a window: the difference is the median over seeds of differences between equal seeds, so it "
-        + "need "
-        + "not be that of the two medians. On your machine:"),
-      kt.command(`ktdeval compare ${view.sides.map(({entry}) => entry.path).join(" ")} --metric ${name}`));
+    kt.replace(
+      view.places.test,
+      el("p.verdict", {role: "status"}, verdict(view, test, better, title)),
+      testFacts(test, unit),
+      el(
+        "ul.notes",
+        {},
+        notes(view, found, test).map((note) => el("li", {}, note)),
+      ),
+      chart,
+      differencesTable(found.rows, unit, title),
+      el(
+        "p.quiet",
+        {},
+        "A pair is a window: the difference is the median over seeds of differences between " +
+          "equal seeds, so it need not be that of the two medians. On your machine:",
+      ),
+      kt.command(
+        `ktdeval compare ${view.sides.map(({entry}) => entry.path).join(" ")} --metric ${name}`,
+      ),
+    );
     if (!found.rows.length) return;
     kt.charts.differences(chart, found.rows, {
-      title: `${title}: A less B by window`, unit,
-      description: `Bars are medians over seeds, dots single seeds.${better === "lower" ? " Lower is better." : ""}`,
+      title: `${title}: A less B by window`,
+      unit,
+      description:
+        `Bars are medians over seeds, dots single ` +
+        `seeds.${better === "lower" ? " Lower is better." : ""}`,
     });
   }
 
@@ -212,11 +334,21 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
   function figureRow(view, name) {
     const [left, right] = view.sides.map(({card}) => (card.metrics || card.scores)[name]);
     const unit = view.board.metrics[name]?.unit || left.unit;
-    const range = ({interval}) => (
-      interval && known(interval.low) ? el("span.between", {}, format.range(interval.low, interval.high, unit)) : null);
+    const range = ({interval}) =>
+      interval && known(interval.low)
+        ? el("span.between", {}, format.range(interval.low, interval.high, unit))
+        : null;
     const cell = (figure) => [format.cell(figure.value, unit, figure.reason), range(figure)];
-    const differ = known(left.value) && known(right.value) && left.value !== right.value && left.better !== "neither";
-    const ahead = differ ? ((left.value > right.value) === (left.better === "higher") ? "A" : "B") : "";
+    const differ =
+      known(left.value) &&
+      known(right.value) &&
+      left.value !== right.value &&
+      left.better !== "neither";
+    const ahead = differ
+      ? left.value > right.value === (left.better === "higher")
+        ? "A"
+        : "B"
+      : "";
     return [titleOf(view, name), cell(left), cell(right), ahead];
   }
 
@@ -224,49 +356,89 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const [{card}] = view.sides;
     const scoring = card.kind === "scoring";
     const defaults = divisionOf(view)?.default_columns || [];
-    const isFirst = (name) => (card.metrics || card.scores)[name].headline || defaults.includes(name);
+    const isFirst = (name) =>
+      (card.metrics || card.scores)[name].headline || defaults.includes(name);
     const names = metricNames(view);
     const head = [
-      "Figure", {text: "A", n: true}, {text: "B", n: true},
+      "Figure",
+      {text: "A", n: true},
+      {text: "B", n: true},
       {text: "Ahead", title: "By the two values alone: that says nothing of chance"},
     ];
-    const table = (caption, some) => kt.table.plain({caption, head, rows: some.map((name) => figureRow(view, name))});
+    const table = (caption, some) =>
+      kt.table.plain({caption, head, rows: some.map((name) => figureRow(view, name))});
     const further = names.filter((name) => !isFirst(name));
     const said = scoring
-      ? "Scores are made of all answers together, so there is no paired test over windows. Intervals are those of each card."
-      : "Medians over episodes, below them the interquartile range, or the interval of the only episode with a figure. “Ahead” looks "
-        + "at the two values alone and says nothing of chance.";
-    return el("section", {}, el("h2", {}, scoring ? "Scores" : "All figures"), el("p.quiet", {}, said),
+      ? "Scores are made of all answers together, so there is no paired test over windows. " +
+        "Intervals are those of each card."
+      : "Medians over episodes, below them the interquartile range, or the interval of the only " +
+        "episode with a figure. “Ahead” looks at the two values alone and says nothing of chance.";
+    return el(
+      "section",
+      {},
+      el("h2", {}, scoring ? "Scores" : "All figures"),
+      el("p.quiet", {}, said),
       table("Headline figures", names.filter(isFirst)),
-      further.length ? kt.details("Further figures", table("Further figures", further)) : null);
+      further.length ? kt.details("Further figures", table("Further figures", further)) : null,
+    );
   }
 
   // -- equity and decisions of one window
 
-  /** The episode of the address in both cards, and the episodes of the first that the second has, too. */
+  /**
+   * The episode of the address in both cards, and the episodes of the first that the second has,
+   * too.
+   */
   function episodePair([one, other]) {
-    const twin = (episode) => other.episodes.find((second) => second.window === episode.window && second.seed === episode.seed);
+    const twin = (episode) =>
+      other.episodes.find(
+        (second) => second.window === episode.window && second.seed === episode.seed,
+      );
     const cells = one.episodes.filter(twin);
-    const own = cells.filter((episode) => episode.window === (kt.state.get("window") || cells[0].window));
-    const first = own.find((episode) => String(episode.seed) === kt.state.get("seed")) || own[0] || cells[0];
+    const own = cells.filter(
+      (episode) => episode.window === (kt.state.get("window") || cells[0].window),
+    );
+    const first =
+      own.find((episode) => String(episode.seed) === kt.state.get("seed")) || own[0] || cells[0];
     return {cells, first, second: first && twin(first)};
   }
 
   function episodeSection(view) {
     const {choice} = kt.controls;
     const {cells} = episodePair(view.series);
-    const windows = [...new Set(cells.map((episode) => episode.window))].map((name) => [name, name]);
-    const seeds = [...new Set(cells.map((episode) => episode.seed))].map((seed) => [String(seed), `seed ${seed}`]);
-    view.window = choice({label: "Window", options: windows, onChange: (window) => kt.state.set({window})});
+    const windows = [...new Set(cells.map((episode) => episode.window))].map((name) => [
+      name,
+      name,
+    ]);
+    const seeds = [...new Set(cells.map((episode) => episode.seed))].map((seed) => [
+      String(seed),
+      `seed ${seed}`,
+    ]);
+    view.window = choice({
+      label: "Window",
+      options: windows,
+      onChange: (window) => kt.state.set({window}),
+    });
     view.seed = choice({label: "Seed", options: seeds, onChange: (seed) => kt.state.set({seed})});
-    return el("section", {}, el("h2", {}, "One episode"), el("div.pickers", {}, view.window.element, view.seed.element),
-      view.places.equity, view.places.drawdown, el("h3", {}, "Decisions side by side"), view.places.days);
+    return el(
+      "section",
+      {},
+      el("h2", {}, "One episode"),
+      el("div.pickers", {}, view.window.element, view.seed.element),
+      view.places.equity,
+      view.places.drawdown,
+      el("h3", {}, "Decisions side by side"),
+      view.places.days,
+    );
   }
 
   function drawEpisode(view) {
     const {first, second} = episodePair(view.series);
     if (!first) {
-      kt.replace(view.places.equity, el("p.quiet", {}, "The cards have no window and seed in common."));
+      kt.replace(
+        view.places.equity,
+        el("p.quiet", {}, "The cards have no window and seed in common."),
+      );
       return;
     }
     view.window.set(first.window);
@@ -275,11 +447,18 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     if (view.drawn === first.id) return;
     view.drawn = first.id;
     const line = ({days, base_day}, nav, label, more) => ({label, days, base_day, nav, ...more});
-    const lines = [first, second].map((episode, at) => line(episode, episode.nav, `${"AB"[at]}: ${view.sides[at].label}`));
-    const index = first.benchmark ? [line(first, first.benchmark, "benchmark", {benchmark: true})] : [];
+    const lines = [first, second].map((episode, at) =>
+      line(episode, episode.nav, `${"AB"[at]}: ${view.sides[at].label}`),
+    );
+    const index = first.benchmark
+      ? [line(first, first.benchmark, "benchmark", {benchmark: true})]
+      : [];
     const which = `${first.window}, seed ${first.seed}`;
-    kt.charts.equity(view.places.equity, [...lines, ...index],
-      {title: `Return in ${which}`, description: "With fees.", height: 260});
+    kt.charts.equity(view.places.equity, [...lines, ...index], {
+      title: `Return in ${which}`,
+      description: "With fees.",
+      height: 260,
+    });
     kt.charts.drawdown(view.places.drawdown, lines, {title: `Drawdown in ${which}`});
   }
 
@@ -288,27 +467,35 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     if (place.dataset.shown === `${window} ${seed}`) return;
     place.dataset.shown = `${window} ${seed}`;
     const isIt = (episode) => episode.window === window && episode.seed === seed;
-    kt.portfolio.beside(place, view.decisions.map((decisions) => decisions.episodes.find(isIt)?.steps || []));
+    kt.portfolio.beside(
+      place,
+      view.decisions.map((decisions) => decisions.episodes.find(isIt)?.steps || []),
+    );
   }
 
   function loadDecisions(view) {
     const {days} = view.places;
     if (!view.sides.every(({entry}) => entry.has_decisions)) {
-      const why = "At least one of the cards has no decisions by day: they are made when the board's check executes its records.";
+      const why =
+        "At least one of the cards has no decisions by day: they are made when the board's check " +
+        "executes its records.";
       kt.replace(days, el("p.quiet", {}, why));
       return;
     }
     kt.replace(days, el("p.quiet.loading", {}, "Loading the decisions…"));
-    const seen = new IntersectionObserver(async (entries) => {
-      if (!entries.some((entry) => entry.isIntersecting)) return;
-      seen.disconnect();
-      try {
-        view.decisions = await Promise.all(view.sides.map(({id}) => kt.load(`decisions/${id}`)));
-        drawEpisode(view);
-      } catch (error) {
-        kt.replace(days, el("p.trouble", {}, error.message));
-      }
-    }, {rootMargin: "300px"});
+    const seen = new IntersectionObserver(
+      async (entries) => {
+        if (!entries.some((entry) => entry.isIntersecting)) return;
+        seen.disconnect();
+        try {
+          view.decisions = await Promise.all(view.sides.map(({id}) => kt.load(`decisions/${id}`)));
+          drawEpisode(view);
+        } catch (error) {
+          kt.replace(days, el("p.trouble", {}, error.message));
+        }
+      },
+      {rootMargin: "300px"},
+    );
     seen.observe(days);
   }
 
@@ -318,7 +505,12 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const refused = obstacles(...view.sides);
     const head = el("div.beside", {}, side(view, 0), side(view, 1));
     if (refused.length) {
-      const why = el("p", {}, el("strong", {}, "These cards can't be compared. "), refused.join(" "));
+      const why = el(
+        "p",
+        {},
+        el("strong", {}, "These cards can't be compared. "),
+        refused.join(" "),
+      );
       return kt.replace(view.body, el("div.trouble", {role: "alert"}, why), head);
     }
     const [first] = view.sides;
@@ -327,10 +519,20 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
     const isTested = view.sides.every(({id}) => view.pairing.cards.includes(id));
     view.tests = isTested ? await kt.load(`pairs/${first.entry.division}/${first.id}`) : null;
     const hasSeries = view.sides.every(({entry}) => entry.has_series);
-    view.series = hasSeries ? await Promise.all(view.sides.map(({id}) => kt.load(`series/${id}`))) : null;
-    const missing = "At least one of the cards has no daily series, so there is no equity to lay over each other.";
+    view.series = hasSeries
+      ? await Promise.all(view.sides.map(({id}) => kt.load(`series/${id}`)))
+      : null;
+    const missing =
+      "At least one of the cards has no daily series, so there is no equity to lay over each " +
+      "other.";
     const test = testSection(view);
-    kt.replace(view.body, head, test, view.series ? episodeSection(view) : el("p.quiet", {}, missing), figuresSection(view));
+    kt.replace(
+      view.body,
+      head,
+      test,
+      view.series ? episodeSection(view) : el("p.quiet", {}, missing),
+      figuresSection(view),
+    );
     if (view.series) loadDecisions(view);
     return refresh(view);
   }
@@ -343,26 +545,51 @@ Address: #a=ID&b=ID, and optionally metric=, window=, seed=; division= while car
 
   kt.page(async (main) => {
     const [board, index] = await Promise.all([kt.load("board"), kt.load("cards-index")]);
-    await Promise.all(["plots", "portfolio"].map((script) => kt.charts.script(`assets/${script}.js`)));
-    const cards = index.rows.map((row) => Object.fromEntries(index.columns.map((column, at) => [column, row[at]])));
+    await Promise.all(
+      ["plots", "portfolio"].map((script) => kt.charts.script(`assets/${script}.js`)),
+    );
+    const cards = index.rows.map((row) =>
+      Object.fromEntries(index.columns.map((column, at) => [column, row[at]])),
+    );
     const names = new Map(cards.map((card) => [card.card, card]));
     const picked = pickers(board, cards);
     const place = el("div", {});
-    kt.replace(main, el("p.lead", {},
-      "Two cards of one division, tested on the windows that both have traded, as ktdeval compare tests them."), picked.element, place);
+    kt.replace(
+      main,
+      el(
+        "p.lead",
+        {},
+        "Two cards of one division, tested on the windows that both have traded, as ktdeval " +
+          "compare tests them.",
+      ),
+      picked.element,
+      place,
+    );
     let view = null;
     const update = async () => {
       const [a, b] = [kt.state.get("a"), kt.state.get("b")];
-      const division = names.get(a)?.division || names.get(b)?.division || kt.state.get("division") || board.divisions[0]?.id;
+      const division =
+        names.get(a)?.division ||
+        names.get(b)?.division ||
+        kt.state.get("division") ||
+        board.divisions[0]?.id;
       picked.set(division, a, b);
       if (!a && !b) {
         const [first, second] = await topTwo(division);
-        if (second && kt.state.get("a") === a) kt.state.set({a: first, b: second}, {replace: true}); // which draws them
+        // which draws them
+        if (second && kt.state.get("a") === a) kt.state.set({a: first, b: second}, {replace: true});
         if (second) return;
       }
       if (!a || !b) {
         view = null;
-        kt.replace(place, el("p.empty", {}, a || b ? "Choose the other card." : "There are no two cards to compare here."));
+        kt.replace(
+          place,
+          el(
+            "p.empty",
+            {},
+            a || b ? "Choose the other card." : "There are no two cards to compare here.",
+          ),
+        );
         return;
       }
       if (view && view.ids === `${a} ${b}`) {

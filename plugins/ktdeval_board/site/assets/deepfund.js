@@ -4,7 +4,16 @@
 (() => {
   const {el, format, known, plural, state} = kt;
   const FIGURES = /^(total_return|max_drawdown|turnover|hhi|df_)/;
-  const LAB = ["total_return", "df_sharpe", "max_drawdown", "df_win_rate", "df_effectiveness", "turnover", "parse_failure_rate", "abstention_rate"];
+  const LAB = [
+    "total_return",
+    "df_sharpe",
+    "max_drawdown",
+    "df_win_rate",
+    "df_effectiveness",
+    "turnover",
+    "parse_failure_rate",
+    "abstention_rate",
+  ];
 
   const ofAgent = (view, agent) => view.cards.filter(({row}) => view.agentOf(row) === agent);
   const agentsOf = (view) => view.agents.filter((agent) => ofAgent(view, agent).length);
@@ -12,7 +21,8 @@
   /** Sum of counts by name. */
   function added(counts) {
     const sums = {};
-    for (const one of counts) for (const [name, n] of Object.entries(one)) sums[name] = (sums[name] || 0) + n;
+    for (const one of counts)
+      for (const [name, n] of Object.entries(one)) sums[name] = (sums[name] || 0) + n;
     return sums;
   }
 
@@ -22,30 +32,75 @@
     const cells = agentsOf(view).flatMap((agent) => {
       const cards = ofAgent(view, agent);
       const sums = added(cards.map(({curve}) => curve.held));
-      const held = Object.entries(sums).map(([asset, sum]) => ({agent, asset, weight: sum / cards.length}));
-      return [...held, {agent, asset: "cash", weight: 1 - held.reduce((sum, {weight}) => sum + weight, 0)}];
+      const held = Object.entries(sums).map(([asset, sum]) => ({
+        agent,
+        asset,
+        weight: sum / cards.length,
+      }));
+      return [
+        ...held,
+        {agent, asset: "cash", weight: 1 - held.reduce((sum, {weight}) => sum + weight, 0)},
+      ];
     });
-    const assets = [...new Set(cells.map(({asset}) => asset).filter((asset) => asset !== "cash"))].sort(kt.table.compare).concat("cash");
+    const assets = [...new Set(cells.map(({asset}) => asset).filter((asset) => asset !== "cash"))]
+      .sort(kt.table.compare)
+      .concat("cash");
     const agents = agentsOf(view);
     const most = Math.max(...cells.map(({weight}) => weight), 0.01);
-    kt.charts.draw(element, ({colors, ink, width}) => ({
-      height: 28 * agents.length,
-      data: {values: cells.map((one) => ({...one, shown: format.percent(one.weight, 1)}))},
-      encoding: {
-        x: {field: "asset", type: "nominal", sort: assets, axis: {title: null, labelAngle: 0, orient: "top", labelOverlap: true}},
-        y: {field: "agent", type: "nominal", sort: agents, axis: {title: null, labelLimit: width < 420 ? 80 : 150, labelColor: ink}},
+    kt.charts.draw(
+      element,
+      ({colors, ink, width}) => ({
+        height: 28 * agents.length,
+        data: {values: cells.map((one) => ({...one, shown: format.percent(one.weight, 1)}))},
+        encoding: {
+          x: {
+            field: "asset",
+            type: "nominal",
+            sort: assets,
+            axis: {title: null, labelAngle: 0, orient: "top", labelOverlap: true},
+          },
+          y: {
+            field: "agent",
+            type: "nominal",
+            sort: agents,
+            axis: {title: null, labelLimit: width < 420 ? 80 : 150, labelColor: ink},
+          },
+        },
+        layer: [
+          {
+            mark: {type: "rect", color: colors[0]},
+            encoding: {
+              opacity: {
+                field: "weight",
+                type: "quantitative",
+                scale: {domain: [0, most], range: [0, 0.6]},
+                legend: null,
+              },
+              tooltip: [
+                ["agent", "Agent"],
+                ["asset", "Asset"],
+                ["shown", "Mean weight"],
+              ].map(([field, title]) => ({field, title, type: "nominal"})),
+            },
+          },
+          {
+            mark: {type: "text", tooltip: null},
+            encoding: {text: {field: "shown", type: "nominal"}},
+          },
+        ],
+      }),
+      {
+        title: "Mean weights by agent",
+        description: "Share of the NAV at the close, over days, cards and seeds.",
+        height: 28 * agents.length + 40,
+        columns: [
+          ["Agent", ""],
+          ["Asset", ""],
+          ["Mean weight", "fraction"],
+        ],
+        rows: cells.map(({agent, asset, weight}) => [agent, asset, weight]),
       },
-      layer: [
-        {mark: {type: "rect", color: colors[0]}, encoding: {
-          opacity: {field: "weight", type: "quantitative", scale: {domain: [0, most], range: [0, 0.6]}, legend: null},
-          tooltip: [["agent", "Agent"], ["asset", "Asset"], ["shown", "Mean weight"]].map(([field, title]) => ({field, title, type: "nominal"}))}},
-        {mark: {type: "text", tooltip: null}, encoding: {text: {field: "shown", type: "nominal"}}},
-      ],
-    }), {
-      title: "Mean weights by agent", description: "Share of the NAV at the close, over days, cards and seeds.", height: 28 * agents.length + 40,
-      columns: [["Agent", ""], ["Asset", ""], ["Mean weight", "fraction"]],
-      rows: cells.map(({agent, asset, weight}) => [agent, asset, weight]),
-    });
+    );
   }
 
   function portfolio(element, view) {
@@ -57,7 +112,11 @@
     });
     field.set(chosen.row.card);
     const own = {entry: {id: chosen.row.card, has_decisions: true}};
-    kt.replace(element, el("div.pickers", {}, field.element), kt.portfolio.section(own, (id, title, ...parts) => el("div", {}, parts)));
+    kt.replace(
+      element,
+      el("div.pickers", {}, field.element),
+      kt.portfolio.section(own, (id, title, ...parts) => el("div", {}, parts)),
+    );
     return own;
   }
 
@@ -65,69 +124,177 @@
 
   /** Shares of counts in rows; kinds: [[name of the count, title, colour of a theme], …]. */
   function shares(element, rows, kinds, {title, description}) {
-    const named = rows.map((row) => ({...row, total: kinds.reduce((sum, [kind]) => sum + (row.counts[kind] || 0), 0)})).filter(({total}) => total);
-    const values = named.flatMap(({name, counts, total}) => kinds.map(([kind, word], order) => (
-      {name, kind: word, order, n: counts[kind] || 0, share: (counts[kind] || 0) / total})));
-    kt.charts.draw(element, (theme) => ({
-      height: 26 * named.length,
-      data: {values},
-      mark: {type: "bar", height: 17},
-      encoding: {
-        y: {field: "name", type: "nominal", sort: named.map(({name}) => name),
-          axis: {title: null, labelLimit: theme.width < 420 ? 110 : 220, labelColor: theme.ink}},
-        x: {field: "share", type: "quantitative", scale: {domain: [0, 1]}, axis: {title: null, format: ".0%", tickCount: 4}},
-        order: {field: "order", type: "quantitative"},
-        color: {field: "kind", type: "nominal", legend: {symbolType: "square", columns: theme.width < 420 ? 2 : 4},
-          scale: {domain: kinds.map(([, word]) => word), range: kinds.map(([, , paint]) => paint(theme))}},
-        tooltip: [["name", ""], ["kind", "Kind"], ["n", "Count"]].map(([field, heading]) => ({field, title: heading, type: "nominal"})),
+    const named = rows
+      .map((row) => ({
+        ...row,
+        total: kinds.reduce((sum, [kind]) => sum + (row.counts[kind] || 0), 0),
+      }))
+      .filter(({total}) => total);
+    const values = named.flatMap(({name, counts, total}) =>
+      kinds.map(([kind, word], order) => ({
+        name,
+        kind: word,
+        order,
+        n: counts[kind] || 0,
+        share: (counts[kind] || 0) / total,
+      })),
+    );
+    kt.charts.draw(
+      element,
+      (theme) => ({
+        height: 26 * named.length,
+        data: {values},
+        mark: {type: "bar", height: 17},
+        encoding: {
+          y: {
+            field: "name",
+            type: "nominal",
+            sort: named.map(({name}) => name),
+            axis: {title: null, labelLimit: theme.width < 420 ? 110 : 220, labelColor: theme.ink},
+          },
+          x: {
+            field: "share",
+            type: "quantitative",
+            scale: {domain: [0, 1]},
+            axis: {title: null, format: ".0%", tickCount: 4},
+          },
+          order: {field: "order", type: "quantitative"},
+          color: {
+            field: "kind",
+            type: "nominal",
+            legend: {symbolType: "square", columns: theme.width < 420 ? 2 : 4},
+            scale: {
+              domain: kinds.map(([, word]) => word),
+              range: kinds.map(([, , paint]) => paint(theme)),
+            },
+          },
+          tooltip: [
+            ["name", ""],
+            ["kind", "Kind"],
+            ["n", "Count"],
+          ].map(([field, heading]) => ({field, title: heading, type: "nominal"})),
+        },
+      }),
+      {
+        title,
+        description,
+        height: 26 * named.length + 60,
+        columns: [["", ""], ...kinds.map(([, word]) => [word, "count"])],
+        rows: named.map(({name, counts}) => [name, ...kinds.map(([kind]) => counts[kind] || 0)]),
       },
-    }), {
-      title, description, height: 26 * named.length + 60,
-      columns: [["", ""], ...kinds.map(([, word]) => [word, "count"])],
-      rows: named.map(({name, counts}) => [name, ...kinds.map(([kind]) => counts[kind] || 0)]),
-    });
+    );
   }
 
-  const [BLUE, GREY, ORANGE, DARK] = [({colors}) => colors[0], ({rule}) => rule, ({colors}) => colors[1], ({muted}) => muted];
+  const [BLUE, GREY, ORANGE, DARK] = [
+    ({colors}) => colors[0],
+    ({rule}) => rule,
+    ({colors}) => colors[1],
+    ({muted}) => muted,
+  ];
 
   function decisions(element, view) {
     const assets = view.division.task_config?.assets?.length || 0;
     const rows = agentsOf(view).map((agent) => {
       const cards = ofAgent(view, agent);
       const counts = added(cards.map(({curve}) => curve.orders));
-      const all = cards.reduce((sum, {curve}) => sum + curve.seeds, 0) * (view.frame.days.length - 1) * assets;
-      return {name: agent, counts: {...counts, hold: Math.max(0, all - Object.values(counts).reduce((sum, n) => sum + n, 0))}};
+      const all =
+        cards.reduce((sum, {curve}) => sum + curve.seeds, 0) *
+        (view.frame.days.length - 1) *
+        assets;
+      return {
+        name: agent,
+        counts: {
+          ...counts,
+          hold: Math.max(0, all - Object.values(counts).reduce((sum, n) => sum + n, 0)),
+        },
+      };
     });
-    shares(element, rows, [["BUY", "buy", BLUE], ["hold", "hold", GREY], ["SELL", "sell", ORANGE], ["unfilled", "not filled", DARK]],
-      {title: "Decisions", description: "Of each asset on each day: a filled order, an order of which nothing was filled, or none (hold)."});
+    shares(
+      element,
+      rows,
+      [
+        ["BUY", "buy", BLUE],
+        ["hold", "hold", GREY],
+        ["SELL", "sell", ORANGE],
+        ["unfilled", "not filled", DARK],
+      ],
+      {
+        title: "Decisions",
+        description:
+          "Of each asset on each day: a filled order, an order of which nothing was filled, or " +
+          "none (hold).",
+      },
+    );
   }
 
   function signals(element, view) {
     const rows = agentsOf(view).flatMap((agent) => {
       const roles = new Map();
       for (const {curve} of ofAgent(view, agent)) {
-        for (const [role, counts] of Object.entries(curve.signals)) roles.set(role, [...(roles.get(role) || []), counts]);
+        for (const [role, counts] of Object.entries(curve.signals))
+          roles.set(role, [...(roles.get(role) || []), counts]);
       }
-      return [...roles].map(([role, counts]) => ({name: `${agent} · ${role}`, counts: added(counts)}));
+      return [...roles].map(([role, counts]) => ({
+        name: `${agent} · ${role}`,
+        counts: added(counts),
+      }));
     });
     if (!rows.length) {
-      return kt.replace(element, el("p.empty", {}, "No signals: no agent here is a team whose analysts give signals (deepfund and hedge_fund are)."));
+      return kt.replace(
+        element,
+        el(
+          "p.empty",
+          {},
+          "No signals: no agent here is a team whose analysts give signals (deepfund and " +
+            "hedge_fund are).",
+        ),
+      );
     }
-    return shares(element, rows, [["Bullish", "Bullish", BLUE], ["Neutral", "Neutral", GREY], ["Bearish", "Bearish", ORANGE],
-      ["no_signal", "none to read", DARK]], {title: "Signals", description: "Of each analyst on each asset shown on each day."});
+    return shares(
+      element,
+      rows,
+      [
+        ["Bullish", "Bullish", BLUE],
+        ["Neutral", "Neutral", GREY],
+        ["Bearish", "Bearish", ORANGE],
+        ["no_signal", "none to read", DARK],
+      ],
+      {title: "Signals", description: "Of each analyst on each asset shown on each day."},
+    );
   }
 
   function lab(view) {
-    const names = LAB.filter((name) => view.table.columns.includes(name) && Object.hasOwn(view.board.metrics, name));
+    const names = LAB.filter(
+      (name) => view.table.columns.includes(name) && Object.hasOwn(view.board.metrics, name),
+    );
     const agents = [...new Set(view.rows.filter((row) => row.card).map(view.agentOf))];
     return kt.table.plain({
       caption: "Agents: medians over their cards",
-      head: ["Agent", {text: "Cards", n: true}, {text: "Models", n: true}, ...names.map((name) => (
-        {text: [view.board.metrics[name].title, " ", format.unit(view.board.metrics[name].unit)], n: true, title: view.board.metrics[name].description}))],
+      head: [
+        "Agent",
+        {text: "Cards", n: true},
+        {text: "Models", n: true},
+        ...names.map((name) => ({
+          text: [view.board.metrics[name].title, " ", format.unit(view.board.metrics[name].unit)],
+          n: true,
+          title: view.board.metrics[name].description,
+        })),
+      ],
       rows: agents.map((agent) => {
         const rows = view.rows.filter((row) => row.card && view.agentOf(row) === agent);
-        return [agent, String(rows.length), String(new Set(rows.map(({model}) => model)).size), ...names.map((name) => format.cell(
-          view.median(rows.map((row) => view.figure(row, name)).filter(known)), view.board.metrics[name].unit, "not defined", {bare: true}))];
+        return [
+          agent,
+          String(rows.length),
+          String(new Set(rows.map(({model}) => model)).size),
+          ...names.map((name) =>
+            format.cell(
+              view.median(rows.map((row) => view.figure(row, name)).filter(known)),
+              view.board.metrics[name].unit,
+              "not defined",
+              {bare: true},
+            ),
+          ),
+        ];
       }),
     });
   }
@@ -148,17 +315,32 @@
       const market = kt.address.market(view.division.snapshot);
       return [
         {
-          title: "Market comparison", element: el("div.beside", {}, alpha, beta),
-          words: view.frame.benchmark ? ["Bars: median over the cards of an agent; strokes: its cards. ", el("a", {href: market}, "The index by window")]
+          title: "Market comparison",
+          element: el("div.beside", {}, alpha, beta),
+          words: view.frame.benchmark
+            ? [
+                "Bars: median over the cards of an agent; strokes: its cards. ",
+                el("a", {href: market}, "The index by window"),
+              ]
             : "The market has no index, so funds have no alpha or beta.",
           draw() {
             if (!view.frame.benchmark) return;
-            kt.arena.bars(alpha, view, "df_alpha", {title: "Alpha", description: "A year.", axis: "+.0%"});
-            kt.arena.bars(beta, view, "df_beta", {title: "Beta", description: "Against the index.", axis: ".1f", unit: "ratio"});
+            kt.arena.bars(alpha, view, "df_alpha", {
+              title: "Alpha",
+              description: "A year.",
+              axis: "+.0%",
+            });
+            kt.arena.bars(beta, view, "df_beta", {
+              title: "Beta",
+              description: "Against the index.",
+              axis: ".1f",
+              unit: "ratio",
+            });
           },
         },
         {
-          title: "Portfolio analysis", element: el("div", {}, mean, own),
+          title: "Portfolio analysis",
+          element: el("div", {}, mean, own),
           words: "Holdings, allocation and orders of one card by day, with the model's reasons.",
           draw() {
             holdings(mean, view);
@@ -166,8 +348,12 @@
           },
         },
         {
-          title: "Agent lab", element: el("div", {}, lab(view), el("div.beside", {}, made, told)),
-          words: [`${plural(agentsOf(view).length, "agent")} side by side. `, el("a", {href: kt.address.task(view.division.id)}, "Run an agent of your own")],
+          title: "Agent lab",
+          element: el("div", {}, lab(view), el("div.beside", {}, made, told)),
+          words: [
+            `${plural(agentsOf(view).length, "agent")} side by side. `,
+            el("a", {href: kt.address.task(view.division.id)}, "Run an agent of your own"),
+          ],
           draw() {
             decisions(made, view);
             signals(told, view);

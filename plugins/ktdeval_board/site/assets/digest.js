@@ -16,7 +16,8 @@ kt.modelKey = (() => {
     const bits = bytes.length * 8;
     bytes.push(0x80);
     while (bytes.length % 64 !== 56) bytes.push(0);
-    for (let place = 7; place >= 0; place -= 1) bytes.push(Math.floor(bits / 2 ** (8 * place)) & 255);
+    for (let place = 7; place >= 0; place -= 1)
+      bytes.push(Math.floor(bits / 2 ** (8 * place)) & 255);
     for (let start = 0; start < bytes.length; start += 64) {
       const schedule = [];
       for (let round = 0; round < 64; round += 1) {
@@ -35,8 +36,14 @@ kt.modelKey = (() => {
       let [a, b, c, d, e, f, g, h] = state;
       for (let round = 0; round < 64; round += 1) {
         const first =
-          (h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + constants[round] + schedule[round]) | 0;
-        const second = ((rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
+          (h +
+            (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +
+            ((e & f) ^ (~e & g)) +
+            constants[round] +
+            schedule[round]) |
+          0;
+        const second =
+          ((rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
         [h, g, f, e, d, c, b, a] = [g, f, e, (d + first) | 0, c, b, a, (first + second) | 0];
       }
       [a, b, c, d, e, f, g, h].forEach((word, place) => {

@@ -23,7 +23,9 @@
         one.date,
         kt.chip(one.effect, one.effect === "note" ? "" : "warn"),
         one.what,
-        known.has(one.card) ? kt.cardLink(one.card, titles.get(one.card)) : el("code", {}, format.short(one.card)),
+        known.has(one.card)
+          ? kt.cardLink(one.card, titles.get(one.card))
+          : el("code", {}, format.short(one.card)),
         one.by,
       ]);
     return section(
@@ -31,14 +33,17 @@
       el(
         "p.quiet",
         {},
-        "Cards are never deleted: a withdrawn one leaves the tables and stays here, an unranked one keeps its row.",
+        "Cards are never deleted: a withdrawn one leaves the tables and stays here, an unranked " +
+          "one keeps its row.",
       ),
       kt.table.plain({caption: "Errata", head: ["Date", "Effect", "What", "Card", "By"], rows}),
     );
   }
 
   function bestChart(board, history) {
-    const withBest = board.divisions.filter(({id}) => history.best.some((one) => one.division === id));
+    const withBest = board.divisions.filter(({id}) =>
+      history.best.some((one) => one.division === id),
+    );
     if (!withBest.length) return null;
     const division = withBest.find(({id}) => id === state.get("division")) || withBest[0];
     const points = history.best.filter((one) => one.division === division.id);
@@ -47,15 +52,23 @@
       : {title: kt.words(division.rank_by), unit: ""};
     const choice = kt.controls.choice({
       label: "Task",
-      options: withBest.map(({id, task, version}) => [id, `${kt.words(task)} · version ${version}`]),
+      options: withBest.map(({id, task, version}) => [
+        id,
+        `${kt.words(task)} · version ${version}`,
+      ]),
       onChange: (id) => state.set({division: id}),
     });
     choice.set(division.id);
     const chart = el("div", {});
-    const last = history.events.length ? history.events[history.events.length - 1].date : points[points.length - 1].date;
-    const apart = (Date.parse(last) - Date.parse(points[0].date)) * 0.08; // closer names would lie over each other
+    const last = history.events.length
+      ? history.events[history.events.length - 1].date
+      : points[points.length - 1].date;
+    // closer names would lie over each other
+    const apart = (Date.parse(last) - Date.parse(points[0].date)) * 0.08;
     const named = points.filter(
-      (one, place) => place === points.length - 1 || Date.parse(points[place + 1].date) - Date.parse(one.date) > apart,
+      (one, place) =>
+        place === points.length - 1 ||
+        Date.parse(points[place + 1].date) - Date.parse(one.date) > apart,
     );
     const steps = [
       ...points.map(({date, value, label}) => ({day: date, value, label})),
@@ -65,7 +78,9 @@
     kt.charts.draw(
       chart,
       ({colors, ink, width}) => {
-        const data = (values) => ({values: values.map((one) => ({...one, day: Date.parse(one.day)}))});
+        const data = (values) => ({
+          values: values.map((one) => ({...one, day: Date.parse(one.day)})),
+        });
         const x = {
           field: "day",
           type: "temporal",
@@ -81,7 +96,11 @@
         return {
           height: 220,
           layer: [
-            {data: data(steps), mark: {type: "line", interpolate: "step-after", color: colors[0]}, encoding: {x, y}},
+            {
+              data: data(steps),
+              mark: {type: "line", interpolate: "step-after", color: colors[0]},
+              encoding: {x, y},
+            },
             {
               data: data(steps.slice(0, -1)),
               mark: {type: "point", filled: true, size: 55, color: colors[0], opacity: 1},
@@ -89,7 +108,15 @@
             },
             {
               data: data(named.map(({date, value, label}) => ({day: date, value, label}))),
-              mark: {type: "text", align: "left", dx: 6, dy: -8, fontSize: 11, color: ink, limit: Math.min(220, width / 3)},
+              mark: {
+                type: "text",
+                align: "left",
+                dx: 6,
+                dy: -8,
+                fontSize: 11,
+                color: ink,
+                limit: Math.min(220, width / 3),
+              },
               encoding: {x, y, text: {field: "label", type: "nominal"}},
             },
           ],
@@ -146,7 +173,8 @@
       const wanted = new Set(state.list("kind"));
       const events = history.events.filter((event) => !wanted.size || wanted.has(event.kind));
       const days = new Map();
-      for (const event of [...events].reverse()) days.set(event.date, [...(days.get(event.date) || []), event]);
+      for (const event of [...events].reverse())
+        days.set(event.date, [...(days.get(event.date) || []), event]);
       replace(said, `${plural(events.length, "event")} on ${plural(days.size, "day")}`);
       replace(
         list,
@@ -168,7 +196,9 @@
       );
     }
 
-    const present = Object.keys(KINDS).filter((kind) => history.events.some((event) => event.kind === kind));
+    const present = Object.keys(KINDS).filter((kind) =>
+      history.events.some((event) => event.kind === kind),
+    );
     const filter = kt.controls.many({
       label: "Events",
       options: present.map((kind) => [kind, KINDS[kind][0]]),
@@ -179,11 +209,18 @@
       draw();
     };
     update();
-    return {element: section("Timeline", el("div.filters", {}, filter.element), said, list, more), update};
+    return {
+      element: section("Timeline", el("div.filters", {}, filter.element), said, list, more),
+      update,
+    };
   }
 
   kt.page(async (main) => {
-    const [board, history, index] = await Promise.all([kt.load("board"), kt.load("history"), kt.load("cards-index")]);
+    const [board, history, index] = await Promise.all([
+      kt.load("board"),
+      kt.load("history"),
+      kt.load("cards-index"),
+    ]);
     const [card, label] = [index.columns.indexOf("card"), index.columns.indexOf("label")];
     const titles = new Map([
       ...history.events.filter(({model}) => model).map((event) => [event.card, event.model]),
@@ -197,7 +234,8 @@
         "p.lead",
         {},
         board.opened_on ? `Open since ${board.opened_on}. ` : "",
-        `${plural(board.counts.cards, "card")} of ${plural(board.counts.models, "model")} by ${plural(board.counts.submitters, "submitter")}.`,
+        `${plural(board.counts.cards, "card")} of ${plural(board.counts.models, "model")} by ` +
+          `${plural(board.counts.submitters, "submitter")}.`,
       ),
       ahead,
       errata(board, titles),

@@ -1,6 +1,10 @@
-// What stands below the board's table: the meaning of marks and columns, and what must be known of the division.
+// What stands below the board's table: the meaning of marks and columns, and what must be known of
+// the division.
 //
-//   kt.legend(columns, data, metrics)     two folds;     kt.legend.notes(division, data)   a list, or null
+// kt.legend(columns, data, metrics)
+//     two folds
+// kt.legend.notes(division, data)
+//     a list, or null
 "use strict";
 
 kt.legend = (() => {
@@ -14,7 +18,9 @@ kt.legend = (() => {
         pairs.map(([term, words]) => el("div", {}, el("dt", {}, term), el("dd", {}, words))),
       );
     const shownLabels = [...new Set(data.rows.flatMap((row) => row.labels))];
-    const metrics = columns.filter(({key}) => Object.hasOwn(allMetrics, key)).map(({key}) => [key, allMetrics[key]]);
+    const metrics = columns
+      .filter(({key}) => Object.hasOwn(allMetrics, key))
+      .map(({key}) => [key, allMetrics[key]]);
     const {hasAlpha, isScoring, tieWords} = data.facts;
     const kinds = [...new Set(data.rows.map((row) => row.baseline))].filter(Boolean);
     return [
@@ -25,11 +31,26 @@ kt.legend = (() => {
             ? [["letters", `Tie groups: ${tieWords} Group A is that of the best.`]]
             : []),
           ...(hasAlpha
-            ? [["α-rank", "Rank by selection alpha; the arrow says how many places it differs from the rank by return among those that have both."]]
+            ? [
+                [
+                  "α-rank",
+                  "Rank by selection alpha; the arrow says how many places it differs from the " +
+                    "rank by return among those that have both.",
+                ],
+              ]
             : []),
-          ...Object.entries(kt.TIERS).map(([name, [, words]]) => [kt.tierChip(name), words]),
-          ...shownLabels.map((name) => [kt.columns.labelMark(name), Object.hasOwn(kt.LABELS, name) ? kt.LABELS[name][1] : ""]),
-          ...kinds.map((kind) => [kt.columns.kindChip(kind, isScoring), kt.columns.kindOf(kind, isScoring)[1]]),
+          ...Object.entries(kt.values.words.tiers).map(([name, {meaning}]) => [
+            kt.tierChip(name),
+            meaning,
+          ]),
+          ...shownLabels.map((name) => [
+            kt.columns.labelMark(name),
+            kt.values.words.labels[name]?.meaning || "",
+          ]),
+          ...kinds.map((kind) => [
+            kt.columns.kindChip(kind, isScoring),
+            kt.columns.kindOf(kind, isScoring)[1],
+          ]),
         ]),
       ),
       kt.details(
@@ -54,7 +75,9 @@ kt.legend = (() => {
       ...data.notes,
       ...(data.ties?.return?.reason ? [`No tie groups: ${data.ties.return.reason}`] : []),
     ];
-    const missing = (data.missing_baselines || []).map((one) => (typeof one === "string" ? one : one.model || JSON.stringify(one)));
+    const missing = (data.missing_baselines || []).map((one) =>
+      typeof one === "string" ? one : one.model || JSON.stringify(one),
+    );
     if (missing.length) said.push(`Baselines are missing: ${missing.join(", ")}`);
     return said.length
       ? el(

@@ -1,4 +1,5 @@
-// A market of the board: its benchmark over the windows, what kind of market each was, and how entrants did beside it.
+// A market of the board: its benchmark over the windows, what kind of market each was, and how
+// entrants did beside it.
 "use strict";
 
 (() => {
@@ -6,7 +7,9 @@
   const LOADED_UNASKED = 300; // entrants; each window is a file of its own
 
   function levels(market) {
-    return market.days.map((day, place) => ({day, level: market.benchmark[place]})).filter(({level}) => level !== null);
+    return market.days
+      .map((day, place) => ({day, level: market.benchmark[place]}))
+      .filter(({level}) => level !== null);
   }
 
   /** The names of overlapping windows stand on lines of their own, so that each can be read. */
@@ -30,7 +33,12 @@
       scale: {type: "utc"},
       axis: {title: null, format: "%b %Y", tickCount: {expr: "max(2, width / 90)"}},
     };
-    const spans = windows.map((one) => ({...one, first: Date.parse(one.first), last: Date.parse(one.last), at: 8 + 13 * one.lane}));
+    const spans = windows.map((one) => ({
+      ...one,
+      first: Date.parse(one.first),
+      last: Date.parse(one.last),
+      at: 8 + 13 * one.lane,
+    }));
     const height = 260;
     return kt.charts.draw(
       element,
@@ -44,7 +52,15 @@
           },
           {
             data: {values: spans},
-            mark: {type: "text", align: "left", baseline: "top", dx: 2, fontSize: 10.5, color: muted, tooltip: null},
+            mark: {
+              type: "text",
+              align: "left",
+              baseline: "top",
+              dx: 2,
+              fontSize: 10.5,
+              color: muted,
+              tooltip: null,
+            },
             encoding: {
               x: {...days, field: "first"},
               y: {field: "at", type: "quantitative", scale: null, axis: null},
@@ -56,7 +72,12 @@
             mark: {type: "line", strokeWidth: 1.6, color: ink},
             encoding: {
               x: days,
-              y: {field: "level", type: "quantitative", scale: {zero: false, nice: true}, axis: {title: null, format: ",.0f"}},
+              y: {
+                field: "level",
+                type: "quantitative",
+                scale: {zero: false, nice: true},
+                axis: {title: null, format: ",.0f"},
+              },
             },
           },
         ],
@@ -64,7 +85,9 @@
       }),
       {
         title: `${market.snapshot.benchmark_name || "Benchmark"}, closing level`,
-        description: `Shaded: ${plural(windows.length, "window")} of the board; where they overlap the shade is deeper.`,
+        description:
+          `Shaded: ${plural(windows.length, "window")} of the board; where they ` +
+          `overlap the shade is deeper.`,
         columns: [
           ["Day", ""],
           ["Level", "score"],
@@ -125,11 +148,16 @@
 
   function summary(window, table) {
     const place = table.columns.indexOf("total_return");
-    const ranked = table.rows.filter((row) => row.baseline === null && row.ranked && known(row.values[place]));
+    const ranked = table.rows.filter(
+      (row) => row.baseline === null && row.ranked && known(row.values[place]),
+    );
     const market = table.rows.find((row) => row.baseline === "benchmark");
     const benchmark = market ? market.values[place] : null;
     const sorted = ranked.map((row) => row.values[place]).sort((one, other) => one - other);
-    const best = ranked.reduce((one, other) => (one === null || other.values[place] > one.values[place] ? other : one), null);
+    const best = ranked.reduce(
+      (one, other) => (one === null || other.values[place] > one.values[place] ? other : one),
+      null,
+    );
     return {
       window: window.name,
       benchmark,
@@ -139,7 +167,10 @@
       median: sorted.length ? quantile(sorted, 0.5) : null,
       low: sorted.length ? quantile(sorted, 0.25) : null,
       high: sorted.length ? quantile(sorted, 0.75) : null,
-      ahead: sorted.length && known(benchmark) ? sorted.filter((value) => value > benchmark).length / sorted.length : null,
+      ahead:
+        sorted.length && known(benchmark)
+          ? sorted.filter((value) => value > benchmark).length / sorted.length
+          : null,
     };
   }
 
@@ -149,7 +180,12 @@
     kt.charts.draw(
       element,
       ({colors, muted, ink, width}) => {
-        const x = {field: "window", type: "nominal", sort: windows, axis: {title: null, labelAngle: width < 480 ? -90 : 0}};
+        const x = {
+          field: "window",
+          type: "nominal",
+          sort: windows,
+          axis: {title: null, labelAngle: width < 480 ? -90 : 0},
+        };
         const y = (field) => ({field, type: "quantitative", axis: {title: null, format: "+.0%"}});
         return {
           height: 240,
@@ -170,8 +206,19 @@
               encoding: {x, y: y("median")},
             },
             {
-              data: {values: found.filter(({benchmark}) => known(benchmark)).map(({window, benchmark}) => ({window, benchmark}))},
-              mark: {type: "point", shape: "diamond", filled: true, size: 90, color: ink, opacity: 1},
+              data: {
+                values: found
+                  .filter(({benchmark}) => known(benchmark))
+                  .map(({window, benchmark}) => ({window, benchmark})),
+              },
+              mark: {
+                type: "point",
+                shape: "diamond",
+                filled: true,
+                size: 90,
+                color: ink,
+                opacity: 1,
+              },
               encoding: {x, y: y("benchmark")},
             },
           ],
@@ -180,7 +227,9 @@
       {
         title: "Return by window: entrants and benchmark",
         height: 300,
-        description: "Bars: the middle half of ranked entrants; line: their median; diamond: the benchmark, bought and held.",
+        description:
+          "Bars: the middle half of ranked entrants; line: their median; diamond: the benchmark, " +
+          "bought and held.",
         columns: [
           ["Window", ""],
           ["Benchmark", "fraction"],
@@ -195,7 +244,9 @@
 
   async function compare(division, element) {
     const scopes = division.scopes.slice(1);
-    const tables = await Promise.all(scopes.map((scope) => kt.load(`division/${division.id}/${scope}`)));
+    const tables = await Promise.all(
+      scopes.map((scope) => kt.load(`division/${division.id}/${scope}`)),
+    );
     const found = tables.map((table, place) => summary(division.windows[place], table));
     const chart = el("div", {});
     const percent = (value) => format.cell(value, "fraction", "not known", {signed: true});
@@ -229,14 +280,23 @@
     const division = divisions.find(({id}) => id === state.get("division")) || divisions[0];
     const choice = kt.controls.choice({
       label: "Task",
-      options: divisions.map(({id, task, version}) => [id, `${kt.words(task)} · version ${version}`]),
+      options: divisions.map(({id, task, version}) => [
+        id,
+        `${kt.words(task)} · version ${version}`,
+      ]),
       onChange: (id) => state.set({division: id}),
     });
     choice.set(division.id);
     const element = el("div", {});
-    const load = () => compare(division, element).catch((error) => replace(element, el("p.trouble", {}, error.message)));
+    const load = () =>
+      compare(division, element).catch((error) =>
+        replace(element, el("p.trouble", {}, error.message)),
+      );
     if (division.entrants > LOADED_UNASKED)
-      replace(element, kt.button(`Compare ${plural(division.entrants, "entrant")}`, load, {class: "small"}));
+      replace(
+        element,
+        kt.button(`Compare ${plural(division.entrants, "entrant")}`, load, {class: "small"}),
+      );
     else load();
     return section("Entrants beside the market", el("div.pickers", {}, choice.element), element);
   }
@@ -261,13 +321,20 @@
     const index = await kt.load("cards-index");
     const [of, tier] = [index.columns.indexOf("division"), index.columns.indexOf("tier")];
     const ids = new Set(divisions.map(({id}) => id));
-    return index.rows.some((row) => ids.has(row[of]) && (row[tier] === "re-executed" || row[tier] === "re-run"));
+    return index.rows.some(
+      (row) => ids.has(row[of]) && (row[tier] === "re-executed" || row[tier] === "re-run"),
+    );
   }
 
   async function show(board, main) {
-    const snapshot = board.snapshots.find(({name}) => name === state.get("snapshot")) || board.snapshots[0];
-    const divisions = board.divisions.filter((one) => one.snapshot === snapshot.name && one.kind === "trading");
-    const market = (await hasMarket(snapshot, divisions)) ? await kt.load(`market/${snapshot.name}`) : null;
+    const snapshot =
+      board.snapshots.find(({name}) => name === state.get("snapshot")) || board.snapshots[0];
+    const divisions = board.divisions.filter(
+      (one) => one.snapshot === snapshot.name && one.kind === "trading",
+    );
+    const market = (await hasMarket(snapshot, divisions))
+      ? await kt.load(`market/${snapshot.name}`)
+      : null;
     const choice = kt.controls.choice({
       label: "Market",
       options: board.snapshots.map(({name}) => [name, name]),
@@ -282,7 +349,13 @@
       el("div.pickers", {}, choice.element),
       facts(snapshot),
       chart,
-      market ? regimes(market) : el("p.empty", {}, "Its figures are shown once the check has executed a card of it again."),
+      market
+        ? regimes(market)
+        : el(
+            "p.empty",
+            {},
+            "Its figures are shown once the check has executed a card of it again.",
+          ),
       divisions.length ? comparison(divisions) : null,
     );
     if (market) benchmarkChart(chart, market);

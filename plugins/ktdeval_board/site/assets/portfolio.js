@@ -1,45 +1,87 @@
-/* The portfolio of an episode by day: what was held and ordered, and why, in the model's words. Part of the model page.
+/* The portfolio of an episode by day: what was held and ordered, and why, in the model's words.
+Part of the model page.
 
-kt.portfolio.section(view, part)     the section; the data `decisions/<id>` are large and are loaded when it comes into view
-kt.portfolio.refresh(view)           follows window=, seed= and day= of the address
-kt.portfolio.orders(step)            a list of a day's orders
-kt.portfolio.overlap(one, other)     share of two portfolios in common
-kt.portfolio.beside(place, [steps, steps])   the days on which two agents ordered otherwise, side by side */
+kt.portfolio.section(view, part)
+    the section; the data `decisions/<id>` are large and are loaded when it comes into view
+kt.portfolio.refresh(view)
+    follows window=, seed= and day= of the address
+kt.portfolio.orders(step)
+    a list of a day's orders
+kt.portfolio.overlap(one, other)
+    share of two portfolios in common
+kt.portfolio.beside(place, [steps, steps])
+    the days on which the orders of two agents differ, side by side */
 "use strict";
 
 (() => {
   const {el, format, plural} = kt;
-  const BY = {model: "decided by the model", model_after_retry: "decided by the model after a retry",
-    fallback: "no valid submission: held", error: "the call failed: held"};
+  const decider = (step) => kt.kindLabel("provenance", step.by);
   const FIRST_DAYS = 15;
-  const STATUS = {filled: ["", "filled"], partially_filled: ["warn", "partly filled"], rejected: ["bad", "rejected"]};
+  const STATUS = {
+    filled: ["", "filled"],
+    partially_filled: ["warn", "partly filled"],
+    rejected: ["bad", "rejected"],
+  };
 
   /** A number of shares or coins, or a small price, with all its digits. */
-  const exact = (figure) => Number.isInteger(figure) ? format.count(figure)
-    : figure.toLocaleString("en-US", {maximumSignificantDigits: 6});
+  const exact = (figure) =>
+    Number.isInteger(figure)
+      ? format.count(figure)
+      : figure.toLocaleString("en-US", {maximumSignificantDigits: 6});
 
   function orders(step) {
     if (!step.orders.length) return el("p.quiet", {}, "No order.");
-    return el("ul.orders", {}, step.orders.map((order) => {
-      const [kind, word] = STATUS[order.status] || ["", order.status];
-      const fill = order.filled ? `${exact(order.filled)} at ${order.price < 1 ? exact(order.price) : format.number(order.price)}` : "nothing filled";
-      return el("li", {}, el("span", {class: order.side === "BUY" ? "buy" : "sell"}, order.side), " ",
-        el("strong", {}, order.code), " ", order.asked, ", ", fill,
-        order.status === "filled" ? null
-          : [" ", kt.chip(word, kind, order.rule ? `rule: ${kt.words(order.rule)}` : null),
-          order.rule ? ` ${kt.words(order.rule)}` : null],
-        order.reason ? el("q.reason", {}, order.reason) : null);
-    }));
+    return el("ul.orders", {}, step.orders.map(orderItem));
+  }
+
+  function orderItem(order) {
+    const side = el("span", {class: order.side === "BUY" ? "buy" : "sell"}, order.side);
+    const code = el("strong", {}, order.code);
+    const reason = order.reason ? el("q.reason", {}, order.reason) : null;
+    return el(
+      "li",
+      {},
+      side,
+      " ",
+      code,
+      " ",
+      order.asked,
+      ", ",
+      fillOf(order),
+      outcome(order),
+      reason,
+    );
+  }
+
+  function fillOf({filled, price}) {
+    if (!filled) return "nothing filled";
+    return `${exact(filled)} at ${price < 1 ? exact(price) : format.number(price)}`;
+  }
+
+  /** Why an order was not filled whole; null where it was. */
+  function outcome({status, rule}) {
+    if (status === "filled") return null;
+    const [kind, word] = STATUS[status] || ["", status];
+    if (!rule) return [" ", kt.chip(word, kind)];
+    const ruleWords = kt.words(rule);
+    return [" ", kt.chip(word, kind, `rule: ${ruleWords}`), ` ${ruleWords}`];
   }
 
   const gross = (holdings) => holdings.reduce((total, [, weight]) => total + Math.abs(weight), 0);
 
-  /** Sum over names of the smaller weight, cash included: 1 is the same portfolio. Shorts have their size, in common with shorts alone. */
+  /**
+   * Sum over names of the smaller weight, cash included: 1 is the same portfolio. Shorts have their
+   * size, in common with shorts alone.
+   */
   function overlap(one, other) {
     const cash = (holdings) => Math.max(0, 1 - gross(holdings));
     const weights = new Map(other);
-    const common = (weight, beside) => (weight * beside > 0 ? Math.min(Math.abs(weight), Math.abs(beside)) : 0);
-    const shared = one.reduce((total, [code, weight]) => total + common(weight, weights.get(code) || 0), 0);
+    const common = (weight, beside) =>
+      weight * beside > 0 ? Math.min(Math.abs(weight), Math.abs(beside)) : 0;
+    const shared = one.reduce(
+      (total, [code, weight]) => total + common(weight, weights.get(code) || 0),
+      0,
+    );
     return (shared + Math.min(cash(one), cash(other))) / Math.max(1, gross(one), gross(other));
   }
 
@@ -50,8 +92,15 @@ kt.portfolio.beside(place, [steps, steps])   the days on which two agents ordere
 
   function section(view, part) {
     if (!view.entry.has_decisions) {
-      return part("portfolio", "Portfolio",
-        el("p.quiet", {}, "No holdings by day: they are made when the board's check executes the records again."));
+      return part(
+        "portfolio",
+        "Portfolio",
+        el(
+          "p.quiet",
+          {},
+          "No holdings by day: they are made when the board's check executes the records again.",
+        ),
+      );
     }
     const place = el("div", {}, el("p.quiet.loading", {}, "Loading the decisions…"));
     view.portfolio = {place, decisions: null, shown: null};
@@ -64,38 +113,72 @@ kt.portfolio.beside(place, [steps, steps])   the days on which two agents ordere
         kt.replace(place, el("p.trouble", {}, error.message));
       }
     };
-    const seen = new IntersectionObserver((entries) => {
-      if (!entries.some((entry) => entry.isIntersecting)) return;
-      seen.disconnect();
-      load();
-    }, {rootMargin: "300px"});
+    const seen = new IntersectionObserver(
+      (entries) => {
+        if (!entries.some((entry) => entry.isIntersecting)) return;
+        seen.disconnect();
+        load();
+      },
+      {rootMargin: "300px"},
+    );
     seen.observe(place);
     return part("portfolio", "Portfolio", place);
   }
 
   function build(view) {
     const own = view.portfolio;
-    own.episode = kt.controls.choice(
-      {label: "Episode", options: own.decisions.episodes.map(
-      (episode, at) => [String(at), `${episode.window}, seed ${episode.seed}`]), onChange: (at) => {
-      const {window, seed} = own.decisions.episodes[Number(at)];
-      kt.state.set({window, seed: String(seed), day: ""});
-    }});
-    own.day = kt.controls.choice({label: "Day", options: [], onChange: (day) => kt.state.set({day})});
-    own.slider = el("input.days-slider",
-      {type: "range", min: "0", step: "1", "aria-label": "Day of the episode",
-      input: () => kt.state.set({day: own.steps[Number(own.slider.value)].day}, {replace: true})});
+    own.episode = kt.controls.choice({
+      label: "Episode",
+      options: own.decisions.episodes.map((episode, at) => [
+        String(at),
+        `${episode.window}, seed ${episode.seed}`,
+      ]),
+      onChange: (at) => {
+        const {window, seed} = own.decisions.episodes[Number(at)];
+        kt.state.set({window, seed: String(seed), day: ""});
+      },
+    });
+    own.day = kt.controls.choice({
+      label: "Day",
+      options: [],
+      onChange: (day) => kt.state.set({day}),
+    });
+    own.slider = el("input.days-slider", {
+      type: "range",
+      min: "0",
+      step: "1",
+      "aria-label": "Day of the episode",
+      input: () => kt.state.set({day: own.steps[Number(own.slider.value)].day}, {replace: true}),
+    });
     own.walk = (by) => {
       const at = Math.max(0, Math.min(own.steps.length - 1, Number(own.slider.value) + by));
       kt.state.set({day: own.steps[at].day});
     };
-    own.places = {day: el("div", {}), holdings: el("div", {}), allocation: el("div", {}), concentration: el("div", {})};
-    kt.replace(own.place,
-      el("div.pickers", {}, own.episode.element, own.day.element,
-        el("div.pair", {}, kt.button("Day before", () => own.walk(-1), {class: "small"}),
-          kt.button("Day after", () => own.walk(1), {class: "small"}))), own.slider,
-      el("div.beside", {}, el("div", {}, own.places.holdings), el("div", {}, own.places.day)), own.places.allocation,
-      own.places.concentration);
+    own.places = {
+      day: el("div", {}),
+      holdings: el("div", {}),
+      allocation: el("div", {}),
+      concentration: el("div", {}),
+    };
+    kt.replace(
+      own.place,
+      el(
+        "div.pickers",
+        {},
+        own.episode.element,
+        own.day.element,
+        el(
+          "div.pair",
+          {},
+          kt.button("Day before", () => own.walk(-1), {class: "small"}),
+          kt.button("Day after", () => own.walk(1), {class: "small"}),
+        ),
+      ),
+      own.slider,
+      el("div.beside", {}, el("div", {}, own.places.holdings), el("div", {}, own.places.day)),
+      own.places.allocation,
+      own.places.concentration,
+    );
   }
 
   function refresh(view) {
@@ -104,10 +187,15 @@ kt.portfolio.beside(place, [steps, steps])   the days on which two agents ordere
     const {episodes} = own.decisions;
     const window = kt.state.get("window") || episodes[0].window;
     const seed = kt.state.get("seed");
-    const episode = episodes.find((one) => one.window === window && String(one.seed) === seed)
-      || episodes.find((one) => one.window === window) || episodes[0];
+    const episode =
+      episodes.find((one) => one.window === window && String(one.seed) === seed) ||
+      episodes.find((one) => one.window === window) ||
+      episodes[0];
     if (own.shown !== episode) newEpisode(own, episode);
-    const at = Math.max(0, episode.steps.findIndex((step) => step.day === kt.state.get("day")));
+    const at = Math.max(
+      0,
+      episode.steps.findIndex((step) => step.day === kt.state.get("day")),
+    );
     const chosen = kt.state.get("day") ? at : episode.steps.length - 1;
     showDay(own, episode, chosen);
   }
@@ -116,19 +204,34 @@ kt.portfolio.beside(place, [steps, steps])   the days on which two agents ordere
     own.shown = episode;
     own.steps = episode.steps;
     own.episode.set(String(own.decisions.episodes.indexOf(episode)));
-    own.day.options(episode.steps.map(
-      (step) => [step.day, `${step.day}${step.orders.length ? `: ${plural(step.orders.length, "order")}` : ""}`]));
+    own.day.options(
+      episode.steps.map((step) => [
+        step.day,
+        `${step.day}${step.orders.length ? `: ${plural(step.orders.length, "order")}` : ""}`,
+      ]),
+    );
     own.slider.max = String(episode.steps.length - 1);
     kt.charts.allocation(own.places.allocation, episode.steps);
-    const line = (label, value) => ({label, points: episode.steps.map((step) => [step.day, value(step)])});
-    kt.charts.lines(own.places.concentration,
-      [line("concentration (HHI of the holdings)", (step) => hhi(step.holdings)),
-      line("invested", (step) => step.holdings.reduce((total, [, weight]) => total + weight, 0))], {
-      title: "Concentration over time",
-      description: "The Herfindahl-Hirschman index is 1 over the number of names where their weights are equal; invested is the "
-        + "share not held in cash.",
-      format: ".0%", height: 150, say: (value) => format.percent(value, 1),
+    const line = (label, value) => ({
+      label,
+      points: episode.steps.map((step) => [step.day, value(step)]),
     });
+    kt.charts.lines(
+      own.places.concentration,
+      [
+        line("concentration (HHI of the holdings)", (step) => hhi(step.holdings)),
+        line("invested", (step) => step.holdings.reduce((total, [, weight]) => total + weight, 0)),
+      ],
+      {
+        title: "Concentration over time",
+        description:
+          "The Herfindahl-Hirschman index is 1 over the number of names where their weights are " +
+          "equal; invested is the share not held in cash.",
+        format: ".0%",
+        height: 150,
+        say: (value) => format.percent(value, 1),
+      },
+    );
   }
 
   function showDay(own, episode, at) {
@@ -137,30 +240,56 @@ kt.portfolio.beside(place, [steps, steps])   the days on which two agents ordere
     own.slider.value = String(at);
     own.slider.setAttribute("aria-valuetext", step.day);
     kt.charts.holdings(own.places.holdings, step, `Holdings at the close of ${step.day}`);
-    kt.replace(own.places.day,
-      el("h3", {}, `${step.day} (decided after the close of ${step.decided_on})`), el("p.quiet", {}, BY[step.by] || step.by),
-      step.why ? el("blockquote.why-text", {}, step.why) : null, orders(step));
+    kt.replace(
+      own.places.day,
+      el("h3", {}, `${step.day} (decided after the close of ${step.decided_on})`),
+      el("p.quiet", {}, decider(step)),
+      step.why ? el("blockquote.why-text", {}, step.why) : null,
+      orders(step),
+    );
   }
 
   // -- two agents
 
-  const ordered = (step) => JSON.stringify(step.orders.map((order) => [order.code, order.side, order.asked]).sort());
+  const ordered = (step) =>
+    JSON.stringify(step.orders.map((order) => [order.code, order.side, order.asked]).sort());
 
   function beside(place, [one, other]) {
     const later = new Map(other.map((step) => [step.day, step]));
-    const both = one.filter((step) => later.has(step.day)).map((step) => [step, later.get(step.day)]);
+    const both = one
+      .filter((step) => later.has(step.day))
+      .map((step) => [step, later.get(step.day)]);
     const differing = both.filter(([first, second]) => ordered(first) !== ordered(second));
-    const shared = both.reduce((total, [first, second]) => total + overlap(first.holdings, second.holdings), 0);
+    const shared = both.reduce(
+      (total, [first, second]) => total + overlap(first.holdings, second.holdings),
+      0,
+    );
     const common = shared / (both.length || 1);
     const list = el("div", {});
     const more = el("p", {});
     const show = (count) => {
       kt.replace(list, differing.slice(0, count).map(dayBeside));
-      kt.replace(more, differing.length > count
-        ? kt.button(`Show all ${differing.length} days`, () => show(differing.length), {class: "small"}) : null);
+      kt.replace(
+        more,
+        differing.length > count
+          ? kt.button(`Show all ${differing.length} days`, () => show(differing.length), {
+              class: "small",
+            })
+          : null,
+      );
     };
-    kt.replace(place, el("p", {}, `The orders differ on ${differing.length} of ${plural(both.length, "day")}. On average `
-      + `${format.percent(common, 0)} of the two portfolios are the same (names by weight, cash included).`), list, more);
+    kt.replace(
+      place,
+      el(
+        "p",
+        {},
+        `The orders differ on ${differing.length} of ${plural(both.length, "day")}. On average ` +
+          `${format.percent(common, 0)} of the two portfolios are the same (names by weight, ` +
+          `cash included).`,
+      ),
+      list,
+      more,
+    );
     show(FIRST_DAYS);
   }
 
@@ -172,8 +301,18 @@ kt.portfolio.beside(place, [steps, steps])   the days on which two agents ordere
     const fold = kt.details([pair[0].day, el("span.quiet", {}, about)], body);
     fold.addEventListener("toggle", () => {
       if (!fold.open || body.firstChild) return;
-      kt.replace(body, pair.map((step, at) => el("div", {}, el("h4", {}, `${"AB"[at]}: ${BY[step.by] || step.by}`),
-        step.why ? el("blockquote.why-text", {}, step.why) : null, orders(step))));
+      kt.replace(
+        body,
+        pair.map((step, at) =>
+          el(
+            "div",
+            {},
+            el("h4", {}, `${"AB"[at]}: ${decider(step)}`),
+            step.why ? el("blockquote.why-text", {}, step.why) : null,
+            orders(step),
+          ),
+        ),
+      );
     });
     return fold;
   }

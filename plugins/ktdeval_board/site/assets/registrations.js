@@ -6,10 +6,19 @@
 
   const STATES = {
     open: ["open", "", "The board has not drawn its key yet."],
-    drawn: ["not used", "warn", "Its key was drawn, and no checked card was made under it: its submitter has no rank in the division."],
+    drawn: [
+      "not used",
+      "warn",
+      "Its key was drawn, and no checked card was made under it: its submitter has no rank in " +
+        "the division.",
+    ],
     used: ["used", "good", "A checked card was made under its key."],
   };
-  const EXCUSED = ["excused", "", "Maintainers said that its key may stay unused; it counts as an attempt all the same."];
+  const EXCUSED = [
+    "excused",
+    "",
+    "Maintainers said that its key may stay unused; it counts as an attempt all the same.",
+  ];
 
   function stateChip(row) {
     const [text, kind, words] = row.excuse && row.state !== "used" ? EXCUSED : STATES[row.state];
@@ -26,7 +35,9 @@
       format.count(count("drawn")),
       format.count(count("used")),
       format.count(division.seeds.length),
-      division.most_registrations === null ? "any number" : format.count(division.most_registrations),
+      division.most_registrations === null
+        ? "any number"
+        : format.count(division.most_registrations),
     ];
   }
 
@@ -52,12 +63,25 @@
 
   function all(rows) {
     if (!rows.length) return section("Registrations", el("p", {}, "None so far."));
-    const ordered = [...rows].sort((one, other) => (one.registered_on < other.registered_on ? 1 : -1));
+    const ordered = [...rows].sort((one, other) =>
+      one.registered_on < other.registered_on ? 1 : -1,
+    );
     return section(
       plural(rows.length, "registration"),
       kt.table.plain({
         caption: "Registrations",
-        head: ["Registered on", "State", "Model", "Agent", "Submitter", "Division", "Key drawn on", "Card", "Registration", "Excused"],
+        head: [
+          "Registered on",
+          "State",
+          "Model",
+          "Agent",
+          "Submitter",
+          "Division",
+          "Key drawn on",
+          "Card",
+          "Registration",
+          "Excused",
+        ],
         rows: ordered.map((row) => [
           row.registered_on,
           stateChip(row),
@@ -75,16 +99,24 @@
   }
 
   kt.page(async (main) => {
-    const [board, {registrations}] = await Promise.all([kt.load("board"), kt.load("registrations")]);
+    const [board, {registrations}] = await Promise.all([
+      kt.load("board"),
+      kt.load("registrations"),
+    ]);
     replace(
       main,
       el(
         "p.lead",
         {},
-        "A mask key can be tried without a model, so nobody chooses one here: a system is registered with everything that decides its ",
-        "answers, then the board draws the key. Every registration stands here for good and counts as an attempt.",
+        "A mask key can be tried without a model, so nobody chooses one here: a system is " +
+          "registered with everything that decides its ",
+        "answers, then the board draws the key. Every registration stands here for good and " +
+          "counts as an attempt.",
       ),
-      counts(board.divisions.filter(({keys}) => keys === "registered"), registrations),
+      counts(
+        board.divisions.filter(({keys}) => keys === "registered"),
+        registrations,
+      ),
       all(registrations),
     );
   });

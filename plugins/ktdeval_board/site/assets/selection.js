@@ -1,6 +1,7 @@
 // Rows that a reader picked: links to head-to-head pages, and their equity in one chart.
 //
-//   kt.selection({onClear, onWindow(name)})   {element, chart, update({rows, division, scope, window, fees})}
+// kt.selection({onClear, onWindow(name)})
+//     {element, chart, update({rows, division, scope, window, fees})}
 "use strict";
 
 kt.selection = ({onClear, onWindow}) => {
@@ -24,16 +25,28 @@ kt.selection = ({onClear, onWindow}) => {
   function pairs(rows) {
     const [first, ...others] = rows;
     if (!others.length) return el("span.quiet", {}, "Pick another row for a head-to-head.");
-    if (others.length === 1) return el("a.call", {href: kt.address.compare(first.card, others[0].card)}, "Head-to-head");
+    if (others.length === 1)
+      return el("a.call", {href: kt.address.compare(first.card, others[0].card)}, "Head-to-head");
     const links = rows
       .slice(0, MOST_PAIRS)
       .flatMap((one, place, all) =>
         all
           .slice(place + 1)
-          .map((other) => el("li", {}, kt.compareLink(one.card, other.card, `${one.label} against ${other.label}`))),
+          .map((other) =>
+            el(
+              "li",
+              {},
+              kt.compareLink(one.card, other.card, `${one.label} against ${other.label}`),
+            ),
+          ),
       );
     const which = rows.length > MOST_PAIRS ? ` of the first ${MOST_PAIRS}` : "";
-    return el("details.pairs", {}, el("summary", {}, `Head-to-head: ${plural(links.length, "pair")}${which}`), el("ul", {}, links));
+    return el(
+      "details.pairs",
+      {},
+      el("summary", {}, `Head-to-head: ${plural(links.length, "pair")}${which}`),
+      el("ul", {}, links),
+    );
   }
 
   function showTray(rows) {
@@ -73,7 +86,13 @@ kt.selection = ({onClear, onWindow}) => {
   /** One line: where there are several seeds, the median over them on each day. */
   function line(label, episodes, field, benchmark = false) {
     const [{base_day, days, [field]: base}] = episodes;
-    return {label, days, base_day, benchmark, nav: base.map((_, day) => median(episodes.map((one) => one[field][day])))};
+    return {
+      label,
+      days,
+      base_day,
+      benchmark,
+      nav: base.map((_, day) => median(episodes.map((one) => one[field][day]))),
+    };
   }
 
   function linesOf(rows, series, name, field) {
@@ -81,7 +100,9 @@ kt.selection = ({onClear, onWindow}) => {
     let market = null;
     const without = [];
     rows.forEach((row, place) => {
-      const episodes = series[place] ? series[place].episodes.filter((one) => one.window === name && one[field]) : [];
+      const episodes = series[place]
+        ? series[place].episodes.filter((one) => one.window === name && one[field])
+        : [];
       if (!episodes.length) without.push(row.label);
       else {
         lines.push(line(row.label, episodes, field));
@@ -94,7 +115,9 @@ kt.selection = ({onClear, onWindow}) => {
   function sentences({without, rows, all, seeds}) {
     return [
       seeds > 1 ? `Each line is the median over ${seeds} seeds on each day.` : "",
-      without.length ? `No daily series of ${without.join(", ")}: their records were not executed again.` : "",
+      without.length
+        ? `No daily series of ${without.join(", ")}: their records were not executed again.`
+        : "",
       all.length > rows.length ? `Only the first ${MOST_LINES} are drawn.` : "",
     ]
       .filter(Boolean)
@@ -117,14 +140,19 @@ kt.selection = ({onClear, onWindow}) => {
     windowField.set(name);
     const mine = (turn += 1);
     const hasSeries = (row) => row.tier === "re-executed" || row.tier === "re-run";
-    const series = await Promise.all(rows.map((row) => (hasSeries(row) ? kt.load(`series/${row.card}`).catch(() => null) : null)));
+    const series = await Promise.all(
+      rows.map((row) => (hasSeries(row) ? kt.load(`series/${row.card}`).catch(() => null) : null)),
+    );
     if (mine !== turn) return null;
     const {lines, without} = linesOf(rows, series, name, fees === "before" ? "gross_nav" : "nav");
     replace(said, sentences({without, rows, all, seeds: division.seeds.length}));
     replace(drawing);
     const title = `Equity in ${name}, ${fees === "before" ? "before" : "after"} fees`;
     return lines.length
-      ? kt.charts.equity(drawing, lines, {title, description: "Value of the portfolio over its value before the first day."})
+      ? kt.charts.equity(drawing, lines, {
+          title,
+          description: "Value of the portfolio over its value before the first day.",
+        })
       : null;
   }
 

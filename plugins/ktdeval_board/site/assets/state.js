@@ -1,13 +1,17 @@
-// What a page shows stands in its address after "#", so that a link keeps the view and the browser's back button works.
+// What a page shows stands in its address after "#", so that a link keeps the view and the
+// browser's back button works: #division=blinded&scope=W1&sort=-alpha&model=a,b
 //
-//   #division=blinded&scope=W1&sort=-alpha&model=a,b
-//
-//   kt.state.get("sort")              a value, or "" where there is none
-//   kt.state.list("model")            a list, [] where there is none
-//   kt.state.set({sort: "-alpha", q: ""}, {replace: true})   changes these and leaves the others; "", null and [] take a name out.
-//                                     `replace` makes no new step for the back button (typing). Calls what onChange was given
-//   kt.state.onChange(show)           called after each change: by set, by back and forward, by an address typed in
-//   kt.state.link("compare.html", {a: id, b: id})            the address of a view
+// kt.state.get("sort")
+//     a value, or "" where there is none
+// kt.state.list("model")
+//     a list, [] where there is none
+// kt.state.set({sort: "-alpha", q: ""}, {replace: true})
+//     changes these and leaves the others; "", null and [] take a name out. `replace` makes no new
+//     step for the back button (typing). Calls what onChange was given.
+// kt.state.onChange(show)
+//     called after each change: by set, by back and forward, by an address typed in
+// kt.state.link("compare.html", {a: id, b: id})
+//     the address of a view
 "use strict";
 
 kt.state = (() => {
@@ -32,8 +36,13 @@ kt.state = (() => {
   }
 
   const isEmpty = (value) =>
-    value === null || value === undefined || value === "" || value === false || (Array.isArray(value) && !value.length);
-  const write = (value) => (Array.isArray(value) ? value.map(encode).join(",") : encode(String(value)));
+    value === null ||
+    value === undefined ||
+    value === "" ||
+    value === false ||
+    (Array.isArray(value) && !value.length);
+  const write = (value) =>
+    Array.isArray(value) ? value.map(encode).join(",") : encode(String(value));
   const join = (raw) => [...raw].map(([name, text]) => `${encode(name)}=${text}`).join("&");
 
   function link(page, values) {
@@ -50,12 +59,14 @@ kt.state = (() => {
       else raw.set(name, write(value));
     }
     const hash = `#${join(raw)}`;
-    if (hash !== (location.hash || "#")) history[replace ? "replaceState" : "pushState"](null, "", hash);
+    if (hash !== (location.hash || "#"))
+      history[replace ? "replaceState" : "pushState"](null, "", hash);
     show();
   }
 
   const show = () => shows.forEach((one) => one());
-  window.addEventListener("hashchange", show); // back and forward, an address typed in, a link to another view; not by set itself
+  // back and forward, an address typed in, a link to another view; not by set itself
+  window.addEventListener("hashchange", show);
 
   return {
     get: (name) => decode(read().get(name) || ""),

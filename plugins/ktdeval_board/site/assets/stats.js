@@ -1,9 +1,14 @@
-/* Figures that pages show beside each other. Tests are looked up: the board computes them when the site is built (docs/comparison.md).
+/* Figures that pages show beside each other. Tests are looked up: the board computes them when the
+site is built (docs/comparison.md).
 
-kt.stats.median(values)                            middle value; mean of the middle two
-kt.stats.nearestToMedian(values)                   index of the value nearest to the median
-kt.stats.windowDifferences(first, second, metric)  one difference for each window: the median over seeds
-kt.stats.testOf(pairing, tests, other, metric)     the test of a card against another, from the data `pairs/<division>/…` */
+kt.stats.median(values)
+    middle value; mean of the middle two
+kt.stats.nearestToMedian(values)
+    index of the value nearest to the median
+kt.stats.windowDifferences(first, second, metric)
+    one difference for each window: the median over seeds
+kt.stats.testOf(pairing, tests, other, metric)
+    the test of a card against another, from the data `pairs/<division>/…` */
 (function () {
   "use strict";
   const kt = (window.kt = window.kt || {});
@@ -15,7 +20,10 @@ kt.stats.testOf(pairing, tests, other, metric)     the test of a card against an
     return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
   }
 
-  /** Index of the value nearest to the median; of equally near ones the first, so that none is preferred for being higher or lower. */
+  /**
+   * Index of the value nearest to the median; of equally near ones the first, so that none is
+   * preferred for being higher or lower.
+   */
   function nearestToMedian(values) {
     const middle = median(values);
     const distances = values.map((value) => Math.abs(value - middle));
@@ -25,7 +33,10 @@ kt.stats.testOf(pairing, tests, other, metric)     the test of a card against an
     return distances.findIndex((distance) => distance <= least + room);
   }
 
-  /** Figures of two raw cards, first less second, matched on (window, seed); a window's difference is the median over its seeds. */
+  /**
+   * Figures of two raw cards, first less second, matched on (window, seed); a window's difference
+   * is the median over its seeds.
+   */
   function windowDifferences(first, second, metric) {
     const key = (episode) => JSON.stringify([episode.window, episode.seed]);
     const others = new Map(second.episodes.map((episode) => [key(episode), episode]));
@@ -36,36 +47,55 @@ kt.stats.testOf(pairing, tests, other, metric)     the test of a card against an
       if (!other) continue;
       const [one, two] = [episode.metrics[metric], other.metrics[metric]];
       if (!one || !two || one.value === null || two.value === null) {
-        const reason = (one && one.value === null && one.reason) || (two && two.value === null && two.reason) || "not computed";
+        const reason =
+          (one && one.value === null && one.reason) ||
+          (two && two.value === null && two.reason) ||
+          "not computed";
         leftOut[reason] = (leftOut[reason] || 0) + 1;
         continue;
       }
       if (!windows.has(episode.window)) windows.set(episode.window, []);
-      windows.get(episode.window).push({ seed: episode.seed, first: one.value, second: two.value, value: one.value - two.value });
+      windows.get(episode.window).push({
+        seed: episode.seed,
+        first: one.value,
+        second: two.value,
+        value: one.value - two.value,
+      });
     }
     const order = first.windows.map((window) => window.name).filter((name) => windows.has(name));
     return {
       leftOut,
       rows: order.map((window) => {
         const pairs = windows.get(window);
-        return { window, pairs, value: median(pairs.map((pair) => pair.value)) };
+        return {window, pairs, value: median(pairs.map((pair) => pair.value))};
       }),
     };
   }
 
-  /** `pairing`: the data `pairs/<division>/all`; `tests`: those of the first card, null where the site has none of the pair. */
+  /**
+   * `pairing`: the data `pairs/<division>/all`; `tests`: those of the first card, null where the
+   * site has none of the pair.
+   */
   function testOf(pairing, tests, other, metric) {
     const row = tests?.tests[other]?.[metric];
-    const missing = `this site tests the best ${pairing.cards.length} cards of a division, baselines included, against each other`;
+    const missing =
+      `this site tests the best ${pairing.cards.length} cards of a division, ` +
+      `baselines included, against each other`;
     const value = (name) => (row ? row[pairing.fields.indexOf(name)] : null);
     const some = (names) => Object.fromEntries(names.map((name) => [name, value(name)]));
     return {
-      ranks: {...some(["n", "nonzero", "p", "smallest", "effect", "method"]), reason: row ? value("reason") : missing},
-      shift: {...some(["value", "low", "high", "confidence"]), reason: row ? value("shift_reason") : missing},
+      ranks: {
+        ...some(["n", "nonzero", "p", "smallest", "effect", "method"]),
+        reason: row ? value("reason") : missing,
+      },
+      shift: {
+        ...some(["value", "low", "high", "confidence"]),
+        reason: row ? value("shift_reason") : missing,
+      },
       flips: {p: value("flip_p"), blocks: value("blocks"), reason: row ? "no pair" : missing},
       overlap: pairing.overlap && Boolean(row),
     };
   }
 
-  kt.stats = { median, nearestToMedian, windowDifferences, testOf };
+  kt.stats = {median, nearestToMedian, windowDifferences, testOf};
 })();

@@ -5,7 +5,8 @@
   const {el, replace, state, format, plural, section} = kt;
   const TOP = 10;
 
-  const metric = (board, name) => (Object.hasOwn(board.metrics, name) ? board.metrics[name] : {title: kt.words(name), unit: ""});
+  const metric = (board, name) =>
+    Object.hasOwn(board.metrics, name) ? board.metrics[name] : {title: kt.words(name), unit: ""};
   const isConfirmed = (row) => row.card && (row.tier === "re-executed" || row.tier === "re-run");
 
   // -- how to run it
@@ -26,25 +27,41 @@
 
   function registeredLines(division, snapshot) {
     const data = dataOptions(snapshot);
-    return ["ktdeval run --registration keys/ID.json", ...(data ? [`  ${data}`] : []), "  --out runs/MY_RUN"];
+    return [
+      "ktdeval run --registration keys/ID.json",
+      ...(data ? [`  ${data}`] : []),
+      "  --out runs/MY_RUN",
+    ];
   }
 
   function run(division, snapshot) {
     const isDrawn = division.keys === "registered";
-    const lines = isDrawn ? registeredLines(division, snapshot) : [
-      `ktdeval --model PROVIDER/MODEL --tasks ${division.task}`,
-      ...(snapshot ? [`  --windows ${division.windows.map(({name}) => name).join(",")}`] : []),
-      `  ${[seedsOptions(division.seeds), dataOptions(snapshot), division.rules === "paper" ? "--rules paper" : ""].filter(Boolean).join(" ")}`,
-      "  --out runs/MY_RUN",
+    const options = [
+      seedsOptions(division.seeds),
+      dataOptions(snapshot),
+      division.rules === "paper" ? "--rules paper" : "",
     ];
+    const windows = snapshot ? `${plural(division.windows.length, "window")} and ` : "";
+    const seeds = plural(division.seeds.length, "seed");
+    const lines = isDrawn
+      ? registeredLines(division, snapshot)
+      : [
+          `ktdeval --model PROVIDER/MODEL --tasks ${division.task}`,
+          ...(snapshot ? [`  --windows ${division.windows.map(({name}) => name).join(",")}`] : []),
+          `  ${options.filter(Boolean).join(" ")}`,
+          "  --out runs/MY_RUN",
+        ];
     return section(
       "How to run and submit it",
       el(
         "p",
         {},
-        `Run ${snapshot ? `${plural(division.windows.length, "window")} and ` : ""}${plural(division.seeds.length, "seed")}, no more and no less`,
-        snapshot ? [", on the market with the id ", el("code", {}, snapshot.id.slice(0, 12)), "…"] : null,
-        "; then write the submission into a clone of the board's repository and open a pull request.",
+        `Run ${windows}${seeds}, no more and no less`,
+        snapshot
+          ? [", on the market with the id ", el("code", {}, snapshot.id.slice(0, 12)), "…"]
+          : null,
+        "; then write the submission into a clone of the board's repository and open a pull " +
+          "request.",
       ),
       isDrawn
         ? [
@@ -55,7 +72,8 @@
             el(
               "p",
               {},
-              "The board draws the mask key when the registration is merged; the run below takes it, and all that was registered, from ",
+              "The board draws the mask key when the registration is merged; the run below takes " +
+                "it, and all that was registered, from ",
               el("code", {}, "keys/ID.json"),
               ". Without it a card has no rank here.",
             ),
@@ -68,7 +86,8 @@
             {},
             "This task asks for a certificate of its mask: make one with ",
             el("code", {}, "ktdeval certify"),
-            " and score the run with it. It counts if one of these models attacked and passed its control: ",
+            " and score the run with it. It counts if one of these models attacked and passed " +
+              "its control: ",
             `${format.list(division.attackers)}.`,
           )
         : null,
@@ -96,16 +115,35 @@
       ["Mask", kt.words(division.mask || "")],
       ["Mode", kt.words(division.mode || "")],
       ["Kind", division.kind],
-      ["Market", snapshot ? el("a", {href: kt.address.market(snapshot.name)}, snapshot.name, snapshot.synthetic ? " (synthetic)" : "") : ""],
+      [
+        "Market",
+        snapshot
+          ? el(
+              "a",
+              {href: kt.address.market(snapshot.name)},
+              snapshot.name,
+              snapshot.synthetic ? " (synthetic)" : "",
+            )
+          : "",
+      ],
       ["Seeds", format.list(division.seeds)],
       ["Ranked by", kt.words(by)],
       ["Metric rules", division.kind === "trading" ? division.rules : ""],
-      ["Mask keys", snapshot ? {registered: "drawn by the board, after registration", own: "the submitters' own"}[division.keys] : ""],
+      [
+        "Mask keys",
+        snapshot
+          ? {registered: "drawn by the board, after registration", own: "the submitters' own"}[
+              division.keys
+            ]
+          : "",
+      ],
       ["Certificate of the mask", snapshot ? division.certificate : ""],
       ["Attackers that count", format.list(division.attackers)],
       [
         "Entrants",
-        division.entrants ? `${format.count(division.entrants)}, ${format.count(division.ranked)} of them ranked` : "none yet",
+        division.entrants
+          ? `${format.count(division.entrants)}, ${format.count(division.ranked)} of them ranked`
+          : "none yet",
       ],
       ["Config", el("code", {}, `${division.hash.slice(0, 12)}…`)],
     ]);
@@ -114,23 +152,34 @@
   function windows(division, market) {
     if (!division.windows.length) return null;
     const regimes = (division.task_config && division.task_config.windows) || {};
-    const figures = new Map((market ? market.windows : []).map((one) => [`${one.first}${one.last}`, one]));
+    const figures = new Map(
+      (market ? market.windows : []).map((one) => [`${one.first}${one.last}`, one]),
+    );
     const found = (one) => figures.get(one.first + one.last);
     const benchmark = (name, signed) => (one) =>
       found(one) ? format.cell(found(one)[name], "fraction", "not known", {signed}) : "";
     const columns = [
       [
         "Window",
-        (one, place) => el("a", {href: kt.address.board({division: division.id, scope: division.scopes[place + 1]})}, one.name),
+        (one, place) =>
+          el(
+            "a",
+            {href: kt.address.board({division: division.id, scope: division.scopes[place + 1]})},
+            one.name,
+          ),
       ],
       ["First day", (one) => one.first],
       ["Last day", (one) => one.last],
       [{text: "Trading days", n: true}, (one) => (one.days === null ? "" : String(one.days))],
-      ["Regime, as the task says", (one) => (Object.hasOwn(regimes, one.name) ? regimes[one.name].regime : "")],
+      [
+        "Regime, as the task says",
+        (one) => (Object.hasOwn(regimes, one.name) ? regimes[one.name].regime : ""),
+      ],
       [{text: "Benchmark return", n: true}, benchmark("total_return", true)],
       [{text: "Its volatility", n: true, title: "a year"}, benchmark("volatility")],
       [{text: "Its maximum drawdown", n: true}, benchmark("max_drawdown")],
-    ].filter(([, of]) => division.windows.some(of)); // what is not known before the first card has no column
+      // what is not known before the first card has no column
+    ].filter(([, of]) => division.windows.some(of));
     return section(
       "Windows",
       kt.table.plain({
@@ -171,7 +220,15 @@
       "Who is on it",
       kt.table.plain({
         caption: `The best by ${title}`,
-        head: [{text: "#", n: true}, "Model", "Agent", "Tier", {text: title, n: true}, {text: bounds, n: true}, "Card"],
+        head: [
+          {text: "#", n: true},
+          "Model",
+          "Agent",
+          "Tier",
+          {text: title, n: true},
+          {text: bounds, n: true},
+          "Card",
+        ],
         rows,
       }),
       link,
@@ -235,7 +292,8 @@
       el(
         "p",
         {},
-        "Made with other harnesses and never ranked: the board has neither the records nor the questions behind these figures.",
+        "Made with other harnesses and never ranked: the board has neither the records nor the " +
+          "questions behind these figures.",
       ),
       kt.table.plain({
         caption: "Imported results",
@@ -255,7 +313,8 @@
   }
 
   async function show(board, main) {
-    const division = board.divisions.find(({id}) => id === state.get("division")) || board.divisions[0];
+    const division =
+      board.divisions.find(({id}) => id === state.get("division")) || board.divisions[0];
     const snapshot = board.snapshots.find(({name}) => name === division.snapshot);
     const table = await kt.load(`division/${division.id}/${division.scopes[0]}`);
     // The check writes a market's figures when it executes the first card again.
@@ -266,7 +325,10 @@
     const others = await kt.load("imported");
     const choice = kt.controls.choice({
       label: "Task",
-      options: board.divisions.map(({id, task, version}) => [id, `${kt.words(task)} · version ${version}`]),
+      options: board.divisions.map(({id, task, version}) => [
+        id,
+        `${kt.words(task)} · version ${version}`,
+      ]),
       onChange: (id) => state.set({division: id}),
     });
     choice.set(division.id);

@@ -1,4 +1,6 @@
-"""`ktdeval qfinzero data`: datasets generated or made of files of one's own, updated, checked and shown."""
+"""`ktdeval qfinzero data`: datasets generated or made of files of one's own, updated, checked and
+shown.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import FilePath
+from ktdeval.cli import FilePath, OutputPath
 from ktdeval_qfinzero.data.blocks import DatasetRefused
 from ktdeval_qfinzero.data.check import check_dataset
 from ktdeval_qfinzero.data.folder import save_dataset
@@ -28,6 +30,11 @@ Decorated = Callable[..., Any]
 
 _SPEC = click.argument("spec", type=FilePath(), metavar="SPEC")
 _FOLDER = click.argument("folder", type=FilePath(), metavar="FOLDER")
+_NEW_FOLDER = click.argument(
+    "folder",
+    type=OutputPath("new folder", mark="manifest.json"),
+    metavar="FOLDER",
+)
 
 
 def _parameters(function: Decorated) -> Decorated:
@@ -37,17 +44,21 @@ def _parameters(function: Decorated) -> Decorated:
         bounds = field.metadata.get("minimum"), field.metadata.get("maximum")
         kind = click.IntRange(*bounds) if isinstance(default, int) else click.STRING
         name = f"--{field.name.replace('_', '-')}"
-        function = click.option(name, type=kind, default=default, show_default=True, help=field.metadata["help"])(function)
+        function = click.option(
+            name, type=kind, default=default, show_default=True, help=field.metadata["help"]
+        )(function)
+
     return function
 
 
 @click.command()
-@_FOLDER
+@_NEW_FOLDER
 @_parameters
 def build(folder: Path, **chosen: Any) -> None:
     """Make a synthetic dataset: an invented market, all of it from one seed.
 
-    FOLDER must not exist yet, be empty, or hold this very dataset. Equal parameters give equal datasets.
+    FOLDER must not exist yet, be empty, or hold this very dataset. Equal parameters give equal
+    datasets.
     """
     click.echo("generating the market: some seconds", err=True)
     market = generate(SyntheticParams(**chosen))
@@ -56,12 +67,13 @@ def build(folder: Path, **chosen: Any) -> None:
 
 @click.command("import")
 @_SPEC
-@_FOLDER
+@_NEW_FOLDER
 def import_data(spec: Path, folder: Path) -> None:
     """Make a dataset of CSV and JSON files.
 
-    SPEC is a YAML or JSON file that says which files hold what; FOLDER must not exist yet, or be empty. Every row is checked, and
-    nothing is written if one is wrong: the problems are printed, each with its file and line.
+    SPEC is a YAML or JSON file that says which files hold what; FOLDER must not exist yet, or be
+    empty. Every row is checked, and nothing is written if one is wrong: the problems are printed,
+    each with its file and line.
     """
     with _problems_shown():
         info, report = ingest_dataset(load_spec(spec), spec.parent, folder)
@@ -72,19 +84,30 @@ def import_data(spec: Path, folder: Path) -> None:
 @click.command()
 @_SPEC
 @_FOLDER
-@click.option("--replace", is_flag=True, help="let rows that contradict stored ones replace them; else they are refused")
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="let rows that contradict stored ones replace them; else they are refused",
+)
 def update(spec: Path, folder: Path, replace: bool) -> None:
     """Add what a SPEC names to the dataset in FOLDER, all or nothing.
 
-    Rows that are stored already are passed over. Services that have the dataset open go on with what they opened.
+    Rows that are stored already are passed over. Services that have the dataset open go on with
+    what they opened.
     """
     with _problems_shown():
         done, report = ingest_update(load_spec(spec), spec.parent, folder, replace=replace)
+
     _show_read(report)
     for kind, tally in done.tallies.items():
-        click.echo(f"{kind}: {tally.new} new, {tally.same} as stored, {tally.grown} grown, {tally.other} replaced")
+        click.echo(
+            f"{kind}: {tally.new} new, {tally.same} as stored, {tally.grown} grown, {tally.other}"
+            " replaced"
+        )
+
     for line in done.replaced:
         click.echo(f"replaced: {line}")
+
     _show_info(folder, done.info)
     if done.info.content_id == done.before:
         click.echo("nothing has changed")
@@ -100,8 +123,10 @@ def check(folder: Path) -> int:
     findings = check_dataset(folder)
     for finding in findings:
         click.echo(str(finding))
+
     if not findings:
         click.echo(f"{folder}: sound")
+
     return int(any(finding.severity == "error" for finding in findings))
 
 
@@ -112,12 +137,24 @@ def info(folder: Path) -> None:
     manifest = load_manifest(folder)
     _show_info(folder, manifest.info)
     rows: Counter[str] = Counter()
+
     for key, part in manifest.parts.items():
         bar_file = bar_file_of(key)
-        rows[key.partition("/")[0] if bar_file is None else f"{bar_file.asset_class} {bar_file.resolution}"] += part.rows
+        rows[
+            (
+                key.partition("/")[0]
+                if bar_file is None
+                else f"{bar_file.asset_class} {bar_file.resolution}"
+            )
+        ] += part.rows
+
     for kind, count in sorted(rows.items()):
         click.echo(f"{count:>12,}  {kind}")
-    click.echo(f"{sum(part.bytes for part in manifest.parts.values()):>12,}  bytes in {len(manifest.parts)} files")
+
+    click.echo(
+        f"{sum(part.bytes for part in manifest.parts.values()):>12,}  bytes in"
+        f" {len(manifest.parts)} files"
+    )
 
 
 def _show_info(folder: Path, info: DatasetInfo) -> None:
@@ -135,8 +172,10 @@ def _days(first: date, last: date) -> str:
 def _show_read(report: IngestReport) -> None:
     for kind, count in report.rows.items():
         click.echo(f"read  {count:>10,}  {kind}")
+
     for note in report.notes:
         click.echo(f"note: {note}")
+
     if report.duplicates:
         click.echo(f"note: {report.duplicates} rows repeat others; each was taken once")
 
@@ -149,6 +188,8 @@ def _problems_shown() -> Iterator[None]:
     except DatasetRefused as refused:
         for line in refused.problems:
             click.echo(line)
+
         if refused.count > len(refused.problems):
             click.echo(f"… and {refused.count - len(refused.problems)} more")
+
         raise

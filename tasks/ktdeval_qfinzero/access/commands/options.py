@@ -23,7 +23,9 @@ Decorated = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the data come from. `folder`: a dataset's; None for the embedded one; `seed`: of the embedded one."""
+    """Where the data come from. `folder`: a dataset's; None for the embedded one; `seed`: of the
+    embedded one.
+    """
 
     folder: Path | None
     seed: int
@@ -35,10 +37,17 @@ def source_options(function: Decorated) -> Decorated:
     @wraps(function)
     def with_source(*, folder: Path | None, seed: int | None, **others: Any) -> Any:
         if folder is not None and seed is not None:
-            raise UsageError("--data names a dataset and --seed picks an embedded one; give one of them")
+            raise UsageError(
+                "--data names a dataset and --seed picks an embedded one; give one of them"
+            )
         return function(source=Source(folder, seed or 0), **others)
 
-    seed = click.option("--seed", type=click.IntRange(0), default=None, help="seed of the embedded synthetic market [default: 0]")
+    seed = click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=None,
+        help="seed of the embedded synthetic market [default: 0]",
+    )
     folder = click.option(
         "--data",
         "folder",
@@ -54,20 +63,30 @@ def data_options(function: Decorated) -> Decorated:
     moment = click.option(
         "--as-of",
         metavar="MOMENT",
-        help="where clocks start, and the latest that any may, such as 2025-01-06T21:00:00Z; the dataset's own when not given",
+        help=(
+            "where clocks start, and the latest that any may, such as 2025-01-06T21:00:00Z; the"
+            " dataset's own when not given"
+        ),
     )
     return source_options(moment(function))
 
 
 def open_data(source: Source) -> Dataset:
     """The dataset of a folder, or the embedded synthetic one, made once and kept in the cache.
-    Raises DataError if the folder does not hold a dataset; StoreError if the cache can't be written.
+    Raises DataError if the folder does not hold a dataset; StoreError if the cache can't be
+    written.
     """
-    return open_embedded(cache_root(), source.seed, _say) if source.folder is None else open_dataset(source.folder)
+    return (
+        open_embedded(cache_root(), source.seed, _say)
+        if source.folder is None
+        else open_dataset(source.folder)
+    )
 
 
 def start_at(dataset: Dataset, limits: Limits, as_of: str | None) -> Limits:
-    """Limits under which clocks start at a moment; raises UsageError if it is malformed, or outside of the dataset."""
+    """Limits under which clocks start at a moment; raises UsageError if it is malformed, or outside
+    of the dataset.
+    """
     if as_of is None:
         return limits
     try:

@@ -1,4 +1,6 @@
-"""`ktdeval serve qfinzero`: the services for agents that don't run inside ktdeval; on an address, with a token, until Ctrl-C."""
+"""`ktdeval serve qfinzero`: the services for agents that don't run inside ktdeval; on an address,
+with a token, until Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ import uvicorn
 
 from ktdeval.cli import FilePath, Number
 from ktdeval.errors import UsageError
-from ktdeval.jsonio import make_folder
+from ktdeval.values.jsonio import make_folder
 from ktdeval_qfinzero.access.commands.options import Source, data_options, open_data, start_at
 from ktdeval_qfinzero.access.dispatch import LOOPBACK_NAMES, Security
 from ktdeval_qfinzero.access.http import MCP_PATH, server_app
@@ -47,7 +49,9 @@ def bind(host: str, port: int) -> socket.socket:
     Raises UsageError if the port is in use, or this machine does not have the host's address.
     """
     try:
-        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, number, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         bound = socket.socket(family, kind, number)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -58,7 +62,10 @@ def bind(host: str, port: int) -> socket.socket:
             raise
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"can't listen on {host} port {port}: {reason}; choose another --host or --port") from error
+        raise UsageError(
+            f"can't listen on {host} port {port}: {reason}; choose another --host or --port"
+        ) from error
+
     return bound
 
 
@@ -74,24 +81,35 @@ def address_of(bound: socket.socket) -> str:
 
 
 def choose_security(
-    bound: socket.socket, token_variable: str | None, environment: Mapping[str, str], show_token: Callable[[str], None] | None
+    bound: socket.socket,
+    token_variable: str | None,
+    environment: Mapping[str, str],
+    show_token: Callable[[str], None] | None,
 ) -> Security:
-    """Decide who may call: on loopback anybody, else any holder of the token.
-    `token_variable`: name of the environment variable that holds the token; `show_token`: shows a new token to the one who started
-    the server; None where nobody looks. Raises UsageError if a token is needed and missing or malformed.
+    """Decide who may call: on loopback anybody, else any holder of the token. `token_variable`:
+    name of the environment variable that holds the token; `show_token`: shows a new token to the
+    one who started the server; None where nobody looks. Raises UsageError if a token is needed and
+    missing or malformed.
     """
     if token_variable is not None:
         token = environment.get(token_variable, "")
         if not _TOKEN.fullmatch(token):
-            raise UsageError(f"--token-env {token_variable}: expected 16 to 512 visible ASCII characters in that variable")
+            raise UsageError(
+                f"--token-env {token_variable}: expected 16 to 512 visible ASCII characters in that"
+                " variable"
+            )
+
         return Security(None, token)
+
     if is_loopback(bound):
         return Security(LOOPBACK_NAMES | {str(bound.getsockname()[0])})
     if show_token is None:
         raise UsageError(
-            "other machines can reach this address, so a token is needed and there is no terminal to show a new one on: "
-            "put one into an environment variable and name it with --token-env"
+            "other machines can reach this address, so a token is needed and there is no terminal"
+            " to show a new one on: put one into an environment variable and name it with"
+            " --token-env"
         )
+
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     show_token(token)
     return Security(None, token)
@@ -107,7 +125,9 @@ class _QuietServer(uvicorn.Server):
 
 
 def serve(app: ASGIApp, bound: socket.socket) -> None:
-    """Serve until interrupted. Requests are not logged; defects are, on stderr; Ctrl-C raises KeyboardInterrupt."""
+    """Serve until interrupted. Requests are not logged; defects are, on stderr; Ctrl-C raises
+    KeyboardInterrupt.
+    """
     config = uvicorn.Config(
         app,
         lifespan="on",
@@ -123,20 +143,43 @@ def serve(app: ASGIApp, bound: socket.socket) -> None:
 
 @click.command()
 @click.option(
+    "--over",
+    # the same option: clients with a `--transport` of their own, such as MCP's Inspector, take that
+    # for theirs
     "--transport",
+    "transport",
     type=click.Choice(["http", "stdio"]),
     default="http",
     show_default=True,
-    help="http: REST, its OpenAPI document and MCP at /mcp; stdio: MCP over stdin and stdout, for one client",
+    help=(
+        "http: REST, its OpenAPI document and MCP at /mcp; stdio: MCP over stdin and stdout, for"
+        " one client; --transport is another name of this option"
+    ),
 )
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, metavar="HOST", help="address to listen on; only this machine by default"
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="HOST",
+    help="address to listen on; only this machine by default",
 )
-@click.option("--port", type=click.IntRange(0, 65_535), default=8765, show_default=True, help="port; 0: any that is free")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8765,
+    show_default=True,
+    help="port; 0: any that is free",
+)
 @data_options
-@click.option("--token-env", metavar="NAME", help="environment variable with the token that clients must send")
 @click.option(
-    "--max-workspaces", type=click.IntRange(1, 10_000), default=Limits.most, show_default=True, help="most workspaces at a time"
+    "--token-env", metavar="NAME", help="environment variable with the token that clients must send"
+)
+@click.option(
+    "--max-workspaces",
+    type=click.IntRange(1, 10_000),
+    default=Limits.most,
+    show_default=True,
+    help="most workspaces at a time",
 )
 @click.option(
     "--idle-minutes",
@@ -149,9 +192,17 @@ def serve(app: ASGIApp, bound: socket.socket) -> None:
     "--rules",
     type=FilePath(),
     metavar="FILE",
-    help="YAML with the market's fees, fills, margin and accounts, which clients can't choose; the defaults when not given",
+    help=(
+        "YAML with the market's fees, fills, margin and accounts, which clients can't choose; the"
+        " defaults when not given"
+    ),
 )
-@click.option("--logs", type=FilePath(), metavar="DIR", help="folder in which each client's broker leaves its log")
+@click.option(
+    "--logs",
+    type=FilePath(),
+    metavar="DIR",
+    help="folder in which each client's broker leaves its log",
+)
 def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
     transport: str,
     host: str,
@@ -166,27 +217,41 @@ def qfinzero(  # noqa: PLR0913 - a command takes one parameter for each option
 ) -> None:
     """Serve prices, events and the paper broker until Ctrl-C.
 
-    Each client has a workspace: a clock and a broker of its own, which no other sees. On an address that other machines can reach,
-    every request needs a token: the one in the variable that --token-env names, or a new one that is shown once on the terminal.
+    Each client has a workspace: a clock and a broker of its own, which no other sees. On an address
+    that other machines can reach, every request needs a token: the one in the variable that
+    --token-env names, or a new one that is shown once on the terminal.
     """
     limits = Limits(max_workspaces, idle_minutes * 60)
     operations = served(catalogue(), MarketRules() if rules is None else load_rules(rules))
     if logs is not None:
         make_folder(logs, "choose another --logs")
+
     if transport == "stdio":
         # The thread that waits for stdin can't be interrupted, and there is nothing to be saved.
         dataset = open_data(source)
         limits = start_at(dataset, limits, as_of)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         anyio.run(serve_stdio, operations, dataset, limits, logs)
+
         return
+
     with bind(host, port) as bound:
-        security = choose_security(bound, token_env, os.environ, _show_token if sys.stderr.isatty() else None)
+        security = choose_security(
+            bound, token_env, os.environ, _show_token if sys.stderr.isatty() else None
+        )
         dataset = open_data(source)
-        app = server_app(operations, Workspaces(dataset, start_at(dataset, limits, as_of), time.monotonic, logs), security)
+        app = server_app(
+            operations,
+            Workspaces(dataset, start_at(dataset, limits, as_of), time.monotonic, logs),
+            security,
+        )
         address = address_of(bound)
+
         try:
-            click.echo(f"serving {address} with {address}/openapi.json and {address}{MCP_PATH} (Ctrl-C ends it)")
+            click.echo(
+                f"serving {address} with {address}/openapi.json and {address}{MCP_PATH} (Ctrl-C"
+                " ends it)"
+            )
             serve(app, bound)
         except KeyboardInterrupt:
             click.echo("")

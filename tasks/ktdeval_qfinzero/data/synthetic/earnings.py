@@ -1,4 +1,6 @@
-"""Quarterly reports: when they are due, what is expected, what comes out, and how the price takes it."""
+"""Quarterly reports: when they are due, what is expected, what comes out, and how the price takes
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,19 @@ from itertools import product
 
 import numpy as np
 
-from ktdeval.jsonio import JsonValue
+from ktdeval.values.jsonio import JsonValue
 from ktdeval_qfinzero.data.rows import EventRow, Importance, Release
 from ktdeval_qfinzero.data.synthetic.corporate import Life, Size
 from ktdeval_qfinzero.data.synthetic.engine import Shock
 from ktdeval_qfinzero.data.synthetic.grid import Grid, new_york, shift_sessions, stream
 from ktdeval_qfinzero.moments import moment_text
 
-IMPORTANCE_OF: dict[Size, Importance] = {"mega": "high", "large": "high", "mid": "medium", "thin": "low"}
+IMPORTANCE_OF: dict[Size, Importance] = {
+    "mega": "high",
+    "large": "high",
+    "mid": "medium",
+    "thin": "low",
+}
 _SHARES: dict[Size, float] = {"mega": 2.4e9, "large": 6.0e8, "mid": 1.6e8, "thin": 4.0e7}
 _QUARTER_ENDS = ((3, 31), (6, 30), (9, 30), (12, 31))
 GUIDANCE = ("lowered", "maintained", "raised")
@@ -24,14 +31,18 @@ GUIDANCE = ("lowered", "maintained", "raised")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A quarterly report: earnings for a share, estimated at first and at last, and revenue, all in dollars."""
+    """A quarterly report: earnings for a share, estimated at first and at last, and revenue, all in
+    dollars.
+    """
 
     ticker: str
     year: int
     quarter: int
     day: date  #: when it is due
     time_ns: int  #: the moment
-    before_open: bool  #: whether it comes before the session, whose open then takes it; otherwise the next session's does
+    #: whether it comes before the session, whose open then takes it; otherwise the next session's
+    #: does
+    before_open: bool
     reaction_row: int | None  #: that session; None beyond the last day
     announced_ns: int  #: when the date became known
     first_estimate: float
@@ -43,10 +54,12 @@ class Report:
     revenue: float
     revenue_year_ago: float
     guidance: str  #: what became of the company's outlook, one of `GUIDANCE`
-    #: the moment it was due at first, where the date was moved; then `announced_ns` is the move's moment
+    #: the moment it was due at first, where the date was moved; then `announced_ns` is the move's
+    #: moment
     first_time_ns: int | None = None
     first_announced_ns: int | None = None  #: when the first date became known
-    revision: tuple[int, float] | None = None  #: moment and earnings for a share of a later correction
+    #: moment and earnings for a share of a later correction
+    revision: tuple[int, float] | None = None
 
     @property
     def period(self) -> str:
@@ -61,15 +74,20 @@ class Report:
 
 
 def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...], tuple[Shock, ...]]:
-    """Return the reports of a company that are due on the days of the grid, and the jumps they cause."""
+    """Return the reports of a company that are due on the days of the grid, and the jumps they
+    cause.
+    """
     habit = stream(seed, "earnings", life.stock.ticker)
-    delay, before_open = int(habit.integers(19, 46)), bool(habit.random() < 0.5)
+    delay = int(habit.integers(19, 46))
+    before_open = bool(habit.random() < 0.5)
     margin = float(habit.uniform(0.06, 0.22))
     unprofitable = life.stock.yield_pct == 0 and habit.random() < 0.5
     base_eps = life.stock.price * (-0.006 if unprofitable else float(habit.uniform(0.008, 0.016)))
     growth = float(habit.uniform(0.0, 0.035))
-    reports, shocks = [], []
+    reports = []
+    shocks = []
     quarters = product(range(grid.days[0].year - 1, grid.days[-1].year + 1), (1, 2, 3, 4))
+
     for count, (year, quarter) in enumerate(quarters):
         rng = stream(seed, "earnings", life.stock.ticker, f"{year}Q{quarter}")
         end = date(year, *_QUARTER_ENDS[quarter - 1])
@@ -79,18 +97,31 @@ def draw_reports(seed: int, life: Life, grid: Grid) -> tuple[tuple[Report, ...],
             continue
         if life.first_row > 0 and row < life.first_row + 15:  # listed for three weeks at least
             continue
-        facts = _Facts(base_eps / life.shares_per_first(day), growth, count, margin, _SHARES[life.stock.size])
+
+        facts = _Facts(
+            base_eps / life.shares_per_first(day), growth, count, margin, _SHARES[life.stock.size]
+        )
         report, size = _report(rng, life, (year, quarter, day, before_open), facts)
         reaction = row if before_open else row + 1
         reaction_row = reaction if reaction <= life.last_row else None
-        reports.append(_moved(rng, replace(report, reaction_row=reaction_row, revision=_revision(rng, report, grid)), grid))
+        reports.append(
+            _moved(
+                rng,
+                replace(report, reaction_row=reaction_row, revision=_revision(rng, report, grid)),
+                grid,
+            )
+        )
+
         if reaction_row is not None:
             shocks.append(Shock(reaction_row, 0, size, 1.5))
+
     return tuple(reports), tuple(shocks)
 
 
 def report_events(life: Life, reports: Sequence[Report]) -> list[EventRow]:
-    """Calendar entries of reports; a moved date has its own, and the first date's says from the move on where it went."""
+    """Calendar entries of reports; a moved date has its own, and the first date's says from the
+    move on where it went.
+    """
     rows = []
     for report in reports:
         row = _event(life, report)
@@ -100,17 +131,28 @@ def report_events(life: Life, reports: Sequence[Report]) -> list[EventRow]:
                 "rescheduled_to_utc": moment_text(report.time_ns),
                 "rescheduled_to_event_id": report.event_id,
             }
-            expected = {key: value for key, value in row.expected.items() if key != "rescheduled_from_utc"}
+            expected = {
+                key: value for key, value in row.expected.items() if key != "rescheduled_from_utc"
+            }
             expected["eps_estimated"] = report.first_estimate
-            first_id, moved = report.event_id.removesuffix("_moved"), (Release(report.announced_ns, to),)
-            first = replace(row, event_id=first_id, time_ns=report.first_time_ns, announced_ns=report.first_announced_ns)
+            first_id = report.event_id.removesuffix("_moved")
+            moved = (Release(report.announced_ns, to),)
+            first = replace(
+                row,
+                event_id=first_id,
+                time_ns=report.first_time_ns,
+                announced_ns=report.first_announced_ns,
+            )
             rows.append(replace(first, expected=expected, releases=moved))
+
     return rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Earnings for a share of the first quarter, growth of a quarter, quarters since, revenue's margin, shares."""
+    """Earnings for a share of the first quarter, growth of a quarter, quarters since, revenue's
+    margin, shares.
+    """
 
     eps: float
     growth: float
@@ -127,10 +169,13 @@ class _Facts:
         return abs(self.eps) / self.margin * self.shares * (1.0 + self.growth) ** quarters
 
 
-def _report(rng: np.random.Generator, life: Life, due: tuple[int, int, date, bool], facts: _Facts) -> tuple[Report, float]:
+def _report(
+    rng: np.random.Generator, life: Life, due: tuple[int, int, date, bool], facts: _Facts
+) -> tuple[Report, float]:
     """Return a report, and the log return it causes: mostly of its surprise's sign."""
     year, quarter, day, before_open = due
-    surprise, change = float(rng.normal(0.25, 1.0)), float(rng.standard_normal())
+    surprise = float(rng.normal(0.25, 1.0))
+    change = float(rng.standard_normal())
     unit = max(0.015, 0.06 * abs(facts.eps))
     estimate = _cents(facts.eps_after(facts.count) * (1.0 + 0.03 * float(rng.standard_normal())))
     changed = bool(rng.random() < 0.4)
@@ -138,7 +183,10 @@ def _report(rng: np.random.Generator, life: Life, due: tuple[int, int, date, boo
     revenue = facts.revenue_after(facts.count) * (1.0 + 0.01 * float(rng.standard_normal()))
     tone = float(rng.standard_normal()) + 0.4 * surprise
     guidance = GUIDANCE[0 if tone < -0.9 else 2 if tone > 0.9 else 1]
-    time_ns = new_york(day, *((7, int(rng.choice([0, 15, 30]))) if before_open else (16, int(rng.choice([5, 10, 15])))))
+    time_ns = new_york(
+        day,
+        *((7, int(rng.choice([0, 15, 30]))) if before_open else (16, int(rng.choice([5, 10, 15])))),
+    )
     announced = new_york(shift_sessions(day, -int(rng.integers(20, 31))), 8)
     report = Report(
         ticker=life.stock.ticker,
@@ -151,16 +199,30 @@ def _report(rng: np.random.Generator, life: Life, due: tuple[int, int, date, boo
         announced_ns=announced,
         first_estimate=first_estimate,
         estimate=estimate,
-        estimate_changed_ns=new_york(shift_sessions(day, -int(rng.integers(3, 10))), 11, 30) if changed else None,
+        estimate_changed_ns=new_york(shift_sessions(day, -int(rng.integers(3, 10))), 11, 30)
+        if changed
+        else None,
         eps=_cents(estimate + unit * surprise),
-        eps_year_ago=_cents(facts.eps_after(facts.count - 4) * (1.0 + 0.04 * float(rng.standard_normal()))),
+        eps_year_ago=_cents(
+            facts.eps_after(facts.count - 4) * (1.0 + 0.04 * float(rng.standard_normal()))
+        ),
         revenue_estimate=_millions(revenue),
-        revenue=_millions(revenue * (1.0 + 0.012 * float(rng.standard_normal()) + 0.006 * surprise)),
-        revenue_year_ago=_millions(facts.revenue_after(facts.count - 4) * (1.0 + 0.02 * float(rng.standard_normal()))),
+        revenue=_millions(
+            revenue * (1.0 + 0.012 * float(rng.standard_normal()) + 0.006 * surprise)
+        ),
+        revenue_year_ago=_millions(
+            facts.revenue_after(facts.count - 4) * (1.0 + 0.02 * float(rng.standard_normal()))
+        ),
         guidance=guidance,
     )
     scale = 1.7 * life.stock.volatility
-    size = scale * (1.1 * np.clip(surprise - 0.15, -2.0, 2.0) + 0.8 * GUIDANCE.index(guidance) - 0.8 + 0.7 * rng.standard_normal())
+    size = scale * (
+        1.1 * np.clip(surprise - 0.15, -2.0, 2.0)
+        + 0.8 * GUIDANCE.index(guidance)
+        - 0.8
+        + 0.7 * rng.standard_normal()
+    )
+
     return report, float(np.clip(size, -0.25, 0.25))
 
 
@@ -168,42 +230,76 @@ def _moved(rng: np.random.Generator, report: Report, grid: Grid) -> Report:
     """Move one report in sixteen from another day, on which it was first due."""
     if rng.random() > 1 / 16:
         return report
+
     shift = int(rng.choice([-4, -3, 3, 4, 5]))
     first_day = shift_sessions(report.day, shift)
     moved_on = shift_sessions(min(first_day, report.day), -int(rng.integers(11, 15)))
     if moved_on < grid.days[0]:
         return report
+
     first_time = new_york(first_day, *((7, 0) if report.before_open else (16, 5)))
-    return replace(report, first_time_ns=first_time, first_announced_ns=report.announced_ns, announced_ns=new_york(moved_on, 9))
+    return replace(
+        report,
+        first_time_ns=first_time,
+        first_announced_ns=report.announced_ns,
+        announced_ns=new_york(moved_on, 9),
+    )
 
 
 def _revision(rng: np.random.Generator, report: Report, grid: Grid) -> tuple[int, float] | None:
     """Correct one report in twenty by a few cents some weeks later."""
     day = shift_sessions(report.day, int(rng.integers(12, 22)))
     change = float(rng.choice([-0.02, -0.01, 0.01, 0.02]))
-    return (new_york(day, 17), _cents(report.eps + change)) if rng.random() < 0.05 and day <= grid.days[-1] else None
+    return (
+        (new_york(day, 17), _cents(report.eps + change))
+        if rng.random() < 0.05 and day <= grid.days[-1]
+        else None
+    )
 
 
 def _event(life: Life, report: Report) -> EventRow:
     stock = life.stock
-    eps = {"eps_estimated": report.first_estimate, "eps_previous": report.eps_year_ago}
-    revenue = {"revenue_estimated": report.revenue_estimate, "revenue_previous": report.revenue_year_ago}
-    period = {"company_name": stock.name, "fiscal_period": f"Q{report.quarter}", "fiscal_year": report.year}
-    time_of_day = "before_open" if report.before_open else "after_close"
-    expected: dict[str, JsonValue] = {**period, "time_of_day": time_of_day, **eps, **revenue}
+    expected: dict[str, JsonValue] = {
+        "company_name": stock.name,
+        "fiscal_period": f"Q{report.quarter}",
+        "fiscal_year": report.year,
+        "time_of_day": "before_open" if report.before_open else "after_close",
+        "eps_estimated": report.first_estimate,
+        "eps_previous": report.eps_year_ago,
+        "revenue_estimated": report.revenue_estimate,
+        "revenue_previous": report.revenue_year_ago,
+    }
+
     if report.first_time_ns is not None:
         expected["rescheduled_from_utc"] = moment_text(report.first_time_ns)
+
     releases = []
     if report.estimate_changed_ns is not None and report.estimate_changed_ns > report.announced_ns:
         releases.append(Release(report.estimate_changed_ns, {"eps_estimated": report.estimate}))
     elif report.estimate_changed_ns is not None:
         expected["eps_estimated"] = report.estimate
-    outcome: dict[str, JsonValue] = {"eps_actual": report.eps, "revenue_actual": report.revenue, "guidance": report.guidance}
+
+    outcome: dict[str, JsonValue] = {
+        "eps_actual": report.eps,
+        "revenue_actual": report.revenue,
+        "guidance": report.guidance,
+    }
     releases.append(Release(report.time_ns, outcome))
     if report.revision is not None:
         releases.append(Release(report.revision[0], {"eps_actual": report.revision[1]}))
-    title, importance = f"{stock.name} {report.period} earnings", IMPORTANCE_OF[stock.size]
-    row = EventRow(report.event_id, "earnings", title, report.time_ns, report.announced_ns, importance, (stock.ticker,))
+
+    title = f"{stock.name} {report.period} earnings"
+    importance = IMPORTANCE_OF[stock.size]
+    row = EventRow(
+        report.event_id,
+        "earnings",
+        title,
+        report.time_ns,
+        report.announced_ns,
+        importance,
+        (stock.ticker,),
+    )
+
     return replace(row, expected=expected, releases=tuple(releases))
 
 

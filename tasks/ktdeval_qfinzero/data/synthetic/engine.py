@@ -1,7 +1,8 @@
-"""From chance to bars: log returns by minute, the price's path, the trades of each minute, bars of minutes and of days.
+"""From chance to bars: log returns by minute, the price's path, the trades of each minute, bars of
+minutes and of days.
 
-A shock moves the price between two minutes, so the bar that starts at the moment of a piece of news opens at the new price:
-nobody who reads the news at that moment can trade at the old one.
+A shock moves the price between two minutes, so the bar that starts at the moment of a piece of news
+opens at the new price: nobody who reads the news at that moment can trade at the old one.
 """
 
 from __future__ import annotations
@@ -14,19 +15,29 @@ import numpy as np
 import numpy.typing as npt
 
 from ktdeval_qfinzero.data.rows import Bars, FloatArray, IntArray, grouped
-from ktdeval_qfinzero.data.synthetic.grid import SESSION_MINUTES, Grid, stream, variance_shape, volume_shape
+from ktdeval_qfinzero.data.synthetic.grid import (
+    SESSION_MINUTES,
+    Grid,
+    stream,
+    variance_shape,
+    volume_shape,
+)
 from ktdeval_qfinzero.moments import MINUTE
 
 _PERSISTENCE = 0.95  #: Of the logarithm of volatility, from day to day
 _FIRST_TRADE = (
-    0.2  #: How far a minute's first trade lies from the last one of the minute before, in standard deviations of a minute
+    #: How far a minute's first trade lies from the last one of the minute before, in standard
+    #: deviations of a minute
+    0.2
 )
 _TAIL_FREEDOM = 5  #: Degrees of freedom of the return over night
 
 
 @dataclass(frozen=True, slots=True)
 class Shock:
-    """A jump of the price just before a minute opens; minute 0 is the gap over night. `row, minute`: where."""
+    """A jump of the price just before a minute opens; minute 0 is the gap over night. `row,
+    minute`: where.
+    """
 
     row: int
     minute: int
@@ -49,7 +60,8 @@ class Traded:
     """Terms on which an instrument trades."""
 
     price: float  #: dollars before the first minute
-    log_factor: FloatArray  #: [D] logarithm of what splits and dividends up to the day do to the price
+    #: [D] logarithm of what splits and dividends up to the day do to the price
+    log_factor: FloatArray
     open_days: npt.NDArray[np.bool_]  #: [D] whether it trades on the day
     trades_a_day: float  #: mean number of trades of an ordinary day
     trade_size: FloatArray  #: [D] mean units of a trade
@@ -71,55 +83,79 @@ class MarketTape:
         return kept.take(np.arange(len(kept)))
 
 
-def draw_moves(seed: int, words: tuple[str, ...], grid: Grid, volatility: float, drift: float = 0.0) -> Moves:
-    """Returns with persistent volatility and fat tails; `words` name the source, which has its own streams."""
+def draw_moves(
+    seed: int, words: tuple[str, ...], grid: Grid, volatility: float, drift: float = 0.0
+) -> Moves:
+    """Returns with persistent volatility and fat tails; `words` name the source, which has its own
+    streams.
+    """
     days = len(grid)
     level = volatility * np.exp(volatility_path(stream(seed, *words, "volatility"), days, 0.4))
     shape = np.sqrt((1.0 - grid.night_share) * variance_shape(grid))
-    steps = stream(seed, *words, "steps").standard_normal((days, grid.width)) * shape * level[:, None]
+    steps = (
+        stream(seed, *words, "steps").standard_normal((days, grid.width)) * shape * level[:, None]
+    )
     jumps = np.zeros((days, grid.width))
-    tails = stream(seed, *words, "nights").standard_t(_TAIL_FREEDOM, days) / np.sqrt(_TAIL_FREEDOM / (_TAIL_FREEDOM - 2))
+    tails = stream(seed, *words, "nights").standard_t(_TAIL_FREEDOM, days) / np.sqrt(
+        _TAIL_FREEDOM / (_TAIL_FREEDOM - 2)
+    )
     jumps[:, 0] = drift + np.sqrt(grid.night_share) * level * tails
+
     return Moves(jumps, steps, level, volatility)
 
 
 def volatility_path(rng: np.random.Generator, days: int, spread: float) -> FloatArray:
-    """[D] logarithm of volatility around its mean: a stationary autoregression of standard deviation `spread`."""
+    """[D] logarithm of volatility around its mean: a stationary autoregression of standard
+    deviation `spread`.
+    """
     noise = rng.standard_normal(days) * spread * np.sqrt(1.0 - _PERSISTENCE**2)
     path = np.empty(days)
     last = float(rng.standard_normal()) * spread
+
     for day in range(days):
         last = _PERSISTENCE * last + noise[day]
         path[day] = last
+
     return path - spread**2
 
 
 def with_shocks(moves: Moves, shocks: Sequence[Shock]) -> Moves:
     """Return the moves with jumps, and wilder half hours after those that say so."""
-    jumps, steps = moves.jumps.copy(), moves.steps.copy()
+    jumps = moves.jumps.copy()
+    steps = moves.steps.copy()
     for shock in shocks:
         jumps[shock.row, shock.minute] += shock.size
         if shock.burst > 1.0:
             steps[shock.row, shock.minute : shock.minute + 30] *= shock.burst
+
     return Moves(jumps, steps, moves.volatility, moves.base)
 
 
 def combine(parts: Sequence[tuple[float, Moves]], exposure: FloatArray | None = None) -> Moves:
-    """Return the weighted sum of independent moves; `exposure` is [D] the share of it that a day keeps."""
+    """Return the weighted sum of independent moves; `exposure` is [D] the share of it that a day
+    keeps.
+    """
     shape = parts[0][1].steps.shape
-    jumps, steps, variance = np.zeros(shape), np.zeros(shape), np.zeros(shape[0])
+    jumps = np.zeros(shape)
+    steps = np.zeros(shape)
+    variance = np.zeros(shape[0])
+
     for weight, moves in parts:
         jumps += weight * moves.jumps
         steps += weight * moves.steps
         variance += (weight * moves.volatility) ** 2
+
     base = float(np.sqrt(math.fsum((weight * moves.base) ** 2 for weight, moves in parts)))
     kept = np.ones(shape[0]) if exposure is None else exposure
     return Moves(jumps * kept[:, None], steps * kept[:, None], np.sqrt(variance) * kept, base)
 
 
-def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, traded: Traded) -> MarketTape:
-    """Bars of the path that the moves draw. A minute's high and low are those of a Brownian bridge between its open and close.
-    Where a minute has few trades there is no room for extremes, and where it has none there is no bar.
+def make_tape(
+    seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, traded: Traded
+) -> MarketTape:
+    """Bars of the path that the moves draw. A minute's high and low are those of a Brownian bridge
+    between its open and close. Where a minute has few trades there is no room for extremes, and
+    where it has none there is no bar.
     """
     rng = stream(seed, *words, "trades")
     trades = rng.poisson(_trade_rate(rng, grid, moves, traded))
@@ -132,12 +168,15 @@ def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, trade
     opens, closes = (logarithm.ravel()[index] for logarithm in _path(moves, traded))
     few = trades.ravel()[index]
     units = sizes * few
-    spread = (moves.volatility[:, None] * np.sqrt((1.0 - grid.night_share) * variance_shape(grid))).ravel()[index]
+    spread = (
+        moves.volatility[:, None] * np.sqrt((1.0 - grid.night_share) * variance_shape(grid))
+    ).ravel()[index]
     opens = np.where(few == 1, closes, opens + _FIRST_TRADE * spread * first_chance)
     room = np.where(few <= 2, 0.0, spread) ** 2 * -2.0
     up = (opens + closes + np.sqrt((closes - opens) ** 2 + room * np.log1p(-high_chance))) / 2
     down = (opens + closes - np.sqrt((closes - opens) ** 2 + room * np.log1p(-low_chance))) / 2
-    open_e4, close_e4 = _to_e4(opens), _to_e4(closes)
+    open_e4 = _to_e4(opens)
+    close_e4 = _to_e4(closes)
     least: FloatArray = few.astype(np.float64) if traded.whole else np.full(len(few), 1e-4)
     rounded: FloatArray = np.round(units, 0 if traded.whole else 4)
     bars = Bars(
@@ -149,11 +188,14 @@ def make_tape(seed: int, words: tuple[str, ...], grid: Grid, moves: Moves, trade
         np.maximum(rounded, least),
         few.astype(np.int64),
     )
+
     return MarketTape(bars, day_bars(bars, day_row, grid.midnight_ns), day_row)
 
 
 def day_bars(minutes: Bars, day_row: IntArray, midnight_ns: IntArray) -> Bars:
-    """Bars of days made of bars of minutes, by the row `day_row` [n] of each: first open, highest high, …, last close, sums."""
+    """Bars of days made of bars of minutes, by the row `day_row` [n] of each: first open, highest
+    high, …, last close, sums.
+    """
     rows, first = np.unique(day_row, return_index=True)
     if not len(rows):
         return minutes
@@ -167,14 +209,20 @@ def _trade_rate(rng: np.random.Generator, grid: Grid, moves: Moves, traded: Trad
     news = 1.0 + np.minimum(3.0, np.abs(moves.jumps).max(axis=1) / (3.0 * moves.base))
     mood = np.exp(0.25 * rng.standard_normal(len(grid)) - 0.03)
     weekend = np.ones(len(grid))
+
     if grid.width != SESSION_MINUTES:
         weekend = np.array([0.7 if day.weekday() >= 5 else 1.0 for day in grid.days])
-    rate: FloatArray = traded.trades_a_day * volume_shape(grid) * (np.sqrt(wild) * news * mood * weekend)[:, None]
+
+    rate: FloatArray = (
+        traded.trades_a_day * volume_shape(grid) * (np.sqrt(wild) * news * mood * weekend)[:, None]
+    )
     return rate
 
 
 def _path(moves: Moves, traded: Traded) -> tuple[FloatArray, FloatArray]:
-    """[D, W] logarithms of each minute's open and close; what happens while it does not trade shows when it does again."""
+    """[D, W] logarithms of each minute's open and close; what happens while it does not trade shows
+    when it does again.
+    """
     close = np.cumsum((moves.jumps + moves.steps).ravel()).reshape(moves.steps.shape)
     close += np.log(traded.price) + traded.log_factor[:, None]
     return close - moves.steps, close

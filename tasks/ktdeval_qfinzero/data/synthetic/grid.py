@@ -10,12 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from ktdeval.errors import DataError
-from ktdeval.seeds import derive_seed
+from ktdeval.values.seeds import derive_seed
 from ktdeval_qfinzero.data.rows import FloatArray, IntArray
 from ktdeval_qfinzero.moments import DAY, MINUTE, day_start
 from ktdeval_qfinzero.trading_hours import trading_hours
 
-SESSION_MINUTES, DAY_MINUTES = 390, 1440
+SESSION_MINUTES = 390
+DAY_MINUTES = 1440
 _OPENS_AT = 9 * 60 + 30  #: Minutes from midnight to the session's open, in New York
 
 
@@ -64,9 +65,15 @@ class Grid:
 def session_grid(first: date, last: date) -> Grid:
     """Return the exchange's sessions in [first, last]. Raises DataError: fewer than two."""
     hours = trading_hours()
-    rows = np.flatnonzero((hours.days >= np.datetime64(first)) & (hours.days <= np.datetime64(last)))
+    rows = np.flatnonzero(
+        (hours.days >= np.datetime64(first)) & (hours.days <= np.datetime64(last))
+    )
     if len(rows) < 2:
-        raise DataError(f"synthetic market: fewer than two trading days in {first} … {last}; choose a longer range")
+        raise DataError(
+            f"synthetic market: fewer than two trading days in {first} … {last}; choose a longer"
+            " range"
+        )
+
     days = tuple(hours.day(int(row)) for row in rows)
     return Grid(days, hours.open_ns[rows], hours.close_ns[rows], SESSION_MINUTES, 0.25)
 
@@ -90,7 +97,9 @@ def session_before(day: date) -> date:
 
 
 def new_york(day: date, hour: int, minute: int = 0) -> int:
-    """Return a moment of a session's day by the clock of New York, whose offset follows from the session's open."""
+    """Return a moment of a session's day by the clock of New York, whose offset follows from the
+    session's open.
+    """
     hours = trading_hours()
     row = hours.row_of(day)
     if row is None:
@@ -104,7 +113,9 @@ def stream(seed: int, *words: str) -> np.random.Generator:
 
 
 def variance_shape(grid: Grid) -> FloatArray:
-    """[D, W] share of a day's variance within its minutes that falls into each: a U for sessions, flat for whole days."""
+    """[D, W] share of a day's variance within its minutes that falls into each: a U for sessions,
+    flat for whole days.
+    """
     return _shape(grid, 2.4, 22.0, 0.9, 25.0)
 
 
@@ -113,13 +124,21 @@ def volume_shape(grid: Grid) -> FloatArray:
     return _shape(grid, 2.2, 30.0, 2.6, 14.0)
 
 
-def _shape(grid: Grid, opening: float, opening_minutes: float, closing: float, closing_minutes: float) -> FloatArray:
+def _shape(
+    grid: Grid, opening: float, opening_minutes: float, closing: float, closing_minutes: float
+) -> FloatArray:
     minute = np.arange(grid.width, dtype=np.float64)
     rows: dict[int, FloatArray] = {}
     for length in np.unique(grid.lengths):
         weight = 1.0 + 0.25 * np.cos(2 * np.pi * (minute - 900) / DAY_MINUTES)
         if grid.width == SESSION_MINUTES:
-            weight = 1.0 + opening * np.exp(-minute / opening_minutes) + closing * np.exp(-(length - 1 - minute) / closing_minutes)
+            weight = (
+                1.0
+                + opening * np.exp(-minute / opening_minutes)
+                + closing * np.exp(-(length - 1 - minute) / closing_minutes)
+            )
+
         weight = np.where(minute < length, weight, 0.0)
         rows[int(length)] = weight / weight.sum()
+
     return np.stack([rows[int(length)] for length in grid.lengths])

@@ -1,22 +1,39 @@
-"""Embedded market put together: prices, options, rates, lending, calendars and news, all from one seed.
+"""Embedded market put together: prices, options, rates, lending, calendars and news, all from one
+seed.
 
-Every part has streams of chance of its own, named by what it is. So a market with one more stock has the same bars of all others,
-and the order in which parts are made does not matter.
+Every part has streams of chance of its own, named by what it is. So a market with one more stock
+has the same bars of all others, and the order in which parts are made does not matter.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from ktdeval_qfinzero.data.rows import AssetClass, BarKey, Bars, DatasetInfo, EventRow, FloatArray, NewsRow, PriceRows, row_key
+from ktdeval_qfinzero.data.rows import (
+    AssetClass,
+    BarKey,
+    Bars,
+    BorrowRow,
+    ContractRow,
+    DatasetInfo,
+    DividendRow,
+    EventRow,
+    FloatArray,
+    NewsRow,
+    PriceRows,
+    SplitRow,
+    SymbolRow,
+    row_key,
+)
 from ktdeval_qfinzero.data.synthetic.corporate import COINS, STOCKS, Coin, symbol_row
 from ktdeval_qfinzero.data.synthetic.earnings import report_events
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
 from ktdeval_qfinzero.data.synthetic.grid import Grid, calendar_grid, session_grid
 from ktdeval_qfinzero.data.synthetic.macro import Reading, draw_readings, macro_event, market_shocks
 from ktdeval_qfinzero.data.synthetic.news import Facts, make_news
-from ktdeval_qfinzero.data.synthetic.option_bars import OptionMarket, make_options
+from ktdeval_qfinzero.data.synthetic.option_bars import Flow, OptionMarket, make_options
 from ktdeval_qfinzero.data.synthetic.params import Ranges, SyntheticParams, ranges_of
 from ktdeval_qfinzero.data.synthetic.prices import (
     Common,
@@ -58,103 +75,214 @@ class _World:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """One stock: what happens to it, its bars that are kept, its closes (as `closes_of` gives them), and its options."""
+class _StockPart:
+    """A stock: what happens to it, its bars, its closes and its options."""
 
     course: Course
     bars: dict[BarKey, Bars]
-    closes: tuple[FloatArray, FloatArray]
+    close: FloatArray  #: [D] as `closes_of` gives it, like the next one
+    before: FloatArray
     options: OptionMarket | None
+
+    @property
+    def ticker(self) -> str:
+        """Ticker of the stock."""
+        return self.course.life.stock.ticker
+
+
+@dataclass(frozen=True, eq=False)
+class _CoinPart:
+    """A coin and its bars."""
+
+    coin: Coin
+    bars: dict[BarKey, Bars]
 
 
 def generate(params: SyntheticParams) -> SyntheticMarket:
-    """Return the market of some parameters; equal ones give equal bytes. Raises DataError: days that make no market."""
+    """Return the market of some parameters; equal ones give equal bytes. Raises DataError: days
+    that make no market.
+    """
     world = _world(params)
-    stocks = STOCKS[: params.stocks]
-    optionable = [stock.ticker for stock in stocks if stock.optionable][: params.option_underlyings]
-    with_minutes = optionable[: params.option_minute_underlyings]
-    courses = [draw_course(params.seed, stock, world.grid) for stock in stocks]
-    parts = [
-        _stock_part(world, course, course.life.stock.ticker in optionable, course.life.stock.ticker in with_minutes)
-        for course in courses
-    ]
+    stocks = _stocks(world)
     coins = _coins(world)
-    table = {key: bars for part in parts for key, bars in part.bars.items()}
-    table |= {key: bars for _, bars_of in coins.values() for key, bars in bars_of.items()}
-    grid = world.grid
-    lives = [part.course.life for part in parts]
-    prices = PriceRows(
-        table,
-        [symbol_row(life, grid, life.stock.ticker in optionable) for life in lives]
-        + [coin_row(coin, grid) for coin, _ in coins.values()],
-        [contract for part in parts if part.options is not None for contract in part.options.contracts],
-        rate_rows(world.curves, grid),
-        [dividend for life in lives for dividend in life.dividends],
-        [split for life in lives for split in life.splits],
-        [row for life in lives for row in borrow_rows(params.seed, life, grid)],
-    )
-    closes = {part.course.life.stock.ticker: part.closes for part in parts}
-    facts = Facts(
-        Quotes(grid, *({ticker: pair[number] for ticker, pair in closes.items()} for number in (0, 1))),
-        courses,
-        world.readings,
-        {part.course.life.stock.ticker: part.options.flow for part in parts if part.options is not None},
-        {ticker: (coin, bars["crypto", ticker, "day"]) for ticker, (coin, bars) in coins.items()},
-    )
     events = [macro_event(reading) for reading in world.readings]
-    for course in courses:
-        events += report_events(course.life, course.reports)
-    return SyntheticMarket(prices, tuple(sorted(events, key=row_key)), make_news(params.seed, facts), _info(world))
+    for stock in stocks:
+        events += report_events(stock.course.life, stock.course.reports)
+
+    return SyntheticMarket(
+        prices=_price_rows(world, stocks, coins),
+        events=tuple(sorted(events, key=row_key)),
+        news=make_news(params.seed, _facts(world, stocks, coins)),
+        info=_info(world),
+    )
 
 
 def _world(params: SyntheticParams) -> _World:
     ranges = ranges_of(params)
     grid = session_grid(*ranges.days)
     readings = draw_readings(params.seed, grid)
-    common = common_moves(params.seed, grid, market_shocks(readings, grid))
-    return _World(params, ranges, grid, readings, draw_curves(params.seed, readings, grid), common)
+
+    return _World(
+        params=params,
+        ranges=ranges,
+        grid=grid,
+        readings=readings,
+        curves=draw_curves(params.seed, readings, grid),
+        common=common_moves(params.seed, grid, market_shocks(readings, grid)),
+    )
 
 
-def _stock_part(world: _World, course: Course, has_options: bool, has_option_minutes: bool) -> _Part:
-    grid, stock = world.grid, course.life.stock
-    tape = make_stock(world.params.seed, grid, world.common, course)
-    splits = {row: split.new / split.old for split in course.life.splits if (row := grid.row_on_or_after(split.ex_day)) is not None}
-    bars = _kept("stock", stock.ticker, tape, world.ranges)
-    options = None
+def _stocks(world: _World) -> list[_StockPart]:
+    params = world.params
+    chosen = STOCKS[: params.stocks]
+    optionable = [stock.ticker for stock in chosen if stock.optionable]
+    with_options = optionable[: params.option_underlyings]
+    with_minutes = with_options[: params.option_minute_underlyings]
+
+    parts: list[_StockPart] = []
+    for stock in chosen:
+        course = draw_course(params.seed, stock, world.grid)
+        has_options = stock.ticker in with_options
+        parts.append(_stock_part(world, course, has_options, stock.ticker in with_minutes))
+
+    return parts
+
+
+def _stock_part(
+    world: _World, course: Course, has_options: bool, has_option_minutes: bool
+) -> _StockPart:
+    seed = world.params.seed
+    grid = world.grid
+    tape = make_stock(seed, grid, world.common, course)
+    bars = _stored_bars("stock", course.life.stock.ticker, tape, world.ranges)
+    options: OptionMarket | None = None
+
     if has_options:
-        rows = _rows_between(grid, *world.ranges.option_minutes) if has_option_minutes else range(0)
-        options = make_options(world.params.seed, grid, course, tape, world.curves, rows)
+        minute_rows = range(0)
+        if has_option_minutes:
+            minute_rows = _rows_between(grid, *world.ranges.option_minutes)
+
+        options = make_options(seed, grid, course, tape, world.curves, minute_rows)
         bars |= options.bars
-    return _Part(course, bars, closes_of(grid, tape, splits), options)
+
+    close, before = closes_of(grid, tape, _split_ratios(grid, course))
+    return _StockPart(course, bars, close, before, options)
+
+
+def _split_ratios(grid: Grid, course: Course) -> dict[int, float]:
+    """Row of an ex-day -> new shares for one."""
+    ratios: dict[int, float] = {}
+    for split in course.life.splits:
+        row = grid.row_on_or_after(split.ex_day)
+        if row is not None:
+            ratios[row] = split.new / split.old
+
+    return ratios
 
 
 def _rows_between(grid: Grid, first: date, last: date) -> range:
-    start, after = grid.row_on_or_after(first), grid.row_on_or_after(last + timedelta(days=1))
+    start = grid.row_on_or_after(first)
+    after = grid.row_on_or_after(last + timedelta(days=1))
     end = len(grid) if after is None else after
+
     return range(end if start is None else start, end)
 
 
-def _coins(world: _World) -> dict[str, tuple[Coin, dict[BarKey, Bars]]]:
-    if not world.params.coins:
-        return {}
+def _coins(world: _World) -> list[_CoinPart]:
+    params = world.params
+    if not params.coins:
+        return []
+
     grid = calendar_grid(*world.ranges.days)
-    common = coin_moves(world.params.seed, grid)
-    return {
-        coin.ticker: (coin, _kept("crypto", coin.ticker, make_coin(world.params.seed, grid, common, coin), world.ranges))
-        for coin in COINS[: world.params.coins]
-    }
+    common = coin_moves(params.seed, grid)
+    parts: list[_CoinPart] = []
+    for coin in COINS[: params.coins]:
+        tape = make_coin(params.seed, grid, common, coin)
+        parts.append(_CoinPart(coin, _stored_bars("crypto", coin.ticker, tape, world.ranges)))
+
+    return parts
 
 
-def _kept(asset_class: AssetClass, ticker: str, tape: MarketTape, ranges: Ranges) -> dict[BarKey, Bars]:
+def _stored_bars(
+    asset_class: AssetClass, ticker: str, tape: MarketTape, ranges: Ranges
+) -> dict[BarKey, Bars]:
+    """Bars that a dataset stores: all days, and the minutes of a range of days."""
     bars: dict[BarKey, Bars] = {(asset_class, ticker, "day"): tape.days}
-    minutes = tape.minutes_between(day_start(ranges.minutes[0]), day_start(ranges.minutes[1]) + DAY)
-    return bars | {(asset_class, ticker, "minute"): minutes} if len(minutes) else bars
+    first_day, last_day = ranges.minutes
+    minutes = tape.minutes_between(day_start(first_day), day_start(last_day) + DAY)
+    if len(minutes):
+        bars[asset_class, ticker, "minute"] = minutes
+
+    return bars
+
+
+def _price_rows(
+    world: _World, stocks: Sequence[_StockPart], coins: Sequence[_CoinPart]
+) -> PriceRows:
+    """Bars of all instruments, and the rows of the other tables of prices."""
+    grid = world.grid
+    bars: dict[BarKey, Bars] = {}
+    symbols: list[SymbolRow] = []
+    contracts: list[ContractRow] = []
+    dividends: list[DividendRow] = []
+    splits: list[SplitRow] = []
+    locates: list[BorrowRow] = []
+
+    for stock in stocks:
+        life = stock.course.life
+        bars |= stock.bars
+        symbols.append(symbol_row(life, grid, stock.options is not None))
+        if stock.options is not None:
+            contracts += stock.options.contracts
+
+        dividends += life.dividends
+        splits += life.splits
+        locates += borrow_rows(world.params.seed, life, grid)
+
+    for coin in coins:
+        bars |= coin.bars
+        symbols.append(coin_row(coin.coin, grid))
+
+    return PriceRows(
+        bars, symbols, contracts, rate_rows(world.curves, grid), dividends, splits, locates
+    )
+
+
+def _facts(world: _World, stocks: Sequence[_StockPart], coins: Sequence[_CoinPart]) -> Facts:
+    """What articles are written about."""
+    quotes = Quotes(
+        world.grid,
+        close={stock.ticker: stock.close for stock in stocks},
+        before={stock.ticker: stock.before for stock in stocks},
+    )
+    flows: dict[str, Flow] = {}
+    for stock in stocks:
+        if stock.options is not None:
+            flows[stock.ticker] = stock.options.flow
+
+    days_of_coins: dict[str, tuple[Coin, Bars]] = {}
+    for part in coins:
+        ticker = part.coin.ticker
+        days_of_coins[ticker] = (part.coin, part.bars["crypto", ticker, "day"])
+
+    courses = [stock.course for stock in stocks]
+    return Facts(quotes, courses, world.readings, flows, days_of_coins)
 
 
 def _info(world: _World) -> DatasetInfo:
-    grid, ranges = world.grid, world.ranges
-    minutes = _rows_between(grid, *ranges.minutes)
-    as_of_row = max(row for row, day in enumerate(grid.days) if day <= ranges.as_of_day or row == 0)
-    first, last = (minutes.start, minutes.stop - 1) if len(minutes) else (0, 0)
-    days = (grid.days[0], grid.days[-1], grid.days[first], grid.days[last])
-    return DatasetInfo("synthetic", True, "", *days, int(grid.close_ns[as_of_row]))
+    grid = world.grid
+    as_of_rows = [row for row, day in enumerate(grid.days) if day <= world.ranges.as_of_day]
+    as_of_row = as_of_rows[-1] if as_of_rows else 0
+    minutes = _rows_between(grid, *world.ranges.minutes)
+    first, last = (minutes[0], minutes[-1]) if minutes else (0, 0)
+
+    return DatasetInfo(
+        "synthetic",
+        True,
+        "",
+        grid.days[0],
+        grid.days[-1],
+        grid.days[first],
+        grid.days[last],
+        int(grid.close_ns[as_of_row]),
+    )

@@ -1,4 +1,6 @@
-"""Trades of options and their bars: how much each contract trades on a day, at which prices. What nobody trades has no bar."""
+"""Trades of options and their bars: how much each contract trades on a day, at which prices. What
+nobody trades has no bar.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktdeval_qfinzero.data.rows import BAR_COLUMNS, BarKey, Bars, ContractRow, FloatArray, IntArray, Resolution, grouped
+from ktdeval_qfinzero.data.rows import (
+    BAR_COLUMNS,
+    BarKey,
+    Bars,
+    ContractRow,
+    FloatArray,
+    IntArray,
+    Resolution,
+    grouped,
+)
 from ktdeval_qfinzero.data.synthetic.corporate import Size
 from ktdeval_qfinzero.data.synthetic.engine import MarketTape
 from ktdeval_qfinzero.data.synthetic.grid import Grid, stream, volume_shape
@@ -29,7 +40,9 @@ _MINUTES_A_YEAR = 365 * 1440
 
 @dataclass(frozen=True, eq=False)
 class Trades:
-    """[n] days of contracts, ascending: contract, day, volume, number of trades, terms, years to the expiry at the close."""
+    """[n] days of contracts, ascending: contract, day, volume, number of trades, terms, years to
+    the expiry at the close.
+    """
 
     contract: IntArray
     row: IntArray
@@ -41,33 +54,51 @@ class Trades:
     def take(self, rows: IntArray) -> Trades:
         """Return some of them."""
         contract, row, trades = (column[rows] for column in (self.contract, self.row, self.trades))
-        return Trades(contract, row, self.volume[rows], trades, self.terms.take(rows), self.years[rows])
+        return Trades(
+            contract, row, self.volume[rows], trades, self.terms.take(rows), self.years[rows]
+        )
 
 
-def minute_bars(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades) -> tuple[Bars, Bars, IntArray]:
-    """Bars of trades at times when the underlying trades, each at what the option is worth then, to the cent: of minutes, of the
-    contracts' days, and the contract of each bar of a minute.
+def minute_bars(
+    rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades
+) -> tuple[Bars, Bars, IntArray]:
+    """Bars of trades at times when the underlying trades, each at what the option is worth then, to
+    the cent: of minutes, of the contracts' days, and the contract of each bar of a minute.
     """
     contract_day = np.repeat(np.arange(len(part.row)), part.trades)
     row = part.row[contract_day]
-    chance, within = rng.random(len(contract_day)), rng.random(len(contract_day))
-    minute, spot = np.empty(len(contract_day), np.int64), np.empty(len(contract_day))
+    chance = rng.random(len(contract_day))
+    within = rng.random(len(contract_day))
+    minute = np.empty(len(contract_day), np.int64)
+    spot = np.empty(len(contract_day))
     shape = volume_shape(grid)
+
     for day in np.unique(row).tolist():
         here = np.flatnonzero(row == day)
         first, end = np.searchsorted(stock.start_ns, (grid.open_ns[day], grid.close_ns[day]))
         traded = (stock.start_ns[first:end] - grid.open_ns[day]) // MINUTE
         likely = np.cumsum(shape[day, traded])
-        pick = np.minimum(np.searchsorted(likely, chance[here] * likely[-1], "right"), len(traded) - 1)
+        pick = np.minimum(
+            np.searchsorted(likely, chance[here] * likely[-1], "right"), len(traded) - 1
+        )
         minute[here] = traded[pick]
-        opens, closes = stock.open_e4[first:end][pick], stock.close_e4[first:end][pick]
+        opens = stock.open_e4[first:end][pick]
+        closes = stock.close_e4[first:end][pick]
         spot[here] = (opens + (closes - opens) * within[here]) / 1e4
+
     left = grid.lengths[row] - minute - within
     noise = np.exp(0.008 * rng.standard_normal(len(contract_day)))
-    price = _e4(part.terms.take(contract_day), spot, part.years[contract_day] + left / _MINUTES_A_YEAR, noise)
+    price = _e4(
+        part.terms.take(contract_day),
+        spot,
+        part.years[contract_day] + left / _MINUTES_A_YEAR,
+        noise,
+    )
     size = _sizes(rng, part)
     order = np.lexsort((within, minute, contract_day))
-    contract_day, minute, price = contract_day[order], minute[order], price[order]
+    contract_day = contract_day[order]
+    minute = minute[order]
+    price = price[order]
     time_ns = grid.open_ns[part.row[contract_day]] + minute * MINUTE
     trades = Bars(time_ns, price, price, price, price, size, np.ones_like(price))
     key = contract_day * grid.width + minute
@@ -75,21 +106,27 @@ def minute_bars(rng: np.random.Generator, grid: Grid, stock: Bars, part: Trades)
     minutes = grouped(trades, first, time_ns[first])
     day_first = np.flatnonzero(np.append(True, contract_day[1:] != contract_day[:-1]))
     days = grouped(trades, day_first, grid.midnight_ns[part.row])
+
     return minutes, days, part.contract[contract_day[first]]
 
 
 def _sizes(rng: np.random.Generator, part: Trades) -> FloatArray:
-    """[t] whole sizes, one at least, that sum to each day's volume; in order of the contracts' days."""
+    """[t] whole sizes, one at least, that sum to each day's volume; in order of the contracts'
+    days.
+    """
     contract_day = np.repeat(np.arange(len(part.row)), part.trades)
     first = np.cumsum(part.trades) - part.trades
     weight = np.cumsum(rng.standard_gamma(0.8, len(contract_day)))
     before = np.append(0.0, weight)[first]
-    share = (weight - before[contract_day]) / (weight[first + part.trades - 1] - before)[contract_day]
+    share = (weight - before[contract_day]) / (weight[first + part.trades - 1] - before)[
+        contract_day
+    ]
     extra = np.floor(share * (part.volume - part.trades)[contract_day] + 1e-9)
     extra[first + part.trades - 1] = part.volume - part.trades
     steps = np.diff(extra, prepend=0.0)
     steps[first] = extra[first]
     sizes: FloatArray = 1.0 + steps
+
     return sizes
 
 
@@ -104,7 +141,8 @@ class Flow:
 
     calls: FloatArray
     puts: FloatArray
-    top: Mapping[tuple[int, bool], tuple[ContractRow, int]]  #: (row, is call) -> the most traded contract and its volume
+    #: (row, is call) -> the most traded contract and its volume
+    top: Mapping[tuple[int, bool], tuple[ContractRow, int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +154,12 @@ class OptionMarket:
     flow: Flow
 
 
-def make_options(seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, minute_rows: range) -> OptionMarket:
-    """Options on an underlying that never splits; on the days of `minute_rows` with bars of minutes."""
+def make_options(
+    seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, minute_rows: range
+) -> OptionMarket:
+    """Options on an underlying that never splits; on the days of `minute_rows` with bars of
+    minutes.
+    """
     ticker = course.life.stock.ticker
     closes = tape.days.close_e4 / 1e4
     reference = np.append(tape.days.open_e4[:1] / 1e4, closes[:-1])
@@ -126,16 +168,22 @@ def make_options(seed: int, grid: Grid, course: Course, tape: MarketTape, curves
     days = _day_bars(stream(seed, "options", ticker, "prices"), grid, tape.days, traded)
     bars: dict[BarKey, Bars] = {}
     inside = np.flatnonzero((traded.row >= minute_rows.start) & (traded.row < minute_rows.stop))
+
     if len(inside):
         part = traded.take(inside)
-        minutes, of_day, contract = minute_bars(stream(seed, "options", ticker, "minutes"), grid, tape.minutes, part)
+        minutes, of_day, contract = minute_bars(
+            stream(seed, "options", ticker, "minutes"), grid, tape.minutes, part
+        )
         days = _replaced(days, inside, of_day)
         bars |= _by_contract(contracts, contract, minutes, "minute")
+
     bars |= _by_contract(contracts, traded.contract, days, "day")
     return OptionMarket(contracts.rows, bars, _flow(grid, contracts, traded))
 
 
-def _traded(seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, contracts: Contracts) -> Trades:
+def _traded(
+    seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Curves, contracts: Contracts
+) -> Trades:
     stock = course.life.stock
     ticker = stock.ticker
     contract, row = _alive(contracts)
@@ -144,14 +192,24 @@ def _traded(seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Cur
     mood = stream(seed, "options", ticker, "surface")
     surface = make_surface(mood, tape.days.close_e4 / 1e4, usual_volatility(stock), reports)
     level = surface.at_the_money(row, contracts.end_row[contract], years)
-    strike, is_call = contracts.strike[contract], contracts.is_call[contract]
+    strike = contracts.strike[contract]
+    is_call = contracts.is_call[contract]
     standard = moneyness((tape.days.open_e4 / 1e4)[row], strike, years, level)
     rng = stream(seed, "options", ticker, "volume")
-    expected = _CONTRACTS_A_DAY[stock.size] * _interest(standard, years, is_call) * (1.0 + contracts.monthly[contract])
-    expected *= _activity(rng, tape.days.volume)[row] * _surges(rng, len(grid))[row, is_call.astype(np.int64)]
+    expected = (
+        _CONTRACTS_A_DAY[stock.size]
+        * _interest(standard, years, is_call)
+        * (1.0 + contracts.monthly[contract])
+    )
+    expected *= (
+        _activity(rng, tape.days.volume)[row]
+        * _surges(rng, len(grid))[row, is_call.astype(np.int64)]
+    )
     volume = rng.poisson(expected * rng.standard_gamma(1.4, len(row)) / 1.4).astype(np.float64)
     kept = np.flatnonzero(volume)
-    contract, row, volume = contract[kept], row[kept], volume[kept]
+    contract = contract[kept]
+    row = row[kept]
+    volume = volume[kept]
     rate = curves.before(row.astype(np.float64), np.maximum(years[kept], 1 / 365))
     terms = Terms(
         strike[kept],
@@ -160,7 +218,10 @@ def _traded(seed: int, grid: Grid, course: Course, tape: MarketTape, curves: Cur
         smile(level[kept], standard[kept]),
         dividends_before(course.life.dividends, grid, row, contracts.last_day[contract], rate),
     )
-    trades = np.minimum(volume, np.ceil(volume / (3.0 + 5.0 * rng.random(len(kept))))).astype(np.int64)
+    trades = np.minimum(volume, np.ceil(volume / (3.0 + 5.0 * rng.random(len(kept))))).astype(
+        np.int64
+    )
+
     return Trades(contract, row, volume, trades, terms, years[kept])
 
 
@@ -169,6 +230,7 @@ def _alive(contracts: Contracts) -> tuple[IntArray, IntArray]:
     counts = contracts.last_row - contracts.first_row + 1
     contract = np.repeat(np.arange(len(counts)), counts)
     start = np.cumsum(counts) - counts
+
     return contract, contracts.first_row[contract] + np.arange(len(contract)) - start[contract]
 
 
@@ -178,10 +240,16 @@ def _years(contracts: Contracts, grid: Grid, contract: IntArray, row: IntArray) 
     return years
 
 
-def _interest(standard: FloatArray, years: FloatArray, is_call: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> FloatArray:
-    """[n] a contract's share of attention: more near the money, out of it, soon to expire, and for calls."""
+def _interest(
+    standard: FloatArray, years: FloatArray, is_call: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> FloatArray:
+    """[n] a contract's share of attention: more near the money, out of it, soon to expire, and for
+    calls.
+    """
     inside = np.maximum(np.where(is_call, -standard, standard), 0.0)
-    interest: FloatArray = np.exp(-1.1 * standard**2 - 1.2 * inside - years / 0.11) * np.where(is_call, 1.0, 0.8)
+    interest: FloatArray = np.exp(-1.1 * standard**2 - 1.2 * inside - years / 0.11) * np.where(
+        is_call, 1.0, 0.8
+    )
     return interest
 
 
@@ -194,22 +262,32 @@ def _activity(rng: np.random.Generator, volume: FloatArray) -> FloatArray:
 
 def _surges(rng: np.random.Generator, days: int) -> FloatArray:
     """[D, 2] factor of puts and calls; a few days have many times the usual."""
-    return np.where(rng.random((days, 2)) < 0.5 / _SURGE_EVERY, rng.uniform(3.0, 7.0, (days, 2)), 1.0)
+    return np.where(
+        rng.random((days, 2)) < 0.5 / _SURGE_EVERY, rng.uniform(3.0, 7.0, (days, 2)), 1.0
+    )
 
 
 def _day_bars(rng: np.random.Generator, grid: Grid, days: Bars, traded: Trades) -> Bars:
-    """[n] bars from the underlying's open, high, low and close; the fewer the trades, the nearer extremes lie to open and close."""
-    prices = {name: getattr(days, f"{name}_e4")[traded.row] / 1e4 for name in ("open", "high", "low", "close")}
+    """[n] bars from the underlying's open, high, low and close; the fewer the trades, the nearer
+    extremes lie to open and close.
+    """
+    prices = {
+        name: getattr(days, f"{name}_e4")[traded.row] / 1e4
+        for name in ("open", "high", "low", "close")
+    }
     noise = np.exp(0.006 * rng.standard_normal((2, len(traded.row))))
     opens = _e4(traded.terms, prices["open"], traded.years + _SESSION_YEARS, noise[0])
     closes = _e4(traded.terms, prices["close"], traded.years, noise[1])
     best = np.where(traded.terms.is_call, prices["high"], prices["low"])
     worst = np.where(traded.terms.is_call, prices["low"], prices["high"])
     middle = traded.years + _SESSION_YEARS / 2
-    high, low = _e4(traded.terms, best, middle, noise[1]), _e4(traded.terms, worst, middle, noise[1])
+    high = _e4(traded.terms, best, middle, noise[1])
+    low = _e4(traded.terms, worst, middle, noise[1])
     opens = np.where(traded.trades == 1, closes, opens)
     reach = (traded.trades - 1) / (traded.trades + 7.0)
-    top, bottom = np.maximum(opens, closes), np.minimum(opens, closes)
+    top = np.maximum(opens, closes)
+    bottom = np.minimum(opens, closes)
+
     return Bars(
         grid.midnight_ns[traded.row],
         opens,
@@ -239,23 +317,36 @@ def _replaced(days: Bars, inside: IntArray, of_day: Bars) -> Bars:
     return Bars(**columns)
 
 
-def _by_contract(contracts: Contracts, contract: IntArray, bars: Bars, resolution: Resolution) -> dict[BarKey, Bars]:
+def _by_contract(
+    contracts: Contracts, contract: IntArray, bars: Bars, resolution: Resolution
+) -> dict[BarKey, Bars]:
     distinct, first = np.unique(contract, return_index=True)
     bounds = np.append(first, len(contract)).tolist()
     return {
-        ("option", contracts.rows[row].symbol, resolution): bars.take(slice(bounds[count], bounds[count + 1]))
+        ("option", contracts.rows[row].symbol, resolution): bars.take(
+            slice(bounds[count], bounds[count + 1])
+        )
         for count, row in enumerate(distinct.tolist())
     }
 
 
 def _flow(grid: Grid, contracts: Contracts, traded: Trades) -> Flow:
     is_call = traded.terms.is_call
-    totals = [np.bincount(traded.row, traded.volume * side, len(grid)).astype(np.float64) for side in (is_call, ~is_call)]
+    totals = [
+        np.bincount(traded.row, traded.volume * side, len(grid)).astype(np.float64)
+        for side in (is_call, ~is_call)
+    ]
     order = np.lexsort((traded.contract, traded.volume, is_call, traded.row))
     key = traded.row[order] * 2 + is_call[order]
-    last = np.flatnonzero(np.append(key[1:] != key[:-1], True)) if len(key) else np.empty(0, np.int64)
+    last = (
+        np.flatnonzero(np.append(key[1:] != key[:-1], True)) if len(key) else np.empty(0, np.int64)
+    )
     top = {
-        (int(traded.row[index]), bool(is_call[index])): (contracts.rows[traded.contract[index]], int(traded.volume[index]))
+        (int(traded.row[index]), bool(is_call[index])): (
+            contracts.rows[traded.contract[index]],
+            int(traded.volume[index]),
+        )
         for index in order[last].tolist()
     }
+
     return Flow(totals[0], totals[1], top)

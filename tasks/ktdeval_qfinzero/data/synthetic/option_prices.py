@@ -1,7 +1,8 @@
-"""Options listed on an underlying, and their prices: Black, Scholes and Merton's formula on a smile that follows recent volatility.
+"""Options listed on an underlying, and their prices: Black, Scholes and Merton's formula on a smile
+that follows recent volatility.
 
-Weeklies expire on Fridays, monthlies on the third Friday of their month; where that is a holiday, on the session before.
-Underlyings with options never split, so no contract is ever adjusted.
+Weeklies expire on Fridays, monthlies on the third Friday of their month; where that is a holiday,
+on the session before. Underlyings with options never split, so no contract is ever adjusted.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from ktdeval_qfinzero.instruments import OptionContract
 
 _STEPS = ((30.0, 0.5), (75.0, 1.0), (150.0, 2.5), (400.0, 5.0))
 _WEEKLY = (28, 7)
-_MONTHLY = (119, 10)  #: Days before the expiry at which its first strikes are listed, and strikes on each side of the price
+#: Days before the expiry at which its first strikes are listed, and strikes on each side of the
+#: price
+_MONTHLY = (119, 10)
 AFTER_THE_END = 1_000_000  #: Row of a last session that lies beyond the grid
 
 
 @dataclass(frozen=True, eq=False)
 class Contracts:
-    """Options on one underlying. `is_call, monthly`: [C]; `first_row, last_row`: [C] first and last day of trading on the grid."""
+    """Options on one underlying. `is_call, monthly`: [C]; `first_row, last_row`: [C] first and last
+    day of trading on the grid.
+    """
 
     rows: tuple[ContractRow, ...]  #: [C] as the store has them
     strike: FloatArray  #: [C] dollars
@@ -41,7 +46,9 @@ class Contracts:
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """An expiry: its day, which is a session, the session of its first listing, whether it is a monthly one."""
+    """An expiry: its day, which is a session, the session of its first listing, whether it is a
+    monthly one.
+    """
 
     day: date
     listed: date
@@ -56,25 +63,44 @@ def expiries(first: date, last: date) -> Iterator[Expiry]:
         lead = _MONTHLY[0] if monthly else _WEEKLY[0]
         listed = shift_sessions(friday - timedelta(days=lead))
         session = session_before(friday)
+
         if listed <= last and session >= first:
             yield Expiry(session, listed, monthly)
+
         friday += timedelta(days=7)
 
 
 def list_contracts(ticker: str, grid: Grid, reference: FloatArray) -> Contracts:
-    """Contracts around the price `reference` ([D] dollars, known before the open); strikes come as it comes near."""
-    parts = [_of_expiry(grid, reference, expiry) for expiry in expiries(grid.days[0], grid.days[-1])]
+    """Contracts around the price `reference` ([D] dollars, known before the open); strikes come as
+    it comes near.
+    """
+    parts = [
+        _of_expiry(grid, reference, expiry) for expiry in expiries(grid.days[0], grid.days[-1])
+    ]
     rows: list[ContractRow] = []
     for expiry, strikes, listed_row in parts:
         for strike, first_row in zip(strikes, listed_row, strict=True):
             early = first_row == 0 and expiry.listed < grid.days[0]
             listed_ns = new_york(expiry.listed, 9, 30) if early else int(grid.open_ns[first_row])
             for right in ("C", "P"):
-                contract = OptionContract(ticker, expiry.day, round(strike * 10_000), "C" if right == "C" else "P")
-                rows.append(ContractRow(contract.symbol, ticker, contract.expiry, contract.strike_e4, contract.right, listed_ns))
+                contract = OptionContract(
+                    ticker, expiry.day, round(strike * 10_000), "C" if right == "C" else "P"
+                )
+                rows.append(
+                    ContractRow(
+                        contract.symbol,
+                        ticker,
+                        contract.expiry,
+                        contract.strike_e4,
+                        contract.right,
+                        listed_ns,
+                    )
+                )
+
     counts = [2 * len(strikes) for _, strikes, _ in parts]
     ends = [grid.row_on_or_after(expiry.day) for expiry, _, _ in parts]
     end_row = np.repeat([AFTER_THE_END if end is None else end for end in ends], counts)
+
     return Contracts(
         tuple(rows),
         np.array([row.strike_e4 for row in rows]) / 1e4,
@@ -87,24 +113,29 @@ def list_contracts(ticker: str, grid: Grid, reference: FloatArray) -> Contracts:
     )
 
 
-def _of_expiry(grid: Grid, reference: FloatArray, expiry: Expiry) -> tuple[Expiry, FloatArray, IntArray]:
+def _of_expiry(
+    grid: Grid, reference: FloatArray, expiry: Expiry
+) -> tuple[Expiry, FloatArray, IntArray]:
     """Strikes of an expiry, ascending, and the row from which on each is listed."""
     first = max(0, grid.row_on_or_after(expiry.listed) or 0)
     end = grid.row_on_or_after(expiry.day)
     price = reference[first : len(grid) if end is None else end + 1]
     step = next((step for below, step in _STEPS if price[0] < below), 10.0)
     width = _MONTHLY[1] if expiry.monthly else _WEEKLY[1]
-    low, high = max(1, int(price.min() / step) - width), int(price.max() / step) + width + 1
+    low = max(1, int(price.min() / step) - width)
+    high = int(price.max() / step) + width + 1
     strikes: FloatArray = np.arange(low, high + 1).astype(np.float64) * step
     near = np.abs(strikes[None, :] - price[:, None]) <= width * step
     is_listed = near.any(axis=0)
     listed_row: IntArray = near.argmax(axis=0)[is_listed] + first
+
     return expiry, strikes[is_listed], listed_row
 
 
 _DECAY = 0.94
 _REVERSION = 4.0  #: Of implied variance towards its long-run level, per year
-_SKEW, _CURVE = -0.09, 0.025
+_SKEW = -0.09
+_CURVE = 0.025
 _WEEK = 7 / 365
 
 
@@ -118,32 +149,54 @@ class Surface:
     report_variance: float  #: variance that the market expects of one
 
     def at_the_money(self, row: IntArray, end_row: IntArray, years: FloatArray) -> FloatArray:
-        """[n] annual volatility from the close of each day to the expiry, in `years`; `end_row`: last session."""
+        """[n] annual volatility from the close of each day to the expiry, in `years`; `end_row`:
+        last session.
+        """
         long = np.maximum(years, 1 / 365)
         pull = (1.0 - np.exp(-_REVERSION * long)) / (_REVERSION * long)
         variance = self.base**2 + (self.level[row] ** 2 - self.base**2) * pull
-        reports = np.searchsorted(self.report_rows, end_row, "right") - np.searchsorted(self.report_rows, row, "right")
+        reports = np.searchsorted(self.report_rows, end_row, "right") - np.searchsorted(
+            self.report_rows, row, "right"
+        )
         volatility: FloatArray = np.sqrt(variance + reports * self.report_variance / long)
+
         return volatility
 
 
-def make_surface(rng: np.random.Generator, closes: FloatArray, volatility: float, report_rows: Sequence[int]) -> Surface:
-    """Return a surface from the underlying's closes [D] and the rows of days that a report moves."""
+def make_surface(
+    rng: np.random.Generator, closes: FloatArray, volatility: float, report_rows: Sequence[int]
+) -> Surface:
+    """Return a surface from the underlying's closes [D] and the rows of days that a report
+    moves.
+    """
     squares = np.append(0.0, np.diff(np.log(closes))) ** 2
     squares = np.minimum(squares, (4.0 * volatility) ** 2)
     variance = np.empty(len(closes))
     last = volatility**2
+
     for day in range(len(closes)):
         variance[day] = last
         last = _DECAY * last + (1.0 - _DECAY) * squares[day]
+
     mood = np.exp(volatility_path(rng, len(closes), 0.06))
     rows = np.array(sorted(report_rows), dtype=np.int64)
-    return Surface(1.08 * np.sqrt(252.0 * variance) * mood, 1.08 * np.sqrt(252.0) * volatility, rows, (2.4 * volatility) ** 2)
+    return Surface(
+        1.08 * np.sqrt(252.0 * variance) * mood,
+        1.08 * np.sqrt(252.0) * volatility,
+        rows,
+        (2.4 * volatility) ** 2,
+    )
 
 
-def moneyness(spot: FloatArray, strike: FloatArray, years: FloatArray, volatility: FloatArray) -> FloatArray:
-    """[n] logarithm of strike over price, in standard deviations of the price's move to the expiry (of a week at least)."""
-    deviations: FloatArray = np.log(strike / spot) / (volatility * np.sqrt(np.maximum(years, _WEEK)))
+def moneyness(
+    spot: FloatArray, strike: FloatArray, years: FloatArray, volatility: FloatArray
+) -> FloatArray:
+    """[n] logarithm of strike over price, in standard deviations of the price's move to the expiry
+    (of a week at least).
+    """
+    deviations: FloatArray = np.log(strike / spot) / (
+        volatility * np.sqrt(np.maximum(years, _WEEK))
+    )
     return deviations
 
 
@@ -155,22 +208,33 @@ def smile(at_the_money: FloatArray, standard: FloatArray) -> FloatArray:
 
 
 def dividends_before(
-    dividends: Sequence[DividendRow], grid: Grid, row: IntArray, last_day: npt.NDArray[np.datetime64], rate: FloatArray
+    dividends: Sequence[DividendRow],
+    grid: Grid,
+    row: IntArray,
+    last_day: npt.NDArray[np.datetime64],
+    rate: FloatArray,
 ) -> FloatArray:
-    """[n] present value of the dividends that are declared by a day's close and go ex between that day and the last session."""
+    """[n] present value of the dividends that are declared by a day's close and go ex between that
+    day and the last session.
+    """
     day = np.array(grid.days, dtype="datetime64[D]")[row]
     value = np.zeros(len(row))
     for dividend in dividends:
         ex_day = np.datetime64(dividend.ex_day)
-        counts = (day < ex_day) & (ex_day <= last_day) & (dividend.declared_ns <= grid.close_ns[row])
+        counts = (
+            (day < ex_day) & (ex_day <= last_day) & (dividend.declared_ns <= grid.close_ns[row])
+        )
         years = (ex_day - day).astype(np.float64) / 365.0
         value += np.where(counts, dividend.amount_e4 / 1e4 * np.exp(-rate * years), 0.0)
+
     return value
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Terms of options besides the price of the underlying: [n] strike, whether a call, yield, volatility, value of dividends."""
+    """Terms of options besides the price of the underlying: [n] strike, whether a call, yield,
+    volatility, value of dividends.
+    """
 
     strike: FloatArray
     is_call: npt.NDArray[np.bool_]
@@ -180,12 +244,19 @@ class Terms:
 
     def take(self, rows: IntArray | npt.NDArray[np.bool_]) -> Terms:
         """Return some of them."""
-        return Terms(self.strike[rows], self.is_call[rows], self.rate[rows], self.volatility[rows], self.dividends[rows])
+        return Terms(
+            self.strike[rows],
+            self.is_call[rows],
+            self.rate[rows],
+            self.volatility[rows],
+            self.dividends[rows],
+        )
 
 
 def value(terms: Terms, spot: FloatArray, years: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """[n] intrinsic values in dollars, and what the options are worth on top: the European formula on the price less its dividends,
-    never below what exercise gives at once; nothing where no `years` are left.
+    """[n] intrinsic values in dollars, and what the options are worth on top: the European formula
+    on the price less its dividends, never below what exercise gives at once; nothing where no
+    `years` are left.
     """
     sign = np.where(terms.is_call, 1.0, -1.0)
     intrinsic = np.maximum(sign * (spot - terms.strike), 0.0)
@@ -193,5 +264,8 @@ def value(terms: Terms, spot: FloatArray, years: FloatArray) -> tuple[FloatArray
     spread = terms.volatility * np.sqrt(np.maximum(years, 1e-9))
     middle = (np.log(base / terms.strike) + terms.rate * years) / spread
     later = terms.strike * np.exp(-terms.rate * years)
-    price = sign * (base * ndtr(sign * (middle + spread / 2)) - later * ndtr(sign * (middle - spread / 2)))
+    price = sign * (
+        base * ndtr(sign * (middle + spread / 2)) - later * ndtr(sign * (middle - spread / 2))
+    )
+
     return intrinsic, np.where(years > 0, np.maximum(price - intrinsic, 0.0), 0.0)

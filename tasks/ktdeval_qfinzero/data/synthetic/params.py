@@ -1,4 +1,6 @@
-"""Parameters of the synthetic market, separate from its generator so that naming them loads nothing heavy."""
+"""Parameters of the synthetic market, separate from its generator so that naming them loads nothing
+heavy.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,10 @@ from dataclasses import dataclass
 from datetime import date
 
 from ktdeval.errors import DataError
-from ktdeval.fields import option
+from ktdeval.values.fields import option
 
-GENERATOR_VERSION = 2  #: Part of the cache folder's name: every change of what is generated must change it
+#: Part of the cache folder's name: every change of what is generated must change it
+GENERATOR_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -22,16 +25,28 @@ class SyntheticParams:
     minute_last: str = option("2025-03-31", help="last day with bars of minutes (ISO date)")
     stocks: int = option(36, help="number of stocks", minimum=1, maximum=40)
     coins: int = option(4, help="number of coins", minimum=0, maximum=4)
-    option_underlyings: int = option(12, help="stocks with listed options, the first of the table that never split", minimum=0)
-    option_minute_underlyings: int = option(2, help="how many of them have option bars of minutes", minimum=0)
-    option_minute_first: str = option("2025-02-10", help="first day with option bars of minutes (ISO date)")
-    option_minute_last: str = option("2025-02-28", help="last day with option bars of minutes (ISO date)")
-    as_of_day: str = option("2025-02-14", help="day at whose close a clock starts that nobody sets (ISO date)")
+    option_underlyings: int = option(
+        12, help="stocks with listed options, the first of the table that never split", minimum=0
+    )
+    option_minute_underlyings: int = option(
+        2, help="how many of them have option bars of minutes", minimum=0
+    )
+    option_minute_first: str = option(
+        "2025-02-10", help="first day with option bars of minutes (ISO date)"
+    )
+    option_minute_last: str = option(
+        "2025-02-28", help="last day with option bars of minutes (ISO date)"
+    )
+    as_of_day: str = option(
+        "2025-02-14", help="day at whose close a clock starts that nobody sets (ISO date)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Days of `SyntheticParams`, read and checked; both ends included. `days, minutes, option_minutes`: first and last day."""
+    """Days of `SyntheticParams`, read and checked; both ends included. `days, minutes,
+    option_minutes`: first and last day.
+    """
 
     days: tuple[date, date]
     minutes: tuple[date, date]
@@ -39,23 +54,38 @@ class Ranges:
     as_of_day: date  #: a day among `days`
 
 
-_REACH = (date(2017, 1, 1), date(2034, 12, 31))  #: Days that a market can have: the exchange's calendar has the year before them
+#: Days that a market can have: the exchange's calendar has the year before them
+_REACH = (date(2017, 1, 1), date(2034, 12, 31))
 
 
 def ranges_of(params: SyntheticParams) -> Ranges:
-    """Read the days. Raises DataError: a text is not an ISO date, a range ends before it begins, or lies outside the days."""
+    """Read the days. Raises DataError: a text is not an ISO date, a range ends before it begins, or
+    lies outside the days.
+    """
     days = _range(params, "first_day", "last_day")
     if not _REACH[0] <= days[0] <= days[1] <= _REACH[1]:
-        raise DataError(f"synthetic market: first_day … last_day must lie in {_REACH[0]} … {_REACH[1]}")
+        raise DataError(
+            f"synthetic market: first_day … last_day must lie in {_REACH[0]} … {_REACH[1]}"
+        )
+
     minutes = _range(params, "minute_first", "minute_last")
     option_minutes = _range(params, "option_minute_first", "option_minute_last")
     as_of_day = _day(params, "as_of_day")
     if not days[0] <= minutes[0] <= minutes[1] <= days[1]:
-        raise DataError("synthetic market: minute_first … minute_last must lie in first_day … last_day")
-    if params.option_minute_underlyings and not minutes[0] <= option_minutes[0] <= option_minutes[1] <= minutes[1]:
-        raise DataError("synthetic market: option_minute_first … option_minute_last must lie in minute_first … minute_last")
+        raise DataError(
+            "synthetic market: minute_first … minute_last must lie in first_day … last_day"
+        )
+    if (
+        params.option_minute_underlyings
+        and not minutes[0] <= option_minutes[0] <= option_minutes[1] <= minutes[1]
+    ):
+        raise DataError(
+            "synthetic market: option_minute_first … option_minute_last must lie in minute_first …"
+            " minute_last"
+        )
     if not days[0] <= as_of_day <= days[1]:
         raise DataError("synthetic market: as_of_day must lie in first_day … last_day")
+
     return Ranges(days, minutes, option_minutes, as_of_day)
 
 

@@ -1,4 +1,6 @@
-"""Wordings of the embedded market's articles (`news.yaml`), and how articles are written from them."""
+"""Wordings of the embedded market's articles (`news.yaml`), and how articles are written from
+them.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,37 @@ from datetime import date
 from functools import cache
 from pathlib import Path
 from string import Formatter
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
 
-from ktdeval.seeds import derive_seed
-from ktdeval.typed import Value, from_plain
-from ktdeval.yamlio import load_yaml
+from ktdeval.values.seeds import derive_seed
+from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.yamlio import load_yaml
 from ktdeval_qfinzero.data.rows import EventType, Importance, Market, NewsRow
 from ktdeval_qfinzero.data.synthetic.grid import stream
 from ktdeval_qfinzero.data.synthetic.macro import MONTHS
 from ktdeval_qfinzero.moments import day_of
 
+Slots = dict[str, object]  #: Values that fill the slots of a text, by name
+
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-class HappeningKind(Value, frozen=True, kw_only=True):
-    """A kind of a company's own news; `titles, openings, remarks` are alternatives of the article's parts."""
+@runtime_checkable
+class HasTicker(Protocol):
+    """A company or coin that an article is about."""
+
+    @property
+    def ticker(self) -> str:
+        """Ticker."""
+
+
+class CompanyNewsKind(Value, frozen=True, kw_only=True):
+    """A kind of a company's own news; `titles, openings, remarks` are alternatives of the article's
+    parts.
+    """
 
     size: float  #: jump of the price in standard deviations of a day
     importance: Importance
@@ -39,7 +54,9 @@ class HappeningKind(Value, frozen=True, kw_only=True):
 
 
 class Article(Value, frozen=True, kw_only=True):
-    """Template of an article; every text has slots. A paragraph that comes out empty is left out."""
+    """Template of an article; every text has slots. A paragraph that comes out empty is left
+    out.
+    """
 
     key: str
     event_type: EventType
@@ -62,7 +79,7 @@ class Wordings(Value, frozen=True, kw_only=True):
     partners: tuple[str, ...]
     bidders: tuple[str, ...]
     brokers: tuple[str, ...]
-    happenings: dict[str, HappeningKind]
+    company_news: dict[str, CompanyNewsKind]
     phrases: dict[str, str]
     choices: dict[str, tuple[str, ...]]
     articles: dict[str, Article]
@@ -85,42 +102,55 @@ class Newsroom:
         self,
         name: str,
         time_ns: int,
-        slots: Mapping[str, Any],
+        slots: Mapping[str, object],
         tones: Sequence[tuple[str, str]] | None = None,
         tickers: Sequence[str] | None = None,
-        **changes: Any,
+        **changes: object,
     ) -> NewsRow:
-        """Return the article of a template, with a publisher, an author and addresses that exist nowhere. A `stock` among `slots`
-        is what it is about where `tickers` are not given; `tones`: ticker and sentiment of each insight; `changes`: fields of the
-        template to replace.
+        """Return the article of a template, with a publisher, an author and addresses that exist
+        nowhere. A `stock` among `slots` is what it is about where `tickers` are not given; `tones`:
+        ticker and sentiment of each insight; `changes`: fields of the template to replace.
         """
         form = msgspec.structs.replace(wordings().articles[name], **changes)
-        stock = [slots["stock"].ticker] if "stock" in slots else []
-        tones = [(ticker, form.sentiment) for ticker in stock] if tones is None else tones
-        key, title = fill(form.key, **slots), fill(form.title, **slots)
+        stock = slots.get("stock")
+        about: list[str] = [stock.ticker] if isinstance(stock, HasTicker) else []
+        if tones is None:
+            tones = [(ticker, form.sentiment) for ticker in about]
+        if tickers is None:
+            tickers = about
+
+        key = fill(form.key, **slots)
+        title = fill(form.title, **slots)
         rng = stream(self.seed, "news", key)
         publishers = list(wordings().publishers.items())
         publisher, domain = publishers[int(rng.integers(len(publishers)))]
         identity = f"news_{derive_seed(self.seed, 'news id', key):016x}"
-        slug = re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:80].strip("-")
         paragraphs = [fill(text, **slots).rstrip() for text in form.paragraphs]
         reasoning = fill(form.reasoning, **slots)
+        insights = [
+            {"ticker": ticker, "sentiment": tone, "reasoning": reasoning} for ticker, tone in tones
+        ]
+
         return NewsRow(
             id=identity,
             event_type=form.event_type,
             title=title,
             published_ns=time_ns,
             importance=form.importance,
-            tickers=tuple(stock if tickers is None else tickers),
+            tickers=tuple(tickers),
             description=fill(form.description, **slots),
             body="\n\n".join(text for text in paragraphs if text),
-            article_url=f"https://{domain}/{day_of(time_ns):%Y/%m/%d}/{slug}",
+            article_url=f"https://{domain}/{day_of(time_ns):%Y/%m/%d}/{_slug(title)}",
             author=_person(rng),
-            publisher={"name": publisher, "homepage_url": f"https://{domain}", "logo_url": f"https://{domain}/logo.png"},
+            publisher={
+                "name": publisher,
+                "homepage_url": f"https://{domain}",
+                "logo_url": f"https://{domain}/logo.png",
+            },
             market=form.market,
             keywords=tuple(fill(text, **slots) for text in form.keywords),
             image_url=f"https://{domain}/images/{identity}.jpg",
-            insights=tuple({"ticker": ticker, "sentiment": tone, "reasoning": reasoning} for ticker, tone in tones),
+            insights=tuple(insights),
         )
 
     def stream(self, *words: str) -> np.random.Generator:
@@ -132,20 +162,25 @@ class Newsroom:
         return _person(stream(self.seed, "chief", ticker))
 
 
-def fill(text: str, **slots: Any) -> str:
-    """Return a text with its slots filled. A slot is written as in `str.format`, or with one of the names in `FORMATS` behind the
-    colon, or with two or three alternatives: `{up:gains|loses}` for true and false, `{step:holds|raises|cuts}` for zero, above and
-    below.
+def _slug(title: str) -> str:
+    """Return a title as the end of an address: lower case, joined by hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:80].strip("-")
+
+
+def fill(text: str, **slots: object) -> str:
+    """Return a text with its slots filled. A slot is written as in `str.format`, or with one of the
+    names in `FORMATS` behind the colon, or with two or three alternatives: `{up:gains|loses}` for
+    true and false, `{step:holds|raises|cuts}` for zero, above and below.
     """
     return _FORMATTER.vformat(text, (), slots)
 
 
-def phrase(name: str, **slots: Any) -> str:
+def phrase(name: str, **slots: object) -> str:
     """Return a part of an article that has one wording."""
     return fill(wordings().phrases[name], **slots)
 
 
-def choice(rng: np.random.Generator, name: str, **slots: Any) -> str:
+def choice(rng: np.random.Generator, name: str, **slots: object) -> str:
     """Return a part of an article that has several wordings."""
     return fill(choose(rng, wordings().choices[name]), **slots)
 
@@ -157,55 +192,92 @@ def choose(rng: np.random.Generator, texts: Sequence[str]) -> str:
 
 def sentiment(value: float, neutral: float = 0.0) -> str:
     """Return `positive`, `neutral` or `negative`."""
-    return "neutral" if abs(value) <= neutral else "positive" if value > 0 else "negative"
+    if abs(value) <= neutral:
+        return "neutral"
+    return "positive" if value > 0 else "negative"
 
 
 def dollars(amount: float) -> str:
     """Return `$1.25 billion`, `$340 million`, `$12.50`."""
     if abs(amount) >= 1e9:
         return f"${amount / 1e9:.2f} billion"
+    if abs(amount) >= 1e8:
+        return f"${amount / 1e6:.0f} million"
     if abs(amount) >= 1e6:
-        return f"${amount / 1e6:.0f} million" if abs(amount) >= 1e8 else f"${amount / 1e6:.1f} million".replace(".0 ", " ")
-    return f"-${-amount:,.2f}" if amount < 0 else f"${amount:,.2f}"
+        return f"${amount / 1e6:.1f} million".replace(".0 ", " ")
+    if amount < 0:
+        return f"-${-amount:,.2f}"
+
+    return f"${amount:,.2f}"
 
 
 def profit(eps: float) -> str:
     """Return `earnings of $0.31 a share`, or `a loss of $0.12 a share`."""
-    return f"a loss of {dollars(-eps)} a share" if eps < 0 else f"earnings of {dollars(eps)} a share"
+    if eps < 0:
+        return f"a loss of {dollars(-eps)} a share"
+    return f"earnings of {dollars(eps)} a share"
+
+
+def _short_profit(eps: float) -> str:
+    return profit(eps).removeprefix("a ")
 
 
 def _moved(percent: float) -> str:
     """Return `rose 2.3%`, `fell 0.4%`, `was little changed`."""
-    return "was little changed" if abs(percent) < 0.05 else f"{'rose' if percent > 0 else 'fell'} {abs(percent):.1f}%"
+    if abs(percent) < 0.05:
+        return "was little changed"
+
+    verb = "rose" if percent > 0 else "fell"
+    return f"{verb} {abs(percent):.1f}%"
+
+
+def _size(percent: float) -> str:
+    return f"{abs(percent):.1f}%"
 
 
 def _short_day(day: date) -> str:
     return f"{MONTHS[day.month - 1]} {day.day}"
 
 
+def _long_day(day: date) -> str:
+    return f"{WEEKDAYS[day.weekday()]}, {_short_day(day)}"
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
 FORMATS: Mapping[str, Callable[[Any], str]] = {
-    "capitalised": lambda text: text[:1].upper() + text[1:],
+    "capitalised": _capitalised,
     "dollars": dollars,
-    "long_day": lambda day: f"{WEEKDAYS[day.weekday()]}, {_short_day(day)}",
-    "lowered": lambda text: text[:1].lower() + text[1:],
+    "long_day": _long_day,
+    "lowered": _lowered,
     "moved": _moved,
     "profit": profit,
     "short_day": _short_day,
-    "short_profit": lambda eps: profit(eps).removeprefix("a "),
-    "size": lambda percent: f"{abs(percent):.1f}%",
+    "short_profit": _short_profit,
+    "size": _size,
 }  #: Ways to write a slot: `{amount:dollars}`, `{day:long_day}`
 
 
 class _Formatter(Formatter):
-    def format_field(self, value: Any, format_spec: str) -> Any:
+    def format_field(self, value: Any, format_spec: str) -> str:
         if format_spec in FORMATS:
             return FORMATS[format_spec](value)
         if "|" not in format_spec:
-            return super().format_field(value, format_spec)
+            return str(super().format_field(value, format_spec))
+
         texts = format_spec.split("|")
         if len(texts) == 2:
             return texts[0] if value else texts[1]
-        return texts[0 if value == 0 else 1 if value > 0 else 2]
+        if value == 0:
+            return texts[0]
+
+        return texts[1] if value > 0 else texts[2]
 
 
 _FORMATTER = _Formatter()

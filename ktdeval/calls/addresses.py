@@ -1,0 +1,36 @@
+"""Addresses of servers as users give them."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from ktdeval.calls.http_errors import one_line
+from ktdeval.errors import ConfigError
+
+
+def check_base_url(url: str, option: str = "--base-url") -> str:
+    """Return a base URL without its final slash, safe to use, show and record.
+
+    Raises ConfigError, which names `option`, if it is not an http or https address, or contains a
+    user, a password, a query or a fragment; the message does not show these.
+    """
+    example = "such as http://localhost:8000/v1"
+    try:
+        parts = urlsplit(url)
+        port_is_sound = parts.port is None or parts.port > 0
+    except ValueError:
+        raise ConfigError(f"{option} is no address; give one {example}") from None
+
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ConfigError(
+            f"{option} holds a user, password, query or fragment; give the bare address, {example}"
+        )
+
+    is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+    is_plain = url.isascii() and url.isprintable() and " " not in url
+    if not (is_http and port_is_sound and is_plain):
+        raise ConfigError(
+            f"{option} must be an http or https address in ASCII, {example}, was {one_line(url)!r}"
+        )
+
+    return url.rstrip("/")

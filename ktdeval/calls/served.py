@@ -1,0 +1,56 @@
+"""Origin of a reply as a provider states it: model, provider behind a gateway, fingerprint."""
+
+from __future__ import annotations
+
+import re
+
+_VIA = " via "
+_FINGERPRINT = " / "
+_VERSION = re.compile(
+    r"([-@:_](latest|preview|exp|experimental|stable|free|\d{2,8}|v\d+(:\d+)?|\d{4}-\d{2}-\d{2}|\d{2}-\d{2,4}))*"
+)
+"""Endings of a model's name that mark a dated version or another variant of the same weights."""
+
+
+def served_text(model: str, provider: str = "", fingerprint: str = "") -> str:
+    """Return the origin in one line, `MODEL via PROVIDER / FINGERPRINT`; empty if unknown."""
+    text = model
+    if provider:
+        text = f"{model or 'unnamed'}{_VIA}{provider}"
+
+    if fingerprint:
+        text = f"{text or 'unnamed'}{_FINGERPRINT}{fingerprint}"
+
+    return text
+
+
+def served_model(text: str) -> str:
+    """Return the model's name in a line of `served_text`; empty if the provider named none."""
+    name = text.partition(_FINGERPRINT)[0].partition(_VIA)[0]
+    if name == "unnamed":
+        return ""
+    return name
+
+
+def is_other_model(asked: str, served_by: str) -> bool:
+    """Whether the provider names another model than the one that was asked.
+
+    An alias and its dated version are the same model (`gpt-4.1` and `gpt-4.1-2025-04-14`); two
+    versions are not. Capitals, a vendor before the name (`openai/`, `models/`) and a route after it
+    (`:free`) are ignored. If the provider names no model, the answer is False.
+    """
+    served = _bare(served_model(served_by))
+    wanted = _bare(asked)
+    if not served or served == wanted:
+        return False
+    if served.startswith(wanted):
+        return _VERSION.fullmatch(served[len(wanted) :]) is None
+    if wanted.startswith(served):
+        return _VERSION.fullmatch(wanted[len(served) :]) is None
+
+    return True
+
+
+def _bare(name: str) -> str:
+    """Return a model's name without vendor and capitals."""
+    return name.strip().lower().rsplit("/", 1)[-1]

@@ -1,0 +1,106 @@
+"""Attribution: the linked lines of the total return, medians over episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from ktdeval.cards.fields.basics import Figure, Name
+from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Line, aggregate
+from ktdeval.cards.fields.words import Words
+from ktdeval.errors import CardError
+from ktdeval.values.typed import Value, from_plain
+
+METRIC = "selection_alpha"
+"""Metric whose detail holds all linked lines of the attribution (`linked`, and `intervals` of
+them).
+"""
+
+
+class AttributionLines(Value, frozen=True):
+    """Linked parts of the total return."""
+
+    lines: dict[str, Line]
+
+
+class Attribution(Figure, Value, frozen=True, kw_only=True):
+    """Parts of the total return; null with a reason where no metric computed it."""
+
+    value: AttributionLines | None
+    reason: Name | UnsetType = UNSET
+
+
+def derive_attribution(entries: Sequence[EpisodeMetric]) -> Attribution:
+    """Return medians of the linked lines in the detail of the attribution metric, from the metric
+    of each episode.
+    """
+    if not entries:
+        return _no_attribution(f"metric {METRIC} was not asked for")
+
+    computed = [entry for entry in entries if entry.value is not None]
+    if not computed:
+        return _no_attribution("; ".join(sorted({str(entry.reason) for entry in entries})))
+
+    names = _line_names(computed)
+    if not names:
+        return _no_attribution(f"metric {METRIC} has no linked lines in its detail")
+
+    lines: dict[str, Line] = {}
+    for name in names:
+        lines[name] = aggregate(_line(entry, name) for entry in entries)
+
+    return Attribution(value=AttributionLines(lines=lines))
+
+
+def _no_attribution(reason: str) -> Attribution:
+    return Attribution(value=None, reason=reason)
+
+
+def _line_names(entries: Sequence[EpisodeMetric]) -> list[str]:
+    """Return the names of all linked lines, in the order of their first occurrence."""
+    names: dict[str, None] = {}
+    for entry in entries:
+        names |= dict.fromkeys(_linked(entry))
+    return list(names)
+
+
+def _line(entry: EpisodeMetric, name: str) -> EpisodeMetric:
+    """Return one linked line of one episode, in the form of a metric."""
+    if entry.value is None:
+        return entry
+
+    value = _linked(entry).get(name)
+    if value is None:
+        return EpisodeMetric(value=None, n=entry.n, reason="the episode has no such line")
+
+    recorded = _detail(entry, "intervals").get(name)
+    interval: Interval | UnsetType = UNSET
+    if recorded is not None:
+        interval = from_plain(recorded, Interval, "card", CardError)
+
+    return EpisodeMetric(value=value, n=entry.n, interval=interval)
+
+
+def _linked(entry: EpisodeMetric) -> dict[str, float]:
+    lines = _detail(entry, "linked")
+    return {name: value for name, value in lines.items() if isinstance(value, float)}
+
+
+def _detail(entry: EpisodeMetric, name: str) -> Mapping[str, Any]:
+    """Return a mapping in a metric's detail; empty where a foreign card has something else
+    there.
+    """
+    if not isinstance(entry.detail, Mapping):
+        return {}
+
+    part = entry.detail.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+WORDS = {
+    "attribution": Words(
+        "attribution", "fraction", "the linked lines of the total return, medians over episodes"
+    ),
+}

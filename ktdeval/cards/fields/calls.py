@@ -1,0 +1,252 @@
+"""Calls of a model behind a network: how many, what they cost, and that their counts agree with
+each other, with the episodes, and with the tokens that these report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from msgspec import field
+
+from ktdeval.calls.record import CallRecord, call_figures
+from ktdeval.calls.served import is_other_model
+from ktdeval.calls.tally import EpisodeCalls
+from ktdeval.cards.fields.basics import Count, Counts, EpisodeId, Name, NonNegative, Problem
+from ktdeval.cards.fields.tokens import UsageCounts
+from ktdeval.cards.fields.words import Words
+from ktdeval.cards.table import Row, count, dollars
+from ktdeval.errors import CardError
+from ktdeval.harness.messages import USAGE_FIELDS
+from ktdeval.values.typed import Value, from_plain
+
+
+class Latencies(Value, frozen=True):
+    """Seconds of the answered attempts."""
+
+    median: NonNegative | None
+    p90: NonNegative | None
+    p99: NonNegative | None
+    longest: NonNegative | None
+
+
+class CheckCalls(Value, frozen=True):
+    """Calls of no episode, shared by all cards of the run: the capability check and the fixed
+    questions.
+    """
+
+    requests: Count
+    attempts: Count
+    paid_usd: NonNegative | None
+    possibly_paid_usd: NonNegative
+
+
+class ModelCalls(Value, frozen=True):
+    """Calls of the card's episodes to one of its models."""
+
+    requests: Count
+    attempts: Count
+    answered: Count
+    tokens: Counts  #: tokens of the answered attempts
+    paid_usd: NonNegative | None
+    possibly_paid_usd: NonNegative
+    served_by: Counts  #: answered requests by what the provider says it answered with
+
+    def are_of_another_model(self, asked: str) -> bool:
+        """Whether the provider named another model than the one `asked`, in any of its answers."""
+        return any(is_other_model(asked, served) for served in self.served_by)
+
+
+class Calls(Value, frozen=True, omit_defaults=True):
+    """Calls of the card's episodes, all sessions of the run together."""
+
+    requests: Count  #: different requests, whatever became of them
+    attempts: Count  #: attempts made, those that failed included
+    answered: Count  #: attempts that were answered
+    cached: Count  #: answers of earlier calls of others, taken from the reply cache
+    #: answers given once more to steps that were interrupted and ran again; in neither count before
+    repeated: Count
+    #: answers that no transcript holds: of steps that ran again and were then answered otherwise
+    unused: Count
+    failed_attempts: Counts  #: attempts without an answer, by kind
+    tokens: Counts  #: tokens of the answered attempts
+    #: US dollars of the answered attempts; null where a price is not known
+    paid_usd: NonNegative | None
+    #: US dollars that attempts without an answer may have been billed, at most
+    possibly_paid_usd: NonNegative
+    latency_s: Latencies
+    lost_s: NonNegative  #: seconds of the attempts without an answer
+    served_by: Counts  #: answered requests by what the provider says it answered with
+    checks: CheckCalls
+    episodes: dict[EpisodeId, EpisodeCalls]  #: calls of each episode that asked, by its id
+    #: calls of each model, PROVIDER/NAME; absent where one model was asked
+    models: dict[Name, ModelCalls] = field(default_factory=dict)
+
+    def are_of_another_model(self, asked: str) -> bool:
+        """Whether the provider named another model than the one `asked`, in any of its answers; of
+        several models, than the one that was asked for that answer.
+        """
+        if self.models:
+            parts = self.models.items()
+            return any(own.are_of_another_model(name.partition("/")[2]) for name, own in parts)
+
+        return any(is_other_model(asked, served) for served in self.served_by)
+
+
+def gather_calls(records: Iterable[CallRecord], episodes: Collection[str]) -> Calls:
+    """Return the figures of the calls of these episodes, all sessions of the run together."""
+    return from_plain(call_figures(records, episodes), Calls, "card", CardError)
+
+
+# ---- checked
+
+_SUMS = ("attempts", "answered", "cached", "repeated", "unused", "failed_attempts", "tokens")
+"""Counts of a card that are sums over its episodes."""
+
+_CALLS = ("provenance", "calls")
+
+
+def call_problems(calls: Calls, usage: Mapping[str, UsageCounts]) -> Iterator[Problem]:
+    """Yield contradictions in a card's counts of calls; `usage`: that of each finished episode."""
+    for name in _SUMS:
+        parts = [getattr(own, name) for own in calls.episodes.values()]
+        if _sum(parts) != _sum([getattr(calls, name)]):
+            yield (*_CALLS, name), "is not the sum over its episodes"
+
+    yield from _model_problems(calls)
+    for id_, own in calls.episodes.items():
+        where = (*_CALLS, "episodes", id_)
+        if own.answered + sum(own.failed_attempts.values()) != own.attempts:
+            yield (*where, "attempts"), "are not those that were answered and those that failed"
+
+        if own.replies < 0:
+            yield (*where, "unused"), "are more than the answers that there were"
+
+        problem = _token_problem(own, usage[id_]) if id_ in usage else None
+        if problem is not None:
+            yield (*where, "tokens"), problem
+
+
+def _model_problems(calls: Calls) -> Iterator[Problem]:
+    """Yield counts by model that do not add up to those of the card."""
+    if not calls.models:
+        return
+
+    for name in ("requests", "attempts", "answered", "tokens", "served_by"):
+        parts = [getattr(own, name) for own in calls.models.values()]
+        if _sum(parts) != _sum([getattr(calls, name)]):
+            yield (*_CALLS, "models"), f"{name} do not add up to {name} of the card"
+
+
+def _sum(counts: Iterable[int | dict[str, int]]) -> dict[str, int]:
+    """Return the sum of counts (under no name), or of counts by name; names without a count are
+    omitted.
+    """
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update({"": each} if isinstance(each, int) else each)
+    return {name: number for name, number in sorted(total.items()) if number}
+
+
+def _token_problem(calls: EpisodeCalls, usage: UsageCounts) -> str | None:
+    """Return how an episode's tokens differ from those that were paid. They need not agree if a
+    reply came from the cache or was dropped.
+    """
+    if calls.cached or calls.unused:
+        return None
+
+    for name in USAGE_FIELDS:
+        used = getattr(usage, name)
+        paid = calls.tokens.get(name, 0)
+        if used != paid:
+            return (
+                f"{name}: {paid:,} were answered and no reply was cached, but the episode reports"
+                f" {used:,}"
+            )
+
+    return None
+
+
+# ---- words
+
+
+def call_count_rows(calls: Calls) -> Iterator[Row]:
+    """Yield how often the provider was called, what failed, how long it took, what was paid, and
+    what it answered with.
+    """
+    yield WORDS["provenance.calls.requests"].label, _request_words(calls)
+    if calls.unused:
+        openings = max(own.openings for own in calls.episodes.values())
+        drawn = f"an episode was opened {openings:,} times, and answered otherwise the last time"
+        yield "unused answers", f"{count(calls.unused, 'answer')} that no transcript holds: {drawn}"
+
+    if calls.latency_s.median is not None:
+        yield WORDS["provenance.calls.latency_s"].label, _latency_words(calls)
+
+    yield WORDS["provenance.calls.paid_usd"].label, _payment_words(calls)
+    if calls.served_by:
+        names = [f"{name} ({number:,})" for name, number in calls.served_by.items()]
+        yield WORDS["provenance.calls.served_by"].label, ", ".join(names)
+
+
+def _request_words(calls: Calls) -> str:
+    failed = f"{sum(calls.failed_attempts.values()):,} failed attempts"
+    kinds = [f"{kind} {number:,}" for kind, number in calls.failed_attempts.items()]
+    if kinds:
+        failed += f": {', '.join(kinds)}"
+
+    answered = f"{calls.answered:,} answered by the provider, {calls.cached:,} from the cache"
+    if calls.repeated:
+        answered += f", {calls.repeated:,} given again after an interruption"
+
+    return f"{calls.requests:,}: {answered}; {failed}"
+
+
+def _latency_words(calls: Calls) -> str:
+    seconds = calls.latency_s
+    most = f"99 % within {seconds.p99:.2f} s, longest {seconds.longest:.2f} s"
+    words = f"median {seconds.median:.2f} s, {most}"
+    if calls.lost_s:
+        words += f"; {calls.lost_s:,.1f} s in failed attempts"
+
+    return words
+
+
+def _payment_words(calls: Calls) -> str:
+    words = "not known" if calls.paid_usd is None else f"{dollars(calls.paid_usd)} USD"
+    if calls.possibly_paid_usd:
+        words += f", possibly {dollars(calls.possibly_paid_usd)} USD more"
+    if calls.checks.paid_usd:
+        words += f"; checks of the run {dollars(calls.checks.paid_usd)} USD"
+
+    return words
+
+
+WORDS = {
+    "provenance.calls": Words(
+        "calls of the provider",
+        "",
+        "calls of the card's episodes, all sessions of the run together",
+        "cards.md#cost",
+    ),
+    "provenance.calls.requests": Words("requests", "requests", "different requests"),
+    "provenance.calls.attempts": Words("attempts", "calls", "attempts made, failed ones included"),
+    "provenance.calls.answered": Words("answered", "calls", "attempts that were answered"),
+    "provenance.calls.cached": Words(
+        "cached", "replies", "answers of earlier calls, taken from the reply cache"
+    ),
+    "provenance.calls.paid_usd": Words(
+        "paid", "USD", "US dollars of the answered attempts; null where a price is not known"
+    ),
+    "provenance.calls.possibly_paid_usd": Words(
+        "possibly paid", "USD", "US dollars that failed attempts may have been billed, at most"
+    ),
+    "provenance.calls.models": Words(
+        "calls by model", "", "the same counts of each model; absent where one model was asked"
+    ),
+    "provenance.calls.latency_s": Words("latency", "s", "seconds of the answered attempts"),
+    "provenance.calls.lost_s": Words("lost time", "s", "seconds of the failed attempts"),
+    "provenance.calls.served_by": Words(
+        "served by", "", "answered requests by the model that the provider named"
+    ),
+}

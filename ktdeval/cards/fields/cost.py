@@ -1,0 +1,247 @@
+"""US dollars of the tokens of a card's replies, and what they bought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
+
+from ktdeval.calls.prices import PriceEntry as PriceEntry
+from ktdeval.cards.fields.basics import Figure, Name, NonNegative, add_up
+from ktdeval.cards.fields.medians import EpisodeMetric, Line, aggregate
+from ktdeval.cards.fields.tokens import EpisodeTokens, UsageCounts, not_counted
+from ktdeval.cards.fields.words import Words
+from ktdeval.cards.table import Row, dollars
+from ktdeval.harness.messages import Usage
+from ktdeval.values.typed import Value
+
+if TYPE_CHECKING:
+    from ktdeval.cards.card import Evaluation
+    from ktdeval.cards.fields.episodes import Finished
+
+NO_PRICE = "no price of the model is known; give one with --price or --price-table"
+
+NO_FURTHER_PRICE = "no price of a further model is known; give one with --price-table"
+
+
+class TokenCost(Figure, Value, frozen=True, kw_only=True):
+    """US dollars of the tokens that the replies of the finished episodes took, cached or not; null
+    where price or tokens are not known.
+    """
+
+    NEEDED: ClassVar[tuple[str, ...]] = ("currency", "per_episode", "price")
+
+    value: NonNegative | None
+    currency: Literal["USD"] | UnsetType = UNSET
+    price: PriceEntry | UnsetType = UNSET
+    per_episode: Line | UnsetType = UNSET  #: US dollars of an episode
+    reason: Name | UnsetType = UNSET
+
+
+class TradingCost(TokenCost, frozen=True, kw_only=True):
+    """US dollars of the tokens, and what they bought."""
+
+    NEEDED: ClassVar[tuple[str, ...]] = (*TokenCost.NEEDED, "return_per_usd")
+
+    return_per_usd: Line | UnsetType = UNSET  #: total_return of an episode by its US dollars
+
+
+# ---- derived from the episodes and the price
+
+
+class Prices(NamedTuple):
+    """Prices of the models of a card; None where one is not known."""
+
+    own: PriceEntry | None
+    further: Mapping[str, PriceEntry | None] = {}  #: by the names that the agent asks them by
+
+    def cost(self, tokens: EpisodeTokens) -> float | None:
+        """Return the US dollars of some tokens; None where a price is not known."""
+        own = tokens.usage.tokens
+        total = 0.0
+        for model, usage in tokens.further.items():
+            price = self.further.get(model)
+            if price is None:
+                return None
+
+            total += price.cost(usage)
+            own = own.minus(usage)
+
+        return None if self.own is None else total + self.own.cost(own)
+
+
+def card_prices(card: Evaluation, own: PriceEntry | None) -> Prices:
+    """Return the prices of a card's models; `own`: that of its own."""
+    return Prices(own, {model.asked_as: model.price for model in card.further_models})
+
+
+def token_cost(
+    episodes: Sequence[EpisodeTokens], pooled: Sequence[EpisodeTokens], prices: Prices
+) -> TokenCost:
+    """Return the US dollars of the tokens of the replies of a card's finished episodes, paid now or
+    cached. `pooled`: episodes of the median.
+    """
+    price = prices.own
+    if price is None:
+        return TokenCost(value=None, reason=NO_PRICE)
+
+    per_episode = aggregate(tokens_cost(tokens, prices) for tokens in pooled)
+    uncounted = sum(tokens.uncounted for tokens in episodes)
+    if uncounted:  # a sum of the others would look like all
+        return TokenCost(
+            value=None,
+            reason=not_counted(uncounted),
+            currency="USD",
+            price=price,
+            per_episode=per_episode,
+        )
+
+    total = prices.cost(_together(episodes))
+    reason: str | UnsetType = UNSET
+    if total is None:
+        reason = NO_FURTHER_PRICE
+
+    return TokenCost(
+        value=total, reason=reason, currency="USD", price=price, per_episode=per_episode
+    )
+
+
+def _together(episodes: Sequence[EpisodeTokens]) -> EpisodeTokens:
+    """Return the tokens of several episodes."""
+    further: dict[str, Usage] = {}
+    for tokens in episodes:
+        for model, usage in tokens.further.items():
+            further[model] = further.get(model, Usage()) + usage
+
+    usages = [tokens.usage for tokens in episodes]
+    uncounted = sum(tokens.uncounted for tokens in episodes)
+    return EpisodeTokens(add_up(UsageCounts, usages), uncounted, further)
+
+
+def trading_cost(
+    episodes: Sequence[EpisodeTokens],
+    pooled: Sequence[EpisodeTokens],
+    prices: Prices,
+    total_returns: Sequence[EpisodeMetric | None],
+) -> TradingCost:
+    """Return the token cost of a trading card, with the return per dollar of it. `total_returns`:
+    the metric of each pooled episode; None if it was not asked for.
+    """
+    cost = token_cost(episodes, pooled, prices)
+    gains: Line | UnsetType = UNSET
+    if prices.own is not None:
+        costs = [tokens_cost(tokens, prices) for tokens in pooled]
+        gains = aggregate(map(_gain, total_returns, costs))
+
+    return TradingCost(**asdict(cost), return_per_usd=gains)
+
+
+def episode_cost(episode: Finished, prices: Prices) -> EpisodeMetric:
+    """Return the US dollars of the tokens of an episode's replies, paid now or cached; null where
+    price or tokens are not known.
+    """
+    return tokens_cost(episode.tokens, prices)
+
+
+def tokens_cost(tokens: EpisodeTokens, prices: Prices) -> EpisodeMetric:
+    """Return the US dollars of an episode's tokens; null where price or tokens are not known."""
+    if prices.own is None:
+        return EpisodeMetric(value=None, n=0, reason=NO_PRICE)
+    if tokens.uncounted:
+        return EpisodeMetric(value=None, n=0, reason=not_counted(tokens.uncounted))
+
+    cost = prices.cost(tokens)
+    if cost is None:
+        return EpisodeMetric(value=None, n=0, reason=NO_FURTHER_PRICE)
+    return EpisodeMetric(value=cost, n=1)
+
+
+def usage_cost(usage: Usage, price: PriceEntry) -> float:
+    """Return the US dollars of the tokens of one or more calls."""
+    return price.cost(usage)
+
+
+def _gain(total_return: EpisodeMetric | None, cost: EpisodeMetric) -> EpisodeMetric:
+    """Return `total_return` of one episode per dollar of its cost."""
+    if total_return is None:
+        reason = "metric total_return was not asked for"
+    elif total_return.value is None:
+        reason = f"total_return is not defined: {total_return.reason}"
+    elif cost.value is None:
+        reason = str(cost.reason)
+    elif cost.value:
+        return EpisodeMetric(value=total_return.value / cost.value, n=1)
+    else:
+        reason = "the episode cost nothing"
+
+    return EpisodeMetric(value=None, n=0, reason=reason)
+
+
+# ---- words
+
+
+def cost_rows(cost: TokenCost, unpaid: str) -> Iterator[Row]:
+    """Yield cost, price and return per dollar. `unpaid`: why the cost is less than what was paid;
+    empty if it is not.
+    """
+    yield WORDS["cost"].label, _cost_words(cost, unpaid)
+    if not cost.value or not cost.price:
+        return
+
+    yield WORDS["cost.price"].label, _price_words(cost.price)
+    if isinstance(cost, TradingCost) and cost.return_per_usd:
+        words = f"not known: {unpaid}" if unpaid else _gain_words(cost.return_per_usd)
+        yield WORDS["cost.return_per_usd"].label, words
+
+
+def _cost_words(cost: TokenCost, unpaid: str) -> str:
+    each = cost.per_episode
+    if cost.value is None or not each:
+        return f"not known: {cost.reason}"
+
+    words = f"{dollars(cost.value)} USD"
+    if each.n >= 2:
+        words += f", {dollars(each.value or 0.0)} USD an episode (median)"
+
+    return f"at least {words}: {unpaid}" if unpaid else words
+
+
+def _gain_words(gain: Line) -> str:
+    if gain.value is None:
+        return f"not defined: {gain.reason}"
+
+    words = f"{100 * gain.value:+,.4g} %"
+    return f"{words} (median over episodes)" if gain.n > 1 else words
+
+
+def _price_words(price: PriceEntry) -> str:
+    """Return a price with its day and source."""
+    parts = [f"{price.input:g} in", f"{price.output:g} out"]
+    if price.cache_read is not None:
+        parts.append(f"{price.cache_read:g} cache read")
+    if price.cache_write is not None:
+        parts.append(f"{price.cache_write:g} cache write")
+
+    words = f"{', '.join(parts)} USD a million tokens"
+    day = f"as of {price.as_of}" if price.as_of else ""
+    origin = ", ".join(filter(None, (day, price.source)))
+    return f"{words} ({origin})" if origin else words
+
+
+WORDS = {
+    "cost": Words("cost", "USD", "US dollars of the tokens of all replies", "cards.md#cost"),
+    "cost.value": Words("cost", "USD", "US dollars of the tokens, paid now or cached"),
+    "cost.per_episode": Words(
+        "cost per episode", "USD", "US dollars of an episode, median over episodes"
+    ),
+    "cost.return_per_usd": Words(
+        "return per USD",
+        "fraction per USD",
+        "total return of an episode by its own cost, median over episodes",
+    ),
+    "cost.price": Words(
+        "price", "USD a million tokens", "price of the model's tokens, with its day and source"
+    ),
+}

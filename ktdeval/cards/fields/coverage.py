@@ -1,0 +1,80 @@
+"""Coverage: how much of the plan was run, and how much of that the model decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktdeval.cards.fields.basics import Count
+from ktdeval.cards.fields.words import Words, counted
+from ktdeval.cards.table import Row, count
+from ktdeval.values.typed import Value
+
+LEAST_DECIDED_PERCENT = 95
+"""Share of the planned steps that the model must have decided itself. Below it, a card shows forced
+holds, not the model.
+"""
+
+
+class Coverage(Value, frozen=True):
+    """How much of the plan was run, and decided by the model; a scoring task's step is a sample."""
+
+    episodes_planned: Count
+    episodes_finished: Count
+    steps_planned: Count  #: steps of the whole plan, missing episodes included
+    steps: Count  #: steps of the finished episodes
+    #: of these, steps that the model decided, or samples with a valid answer of it
+    steps_decided: Count
+
+    @property
+    def missing(self) -> int:
+        """Planned episodes that did not finish."""
+        return self.episodes_planned - self.episodes_finished
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the model decided too few of the planned steps."""
+        return 100 * self.steps_decided < LEAST_DECIDED_PERCENT * self.steps_planned
+
+    @property
+    def decided_percent(self) -> str:
+        """Share of the planned steps that the model decided, in per cent, rounded down so that 94.96
+        does not read as 95.
+        """
+        tenths = 1000 * self.steps_decided // max(self.steps_planned, 1)
+        return f"{tenths // 10}.{tenths % 10}"
+
+
+def coverage_rows(coverage: Coverage, step: str) -> Iterator[Row]:
+    """Yield how much of the plan was run, and how much the model decided; `step` names a step."""
+    share = ""
+    if coverage.steps:
+        share = f" = {100 * coverage.steps_decided / coverage.steps:.1f} %"
+    if coverage.steps < coverage.steps_planned:
+        share += f"; {count(coverage.steps_planned, step)} planned"
+
+    yield "episodes", f"{coverage.episodes_finished:,} of {coverage.episodes_planned:,} finished"
+    decided = f"{coverage.steps_decided:,} of {count(coverage.steps, step)}"
+    yield WORDS["coverage"].label, f"{decided} decided by the model{share}"
+
+
+WORDS = {
+    "coverage": Words("coverage", "", "how much of the plan was run, and decided by the model"),
+    **counted(
+        "coverage",
+        "episodes",
+        {
+            "episodes_planned": "episodes of the plan",
+            "episodes_finished": "episodes with a complete record",
+        },
+    ),
+    **counted(
+        "coverage",
+        "steps",
+        {
+            "steps_planned": "steps of the whole plan, missing episodes included",
+            "steps": "steps of the finished episodes",
+            "steps_decided": "of these, steps that the model decided (scoring tasks: samples with a"
+            " valid answer)",
+        },
+    ),
+}

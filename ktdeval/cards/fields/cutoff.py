@@ -1,0 +1,401 @@
+"""End of a model's training data, and which days of a card lie before, across and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta
+
+from ktdeval.cards.fields.basics import Count, Name, Problem
+from ktdeval.cards.fields.windows import WindowDays, WindowPart
+from ktdeval.cards.fields.words import Words
+from ktdeval.cards.table import Row
+from ktdeval.errors import DataError, UsageError
+from ktdeval.market.calendar import parse_day
+from ktdeval.market.snapshot import DayArray, MarketSnapshot
+from ktdeval.values.jsonio import JsonValue, csv_rows
+from ktdeval.values.typed import Value
+
+if TYPE_CHECKING:
+    from ktdeval.cards.card import Evaluation
+
+Side = Literal["before", "across", "after"]
+SIDES: tuple[Side, ...] = ("before", "across", "after")
+SPANS, SEEN = "spans cutoff", "before cutoff"
+"""Labels of a card whose windows lie on both sides of the cutoff, and of one whose windows all lie
+before it.
+"""
+
+
+class SideDays(Value, frozen=True):
+    """Trading days of a window by where their returns lie to a cutoff: before, across (it lies
+    within, or may) and after.
+    """
+
+    before: Count
+    across: Count
+    after: Count
+
+    @property
+    def total(self) -> int:
+        """All trading days."""
+        return self.before + self.across + self.after
+
+    @property
+    def side(self) -> Side:
+        """Side of the whole window: that of all its days, or across."""
+        for side in SIDES:
+            if getattr(self, side) == self.total:
+                return side
+        return "across"
+
+
+class CutoffEntry(Value, frozen=True):
+    """End of a model's training data, as a run records it."""
+
+    #: a day, or the month of which the day is not public
+    date: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}(-\d{2})?$")]
+    #: vendor: read in the vendor's documentation; reported: by others; given: by the user;
+    #: recorded: by who trained the policy
+    confidence: Literal["vendor", "reported", "given", "recorded"]
+    source: Name
+
+
+NoCutoff = Literal["none", "unknown"]
+"""A model without an end of training data: nothing was trained, or the end is not known. Two
+states, never one null.
+"""
+
+
+class KnowledgeCutoff(CutoffEntry, frozen=True):
+    """End of the model's training data, and where the card's days lie to it. The date is the word
+    of who ran it.
+    """
+
+    windows: dict[Name, SideDays]  #: of each window, as far as its episodes go
+
+
+@dataclass(frozen=True, slots=True)
+class Cutoff:
+    """Day on which a model's training data end: `first` to `last`, one day, or the month of which
+    the day is not public.
+    """
+
+    first: np.datetime64
+    last: np.datetime64
+    text: str  #: as it was given
+    #: `vendor`: read in the vendor's documentation; `reported`: by others; `given`: by the user;
+    #: `recorded`
+    confidence: Literal["vendor", "reported", "given", "recorded"]
+    source: str = ""
+
+    @property
+    def entry(self) -> CutoffEntry:
+        """The cutoff as a manifest records it."""
+        return CutoffEntry(date=self.text, confidence=self.confidence, source=self.source)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the cutoff as a JSON object."""
+        return {"date": self.text, "confidence": self.confidence, "source": self.source}
+
+
+STATES: Mapping[NoCutoff, str] = {
+    "none": "none: nothing was trained",
+    "unknown": "unknown: the end of its training data is not known",
+}
+"""Words for a model without an end of training data."""
+
+
+# ---- gathered from options, the list of models and the market
+
+
+def parse_cutoff_or_state(spelled: str, where: str) -> Cutoff | NoCutoff:
+    """Return the cutoff of a day or month, or the state that `none` and `unknown` name. Raises
+    UsageError as `parse_cutoff`.
+    """
+    if spelled == "none":
+        return "none"
+    return "unknown" if spelled == "unknown" else parse_cutoff(spelled, "given", where, where)
+
+
+def parse_cutoff(
+    spelled: str,
+    confidence: Literal["vendor", "reported", "given", "recorded"] = "given",
+    source: str = "",
+    where: str = "--cutoff",
+) -> Cutoff:
+    """Return the cutoff of a day (2024-06-01) or of a month (2024-06). Raises UsageError, which
+    `where` starts: it is neither.
+    """
+    is_month = len(spelled) == len("2024-06")
+    try:
+        first = parse_day(f"{spelled}-01" if is_month else spelled)
+    except DataError:
+        raise UsageError(
+            f"{where}: {spelled[:40]!r} is no day (2024-06-01) and no month (2024-06)"
+        ) from None
+
+    last = first
+    if is_month:
+        next_month = first.astype("M8[M]") + np.timedelta64(1, "M")
+        last = next_month.astype("M8[D]") - np.timedelta64(1, "D")
+
+    return Cutoff(first, last, spelled, confidence, source)
+
+
+def listed_cutoff(model: str, args: Mapping[str, Any]) -> Cutoff | NoCutoff:
+    """Return the cutoff of a model (such as openai/gpt-4o) by the first pattern of cutoffs.csv, or
+    by the days of training that a policy's arguments record; `none`: a rule that was not trained.
+    """
+    days = str(args.get("trained", "")).split(":")
+    if model == "rl/policy" and len(days) == len(("first", "last")):
+        return parse_cutoff(
+            days[1], "recorded", "last day of training in the policy's file", "trained"
+        )
+
+    row = _listed_row(model)
+    if row is None or row["cutoff"] == "unknown":
+        return "unknown"
+    if row["cutoff"] == "none":
+        return "none"
+    return parse_cutoff(row["cutoff"], row["confidence"], row["source"])  # type: ignore[arg-type]
+
+
+def _listed_row(model: str) -> dict[str, str] | None:
+    """Return the first row of cutoffs.csv that fits. A pattern without a provider fits the model's
+    own name, of any provider.
+    """
+    own_name = model.rpartition("/")[2].lower()
+    for row in _listed():
+        name = model if "/" in row["pattern"] else own_name
+        if fnmatchcase(name, row["pattern"]):
+            return row
+    return None
+
+
+@cache
+def _listed() -> list[dict[str, str]]:
+    return csv_rows(Path(__file__).with_name("cutoffs.csv"))
+
+
+def run_cutoff(model: str, args: Mapping[str, Any], option: str | None) -> Cutoff | NoCutoff:
+    """Return the cutoff that a run records: that of `--knowledge-cutoff` (`option`), else the
+    listed one. Raises UsageError: it is no date and no state.
+    """
+    if option is None:
+        return listed_cutoff(model, args)
+    return parse_cutoff_or_state(option, "--knowledge-cutoff")
+
+
+def latest_cutoff(cutoffs: Sequence[CutoffEntry | NoCutoff]) -> CutoffEntry | NoCutoff:
+    """Return the cutoff of several models together: the latest; unknown if one is."""
+    if "unknown" in cutoffs:
+        return "unknown"
+
+    entries = [entry for entry in cutoffs if isinstance(entry, CutoffEntry)]
+    if not entries:
+        return "none"
+    return max(entries, key=lambda entry: parse_cutoff(entry.date).last)
+
+
+def sides(days: DayArray, base: np.datetime64, cutoff: Cutoff) -> list[Side]:
+    """Return [n] sides of each day's return, which runs from the close of the day before (`base` of
+    the first) to its own: `before` if it ends by the cutoff, `after` if it begins there or later,
+    `across` if it contains the cutoff or may.
+    """
+    begins = np.concatenate([[base], days[:-1]])
+    day_sides: list[Side] = []
+    for begin, day in zip(begins, days, strict=True):
+        if day <= cutoff.first:
+            day_sides.append("before")
+        elif begin >= cutoff.last:
+            day_sides.append("after")
+        else:
+            day_sides.append("across")
+
+    return day_sides
+
+
+def gather_cutoff(
+    entry: CutoffEntry | NoCutoff, snapshot: MarketSnapshot | None, window_days: WindowDays
+) -> KnowledgeCutoff | NoCutoff:
+    """Return the cutoff of a card, with the sides of these days where there is one."""
+    if isinstance(entry, str):
+        return entry
+
+    cutoff = parse_cutoff(entry.date, where="knowledge_cutoff")
+    windows = {}
+    for window, days in window_days.items():
+        windows[window.name] = _count_sides(days, snapshot, cutoff)
+
+    return KnowledgeCutoff(
+        date=entry.date, confidence=entry.confidence, source=entry.source, windows=windows
+    )
+
+
+def _count_sides(days: DayArray, snapshot: MarketSnapshot | None, cutoff: Cutoff) -> SideDays:
+    if not len(days):
+        return SideDays(before=0, across=0, after=0)
+
+    base = days[0]
+    if snapshot is not None:
+        earlier = snapshot.days[snapshot.days < days[0]]
+        base = earlier[-1] if len(earlier) else days[0]
+
+    day_sides = sides(days, base, cutoff)
+    return SideDays(**{side: day_sides.count(side) for side in SIDES})
+
+
+# ---- derived
+
+
+def recorded_cutoff(card: Evaluation) -> KnowledgeCutoff | None:
+    """Return the cutoff that a card records; None where nothing was trained, or it is not known."""
+    return card.knowledge_cutoff if isinstance(card.knowledge_cutoff, KnowledgeCutoff) else None
+
+
+def card_cutoff(card: Evaluation) -> Cutoff | NoCutoff:
+    """Return the cutoff of a card's model as it records it; where it is unknown, as listed."""
+    block = card.knowledge_cutoff
+    if isinstance(block, KnowledgeCutoff):
+        return parse_cutoff(block.date, block.confidence, block.source)
+    if block == "none" or card.further_models:
+        return block
+
+    return listed_cutoff(card.model.name, card.model.args)
+
+
+def cutoff_labels(block: KnowledgeCutoff | NoCutoff) -> dict[str, bool]:
+    """Return the labels on the sides of a card's windows, and whether each holds."""
+    classes: set[Side] = set()
+    if isinstance(block, KnowledgeCutoff):
+        classes = {days.side for days in block.windows.values()}
+    return {SEEN: classes == {"before"}, SPANS: "across" in classes or len(classes) > 1}
+
+
+def window_side(days: SideDays) -> Side:
+    """Return the side of a window: that of all its days, or across."""
+    return days.side
+
+
+# ---- checked
+
+
+def cutoff_problems(
+    block: KnowledgeCutoff | NoCutoff, windows: Sequence[WindowPart], limit: int | None = None
+) -> Iterator[Problem]:
+    """Yield contradictions of a card's cutoff block with its windows. Only the market has the
+    trading days.
+    """
+    if not isinstance(block, KnowledgeCutoff):
+        return
+
+    try:
+        cutoff = parse_cutoff(block.date)
+    except UsageError as error:
+        yield ("knowledge_cutoff", "date"), str(error).removeprefix("--cutoff: ")
+        return
+
+    if set(block.windows) != {window.name for window in windows}:
+        yield ("knowledge_cutoff", "windows"), "are not the windows of the card"
+        return
+
+    for window in windows:
+        days = block.windows[window.name]
+        where = ("knowledge_cutoff", "windows", window.name)
+        total = min(window.days, limit or window.days)
+        if days.total != total:
+            yield where, f"do not add up to the {total} days of the window"
+        elif _is_on_another_side(window, days, cutoff):
+            yield where, f"are not the sides on which its days lie to {block.date}"
+
+
+def _is_on_another_side(window: WindowPart, days: SideDays, cutoff: Cutoff) -> bool:
+    """Whether a window lies wholly on one side of the cutoff, and its days are not counted there.
+    The first return after the cutoff may begin before it.
+    """
+    if window.last <= str(cutoff.first):
+        return days.before != days.total
+    return window.first > str(cutoff.last) and days.after < days.total - 1
+
+
+# ---- words
+
+
+def cutoff_row(card: Evaluation) -> Row:
+    """Return the row of the model's cutoff."""
+    return WORDS["knowledge_cutoff"].label, cutoff_words(card)
+
+
+def cutoff_words(card: Evaluation) -> str:
+    """Return words on the model's cutoff and the sides of the days; on a card that records none,
+    which of the two states it is.
+    """
+    block = card.knowledge_cutoff
+    if isinstance(block, KnowledgeCutoff):
+        return _block_words(block)
+
+    listed = card_cutoff(card)
+    if block == "unknown" and isinstance(listed, Cutoff):
+        origin = f"{listed.confidence}: {listed.source}"
+        return f"{STATES[block]}; the list has {listed.text} ({origin})"
+
+    return STATES[block]
+
+
+def _block_words(block: KnowledgeCutoff) -> str:
+    words = f"{block.date} ({block.confidence}: {block.source})"
+    if not block.windows:
+        return words
+
+    counts = []
+    for side in SIDES:
+        total = sum(getattr(days, side) for days in block.windows.values())
+        counts.append(f"{total:,} {side}")
+
+    return f"{words}; days: {', '.join(counts)}; windows {_windows_by_side(block)}"
+
+
+def window_words(card: Evaluation) -> str:
+    """Return the windows of a card that records a cutoff by their side: `before W1, W2; across
+    W3`.
+    """
+    block = recorded_cutoff(card)
+    return "" if block is None else _windows_by_side(block)
+
+
+def _windows_by_side(block: KnowledgeCutoff) -> str:
+    texts = []
+    for side in SIDES:
+        names = [name for name, days in block.windows.items() if days.side == side]
+        if names:
+            texts.append(f"{side} {', '.join(names)}")
+
+    return "; ".join(texts)
+
+
+WORDS = {
+    "knowledge_cutoff": Words(
+        "cutoff",
+        "",
+        "end of the model's training data that the run records: `date` (a day or a month),"
+        " `confidence`, `source`, and of each window the days `before`, `across` and `after` it; or"
+        " one of two states: `none`, nothing was trained; `unknown` (or absent), it is not known",
+        "cutoff.md#the-split-of-days",
+    ),
+    "knowledge_cutoff.windows.before": Words(
+        "before the cutoff", "days", "days whose return ends by the cutoff"
+    ),
+    "knowledge_cutoff.windows.across": Words(
+        "across the cutoff", "days", "days whose return contains the cutoff, or may"
+    ),
+    "knowledge_cutoff.windows.after": Words(
+        "after the cutoff", "days", "days whose return begins at the cutoff or later"
+    ),
+}

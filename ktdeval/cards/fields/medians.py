@@ -1,0 +1,169 @@
+"""Figures of one episode, and medians of them over episodes."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, ClassVar
+
+from msgspec import UNSET, Meta, UnsetType
+
+from ktdeval.cards.fields.basics import (
+    Count,
+    Counts,
+    Figure,
+    Name,
+    NonNegative,
+    Number,
+    Share,
+    strict_json,
+)
+from ktdeval.errors import CardError
+from ktdeval.stats import intervals
+from ktdeval.stats.metric import MetricValue, is_never, never_in
+from ktdeval.values.typed import Value, from_plain
+
+
+class Interval(Figure, Value, frozen=True, kw_only=True):
+    """Where the figure may lie: over days for one episode, over episodes for several. Ends are null
+    with a reason.
+    """
+
+    KEY: ClassVar[str] = "low"
+
+    kind: Name  #: how it was made, such as interquartile or a bootstrap
+    low: Number | None
+    high: Number | None
+    level: Annotated[float, Meta(gt=0, lt=1)] | UnsetType = UNSET  #: nominal coverage
+    n: Count | UnsetType = UNSET  #: observations that it rests on
+    #: mean block length of the resamples
+    block_days: Annotated[int, Meta(ge=1)] | Annotated[float, Meta(ge=1)] | UnsetType = UNSET
+    draws: Count | UnsetType = UNSET  #: resamples
+    #: standard error of the less certain end from their number being finite, in the unit of the
+    #: figure
+    monte_carlo_se: NonNegative | UnsetType = UNSET
+    #: measured share of simulated samples of this size whose truth it covers
+    coverage: Share | UnsetType = UNSET
+    reason: Name | UnsetType = UNSET  #: why there are no ends
+
+    @classmethod
+    def of(cls, interval: intervals.Interval, field: str) -> Interval:
+        """Return an interval as cards record it; `field` names the part of the card in errors."""
+        recorded = strict_json(field, interval.to_json())
+        return from_plain(recorded, cls, "card", CardError)
+
+
+class Ordered(Figure):
+    """Figure with an order among its kind, which medians need."""
+
+    __slots__ = ()
+    value: Number | None
+
+    @property
+    def ordered(self) -> float | None:
+        """Value for orders and medians: infinite where it is never reached, None where it is
+        undefined.
+        """
+        if self.value is None and self.reason is not UNSET and is_never(self.reason):
+            return math.inf
+        return self.value
+
+
+class Line(Ordered, Value, frozen=True, kw_only=True):
+    """A figure over all finished episodes."""
+
+    value: Number | None  #: median over the episodes where the figure is defined
+    n: Count  #: episodes that the median rests on
+    interval: Interval | UnsetType = UNSET  #: where it may lie
+    #: of these, where the figure is never reached, which counts as later than any number
+    never: Count | UnsetType = UNSET
+    undefined: Counts  #: finished episodes where the figure is undefined, by reason
+    reason: Name | UnsetType = UNSET
+
+
+class EpisodeMetric(Ordered, Value, frozen=True, kw_only=True):
+    """A metric of one episode: a number, or null with a reason."""
+
+    value: Number | None
+    n: Count  #: observations (days, steps, orders, calls) that the value rests on
+    interval: Interval | UnsetType = UNSET
+    detail: Any = UNSET  #: the metric's table, such as calibration bins
+    reason: Name | UnsetType = UNSET
+
+    @classmethod
+    def of(cls, value: MetricValue, interval: intervals.Interval | None = None) -> EpisodeMetric:
+        """Return a computed metric as cards record it."""
+        detail = UNSET if value.detail is None else strict_json("episodes", value.detail)
+        if value.value is None:
+            return cls(value=None, n=int(value.n), detail=detail, reason=value.reason or UNSET)
+
+        spread = UNSET if interval is None else Interval.of(interval, "episodes")
+        return cls(value=float(value.value), n=int(value.n), interval=spread, detail=detail)
+
+
+def aggregate(entries: Iterable[EpisodeMetric | Line]) -> Line:
+    """Return the median of a metric over episodes, with an interval: the interquartile range from
+    two episodes on (linear between order statistics), the own interval of a single episode.
+
+    Episodes where the metric is undefined are excluded, and counted by reason; if it is undefined
+    in all, the value is null. `never` is not undefined: an episode that never reaches the figure
+    counts as later than any number. A median among those is null, and its reason says how many
+    there are.
+    """
+    defined: list[EpisodeMetric | Line] = []
+    values: list[float] = []
+    undefined: Counter[str] = Counter()
+    for entry in entries:
+        ordered = entry.ordered
+        if ordered is None:
+            undefined[str(entry.reason)] += 1
+        else:
+            defined.append(entry)
+            values.append(ordered)
+
+    if not defined:
+        reason = "; ".join(sorted(undefined)) or "no finished episode"
+        return Line(value=None, n=0, undefined=dict(undefined), reason=reason)
+
+    values.sort()
+    middle = statistics.median(values)
+    times = sum(map(math.isinf, values))
+    never = never_in(times, len(values))
+
+    if len(values) > 1:
+        interval: Interval | UnsetType = _interquartile(values, never)
+    else:
+        interval = defined[0].interval
+
+    is_reached = not math.isinf(middle)
+    return Line(
+        value=middle + 0.0 if is_reached else None,
+        n=len(values),
+        interval=interval if is_reached else UNSET,
+        never=times or UNSET,
+        undefined=dict(undefined),
+        reason=UNSET if is_reached else never,
+    )
+
+
+def _interquartile(ordered: Sequence[float], never: str) -> Interval:
+    """Return the interquartile range; without ends, and with the reason `never`, if one of them is
+    never reached.
+    """
+    low = _quartile(ordered, 1)
+    high = _quartile(ordered, 3)
+    if math.isfinite(low) and math.isfinite(high):
+        return Interval(kind="interquartile", low=low + 0.0, high=high + 0.0)
+    return Interval(kind="interquartile", low=None, high=None, reason=never)
+
+
+def _quartile(ordered: Sequence[float], quarter: int) -> float:
+    """Return a quartile, linear between order statistics: to the last bit as `statistics.quantiles`
+    of finite values has it.
+    """
+    index, rest = divmod(quarter * (len(ordered) - 1), 4)
+    if rest == 0:
+        return ordered[index]
+    return (ordered[index] * (4 - rest) + ordered[index + 1] * rest) / 4

@@ -1,0 +1,177 @@
+"""Metrics of a card: computed for each episode, with their medians and what they mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, SupportsIndex
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict, replace
+
+from ktdeval.cards.fields.basics import Count, Counts, Name, Number, Problem, Range
+from ktdeval.cards.fields.medians import EpisodeMetric, Interval, Ordered, aggregate
+from ktdeval.cards.fields.words import Words
+from ktdeval.errors import CardError, PluginError
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.stats.bootstrap import episode_intervals
+from ktdeval.stats.metric import Metric, MetricValue, RuleSet, range_problem
+from ktdeval.stats.panel import ANNUALISED
+from ktdeval.stats.series import TRADING_DAYS
+from ktdeval.trading.ledger import Ledger
+from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.typed import Value, converted
+
+
+class Definition(Value, frozen=True):
+    """Meaning of a metric or score."""
+
+    better: Literal["higher", "lower", "neither"]
+    formula: Name  #: identifier with version, and formula
+    headline: bool
+    range: Range  #: least and greatest value that it can take; null where it is unbounded
+    source: Name
+    unit: Name
+
+
+class MetricLine(Ordered, Definition, frozen=True, kw_only=True):
+    """A metric over all finished episodes, with what it means; value, n and undefined as of a
+    line.
+    """
+
+    value: Number | None
+    n: Count
+    interval: Interval | UnsetType = UNSET
+    never: Count | UnsetType = UNSET
+    undefined: Counts
+    reason: Name | UnsetType = UNSET
+
+
+# ---- gathered from ledgers
+
+
+def define_metrics(metrics: Sequence[Metric], years: Sequence[int]) -> dict[str, Definition]:
+    """Return the definition of each metric; `years`: the days a year of the episodes. Raises
+    CardError: a metric is given twice; PluginError: a definition is malformed.
+    """
+    counts = Counter(metric.name for metric in metrics)
+    twice = [name for name, times in counts.items() if times > 1]
+    if twice:
+        raise CardError(f"metric {min(twice)!r} is given twice; ask for it once")
+    return {metric.name: _definition(metric, years) for metric in metrics}
+
+
+def _definition(metric: Metric, years: Sequence[int]) -> Definition:
+    """Return the definition of a metric, with the days a year of the episodes in its formula: `252
+    or 365` where windows differ.
+    """
+    try:
+        definition = converted(metric, Definition, from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise PluginError(f"metric {metric.name!r}: {error}") from error
+
+    if metric.name not in ANNUALISED:
+        return definition
+
+    days_a_year = " or ".join(map(str, years))
+    return replace(definition, formula=definition.formula.replace(str(TRADING_DAYS), days_a_year))
+
+
+def gather_metrics(
+    metrics: Iterable[Metric],
+    owners: Mapping[str, str],
+    ledger: Ledger,
+    market: MarketSnapshot,
+    rules: RuleSet,
+) -> dict[str, EpisodeMetric]:
+    """Compute the metrics of an episode; daily metrics with a value have an interval, of days
+    resampled in blocks. `owners`: plugin of each metric. Errors as of `compute_metric`.
+    """
+    intervals = episode_intervals(ledger, market)
+    figures = {}
+    for metric in metrics:
+        owner = owners.get(metric.name, "")
+        result = compute_metric(metric, ledger, market, rules, owner)
+        figures[metric.name] = EpisodeMetric.of(result, intervals.get(metric.name))
+
+    return figures
+
+
+def compute_metric(
+    metric: Metric, ledger: Ledger, market: MarketSnapshot, rules: RuleSet, plugin: str
+) -> MetricValue:
+    """Return a metric of one episode. Raises PluginError, which names it and its plugin: it raises,
+    returns something else than a `MetricValue`, or a value outside the range that it declares.
+    """
+    where = f"metric {metric.name!r}" + (f" of plugin {plugin}" if plugin else "")
+    result = call_foreign(metric.compute, f"{where} can't be computed", ledger, market, rules)
+    if not isinstance(result, MetricValue):
+        raise PluginError(
+            f"{where} returned {type(result).__name__}; compute() must return a MetricValue"
+        )
+
+    problem = call_foreign(range_problem, where, result.value, metric.range)
+    if problem:
+        raise PluginError(f"{where}: {problem}; fix the metric, or the range that it declares")
+    if not isinstance(result.n, SupportsIndex) or int(result.n) < 0:
+        raise PluginError(f"{where}: n must be a count of observations, was {result.n!r:.80}")
+
+    explanation = [result.reason, result.detail]
+    call_foreign(
+        lambda: dumps_canonical(explanation).encode(),
+        f"{where}: its reason and detail must be plain JSON",
+    )
+    return result
+
+
+# ---- derived
+
+
+def derive_metrics(
+    definitions: Mapping[str, Definition], metrics: Sequence[Mapping[str, EpisodeMetric]]
+) -> dict[str, MetricLine]:
+    """Return each metric over episodes, from the metrics of each episode."""
+    lines = {}
+    for name, definition in definitions.items():
+        meaning = {part: getattr(definition, part) for part in Definition.__struct_fields__}
+        median = aggregate(own[name] for own in metrics)
+        lines[name] = MetricLine(**meaning, **asdict(median))
+
+    return lines
+
+
+# ---- checked
+
+
+def metric_problems(
+    episode: int, metrics: Mapping[str, EpisodeMetric], lines: Mapping[str, MetricLine]
+) -> Iterator[Problem]:
+    """Yield contradictions of an episode's metrics with those of the card."""
+    where = ("episodes", episode, "metrics")
+    surplus = sorted(set(metrics) ^ set(lines))
+    if surplus:
+        yield where, f"{surplus[0]!r} must be in every episode and under metrics"
+
+    for name, entry in metrics.items():
+        if name not in lines:
+            continue
+
+        problem = range_problem(entry.value, lines[name].range)
+        if problem:
+            yield (*where, name, "value"), problem
+
+
+WORDS = {
+    "rules": Words("rules", "", "rule set of the metrics, `strict` or `paper`", "metrics.md"),
+    "metrics": Words(
+        "metrics",
+        "",
+        "for each metric the median over finished episodes, `n`, the interquartile range"
+        " (`interval`, from two episodes on), the episodes where it is undefined by reason, and"
+        " unit, direction, formula and source; `never`: episodes that never reach the figure, which"
+        " count as later than any number (a median among them is null: `never in 3 of 5 episodes`)",
+        "metrics.md",
+    ),
+}

@@ -1,0 +1,79 @@
+"""Orders by what became of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from ktdeval.cards.fields.basics import Count, Counts, add_counts, add_up
+from ktdeval.cards.fields.words import Words, counted
+from ktdeval.cards.table import Row, tally
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.values.typed import Value
+
+
+class Orders(Value, frozen=True):
+    """Orders by what became of them."""
+
+    submitted: Count
+    filled: Count
+    partially_filled: Count
+    rejected: Count
+    rules: Counts  #: rejected and cut orders by rule
+
+    @property
+    def is_any_filled(self) -> bool:
+        """Whether an order was filled, even in part."""
+        return bool(self.filled or self.partially_filled)
+
+
+def gather_orders(steps: Iterable[StepRecord]) -> Orders:
+    """Count the orders of an episode."""
+    orders = [order for step in steps for order in step.orders]
+    statuses = Counter[str](order.status for order in orders)
+    rules = Counter(order.rule for order in orders if order.rule is not None)
+
+    return Orders(
+        submitted=len(orders),
+        filled=statuses["filled"],
+        partially_filled=statuses["partially_filled"],
+        rejected=statuses["rejected"],
+        rules=dict(sorted(rules.items())),
+    )
+
+
+def sum_orders(orders: Sequence[Orders]) -> Orders:
+    """Return the sums over episodes."""
+    return add_up(Orders, orders, rules=add_counts(one.rules for one in orders))
+
+
+def is_untraded(orders: Sequence[Orders]) -> bool:
+    """Whether there are finished episodes, and no order was filled in any of them, even in part."""
+    return bool(orders) and not any(one.is_any_filled for one in orders)
+
+
+def order_rows(orders: Orders, episodes: str) -> Iterator[Row]:
+    """Yield the rows of a card's orders; `episodes` says how many episodes they are of."""
+    statuses = {
+        "filled": orders.filled,
+        "partially_filled": orders.partially_filled,
+        "rejected": orders.rejected,
+    }
+    yield WORDS["orders"].label, f"{orders.submitted:,} submitted: {tally(statuses)}{episodes}"
+    yield WORDS["orders.rules"].label, tally(orders.rules)
+
+
+WORDS = {
+    "orders": Words("orders", "", "orders by what became of them"),
+    **counted(
+        "orders",
+        "orders",
+        {
+            "submitted": "orders of valid submissions",
+            "filled": "orders that were filled whole",
+            "partially_filled": "orders that were filled in part",
+            "rejected": "orders of which nothing was filled",
+        },
+    ),
+    "orders.rules": Words("order rules", "orders", "rejected and cut orders by rule"),
+}

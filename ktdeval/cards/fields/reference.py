@@ -1,0 +1,84 @@
+"""Reference policies over the days of each window: the benchmark, bought and held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ktdeval.cards.fields.basics import Day, Problem
+from ktdeval.cards.fields.medians import EpisodeMetric
+from ktdeval.cards.fields.words import Words
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.stats import series
+from ktdeval.stats.panel import benchmark_levels, benchmark_problem
+from ktdeval.trading.ledger import Ledger
+from ktdeval.values.typed import Value
+
+
+class ReferenceMetrics(Value, frozen=True):
+    """Metrics of a reference policy."""
+
+    total_return: EpisodeMetric
+    sharpe: EpisodeMetric
+    max_drawdown: EpisodeMetric
+
+
+class ReferencePolicy(Value, frozen=True):
+    """A reference policy over the days of one window."""
+
+    base_day: Day  #: the close that returns start from
+    last_day: Day
+    metrics: ReferenceMetrics
+
+
+class References(Value, frozen=True):
+    """Reference policies."""
+
+    #: by window: the benchmark index, bought at the close of base_day and held, without costs
+    benchmark_buy_and_hold: dict[str, ReferencePolicy]
+
+
+def gather_references(ledgers: Mapping[str, Ledger], snapshot: MarketSnapshot) -> References:
+    """Return the references of each window, from one of its ledgers."""
+    held = {window: _benchmark(ledger, snapshot) for window, ledger in ledgers.items()}
+    return References(benchmark_buy_and_hold=held)
+
+
+def _benchmark(ledger: Ledger, snapshot: MarketSnapshot) -> ReferencePolicy:
+    """Return the buy and hold of the benchmark from the close before an episode's first day to its
+    last, without costs.
+    """
+    levels = benchmark_levels(ledger, snapshot)
+    problem = benchmark_problem(snapshot, levels)
+    if problem:
+        undefined = EpisodeMetric.of(series.undefined(problem, len(ledger.steps)))
+        metrics = ReferenceMetrics(total_return=undefined, sharpe=undefined, max_drawdown=undefined)
+    else:
+        returns = series.simple_returns(levels)
+        metrics = ReferenceMetrics(
+            total_return=EpisodeMetric.of(series.total_return(levels)),
+            sharpe=EpisodeMetric.of(series.sharpe(returns, ledger.days_a_year)),
+            max_drawdown=EpisodeMetric.of(series.max_drawdown(levels)),
+        )
+
+    return ReferencePolicy(
+        base_day=str(ledger.base_day), last_day=ledger.steps[-1].filled_on, metrics=metrics
+    )
+
+
+def reference_problems(reference: References, windows: Iterable[str]) -> Iterator[Problem]:
+    """Yield the windows of finished episodes that the reference lacks, or has besides."""
+    if set(reference.benchmark_buy_and_hold) != set(windows):
+        yield (
+            ("reference", "benchmark_buy_and_hold"),
+            "must have each window of a finished episode, and no other",
+        )
+
+
+WORDS = {
+    "reference": Words(
+        "benchmark buy and hold",
+        "",
+        "by window the index bought at the close before the first day and held, without costs:"
+        " total return, Sharpe ratio, maximum drawdown",
+    ),
+}

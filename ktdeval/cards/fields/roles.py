@@ -1,0 +1,194 @@
+"""Calls, tokens and cost by the role of a team that asked and the model that was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import field
+from msgspec.structs import asdict
+
+from ktdeval.calls.prices import PriceEntry
+from ktdeval.cards.fields.basics import Count, Name, NonNegative, Problem
+from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff
+from ktdeval.cards.fields.words import Words
+from ktdeval.cards.table import Row, dollars
+from ktdeval.harness.messages import USAGE_FIELDS, Usage
+from ktdeval.values.typed import Value
+
+if TYPE_CHECKING:
+    from ktdeval.cards.fields.episodes import Finished
+
+_SUMMED = ("calls", "failed", "empty", "uncounted", *USAGE_FIELDS)
+
+
+class FurtherModelPart(Value, frozen=True):
+    """A model besides the card's own, which the agent asked by name."""
+
+    asked_as: Name  #: how the agent names it
+    name: Name  #: its full name
+    args: dict[str, Any]  #: its parameters
+    tool_protocol: Name | None  #: how tools were offered to it; null for a model of this machine
+    #: how calls were put to its provider; null for a model of this machine
+    request_settings: dict[str, Any] | None = field(name="sent_as")
+    price: PriceEntry | None  #: of its tokens; null where none is known
+    knowledge_cutoff: CutoffEntry | NoCutoff  #: end of its training data, as listed
+
+
+class RoleUsage(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """Calls of one role to one model."""
+
+    role: str = ""  #: absent where no role of a team asked
+    model: str = ""  #: the further model, as the agent names it; absent: the card's own
+    calls: Count
+    failed: Count = 0  #: calls without a reply
+    empty: Count = 0  #: replies with neither words nor calls of tools
+    uncounted: Count = 0  #: replies whose tokens the provider did not count
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    reasoning_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cache_write_tokens: Count = 0
+
+    @property
+    def tokens(self) -> Usage:
+        """Tokens of its replies, as far as they were counted."""
+        return Usage(*(getattr(self, name) for name in USAGE_FIELDS))
+
+
+class RoleCost(RoleUsage, frozen=True, kw_only=True):
+    """Calls of one role to one model over a card's finished episodes, and their cost."""
+
+    #: US dollars of the tokens, paid now or cached; null where price or tokens are not known
+    usd: NonNegative | None
+
+
+def add_roles(usages: Iterable[RoleUsage]) -> list[RoleUsage]:
+    """Return the sums by role and model, in the order in which they first occur."""
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    for usage in usages:
+        total = sums.setdefault((usage.role, usage.model), dict.fromkeys(_SUMMED, 0))
+        for name in _SUMMED:
+            total[name] += getattr(usage, name)
+
+    return [RoleUsage(role=role, model=model, **total) for (role, model), total in sums.items()]
+
+
+def tokens_of_further(usages: Iterable[RoleUsage]) -> dict[str, Usage]:
+    """Return the tokens of each further model that was asked."""
+    tokens: dict[str, Usage] = {}
+    for usage in usages:
+        if usage.model:
+            tokens[usage.model] = tokens.get(usage.model, Usage()) + usage.tokens
+
+    return tokens
+
+
+# ---- derived
+
+
+def role_costs(
+    episodes: Sequence[Finished], price: PriceEntry | None, models: Sequence[FurtherModelPart]
+) -> list[RoleCost]:
+    """Return calls and cost by role and model over these episodes; empty where no role is
+    recorded.
+    """
+    prices: dict[str, PriceEntry | None] = {"": price}
+    for model in models:
+        prices[model.asked_as] = model.price
+
+    costs = []
+    for usage in add_roles(usage for episode in episodes for usage in episode.roles):
+        own = prices.get(usage.model)
+        usd = None
+        if own is not None and not usage.uncounted:
+            usd = own.cost(usage.tokens)
+
+        costs.append(RoleCost(**asdict(usage), usd=usd))
+
+    return costs
+
+
+# ---- checked
+
+
+def role_problems(
+    episodes: Sequence[Finished], models: Sequence[FurtherModelPart]
+) -> Iterator[Problem]:
+    """Yield calls by role that do not add up to their episode, or are of no model of the card."""
+    known = {"", *(model.asked_as for model in models)}
+    for index, episode in enumerate(episodes):
+        where = ("episodes", index, "roles")
+        for number, usage in enumerate(episode.roles):
+            if usage.model not in known:
+                yield (*where, number, "model"), "is no model of the card"
+
+        if not episode.roles:
+            continue
+
+        total = sum((usage.tokens for usage in episode.roles), Usage())
+        if total != episode.usage.tokens:
+            yield where, "do not add up to the tokens of the episode"
+        if sum(usage.uncounted for usage in episode.roles) != episode.uncounted:
+            yield where, "do not add up to the uncounted replies of the episode"
+
+
+# ---- words
+
+
+def further_rows(models: Sequence[FurtherModelPart]) -> Iterator[Row]:
+    """Yield a row for each further model."""
+    for model in models:
+        words = model.asked_as
+        if model.name != model.asked_as:
+            words = f"{model.name}, asked as {model.asked_as}"
+        if model.price is None:
+            words += "; its price is not known"
+
+        yield WORDS["further_models"].label, words
+
+
+def model_cost_rows(costs: Sequence[RoleCost], own: str) -> Iterator[Row]:
+    """Yield tokens and cost of each model of a card with more than one; `own`: the card's own."""
+    by_model: dict[str, list[RoleCost]] = {}
+    for cost in costs:
+        by_model.setdefault(cost.model, []).append(cost)
+
+    if not any(by_model):
+        return
+
+    for model, parts in by_model.items():
+        total = sum((part.tokens for part in parts), Usage())
+        usd = sum_known([part.usd for part in parts])
+        words = f"{total.input_tokens:,} in, {total.output_tokens:,} out"
+        words += ", cost not known" if usd is None else f", {dollars(usd)} USD"
+        yield f"tokens of {model or own}", words
+
+
+def sum_known(amounts: Iterable[float | None]) -> float | None:
+    """Return the sum of US dollars; None where one is not known."""
+    total = 0.0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+
+    return total
+
+
+WORDS: Mapping[str, Words] = {
+    "further_models": Words(
+        "further model",
+        "",
+        "models besides the card's own, which the agent asked by name: name, parameters, tool"
+        " protocol, settings of the provider's calls, price and cutoff; absent where there are none",
+    ),
+    "roles": Words(
+        "roles",
+        "",
+        "calls, failed calls, empty replies, tokens and US dollars by the role of a team that asked"
+        " and the model that was asked; absent where no role asked",
+    ),
+    "roles.usd": Words("cost of a role", "USD", "US dollars of a role's tokens"),
+    "episodes.roles": Words("roles", "", "the same counts of one episode, without cost"),
+}

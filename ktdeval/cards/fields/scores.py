@@ -1,0 +1,184 @@
+"""Scores of a scoring task: gathered from its `summarise`, and checked against their detail."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from msgspec import UNSET, UnsetType
+
+from ktdeval.cards.compare import is_close
+from ktdeval.cards.fields.basics import Count, Figure, Name, Number, Problem, strict_json
+from ktdeval.cards.fields.medians import Interval
+from ktdeval.cards.fields.metrics import Definition
+from ktdeval.cards.fields.words import Words
+from ktdeval.errors import CardError, PluginError
+from ktdeval.plugins.plugin_import import call_foreign
+from ktdeval.stats import intervals
+from ktdeval.stats.intervals import clopper_pearson_upper, wilson
+from ktdeval.stats.metric import range_problem
+from ktdeval.tasks.scoring import Score, ScoreDefinition
+from ktdeval.values.typed import from_plain
+
+if TYPE_CHECKING:
+    from ktdeval.cards.card import ScoringCard
+
+
+class ScoreLine(Figure, Definition, frozen=True, kw_only=True):
+    """A figure over all answered samples, with what it means."""
+
+    value: Number | None
+    n: Count  #: samples that the value is made of
+    interval: Interval | None  #: where the value may lie; null where there is none
+    #: what chance alone gives on these very samples; null where that is not defined
+    baseline: Number | None
+    #: further figures. Of a share of successes: successes, and upper_95, its exact one-sided 95 %
+    #: upper bound.
+    detail: dict[str, Any]
+    reason: Name | UnsetType = UNSET
+
+
+# ---- gathered from the task
+
+
+def gather_scores(
+    task: str, scores: Mapping[str, Score], definitions: Mapping[str, ScoreDefinition]
+) -> dict[str, ScoreLine]:
+    """Return each score with its definition. Raises PluginError: one is missing, unknown, or not a
+    `Score` with a value or a reason; CardError: a figure is not strict JSON.
+    """
+    if not isinstance(scores, Mapping):
+        raise PluginError(
+            f"task {task}: summarise() returned {type(scores).__name__}, expected a mapping"
+            " of names to Score"
+        )
+
+    odd = sorted(set(scores) ^ set(definitions))
+    if odd:
+        problem = "is missing from what summarise() returned"
+        if odd[0] in scores:
+            problem = "is not defined in its scores"
+        raise PluginError(f"task {task}: score {odd[0]!r} {problem}")
+
+    lines = {}
+    for name, definition in definitions.items():
+        _check_score(f"task {task}: score {name!r}", scores[name], definition)
+        lines[name] = _score_line(scores[name], definition)
+
+    return lines
+
+
+def _check_score(where: str, score: Score, definition: ScoreDefinition) -> None:
+    """Raise PluginError, which `where` starts, for a score that breaks the contract."""
+    if not isinstance(score, Score):
+        raise PluginError(
+            f"{where} is a {type(score).__name__}; summarise() must return Score objects"
+        )
+    if (score.value is None) == (not score.reason):
+        raise PluginError(f"{where} must have either a value or the reason why it has none")
+    if not isinstance(score.n, SupportsIndex) or int(score.n) < 0:
+        raise PluginError(f"{where}: n must be a count of samples, was {score.n!r:.80}")
+    if not isinstance(score.interval, intervals.Interval | None):
+        raise PluginError(
+            f"{where}: interval must be a ktdeval.stats.Interval, was {score.interval!r:.80}"
+        )
+
+    for value in (score.value, score.baseline):
+        problem = call_foreign(range_problem, where, value, definition.range)
+        if problem:
+            raise PluginError(f"{where}: {problem}; fix the score, or the range that it declares")
+
+
+def _score_line(score: Score, definition: ScoreDefinition) -> ScoreLine:
+    fields: dict[str, Any] = {
+        "better": definition.better or "neither",
+        "formula": definition.formula,
+        "headline": definition.headline,
+        "range": definition.range,
+        "source": definition.source,
+        "unit": definition.unit,
+        "value": None if score.value is None else float(score.value),
+        "n": int(score.n),
+        "interval": None if score.interval is None else score.interval.to_json(),
+        "baseline": None if score.baseline is None else float(score.baseline),
+        "detail": score.detail,
+    }
+    if score.value is None:
+        fields["reason"] = score.reason
+
+    return from_plain(strict_json("scores", fields), ScoreLine, "card", CardError)
+
+
+def recorded_as(card: ScoringCard, score: str, recorded: Container[str]) -> str | None:
+    """Return the name of a score in recorded answers: its own, or with the task's rule set before
+    it (`paper_overall`).
+    """
+    names = (score, f"{card.task.config.get('rules')}_{score}")
+    return next((name for name in names if name in recorded), None)
+
+
+# ---- checked
+
+
+def score_problems(scores: Mapping[str, ScoreLine], steps: int) -> Iterator[Problem]:
+    """Yield contradictions of scores with the number of samples, and with their own detail."""
+    for name, score in scores.items():
+        for path, problem in (*_range_problems(score, steps), *_proportion_problems(score)):
+            yield ("scores", name, *path), problem
+
+
+def _range_problems(score: ScoreLine, steps: int) -> Iterator[Problem]:
+    if score.n > steps:
+        yield ("n",), f"the finished episodes have {steps} samples"
+
+    for field, value in (("value", score.value), ("baseline", score.baseline)):
+        problem = range_problem(value, score.range)
+        if problem:
+            yield (field,), problem
+
+
+def _proportion_problems(score: ScoreLine) -> Iterator[Problem]:
+    """Yield what does not follow from the number of successes of a share: value, Wilson's interval,
+    the exact bound.
+    """
+    n = score.n
+    successes = score.detail.get("successes")
+    if score.value is None or type(successes) is not int:
+        return
+
+    if not 0 <= successes <= n or n == 0:
+        yield ("detail", "successes"), f"of {n} trials"
+        return
+
+    share = successes / n
+    if score.value != share:
+        yield ("value",), f"recorded {score.value}, {successes} successes of {n} are {share}"
+
+    figures: list[tuple[tuple[str, str], Any, float | None]] = []
+    interval = score.interval
+    if interval is not None and interval.kind == "Wilson score":
+        exact = wilson(successes, n, interval.level or 0.95)
+        figures.append((("interval", "low"), interval.low, exact.low))
+        figures.append((("interval", "high"), interval.high, exact.high))
+
+    upper = score.detail.get("upper_95")
+    if upper is not None:
+        figures.append((("detail", "upper_95"), upper, clopper_pearson_upper(successes, n)))
+
+    for path, recorded, expected in figures:
+        if not is_close(recorded, expected):
+            yield path, f"recorded {recorded}, {successes} successes of {n} give {expected}"
+
+
+WORDS = {
+    "scores": Words(
+        "scores",
+        "",
+        "for each score of the task, from all answers of the finished episodes together: value,"
+        " number of samples, interval, chance level (`baseline`), detail, unit, range, direction,"
+        " formula, source",
+    ),
+    "score_order": Words(
+        "order of scores", "", "names of the scores in the order in which they are shown"
+    ),
+}

@@ -1,0 +1,130 @@
+"""Tokens, tool calls and submissions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ktdeval.cards.fields.basics import Count
+from ktdeval.cards.fields.medians import EpisodeMetric
+from ktdeval.cards.fields.words import Words, counted
+from ktdeval.cards.table import Row, count
+from ktdeval.harness.messages import Usage
+from ktdeval.trading.ledger import CountsRecord
+from ktdeval.values.typed import Value
+
+if TYPE_CHECKING:
+    from ktdeval.cards.fields.episodes import Finished
+
+
+class UsageCounts(Value, frozen=True):
+    """Tokens, tool calls and submissions."""
+
+    input_tokens: Count
+    output_tokens: Count
+    reasoning_tokens: Count
+    cache_read_tokens: Count
+    cache_write_tokens: Count
+    tool_calls: Count
+    tool_calls_valid: Count
+    submissions: Count
+
+    @property
+    def tokens(self) -> Usage:
+        """Tokens alone, as prices take them."""
+        return Usage(
+            self.input_tokens,
+            self.output_tokens,
+            self.reasoning_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+        )
+
+
+def gather_usage(records: Sequence[CountsRecord]) -> UsageCounts:
+    """Return the sums over the steps or samples of an episode."""
+    sums = {}
+    for name in UsageCounts.__struct_fields__:
+        sums[name] = sum(getattr(record, name) for record in records)
+    return UsageCounts(**sums)
+
+
+class EpisodeTokens(NamedTuple):
+    """Tokens of an episode, and how many replies they are not of."""
+
+    usage: UsageCounts
+    uncounted: int  #: replies whose tokens the provider did not count
+    further: Mapping[str, Usage] = {}  #: of `usage`, tokens of each further model
+
+
+def episode_tokens(episode: Finished) -> EpisodeMetric:
+    """Return the tokens of an episode, in and out; null where the provider did not count those of
+    every reply.
+    """
+    if episode.uncounted:
+        return EpisodeMetric(value=None, n=0, reason=not_counted(episode.uncounted))
+    return EpisodeMetric(value=episode.usage.input_tokens + episode.usage.output_tokens, n=1)
+
+
+def not_counted(replies: int) -> str:
+    """Return the reason of a figure that needs the tokens of replies which the provider did not
+    count.
+    """
+    return f"the provider did not count the tokens of {count(replies, 'reply')}"
+
+
+def token_row(usage: UsageCounts, uncounted: int) -> Row:
+    """Return the row of tokens in and out; `uncounted`: replies that have no counts."""
+    inside = _parts_of(
+        {
+            "read from the provider's cache": usage.cache_read_tokens,
+            "written to it": usage.cache_write_tokens,
+        }
+    )
+    outside = _parts_of({"reasoning": usage.reasoning_tokens})
+    text = f"{usage.input_tokens:,} in{inside}, {usage.output_tokens:,} out{outside}"
+    if uncounted:
+        text += f"; {not_counted(uncounted)}"
+
+    return WORDS["usage"].label, text
+
+
+def _parts_of(counts: Mapping[str, int]) -> str:
+    texts = [f"{number:,} {name}" for name, number in counts.items() if number]
+    return f" ({', '.join(texts)})" if texts else ""
+
+
+def tool_call_row(usage: UsageCounts) -> Row:
+    """Return the row of research tool calls."""
+    words = f"{usage.tool_calls:,}, {usage.tool_calls_valid:,} valid"
+    return WORDS["usage.tool_calls"].label, words
+
+
+def submission_row(usage: UsageCounts) -> Row:
+    """Return the row of submissions."""
+    return WORDS["usage.submissions"].label, f"{usage.submissions:,}"
+
+
+WORDS = {
+    "usage": Words("tokens", "", "tokens, tool calls and submissions of the finished episodes"),
+    **counted(
+        "usage",
+        "tokens",
+        {
+            "input_tokens": "tokens of the prompts, those of the provider's cache included",
+            "output_tokens": "tokens of the replies, reasoning included",
+            "reasoning_tokens": "of the output, tokens of reasoning",
+            "cache_read_tokens": "of the input, tokens read from the provider's prompt cache",
+            "cache_write_tokens": "of the input, tokens written to the provider's prompt cache",
+        },
+    ),
+    **counted(
+        "usage",
+        "calls",
+        {
+            "tool_calls": "research tool calls",
+            "tool_calls_valid": "of these, calls that parsed and were made",
+            "submissions": "how many times the model was asked to submit",
+        },
+    ),
+}

@@ -1,0 +1,59 @@
+"""Units of figures, and how readers see them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ktdeval.cards.table import UNDEFINED, clean
+
+
+class Unit(NamedTuple):
+    """How figures of a unit are shown."""
+
+    shown: str  #: word beside the figure; empty where it has none
+    decimals: int
+    factor: int = 1  #: by which figures are multiplied
+
+
+UNITS = {
+    "fraction": Unit("%", 2, 100),
+    "ratio": Unit("", 3),
+    "per year": Unit("per year", 2),
+    "index": Unit("", 4),
+    "probability": Unit("", 4),
+    "score": Unit("", 4),
+    "count": Unit("", 0),
+}
+"""Units with a rule of their own; `fraction of …` is shown as `fraction`."""
+
+OTHER_DECIMALS = 4  #: Decimals of figures in any other unit, which is shown by its name
+
+
+def is_fraction(unit: str) -> bool:
+    """Whether values are shown in per cent: `fraction`, or a fraction of something, as `fraction of
+    answers`.
+    """
+    return unit == "fraction" or unit.startswith("fraction of ")
+
+
+def unit_word(unit: str) -> str:
+    """Return the word of a unit for tables."""
+    return clean(unit_of(unit).shown)
+
+
+def unit_of(unit: str) -> Unit:
+    """Return how figures of a unit are shown."""
+    if is_fraction(unit):
+        return UNITS["fraction"]
+    return UNITS.get(unit, Unit(unit, OTHER_DECIMALS))
+
+
+def figure_text(unit: str, value: float | None, sign: str = "") -> str:
+    """Return a figure for tables: fractions in per cent. `sign`: `+` shows the sign of gains."""
+    if value is None:
+        return UNDEFINED
+    if unit == "count":
+        return f"{value:,.10g}"
+
+    shown = unit_of(unit)
+    return f"{shown.factor * value:{sign}z,.{shown.decimals}f}"  # z: no zero below zero

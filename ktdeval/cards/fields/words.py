@@ -1,0 +1,27 @@
+"""Words of a card's fields for readers: label, unit and meaning. `words.json` is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Words(NamedTuple):
+    """Words of one field, label or kind."""
+
+    label: str  #: name of a row or a column
+    unit: str  #: unit of its figures; empty where there is none
+    meaning: str  #: what it is, in one line
+    section: str = ""  #: section of the docs with the details, such as `cards.md#cost`
+
+
+def in_words(name: str) -> str:
+    """Return a name of a field as words: `episodes_planned` to `episodes planned`."""
+    return name.replace("_", " ")
+
+
+def counted(path: str, unit: str, meanings: Mapping[str, str]) -> dict[str, Words]:
+    """Return the words of the counts of one field, by their paths."""
+    return {
+        f"{path}.{name}": Words(in_words(name), unit, meaning) for name, meaning in meanings.items()
+    }

@@ -1,5 +1,0 @@
-"""Contracts between tasks, runner and cards: specs, tasks and their config, samples, events, backends. Listed in `__init__.pyi`."""
-
-from ktdeval.lazy import lazy_exports
-
-__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

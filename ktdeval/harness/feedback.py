@@ -1,0 +1,159 @@
+"""Feedback to a submission that breaks its schema: the place and the rule of each problem.
+
+It never quotes what the model wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from ktdeval.harness.plain_schema import in_words
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.kinds import Schema
+
+MAX_PROBLEMS = 5
+_CHOICES = ("anyOf", "oneOf")
+
+Problem = dict[str, str]
+
+
+def schema_problems(value: JsonValue, validator: Draft202012Validator) -> list[Problem]:
+    """Return path and rule of the first errors, each once; empty if the value is valid."""
+    errors = islice(validator.iter_errors(value), MAX_PROBLEMS)
+    problems: list[Problem] = []
+    for error in errors:
+        for problem in _explained(error):
+            if problem not in problems:
+                problems.append(problem)
+
+    return problems[:MAX_PROBLEMS]
+
+
+def _explained(error: ValidationError, parents: Sequence[str | int] = ()) -> Iterator[Problem]:
+    """Yield the problems behind an error of the validator.
+
+    The path of the error starts at an object whose own path is `parents`.
+    """
+    path = [*parents, *error.absolute_path]
+    choice = _choice_of(error)
+    if choice is None:
+        yield {"at": _path_text(path), "rule": _rule(error)}
+        return
+
+    # The error of a choice says only that no alternative fits. Checking the value against one
+    # object with the fields of all alternatives shows which field is wrong.
+    validator = Draft202012Validator(choice.together)
+    for inner in validator.iter_errors(error.instance):
+        yield from _explained(inner, path)
+
+    if not choice.is_made_in(error.instance):
+        names = " and ".join(choice.names)
+        yield {"at": _path_text(path), "rule": f"must have exactly one of {names}"}
+
+
+class _Choice(NamedTuple):
+    """Choice between alternative objects; each has one required field that the others lack."""
+
+    names: tuple[str, ...]  #: the distinguishing field of each alternative
+    #: schema of one object with the fields of all; the fields that all require are required
+    together: Schema
+
+    def is_made_in(self, value: object) -> bool:
+        """Whether a value chooses exactly one alternative.
+
+        True for a value that is not an object: that is another problem, reported by itself.
+        """
+        if not isinstance(value, dict):
+            return True
+        return len(value.keys() & set(self.names)) == 1
+
+
+def _choice_of(error: ValidationError) -> _Choice | None:
+    """Return the choice between objects that failed; None if the error is of another kind."""
+    branches: Any = error.validator_value
+    if error.validator not in _CHOICES or not all(map(_is_closed_object, branches)):
+        return None
+
+    common = set.intersection(*(set(branch["required"]) for branch in branches))
+    names = _distinguishing_fields(branches, common)
+    if names is None:
+        return None
+
+    properties: Schema = {}
+    for branch in branches:
+        for name, part in branch["properties"].items():
+            properties.setdefault(name, part)
+
+    together: Schema = {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in branches[0]["required"] if name in common],
+        "additionalProperties": False,
+    }
+    choice = _Choice(names, together)
+    if choice.is_made_in(error.instance) and Draft202012Validator(together).is_valid(
+        error.instance
+    ):
+        # `together` has no problem with the value, so it can't explain the error.
+        return None
+
+    return choice
+
+
+def _distinguishing_fields(
+    branches: Sequence[Mapping[str, Any]], common: Collection[str]
+) -> tuple[str, ...] | None:
+    """Return the one required field of each object that the others lack; None without such."""
+    names: list[str] = []
+    for branch in branches:
+        own = [name for name in branch["required"] if name not in common]
+        if len(own) != 1:
+            return None
+
+        names += own
+
+    if len(set(names)) < len(names):
+        return None
+
+    return tuple(names)
+
+
+def _is_closed_object(schema: Any) -> bool:
+    """Whether a schema is of an object with a fixed set of fields."""
+    if not isinstance(schema, Mapping):
+        return False
+
+    parts = {"type", "properties", "required", "additionalProperties"}
+    return parts <= schema.keys() and schema["additionalProperties"] is False
+
+
+def _path_text(path: Sequence[str | int]) -> str:
+    """Return a path in words, such as `orders[0].lots`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}"
+
+    return text.lstrip(".") or "(whole)"
+
+
+def _rule(error: ValidationError) -> str:
+    """Return the rule that a value breaks, in words."""
+    schema: Any = error.schema
+    value: Any = error.validator_value
+    instance: Any = error.instance
+    if error.validator == "required":
+        missing = [name for name in value if name not in instance]
+        return f"must have {', '.join(missing)}"
+    if error.validator == "additionalProperties" and value is False:
+        allowed = schema.get("properties", {})
+        return f"must have no fields but {', '.join(allowed)}"
+
+    return f"must be {in_words(schema)}"

@@ -1,0 +1,53 @@
+"""Parts of a session that all steps of an episode share: models, mask, tools, form and budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ktdeval.harness.action import SubmissionForm
+from ktdeval.harness.agent import HarnessConfig
+from ktdeval.harness.messages import CallParams, Model, ToolSpec
+from ktdeval.harness.tools import Tool
+from ktdeval.masking.identities import LeakGuard
+from ktdeval.masking.lens import Lens
+
+
+@dataclass(frozen=True, slots=True)
+class NamedModel:
+    """Model besides the run's own, which requests ask by name."""
+
+    model: Model
+    params: CallParams  #: as `SessionParts.params`
+
+
+@dataclass(frozen=True)
+class SessionParts:
+    """Parts that all steps of an episode share."""
+
+    model: Model  #: the model under evaluation
+    lens: Lens  #: the episode's mask
+    guard: LeakGuard  #: the leak guard of that mask
+    tools: tuple[Tool, ...]  #: research tools of the mode, in the order offered
+    form: SubmissionForm  #: the submission form of that mask
+    harness: HarnessConfig  #: budgets of a step
+    params: CallParams  #: sampling and transport parameters of every call; their seed is replaced
+    #: seed of the episode's model calls; each call's own derives from it, the step and the number
+    #: of the call
+    seed: int
+    #: seed of models of this process that draw (`draws_chance`), instead of `seed`
+    chance_seed: int | None = None
+    name: str = ""  #: name of the model under evaluation
+    #: further models by the name that requests ask them by
+    further: Mapping[str, NamedModel] = field(default_factory=dict)
+    #: tools that the leak guard has let pass, by name, as they were then: an agent could change a
+    #: schema in place
+    cleared_specs: dict[str, ToolSpec] = field(default_factory=dict)
+    #: system prompts that it has let pass: they come again at every step
+    cleared_prompts: set[str] = field(default_factory=set)
+
+    @cached_property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return the research tools as offered to a model: the same objects at every step."""
+        return tuple(tool.spec for tool in self.tools)

@@ -1,0 +1,7 @@
+"""Public names of observations: the state of a day as the mask shows it. Listed in
+`__init__.pyi`.
+"""
+
+from ktdeval.values.lazy import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -1,0 +1,28 @@
+"""Public names of observations: the state of a day as the mask shows it."""
+
+from ktdeval.observation.entries import (
+    ObservedAccount as ObservedAccount,
+    ObservedAsset as ObservedAsset,
+    ObservedBar as ObservedBar,
+    ObservedDocument as ObservedDocument,
+    ObservedLimits as ObservedLimits,
+    ObservedOrder as ObservedOrder,
+    ObservedOutcome as ObservedOutcome,
+    ObservedPosition as ObservedPosition,
+    first_number as first_number,
+)
+from ktdeval.observation.recorded import (
+    recorded_state as recorded_state,
+    shown_state as shown_state,
+)
+from ktdeval.observation.state import (
+    NOTHING_SHOWN as NOTHING_SHOWN,
+    ObservedState as ObservedState,
+    observe as observe,
+    state_of_values as state_of_values,
+)
+from ktdeval.observation.tables import (
+    as_object as as_object,
+    rows_by_asset as rows_by_asset,
+    table_rows as table_rows,
+)

@@ -1,0 +1,176 @@
+"""State of a day as the mask shows it: one value, from which the JSON block of the prompt is written
+and from which agents and models of this process read.
+
+A task builds the state as payloads. `observe` is the only way from these to an `ObservedState`, and
+it goes through the lens: a state holds what the prompt shows and nothing else. Numbers are those of
+the text, to its last digit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from json.encoder import encode_basestring
+from typing import Any
+
+from ktdeval.masking.lens import Lens
+from ktdeval.masking.payload import Payload, render_json
+from ktdeval.observation.entries import (
+    ObservedAccount,
+    ObservedAsset,
+    ObservedBar,
+    ObservedDocument,
+    ObservedLimits,
+    ObservedOrder,
+    ObservedOutcome,
+    ObservedPosition,
+)
+from ktdeval.observation.tables import as_object, rows_by_asset, table_rows
+from ktdeval.values.jsonio import JsonValue, loads_strict
+
+
+@dataclass(frozen=True)
+class ObservedState:
+    """State of a day. A section that a task doesn't show is empty. Entries by label come in the
+    order in which they are shown.
+    """
+
+    #: JSON text of each section as masked, by name, in the order shown
+    sections: Mapping[str, str]
+
+    # --- the state as text and as plain values
+
+    @cached_property
+    def text(self) -> str:
+        """JSON block of the prompt."""
+        fields = [f"{encode_basestring(name)}:{text}" for name, text in self.sections.items()]
+        return f"{{{','.join(fields)}}}"
+
+    @cached_property
+    def values(self) -> Mapping[str, Any]:
+        """Sections by name as plain JSON values, with the numbers as shown."""
+        return {name: loads_strict(text) for name, text in self.sections.items()}
+
+    # --- the state as typed entries
+
+    @property
+    def day(self) -> str:
+        """Label of the day; empty if none is shown."""
+        return str(self.values.get("day", ""))
+
+    @cached_property
+    def account(self) -> ObservedAccount:
+        """Account as booked at this close."""
+        return ObservedAccount.of(as_object(self.values.get("account")))
+
+    @cached_property
+    def limits(self) -> ObservedLimits:
+        """Limits of the task."""
+        return ObservedLimits.of(as_object(self.values.get("constraints")))
+
+    @cached_property
+    def positions(self) -> Mapping[str, ObservedPosition]:
+        """Holdings and shorts, by label."""
+        rows = rows_by_asset(self.values.get("positions"))
+        return {label: ObservedPosition.of(row) for label, row in rows.items()}
+
+    @cached_property
+    def candidates(self) -> Mapping[str, ObservedAsset]:
+        """Assets that the task shows to choose from, by label."""
+        rows = rows_by_asset(self.values.get("candidates"))
+        return {label: ObservedAsset.of(row) for label, row in rows.items()}
+
+    @cached_property
+    def assets(self) -> Mapping[str, ObservedAsset]:
+        """Candidates, then the other positions, by label. An asset that is both has the cells of
+        both; those of the candidate count.
+        """
+        assets: dict[str, ObservedAsset] = {}
+        for label in (*self.candidates, *self.positions):
+            cells: dict[str, Any] = {}
+            if label in self.positions:
+                cells.update(self.positions[label].cells)
+            if label in self.candidates:
+                cells.update(self.candidates[label].cells)
+            assets[label] = ObservedAsset.of(cells)
+
+        return assets
+
+    @cached_property
+    def prices(self) -> Mapping[str, float]:
+        """Close, or the last one known, of each asset that shows one, by label."""
+        prices: dict[str, float] = {}
+        for label, asset in self.assets.items():
+            if asset.price is not None:
+                prices[label] = asset.price
+
+        return prices
+
+    @cached_property
+    def universe(self) -> tuple[str, ...]:
+        """Labels of a list that shows nothing else."""
+        return tuple(self.values.get("universe") or ())
+
+    @cached_property
+    def history(self) -> Mapping[str, tuple[ObservedBar, ...]]:
+        """Bars by label of the asset, the oldest first."""
+        by_asset: dict[str, list[ObservedBar]] = {}
+        for row in table_rows(self.values.get("history")):
+            bar = ObservedBar.of(row)
+            by_asset.setdefault(bar.label, []).append(bar)
+
+        return {label: tuple(bars) for label, bars in by_asset.items()}
+
+    @cached_property
+    def documents(self) -> tuple[ObservedDocument, ...]:
+        """News and reports, in the order shown."""
+        return tuple(ObservedDocument.of(row) for row in table_rows(self.values.get("news")))
+
+    @cached_property
+    def last_orders(self) -> tuple[ObservedOrder, ...]:
+        """Orders of the step before, in the order submitted."""
+        last_step = as_object(self.values.get("last_step"))
+        return tuple(ObservedOrder.of(row) for row in table_rows(last_step.get("orders")))
+
+    @cached_property
+    def outcomes(self) -> Mapping[str, ObservedOutcome]:
+        """Of a day of a warm-up, what came after it, by label of the asset."""
+        rows = rows_by_asset(self.values.get("outcomes"))
+        return {label: ObservedOutcome.of(row) for label, row in rows.items()}
+
+    # --- states that show less
+
+    def without_sources(self, sources: Collection[str]) -> ObservedState:
+        """Return the state without the documents of some sources. The text of all other sections
+        stays the same.
+        """
+        if not sources or "news" not in self.sections:
+            return self
+
+        news = self.values["news"]
+        column = news["columns"].index("source")
+        rows = [row for row in news["rows"] if row[column] not in sources]
+        return ObservedState({**self.sections, "news": _compact({**news, "rows": rows})})
+
+
+NOTHING_SHOWN = ObservedState({})
+"""State of a task that gives none."""
+
+
+def observe(lens: Lens, payload: Mapping[str, Payload]) -> ObservedState:
+    """Return a day's payload as its lens shows it. Raises PluginError: a value is not a payload
+    type; DataError: an asset or day that the snapshot lacks.
+    """
+    masked = as_object(lens.render(dict(payload)))
+    return ObservedState({name: render_json(value) for name, value in masked.items()})
+
+
+def state_of_values(values: Mapping[str, JsonValue]) -> ObservedState:
+    """Return the state that an agent makes of values it was shown: fewer assets, for example."""
+    return ObservedState({name: _compact(value) for name, value in values.items()})
+
+
+def _compact(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,117 @@
+"""Contracts of what plugins make: the members that a `Task`, a `Model` and so on must have, as their
+Protocols and dataclasses declare them.
+
+A contract is imported when something of its kind is made, so that listings import none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import FunctionType, SimpleNamespace
+from typing import Any, NamedTuple, get_type_hints
+
+from ktdeval.values.kinds import Kind, Method, Table
+from ktdeval.values.records import Record, kind_of
+
+CONTRACTS = {
+    "tasks": "ktdeval.api.Task",
+    "scoring tasks": "ktdeval.api.ScoringTask",
+    "models": "ktdeval.api.Model",
+    "models behind a network": "ktdeval.api.RemoteModel",
+    "agents": "ktdeval.api.Agent",
+    "tools": "ktdeval.api.Tool",
+    "metrics": "ktdeval.api.Metric",
+    "data": "ktdeval.api.MarketSnapshot",
+    "venues": "ktdeval.market.Venue",
+    "cards": "ktdeval.cards.CardKind",
+    "runners": "ktdeval.tasks.Runner",
+    "commands": "click.Command",
+}
+"""Kind of what plugins make -> public name of the class that declares it."""
+
+
+class Contract(NamedTuple):
+    """What an object of one kind must be."""
+
+    name: str  #: public name of the class that declares it
+    members: Mapping[str, Kind]  #: its attributes and methods
+    #: the class whose instance it must be, where that class declares no members
+    python: type | None
+
+
+@cache
+def contract_of(kind: str) -> Contract:
+    """Return the contract of a kind of `CONTRACTS`."""
+    name = CONTRACTS[kind]
+    module, _, class_name = name.rpartition(".")
+    python: type = getattr(importlib.import_module(module), class_name)
+    members = dict(_members_of(python))
+    return Contract(name, members, None if members else python)
+
+
+def _members_of(python: Any) -> Iterator[tuple[str, Kind]]:
+    """Yield the members that an object must have: fields of a dataclass without a default;
+    attributes, then methods, of a Protocol and of those that it extends.
+    """
+    if dataclasses.is_dataclass(python) and isinstance(python, type):
+        for field in dataclasses.fields(python):
+            if (
+                field.default is dataclasses.MISSING
+                and field.default_factory is dataclasses.MISSING
+            ):
+                yield field.name, _kind_of_member(python, field.name, field.type)
+
+        return
+
+    protocols = [base for base in reversed(python.__mro__) if vars(base).get("_is_protocol")]
+    for base in protocols:
+        for name, annotation in inspect.get_annotations(base).items():
+            yield name, _kind_of_member(base, name, annotation)
+
+    for base in protocols:
+        for name, member in vars(base).items():
+            if isinstance(member, FunctionType) and not name.startswith("_"):
+                _, *arguments = inspect.signature(member).parameters
+                yield name, Method(arguments)
+
+
+def _kind_of_member(python: type, name: str, annotation: Any) -> Kind:
+    holder = SimpleNamespace(__annotations__={name: annotation})
+    names = vars(sys.modules[python.__module__])
+    try:
+        hint = get_type_hints(holder, globalns=names, include_extras=True)[name]
+    except NameError:  # a type that is imported for type checkers only
+        hint = Any
+
+    return kind_of(hint)
+
+
+class Fault(NamedTuple):
+    """A member that is not what it must be."""
+
+    path: str  #: such as `scores['accuracy'].better`
+    expected: str
+    value: Any
+
+
+def fault_of(kind: Kind, value: Any, path: str) -> Fault | None:
+    """Return what is wrong with a member; None where nothing is. Looks into the fields of records
+    that stand in a mapping, such as definitions of scores.
+    """
+    if not kind.fits(value):
+        return Fault(path, kind.words, value)
+
+    if isinstance(kind, Table) and isinstance(kind.item, Record):
+        for name, record in value.items():
+            for field in kind.item.fields.values():
+                member = f"{path}[{name!r}].{field.name}"
+                fault = fault_of(field.kind, getattr(record, field.name), member)
+                if fault is not None:
+                    return fault
+
+    return None

@@ -1,0 +1,1 @@
+"""Secrets in foreign text: how they may be written, and their removal."""

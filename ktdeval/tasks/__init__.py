@@ -1,0 +1,7 @@
+"""What plugins and suite agree on about tasks: specs, config, samples, task files, backends. Public
+names are listed in `__init__.pyi`.
+"""
+
+from ktdeval.values.lazy import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -1,0 +1,49 @@
+"""Public names of tasks: episode specs, windows, tasks and their config, samples, backends."""
+
+from ktdeval.tasks.sample_files import (
+    SampleRows as SampleRows,
+    read_samples as read_samples,
+    source_name as source_name,
+    write_samples as write_samples,
+)
+from ktdeval.tasks.scoring import (
+    AnswerRecord as AnswerRecord,
+    Environment as Environment,
+    Sample as Sample,
+    SampleSet as SampleSet,
+    Score as Score,
+    ScoreDefinition as ScoreDefinition,
+    ScoringTask as ScoringTask,
+    TargetTask as TargetTask,
+    is_scoring as is_scoring,
+    market_problem as market_problem,
+    needs_market as needs_market,
+)
+from ktdeval.tasks.spec import (
+    EpisodeOutcome as EpisodeOutcome,
+    EpisodeSpec as EpisodeSpec,
+    FurtherModel as FurtherModel,
+    MaskKey as MaskKey,
+    Runner as Runner,
+    Window as Window,
+)
+from ktdeval.tasks.task import (
+    HasForm as HasForm,
+    HasLessons as HasLessons,
+    MaskedConfig as MaskedConfig,
+    QuestionsConfig as QuestionsConfig,
+    Scene as Scene,
+    Task as Task,
+    TaskConfig as TaskConfig,
+    WindowDates as WindowDates,
+    describe_task as describe_task,
+    windows_of as windows_of,
+)
+from ktdeval.tasks.task_parts import (
+    ChecksWindows as ChecksWindows,
+    NeedsAShares as NeedsAShares,
+    NeedsAssets as NeedsAssets,
+    NeedsMinutes as NeedsMinutes,
+    UsualToolCalls as UsualToolCalls,
+    WarmsUp as WarmsUp,
+)

@@ -1,0 +1,312 @@
+"""Question-and-answer task in a few lines: samples, and a function that scores an answer.
+
+It needs no market, window or mask.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from itertools import chain
+from statistics import fmean, stdev
+from typing import Any
+
+from ktdeval.errors import ConfigError, PluginError
+from ktdeval.harness.agent import HarnessConfig
+from ktdeval.harness.messages import ToolSpec
+from ktdeval.hookspecs import Spec
+from ktdeval.masking.lens import UNMASKED
+from ktdeval.plugins.plugin_import import mismatch
+from ktdeval.stats.distributions import student_quantile
+from ktdeval.stats.intervals import Interval, no_interval, wilson
+from ktdeval.tasks.scoring import AnswerRecord, Sample, Score, ScoreDefinition, TargetTask
+from ktdeval.tasks.spec import EpisodeSpec, Window
+from ktdeval.values.jsonio import JsonValue, content_hash, dumps_canonical, sha256_hex
+from ktdeval.values.kinds import Schema
+
+QASample = Mapping[str, JsonValue]
+"""`question` is shown to the model; `choices` (texts) limit the answer; `id` names the sample.
+
+All other fields, such as `gold`, are only for scoring.
+"""
+
+ScoreValue = float | bool | None
+Scorer = Callable[[str, QASample], ScoreValue | Mapping[str, ScoreValue]]
+"""`score(answer, sample)` returns a number or truth value, or several by name; None for no score.
+"""
+
+LEVEL = 0.95
+_SHOWN = ("question", "choices", "id")
+
+
+class QATask:
+    """Scoring task made of questions. Implements `ktdeval.api.ScoringTask`.
+
+    `score` is a pure function that scores a submitted answer; `scores` names the figures that it
+    returns. `name` is the task's name in `--tasks`. `version` is on every card: raise it whenever a
+    change may alter a score. A subclass may set another `system` prompt, and names the paper or
+    other origin in `source`.
+
+    Raises ConfigError if there are no samples, a sample is not a question, `score` is not a
+    function, or `scores` are not names.
+    """
+
+    mask = None
+    mode = None
+    tools: tuple[str, ...] = ()
+    target_task: str | None = None
+    windows: Mapping[str, Window] = {}
+    default_windows: tuple[str, ...] = ()
+    harness = HarnessConfig()
+    system = (
+        "Answer the question. Submit your answer with the tool submit_answer, as short as the"
+        " question allows."
+    )
+    source = "defined by this task"
+
+    def __init__(
+        self,
+        samples: Sequence[QASample],
+        score: Scorer,
+        *,
+        name: str,
+        version: str = "1",
+        summary: str = "Questions and answers",
+        scores: Sequence[str] = ("accuracy",),
+    ) -> None:
+        if not callable(score):
+            raise ConfigError(
+                f"task {name}: score: expected a function of answer and sample, was"
+                f" {type(score).__name__}"
+            )
+
+        problem = mismatch(score, ("answer", "sample"))
+        if problem:
+            raise ConfigError(
+                f"task {name}: score: expected a function of answer and sample: {problem}"
+            )
+
+        # A text is a sequence of texts, too: ("accuracy") is a common slip for ("accuracy",).
+        if isinstance(scores, str) or not scores or not _are_texts(scores):
+            raise ConfigError(
+                f"task {name}: scores: expected names such as ('accuracy',), was {scores!r:.80}"
+            )
+
+        self.name = name
+        self.version = version
+        self.summary = summary
+        formula = "mean over the samples with a valid answer"
+        self.scores: Mapping[str, ScoreDefinition] = {
+            score_name: ScoreDefinition(formula, "1", (None, None), "higher", self.source)
+            for score_name in scores
+        }
+        self._samples = tuple(samples or ())
+        self._score = score
+        _check_samples(self._samples, name)
+
+    def spec(self) -> Spec:
+        """Return the task's `Spec` for a plugin's `ktdeval_tasks` hook."""
+        return Spec(self.name, lambda: self, self.summary)
+
+    def describe(self) -> Mapping[str, JsonValue]:
+        """Return the config as JSON: everything that can change an outcome.
+
+        Samples and prompt are represented by their hashes.
+        """
+        return {
+            "name": self.name,
+            "version": self.version,
+            "summary": self.summary,
+            "source": self.source,
+            "samples": {"count": len(self._samples), "sha256": content_hash(list(self._samples))},
+            "prompts": {"system": sha256_hex(self.system)},
+            "scores": list(self.scores),
+        }
+
+    def samples(
+        self,
+        spec: EpisodeSpec,  # noqa: ARG002
+        snapshot: None,  # noqa: ARG002
+        target_task: TargetTask | None,  # noqa: ARG002
+    ) -> _Questions:
+        """Return the questions: the same in every episode."""
+        return _Questions(self._samples, self._score, self.system, tuple(self.scores))
+
+    def summarise(self, records: Sequence[AnswerRecord]) -> Mapping[str, Score]:
+        """Return the mean of each score over the samples with a valid answer, with its interval.
+
+        Several answers to one sample, as with several seeds, count once, by their mean.
+        """
+        answered = [record for record in records if record.answer is not None]
+        summary: dict[str, Score] = {}
+        for name in self.scores:
+            figures = [(record.sample, _figure(record, name)) for record in answered]
+            summary[name] = _mean(figures)
+
+        return summary
+
+
+def _are_texts(values: Iterable[object]) -> bool:
+    """Whether all values are texts, none of them empty."""
+    return all(isinstance(value, str) and value for value in values)
+
+
+def _figure(record: AnswerRecord, name: str) -> ScoreValue:
+    """Return one score of an answer; None if it has no such score."""
+    value = record.scores[name]
+    if isinstance(value, bool | int | float):
+        return value
+    return None
+
+
+def _python_scalar(value: Any) -> Any:
+    """Convert a scalar of numpy, such as the result of a comparison, to Python's own type."""
+    is_numpy_scalar = getattr(value, "shape", None) == ()
+    return value.item() if is_numpy_scalar else value
+
+
+def _choices(sample: QASample) -> list[str]:
+    """Return the answers that a sample allows; empty if it allows any text."""
+    choices = sample.get("choices")
+    if not isinstance(choices, list | tuple):
+        return []
+    return [str(choice) for choice in choices]
+
+
+class _Questions:
+    """Questions of one episode. Implements `ktdeval.api.SampleSet`."""
+
+    def __init__(
+        self, samples: Sequence[QASample], score: Scorer, system: str, names: tuple[str, ...]
+    ) -> None:
+        self._samples = samples
+        self._score = score
+        self._system = system
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def sample(self, number: int) -> Sample:
+        sample = self._samples[number]
+        answer: Schema = {"type": "string", "minLength": 1}
+        user = str(sample["question"])
+
+        choices = _choices(sample)
+        if choices:
+            answer["enum"] = choices
+            user += "\n\nAnswer with one of: " + "; ".join(choices)
+
+        schema: Schema = {
+            "type": "object",
+            "properties": {"answer": answer},
+            "required": ["answer"],
+            "additionalProperties": False,
+        }
+        form = ToolSpec("submit_answer", "Submit the answer to the question.", schema)
+        facts = {name: value for name, value in sample.items() if name not in _SHOWN}
+
+        return Sample(str(sample.get("id", number)), UNMASKED, self._system, user, form, facts)
+
+    def score(self, number: int, answer: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+        sample = deepcopy(self._samples[number])  # the author's function may change it
+        result = self._score(str(answer["answer"]), sample)
+        given: Mapping[str, ScoreValue]
+        if isinstance(result, Mapping):
+            given = result
+        else:
+            given = {self._names[0]: result}
+
+        scores = {name: _python_scalar(value) for name, value in given.items()}
+        if set(scores) != set(self._names):
+            gave = ", ".join(map(str, scores)) or "nothing"
+            raise PluginError(
+                f"sample {number}: score() gave {gave}, expected {', '.join(self._names)}"
+            )
+
+        for name, value in scores.items():
+            is_finite = isinstance(value, int | float) and abs(value) <= sys.float_info.max
+            if value is not None and not is_finite:
+                raise PluginError(
+                    f"sample {number}: score {name!r} is {value!r:.80}, expected a finite number, a"
+                    " truth value or None"
+                )
+
+        return scores
+
+
+def _check_samples(samples: Sequence[QASample], name: str) -> None:
+    if not samples:
+        raise ConfigError(f"task {name}: has no samples")
+
+    identities: set[str] = set()
+    for number, sample in enumerate(samples):
+        where = f"task {name}: sample {number}"
+        if not isinstance(sample, Mapping):
+            raise ConfigError(
+                f"{where}: expected a mapping with a question, was {type(sample).__name__}"
+            )
+        if not isinstance(sample.get("question"), str) or not sample["question"]:
+            raise ConfigError(f"{where}: question: expected text")
+
+        try:
+            # `encode` fails for a lone surrogate, which JSON text may contain but UTF-8 may not
+            dumps_canonical(dict(sample)).encode()
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"{where}: not plain JSON: {error}; keep days as text, and sets as lists"
+            ) from error
+
+        choices = sample.get("choices") or ()
+        if not isinstance(choices, list | tuple) or not _are_texts(choices):
+            raise ConfigError(f"{where}: choices: expected a list of texts, none of them empty")
+        if len(set(choices)) < len(choices):  # providers refuse a schema with repeated choices
+            raise ConfigError(f"{where}: choices: one stands there twice")
+
+        identity = str(sample.get("id", number))
+        if identity in identities:
+            raise ConfigError(f"{where}: id {identity!r} is that of another sample")
+
+        identities.add(identity)
+
+
+def _mean(answers: Sequence[tuple[str, ScoreValue]]) -> Score:
+    """Return the mean over samples with a 95 % interval. `answers`: sample and value.
+
+    The interval is Wilson's if each sample has only true or only false answers, else Student's t.
+    """
+    by_sample: dict[str, list[float | bool]] = {}
+    for sample, value in answers:
+        if value is not None:
+            by_sample.setdefault(sample, []).append(value)
+
+    if not by_sample:
+        return Score(None, 0, reason="no sample has a valid answer that can be scored")
+
+    n = len(by_sample)
+    means = [fmean(map(float, values)) for values in by_sample.values()]
+    all_values = chain.from_iterable(by_sample.values())
+    is_share = all(isinstance(value, bool) for value in all_values)
+
+    if is_share and set(means) <= {0.0, 1.0}:
+        hits = means.count(1.0)
+        return Score(hits / n, n, wilson(hits, n, LEVEL), detail={"successes": hits})
+
+    mean = fmean(means)
+    if len(set(means)) < 2:  # no spread: Student's interval would have no width
+        reason = "all samples have the same figure"
+        if n < 2:
+            reason = "a single sample has no spread"
+
+        return Score(mean, n, no_interval(reason, n))
+
+    half = student_quantile(n - 1, (1 + LEVEL) / 2) * stdev(means) / math.sqrt(n)
+    low = mean - half
+    high = mean + half
+    if is_share:
+        low = max(0.0, low)
+        high = min(1.0, high)
+
+    return Score(mean, n, Interval(low, high, LEVEL, "Student's t over samples", n))

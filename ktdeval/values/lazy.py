@@ -1,0 +1,61 @@
+"""Public names of a package, loaded when they are first used.
+
+A package lists its public names once, as imports in `__init__.pyi`, which type checkers and readers
+see. `__init__.py` says
+
+    __getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)
+
+so that a manifest that needs a single light name does not pay for pandas (PEP 562).
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def later(reference: str) -> Callable[[], Any]:
+    """Return a function that imports and returns the object of a reference `module:name` when it is
+    called.
+    """
+    module, _, name = reference.partition(":")
+    return lambda: getattr(import_module(module), name)
+
+
+def maker(reference: str, *first: Any) -> Callable[..., Any]:
+    """Return a function that imports the object of a reference `module:name` when it is called, and
+    calls it with `first` before its own arguments.
+    """
+    return lambda *args: later(reference)()(*first, *args)
+
+
+def lazy_exports(
+    package: str, file: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a module (`__name__`, `__file__`) whose stub
+    imports its public names.
+    """
+    tree = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+    module_of: dict[str, str] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for alias in node.names:
+                module_of[alias.asname or alias.name] = node.module
+
+    def load(name: str) -> Any:
+        module = module_of.get(name)
+        if module is None:
+            from ktdeval.values.fields import near_matches  # noqa: PLC0415 - only on the way to an error
+
+            raise AttributeError(f"{package} has no name {name!r}{near_matches(name, module_of)}")
+
+        value = getattr(import_module(module), name)
+        setattr(sys.modules[package], name, value)  # The next use is an ordinary lookup.
+        return value
+
+    names = sorted(module_of)
+    return load, lambda: names, names

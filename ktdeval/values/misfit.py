@@ -1,0 +1,88 @@
+"""One error for a value that does not fit, whoever wrote it, and one way to print it.
+
+Config, parameters, tool arguments, plugin objects and files all say where the value is, what fits
+there, what was found, and which known name is near.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+_SHOWN_CHARS = 80
+_LEAST_INTEGER = -(1 << 63)
+_MOST_INTEGER = (1 << 63) - 1
+
+
+class Misfit(ValueError):
+    """A value does not fit its field."""
+
+    def __init__(self, where: str, expected: str, was: str = "", near: str = "") -> None:
+        super().__init__(where, expected, was, near)
+        self.where = where  #: file, field and index, such as `run.yaml: windows.first[2]`
+        self.expected = expected  #: what fits, such as `a number`
+        self.was = was  #: what was found, as `shown` writes it; empty where it must not be quoted
+        self.near = near  #: known names near to what was found, as `near_matches` writes them
+
+    def __str__(self) -> str:
+        line = f"{self.where}: expected {self.expected}"
+        if self.was:
+            line += f", was {self.was}"
+
+        return line + self.near
+
+
+class UnknownField(Misfit):
+    """An object has a field that is not declared."""
+
+    def __init__(self, where: str, name: str, known: Iterable[str]) -> None:
+        names = list(known)
+        listed = ", ".join(names) or "none"
+        super().__init__(where, f"only these fields: {listed}", near=near_matches(name, names))
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.where}: unknown field {self.name[:_SHOWN_CHARS]!r}{self.near}"
+
+
+class MissingField(Misfit):
+    """An object lacks a field that has no default."""
+
+    def __init__(self, where: str, name: str) -> None:
+        super().__init__(where, f"a field {name!r}")
+        self.name = name
+
+    def __str__(self) -> str:
+        return f"{self.where}: field {self.name!r} is missing"
+
+
+def near_matches(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'a' or 'b'?`, or an empty string when nothing is near."""
+    # longer names are no typing errors, and slow to compare
+    matches = difflib.get_close_matches(name[:100], list(known), n=3, cutoff=0.5)
+    if not matches:
+        return ""
+
+    quoted = " or ".join(repr(match) for match in matches)
+    return f"; did you mean {quoted}?"
+
+
+def shown(value: object) -> str:
+    """Return a value as an error line quotes it: short, on one line."""
+    if value is None:
+        return "null"
+    if isinstance(value, int) and not fits_64_bits(value):
+        return f"a number of {value.bit_length()} bits"
+    if isinstance(value, str | int | float):
+        return f"{value!r:.{_SHOWN_CHARS}}"
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+
+    return type(value).__name__
+
+
+def fits_64_bits(value: int) -> bool:
+    """Whether an integer fits 64 bits: no card and no ledger has larger ones."""
+    return _LEAST_INTEGER <= value <= _MOST_INTEGER

@@ -1,0 +1,66 @@
+"""The one rule for ties: equal names are told apart by figures that no mask changes, and never by a
+label.
+
+A label is a code, a handle, or a position in a list that a mask or a code decides. Whoever ranks
+names gives the keys that it ranks by, then the figures that break ties; names that are equal in all
+of them share a place, and stand or fall together: a choice of so many takes whole groups, or shares
+what is left equally among a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Figures = Sequence[float | None] | npt.NDArray[np.float64]
+Item = TypeVar("Item")
+
+
+def places(keys: Sequence[Figures]) -> list[int]:
+    """Return the place of each of N items from 0, the best, by its figures: `keys` ([N] each), the
+    most important first, larger is better, and undefined (NaN or None) is last. Items that are
+    equal in all keys share the first of their places: 0, 1, 1, 3.
+    """
+    # One row a key; + 0.0 makes -0.0 equal to 0.0.
+    table = np.array([np.asarray(key, dtype=np.float64) for key in keys]) + 0.0
+    table = np.where(np.isnan(table), -np.inf, table)
+    order = np.lexsort(-table[::-1])  # the last key of lexsort counts first
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (table[:, order[1:]] != table[:, order[:-1]]).any(axis=0)
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = np.maximum.accumulate(np.where(is_new, np.arange(len(order)), 0))
+    placed: list[int] = found.tolist()
+
+    return placed
+
+
+def grouped(items: Sequence[Item], placed: Sequence[int]) -> list[list[Item]]:
+    """Return the items by place, the best group first; within a group as they came, which says
+    nothing.
+    """
+    groups: dict[int, list[Item]] = {}
+    for place, item in zip(placed, items, strict=True):
+        groups.setdefault(place, []).append(item)
+    return [groups[place] for place in sorted(groups)]
+
+
+def whole_groups(groups: Iterable[Sequence[Item]], most: int) -> Iterator[Sequence[Item]]:
+    """Yield the first groups for as long as they hold at most `most` items together; none is
+    cut.
+    """
+    left = most
+    for group in groups:
+        left -= len(group)
+        if left < 0:
+            return
+
+        yield group
+
+
+def first_of(groups: Iterable[Sequence[Item]], most: int) -> list[Item]:
+    """Return the items of the first whole groups, at most `most`."""
+    return list(chain.from_iterable(whole_groups(groups, most)))

@@ -1,0 +1,194 @@
+"""Input of users: paths, `key=value` texts and lists, as they are typed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ktdeval.errors import ConfigError, UsageError
+from ktdeval.values.jsonio import bounded_int, loads_untrusted, plain
+from ktdeval.values.misfit import shown
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
+_WORDS = {"true": True, "false": False, "null": None, "none": None}
+
+
+def user_path(text: str | Path) -> Path:
+    """Return the path of a user's text: `~` is a home folder, where there is such a user. Raises
+    UsageError: it is no path.
+    """
+    if not isinstance(text, (str, Path)):
+        raise UsageError(f"expected a path, was {shown(text)}")
+
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"expected a path, was {str(text)!a:.80}, which no file can be called"
+        ) from error
+
+    if "\0" in str(text):
+        raise UsageError(f"expected a path, was {str(text)!a:.80}, which no file can be called")
+
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib's own fails for a user that there is not
+
+
+def stored_market(data: str | Path) -> Path | None:
+    """Return the folder of the stored market that the user named; None if it is not one."""
+    folder = user_path(data)
+    return folder if (folder / "manifest.json").is_file() else None
+
+
+def lasting_data(data: str) -> str:
+    """Return what was named as the market, a stored one by its absolute path, so that it is found
+    from any working folder.
+    """
+    folder = stored_market(data)
+    return data if folder is None else str(folder.resolve())
+
+
+def working_folder() -> Path | None:
+    """Return the working folder; None where it has been deleted."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def shown_path(path: Path) -> Path:
+    """Return a path as seen from the working folder, where it lies below that."""
+    here = working_folder()
+    if here is None or not path.is_relative_to(here):
+        return path
+    return path.relative_to(here)
+
+
+def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
+    """Return paths of runs given one by one or as lists: texts, paths, or objects with a `folder`;
+    UsageError for others.
+    """
+    paths: list[Path] = []
+    for run in runs:
+        if isinstance(run, (list, tuple)):
+            paths += paths_of_runs(run)
+        else:
+            paths.append(user_path(getattr(run, "folder", run)))
+
+    return paths
+
+
+def parse_scalar(text: str) -> Any:
+    """Return a number, `true`, `false` or `null` where the text is exactly that, else the text:
+    `007`, and what no 64 bits hold.
+    """
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+
+    if _INTEGER.fullmatch(text):
+        with contextlib.suppress(ValueError):
+            return bounded_int(text)
+
+        return text
+
+    if _NUMBER.fullmatch(text):
+        return float(text)
+
+    return text
+
+
+def check_plain(value: Any, where: str) -> None:
+    """Raise ConfigError, which `where` starts, for a value that no record can hold: NaN, infinity,
+    a lone surrogate, an object.
+    """
+    try:  # by `json`: msgspec, which checks nothing that this does not, takes time to import
+        json.dumps(plain(value), sort_keys=True, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{where}: can't be recorded as JSON: {error}") from error
+
+
+def split_list(*texts: str) -> tuple[str, ...]:
+    """Split `"a, b"`, or several such texts, into `("a", "b")`; empty pieces are dropped."""
+    pieces: list[str] = []
+    for text in texts:
+        pieces += [piece.strip() for piece in text.split(",")]
+
+    return tuple(filter(None, pieces))
+
+
+def parse_assignments(texts: Iterable[str], where: str) -> dict[str, Any]:
+    """Parse `("a=1,b=x", "c=true")` into `{"a": 1, "b": "x", "c": True}`; a text that starts with
+    `{` is read as a JSON object. A piece without `=` continues the value before it, so that
+    `dims=a,b` keeps its comma, and so does `model=a/b(x=1,y=2)`. Raises UsageError for a piece that
+    is no assignment, or a key given twice; ConfigError as of `check_plain`.
+    """
+    result: dict[str, Any] = {}
+    for text in texts:
+        if text.lstrip().startswith("{"):
+            pairs = _json_object(text, where)
+        else:
+            pairs = _pairs(text, where)
+
+        for key, value in pairs.items():
+            if key in result:
+                raise UsageError(f"{where}: {key!r} is given twice")
+
+            result[key] = value
+
+    check_plain(result, where)
+    return result
+
+
+def _json_object(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = loads_untrusted(text)
+    except ValueError as error:
+        raise UsageError(f"{where}: not a JSON object: {error}") from error
+
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: not a JSON object, was {shown(value)}")
+
+    return value
+
+
+def _outer_pieces(text: str) -> list[str]:
+    """Split a text at its commas, but for those inside parentheses, where these are balanced."""
+    if text.count("(") != text.count(")"):
+        return text.split(",")
+
+    pieces = [""]
+    depth = 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth <= 0:
+            pieces.append("")
+        else:
+            pieces[-1] += letter
+
+    return pieces
+
+
+def _pairs(text: str, where: str) -> dict[str, Any]:
+    raw: dict[str, str] = {}
+    last = None
+    for piece in _outer_pieces(text):
+        key, equals, value = piece.partition("=")
+        if equals:
+            last = key.strip()
+            if not last:
+                raise UsageError(f"{where}: a name is missing before {piece!r}")
+            if last in raw:
+                raise UsageError(f"{where}: given twice: {piece!r}")
+
+            raw[last] = value
+        elif last is None:
+            raise UsageError(f"{where}: expected key=value,key=value, was {text!r}")
+        else:
+            raw[last] += f",{piece}"
+
+    return {key: parse_scalar(value.strip()) for key, value in raw.items()}

@@ -1,0 +1,176 @@
+"""What is checked of a YAML document's nodes before values are made of them: tags, scalars, keys,
+and how much aliases repeat.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ktdeval.errors import ConfigError
+
+# PyYAML speaks YAML 1.1, which turns 2024-01-02 into a date, `no` into False, 1:30 into 90, 010
+# into 8 and leaves 1e-3 text. These are the scalars of the core schema of YAML 1.2, in decimal,
+# which does not.
+SCALARS: tuple[tuple[str, str, str | list[str]], ...] = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+0123456789.",
+    ),
+    ("merge", r"<<", "<"),
+)
+
+TAG = "tag:yaml.org,2002:"
+MOST_DEPTH = 200
+MOST_NODES = 1_000_000
+"""Values of a document, each counted as often as aliases repeat it."""
+
+TOO_DEEP = f"is nested more than {MOST_DEPTH} levels deep"
+
+_PATTERNS = {name: re.compile(pattern) for name, pattern, _ in SCALARS}
+_TAGS_OF_KIND = {
+    "scalar": frozenset({"str", "bool", "null", "int", "float"}),
+    "sequence": frozenset({"seq"}),
+    "mapping": frozenset({"map"}),
+}
+_MERGE = f"{TAG}merge"
+
+
+def check_nodes(root: Any) -> None:
+    """Raise ConfigError, which names the line, for a document that holds more than plain values of
+    YAML 1.2.
+    """
+    _Checks().measure(root)
+
+
+def is_merge(key_node: Any) -> bool:
+    """Whether a key is `<<`, which takes over the keys of another mapping."""
+    return bool(key_node.tag == _MERGE)
+
+
+def line_of(node: Any) -> str:
+    """Return where a node begins, for a message."""
+    mark = node.start_mark
+    return f"line {mark.line + 1}, column {mark.column + 1}"
+
+
+class _Checks:
+    """Walk through the nodes of one document; a node that aliases name again is walked once."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, tuple[int, int]] = {}
+        self._open: set[int] = set()
+
+    def measure(self, node: Any) -> tuple[int, int]:
+        """Return how many values a node stands for and how deep they are nested, when its aliases
+        are written out.
+        """
+        known = self._sizes.get(id(node))
+        if known is not None:
+            return known
+
+        # An alias names what was read before it, so only one of the nodes around it can be open.
+        if id(node) in self._open:
+            raise ConfigError(
+                f"{line_of(node)}: not YAML: an alias stands inside what it names, which has no end"
+            )
+
+        self._open.add(id(node))
+        size = 1
+        depth = 0
+
+        for child in _children(node):
+            child_size, child_depth = self.measure(child)
+            size += child_size
+            depth = max(depth, child_depth + 1)
+            _check_bounds(size, depth)
+
+        self._open.remove(id(node))
+        _check_tag(node)
+        self._sizes[id(node)] = size, depth
+
+        return size, depth
+
+
+def _children(node: Any) -> list[Any]:
+    """Return the nodes inside of a node, in the order of the document."""
+    if node.id == "sequence":
+        return list(node.value)
+    if node.id == "scalar":
+        return []
+
+    children = []
+    for key_node, value_node in node.value:
+        if not is_merge(key_node):
+            children.append(key_node)
+
+        children.append(value_node)
+
+    return children
+
+
+def _check_bounds(size: int, depth: int) -> None:
+    if depth > MOST_DEPTH:
+        raise ConfigError(TOO_DEEP)
+    if size > MOST_NODES:
+        raise ConfigError(
+            f"has more than {MOST_NODES:,} values, as its aliases repeat them; write out what is"
+            " needed"
+        )
+
+
+def _check_tag(node: Any) -> None:
+    """Raise ConfigError for a tag that no plain value has, or that its own value does not fit."""
+    name = node.tag.removeprefix(TAG)
+    if name not in _TAGS_OF_KIND[node.id] or not node.tag.startswith(TAG):
+        raise ConfigError(f"{line_of(node)}: not YAML: {_problem(node, name)}")
+
+    if node.id != "scalar":
+        return
+
+    pattern = _PATTERNS.get(name)
+    if pattern is not None and not pattern.fullmatch(node.value):
+        shown = f"{node.value!r:.40}"
+        raise ConfigError(
+            f"{line_of(node)}: not YAML: !!{name} is given for {shown}, which is no such value;"
+            " leave the tag out"
+        )
+
+
+def _problem(node: Any, name: str) -> str:
+    if node.tag == _MERGE:
+        return "`<<` is a key, which takes over another mapping's; as text, write it in quotes"
+
+    shown = f"!!{name}" if node.tag.startswith(TAG) else node.tag
+    return (
+        f"a {node.id} with the tag {shown:.60} is not read; leave the tag out (text may stand in"
+        " quotes)"
+    )
+
+
+def checked_number(read: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
+    """Return a constructor of PyYAML that reads a number, and names its line where it can't be
+    read.
+    """
+
+    def construct(_loader: Any, node: Any) -> Any:
+        try:
+            return read(node.value)
+        except ValueError as error:
+            raise ConfigError(f"{line_of(node)}: not YAML: {error}") from error
+
+    return construct
+
+
+def read_float(text: str) -> float:
+    """Return a float of YAML. Raises ValueError: it is written in digits, and too large for one."""
+    number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    if abs(number) == float("inf") and "inf" not in text.lower():
+        raise ValueError(f"{text[:20]} is too large for a number")
+    return number

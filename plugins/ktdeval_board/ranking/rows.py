@@ -1,0 +1,66 @@
+"""Rows and tables of a division, as the site and the ranking pass them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+from ktdeval_board.entries import EntryFacts
+
+
+class Standing(TypedDict):
+    """Place of a card in a table; all None for a card without a rank."""
+
+    ranked: bool
+    why: list[str]  #: why it has no rank
+    rank: int | None
+    alpha_rank: int | None
+    tie: int | None  #: tie group by the figure that ranks go by
+    alpha_tie: int | None
+
+
+class FigureRow(TypedDict):
+    """Figures of a row, each a list in the order of the table's columns."""
+
+    values: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+    interval: list[str | None]  #: what low and high are
+    n: list[int]
+    reasons: Mapping[str, str]  #: column to why its value is undefined
+
+
+class Row(EntryFacts, Standing, FigureRow):
+    """Row of a table: a card, or one of the references that are always there."""
+
+    model: str
+    strategy: str
+    attempts: int | None
+    registration: str | None
+
+
+class Ties(TypedDict):
+    """Test that gave the tie groups of a table."""
+
+    groups: int
+    tested: int  #: cards that took part
+    days: int
+    p: Mapping[str, float]  #: card id to p-value
+    reason: str | None  #: why there are no groups
+
+
+class Table(TypedDict):
+    """Ranked table of a division over one scope."""
+
+    division: str
+    scope: str
+    rank_by: str
+    columns: Sequence[str]
+    missing_baselines: Sequence[str]
+    rows: list[Row]
+    notes: list[str]
+    ties: Mapping[str, Ties]  #: `return` and `alpha`
+
+
+Tables = Mapping[str, Mapping[str, Table]]
+"""Division id to scope to table."""

@@ -1,0 +1,142 @@
+// What pages of a board's site share beside the kit. Plain scripts, no modules, no build step: the
+// site also works from file://.
+//
+// kt.page(async (main) => { … })
+//     runs a page once the document is read; what it throws is shown through kt.fail
+// kt.load("division/x/all")
+//     Promise of data/division/x/all.js, each file asked for once; rejects when it is not there
+// kt.address.model(name, {agent, division}), kt.address.card(id), kt.address.compare(a, b),
+// kt.address.task(division), kt.address.board({division, …}), kt.address.market(snapshot)
+// kt.modelLink(name, text, more), kt.cardLink(id, text), kt.compareLink(a, b, text)
+//     links to these addresses
+// kt.modelKey(name)
+//     first 16 hex digits of the SHA-256 of a name: kt.load(`model/${kt.modelKey(name)}`)
+// kt.cutoffWord(cutoff), kt.isCutoffDay(cutoff)
+//     a day, "nothing trained" or "not known"; whether it is a day
+// kt.fail(error)
+//     replaces the page by a message
+// kt.state
+//     what stands in the address after "#": see state.js
+"use strict";
+
+Object.assign(
+  kt,
+  (() => {
+    const {el, byId, format, replace} = kt;
+
+    const isCutoffDay = (cutoff) => /^\d/.test(cutoff || "");
+
+    /* The end of training data as a word: a day, or one of two states that are never mixed. */
+    const cutoffWord = (cutoff) =>
+      cutoff === "none" ? "nothing trained" : isCutoffDay(cutoff) ? cutoff : "not known";
+
+    // -- data files: scripts, because a page of a file:// address may not fetch
+
+    const waiting = new Map();
+    const loads = new Map();
+
+    window.ktdevalReceive = (name, content) => {
+      const receive = waiting.get(name);
+      if (receive) receive(content);
+    };
+
+    /** Long values come packed: JSON, through zlib, in base64. */
+    window.ktdevalReceivePacked = (name, packed) =>
+      window.ktdevalReceive(name, kt.unpack(packed).then(JSON.parse));
+
+    function load(name) {
+      if (!loads.has(name)) {
+        loads.set(
+          name,
+          new Promise((resolve, reject) => {
+            const path = name.split("/").map(encodeURIComponent).join("/");
+            const script = el("script", {src: `data/${path}.js`});
+            const refuse = () =>
+              reject(
+                new Error(
+                  `data/${path}.js can't be read; the board has no such page, or its site is not ` +
+                    `whole`,
+                ),
+              );
+            waiting.set(name, resolve);
+            script.addEventListener("error", refuse);
+            script.addEventListener("load", () => {
+              script.remove();
+              waiting.delete(name);
+              refuse(); // without effect where the data have come
+            });
+            document.head.append(script);
+          }),
+        );
+      }
+      return loads.get(name);
+    }
+
+    // -- addresses
+
+    const at = (page, values) => kt.state.link(page, values);
+    const address = {
+      model: (name, more) => at("model.html", {model: name, ...more}),
+      card: (id) => at("card.html", {card: id}),
+      compare: (a, b) => at("compare.html", {a, b}),
+      task: (division) => at("task.html", {division}),
+      market: (snapshot) => at("market.html", {snapshot}),
+      board: (values) => at("index.html", values),
+    };
+    /**
+     * A name that may go on in the next line after its slashes, dashes and low lines, and not
+     * inside a word.
+     */
+    const breakable = (name) =>
+      name.split(/(?<=[/_-])/).flatMap((part, at) => (at ? [el("wbr"), part] : [part]));
+    const modelLink = (name, text, more) =>
+      el("a", {href: address.model(name, more)}, breakable(text || name));
+    const cardLink = (id, text) => el("a", {href: address.card(id)}, text || format.short(id));
+    const compareLink = (a, b, text) =>
+      el("a", {href: address.compare(a, b)}, text || "head-to-head");
+
+    // -- a page and its failure
+
+    function fail(error) {
+      const main = byId("content");
+      main.removeAttribute("aria-busy");
+      replace(
+        main,
+        el(
+          "div.trouble",
+          {role: "alert"},
+          el(
+            "p",
+            {},
+            el("strong", {}, "This can't be shown. "),
+            error instanceof Error ? error.message : String(error),
+          ),
+          el("p", {}, el("a", {href: "index.html"}, "Go to the board")),
+        ),
+      );
+    }
+
+    function page(show) {
+      const run = async () => {
+        const main = byId("content");
+        try {
+          await show(main);
+          main.removeAttribute("aria-busy");
+        } catch (error) {
+          fail(error);
+        }
+      };
+      if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", run);
+      else run();
+    }
+
+    document.addEventListener("DOMContentLoaded", () => {
+      byId("skip").addEventListener("click", (event) => {
+        event.preventDefault(); // the address holds the view and must not become "#main"
+        byId("main").focus();
+      });
+    });
+
+    return {page, load, address, modelLink, cardLink, compareLink, cutoffWord, isCutoffDay, fail};
+  })(),
+);

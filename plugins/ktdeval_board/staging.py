@@ -1,0 +1,207 @@
+"""Staging of a submission: a copy of its board to which the submission was added, and which is
+checked as the board would be.
+
+The copy lies in a private folder of the board, so that what is accepted is renamed to its path. It
+is made of hard links: the files of the board are not read, and the check writes none of them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ktdeval.errors import StoreError, explained
+from ktdeval.plugins.registry import Plugins
+from ktdeval.runner import RunFolder
+from ktdeval.values.jsonio import JsonValue, dumps_pretty, write_atomic
+from ktdeval.values.temporary import temporary_folder
+from ktdeval.values.typed import to_plain
+from ktdeval_board.bundle import Bundle, Redactor, Source, make_bundle
+from ktdeval_board.checking.files import WALKED, is_plain_folder
+from ktdeval_board.documents import RecordFile, Records, Stored
+from ktdeval_board.entries import Card, names_of
+from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.placement import Placement
+from ktdeval_board.rules import Division, Rules
+
+_PREFIX = ".submission-"
+
+
+@dataclass(frozen=True)
+class ChosenCard:
+    """A card that is to be submitted."""
+
+    path: Path  #: its file in the run
+    card: Card
+    division: Division  #: the division of its task that it differs least from
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Storage of a submission's records."""
+
+    stored: Stored
+    url: str = ""  #: where records that are stored elsewhere can be had
+    #: folder to write these to, a run folder for each task; None where they are not wanted
+    out: Path | None = None
+
+
+@dataclass(frozen=True)
+class StagedCard:
+    """A card with its files in the staged copy of the board."""
+
+    chosen: ChosenCard
+    bundle: Bundle
+    files: CardFiles
+    records: tuple[RecordFile, ...]
+
+    @property
+    def card_id(self) -> str:
+        """Id of the card as it is submitted."""
+        return self.files.card_id
+
+    @property
+    def size(self) -> int:
+        """Size of the records in bytes."""
+        return sum(record.bytes for record in self.records)
+
+
+class StagedBoard:
+    """A copy of a board in a private folder, to which cards are added.
+
+    `folder`: the copy, which is checked instead of the board.
+    """
+
+    def __init__(self, board: BoardFolder, rules: Rules, private: Path) -> None:
+        self.folder = BoardFolder(private / "board")
+        self._board = board
+        self._rules = rules
+        self._private = private
+        self._cards: list[StagedCard] = []
+
+    def bundle(
+        self,
+        chosen: ChosenCard,
+        run: RunFolder,
+        changes: Mapping[str, Any],
+        redactor: Redactor,
+        plugins: Plugins,
+    ) -> Bundle:
+        """Copy the records of a card out of its run, without secrets, into the private folder."""
+        market = dict(changes)
+        if "data" not in market:
+            market = dict(run.manifest.data or {})
+
+        source = Source(
+            run, chosen.path, chosen.card, market, self._rules.snapshot_of(chosen.division)
+        )
+        return make_bundle(source, self._private / chosen.path.stem, redactor, plugins)
+
+    def files_of(self, chosen: ChosenCard, bundle: Bundle) -> CardFiles:
+        """Return the paths of a card in the copy."""
+        return self.folder.card_files(*names_of(chosen.card), bundle.card_id)
+
+    def add(
+        self, chosen: ChosenCard, bundle: Bundle, submission: JsonValue, storage: Storage
+    ) -> StagedCard:
+        """Write a card, its submission, its list of records and its records to their paths.
+
+        Raises StoreError: one of these is on the board already.
+        """
+        card_id = bundle.card_id
+        files = self.files_of(chosen, bundle)
+        staged = StagedCard(chosen, bundle, files, tuple(bundle.files()))
+        for path in self.paths(staged, storage):
+            if os.path.lexists(path):
+                place = self._board.path / self.folder.relative(path)
+                raise StoreError(f"{place}: is there already; nothing was written")
+
+        records = Records(
+            schema_version=1,
+            card=card_id,
+            files=staged.records,
+            stored=storage.stored,
+            url=storage.url,
+        )
+        with explained(f"{self._board.path}: can't write here"):
+            files.card.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(files.submission, dumps_pretty(submission))
+            write_atomic(files.records, dumps_pretty(to_plain(records)))
+            shutil.copyfile(bundle.card_path, files.card)
+            if storage.stored == "repository":
+                _link_tree(bundle.folder, self.folder.records(card_id), excluded={"cards"})
+
+        self._cards.append(staged)
+        return staged
+
+    def paths(self, staged: StagedCard, storage: Storage) -> list[Path]:
+        """Return what the submission of a card adds to the copy: the card last, without which the
+        rest is no submission.
+        """
+        files = staged.files
+        paths = [files.records, files.submission, files.card]
+        if storage.stored == "repository":
+            paths.insert(0, self.folder.records(staged.card_id))
+
+        return paths
+
+    def named_as_board(self, message: str) -> str:
+        """Return a message on the copy as one on the board."""
+        return message.replace(str(self.folder.path), str(self._board.path))
+
+    def place(self, storage: Storage) -> None:
+        """Move everything that was added to its path in the board, or nothing. Raises StoreError."""
+        with Placement() as placement:
+            for staged in self._cards:
+                if storage.out is not None:
+                    placement.put(staged.bundle.folder, storage.out / staged.chosen.path.stem)
+
+                for path in self.paths(staged, storage):
+                    placement.put(path, self._board.path / self.folder.relative(path))
+
+
+@contextmanager
+def staged_board(board: BoardFolder, rules: Rules) -> Iterator[StagedBoard]:
+    """Give a copy of a board, which is removed when the block ends. Raises StoreError: it can't be
+    made.
+    """
+    with ExitStack() as stack:
+        with explained(f"{board.path}: can't write here"):
+            private = stack.enter_context(temporary_folder(_PREFIX, board.path))
+
+        staged = StagedBoard(board, rules, private)
+        with explained(f"{board.path}: can't be copied for the check"):
+            _link_tree(board.path, staged.folder.path, excluded=_not_walked(board.path))
+
+        yield staged
+
+
+def _not_walked(board: Path) -> set[str]:
+    """Return the folders of a board that no rule looks into, such as `.git` or a built site."""
+    with os.scandir(board) as entries:
+        return {
+            entry.name
+            for entry in entries
+            if entry.name not in WALKED and is_plain_folder(Path(entry.path))
+        }
+
+
+def _link_tree(source: Path, target: Path, excluded: Collection[str]) -> None:
+    """Make a folder with hard links to the files of another; `excluded`: names at its top."""
+
+    def ignore(folder: str, _names: list[str]) -> Collection[str]:
+        return excluded if Path(folder) == source else ()
+
+    shutil.copytree(source, target, symlinks=True, ignore=ignore, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        Path(target).hardlink_to(source)
+    except OSError:  # some file systems have no links, some systems none to files of others
+        shutil.copy2(source, target)

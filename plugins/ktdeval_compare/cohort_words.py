@@ -1,0 +1,26 @@
+"""Words and columns of `ktdeval cohort`, read from `cohort.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ktdeval.values.yamlio import load_yaml
+
+
+class BaselineColumn(NamedTuple):
+    """A figure of the table of returns and risk."""
+
+    head: str
+    metric: str  #: of the card, or `excess`
+    unit: str
+    least: float  #: bounds of the figure, which cut its interval
+    greatest: float
+
+
+_TEXTS: Mapping[str, Any] = load_yaml(Path(__file__).with_name("cohort.yaml"))
+TITLES: Mapping[str, str] = _TEXTS["titles"]
+LEGENDS: Mapping[str, str] = _TEXTS["legends"]
+REASONS: Mapping[str, str] = _TEXTS["reasons"]
+BASELINE = [BaselineColumn(*entry) for entry in _TEXTS["baseline"]]

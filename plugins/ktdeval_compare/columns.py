@@ -1,0 +1,141 @@
+"""Columns of the tables that the commands on several cards print, and how a figure is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from ktdeval.cards import is_fraction
+from ktdeval.cli import grid_lines
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+UNDEFINED = "-"
+
+RowT = TypeVar("RowT")
+_Record = TypeVar("_Record", bound="DataclassInstance | msgspec.Struct")
+
+
+class Column(NamedTuple, Generic[RowT]):
+    """Column of a table: its head, and how a row is shown in it."""
+
+    head: str
+    cell: Callable[[RowT], str]
+    is_left: bool = False
+
+
+def grid(rows: Iterable[RowT], *columns: Column[RowT]) -> Iterator[str]:
+    """Yield the lines of an aligned table."""
+    heads = [column.head for column in columns]
+    left = [column.head for column in columns if column.is_left]
+    cells: list[list[str]] = []
+    for row in rows:
+        cells.append([column.cell(row) for column in columns])
+
+    for line in grid_lines(heads, cells, left):
+        yield f"  {line}"
+
+
+def text(head: str, name: str = "", is_left: bool = True) -> Column[Any]:
+    """Return a column of texts; `name`: the field that it shows, by default `head`."""
+    return Column(head, lambda row: str(getattr(row, name or head)), is_left)
+
+
+def figure_of(head: str, name: str = "value", unit: str | None = None) -> Column[Any]:
+    """Return a column of signed figures, in the row's unit unless one is given."""
+    return Column(head, lambda row: figure(getattr(row, name), unit or row.unit))
+
+
+def plain(head: str, name: str, none: str = UNDEFINED, unit: str | None = None) -> Column[Any]:
+    """Return a column of figures without the sign of positive ones."""
+
+    def cell(row: Any) -> str:
+        value = getattr(row, name)
+        if value is None:
+            return none
+        return figure(value, unit or row.unit).removeprefix("+")
+
+    return Column(head, cell)
+
+
+def p_of(head: str, name: str = "") -> Column[Any]:
+    """Return a column of p-values."""
+    return Column(head, lambda row: p_value(getattr(row, name or head)))
+
+
+def _verdict(row: Any) -> str:
+    verdict: str | None = row.verdict
+    return verdict or f"not tested: {row.reason}"
+
+
+COUNT = text("n", is_left=False)
+UNIT: Column[Any] = Column("", lambda row: unit_name(row.unit))
+VERDICT: Column[Any] = Column("verdict", _verdict, is_left=True)
+
+
+def interval(alpha: float, is_signed: bool = True, unit: str | None = None) -> Column[Any]:
+    """Return a column of both ends of an interval, with its level."""
+
+    def cell(row: Any) -> str:
+        ends = both(row.low, row.high, unit or row.unit)
+        return ends if is_signed else ends.replace("+", "")
+
+    return Column(interval_head(alpha), cell)
+
+
+def interval_head(alpha: float) -> str:
+    """Return the head of a column of intervals with `1 - alpha`."""
+    return f"{100 * (1 - alpha):g} % interval"
+
+
+def unless_alone(rows: Sequence[_Record], key: str, others: Sequence[object] = ()) -> list[_Record]:
+    """Return the rows, with an empty `key` if all of them (and of the others) have the same."""
+    values = {getattr(row, key) for row in (*rows, *others)}
+    if len(values) > 1:
+        return list(rows)
+
+    return [_blanked(row, key) for row in rows]
+
+
+def _blanked(row: _Record, key: str) -> _Record:
+    changes: dict[str, Any] = {key: ""}
+    if isinstance(row, msgspec.Struct):
+        return msgspec.structs.replace(row, **changes)
+    return replace(row, **changes)
+
+
+def figure(value: float | None, unit: str) -> str:
+    """Return a signed figure; fractions in per cent."""
+    if value is None:
+        return UNDEFINED
+
+    scaled = 100.0 * value if is_fraction(unit) else value
+    digits = 3 if abs(scaled) < 10 else 2
+    text = f"{scaled:+.{digits}f}"
+    is_zero = float(text) == 0
+    return text[1:] if is_zero else text
+
+
+def both(low: float | None, high: float | None, unit: str) -> str:
+    """Return both ends of an interval."""
+    if low is None or high is None:
+        return UNDEFINED
+    return f"{figure(low, unit)} … {figure(high, unit)}"
+
+
+def p_value(value: float | None) -> str:
+    """Return a p-value with four digits, a small one as a power of ten."""
+    if value is None:
+        return UNDEFINED
+    return f"{value:.4f}" if value >= 1e-4 else f"{value:.0e}"
+
+
+def unit_name(unit: str) -> str:
+    """Return a unit as tables show it; a ratio has none."""
+    if is_fraction(unit):
+        return "%"
+    return "" if unit == "ratio" else unit

@@ -1,0 +1,334 @@
+"""Style exposures of cards and cohorts: means over days and members, signs, and differences of
+cohorts with Welch's interval (KTD-Fin §5.3 and Table 8).
+
+Models are the units: an exposure is averaged over the days of a model first, so that the dependence
+of its days needs no model, and the difference of two cohorts has Welch's (1947) interval over
+models. Cohorts are small and of unequal spread; resampling models covers less (docs/cohort.md has
+both, measured).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from ktdeval import stats
+from ktdeval.attribution import FACTOR_NAMES
+from ktdeval.cards import TradingEpisode
+from ktdeval_compare.cohort_words import REASONS
+from ktdeval_compare.entrants import Entrant, Values
+
+SELECTION = "selection_alpha"  #: The metric whose detail has the exposures of an episode
+_ROUNDING = 1e-12  #: Spread of exposures that are equal but for rounding
+
+#: Mean exposure to each factor; None where no holding ever had a value of the factor
+Exposures = Mapping[str, float | None]
+#: cohort -> model -> exposures
+Tables = Mapping[str, Mapping[str, Exposures]]
+
+
+@dataclass(frozen=True)
+class FactorMeans:
+    """Exposures of several cards or models to one factor, and their mean."""
+
+    factor: str
+    cards: Exposures  #: by card or model
+    mean: float | None  #: over those that have one
+    members: int  #: how many have one
+    same_sign: int  #: how many of these have the sign of the mean; 0 has neither sign
+
+
+def card_exposures(entrants: Sequence[Entrant]) -> list[FactorMeans]:
+    """Mean style exposures of each card's holdings, and of all cards; empty where no card has
+    them.
+    """
+    tables: dict[str, Exposures] = {}
+    for entrant in entrants:
+        table = mean_exposures(entrant.card.pooled)
+        if table:
+            tables[entrant.label] = table
+
+    return cohort_means(tables)
+
+
+def mean_exposures(episodes: Iterable[TradingEpisode]) -> dict[str, float | None]:
+    """Mean exposure to each style factor over all days of the episodes on which a holding had a
+    value of the factor.
+
+    None where no day has one; empty where no episode has exposures.
+    """
+    total: dict[str, float] = {}
+    days: dict[str, int] = {}
+    for episode in episodes:
+        metric = episode.metrics.get(SELECTION)
+        detail = None if metric is None else metric.detail
+        if not isinstance(detail, Mapping):
+            continue
+
+        means = detail.get("mean_exposures")
+        if not isinstance(means, Mapping):
+            continue
+
+        for factor, mean in means.items():
+            count = detail["exposure_days"][factor]
+            exposure = 0.0 if mean is None else mean * count
+            days[factor] = days.get(factor, 0) + count
+            total[factor] = total.get(factor, 0.0) + exposure
+
+    return {factor: total[factor] / count if count else None for factor, count in days.items()}
+
+
+def cohort_means(members: Mapping[str, Exposures]) -> list[FactorMeans]:
+    """Return the mean exposure of a cohort to each factor, each member counted once.
+
+    `members`: exposures by card. Rows come in the order of the first card; there are none where
+    cards of several versions have different factors.
+    """
+    factors = next(iter(members.values()), {})
+    for table in members.values():
+        if set(table) != set(factors):
+            return []
+
+    rows = []
+    for factor in factors:
+        exposures = {name: table[factor] for name, table in members.items()}
+        known = [value for value in exposures.values() if value is not None]
+        mean = statistics.fmean(known) if known else None
+        same_sign = 0
+        if mean:
+            same_sign = sum(value * mean > 0 for value in known)
+
+        rows.append(FactorMeans(factor, exposures, mean, len(known), same_sign))
+
+    return rows
+
+
+# ---- cohorts against each other
+
+
+@dataclass(frozen=True, kw_only=True)
+class CohortMean:
+    """Mean exposure of a cohort to one factor, with its t interval over models."""
+
+    mean: float
+    members: int
+    same_sign: int
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactorRow:
+    """Exposures of all cohorts to one factor."""
+
+    factor: str
+    cohorts: Mapping[str, CohortMean]
+    models: Exposures
+    agree: bool  #: the means of all cohorts have one sign
+    agreement_shown: bool  #: their intervals, too, lie on that side of zero
+    unit: str = "ratio"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WelchTest:
+    """Mean of one sample less that of another, with Welch's interval, or the `reason` for none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CohortDifference:
+    """Difference of two cohorts in one factor."""
+
+    factor: str
+    unit: str
+    first: str
+    second: str
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    reason: str | None
+    p_holm: float | None = None  #: corrected over all rows of the report
+    verdict: str | None = None  #: the higher cohort, or `not shown`
+
+
+@dataclass(frozen=True)
+class CohortSummary:
+    """Members of a cohort."""
+
+    cohort: str
+    models: Sequence[str]
+    members: int
+    same_sign: int | None  #: models with the signs of the cohort's means in all factors
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Factors on which cohorts agree in sign."""
+
+    agree: Sequence[str]
+    agreement_shown: Sequence[str]
+    factors: int  #: how many were compared
+
+
+@dataclass(frozen=True)
+class CohortExposures:
+    """Exposures of cohorts, and how far these agree."""
+
+    cohorts: Sequence[CohortSummary]
+    exposures: Sequence[FactorRow]
+    agreement: Agreement
+    differences: Sequence[CohortDifference]
+
+
+def compare_exposures(tables: Tables, alpha: float) -> CohortExposures:
+    """Compare cohorts factor by factor, with Holm's correction over all differences."""
+    means = {name: _by_factor(table) for name, table in tables.items()}
+    factors = _shared_factors(means)
+    rows: list[FactorRow] = []
+    differences: list[CohortDifference] = []
+
+    for factor in factors:
+        of_cohorts = {name: rows_of[factor] for name, rows_of in means.items()}
+        rows.append(_factor_row(factor, of_cohorts, alpha))
+
+        for first, second in itertools.combinations(tables, 2):
+            test = welch_test(
+                _known(of_cohorts[first].cards), _known(of_cohorts[second].cards), 1.0 - alpha
+            )
+            differences.append(
+                CohortDifference(
+                    factor=factor,
+                    unit="ratio",
+                    first=first,
+                    second=second,
+                    value=test.value,
+                    low=test.low,
+                    high=test.high,
+                    p=test.p,
+                    reason=test.reason,
+                )
+            )
+
+    agreement = Agreement(
+        agree=[row.factor for row in rows if row.agree],
+        agreement_shown=[row.factor for row in rows if row.agreement_shown],
+        factors=len(factors),
+    )
+    return CohortExposures(
+        cohorts=[_summary(name, table, rows) for name, table in tables.items()],
+        exposures=rows,
+        agreement=agreement,
+        differences=_with_verdicts(differences, alpha),
+    )
+
+
+def _by_factor(table: Mapping[str, Exposures]) -> dict[str, FactorMeans]:
+    return {row.factor: row for row in cohort_means(table)}
+
+
+def _shared_factors(means: Mapping[str, Mapping[str, FactorMeans]]) -> list[str]:
+    """Factors of which every cohort has a mean, in the order of the style model."""
+    shared = list(FACTOR_NAMES)
+    for rows in means.values():
+        shared = [name for name in shared if name in rows and rows[name].mean is not None]
+    return shared
+
+
+def _known(exposures: Exposures) -> Values:
+    # A model whose holdings never had a value of the factor is in no mean of it.
+    return np.array([value for value in exposures.values() if value is not None])
+
+
+def _factor_row(factor: str, of_cohorts: Mapping[str, FactorMeans], alpha: float) -> FactorRow:
+    cohorts: dict[str, CohortMean] = {}
+    models: dict[str, float | None] = {}
+    for name, row in of_cohorts.items():
+        estimate = stats.estimate_mean(_known(row.cards), confidence=1.0 - alpha)
+        cohorts[name] = CohortMean(
+            mean=0.0 if row.mean is None else row.mean,
+            members=row.members,
+            same_sign=row.same_sign,
+            low=estimate.low,
+            high=estimate.high,
+        )
+        models.update(row.cards)
+
+    means = [cohort.mean for cohort in cohorts.values()]
+    ends: list[float] = []
+    for cohort in cohorts.values():
+        ends += [cohort.low or 0.0, cohort.high or 0.0]
+
+    return FactorRow(
+        factor=factor,
+        cohorts=cohorts,
+        models=models,
+        agree=_agree(means, len(cohorts)),
+        agreement_shown=_agree(ends, len(cohorts)),
+    )
+
+
+def _agree(figures: Sequence[float], cohorts: int) -> bool:
+    """Whether the figures of two or more cohorts all lie on one side of zero."""
+    return cohorts > 1 and (min(figures) > 0 or max(figures) < 0)
+
+
+def _summary(name: str, table: Mapping[str, Exposures], rows: Sequence[FactorRow]) -> CohortSummary:
+    same_sign = None
+    if rows:
+        same_sign = sum(_has_signs_of(name, exposures, rows) for exposures in table.values())
+    return CohortSummary(name, list(table), len(table), same_sign)
+
+
+def _has_signs_of(cohort: str, exposures: Exposures, rows: Sequence[FactorRow]) -> bool:
+    """Whether a model has the signs of its cohort's means in all factors."""
+    for row in rows:
+        exposure = exposures[row.factor] or 0.0
+        if exposure * row.cohorts[cohort].mean <= 0:
+            return False
+    return True
+
+
+def _with_verdicts(rows: Sequence[CohortDifference], alpha: float) -> list[CohortDifference]:
+    corrected = stats.holm([row.p for row in rows])
+    results = []
+    for row, p in zip(rows, corrected, strict=True):
+        verdict = None
+        if p is not None:
+            higher = row.first if row.value > 0 else row.second
+            verdict = higher if p <= alpha else "not shown"
+
+        results.append(replace(row, p_holm=p, verdict=verdict))
+
+    return results
+
+
+def welch_test(first: Values, second: Values, level: float = 0.95) -> WelchTest:
+    """Test [models] exposures against those of others: their difference in means with Welch's t
+    interval and p.
+    """
+    value = math.fsum(first) / len(first) - math.fsum(second) / len(second)
+    if min(len(first), len(second)) < 2:
+        return WelchTest(value=value, reason=REASONS["one_model"])
+    if not max(np.ptp(first), np.ptp(second)) > _ROUNDING:
+        return WelchTest(value=value, reason=REASONS["alike"])
+
+    one = float(first.var(ddof=1)) / len(first)
+    other = float(second.var(ddof=1)) / len(second)
+    freedom = (one + other) ** 2 / (one**2 / (len(first) - 1) + other**2 / (len(second) - 1))
+    error = math.sqrt(one + other)
+    reach = -float(stdtrit(freedom, (1.0 - level) / 2)) * error
+    p = 2.0 * float(stdtr(freedom, -abs(value) / error))
+
+    return WelchTest(value=value, low=value - reach, high=value + reach, p=p)

@@ -1,0 +1,123 @@
+"""Results of `compare` on trading cards, as they are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec import UNSET, UnsetType
+
+from ktdeval.stats import Shift, SignedRank, SignFlip
+
+
+@dataclass(frozen=True)
+class ComparedCard:
+    """A card of a comparison."""
+
+    task: str
+    label: str
+    path: str
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairDifference:
+    """First less second in one window, or in one window and seed."""
+
+    window: str
+    seed: int | UnsetType = UNSET  #: unset: median over the seeds of the window
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wilcoxon(SignedRank):
+    """Signed-rank test that allows for windows that share days."""
+
+    p_if_windows_were_apart: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairTest:
+    """Test of one metric of one pair of cards."""
+
+    task: str
+    metric: str
+    unit: str
+    better: str
+    first: str
+    second: str
+    n: int  #: pairs
+    windows: int
+    seeds: int
+    left_out: Mapping[str, int]  #: how many (window, seed), by reason
+    differences: Sequence[PairDifference]
+    shift: Shift
+    rank_biserial: float | None
+    wilcoxon: Wilcoxon
+    sign_flip: SignFlip
+    p: float | None
+    reason: str | None
+    p_holm: float | None = None  #: corrected over all rows of the report
+    p_benjamini_hochberg: float | None = None
+    verdict: str | None = None  #: the better card, or `tied`
+
+    @property
+    def effect(self) -> float | None:
+        """Figure whose sign says which card is higher."""
+        return self.rank_biserial
+
+
+@dataclass(frozen=True, kw_only=True)
+class DailyTest:
+    """Test of the Sharpe ratios of two cards, from their daily returns."""
+
+    task: str
+    test: str = "sharpe_difference"
+    better: str = "higher"
+    first: str
+    second: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    se: float | UnsetType | None = UNSET  #: unset: not tested
+    p: float | None = None
+    n: int  #: days
+    method: str | UnsetType = UNSET
+    reason: str | None = None
+    p_hac: float | UnsetType | None = UNSET  #: by the normal distribution
+    p_holm: float | None = None
+    p_benjamini_hochberg: float | None = None
+    verdict: str | None = None
+
+    @property
+    def effect(self) -> float | None:
+        """Figure whose sign says which card is higher."""
+        return self.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestSet:
+    """Cards of a task that do not differ significantly from the best by mean daily return."""
+
+    task: str
+    test: str = "model_confidence_set"
+    of: str = "mean daily return"
+    tied_with_best: Sequence[str] | None = None
+    p: Mapping[str, float] | None = None  #: by card
+    n: int  #: days
+    block: int | UnsetType = UNSET  #: days of a block of the bootstrap
+    reason: str | UnsetType | None = UNSET  #: set where there is no such set of cards
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareReport:
+    """Report of `ktdeval compare` on trading cards."""
+
+    alpha: float
+    unit: str
+    seed: int
+    cards: Sequence[ComparedCard]
+    tests: Sequence[PairTest]  #: a row for each task, metric and pair
+    daily: Sequence[DailyTest]  #: a row for each task and pair
+    best: Sequence[BestSet]  #: a row for each task
+    notes: Sequence[str]

@@ -1,0 +1,66 @@
+"""Verdicts of tests: which of two cards is better, after correction over all tests of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from ktdeval import stats
+
+
+class Tested(Protocol):
+    """A row with a test, whose p-value is corrected over all rows of its table."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def first(self) -> str:
+        """Label of the first card."""
+
+    @property
+    def second(self) -> str:
+        """Label of the second card."""
+
+    @property
+    def better(self) -> str:
+        """Direction in which the figure is better."""
+
+    @property
+    def effect(self) -> float | None:
+        """Figure whose sign says which card is higher."""
+
+    @property
+    def p(self) -> float | None:
+        """P-value before correction; None: not tested."""
+
+
+_TestedT = TypeVar("_TestedT", bound=Tested)
+
+
+def with_verdicts(rows: Sequence[_TestedT], alpha: float) -> list[_TestedT]:
+    """Return the rows with p-values corrected over all of them, and their verdicts."""
+    p_values = [row.p for row in rows]
+    by_holm = stats.holm(p_values)
+    by_rate = stats.benjamini_hochberg(p_values)
+    return [
+        replace(row, p_holm=holm, p_benjamini_hochberg=rate, verdict=_verdict(row, holm, alpha))
+        for row, holm, rate in zip(rows, by_holm, by_rate, strict=True)
+    ]
+
+
+def _verdict(row: Tested, p: float | None, alpha: float) -> str | None:
+    """Return the better card, or the higher one of a figure without a direction; or `tied`."""
+    if p is None:
+        return None
+    if p > alpha or not row.effect:
+        return "tied"
+
+    first_is_higher = row.effect > 0
+    if row.better == "neither":
+        higher = row.first if first_is_higher else row.second
+        return f"{higher} higher"
+
+    first_is_better = first_is_higher != (row.better == "lower")
+    better = row.first if first_is_better else row.second
+    return f"{better} better"

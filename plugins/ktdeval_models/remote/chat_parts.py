@@ -1,0 +1,173 @@
+"""Parts of a request to Chat Completions or Responses: the form of the reply, the schema in the
+prompt, tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ktdeval.harness import (
+    NO_TOOL,
+    Message,
+    ModelRequest,
+    ToolCall,
+    ToolSpec,
+)
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval_models.remote.base import sent_name
+from ktdeval_models.remote.called import sent_arguments
+from ktdeval_models.remote.forms import (
+    EMPTY,
+    FREE,
+    OBJECT,
+    OBJECT_WITH_SCHEMA,
+    SCHEMA,
+)
+
+Body = dict[str, Any]
+
+CALLS_CONTENT = "content of calls"
+"""Part of a request that servers take in different forms: the content of an earlier turn that has
+nothing but calls. Some refuse an empty text, or show the model "None"; the chat templates of others
+fail where a message has no content.
+"""
+
+_SCHEMA_PROMPT = "Reply with one JSON object and nothing else. It must follow this JSON Schema:"
+
+
+def forms_from(forms: Sequence[str], first: str, said: str | None) -> Sequence[str]:
+    """Return the forms from the first one on; it alone where the user said it."""
+    return (first,) if said is not None else tuple(forms[forms.index(first) :])
+
+
+def response_format(schema: Mapping[str, JsonValue], forms: Mapping[str, str]) -> Body:
+    """Return the field that holds a reply to a schema, in one of `SCHEMA_FORMS`."""
+    form = forms["response_format"]
+    if form == FREE:
+        return {}
+    if form == OBJECT_WITH_SCHEMA:
+        return {"response_format": {"type": OBJECT, "schema": schema}}
+    if form == OBJECT:
+        return {"response_format": {"type": OBJECT}}
+
+    named: Body = {"name": "reply", "schema": schema}
+    if forms["strict"] == "false":
+        # Not strict: OpenAI's strict mode refuses schemas with optional or free-form parts.
+        named["strict"] = False
+
+    return {"response_format": {"type": SCHEMA, "json_schema": named}}
+
+
+def with_schema(messages: Sequence[Message], schema: Mapping[str, JsonValue]) -> Sequence[Message]:
+    """Return the conversation with the schema in its first message, the only place where every
+    server takes a system message.
+
+    A prompt that already describes the JSON object to reply with, as the harness's does for tool
+    calls as text, stays as it is.
+    """
+    first = messages[0]
+    if first.role == "system" and "JSON object" in first.content:
+        return messages
+
+    rule = f"{_SCHEMA_PROMPT}\n\n{dumps_canonical(schema)}"
+    if first.role == "system":
+        return (replace(first, content=f"{first.content}\n\n{rule}"), *messages[1:])
+
+    return (Message("system", rule), *messages)
+
+
+def chat_messages(
+    request: ModelRequest, forms: Mapping[str, str], empty_thought: str | None
+) -> Iterator[Body]:
+    """Yield the messages of a request. `empty_thought`: what earlier turns with calls have in the
+    field of their reasoning; None: they have no such field.
+    """
+    messages: Sequence[Message] = request.messages
+    if request.response_schema is not None and forms["response_format"] in (OBJECT, FREE):
+        messages = with_schema(messages, request.response_schema)
+
+    for message in messages:
+        entry: Body = {"role": message.role}
+        if has_text(message):
+            entry["content"] = message.content
+        elif forms[CALLS_CONTENT] == EMPTY:
+            entry["content"] = ""
+
+        if message.role == "tool":
+            entry["tool_call_id"] = message.tool_call_id
+        elif message.tool_calls:
+            entry["tool_calls"] = [_sent_call(call) for call in message.tool_calls]
+            if empty_thought is not None:
+                entry["reasoning_content"] = empty_thought
+
+        yield entry
+
+
+def has_text(message: Message) -> bool:
+    """Whether a message has a content of its own, beside its calls."""
+    return bool(message.content.strip()) or not message.tool_calls
+
+
+def _sent_call(call: ToolCall) -> Body:
+    """Return an earlier call as Chat Completions takes it."""
+    function = {"name": sent_name(call.name), "arguments": sent_arguments(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def chat_tools(request: ModelRequest, how: str) -> Body:
+    """Return the tools that are offered, and `tool_choice` if one is forced.
+
+    `how`: a form of forcing one. A server that can't force a tool by name is offered no other one,
+    and if possible required to call a tool. If none may be called, it is offered none.
+    """
+    forced = request.tool_choice
+    if forced == NO_TOOL:
+        if how != "named":
+            return {}
+        return {"tools": [tool_body(tool) for tool in request.tools], "tool_choice": "none"}
+
+    if forced is None:
+        return {"tools": [tool_body(tool) for tool in request.tools]}
+
+    if how == "named":
+        return {
+            "tools": [tool_body(tool) for tool in request.tools],
+            "tool_choice": {"type": "function", "function": {"name": forced}},
+        }
+
+    body: Body = {"tools": [tool_body(tool) for tool in request.tools if tool.name == forced]}
+    if how != "auto":
+        body["tool_choice"] = "required"
+    return body
+
+
+def tool_body(tool: ToolSpec) -> Body:
+    """Return a tool as the API describes it."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+        },
+    }
+
+
+def responses_tools(request: ModelRequest) -> Body:
+    """Return the tools on offer as the Responses API takes them, and how they may be chosen if that
+    is not left to the model.
+    """
+    tools = []
+    for tool in request.tools:
+        function = tool_body(tool)["function"]
+        # The default of `strict` is true, which refuses schemas with optional or free-form parts.
+        tools.append({"type": "function", **function, "strict": False})
+
+    body: Body = {"tools": tools}
+    if request.tool_choice == NO_TOOL:
+        body["tool_choice"] = "none"
+    elif request.tool_choice is not None:
+        body["tool_choice"] = {"type": "function", "name": request.tool_choice}
+    return body

@@ -1,0 +1,63 @@
+"""What a message of Chat Completions says: one text, or parts of several kinds."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ktdeval.calls import Caller, bad_response
+from ktdeval.values.jsonio import JsonValue
+from ktdeval_models.remote.base import parts, text_of
+
+_THOUGHTS = ("thinking", "reasoning", "reasoning_text")  # Mistral's parts; those of gateways
+
+
+class Texts(NamedTuple):
+    """Texts of a message by their kind, empty where there are none."""
+
+    content: str = ""
+    reasoning: str = ""
+    refusal: str = ""
+
+
+def read_content(said: JsonValue, caller: Caller) -> Texts:
+    """Return the texts of a message's content.
+
+    Raises ModelError `bad_response`: it is neither text nor parts, which must not pass for an empty
+    reply of the model's.
+    """
+    if said is None:
+        return Texts()
+    if isinstance(said, str):
+        return Texts(said)
+
+    content: list[str] = []
+    thoughts: list[str] = []
+    refusals: list[str] = []
+
+    for piece in parts({"content": said}, "content", caller):
+        kind = piece.get("type")
+        if kind in _THOUGHTS:
+            thoughts.append(_thought(piece))
+        elif kind == "refusal":
+            refusals.append(text_of(piece.get("refusal")))
+        else:
+            content.append(_text(piece, caller))
+
+    return Texts("".join(content), "".join(thoughts), "".join(refusals))
+
+
+def _thought(piece: dict[str, Any]) -> str:
+    fields = ("thinking", "text", "reasoning", "summary")
+    texts = (text_of(piece.get(name)) for name in fields)
+    return next(filter(None, texts), "")
+
+
+def _text(piece: dict[str, Any], caller: Caller) -> str:
+    """Return a part's text; empty for a part of another kind, such as a reference."""
+    text = piece.get("text")
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise bad_response(caller, "a part of the reply holds no text where it should")
+
+    return text

@@ -1,0 +1,132 @@
+"""Forms in which a server takes a part of a request, learnt from what it refuses.
+
+A server may take a reply's schema in another form than asked, or not at all. Where it refuses one
+form, the next is asked for at once: that is no retry, for nothing was generated. What it took is
+remembered for the run. Parameters of the run itself, such as the temperature, are never changed so:
+their refusal stops the run.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping, Sequence
+
+from ktdeval.calls import Refusal, is_reply_limit
+from ktdeval.errors import ModelError, ProviderError
+
+SCHEMA = "json_schema"
+OBJECT_WITH_SCHEMA = "json_object with schema"
+OBJECT = "json_object"
+FREE = "left out"
+EMPTY = "empty"
+SCHEMA_FORMS = (SCHEMA, OBJECT_WITH_SCHEMA, OBJECT, FREE)
+
+_REFUSED = frozenset((400, 404, 415, 422, 500, 501))
+_REFUSING_WORDS = re.compile(
+    r"support|unknown|unrecogni[sz]ed|unexpected|not permitted|not allowed|not available|not"
+    r" implemented|invalid"
+    r"|must be|should"
+    r" be|expected|only|require|missing|no attribute|undefined|literal_error|extra|deprecated"
+    r"|failed|unable|can'?t|cannot",
+    re.IGNORECASE,
+)
+_TOO_LONG = re.compile(r"context|too (long|large|many)|exceed|at most|maximum", re.IGNORECASE)
+_NAMES: Mapping[str, re.Pattern[str]] = {
+    "strict": re.compile(r"\bstrict\b", re.IGNORECASE),
+    "response_format": re.compile(
+        r"response[_ ]?format|json[_ ]?(schema|object|mode)|structured[_"
+        r" ]?output|guided|grammar|text\.format",
+        re.IGNORECASE,
+    ),
+    "tool_choice": re.compile(r"tool[_ ]?choice", re.IGNORECASE),
+    "parallel_tool_calls": re.compile(r"parallel_tool_calls", re.IGNORECASE),
+    "length": re.compile(r"\bmax_(completion_)?tokens\b", re.IGNORECASE),
+    # the field, not the word: refusals of a filter speak of content, too
+    "content of calls": re.compile(
+        r"['\"`]content['\"`]|\bmessages\W{1,4}[0-9]+\W{1,4}content\b", re.IGNORECASE
+    ),
+}
+"""Words by which a refusal names a part, those of the smallest part first."""
+
+
+class Forms:
+    """Forms of one model at one endpoint: for each part its forms, the best first. Thread-safe."""
+
+    def __init__(self, ladders: Mapping[str, Sequence[str]]) -> None:
+        self._ladders = ladders
+        self._lock = threading.Lock()
+        self._known = {part: forms[0] for part, forms in ladders.items() if forms}
+
+    def current(self) -> dict[str, str]:
+        """Return the form of each part that is known to be taken, or the best where none is."""
+        with self._lock:
+            return dict(self._known)
+
+    def learn(self, taken: Mapping[str, str]) -> None:
+        """Remember the forms of a request that was taken."""
+        with self._lock:
+            self._known |= taken
+
+    def after_refusal(
+        self, forms: Mapping[str, str], refusal: Refusal, sent: Sequence[str]
+    ) -> dict[str, str] | None:
+        """Return the forms to ask in next; None where the refusal blames no part, or it has no
+        further form.
+
+        `sent`: the parts that the request had.
+        """
+        part = blamed_part(refusal, sent)
+        if part is None:
+            return None
+
+        ladder = self._ladders[part]
+        index = ladder.index(forms[part]) + 1
+        return {**forms, part: ladder[index]} if index < len(ladder) else None
+
+    def notes(self, forms: Mapping[str, str], sent: Sequence[str]) -> tuple[str, ...]:
+        """Return what to note of a reply to a request in these forms: parts that were asked
+        otherwise.
+        """
+        firsts = {part: self._ladders[part][0] for part in sent}
+        changed = [part for part in sent if forms[part] != firsts[part]]
+        return tuple(f"{part}: {firsts[part]} was refused, sent {forms[part]}" for part in changed)
+
+
+def blamed_part(refusal: Refusal, sent: Sequence[str]) -> str | None:
+    """Return the part of a request that a refusal blames, among those sent.
+
+    An error of the server itself (500) counts where it names the part and says that it is not
+    taken.
+    """
+    if refusal.status not in _REFUSED:
+        return None
+
+    words = f"{refusal.parameter or ''} {refusal.message}"
+    if _REFUSING_WORDS.search(words) is None:
+        return None
+
+    for part, names in _NAMES.items():
+        if part not in sent or names.search(words) is None:
+            continue
+        if part == "length" and (_TOO_LONG.search(words) or is_reply_limit(words)):
+            return None  # a refusal of the value, which another name for it would meet, too
+
+        return part
+
+    return None
+
+
+def with_tried(
+    error: ModelError | ProviderError, tried: Sequence[str]
+) -> ModelError | ProviderError:
+    """Return an error that says which forms were tried before it."""
+    if not tried:
+        return error
+
+    message = f"{error}; tried {', then '.join(tried)}"
+    if isinstance(error, ModelError):
+        # Each form was refused: the same request would be refused again.
+        return ModelError("bad_request", message, error.retry_after_s)
+
+    return ProviderError(message)

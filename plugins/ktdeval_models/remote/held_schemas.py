@@ -1,0 +1,132 @@
+"""Schemas for servers whose grammar holds a reply too loosely.
+
+llama-cpp-python makes a grammar of a schema in which a text may hold line breaks, which JSON does
+not admit, and may have no end; a longer limit than the grammar can repeat ends the server. Sent
+here instead: each text with a pattern that holds both its signs and its length. A text so held has
+no quotes and backslashes, since that grammar reads a pattern by the signs of the JSON. A list may
+get a limit as well, so that every reply can end.
+
+These schemas admit less than the given ones. They only constrain what is written: a reply is
+checked against the given schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ktdeval.harness import ModelRequest
+from ktdeval.values.jsonio import JsonValue
+
+Schema = Mapping[str, JsonValue]
+
+_PLAIN_SIGN = r'[^"\\\x00-\x1F\x7F]'
+_LENGTHS = ("minLength", "maxLength")
+_CHOICES = frozenset({"enum", "const"})
+# Words with one schema, a list of schemas, and schemas by name.
+_ONE = ("items", "additionalProperties")
+_LIST = ("anyOf", "oneOf", "allOf")
+_NAMED = ("properties", "$defs", "definitions")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of what a server may write; None: as the schema says.
+
+    Attributes:
+        longest_text: most characters of a text without choices or a pattern of its own; none of
+            them is then a control character, a quote or a backslash.
+        longest_list: most items of a list.
+    """
+
+    longest_text: int | None = None
+    longest_list: int | None = None
+
+    def request(self, request: ModelRequest) -> ModelRequest:
+        """Return a request whose schemas have these bounds."""
+        if self == Bounds():
+            return request
+
+        tools = []
+        for tool in request.tools:
+            tools.append(replace(tool, parameters=self.schema(tool.parameters)))
+
+        schema = request.response_schema
+        if schema is not None:
+            schema = self.schema(schema)
+
+        return replace(request, tools=tuple(tools), response_schema=schema)
+
+    def schema(self, schema: Schema) -> Schema:
+        """Return a schema with these bounds. What must be longer than a bound has no limit."""
+        held: dict[str, JsonValue] = {}
+        for word, value in schema.items():
+            held[word] = self._of_word(word, value)
+
+        kind = schema.get("type")
+        if kind == "array":
+            return self._list(held)
+        if kind == "string":
+            return self._text(held)
+        if isinstance(kind, list) and "string" in kind and self.longest_text is not None:
+            return self._alternatives(held, kind)
+        return held
+
+    def _of_word(self, word: str, value: JsonValue) -> JsonValue:
+        """Return the value of a word of a schema, with bounds in the schemas that it holds."""
+        if word in _ONE and isinstance(value, Mapping):
+            return self.schema(value)
+
+        if word in _LIST and isinstance(value, list):
+            return [self.schema(part) for part in value if isinstance(part, Mapping)]
+
+        if word in _NAMED and isinstance(value, Mapping):
+            named: dict[str, JsonValue] = {}
+            for name, part in value.items():
+                named[name] = part
+                if isinstance(part, Mapping):
+                    named[name] = self.schema(part)
+
+            return named
+
+        return value
+
+    def _list(self, schema: Schema) -> Schema:
+        if self.longest_list is None:
+            return schema
+
+        least = _number(schema, "minItems", 0)
+        most = min(_number(schema, "maxItems", self.longest_list), self.longest_list)
+        return {**schema, "maxItems": max(least, most)}
+
+    def _text(self, schema: Schema) -> Schema:
+        if self.longest_text is None or schema.keys() & {"pattern", *_CHOICES}:
+            return schema
+
+        least = _number(schema, "minLength", 0)
+        most = min(_number(schema, "maxLength", self.longest_text), self.longest_text)
+        limit = "" if least > most else str(most)
+
+        held = {word: value for word, value in schema.items() if word not in _LENGTHS}
+        held["pattern"] = f"^{_PLAIN_SIGN}{{{least},{limit}}}$"
+        return held
+
+    def _alternatives(self, schema: Schema, kinds: list[JsonValue]) -> Schema:
+        """Return a schema of several types as one of alternatives: llama-cpp-python's grammar reads
+        of a list of types nothing but these.
+        """
+        if schema.keys() & _CHOICES:
+            return schema
+
+        outside = {word: schema[word] for word in ("title", "description") if word in schema}
+        inside = {word: value for word, value in schema.items() if word not in outside}
+        alternatives: list[JsonValue] = []
+        for kind in kinds:
+            alternatives.append(self.schema({**inside, "type": kind}))
+
+        return {**outside, "anyOf": alternatives}
+
+
+def _number(schema: Schema, word: str, default: int) -> int:
+    value = schema.get(word)
+    return value if isinstance(value, int) else default

@@ -1,0 +1,326 @@
+"""Rewrite JSON Schemas into the part of the language that a provider reads.
+
+A provider refuses or misreads some words. A rewritten schema admits every document that the given
+one admits: omitting a word only admits more documents, and the reader of a reply checks it against
+the whole schema, so most words can go. Some can't go alone: if a word that excludes documents
+depends on one that admits them (a closed object and its pattern properties, the rest of a list and
+its first items), both go. What can't be expressed at all is an error, never a narrower schema.
+
+Sources: Anthropic's page on structured outputs, "JSON Schema limitations"; Gemini's page on
+structured output, "JSON Schema support", and the field `responseJsonSchema` of its reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ktdeval.values.jsonio import JsonValue
+from ktdeval_models.remote.words import wire_words
+
+Body = dict[str, Any]
+Schema = Mapping[str, JsonValue]
+
+_CLOSED_WORDS = frozenset(wire_words("anthropic")["schema_words"])
+_READ_WORDS = frozenset(wire_words("google")["schema_words"])
+_ALTERNATIVES = ("anyOf", "oneOf")
+_DEFINITIONS = ("$defs", "definitions")
+_FORMATS = (
+    "date-time",
+    "time",
+    "date",
+    "duration",
+    "email",
+    "hostname",
+    "uri",
+    "ipv4",
+    "ipv6",
+    "uuid",
+)
+# Anthropic compiles at most so many optional fields, and fields of several types, in one request.
+_MOST_OPTIONAL = 24
+_MOST_UNIONS = 16
+# Lookaround, a back reference, and the edge of a word.
+_HARD_PATTERN = re.compile(r"\(\?[=!<]|\\[1-9bB]")
+
+
+class InexpressibleError(Exception):
+    """A part of a schema that a provider can't express; names the part and what it is."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(f"{where or 'the whole'}: {what}")
+
+
+def _mapping(schema: Schema, word: str) -> Schema:
+    """Return a word's schemas by name, such as `properties`; none if it is absent."""
+    value = schema.get(word)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(schema: Schema, word: str) -> Sequence[JsonValue]:
+    """Return a word's list, such as `required`; an empty one if it is absent."""
+    value = schema.get(word)
+    return value if isinstance(value, list) else ()
+
+
+# --- Anthropic: every object closed
+
+
+def closed_schema(schema: Schema) -> Body:
+    """Return a schema as Anthropic's structured outputs take it.
+
+    Raises InexpressibleError: the schema has an object or value of any form, refers to itself, or
+    has more optional fields or unions than the provider compiles.
+    """
+    closed = _closed(schema, "")
+    if _refers_to_itself(closed):
+        raise InexpressibleError("", "a schema that refers to itself")
+
+    optional = 0
+    unions = 0
+    for part in _subschemas(closed):
+        if "properties" in part:
+            optional += len(part["properties"]) - len(part.get("required", ()))
+
+        if "anyOf" in part or isinstance(part.get("type"), list):
+            unions += 1
+
+    if optional > _MOST_OPTIONAL:
+        raise InexpressibleError("", f"{optional} optional fields, of at most {_MOST_OPTIONAL}")
+
+    if unions > _MOST_UNIONS:
+        raise InexpressibleError("", f"{unions} fields of several types, of at most {_MOST_UNIONS}")
+
+    return closed
+
+
+def _closed(schema: JsonValue, where: str) -> Body:
+    if not isinstance(schema, Mapping) or not _is_typed(schema):
+        raise InexpressibleError(where, "a value of any form")
+
+    closed: Body = {word: value for word, value in schema.items() if word in _CLOSED_WORDS}
+    for word in _DEFINITIONS:
+        if word in schema:
+            closed[word] = {}
+            for name, part in _mapping(schema, word).items():
+                closed[word][name] = _closed(part, f"{where}.{word}.{name}")
+
+    branches = _alternatives(schema)
+    if branches:
+        closed["anyOf"] = [_closed(branch, where) for branch in branches]
+
+    if _admits(schema, "object"):
+        closed |= _closed_object(schema, where)
+
+    if _admits(schema, "array"):
+        closed["items"] = _closed_items(schema, where)
+
+    return _with_known_values(closed)
+
+
+def _with_known_values(closed: Body) -> Body:
+    """Return a schema without the values of words that the provider does not know."""
+    least = closed.get("minItems")
+    if isinstance(least, int):
+        closed["minItems"] = min(least, 1)
+
+    if closed.get("format") not in _FORMATS:
+        closed.pop("format", None)
+
+    if _HARD_PATTERN.search(str(closed.get("pattern", ""))):
+        del closed["pattern"]
+
+    return closed
+
+
+def _closed_object(schema: Schema, where: str) -> Body:
+    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
+        raise InexpressibleError(where, "an object with names of the writer's own")
+
+    parts = _mapping(schema, "properties")
+    properties = {}
+    for name, part in parts.items():
+        properties[name] = _closed(part, f"{where}.{name}".lstrip("."))
+
+    required = [name for name in _list(schema, "required") if name in parts]
+    return {"properties": properties, "required": required, "additionalProperties": False}
+
+
+def _closed_items(schema: Schema, where: str) -> Body:
+    items = schema.get("items")
+    if "prefixItems" in schema or not isinstance(items, Mapping):
+        raise InexpressibleError(where, "a list of anything")
+    return _closed(items, f"{where}[]")
+
+
+# --- Gemini: words omitted
+
+
+def readable_schema(schema: Schema) -> Body:
+    """Return a schema without the words that Gemini refuses or misreads.
+
+    It reads an alternative as a whole type, so alternatives that only list required fields go. It
+    reads `oneOf` as `anyOf`. An enumeration gets a type, and null becomes an alternative to it.
+    """
+    if "$ref" in schema:  # no other word may be next to it
+        target = str(schema["$ref"]).replace("#/definitions/", "#/$defs/")
+        return {"$ref": target, **_definitions(schema)}
+
+    readable: Body = {}
+    for word, value in schema.items():
+        # Words with schemas are rewritten below.
+        if word in _READ_WORDS and not isinstance(value, Mapping | bool):
+            readable[word] = value
+
+    readable |= _definitions(schema)
+    readable |= _readable_parts(schema)
+    branches = _alternatives(schema)
+    if branches:
+        readable["anyOf"] = [readable_schema(branch) for branch in branches]
+
+    if "const" in schema:
+        return _readable_enum(readable, [schema["const"]])
+    if "enum" in schema:
+        return _readable_enum(readable, _list(schema, "enum"))
+    return readable
+
+
+def _definitions(schema: Schema) -> Body:
+    """Return all definitions of a schema under one word."""
+    definitions = {}
+    for word in _DEFINITIONS:
+        for name, part in _mapping(schema, word).items():
+            definitions[name] = _readable_part(part)
+
+    return {"$defs": definitions} if definitions else {}
+
+
+def _readable_part(part: JsonValue) -> Body:
+    """Return a readable schema; `true`, which admits anything, is an empty one."""
+    return readable_schema(part if isinstance(part, Mapping) else {})
+
+
+def _readable_parts(schema: Schema) -> Body:
+    """Return the words of an object or list whose values are schemas."""
+    parts: Body = {}
+    if "properties" in schema:
+        properties = _mapping(schema, "properties")
+        parts["properties"] = {name: _readable_part(part) for name, part in properties.items()}
+
+    if "prefixItems" in schema:
+        parts["prefixItems"] = [_readable_part(part) for part in _list(schema, "prefixItems")]
+
+    items = schema.get("items")
+    if isinstance(items, Mapping):
+        parts["items"] = readable_schema(items)
+
+    more = schema.get("additionalProperties", True)
+    # Without the pattern, names that it admits would be refused.
+    if "patternProperties" not in schema and more is not True:
+        parts["additionalProperties"] = False
+        if isinstance(more, Mapping):
+            parts["additionalProperties"] = readable_schema(more)
+
+    return parts
+
+
+def _readable_enum(readable: Body, values: Sequence[JsonValue]) -> Body:
+    """Return a schema with an enumeration of texts and numbers; with other values it has only a
+    type.
+    """
+    readable.pop("enum", None)
+    others = [value for value in values if value is not None]
+    if not all(_is_text_or_number(value) for value in others):
+        return readable
+    if not others:
+        return {**readable, "type": "null"}
+
+    listed = {**readable, "enum": others}
+    if all(isinstance(value, str) for value in others):
+        listed["type"] = "string"
+
+    if None not in values:
+        return listed
+
+    outer: Body = {}
+    for word in ("title", "description"):
+        if word in listed:
+            outer[word] = listed.pop(word)
+
+    outer["anyOf"] = [listed, {"type": "null"}]
+    return outer
+
+
+def _is_text_or_number(value: JsonValue) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+# --- common to both
+
+
+def _alternatives(schema: Schema) -> list[Schema]:
+    """Return the alternatives of a schema, if all of them are whole types, not mere conditions."""
+    for word in _ALTERNATIVES:
+        branches = _list(schema, word)
+        types = [part for part in branches if isinstance(part, Mapping) and _is_typed(part)]
+        if types and len(types) == len(branches):
+            return types
+
+    return []
+
+
+def _is_typed(schema: Schema) -> bool:
+    """Whether a schema names its type or values."""
+    if schema.keys() & {"type", "enum", "const", "$ref"}:
+        return True
+    return bool(_alternatives(schema))
+
+
+def _admits(schema: Schema, kind: str) -> bool:
+    """Whether a schema names a type. One of only an enumeration, a reference or alternatives names
+    none.
+    """
+    kinds = schema.get("type", ())
+    return kind == kinds or (isinstance(kinds, list) and kind in kinds)
+
+
+def _subschemas(schema: Body) -> Iterator[Body]:
+    """Yield a schema and all schemas inside it."""
+    yield schema
+    for word in ("properties", *_DEFINITIONS):
+        for part in schema.get(word, {}).values():
+            yield from _subschemas(part)
+
+    for part in schema.get("anyOf", ()):
+        yield from _subschemas(part)
+
+    if "items" in schema:
+        yield from _subschemas(schema["items"])
+
+
+def _references(schema: Body) -> set[str]:
+    """Return where the references in a schema point."""
+    return {part["$ref"] for part in _subschemas(schema) if "$ref" in part}
+
+
+def _refers_to_itself(schema: Body) -> bool:
+    """Whether a definition leads back to itself, or a reference points to no definition."""
+    leads: dict[str, set[str]] = {}
+    for word in _DEFINITIONS:
+        for name, part in schema.get(word, {}).items():
+            leads[f"#/{word}/{name}"] = _references(part)
+
+    if not _references(schema) <= leads.keys():
+        return True
+
+    # Remove definitions that lead nowhere until nothing changes; a circle remains.
+    while leads:
+        ends = [name for name, targets in leads.items() if not targets & leads.keys()]
+        if not ends:
+            return True
+
+        for name in ends:
+            del leads[name]
+
+    return False

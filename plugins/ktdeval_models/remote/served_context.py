@@ -1,0 +1,121 @@
+"""Context of a model as its server states it, which costs nothing to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ktdeval.calls import Context
+
+Get = Callable[[str], Any]
+"""Returns the JSON at a path below the server's root, or at `/models` of the API, or None."""
+
+MODELS = "/models"
+
+# Fields of an entry of `/models`, the context that the server runs with first: vLLM and SGLang; LM
+# Studio; OpenRouter and Together; Groq; Mistral. They are limits of prompt and reply together.
+_FIELDS = (
+    "max_model_len",
+    "loaded_context_length",
+    "context_length",
+    "context_window",
+    "max_context_length",
+)
+
+
+def served_context(get: Get, name: str) -> Context | None:
+    """Return the context of the model `name`, or None if its server does not state it."""
+    entry = _entry(get(MODELS), name)
+    if entry.get("owned_by") == "llamacpp" or "meta" in entry:
+        return _of_llama_cpp(get("/props"), entry)
+
+    # OpenRouter states the context of the provider that it asks first.
+    tokens = _first(_mapping(entry.get("top_provider")), _FIELDS)
+    if tokens is None:
+        tokens = _first(entry, _FIELDS)
+
+    if tokens is not None:
+        return Context(tokens, "(its server's list of models)")
+    return _outside_the_list(get, name)
+
+
+def _outside_the_list(get: Get, name: str) -> Context | None:
+    """Return the context that servers state elsewhere than in the usual list of models."""
+    context = _of_ollama(get("/api/ps"), name)
+    if context is not None:
+        return context
+
+    loaded = _entry(get("/api/v0/models"), name)
+    tokens = _first(loaded, _FIELDS)
+    if tokens is not None:
+        return Context(tokens, "(LM Studio's list of models)")
+
+    # text-generation-inference
+    tokens = _first(_mapping(get("/info")), ("max_total_tokens",))
+    if tokens is not None:
+        return Context(tokens, "(its server's /info)")
+
+    return None
+
+
+def _entry(models: Any, name: str) -> Mapping[str, Any]:
+    """Return the model's entry in a list of models: by its name, or the only one there is."""
+    entries = list(_items(models, "data"))
+    named = [entry for entry in entries if entry.get("id") == name]
+    if named:
+        return named[0]
+    return entries[0] if len(entries) == 1 else {}
+
+
+def _of_llama_cpp(props: Any, entry: Mapping[str, Any]) -> Context | None:
+    """Return the context of a server's slot, or else the one that the model was trained with.
+
+    It is a limit of the prompt: a reply uses what the prompt leaves.
+    """
+    settings = _mapping(_mapping(props).get("default_generation_settings"))
+    tokens = _first(settings, ("n_ctx",))
+    if tokens is not None:
+        return Context(tokens, "(n_ctx of its server's /props)", holds_reply=False)
+
+    tokens = _first(_mapping(entry.get("meta")), ("n_ctx", "n_ctx_train"))
+    if tokens is not None:
+        return Context(tokens, "(its server's list of models)", holds_reply=False)
+
+    return None
+
+
+def _of_ollama(running: Any, name: str) -> Context | None:
+    """Return the context that a model was loaded with. Ollama truncates longer prompts silently."""
+    for entry in _items(running, "models"):
+        names = {str(entry.get(field)).removesuffix(":latest") for field in ("name", "model")}
+        tokens = _first(entry, ("context_length",))
+        if name.removesuffix(":latest") in names and tokens is not None:
+            return Context(tokens, "(its server's /api/ps)", holds_reply=False, cuts_prompts=True)
+
+    return None
+
+
+def _items(answer: Any, field: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a list in an answer."""
+    found = _mapping(answer).get(field)
+    if not isinstance(found, list):
+        return
+
+    for entry in found:
+        if isinstance(entry, Mapping):
+            yield entry
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return a value that is an object, or an empty one: servers answer anything."""
+    if isinstance(value, Mapping):
+        return value
+    return {}
+
+
+def _first(entry: Mapping[str, Any], fields: tuple[str, ...]) -> int | None:
+    for field in fields:
+        value = entry.get(field)
+        if type(value) is int and value > 0:
+            return value
+    return None

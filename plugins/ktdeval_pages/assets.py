@@ -1,0 +1,71 @@
+"""Style and scripts of the kit, as texts that a site writes to files or a page holds inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Iterator
+from importlib.resources import files
+
+import msgspec
+
+from ktdeval_pages.tokens import SERIES, TOKENS, css_variables
+from ktdeval_pages.words import WORDS
+
+_KIT = files("ktdeval_pages")
+
+#: Scripts of every page, in the order in which they need each other; `theme` first, so that the
+#: page has its colours before it is painted
+_SHARED_SCRIPTS = ("theme", "elements", "figures", "actions", "table", "controls", "drawing")
+
+
+def stylesheet() -> str:
+    """Return the one stylesheet of all pages: tokens, then rules."""
+    rules = _KIT.joinpath("styles", "pages.css").read_text(encoding="utf-8")
+    return css_variables() + rules
+
+
+def shared_script() -> str:
+    """Return the script that defines `kt`, the object that scripts of a page use."""
+    parts = ['"use strict";', f"window.kt = {{values: {_values()}}};"]
+    parts += [_script(name) for name in _SHARED_SCRIPTS]
+    return "\n".join(parts) + "\n"
+
+
+def charts_script() -> str:
+    """Return the script that adds `kt.charts`; it loads Vega-Lite from the site's `vendor_files`
+    when a chart comes into view.
+    """
+    return _script("charts") + "\n"
+
+
+def vendor_files() -> Iterator[tuple[str, str]]:
+    """Yield name and content of the libraries of others, with their licences."""
+    for item in sorted(_KIT.joinpath("vendor").iterdir(), key=lambda item: item.name):
+        yield item.name, item.read_text(encoding="utf-8")
+
+
+def _script(name: str) -> str:
+    return _KIT.joinpath("scripts", f"{name}.js").read_text(encoding="utf-8").strip()
+
+
+def _values() -> str:
+    """Return tokens and words as JSON, in the order of their files: pages list them in it."""
+    light = {name: colour.light for name, colour in TOKENS.items()}
+    dark = {name: colour.dark for name, colour in TOKENS.items()}
+    values = {"light": light, "dark": dark, "series": SERIES, "words": WORDS}
+    return msgspec.json.encode(values).decode()
+
+
+def pack(data: bytes, level: int = 9) -> str:
+    """Return data as a page holds it: zlib, then base64. Nothing in it can end a script or an
+    element around it; `kt.unpack` reads it.
+    """
+    return base64.b64encode(zlib.compress(data, level)).decode()
+
+
+def source_hash(text: str) -> str:
+    """Return the hash by which a content security policy allows an inline script or style."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,634 @@
+/* Charts of the site: Vega-Lite specs, drawn only when they come into view, and without any code
+made of text, which the page's policy forbids.
+
+kt.charts.draw(element, spec, {title, description, columns, rows, height})
+    puts a <figure> into `element` (what was there is removed) and gives it back.
+    spec: a Vega-Lite spec, or a function of {colors, ink, muted, rule, paper, dark, width} that
+        gives one; it is called again for another theme or width. A spec without a width of its
+        own gets that of the page.
+    columns: [[heading, unit or ""], …]; rows: [[value, …], …]: the same figures as a table
+    title: what is shown; description: how to read it. Both are also the picture's name for those
+        who can't see it.
+kt.charts.equity(element, lines, {title, description, bands, first, height})
+    lines: [{label, days, nav, base_day, benchmark}]: NAV over its first value. `nav` has one value
+        more than `days` where it begins with the base. `benchmark: true` is drawn dotted.
+    bands: {levels, bands: [[…]…], days, base_day}: quantiles of random traders
+kt.charts.drawdown(element, lines, {title, description})
+    the same lines as the fall from their highest value so far
+kt.charts.colors()
+    the eight colours of lines, in order, in the theme of the moment
+kt.charts.script(path)
+    loads a script of this site once
+kt.charts.print()
+    draws everything, then prints */
+"use strict";
+
+(() => {
+  const {el} = kt;
+  const LIBRARIES = [
+    "assets/vendor/vega.min.js",
+    "assets/vendor/vega-lite.min.js",
+    "assets/vendor/vega-interpreter.js",
+  ];
+  const FONT =
+    'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans CJK SC", sans-serif';
+  const DASHES = [
+    [1, 0],
+    [6, 3],
+    [2, 2],
+    [8, 3, 2, 3],
+    [1, 0],
+    [6, 3],
+    [2, 2],
+    [8, 3, 2, 3],
+  ];
+  const figures = new Map(); // plot -> what draws it
+  const scripts = new Map();
+  let printing = false;
+
+  /** Tokens of the theme on show; `colors` are those of lines, in their order. */
+  function palette() {
+    const dark = !printing && kt.theme.current() === "dark";
+    const tokens = dark ? kt.values.dark : kt.values.light;
+    return {...tokens, dark, colors: kt.values.series.map((name) => tokens[name])};
+  }
+
+  function script(path) {
+    if (!scripts.has(path)) {
+      scripts.set(
+        path,
+        new Promise((resolve, reject) => {
+          const tag = el("script", {
+            src: path,
+            load: resolve,
+            error: () => reject(new Error(`${path} can't be read; the site is not whole`)),
+          });
+          document.head.append(tag);
+        }),
+      );
+    }
+    return scripts.get(path);
+  }
+
+  const libraries = () =>
+    LIBRARIES.reduce((before, path) => before.then(() => script(path)), Promise.resolve());
+
+  function config({ink, muted, rule, colors}) {
+    const text = {
+      labelColor: muted,
+      titleColor: muted,
+      labelFont: FONT,
+      titleFont: FONT,
+      labelFontSize: 11,
+      titleFontSize: 11,
+      titleFontWeight: 400,
+    };
+    return {
+      background: null,
+      aria: false,
+      font: FONT,
+      padding: {left: 2, right: 6, top: 4, bottom: 2},
+      view: {stroke: null},
+      axis: {...text, gridColor: rule, domainColor: rule, tickColor: rule, labelPadding: 5},
+      axisY: {
+        titleAnchor: "end",
+        titleAngle: 0,
+        titleAlign: "left",
+        titleY: -9,
+        titleX: 0,
+        domain: false,
+        ticks: false,
+        minExtent: 42,
+        tickCount: 5,
+      },
+      axisX: {grid: false, labelOverlap: true},
+      legend: {
+        ...text,
+        labelColor: ink,
+        title: null,
+        orient: "top",
+        symbolType: "stroke",
+        symbolSize: 260,
+        symbolStrokeWidth: 2.5,
+        labelLimit: 240,
+        columnPadding: 16,
+        offset: 8,
+      },
+      header: {
+        ...text,
+        labelColor: ink,
+        labelFontSize: 12,
+        labelFontWeight: 600,
+        labelAnchor: "start",
+        title: null,
+      },
+      range: {category: colors},
+      line: {strokeWidth: 1.8, strokeJoin: "round"},
+      bar: {color: colors[0]},
+      point: {color: colors[0], filled: true, size: 50},
+      rule: {color: muted},
+      tick: {color: ink, thickness: 2},
+      text: {color: ink, font: FONT, fontSize: 11},
+    };
+  }
+
+  // -- a figure
+
+  const shown = new IntersectionObserver(
+    (entries) =>
+      entries
+        .filter((entry) => entry.isIntersecting)
+        .forEach((entry) => {
+          shown.unobserve(entry.target);
+          figures.get(entry.target)?.();
+        }),
+    {rootMargin: "400px"},
+  );
+
+  const resized = new ResizeObserver((entries) =>
+    entries.forEach(({target, contentRect}) => {
+      if (Math.abs(contentRect.width - Number(target.dataset.drawn ?? contentRect.width)) > 2)
+        figures.get(target)?.();
+    }),
+  );
+
+  function redraw(all = false) {
+    for (const [plot, show] of figures) {
+      if (!plot.isConnected) forget(plot);
+      else if (all || plot.dataset.drawn) show();
+    }
+  }
+
+  function forget(plot) {
+    shown.unobserve(plot);
+    resized.unobserve(plot);
+    plot.vega?.finalize();
+    figures.delete(plot);
+  }
+
+  kt.theme.onChange(() => redraw());
+
+  function complete(spec, theme, width) {
+    const given = typeof spec === "function" ? spec({...theme, width}) : spec;
+    const whole = {
+      $schema: "https://vega.github.io/schema/vega-lite/v6.json",
+      ...given,
+      config: {...config(theme), ...given.config},
+    };
+    if (given.width === undefined && !given.facet && !given.hconcat && !given.vconcat) {
+      whole.width = width;
+      whole.autosize = {type: "fit-x", contains: "padding"};
+    }
+    return whole;
+  }
+
+  function tip(plot) {
+    const box = el("div.chart-tip", {hidden: true});
+    plot.append(box);
+    return (handler, event, item, value) => {
+      const lines =
+        value && typeof value === "object" ? Object.entries(value) : value ? [["", value]] : [];
+      box.hidden = !lines.length;
+      if (!lines.length) return;
+      kt.replace(
+        box,
+        lines.map(([name, text]) =>
+          el("div", {}, el("span", {}, name), el("span.n", {}, String(text))),
+        ),
+      );
+      const around = plot.getBoundingClientRect();
+      const left = event.clientX - around.left;
+      const wanted = left > around.width / 2 ? left - box.offsetWidth - 14 : left + 14;
+      box.style.left = `${Math.max(0, Math.min(wanted, around.width - box.offsetWidth))}px`;
+      box.style.top = `${Math.max(0, event.clientY - around.top - box.offsetHeight / 2)}px`;
+    };
+  }
+
+  async function show(plot, spec) {
+    try {
+      await libraries();
+      // it has no place: drawn once it has one
+      if (!plot.isConnected || !plot.clientWidth) return void shown.observe(plot);
+      const width = plot.clientWidth;
+      const whole = complete(spec, palette(), width);
+      const runtime = window.vega.parse(window.vegaLite.compile(whole).spec, null, {ast: true});
+      plot.vega?.finalize();
+      kt.replace(plot);
+      // the plot around it is the picture, and has its name
+      const stage = el("div.chart-stage", {"aria-hidden": "true"});
+      plot.append(stage);
+      plot.vega = new window.vega.View(runtime, {
+        renderer: "svg",
+        expr: window.vega.expressionInterpreter,
+        tooltip: tip(plot),
+        hover: true,
+      });
+      plot.vega.initialize(stage).run();
+      plot.dataset.drawn = String(width);
+    } catch (error) {
+      plot.dataset.drawn = "0";
+      kt.replace(
+        plot,
+        el(
+          "p.trouble",
+          {},
+          `The chart can't be drawn: ${error.message}. Its figures are in the table below it.`,
+        ),
+      );
+    }
+  }
+
+  function table(columns, rows) {
+    const numeric = columns.map((column, at) => rows.some((row) => typeof row[at] === "number"));
+    return kt.scroller(
+      "Figures of the chart",
+      el(
+        "table.grid",
+        {},
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            columns.map(([name], at) => el(numeric[at] ? "th.n" : "th", {scope: "col"}, name)),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          rows.map((row) =>
+            el(
+              "tr",
+              {},
+              row.map((value, at) =>
+                el(
+                  numeric[at] ? "td.n" : "td",
+                  {},
+                  typeof value === "number" || value === null
+                    ? kt.format.cell(value, columns[at][1])
+                    : value,
+                ),
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
+  }
+
+  function draw(
+    element,
+    spec,
+    {title, description = "", columns = [], rows = [], height = 220} = {},
+  ) {
+    const before = element.querySelector(".chart-plot");
+    const wasOpen = element.querySelector(".chart-table:not([hidden])") !== null;
+    if (before) forget(before);
+    const plot = el("div.chart-plot", {role: "img", "aria-label": `${title}. ${description}`});
+    plot.style.minHeight = `${height}px`;
+    const figuresTable = el("div.chart-table", {hidden: true});
+    const toggle = kt.button(
+      "Table",
+      () => {
+        figuresTable.hidden = !figuresTable.hidden;
+        toggle.setAttribute("aria-expanded", String(!figuresTable.hidden));
+        if (!figuresTable.hidden && !figuresTable.firstChild)
+          figuresTable.append(table(columns, rows));
+      },
+      {class: "small", "aria-expanded": "false", "aria-label": `Table of the figures: ${title}`},
+    );
+    const name = title
+      .toLowerCase()
+      .replace(/[^a-z0-9]+/g, "-")
+      .replace(/^-|-$/g, "")
+      .slice(0, 60);
+    const save = kt.button(
+      "Vega-Lite",
+      () =>
+        kt.download(
+          `${name}.vl.json`,
+          `${JSON.stringify(complete(spec, palette(), plot.clientWidth || 640), null, 1)}\n`,
+          "application/json",
+        ),
+      {
+        class: "small",
+        title: "Download this chart as a Vega-Lite spec with its data",
+        "aria-label": `Download the Vega-Lite spec: ${title}`,
+      },
+    );
+    const figure = el(
+      "figure.chart",
+      {},
+      el(
+        "figcaption",
+        {},
+        el("strong", {}, title),
+        description ? el("span.quiet", {}, ` ${description}`) : null,
+      ),
+      el("div.chart-tools", {}, rows.length ? toggle : null, save),
+      plot,
+      figuresTable,
+    );
+    kt.replace(element, figure);
+    figures.set(plot, () => show(plot, spec));
+    if (wasOpen && rows.length) toggle.click();
+    if (before?.dataset.drawn)
+      show(plot, spec); // at once, so that it does not flicker
+    else shown.observe(plot);
+    resized.observe(plot);
+    return figure;
+  }
+
+  // -- lines over days
+
+  const NOUGHT = "datum.value === 0 ? '0' : datum.label"; // not "+0%"
+  const DAYS = {parse: {day: "utc:'%Y-%m-%d'"}};
+  const dayAxis = {
+    field: "day",
+    type: "temporal",
+    scale: {type: "utc"},
+    axis: {title: null, format: "%-d %b %y", tickCount: {expr: "max(2, width / 110)"}},
+  };
+
+  /** The weekday before a day: where a series begins whose base day is not told. */
+  function before(day) {
+    const at = new Date(`${day}T00:00:00Z`);
+    do at.setUTCDate(at.getUTCDate() - 1);
+    while ([0, 6].includes(at.getUTCDay()));
+    return at.toISOString().slice(0, 10);
+  }
+
+  function points(line) {
+    const values = line.nav || line.values;
+    const days =
+      values.length > line.days.length
+        ? [line.base_day || before(line.days[0]), ...line.days]
+        : line.days;
+    return days.map((day, at) => [day, values[at]]);
+  }
+
+  /**
+   * Lines with a legend, and all values of the day under the pointer. series: [{label, dotted,
+   * thick, points: [[day, value]]}].
+   */
+  function timeSpec({
+    series,
+    bands = [],
+    format = ".0%",
+    axisTitle = null,
+    zero = null,
+    height = 240,
+    say = (value) => kt.format.percent(value, 2, true),
+  }) {
+    return ({colors, ink, muted, rule, width}) => {
+      const paint = colorsOf(series, colors, ink, muted);
+      const values = series.flatMap(({label, points: given}) =>
+        given.map(([day, value]) => ({day, series: label, value})),
+      );
+      const byDay = new Map();
+      series.forEach(({points: given}, at) =>
+        given.forEach(([day, value]) => {
+          if (!byDay.has(day)) byDay.set(day, {day, when: day});
+          byDay.get(day)[`s${at}`] = value === null ? kt.format.NONE : say(value);
+        }),
+      );
+      const rows = [...byDay.values()].sort((one, other) => (one.day < other.day ? -1 : 1));
+      const y = (field) => ({
+        field,
+        type: "quantitative",
+        scale: {zero: false, nice: true},
+        axis: {format, title: axisTitle, labelExpr: NOUGHT},
+      });
+      const labels = series.map((line) => line.label);
+      const longest = Math.max(...labels.map((label) => label.length));
+      const layers = bands.map((band, at) => ({
+        data: {values: band, format: DAYS},
+        mark: {
+          type: "area",
+          color: muted,
+          opacity: bands.length > 1 && at === 0 ? 0.13 : 0.2,
+          tooltip: null,
+        },
+        encoding: {x: dayAxis, y: y("low"), y2: {field: "high"}},
+      }));
+      if (zero !== null)
+        layers.push({
+          data: {values: [{zero}]},
+          mark: {type: "rule", color: muted, strokeWidth: 0.8},
+          encoding: {y: {field: "zero", type: "quantitative"}},
+        });
+      const legend =
+        labels.length < 2
+          ? null
+          : {
+              columns: Math.max(1, Math.floor(width / Math.min(270, longest * 6.4 + 50))),
+              values: labels,
+            };
+      for (const strokeWidth of [...new Set(paint.map((one) => one.width))].sort()) {
+        const own = labels.filter((label, at) => paint[at].width === strokeWidth);
+        layers.push({
+          data: {values: values.filter((row) => own.includes(row.series)), format: DAYS},
+          mark: {type: "line", strokeWidth},
+          encoding: {
+            x: dayAxis,
+            y: y("value"),
+            color: {
+              field: "series",
+              type: "nominal",
+              scale: {domain: labels, range: paint.map((one) => one.color)},
+              legend,
+            },
+            strokeDash: {
+              field: "series",
+              type: "nominal",
+              scale: {domain: labels, range: paint.map((one) => one.dash)},
+              legend,
+            },
+          },
+        });
+      }
+      layers.push({
+        data: {values: rows, format: DAYS},
+        mark: {type: "rule", color: rule, strokeWidth: 1, tooltip: true},
+        params: [
+          {
+            name: "day",
+            select: {
+              type: "point",
+              fields: ["day"],
+              nearest: true,
+              on: "pointerover",
+              clear: "pointerout",
+            },
+          },
+        ],
+        encoding: {
+          x: dayAxis,
+          opacity: {condition: {param: "day", empty: false, value: 1}, value: 0},
+          tooltip: [
+            {field: "when", title: "Day", type: "nominal"},
+            ...series.map((line, at) => ({field: `s${at}`, title: line.label, type: "nominal"})),
+          ],
+        },
+      });
+      return {height, layer: layers};
+    };
+  }
+
+  function colorsOf(series, colors, ink, muted) {
+    let place = 0;
+    return series.map((line) => {
+      if (line.dotted)
+        return {color: line.color ? colors[line.color - 1] : muted, dash: [2, 2.5], width: 1.5};
+      if (line.thick) return {color: ink, dash: [1, 0], width: 2.4};
+      const at = place++;
+      return {
+        color: colors[at % colors.length],
+        dash: DASHES[
+          (at + Math.floor(at / colors.length)) % (at < colors.length ? 1 : DASHES.length)
+        ],
+        width: 1.8,
+      };
+    });
+  }
+
+  /** Labels that occur twice get a number, for a series is known by its label. */
+  function distinct(lines) {
+    const seen = new Map();
+    return lines.map((line) => {
+      const count = (seen.get(line.label) || 0) + 1;
+      seen.set(line.label, count);
+      return {...line, label: count > 1 ? `${line.label} (${count})` : line.label};
+    });
+  }
+
+  function tableOfDays(series, unit) {
+    const byDay = new Map();
+    series.forEach((line, at) =>
+      line.points.forEach(([day, value]) => {
+        if (!byDay.has(day))
+          byDay.set(
+            day,
+            series.map(() => null),
+          );
+        byDay.get(day)[at] = value;
+      }),
+    );
+    return {
+      columns: [["Day", ""], ...series.map((line) => [line.label, unit])],
+      rows: [...byDay]
+        .sort((one, other) => (one[0] < other[0] ? -1 : 1))
+        .map(([day, values]) => [day, ...values]),
+    };
+  }
+
+  function lines(
+    element,
+    series,
+    {
+      title,
+      description,
+      bands,
+      format,
+      axisTitle,
+      zero = null,
+      height = 240,
+      unit = "fraction",
+      say,
+    },
+  ) {
+    const named = distinct(series);
+    return draw(element, timeSpec({series: named, bands, format, axisTitle, zero, height, say}), {
+      title,
+      description,
+      height: height + 60,
+      ...tableOfDays(named, unit),
+    });
+  }
+
+  /** Pairs of quantile paths, outermost first, as areas. */
+  function areas(given) {
+    if (!given) return [];
+    const paths = given.bands.map((band) =>
+      points({days: given.days, nav: band, base_day: given.base_day}),
+    );
+    const found = [];
+    for (let low = 0, high = paths.length - 1; low < high; low++, high--) {
+      found.push(
+        paths[low].map(([day, value], at) => ({day, low: value - 1, high: paths[high][at][1] - 1})),
+      );
+    }
+    return found;
+  }
+
+  function equity(element, given, options = {}) {
+    const series = given.map((line) => ({
+      label: line.label,
+      dotted: line.benchmark,
+      points: points(line).map(([day, value]) => [
+        day,
+        value === null ? null : value / points(line)[0][1] - 1,
+      ]),
+    }));
+    return lines(element, series, {
+      title: "Return since the start",
+      axisTitle: null,
+      format: "+.0%",
+      zero: 0,
+      ...options,
+      bands: areas(options.bands),
+    });
+  }
+
+  function drawdown(element, given, options = {}) {
+    const series = given.map((line) => {
+      let peak = -Infinity;
+      return {
+        label: line.label,
+        dotted: line.benchmark,
+        points: points(line).map(([day, value]) => [
+          day,
+          value / (peak = Math.max(peak, value)) - 1,
+        ]),
+      };
+    });
+    return lines(element, series, {
+      title: "Drawdown",
+      format: ".0%",
+      zero: 0,
+      height: 130,
+      say: (value) => kt.format.percent(value),
+      ...options,
+    });
+  }
+
+  // -- printing: on white, with what was not yet looked at
+
+  async function print() {
+    await libraries();
+    printing = true;
+    for (const [plot, show] of figures) if (plot.isConnected) await show();
+    window.print();
+  }
+
+  window.addEventListener("beforeprint", () => {
+    printing = true;
+    if (window.vega?.expressionInterpreter) redraw();
+  });
+  window.addEventListener("afterprint", () => {
+    printing = false;
+    redraw();
+  });
+
+  kt.charts = {
+    draw,
+    equity,
+    drawdown,
+    lines,
+    print,
+    script,
+    distinct,
+    colors: () => palette().colors,
+  };
+})();

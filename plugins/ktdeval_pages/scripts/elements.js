@@ -1,0 +1,190 @@
+// Elements of a page. Texts of models and submitters become text nodes, never markup.
+//
+// kt.el("td.n", {title: "…"}, "text", …)
+//     an element with classes; children are nodes, texts, arrays; null, undefined and false are
+//     skipped. An attribute that is a function is an event listener. `style`, on… and an unsafe
+//     href are refused.
+// kt.svg("path", {d: "…"}, …)
+//     the same for drawings
+// kt.fill(element, …children), kt.replace(element, …children)
+//     add children; replace them
+// kt.section("Title", …children), kt.details("Summary", …children)
+//     <section> with an <h2>; a fold
+// kt.facts([[term, value], …])
+//     <dl> of facts without empty values
+// kt.tree(json)
+//     any JSON, readable
+// kt.scroller("name", …children)
+//     a region that scrolls sideways, reachable by keyboard
+// kt.button(text, onClick, attributes)
+// kt.chip(text, tone, explanation), kt.labelChip(label), kt.tierChip(tier)
+// kt.kindLabel("provenance", name), kt.kindMeaning("failures", name)
+//     words of cards for who decided a step, and for what failed in it
+// kt.unpack(packed)
+//     Promise of a text that `pack` of the kit has packed
+// kt.words(name)
+//     a name with spaces instead of low lines
+
+Object.assign(
+  kt,
+  (() => {
+    const SAFE_ADDRESS = /^(https?:\/\/|mailto:|blob:|[^:]*$|[^:/?#]*[/?#])/i;
+
+    // -- elements
+
+    function adopt(element, attributes, children) {
+      for (const [name, value] of Object.entries(attributes || {})) {
+        if (value === null || value === undefined || value === false) continue;
+        if (typeof value === "function") element.addEventListener(name, value);
+        else if (name === "style" || name.startsWith("on"))
+          throw new Error(`attribute ${name} is not used on this site`);
+        else if (name !== "href" || SAFE_ADDRESS.test(value))
+          element.setAttribute(name, value === true ? "" : String(value));
+      }
+      return fill(element, children);
+    }
+
+    function fill(element, children) {
+      for (const child of children.flat(Infinity)) {
+        if (child === null || child === undefined || child === false || child === "") continue;
+        element.append(child instanceof Node ? child : document.createTextNode(String(child)));
+      }
+      return element;
+    }
+
+    function el(description, attributes, ...children) {
+      const [tag, ...classes] = description.split(".");
+      const element = document.createElement(tag);
+      if (classes.length) element.className = classes.join(" ");
+      return adopt(element, attributes, children);
+    }
+
+    const svg = (tag, attributes, ...children) =>
+      adopt(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+    const byId = (id) => document.getElementById(id);
+
+    function replace(element, ...children) {
+      element.replaceChildren();
+      return fill(element, children);
+    }
+
+    const section = (title, ...children) => el("section", {}, el("h2", {}, title), children);
+    const details = (summary, ...children) =>
+      el("details", {}, el("summary", {}, summary), el("div.fold", {}, children));
+
+    function scroller(name, ...children) {
+      const region = el(
+        "div.scroll",
+        {role: "region", tabindex: "0", "aria-label": name},
+        children,
+      );
+      // More columns stand beyond the edge: the style says so until they are reached.
+      const look = () =>
+        region.classList.toggle(
+          "cut",
+          region.scrollLeft + region.clientWidth < region.scrollWidth - 2,
+        );
+      region.addEventListener("scroll", look, {passive: true});
+      new ResizeObserver(look).observe(region);
+      return region;
+    }
+
+    const button = (text, onClick, attributes) =>
+      el("button", {type: "button", click: onClick, ...attributes}, text);
+
+    function facts(pairs) {
+      const shown = pairs.filter(
+        ([, value]) => value !== null && value !== undefined && value !== "" && value !== false,
+      );
+      return el(
+        "dl.facts",
+        {},
+        shown.map(([term, value]) => el("div", {}, el("dt", {}, term), el("dd", {}, value))),
+      );
+    }
+
+    const words = (name) => name.replaceAll("_", " ");
+
+    /**
+     * Any JSON as nested lists: what tasks and plugins put into their configs can't be known
+     * beforehand.
+     */
+    function tree(value) {
+      if (value === null || value === undefined) return kt.values.words.undefined;
+      if (typeof value === "number")
+        return value.toLocaleString("en-US", {maximumFractionDigits: 15});
+      if (typeof value !== "object")
+        return typeof value === "boolean" ? (value ? "yes" : "no") : String(value);
+      if (!Array.isArray(value))
+        return facts(Object.entries(value).map(([name, part]) => [words(name), tree(part)]));
+      if (
+        value.every((part) => part === null || typeof part !== "object") &&
+        value.join().length < 120
+      )
+        return value.map(tree).join(", ");
+      return el(
+        "ul.tree",
+        {},
+        value.map((part) => el("li", {}, tree(part))),
+      );
+    }
+
+    // -- marks
+
+    const chip = (text, tone, explanation) =>
+      el(`span.chip${tone ? `.${tone}` : ""}`, {title: explanation || null}, text);
+
+    function marked(marks, name) {
+      if (!Object.hasOwn(marks, name)) return chip(name);
+      const {tone, meaning} = marks[name];
+      return chip(name, tone, meaning);
+    }
+
+    const labelChip = (name) => marked(kt.values.words.labels, name);
+    const tierChip = (name) => marked(kt.values.words.tiers, name);
+
+    /** Name that readers see for a kind of `provenance` or `failures`. */
+    function kindLabel(group, name) {
+      const kinds = kt.values.words[group];
+      return Object.hasOwn(kinds, name) ? kinds[name].label : words(name);
+    }
+
+    /** Meaning of a kind of `provenance` or `failures`; empty for a kind that is not known here. */
+    function kindMeaning(group, name) {
+      const kinds = kt.values.words[group];
+      return Object.hasOwn(kinds, name) ? kinds[name].meaning : "";
+    }
+
+    // -- packed data
+
+    function unpack(packed) {
+      const letters = atob(packed);
+      const bytes = new Uint8Array(letters.length);
+      for (let place = 0; place < letters.length; place += 1)
+        bytes[place] = letters.charCodeAt(place);
+      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+      return new Response(stream).text();
+    }
+
+    return {
+      el,
+      svg,
+      byId,
+      fill: (element, ...children) => fill(element, children),
+      replace,
+      section,
+      details,
+      scroller,
+      button,
+      facts,
+      tree,
+      words,
+      chip,
+      labelChip,
+      tierChip,
+      kindLabel,
+      kindMeaning,
+      unpack,
+    };
+  })(),
+);

@@ -1,0 +1,56 @@
+"""Design tokens: the colours of all pages, light and dark, and their CSS variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ktdeval.values.yamlio import load_yaml
+
+
+class Colour(NamedTuple):
+    """Hex codes of a token."""
+
+    light: str
+    dark: str
+
+
+def _read() -> dict[str, dict[str, Colour]]:
+    groups = load_yaml(Path(__file__).with_name("tokens.yaml"))
+    read: dict[str, dict[str, Colour]] = {}
+    for group, tokens in groups.items():
+        read[group] = {name: Colour(*codes) for name, codes in tokens.items()}
+    return read
+
+
+_GROUPS = _read()
+
+TOKENS: Mapping[str, Colour] = _GROUPS["surfaces"] | _GROUPS["plots"] | _GROUPS["series"]
+"""Colour of each token by its name."""
+
+SERIES: tuple[str, ...] = tuple(_GROUPS["series"])
+"""Tokens of the lines of a plot, in their order."""
+
+
+def css_variables() -> str:
+    """Return the rules that define the tokens as CSS variables.
+
+    A page follows the system unless its root names a theme (`data-theme`), and prints light.
+    """
+    light = _declarations("light", [colour.light for colour in TOKENS.values()])
+    dark = _declarations("dark", [colour.dark for colour in TOKENS.values()])
+    rules = [
+        f":root, :root[data-theme=light] {{ {light} }}",
+        f":root[data-theme=dark] {{ {dark} }}",
+        "@media screen and (prefers-color-scheme: dark) {",
+        f"  :root:not([data-theme=light]) {{ {dark} }}",
+        "}",
+        f"@media print {{ :root, :root[data-theme=dark] {{ {light} }} }}",
+    ]
+    return "\n".join(rules) + "\n"
+
+
+def _declarations(scheme: str, codes: list[str]) -> str:
+    variables = [f"--{name}: {code}" for name, code in zip(TOKENS, codes, strict=True)]
+    return "; ".join([f"color-scheme: {scheme}", *variables]) + ";"

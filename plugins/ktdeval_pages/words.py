@@ -1,0 +1,106 @@
+"""Words that pages share: those of cards, and in `words.yaml` what cards do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ktdeval.cards import card_words
+from ktdeval.values.yamlio import load_yaml
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Tone and meaning of a label or a tier."""
+
+    tone: str = ""  # empty, good, warn or bad
+    meaning: str = ""
+
+
+class Unit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a figure of a unit is written."""
+
+    decimals: int
+    shown: str = ""  # after the figure
+    before: str = ""  # in front of it
+    factor: float = 1.0
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """Kind of provenance or of failure: its name in tables, and its meaning."""
+
+    label: str
+    meaning: str
+
+
+class Words(msgspec.Struct, frozen=True):
+    """Words by subject; scripts of pages read them as `kt.values.words`."""
+
+    labels: Mapping[str, Mark]
+    tiers: Mapping[str, Mark]
+    provenance: Mapping[str, Kind]
+    failures: Mapping[str, Kind]
+    units: Mapping[str, Unit]
+    undefined: str
+
+
+class OwnWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of `words.yaml`."""
+
+    labels: Mapping[str, Mark]
+    tiers: Mapping[str, Mark]
+    units: Mapping[str, Unit]
+    undefined: str
+
+
+OWN_WORDS = msgspec.convert(load_yaml(Path(__file__).with_name("words.yaml")), OwnWords)
+
+
+def _joined_words(own: OwnWords) -> Words:
+    """Return the words of cards together with those of pages."""
+    cards = card_words()
+
+    labels = dict(own.labels)
+    for name, words in cards["labels"].items():
+        tone = labels[name].tone if name in labels else ""
+        labels[name] = Mark(tone, _plain(words["meaning"]))
+
+    units = dict(own.units)
+    for name, unit in cards["units"].items():
+        units[name] = Unit(unit["decimals"], shown=unit["shown"] or "", factor=unit["factor"])
+
+    return Words(
+        labels=labels,
+        tiers=own.tiers,
+        provenance=_kinds(cards["provenance"]),
+        failures=_kinds(cards["failures"]),
+        units=units,
+        undefined=own.undefined,
+    )
+
+
+def _kinds(words_by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, Kind]:
+    kinds = {}
+    for name, words in words_by_name.items():
+        kinds[name] = Kind(words["label"], _plain(words["meaning"]))
+
+    return kinds
+
+
+def _plain(meaning: str) -> str:
+    """Return a meaning without Markdown, which pages would show as it is."""
+    return meaning.replace("`", "")
+
+
+WORDS = _joined_words(OWN_WORDS)
+
+
+def label_meaning(label: str) -> str:
+    """Return what a label of a card means; empty for a label that is not known here."""
+    mark = WORDS.labels.get(label)
+    if mark is None:
+        return ""
+
+    return mark.meaning

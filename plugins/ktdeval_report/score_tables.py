@@ -1,0 +1,142 @@
+"""Tables of scoring cards on the page: scores of each card, by group, and how answers fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypedDict
+
+from ktdeval.cards import ScoreLine, ScoringCard, System, system_labels, tally
+from ktdeval.values.jsonio import JsonValue
+from ktdeval_report.render import UNDEFINED, Table, figure, span, unbroken, unit_name
+
+
+class ScoreView(TypedDict):
+    """Tables of one task, as the page's template reads them."""
+
+    task: str
+    tables: list[Table]
+
+
+def score_views(cards: Sequence[ScoringCard]) -> list[ScoreView]:
+    """Return the tables of each task."""
+    tasks: dict[str, list[ScoringCard]] = {}
+    for card in cards:
+        tasks.setdefault(card.task.name, []).append(card)
+
+    return [ScoreView(task=task, tables=list(_tables(task, own))) for task, own in tasks.items()]
+
+
+def _tables(task: str, cards: Sequence[ScoringCard]) -> Iterator[Table]:
+    first = cards[0]
+    labels = _labels(cards)
+    names = [name for name in first.score_order if first.scores[name].headline]
+    yield _scores(task, names, labels, cards)
+
+    if names:
+        yield from _by_group(task, names[0], labels, cards)
+        yield from _failures(task, names[0], labels, cards)
+
+
+def _scores(
+    task: str, names: Sequence[str], labels: Sequence[str], cards: Sequence[ScoringCard]
+) -> Table:
+    rows: list[list[object]] = []
+    for label, card in zip(labels, cards, strict=True):
+        cells = [_cell(card.scores.get(name)) for name in names]
+        rows.append([label, *cells, _answered(card)])
+
+    score_heads = [_head(cards[0], name) for name in names]
+    heads = ["card", *score_heads, "answered"]
+    return Table(f"{task}: scores of each card, with 95 % interval", heads, rows)
+
+
+def _by_group(
+    task: str, name: str, labels: Sequence[str], cards: Sequence[ScoringCard]
+) -> Iterator[Table]:
+    """Yield a table for each way in which samples are grouped."""
+    for key in cards[0].scores[name].detail:
+        if not key.startswith("by_"):
+            continue
+
+        groups: set[str] = set()
+        for card in cards:
+            groups |= _object(card.scores[name].detail.get(key)).keys()
+
+        rows: list[list[object]] = []
+        for group in sorted(groups):
+            cells = [_group(name, card, key, group) for card in cards]
+            rows.append([group, *cells])
+
+        kind = key.removeprefix("by_")
+        caption = f"{task}: {_head(cards[0], name)} by {kind}, and how many samples"
+        yield Table(caption, [kind, *labels], rows)
+
+
+def _failures(
+    task: str, name: str, labels: Sequence[str], cards: Sequence[ScoringCard]
+) -> Iterator[Table]:
+    """Yield a table of failure modes, if a card has some."""
+    rows: list[list[object]] = []
+    for label, card in zip(labels, cards, strict=True):
+        modes = card.scores[name].detail.get("failure_modes")
+        if modes is not None:
+            rows.append([label, tally(modes)])
+
+    if rows:
+        heads = ["card", "failures, most frequent first"]
+        yield Table(f"{task}: how answers fail", heads, rows, words=2)
+
+
+def _labels(cards: Sequence[ScoringCard]) -> list[str]:
+    """Return names of cards of one task by their systems; several of one system are numbered."""
+    systems = system_labels(map(System.of, cards))
+    names = [systems[System.of(card)] for card in cards]
+    labels = []
+    for index, name in enumerate(names):
+        if names.count(name) == 1:
+            labels.append(name)
+            continue
+
+        number = names[:index].count(name) + 1
+        labels.append(f"{name} ({number})")
+
+    return labels
+
+
+def _head(card: ScoringCard, name: str) -> str:
+    unit = unit_name(card.scores[name].unit)
+    return f"{name}, {unit}" if unit else name
+
+
+def _cell(line: ScoreLine | None) -> object:
+    if line is None or line.value is None:
+        return UNDEFINED
+
+    text = figure(line.value, line.unit)
+    if line.interval is not None:
+        text += f" [{span(line.interval.low, line.interval.high, line.unit)}]"
+
+    return unbroken(text)
+
+
+def _group(name: str, card: ScoringCard, key: str, group: str) -> str:
+    """Return a card's figure of a group of samples, and their number."""
+    groups = _object(card.scores[name].detail.get(key))
+    if group not in groups:
+        return UNDEFINED
+
+    entry = _object(groups[group])
+    value = entry.get(name, entry.get("value"))
+    assert value is None or isinstance(value, int | float)  # the figure of a group
+    return f"{figure(value, card.scores[name].unit)} ({entry['n']})"
+
+
+def _object(value: JsonValue) -> Mapping[str, JsonValue]:
+    """Return a JSON object; an empty one for a value that is absent."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _answered(card: ScoringCard) -> str:
+    answered = sum(episode.answered for episode in card.episodes)
+    asked = sum(episode.steps for episode in card.episodes)
+    return f"{answered:,} of {asked:,}"

@@ -1,0 +1,53 @@
+"""Conversations as pages hold them: messages of a transcript, with repeated texts by their index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ktdeval.harness import TranscriptEntry
+from ktdeval.values.jsonio import JsonValue
+from ktdeval.values.typed import converted
+
+
+class SharedTexts:
+    """Texts that many days repeat, such as system prompts; a page holds each of them once."""
+
+    def __init__(self) -> None:
+        self._indices: dict[str, int] = {}
+
+    def index(self, text: str) -> int:
+        """Return the index of a text, which is added if it is new."""
+        return self._indices.setdefault(text, len(self._indices))
+
+    def listed(self) -> list[JsonValue]:
+        """Return the texts in the order of their indices."""
+        return list(self._indices)
+
+
+def sent_messages(exchange: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
+    """Return the messages that a model call added to those of the call before."""
+    return converted(exchange["sent"], list[dict[str, JsonValue]])
+
+
+def contents_of(talk: TranscriptEntry) -> Iterator[str]:
+    """Yield the text of each message of a step."""
+    for exchange in talk.exchanges:
+        for message in sent_messages(exchange):
+            yield str(message["content"])
+
+
+def shown_talk(talk: TranscriptEntry, texts: SharedTexts) -> dict[str, JsonValue]:
+    """Return the conversation of a step, with the index of its text for each system prompt."""
+    exchanges: list[JsonValue] = []
+    for exchange in talk.exchanges:
+        messages: list[JsonValue] = []
+        for message in sent_messages(exchange):
+            if message["role"] == "system":
+                index = texts.index(str(message["content"]))
+                messages.append({"role": "system", "text": index})
+            else:
+                messages.append(message)
+
+        exchanges.append({**exchange, "sent": messages})
+
+    return {"submission": talk.submission, "exchanges": exchanges}

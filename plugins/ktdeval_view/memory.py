@@ -1,0 +1,195 @@
+"""Memory of an agent, day by day: layers of memories with what happened to each, or any JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ktdeval.harness import TranscriptEntry
+from ktdeval.values.jsonio import JsonValue, dumps_canonical
+from ktdeval_view.conversation import SharedTexts, contents_of
+
+_DIGITS = 4  # of a field's figure
+_LONGEST_WORD = 300  # characters without a space that are still shown
+_MEMORY_FIELDS = ("id", "text")
+_LAYER_ORDER = ("short", "mid", "long")  # other layers follow, in the order of the file
+
+Fields = Mapping[str, JsonValue]
+Layers = Mapping[str, Sequence[Fields]]
+
+
+class _Memory(NamedTuple):
+    """One memory in its layer."""
+
+    layer: str
+    fields: Fields
+
+
+def memory_panels(
+    memories: Sequence[JsonValue], talks: Sequence[TranscriptEntry], texts: SharedTexts
+) -> Iterator[JsonValue]:
+    """Yield each day's panel; None on a day without a memory.
+
+    A panel has the rest of the memory as JSON text (`rest`). For a memory with layers it also has
+    `layers` and `fields` (names) and `rows`. A row has layer and text by index (texts in `texts`),
+    id, whether the prompt of the day holds the text, what happened to the memory, and its fields.
+    """
+    before: Mapping[str, _Memory] = {}
+    for memory, talk in zip(memories, talks, strict=False):
+        if memory is None:
+            yield None
+            continue
+
+        rest = dumps_canonical(_without_layers(memory))
+        layers = _find_layers(memory)
+        if layers is None:
+            yield {"rest": rest}
+            continue
+
+        now = _by_id(layers)
+        prompt = "\n".join(contents_of(talk))
+        panel = _Panel(layers, before, now, prompt)
+        yield panel.to_json(texts) | {"rest": rest}
+        before = now
+
+
+class _Panel:
+    """Layers of one day against those of the day before."""
+
+    def __init__(
+        self,
+        layers: Layers,
+        before: Mapping[str, _Memory],
+        now: Mapping[str, _Memory],
+        prompt: str,
+    ) -> None:
+        gone = {id_: memory for id_, memory in before.items() if id_ not in now}
+        self._before = before
+        self._now = now
+        self._prompt = prompt
+        self._listed = [*now.items(), *gone.items()]
+        self._fields = _names_of_fields(memory.fields for _, memory in self._listed)
+
+        first = [name for name in _LAYER_ORDER if name in layers]
+        lost = [memory.layer for memory in gone.values()]
+        self._layers = list(dict.fromkeys([*first, *layers, *lost]))
+
+    def to_json(self, texts: SharedTexts) -> dict[str, JsonValue]:
+        """Return names of layers and fields, and the rows."""
+        rows = [self._row(id_, memory, texts) for id_, memory in self._listed]
+        return {"layers": self._layers, "fields": self._fields, "rows": rows}
+
+    def _row(self, id_: str, memory: _Memory, texts: SharedTexts) -> list[JsonValue]:
+        text = str(memory.fields["text"])
+        note = "gone"
+        if id_ in self._now:
+            note = _note(self._before.get(id_), memory)
+
+        row: list[JsonValue] = [self._layers.index(memory.layer), texts.index(text), id_]
+        row += [text in self._prompt, note]
+        row += [_shown_value(memory.fields.get(name)) for name in self._fields]
+
+        return row
+
+
+def _by_id(layers: Layers) -> dict[str, _Memory]:
+    memories = {}
+    for layer, items in layers.items():
+        for item in items:
+            memories[str(item["id"])] = _Memory(layer, item)
+
+    return memories
+
+
+def _names_of_fields(memories: Iterable[Fields]) -> list[str]:
+    """Return the names of fields besides id and text, in the order in which they occur."""
+    names: dict[str, None] = {}
+    for fields in memories:
+        names |= dict.fromkeys(fields)
+
+    return [name for name in names if name not in _MEMORY_FIELDS]
+
+
+def _find_layers(memory: JsonValue) -> Layers | None:
+    """Return `layers` of a memory, or of an object in it; None where there are none."""
+    if not isinstance(memory, Mapping):
+        return None
+
+    for holder in (memory, *memory.values()):
+        if isinstance(holder, Mapping):
+            layers = _as_layers(holder.get("layers"))
+            if layers is not None:
+                return layers
+
+    return None
+
+
+def _as_layers(value: JsonValue) -> Layers | None:
+    """Return a value as lists of memories by name; None for anything else."""
+    if not isinstance(value, Mapping):
+        return None
+
+    layers: dict[str, list[Fields]] = {}
+    for name, items in value.items():
+        if not isinstance(items, list):
+            return None
+
+        layers[name] = []
+        for item in items:
+            if not isinstance(item, Mapping) or not item.keys() >= {*_MEMORY_FIELDS}:
+                return None
+            layers[name].append(item)
+
+    return layers
+
+
+def _note(was: _Memory | None, now: _Memory) -> str:
+    """Return what happened to a memory since the day before: made, credited, moved."""
+    if was is None:
+        return "new"
+
+    notes = []
+    old = was.fields.get("count")
+    new = now.fields.get("count")
+    if isinstance(old, int) and isinstance(new, int) and new != old:
+        notes.append(f"credited {new - old:+d}")
+
+    if was.layer != now.layer:
+        notes.append(f"{was.layer} → {now.layer}")
+
+    return ", ".join(notes)
+
+
+def _without_layers(value: JsonValue) -> JsonValue:
+    """Return a memory without its layers. Packed data, such as vectors, would fill the page and is
+    shown by its length.
+    """
+    if isinstance(value, Mapping):
+        rest = {}
+        for name, item in value.items():
+            if name != "layers" or _as_layers(item) is None:
+                rest[name] = _without_layers(item)
+
+        return rest
+
+    if isinstance(value, list):
+        return [_without_layers(item) for item in value]
+
+    if isinstance(value, str) and _is_packed(value):
+        return f"({len(value):,} characters of packed data)"
+
+    return value
+
+
+def _is_packed(text: str) -> bool:
+    return len(text) > _LONGEST_WORD and not any(map(str.isspace, text))
+
+
+def _shown_value(value: JsonValue) -> JsonValue:
+    """Return a field's value: figures rounded, lists and objects as JSON text."""
+    if value is None or isinstance(value, int | str):
+        return value
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+
+    return dumps_canonical(value)

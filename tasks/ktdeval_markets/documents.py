@@ -1,0 +1,135 @@
+"""Documents shown at a close: each asset's newest ones in turn, so that none is left out because
+another one has more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ktdeval.market import DocumentsView, MarketView
+from ktdeval.masking import DayRef, Payload, ShownDocument, table
+from ktdeval_markets.stage import Stage
+
+NEWS_COLUMNS = ("day", "source", "kind", "stock_ids", "title", "text")
+_SENTIMENT_AT = NEWS_COLUMNS.index("title")  # of its column, if a document shown has one
+
+
+def news(stage: Stage, view: MarketView, listed: Sequence[int]) -> Payload:
+    """Return documents that are known at this close, as the mask shows them, newest first. Those
+    that were reached and can't be masked safely are counted.
+
+    `listed`: columns of the assets shown.
+    """
+    documents = view.documents
+    choice = _Choice(stage, view)
+    choice.take(_groups(stage, documents, listed))
+
+    if not stage.only:
+        choice.take([_Group(stage, documents, choice.rest(stage.news_days))])
+
+    chosen = choice.chosen
+    has_sentiment = any(document.sentiment.plain for document in chosen.values())
+    columns = list(NEWS_COLUMNS)
+    if has_sentiment:
+        columns.insert(_SENTIMENT_AT, "sentiment")
+
+    rows: list[list[Payload]] = []
+    for row in stage.lens.listed(documents, chosen):
+        document = chosen[row]
+        day = DayRef(documents.day_of(row))
+        assets = list(document.assets)
+        cells: list[Payload] = [
+            *(day, document.source, document.kind, assets, document.title, document.text)
+        ]
+        if has_sentiment:
+            cells.insert(_SENTIMENT_AT, document.shown_sentiment)
+        rows.append(cells)
+
+    return {**table(columns, rows), "withheld": choice.withheld}
+
+
+def _groups(stage: Stage, documents: DocumentsView, listed: Sequence[int]) -> list[_Group]:
+    """Return the documents of each asset shown, and those of the market as a whole."""
+    codes = stage.snapshot.codes
+    subjects = [codes[asset] for asset in stage.only or listed]
+    return [
+        _Group(stage, documents, documents.rows(stage.news_days, [code]).tolist())
+        for code in (*subjects, "")
+    ]
+
+
+class _Group:
+    """Documents of one asset, or of the market as a whole, in the order in which they are chosen."""
+
+    def __init__(self, stage: Stage, documents: DocumentsView, rows: Sequence[int]) -> None:
+        self.rows = frozenset(rows)
+        self.queue: Iterator[int] = stage.lens.in_turn(documents, rows)
+
+
+class _Choice:
+    """Documents chosen so far."""
+
+    def __init__(self, stage: Stage, view: MarketView) -> None:
+        self.chosen: dict[int, ShownDocument] = {}  #: by row
+        self.withheld = 0  #: documents reached that can't be masked safely
+        self._stage = stage
+        self._view = view
+        self._seen: dict[int, ShownDocument | None] = {}
+        self._grouped: set[int] = set()
+
+    def take(self, groups: Sequence[_Group]) -> None:
+        """Choose documents of some groups in rounds: the n-th round gives a group its n-th document,
+        unless it has as many already, filed under it and another one. If the last round is too
+        large, its newest documents are chosen.
+        """
+        most = self._stage.news
+        each = self._stage.news_each or most
+        for group in groups:
+            self._grouped.update(group.rows)
+
+        turn = 1
+        while turn <= each and len(self.chosen) < most:
+            found = self._round(groups, turn)
+            if not found:
+                return
+
+            in_turn = self._stage.lens.in_turn(self._view.documents, sorted(found, reverse=True))
+            for row in in_turn:
+                if len(self.chosen) < most:
+                    self.chosen[row] = found[row]
+
+            turn += 1
+
+    def rest(self, days: int) -> list[int]:
+        """Return rows of the documents of the last days that are in no group so far, newest
+        first.
+        """
+        rows = self._view.documents.rows(days).tolist()
+        return [row for row in rows if row not in self._grouped]
+
+    def _round(self, groups: Iterable[_Group], turn: int) -> dict[int, ShownDocument]:
+        """Return the next document of each group that has fewer than `turn`."""
+        found: dict[int, ShownDocument] = {}
+        for group in groups:
+            if len(group.rows & self.chosen.keys()) >= turn:
+                continue
+
+            for row in group.queue:
+                document = self._shown(row)
+                if document is not None and row not in self.chosen:
+                    found[row] = document
+                    break
+
+        return found
+
+    def _shown(self, row: int) -> ShownDocument | None:
+        """Return a document as the mask shows it, or None if that is not safe."""
+        if row not in self._seen:
+            stage = self._stage
+            document = self._view.documents[row]
+            shown = stage.texts.show(document, self._view.day, stage.news_characters)
+            self._seen[row] = shown
+            if shown is None:
+                self.withheld += 1
+
+        return self._seen[row]

@@ -1,0 +1,77 @@
+"""Parts of an episode that do not change from step to step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ktdeval.market import MarketSnapshot
+from ktdeval.masking import Lens, OwnFigure, Payload, TextMask
+from ktdeval.trading import MarketRules, Scale, TradingConfig
+
+#: Parts that a session is shown in; days before the first decision whose shortest gives the number
+LEAST_PARTS = 4
+MOST_PARTS = 20
+PARTS_DAYS = 252
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Parts that do not change within an episode."""
+
+    lens: Lens
+    snapshot: MarketSnapshot
+    rules: MarketRules
+    trading: TradingConfig
+    texts: TextMask
+    shown: int  #: most assets in the table
+    news: int  #: most documents shown; 0 omits the section
+    news_days: int  #: days that they may be old
+    news_each: (
+        int | None
+    )  #: most of them that one asset brings, or the market as a whole; None: any
+    news_characters: int  #: most characters of a document's text
+    intraday: int = 0  #: most assets whose last session is shown; 0 omits the section
+    history: int = 0  #: most bars shown of each asset; 0 omits the section
+    only: frozenset[int] = frozenset()  #: columns of the assets that the task is about; empty: all
+    _parts: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def initial_minor(self) -> int:
+        """Cash at the start, in minor units of the currency."""
+        return self.trading.initial_cash * self.rules.minor_per_unit
+
+    def money(self, minor: int) -> Payload:
+        """Return an amount of the account in units of its currency."""
+        return OwnFigure(minor / self.rules.minor_per_unit)
+
+    def session_parts(self, asset: int) -> int:
+        """Return the number of parts that an asset's sessions are shown in, one number for the
+        episode: the number of bars would tell which days are short.
+        """
+        if asset not in self._parts:
+            fewest = self._fewest_minutes(asset)
+            self._parts[asset] = min(max(fewest, LEAST_PARTS), MOST_PARTS)
+
+        return self._parts[asset]
+
+    def _fewest_minutes(self, asset: int) -> int:
+        """Return the bars of the shortest session before the first decision."""
+        base_row = self.lens.base_row
+        first_row = max(0, base_row - PARTS_DAYS + 1)
+        view = self.snapshot.as_of(base_row)
+        code = self.snapshot.codes[asset]
+
+        counts = [len(view.minutes(code, row)) for row in range(first_row, base_row + 1)]
+        traded = [count for count in counts if count]
+        return min(traded, default=MOST_PARTS)
+
+    def rank(self, code: str) -> int:
+        """Return the rank of an asset in the episode's own order, which is independent of its
+        code.
+        """
+        return self.lens.rank[self.snapshot.asset_index[code]]
+
+    def scale(self, code: str) -> tuple[int, Scale]:
+        """Return column and units of a code."""
+        asset = self.snapshot.asset_index[code]
+        return asset, self.rules.scales[asset]

@@ -1,0 +1,77 @@
+"""Decisions in place of orders: what BUY, SELL and HOLD of each asset come to in a task, and which of
+its options go together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ktdeval.errors import ConfigError
+from ktdeval.harness import HoldRule, StanceRule
+from ktdeval_markets.portfolio import WeightRule
+
+Answers = Literal["orders", "stances"]
+
+
+@dataclass(frozen=True)
+class StanceConfig:
+    """Options of a task on decisions. A task file gives each one as a field of the task."""
+
+    answers: Answers  #: whether the task asks for decisions (`stances`) at all
+    hold: HoldRule  #: what HOLD means
+    sell: Literal["close"] | None  #: `close`: SELL of a holding only closes it
+    #: parts that decisions against a position on days in a row close of it; None: the first one
+    #: ends it
+    exit: tuple[int, ...] | None
+    weights: WeightRule | None  #: of a portfolio rebuilt at every close; None: `max_weight` each
+    max_weight: float  #: of one asset, as a share of the NAV
+
+    @property
+    def are_asked_for(self) -> bool:
+        """Whether the task asks for decisions, not for orders."""
+        return self.answers == "stances"
+
+    def rule(self, shorts: bool) -> StanceRule:
+        """Return what decisions mean in an account that may hold shorts, or may not."""
+        return StanceRule(
+            weight=self.max_weight,
+            hold=self.hold,
+            shorts=shorts,
+            sell_closes=self.sell == "close",
+            exit=self.exit or (),
+        )
+
+    def check(self, where: str) -> None:
+        """Raise ConfigError if options do not go together."""
+        if self.sell and not self.are_asked_for:
+            raise ConfigError(
+                f"{where}: sell: close applies to decisions, and the task asks for orders; set"
+                " answers: stances"
+            )
+
+        if self.exit is not None:
+            self._check_exit(where, self.exit)
+
+        # Weights of all positions sum to 1, so one position may have all of it.
+        if self.weights and not (self.are_asked_for and self.max_weight >= 1.0):
+            raise ConfigError(
+                f"{where}: weights needs decisions and no limit of one weight; set answers: stances"
+                " and trading.max_weight: 1"
+            )
+
+    def _check_exit(self, where: str, parts: Sequence[int]) -> None:
+        is_ordered = list(parts) == sorted(parts)
+        if len(parts) < 2 or parts[0] < 1 or not is_ordered:
+            raise ConfigError(
+                f"{where}: exit: expected two or more whole numbers from 1, none smaller than the"
+                " one before, as [1, 2, 3]"
+            )
+
+        keeps_position = self.are_asked_for and self.hold == "keep"
+        if not keeps_position or self.sell or self.weights:
+            raise ConfigError(
+                f"{where}: exit closes a position that HOLD keeps; set answers: stances, hold: keep,"
+                " and neither sell nor weights"
+            )

@@ -1,0 +1,243 @@
+"""Words of the prompts: the files that a task's prompts are made of, and what they say of venues,
+boards and decisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from ktdeval.market import Venue
+from ktdeval.trading import BoardRuleSet, MarketRules, TradingConfig
+from ktdeval.values.yamlio import load_yaml
+from ktdeval_markets.config import MarketConfig
+
+_FOLDER = Path(__file__).parent
+_WORDS = "wording.yaml"
+_WEIGHTS = "weights.yaml"
+_USER = "prompts/user.md"
+_LESSON = "prompts/lesson.md"
+_COARSE = "prompts/coarse.md"
+_CLOSE = "prompts/sell_close.md"
+_EXIT = "prompts/exit.md"
+# tables that an option adds, and their descriptions
+_TABLES = {"intraday": "prompts/intraday.md", "history": "prompts/history.md"}
+
+
+# ---- files
+
+
+@cache
+def text(name: str) -> str:
+    """Return the text of a file that ships with the package (a constant, so it is read once)."""
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+@cache
+def _words() -> dict[str, Any]:
+    return load_yaml(_FOLDER / _WORDS)
+
+
+def files_of(config: MarketConfig) -> tuple[str, ...]:
+    """Return the names of the files that a task's prompts are made of, the rules first. Their
+    hashes are part of the card.
+    """
+    files = [_rules_file(config)]
+    if config.weights:
+        files.append(_WEIGHTS)
+    files += [_submission_file(config), _USER, _WORDS]
+
+    for option, name in _TABLES.items():
+        if getattr(config, option):
+            files.append(name)
+
+    if config.mask_config.is_coarse:
+        files.append(_COARSE)
+    if config.warm_up:
+        files.append(_LESSON)
+    if config.sell:
+        files.append(_CLOSE)
+    if config.exit:
+        files.append(_EXIT)
+
+    return tuple(files)
+
+
+def _rules_file(config: MarketConfig) -> str:
+    return "prompts/portfolio.md" if config.weights else f"prompts/{config.answers}.md"
+
+
+def _submission_file(config: MarketConfig) -> str:
+    return f"prompts/submit_{config.answers}.md"
+
+
+# ---- prompts
+
+
+def day_prompt(day: str, step: int, state: str) -> str:
+    """Return what is shown of the day."""
+    return Template(text(_USER)).substitute(date_label=day, step=step, state=state)
+
+
+def lesson_prompt(day: str, state: str) -> str:
+    """Return the question about a day of a warm-up."""
+    return Template(text(_LESSON)).substitute(date_label=day, state=state)
+
+
+def request_prompt(config: MarketConfig) -> str:
+    """Return the closing request of a step."""
+    return str(_words()["request"][config.answers])
+
+
+def submission_prompt(config: MarketConfig) -> str:
+    """Return how decisions or orders are submitted."""
+    return Template(text(_submission_file(config))).substitute(
+        schema_retries=config.harness.schema_retries,
+        min_reason_chars=config.harness.min_reason_chars,
+    )
+
+
+def rules_prompt(
+    config: MarketConfig, trading: TradingConfig, rules: MarketRules, venues: Mapping[str, Venue]
+) -> str:
+    """Return the rules of a task on these venues. They name no asset and no day, so every mask may
+    show them.
+    """
+    words = _words()
+    lines = [venue_line(venue) for venue in venues.values()]
+    lines += board_lines(config.trading.board_rules, venues.values())
+
+    weights = ""
+    if config.weights:
+        weights = load_yaml(_FOLDER / _WEIGHTS)[config.weights]
+
+    return Template(text(_rules_file(config))).substitute(
+        currency=rules.currency,
+        initial_cash=f"{trading.initial_cash:,}",
+        fill=words["fill"][_fill(venues.values())],
+        shorts=words["shorts" if rules.shorts else "long_only"],
+        or_short=" or sold short" if rules.shorts else "",
+        cover="; what was sold short is bought back before" if rules.shorts else "",
+        news=_tables(config),
+        hold=words["hold"][config.hold],
+        weights=weights,
+        sell=_sell(config, rules.shorts),
+        venues="\n".join(lines),
+        max_positions=trading.max_positions,
+        max_weight_pct=f"{trading.max_weight * 100:g}",
+    )
+
+
+def _fill(venues: Iterable[Venue]) -> str:
+    """Return when orders fill, as `wording.yaml` names it."""
+    fills = {venue.fill for venue in venues}
+    if len(fills) != 1:
+        return "mixed"
+    return fills.pop()
+
+
+def _tables(config: MarketConfig) -> str:
+    """Return what the state shows besides the account and the assets, and how orders count where
+    the mask shows figures other than as they are.
+    """
+    parts: list[str] = []
+    if config.news:
+        parts.append(_words()["news"])
+
+    for option, name in _TABLES.items():
+        if getattr(config, option):
+            parts.append(text(name).rstrip("\n"))
+
+    if config.mask_config.is_coarse:
+        coarse = Template(text(_COARSE)).substitute(config.coarse_words)
+        parts.append(coarse.rstrip("\n"))
+
+    return "".join(parts)
+
+
+def _sell(config: MarketConfig, shorts: bool) -> str:
+    """Return what SELL means."""
+    if config.sell and shorts:
+        return text(_CLOSE).rstrip("\n")
+
+    meaning = str(_words()["sell_short" if shorts else "sell_out"])
+    if not config.exit:
+        return meaning
+
+    whole = sum(config.exit)
+    parts = ", ".join(f"{part}/{whole}" for part in config.exit[:-1])
+    exit_words = Template(text(_EXIT)).substitute(parts=parts).rstrip()
+    return f"{meaning}\n- {exit_words}"
+
+
+# ---- trading conditions
+
+
+def venue_line(venue: Venue) -> str:
+    """Return the trading conditions of a venue in words."""
+    step = f"{1 / venue.steps_per_unit:.8f}".rstrip("0").rstrip(".")
+    lot = ""
+    if venue.lot_steps > 1 and not venue.has_boards:  # boards have lots of their own
+        lot = f", bought in lots of {venue.lot_steps / venue.steps_per_unit:g}"
+
+    smallest = ""
+    if venue.minimum_notional:
+        smallest = f"; orders of at least {venue.currency} {venue.minimum_notional:g}"
+
+    lock = ""
+    if venue.settlement_lock:
+        lock = "what was bought on a day can't be sold on it; "
+
+    return Template(_words()["venue"]).substitute(
+        name=venue.name,
+        step=step,
+        lot=lot,
+        costs=_costs(venue),
+        smallest=smallest,
+        lock=lock,
+        short=_short_sales(venue),
+    )
+
+
+def _costs(venue: Venue) -> str:
+    fees = venue.fees
+    money = venue.currency
+    costs: list[str] = []
+
+    if fees.buy_bps or fees.sell_bps:
+        costs.append(f"{fees.buy_bps:g} basis points of a buy and {fees.sell_bps:g} of a sell")
+    if fees.per_unit:
+        costs.append(f"{money} {fees.per_unit:g} for each share or coin")
+    if fees.minimum:
+        costs.append(f"at least {money} {fees.minimum:g} an order")
+    if fees.maximum_bps is not None:
+        costs.append(f"at most {fees.maximum_bps:g} basis points")
+    if fees.sell_levy_bps or fees.sell_levy_per_unit:
+        costs.append(
+            f"levies of {fees.sell_levy_bps:g} basis points and {money} {fees.sell_levy_per_unit:g}"
+            " a share on sells"
+        )
+
+    if not costs:
+        return "no costs"
+    return f"costs {', '.join(costs)}"
+
+
+def _short_sales(venue: Venue) -> str:
+    short = venue.short
+    if short is None:
+        return "no short sales"
+    return (
+        f"short sales at {short.borrow_pct_a_year:g} % interest a year, initial margin"
+        f" {short.initial_margin_pct:g} %, maintenance margin {short.maintenance_margin_pct:g} %"
+    )
+
+
+def board_lines(rules: BoardRuleSet, venues: Iterable[Venue]) -> list[str]:
+    """Return the rules of the A-share boards in words, if any asset trades on one."""
+    if not any(venue.has_boards for venue in venues):
+        return []
+    return [str(_words()["boards"][rules])]

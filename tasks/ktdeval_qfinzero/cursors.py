@@ -1,0 +1,64 @@
+"""Cursors of pages.
+
+A cursor says where a page ended, as an opaque text. The next page begins after that key, so that
+pages lose and repeat no row.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final, TypeGuard, TypeVar
+
+from ktdeval.values.jsonio import JsonValue, dumps_canonical, loads_strict
+from ktdeval_qfinzero.errors import invalid
+
+MAX_LENGTH: Final = 500  #: Characters of a cursor
+
+_INT64: Final = 2**63
+Key = tuple[str | int, ...]
+Row = TypeVar("Row")
+
+
+def write_cursor(*key: str | int) -> str:
+    """Cursor of a key: unpadded base64 (its URL alphabet) of the canonical JSON of its parts."""
+    text = dumps_canonical(list(key))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def read_cursor(text: str, kinds: tuple[type, ...]) -> Key:
+    """Key of a cursor whose parts have these types. Raises ServiceError: `invalid_argument`: the
+    cursor is not of this operation.
+    """
+    padding = b"=" * (-len(text) % 4)
+    try:
+        parts = loads_strict(base64.urlsafe_b64decode(text.encode("ascii") + padding))
+        # several texts decode to one key; only the one that was given out is taken
+        if _is_key(parts, kinds) and write_cursor(*parts) == text:
+            return tuple(parts)
+    except ValueError:  # not ASCII, not base64, not UTF-8, not JSON
+        pass
+
+    raise invalid("cursor", "expected the next_cursor of an answer of this operation, unchanged")
+
+
+def _is_key(parts: JsonValue, kinds: tuple[type, ...]) -> TypeGuard[list[str | int]]:
+    """Whether a value is a list of parts of these types, whose numbers a store can compare."""
+    if not isinstance(parts, list) or [type(part) for part in parts] != list(kinds):
+        return False
+    return all(0 <= part < _INT64 - 1 for part in parts if isinstance(part, int))
+
+
+def page_of(
+    rows: Iterable[Row], limit: int, key: Callable[[Row], Key]
+) -> tuple[list[Row], str | None]:
+    """First rows of a sorted stream, and the cursor of the next page (by the key of this page's
+    last row); None at the end.
+    """
+    first_rows = list(islice(rows, limit + 1))
+    page = first_rows[:limit]
+    if len(first_rows) <= limit:
+        return page, None
+
+    return page, write_cursor(*key(page[-1]))

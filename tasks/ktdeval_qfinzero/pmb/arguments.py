@@ -1,0 +1,364 @@
+"""Arguments of the broker's operations.
+
+A command's arguments are written into the broker's log as they were given.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, get_args
+
+from msgspec import Meta
+
+from ktdeval_qfinzero.instruments import MOST_TICKER
+from ktdeval_qfinzero.pmb.values import (
+    AccountType,
+    Frequency,
+    NamedInstrument,
+    OrderStatus,
+    OrderType,
+    Rules,
+    Side,
+    TimeInForce,
+)
+from ktdeval_qfinzero.schemas import Arguments, Cursor, described, text, whole
+
+MOST_SYMBOLS: Final = 500
+MOST_QTY: Final = 1_000_000
+MOST_PRICE: Final = 1_000_000
+MOST_CASH: Final = 1_000_000_000
+MOST_TICKERS: Final = 200
+
+_STATES: Final = f"{', '.join(get_args(OrderStatus))}; OPEN: all that work; NEW: as ACCEPTED"
+
+AccountId = Annotated[str, text("Id of the account, such as acct-000001.")]
+SessionId = Annotated[str, text("Id of the session, such as sess-000001.")]
+OrderId = Annotated[str, text("Id of the order, such as ord-000001.")]
+ClientOrderId = Annotated[
+    str,
+    Meta(
+        description="Your own id of the order: sent again with the same content, it gives the "
+        "same order.",
+        # the length is in the pattern, because some engines read only one of the two
+        pattern="^[A-Za-z0-9._:-]{1,64}$",
+    ),
+]
+Contract = Annotated[str, text("OPRA symbol of an option, such as O:AVLN250221P00225000.", 24)]
+Traded = Annotated[
+    NamedInstrument, described("What is traded: a stock by symbol, or an option by contract.")
+]
+TradeSide = Annotated[Side, described("BUY or SELL; selling more than is held goes short.")]
+Price = Annotated[float, Meta(gt=0, le=MOST_PRICE)]
+Qty = Annotated[int, whole("Shares or contracts.", 1, MOST_QTY)]
+InForce = Annotated[
+    TimeInForce,
+    described(
+        "DAY: until the close of its trading day; GTC: until cancelled; GTD: until "
+        "expire_ts. All end with the session."
+    ),
+]
+ExpireTs = Annotated[
+    str,
+    text(
+        "When a GTD order expires: a moment such as 2025-01-10T20:00:00Z, or a day, "
+        "which is all of it."
+    ),
+]
+Form = Literal["json", "csv"]
+ShownRules = Annotated[
+    Rules,
+    described(
+        "How orders fill, what they cost, and how margin works; what is left out is as by default."
+    ),
+]
+PageLimit = Annotated[int, whole("Most rows of one answer.", 1, 1000)]
+
+
+class NewOrder(Arguments, kw_only=True):
+    """Terms of a new order."""
+
+    instrument: Traded
+    side: TradeSide
+    order_type: Annotated[OrderType, described("MARKET, LIMIT, STOP or STOP_LIMIT.")]
+    qty: Qty
+    limit_price: (
+        Annotated[Price, described("Worst price; of LIMIT and STOP_LIMIT orders, which need it.")]
+        | None
+    ) = None
+    stop_price: (
+        Annotated[
+            Price, described("Price that triggers; of STOP and STOP_LIMIT orders, which need it.")
+        ]
+        | None
+    ) = None
+    time_in_force: InForce = "DAY"
+    expire_ts: ExpireTs | None = None
+    take_profit_price: (
+        Annotated[
+            Price,
+            described(
+                "Bracket: each fill sends a limit order at this price that closes it, as "
+                "long in force."
+            ),
+        ]
+        | None
+    ) = None
+    stop_loss_price: (
+        Annotated[
+            Price, described("Bracket: likewise a stop order; of the two, one cancels the other.")
+        ]
+        | None
+    ) = None
+    oco_with: (
+        Annotated[
+            str,
+            text(
+                "One cancels the other: a working order with equal instrument, side and "
+                "open quantity."
+            ),
+        ]
+        | None
+    ) = None
+
+
+class Updates(Arguments, kw_only=True):
+    """Changes of an order."""
+
+    qty: Qty | None = None
+    limit_price: Annotated[Price, described("New limit.")] | None = None
+    stop_price: Annotated[Price, described("New stop.")] | None = None
+
+
+class Leg(Arguments, kw_only=True):
+    """A leg of a spread."""
+
+    instrument: Traded
+    side: TradeSide
+    ratio: Annotated[int, whole("Shares or contracts of one unit of the spread.", 1, 1000)] = 1
+
+
+OneTicker = Annotated[str, text("Ticker.", MOST_TICKER)]
+
+
+class Universe(Arguments, kw_only=True):
+    """Symbols of a session."""
+
+    stocks: (
+        Annotated[list[OneTicker], Meta(description="Tickers.", max_length=MOST_SYMBOLS)] | None
+    ) = None
+    options: (
+        Annotated[list[Contract], Meta(description="OPRA symbols.", max_length=MOST_SYMBOLS)] | None
+    ) = None
+
+
+class CreateAccount(Arguments, kw_only=True):
+    """A new account."""
+
+    base_currency: (
+        Annotated[str, text("Currency: the market's own, which is meant when left out.", 8)] | None
+    ) = None
+    account_type: Annotated[
+        AccountType, described("MARGIN may borrow and go short; CASH buys with settled cash only.")
+    ] = "MARGIN"
+    initial_cash: Annotated[float, Meta(description="Dollars paid in.", gt=0, le=MOST_CASH)] = (
+        100_000
+    )
+    start_date: (
+        Annotated[str, text("First day of use, such as 2025-01-06; not before the clock.")] | None
+    ) = None
+    timezone: (
+        Annotated[str, text("Accepted and without effect: all moments are UTC.", 64)] | None
+    ) = None
+
+
+class Nothing(Arguments, kw_only=True):
+    """No arguments."""
+
+
+class OneAccount(Arguments, kw_only=True):
+    """An account by id."""
+
+    account_id: AccountId
+
+
+class OrdersQuery(Arguments, kw_only=True):
+    """Orders of an account."""
+
+    account_id: AccountId
+    session_id: SessionId | None = None
+    status_in: (
+        Annotated[str, text(f"Only these states, comma-separated: {_STATES}.", 100)] | None
+    ) = None
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class TradesQuery(Arguments, kw_only=True):
+    """Trades of an account."""
+
+    account_id: AccountId
+    session_id: SessionId | None = None
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class HistoryQuery(Arguments, kw_only=True):
+    """Closes of an account's days."""
+
+    account_id: AccountId
+    limit: PageLimit = 100
+    cursor: Cursor | None = None
+
+
+class BorrowQuery(Arguments, kw_only=True):
+    """Stocks to sell short."""
+
+    tickers: Annotated[
+        str,
+        text(
+            f"Tickers in capitals, comma-separated, such as AVLN,BRKT; at most {MOST_TICKERS}.",
+            2400,
+        ),
+    ]
+
+
+class MoveClock(Arguments, kw_only=True):
+    """A clock that was set forward outside of the broker. No operation takes this: the broker
+    writes it into its log itself.
+    """
+
+    to_ns: Annotated[int, Meta(ge=0, le=2**62 - 1)]
+
+
+class CreateSession(Arguments, kw_only=True):
+    """A new session."""
+
+    account_id: AccountId
+    frequency: Annotated[Frequency, described("Ticks at each minute's or each day's end.")] = "1m"
+    start_ts: Annotated[
+        str,
+        text(
+            "When it begins, not before the clock: a moment such as 2025-01-06T14:30:00Z, or a day."
+        ),
+    ]
+    end_ts: Annotated[str, text("When it ends, included: a moment, or a day, which is all of it.")]
+    universe: Annotated[Universe, described("What the session may trade; at least one.")]
+    execution_config: ShownRules | None = None
+
+
+class OneSession(Arguments, kw_only=True):
+    """A session by id."""
+
+    session_id: SessionId
+
+
+class Step(Arguments, kw_only=True):
+    """How far a session goes forward."""
+
+    session_id: SessionId
+    step: Annotated[int, whole("Ticks; without effect where until_ts is given.", 1, 100_000)] = 1
+    until_ts: (
+        Annotated[
+            str,
+            text(
+                "Moment to go to, after the clock; the session's last tick where that is earlier."
+            ),
+        ]
+        | None
+    ) = None
+
+
+class ExportSession(Arguments, kw_only=True):
+    """A session to export."""
+
+    session_id: SessionId
+    format: Annotated[Form, described("Form of the tables.")] = "json"
+
+
+class PlaceOrder(Arguments, kw_only=True):
+    """An order for a session."""
+
+    session_id: SessionId
+    account_id: AccountId
+    order: Annotated[
+        NewOrder,
+        described(
+            "The order. Prices are in whole cents; stocks below one dollar in steps of 0.0001."
+        ),
+    ]
+    client_order_id: ClientOrderId | None = None
+
+
+class OneOrder(Arguments, kw_only=True):
+    """An order by id."""
+
+    order_id: OrderId
+
+
+class CancelOrder(Arguments, kw_only=True):
+    """An order to cancel."""
+
+    order_id: OrderId
+    session_id: SessionId
+    account_id: AccountId
+
+
+class ModifyOrder(Arguments, kw_only=True):
+    """An order to replace, and its changes."""
+
+    order_id: OrderId
+    session_id: SessionId
+    account_id: AccountId
+    updates: Annotated[
+        Updates,
+        Meta(
+            description="What changes; qty counts what is filled already.",
+            extra_json_schema={"minProperties": 1},
+        ),
+    ]
+
+
+class PlaceSpread(Arguments, kw_only=True):
+    """A spread for a session."""
+
+    session_id: SessionId
+    account_id: AccountId
+    legs: Annotated[
+        list[Leg],
+        Meta(
+            description="Legs about one underlying; all fill on one tick, in full, or none does.",
+            min_length=2,
+            max_length=4,
+        ),
+    ]
+    qty: Annotated[int, whole("Units of the spread.", 1, 10_000)]
+    net_limit_price: (
+        Annotated[
+            float,
+            Meta(
+                description="Most that a unit may cost a share, over all legs (negative: least it must "
+                "bring); none: at market.",
+                ge=-MOST_PRICE,
+                le=MOST_PRICE,
+            ),
+        ]
+        | None
+    ) = None
+    time_in_force: InForce = "DAY"
+    expire_ts: ExpireTs | None = None
+    client_order_id: ClientOrderId | None = None
+
+
+class ExerciseOption(Arguments, kw_only=True):
+    """Contracts to exercise, or whose exercise at expiry is forbidden."""
+
+    session_id: SessionId
+    account_id: AccountId
+    contract: Annotated[str, text("OPRA symbol of the option.", 24)]
+    qty: Annotated[int, whole("Contracts to exercise now.", 1, MOST_QTY)] | None = None
+    do_not_exercise: (
+        Annotated[
+            bool,
+            described("Instead of qty: true forbids exercise at expiry, false allows it again."),
+        ]
+        | None
+    ) = None

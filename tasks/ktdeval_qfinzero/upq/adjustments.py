@@ -1,0 +1,126 @@
+"""Prices and volumes of stocks, adjusted for splits and dividends.
+
+An event counts once the session of its ex-day has opened; what is announced for later changes
+nothing. The newest bars stay as they were traded, older ones are scaled:
+
+    price × old / new and volume × new / old      for each split of `new` shares for `old`,
+    price × (1 − cash / previous close)           for each ex-day of dividends, where these are adjusted for too,
+
+for all events with an ex-day after the bar. Previous close: of the last daily bar before the
+ex-day, unadjusted; in shares after the split where a split has the same ex-day. An ex-day without a
+session stands for the next one that has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+import numpy as np
+
+from ktdeval_qfinzero.data.rows import FloatArray, IntArray, Resolution, Span
+from ktdeval_qfinzero.moments import day_start
+from ktdeval_qfinzero.upq.arguments import Mode
+from ktdeval_qfinzero.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """Effect of one event on the bars before it."""
+
+    ticker: str  #: of the stock
+    kind: Literal["split", "dividend"]  #: type of event
+    ex_day: date  #: the first trading day whose prices are without it
+    ex_ns: int  #: when minutes begin to be without it
+    #: what earlier prices are multiplied with; None of a dividend without a previous close above
+    #: it, which changes nothing
+    price_factor: float | None
+    volume_factor: float  #: what earlier volumes are multiplied with
+
+    def before_ns(self, resolution: Resolution) -> int:
+        """Start of the first bar that is not changed any more."""
+        return day_start(self.ex_day) if resolution == "day" else self.ex_ns
+
+
+def adjustments(view: View, ticker: str, mode: Mode) -> tuple[Adjustment, ...]:
+    """Events that count at the view's moment, by ex-day."""
+    if mode == "none":
+        return ()
+
+    events = _splits(view, ticker)
+    if mode == "total":
+        events += _dividends(view, ticker, events)
+
+    return tuple(sorted(events, key=_order))
+
+
+def _order(event: Adjustment) -> tuple[date, str, float]:
+    return event.ex_day, event.kind, event.volume_factor
+
+
+def factors(
+    events: Sequence[Adjustment], start_ns: IntArray, resolution: Resolution
+) -> tuple[FloatArray, FloatArray]:
+    """[n] what the prices and the volumes of bars that start then are multiplied with."""
+    price = np.ones(len(start_ns))
+    volume = np.ones(len(start_ns))
+    for event in events:
+        earlier = int(np.searchsorted(start_ns, event.before_ns(resolution)))
+        volume[:earlier] *= event.volume_factor
+        if event.price_factor is not None:
+            price[:earlier] *= event.price_factor
+
+    return price, volume
+
+
+def _ex_session(view: View, ex_day: date) -> tuple[date, int] | None:
+    """First session without the event, and from when on minutes are without it; None where it has
+    not opened yet.
+    """
+    hours = view.hours
+    row = int(np.searchsorted(hours.days, np.datetime64(ex_day)))
+    if row == len(hours.days) or hours.open_ns[row] > view.as_of_ns:
+        return None
+    return hours.day(row), hours.ex_ns(row)
+
+
+def _splits(view: View, ticker: str) -> list[Adjustment]:
+    events: list[Adjustment] = []
+    for row in view.splits(ticker):
+        ex_session = _ex_session(view, row.ex_day)
+        if ex_session is not None:
+            ex_day, ex_ns = ex_session
+            events.append(
+                Adjustment(ticker, "split", ex_day, ex_ns, row.old / row.new, row.new / row.old)
+            )
+
+    return events
+
+
+def _dividends(view: View, ticker: str, splits: Sequence[Adjustment]) -> list[Adjustment]:
+    """One event for each ex-day, of all the cash of that day."""
+    cash: dict[tuple[date, int], int] = {}
+    for row in view.dividends(ticker):
+        ex_session = _ex_session(view, row.ex_day)
+        if ex_session is not None:
+            cash[ex_session] = cash.get(ex_session, 0) + row.amount_e4
+
+    if not cash:
+        return []
+
+    last_day, _ = max(cash)
+    bars = view.bars("stock", ticker, "day", Span(0, day_start(last_day)))
+    events: list[Adjustment] = []
+    for (ex_day, ex_ns), amount_e4 in cash.items():
+        before = int(np.searchsorted(bars.start_ns, day_start(ex_day))) - 1
+        close_e4 = float(bars.close_e4[before]) if before >= 0 else 0.0
+        for split in splits:
+            if split.ex_day == ex_day:
+                close_e4 /= split.volume_factor
+
+        factor = 1 - amount_e4 / close_e4 if close_e4 > amount_e4 else None
+        events.append(Adjustment(ticker, "dividend", ex_day, ex_ns, factor, 1.0))
+
+    return events

@@ -1,0 +1,341 @@
+"""Answers of the price queries.
+
+Rows of bars, chains and curves are typed dictionaries: callers choose their fields, and a page may
+have 100,000 of them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from ktdeval_qfinzero.instruments import Right
+from ktdeval_qfinzero.schemas import Answer, Day, Moment, NextCursor, Ticker, Unknown, described
+from ktdeval_qfinzero.upq.arguments import ListedClass
+
+DayStatus = Literal["complete", "incomplete", "no_session"]
+EventKind = Literal["split", "dividend"]
+Status = Literal[
+    "ok",
+    "below_intrinsic",
+    "no_bracket",
+    "non_finite_input",
+    "expired",
+    "missing_spot",
+    "missing_rate",
+]
+
+
+class BarValues(TypedDict, total=False):
+    """Values of a bar, those that were asked for."""
+
+    open: Annotated[float, described("First price, in dollars.")]
+    high: Annotated[float, described("Highest price.")]
+    low: Annotated[float, described("Lowest price.")]
+    close: Annotated[float, described("Last price.")]
+    volume: Annotated[float, described("Shares, contracts or coins traded.")]
+    transactions: Annotated[int, described("Trades.")]
+
+
+class Reach(TypedDict, total=False):
+    """How far a bar of several minutes reaches."""
+
+    window_end: Annotated[Moment, described("Until when it reaches; of bars longer than a minute.")]
+    is_whole: Annotated[bool, described("Whether it reaches over its whole interval.")]
+
+
+class MinuteKey(TypedDict):
+    """What a minute bar is about."""
+
+    ticker: Ticker
+    window_start: Moment
+
+
+class MinuteBar(MinuteKey, Reach, BarValues):
+    """A bar of one minute or of several."""
+
+
+class DayKey(TypedDict):
+    """What a daily bar is about."""
+
+    ticker: Ticker
+    date: Day
+
+
+class Macd(TypedDict, total=False):
+    """Convergence of two averages."""
+
+    macd: Annotated[float | None, described("EMA(12) − EMA(26) of the closes.")]
+    macd_signal: Annotated[float | None, described("EMA(9) of macd.")]
+    macd_histogram: Annotated[float | None, described("macd − macd_signal.")]
+
+
+class DayValues(DayKey, BarValues, Macd):
+    """A daily bar; moving averages have names such as ma_20 besides."""
+
+
+DayBar = Annotated[
+    DayValues,
+    Meta(
+        extra_json_schema={
+            "patternProperties": {
+                "^(ma|ema)_[0-9]{1,3}$": {
+                    "type": ["number", "null"],
+                    "description": "Moving average of the closes; null until there are N of them.",
+                }
+            }
+        }
+    ),
+]
+MinuteBars = Annotated[list[MinuteBar], described("Bars by ticker, then by time.")]
+DayBars = Annotated[list[DayBar], described("Bars by ticker, then by time.")]
+
+
+class AdjustmentShown(msgspec.Struct):
+    """An event that changed bars."""
+
+    ticker: Ticker
+    kind: Annotated[EventKind, described("What happened.")]
+    ex_date: Day
+    price_factor: Annotated[
+        float | None,
+        described(
+            "Earlier prices are multiplied with it; null where there is no previous "
+            "close above the cash."
+        ),
+    ]
+    volume_factor: Annotated[float, described("Earlier volumes are multiplied with it.")]
+
+
+Adjustments = Annotated[list[AdjustmentShown], described("Events that changed bars of this page.")]
+
+
+class StockMinuteBars(Answer):
+    """A page of minute bars of stocks."""
+
+    bars: MinuteBars
+    unknown: Unknown
+    adjustments: Adjustments
+    next_cursor: NextCursor
+
+
+class StockDayBars(Answer):
+    """A page of daily bars of stocks."""
+
+    bars: DayBars
+    unknown: Unknown
+    adjustments: Adjustments
+    next_cursor: NextCursor
+
+
+class CoinMinuteBars(Answer):
+    """A page of minute bars of coins."""
+
+    bars: MinuteBars
+    unknown: Unknown
+    next_cursor: NextCursor
+
+
+class CoinDayBars(Answer):
+    """A page of daily bars of coins."""
+
+    bars: DayBars
+    unknown: Unknown
+    next_cursor: NextCursor
+
+
+class Terms(TypedDict, total=False):
+    """Terms of an option, those that were asked for."""
+
+    ticker: Annotated[str, described("The same; where it is named in fields.")]
+    underlying: Ticker
+    expiry: Day
+    strike: Annotated[float, described("Strike, in dollars.")]
+    type: Annotated[Right, described("Call or put.")]
+    window_start: Moment
+
+
+class Greeks(TypedDict, total=False):
+    """Greeks of an option's price, and what they were computed from."""
+
+    iv: Annotated[float | None, described("Implied volatility a year: 0.25 is 25%.")]
+    delta: Annotated[float | None, described("Change of the price for one dollar of the spot.")]
+    gamma: Annotated[float | None, described("Change of delta for one dollar of the spot.")]
+    theta: Annotated[float | None, described("Change of the price in a calendar day.")]
+    vega: Annotated[float | None, described("Change of the price for one point of volatility.")]
+    rho: Annotated[float | None, described("Change of the price for one point of the rate.")]
+    greek_spot: Annotated[
+        float | None, described("Price of the underlying at the moment of the option's price.")
+    ]
+    greek_dividends: Annotated[
+        float | None, described("Present value of the dividends to come, deducted from the spot.")
+    ]
+    greek_rate: Annotated[
+        float | None, described("Rate used, continuously compounded: 0.043 is 4.3%.")
+    ]
+    greek_years: Annotated[float | None, described("Time to expiry.")]
+    greek_status: Annotated[
+        Status, described("What came of it; where it is not ok, the Greeks are null.")
+    ]
+
+
+class Contract(TypedDict):
+    """An option."""
+
+    contract: Annotated[str, described("OPRA symbol.")]
+
+
+class ChainKey(Contract):
+    """An option on a day."""
+
+    date: Day
+
+
+class ChainBar(ChainKey, Terms, BarValues, Greeks):
+    """A row of a chain."""
+
+
+class ContractDay(Contract, total=False):
+    """An option, on a day where rows are of days."""
+
+    date: Day
+
+
+class ContractBar(ContractDay, Terms, BarValues, Greeks):
+    """A bar of an option."""
+
+
+class Chain(Answer):
+    """Options of a chain on a day."""
+
+    underlying: Ticker
+    date: Day
+    day_status: Annotated[
+        DayStatus,
+        described(
+            "complete: the session has closed; incomplete: not yet, so there are no "
+            "rows; no_session: not a trading day."
+        ),
+    ]
+    contracts: Annotated[list[ChainBar], described("Contracts by expiry, type and strike.")]
+    nearest_expiries: Annotated[
+        list[Day],
+        described(
+            "Where no contract fits: up to five listed expiries, the nearest to those wanted first."
+        ),
+    ]
+    unknown: Unknown
+    next_cursor: NextCursor
+
+
+class ContractBars(Answer):
+    """A page of bars of one option."""
+
+    bars: Annotated[list[ContractBar], described("Bars by time.")]
+    unknown: Unknown
+    next_cursor: NextCursor
+
+
+class CurveKey(TypedDict):
+    """Day of a curve, and when it was published."""
+
+    date: Day
+    published_ts: Moment
+
+
+class Curve(CurveKey, total=False):
+    """Yields of a day, for the tenors that were asked for."""
+
+    yield_1_month: Annotated[float | None, described("Yield for 1M, in percent.")]
+    yield_3_month: Annotated[float | None, described("Yield for 3M, in percent.")]
+    yield_1_year: Annotated[float | None, described("Yield for 1Y, in percent.")]
+    yield_2_year: Annotated[float | None, described("Yield for 2Y, in percent.")]
+    yield_5_year: Annotated[float | None, described("Yield for 5Y, in percent.")]
+    yield_10_year: Annotated[float | None, described("Yield for 10Y, in percent.")]
+    yield_30_year: Annotated[float | None, described("Yield for 30Y, in percent.")]
+
+
+class Rates(Answer):
+    """Yields of some days."""
+
+    rates: Annotated[list[Curve], described("Curves by day.")]
+
+
+class DividendShown(msgspec.Struct):
+    """A cash dividend."""
+
+    ticker: Ticker
+    ex_dividend_date: Day
+    pay_date: Day
+    amount: Annotated[float, described("Dollars a share.")]
+    declared_ts: Moment
+
+
+class Dividends(Answer):
+    """Dividends of some ex-days."""
+
+    dividends: Annotated[list[DividendShown], described("Dividends by ticker, then by ex-day.")]
+    unknown: Unknown
+
+
+class SplitShown(msgspec.Struct):
+    """A stock split."""
+
+    ticker: Ticker
+    ex_date: Day
+    new_shares: Annotated[int, described("Shares that one has afterwards …")]
+    old_shares: Annotated[int, described("… for so many before.")]
+    announced_ts: Moment
+
+
+class Splits(Answer):
+    """Splits of some ex-days."""
+
+    splits: Annotated[list[SplitShown], described("Splits by ticker, then by ex-day.")]
+    unknown: Unknown
+
+
+class SymbolShown(msgspec.Struct):
+    """A stock or coin."""
+
+    ticker: Ticker
+    asset_class: Annotated[ListedClass, described("What it is.")]
+    name: Annotated[str, described("Name.")]
+    sector: Annotated[str, described("Sector.")]
+    has_options: Annotated[bool, described("Whether options on it are listed.")]
+    listed_ts: Moment
+
+
+class Symbols(Answer):
+    """A page of stocks and coins."""
+
+    symbols: Annotated[list[SymbolShown], described("By ticker.")]
+    next_cursor: NextCursor
+
+
+class Source(msgspec.Struct):
+    """How far a source of prices reaches."""
+
+    latest_date: Annotated[
+        str | None,
+        Meta(
+            description="Day that the row known last is about.",
+            extra_json_schema={"format": "date"},
+        ),
+    ]
+    latest_ts: Annotated[
+        str | None,
+        Meta(description="When that row became known.", extra_json_schema={"format": "date-time"}),
+    ]
+    instruments: Annotated[int, described("Stocks, coins or contracts listed.")] | UnsetType = UNSET
+
+
+class Freshness(Answer):
+    """How far each source reaches."""
+
+    sources: Annotated[
+        dict[str, Source],
+        described("Source, such as stock_daily, option_minute or rates -> its newest row."),
+    ]

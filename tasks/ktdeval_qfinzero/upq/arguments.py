@@ -1,0 +1,248 @@
+"""Arguments of the price queries."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from ktdeval_qfinzero.data.rows import TENOR_YEARS, Resolution
+from ktdeval_qfinzero.instruments import MOST_TICKER, Right
+from ktdeval_qfinzero.schemas import Arguments, Cursor, described, text, whole
+from ktdeval_qfinzero.upq.columns import MOST_BARS, MOST_INDICATORS
+
+Mode = Literal["none", "split", "total"]
+PriceField = Literal["close", "open"]
+ListedClass = Literal["stock", "crypto"]
+
+MOST_TICKERS: Final = 200
+MOST_VALUED: Final = 10_000  #: Rows of a page with Greeks: each takes a search for its volatility
+#: Fields of a bar that a caller may choose from, besides the row's key
+VALUES: Final = ("open", "high", "low", "close", "volume", "transactions")
+#: Fields of an option row that are not of its bar
+TERMS: Final = ("contract", "ticker", "underlying", "expiry", "strike", "type")
+
+_VALUES: Final = ", ".join(VALUES)
+_TERMS: Final = ", ".join(TERMS)
+_TENORS: Final = ", ".join(TENOR_YEARS)
+
+Tickers = Annotated[
+    str,
+    text(
+        "Tickers in capitals, comma-separated, such as AVLN,BRKT; at most "
+        f"{MOST_TICKERS}. Rows come by ticker, then by time.",
+        2400,
+    ),
+]
+StartDay = Annotated[str, text("First day, such as 2025-01-06; included.")]
+EndDay = Annotated[str, text("Last day, such as 2025-01-17; included.")]
+StartMoment = Annotated[
+    str,
+    text(
+        "First moment a bar may start at, such as 2025-01-06T14:30:00Z (UTC where "
+        "no offset is given), or a day."
+    ),
+]
+EndMoment = Annotated[
+    str, text("Last moment a bar may start at, included; a day includes all of it.")
+]
+DayFields = Annotated[
+    str,
+    text(
+        f"Fields of a row, comma-separated, out of: ticker, date, {_VALUES}. ticker "
+        "and date are always there.",
+        400,
+    ),
+]
+MinuteFields = Annotated[
+    str,
+    text(
+        f"Fields of a row, comma-separated, out of: ticker, window_start, {_VALUES}. "
+        "ticker and window_start are always there.",
+        400,
+    ),
+]
+Indicators = Annotated[
+    str,
+    text(
+        "Indicators of the closes (adjusted as asked), comma-separated: ma_N, ema_N "
+        f"(N to {MOST_BARS}), macd (12, 26, 9: gives macd, macd_signal, "
+        f"macd_histogram); at most {MOST_INDICATORS}. Days before start count as "
+        "warm-up.",
+        200,
+    ),
+]
+Adjust = Annotated[
+    Mode,
+    described(
+        "none: as traded; split: for splits; total: for splits and cash dividends. "
+        "Only events that are ex as of the clock count."
+    ),
+]
+Limit = Annotated[int, whole("Most rows of one answer.", 1, 100_000)]
+Interval = Annotated[
+    Literal["1m", "5m", "15m", "30m", "60m"],
+    described(
+        "Length of a bar. Longer ones are made of minutes, counted from the "
+        "session's open (coins: midnight in UTC); window_end and is_whole say how "
+        "far they reach: the last of a session, or as of the clock, may be shorter."
+    ),
+]
+
+
+class StockMinutes(Arguments, kw_only=True):
+    """Minute bars of stocks."""
+
+    tickers: Tickers
+    start: StartMoment
+    end: EndMoment
+    fields: MinuteFields | None = None
+    interval: Interval = "1m"
+    adjust: Adjust = "none"
+    limit: Limit = 10_000
+    cursor: Cursor | None = None
+
+
+class StockDays(Arguments, kw_only=True):
+    """Daily bars of stocks."""
+
+    tickers: Tickers
+    start: StartDay
+    end: EndDay
+    fields: DayFields | None = None
+    indicators: Indicators | None = None
+    adjust: Adjust = "none"
+    limit: Limit = 10_000
+    cursor: Cursor | None = None
+
+
+class CoinMinutes(Arguments, kw_only=True):
+    """Minute bars of coins."""
+
+    tickers: Tickers
+    start: StartMoment
+    end: EndMoment
+    fields: MinuteFields | None = None
+    interval: Interval = "1m"
+    limit: Limit = 10_000
+    cursor: Cursor | None = None
+
+
+class CoinDays(Arguments, kw_only=True):
+    """Daily bars of coins."""
+
+    tickers: Tickers
+    start: StartDay
+    end: EndDay
+    fields: DayFields | None = None
+    indicators: Indicators | None = None
+    limit: Limit = 10_000
+    cursor: Cursor | None = None
+
+
+Strike = Annotated[float, Meta(ge=0, le=99999.999)]
+IncludeGreeks = Annotated[
+    bool,
+    described(
+        "Add implied volatility and Greeks (European Black-Scholes-Merton). Pages "
+        f"have at most {MOST_VALUED} rows."
+    ),
+]
+GreekModel = Annotated[Literal["bsm"], described("Model of the Greeks.")]
+GreekPrice = Annotated[
+    PriceField,
+    described(
+        "Price that the volatility is implied from; high and low have no moment, so "
+        "there is no spot for them."
+    ),
+]
+
+
+class ChainQuery(Arguments, kw_only=True):
+    """Options on a stock that traded on a day."""
+
+    underlying: Annotated[str, text("Ticker of the stock or index.", MOST_TICKER)]
+    date: Annotated[str, text("Trading day of the bars, such as 2025-01-06.")]
+    expiry_min: Annotated[str, text("First expiry wanted.")] | None = None
+    expiry_max: Annotated[str, text("Last expiry wanted.")] | None = None
+    strike_min: Annotated[Strike, described("Lowest strike wanted, in dollars.")] | None = None
+    strike_max: Annotated[Strike, described("Highest strike wanted, in dollars.")] | None = None
+    type: Annotated[Right, described("Calls or puts only.")] | None = None
+    fields: (
+        Annotated[
+            str,
+            text(
+                f"Fields of a row, comma-separated, out of: {_TERMS}, date, window_start, "
+                f"{_VALUES}. contract and date are always there.",
+                400,
+            ),
+        ]
+        | None
+    ) = None
+    include_greeks: IncludeGreeks = False
+    greek_model: GreekModel = "bsm"
+    greek_price_field: GreekPrice = "close"
+    limit: Limit = 10_000
+    cursor: Cursor | None = None
+
+
+class ContractQuery(Arguments, kw_only=True):
+    """Bars of one option."""
+
+    contract: Annotated[str, text("OPRA symbol such as O:AVLN250221P00225000.")]
+    start: StartMoment
+    end: EndMoment
+    resolution: Annotated[
+        Resolution,
+        described("Bars of days or of minutes; for days only the days of start and end count."),
+    ] = "day"
+    fields: (
+        Annotated[
+            str,
+            text(
+                f"Fields of a row, comma-separated, out of: {_TERMS}, date, window_start, "
+                f"{_VALUES}. contract and date (of days) or window_start (of minutes) are "
+                "always there.",
+                400,
+            ),
+        ]
+        | None
+    ) = None
+    include_greeks: IncludeGreeks = False
+    greek_model: GreekModel = "bsm"
+    greek_price_field: GreekPrice = "close"
+    limit: Limit = 10_000
+    cursor: Cursor | None = None
+
+
+class DaysOfRates(Arguments, kw_only=True):
+    """Yields of some days."""
+
+    start: StartDay
+    end: EndDay
+    tenors: (
+        Annotated[str, text(f"Tenors, comma-separated, out of {_TENORS}; all where absent.")] | None
+    ) = None
+
+
+class ExDays(Arguments, kw_only=True):
+    """Corporate actions of some days."""
+
+    tickers: Tickers
+    start: Annotated[str, text("First ex-day, such as 2025-01-06; included.")]
+    end: Annotated[
+        str,
+        text("Last ex-day; included. It may lie ahead of the clock: what is announced is known."),
+    ]
+
+
+class SymbolsQuery(Arguments, kw_only=True):
+    """Stocks and coins."""
+
+    asset_class: Annotated[ListedClass, described("Only these.")] | None = None
+    limit: Annotated[int, whole("Most rows of one answer.", 1, 10_000)] = 1_000
+    cursor: Cursor | None = None
+
+
+class Nothing(Arguments, kw_only=True):
+    """No arguments."""

@@ -1,0 +1,195 @@
+"""A team over two models behind HTTP: who is asked, what each costs, and that a run with two models
+resumes, verifies and is told apart from others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.calls.call_log import read_calls
+from ktdeval.cards import load_card
+from ktdeval.cards.card import TradingCard
+from ktdeval.cards.system import System
+from ktdeval.cli.main import main
+from ktdeval.harness.messages import Usage
+from ktdeval.runner.store import RunFolder
+from stub_provider import KEY, Stub, running_stub, skip_without_sdks
+from terminal import Terminal
+
+skip_without_sdks()
+
+DEEP, QUICK = "openai/stub-model", "openai/stub-mini"
+PRICES = """
+as_of: 2026-01-01
+source: the test
+models:
+  - {match: openai/stub-model, input: 2, output: 8}
+  - {match: openai/stub-mini, input: 0.25, output: 1}
+"""
+MANAGERS = {"research_manager", "portfolio_manager"}
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    with running_stub(names=("stub-model", "stub-mini")) as running:
+        yield running
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def words(stub: Stub, out: Path, *more: str, quick: str | None = QUICK) -> list[str]:
+    prices = out.parent / "prices.yaml"
+    prices.write_text(PRICES)
+    given = ["--model", DEEP, "--model-args", "api=chat", "--base-url", stub.base_url]
+    given += ["--agent", "trade", "--tasks", "market_news_blinded", "--data", "synthetic_us"]
+    if quick is not None:
+        given += ["--agent-args", f"quick_model={quick}"]
+
+    given += ["--price-table", str(prices), "--cache", "run", "--canary", "0", "--limit", "2"]
+    return [*given, "--mask-key", "0" * 32, "--quiet", "--out", str(out), *more]
+
+
+def card_of(run: Path) -> TradingCard:
+    (path,) = (run / "cards").glob("*.json")
+    card = load_card(path)
+    assert isinstance(card, TradingCard)
+    return card
+
+
+@pytest.fixture
+def run(stub: Stub, key: None, tmp_path: Path) -> Path:
+    out = tmp_path / "two"
+    assert main(words(stub, out)) == 0
+    return out
+
+
+def test_each_role_asks_its_model_and_costs_add_up(run: Path, stub: Stub) -> None:
+    card = card_of(run)
+    by_model = {usage.role: usage.model for usage in card.roles}
+    assert {role for role, model in by_model.items() if not model} == MANAGERS
+    assert {model for model in by_model.values() if model} == {QUICK}
+
+    records = list(read_calls(run))
+    asked = Counter(record.model for record in records if record.step is not None)
+    assert asked == Counter({DEEP: 4, QUICK: sum(asked.values()) - 4})
+
+    paid = sum(record.cost_usd or 0.0 for record in records if record.step is not None)
+    by_role = sum(usage.usd or 0.0 for usage in card.roles)
+    assert card.cost.value == pytest.approx(paid)
+    assert by_role == pytest.approx(paid)
+
+    tokens = sum((usage.tokens for usage in card.roles), Usage())
+    assert tokens == card.usage.tokens
+    dear = sum((usage.tokens for usage in card.roles if not usage.model), Usage())
+    cheap = tokens.minus(dear)
+    expected = 2 * dear.input_tokens + 8 * dear.output_tokens
+    expected += 0.25 * cheap.input_tokens + cheap.output_tokens
+    assert paid == pytest.approx(expected / 1e6)
+
+
+def test_a_card_says_that_two_models_played(run: Path, stub: Stub) -> None:
+    card = card_of(run)
+    (quick,) = card.further_models
+    assert (quick.asked_as, quick.name, quick.tool_protocol) == (QUICK, QUICK, "native")
+    assert quick.args["base_url"] == stub.base_url
+    assert quick.price is not None
+    assert quick.price.input == 0.25
+    calls = card.provenance.calls
+    assert calls is not None
+    assert calls.models.keys() == {DEEP, QUICK}
+    assert sum(own.paid_usd or 0.0 for own in calls.models.values()) == pytest.approx(
+        calls.paid_usd
+    )
+    assert KEY not in json.dumps(card.plain)
+
+
+def test_a_run_with_two_models_verifies_and_a_forged_model_does_not(
+    run: Path, terminal: Terminal
+) -> None:
+    (path,) = (run / "cards").glob("*.json")
+    assert main(["card", "verify", str(path)]) == 0
+
+    card: dict[str, Any] = json.loads(path.read_text())
+    del card["further_models"]
+    path.write_text(json.dumps(card))
+    assert main(["card", "verify", str(path)]) != 0
+
+
+def test_roles_shows_the_model_of_each_role_and_the_sum_of_both(
+    run: Path, terminal: Terminal
+) -> None:
+    report: dict[str, Any] = terminal.report("roles", run)
+    assert {name for name, role in report.items() if role["model"] == DEEP} == MANAGERS
+    usd = sum(role["usd"] for role in report.values())
+    assert usd == pytest.approx(card_of(run).cost.value)
+
+
+def test_another_second_model_is_another_system(
+    run: Path, stub: Stub, key: None, tmp_path: Path
+) -> None:
+    alone = tmp_path / "one"
+    assert main(words(stub, alone, quick=None)) == 0
+    systems = {System.of(card_of(each)) for each in (run, alone)}
+    assert len(systems) == 2
+    spec = RunFolder.load(run).manifest.specs[0]
+    card = card_of(run)
+    assert System.of_spec(spec, card.request_settings) == System.of(card)
+
+
+def test_an_interrupted_run_with_two_models_ends_as_an_uninterrupted_one(
+    run: Path, stub: Stub, key: None, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut"
+    assert main(words(stub, cut, "--max-tokens", "60000")) != 0
+    assert not RunFolder.load(cut).is_complete(RunFolder.load(cut).manifest.specs[0])
+    assert main(words(stub, cut)) == 0
+    whole, resumed = card_of(run), card_of(cut)
+    assert resumed.roles == whole.roles
+    assert resumed.episodes == whole.episodes
+    assert resumed.cost == whole.cost
+
+
+def test_a_budget_counts_both_models(
+    stub: Stub, key: None, tmp_path: Path, terminal: Terminal
+) -> None:
+    out = tmp_path / "short"
+    main(words(stub, out, "--max-tokens", "60000"))
+    used = sum(
+        record.usage.input_tokens + record.usage.output_tokens
+        for record in read_calls(out)
+        if record.usage is not None
+    )
+    assert 0 < used <= 60_000
+
+
+def test_a_limit_of_money_needs_the_price_of_both(
+    stub: Stub, key: None, tmp_path: Path, terminal: Terminal
+) -> None:
+    given = words(stub, tmp_path / "none", "--max-cost", "1", quick="openai/stub-other")
+    assert "no price is known for openai/stub-other" in terminal.error(*given)
+
+
+def test_a_model_of_this_machine_and_one_behind_a_network_are_not_mixed(
+    stub: Stub, key: None, tmp_path: Path, terminal: Terminal
+) -> None:
+    given = words(stub, tmp_path / "mixed", quick="builtin/hold")
+    assert "can't play in one run" in terminal.error(*given)
+
+
+def test_a_plan_estimates_no_cost_where_several_models_share_the_tokens(
+    stub: Stub, key: None, tmp_path: Path, terminal: Terminal
+) -> None:
+    given = [word for word in words(stub, tmp_path / "plan") if word != "--quiet"]
+    plan: dict[str, Any] = json.loads(terminal.out("plan", *given, "--json"))
+    assert plan["left"]["typical"]["cost_usd"] is None
+    assert plan["left"]["typical"]["calls"] > 0
+    assert any(f"the agent asks {QUICK}, too" in line for line in plan["assumptions"])

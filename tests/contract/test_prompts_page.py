@@ -1,0 +1,66 @@
+"""docs/prompts.md shows the prompts that agents send, as the code makes them.
+
+Make it again: PYTHONPATH=tests/support:tests/support/tasks:tests/support/providers \
+    python tests/contract/test_prompts_page.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from itertools import chain
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from paths import REPOSITORY
+from prompts_page import ANSWER, STEPS, Asked, asked_of, has_data, page_of, paragraphs
+from tables import beside
+
+PAGE = REPOSITORY / "docs/prompts.md"
+TABLES = beside(__file__)
+MOST_BYTES = 150_000
+pytestmark = pytest.mark.slow
+
+
+@cache
+def asked() -> dict[str, dict[str, list[Asked]]]:
+    """Requests of every agent on every task of the table."""
+    return {
+        task: {agent: asked_of(agent, task) for agent in TABLES["agents"]}
+        for task in TABLES["tasks"]
+    }
+
+
+def test_the_page_of_prompts_is_current() -> None:
+    made = page_of(TABLES["head"], asked())
+    assert PAGE.read_text("utf-8") == made, "run python tests/contract/test_prompts_page.py"
+
+
+def test_the_page_of_prompts_can_be_read_and_leaves_out_no_instruction() -> None:
+    text = PAGE.read_text("utf-8")
+    assert len(text.encode()) <= MOST_BYTES
+    for paragraph in sent_in_the_last_step():
+        is_instruction = not has_data(paragraph) and ANSWER not in paragraph
+        assert not is_instruction or paragraph in text
+
+
+def sent_in_the_last_step() -> Iterator[str]:
+    """Paragraphs that agents send in the step that the page shows."""
+    for by_agent in asked().values():
+        for item in chain.from_iterable(by_agent.values()):
+            if item.step == STEPS - 1:
+                for message in item.request.messages:
+                    yield from paragraphs(message.content)
+
+
+def write_page() -> None:
+    """Write the page, from markets that are generated for it."""
+    with TemporaryDirectory() as folder:
+        os.environ["KTDEVAL_CACHE_DIR"] = folder
+        PAGE.write_text(page_of(TABLES["head"], asked()), "utf-8")
+
+
+if __name__ == "__main__":
+    write_page()

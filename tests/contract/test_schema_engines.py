@@ -1,0 +1,252 @@
+"""Schemas that are sent to models mean the same to every engine by which servers constrain a reply,
+or a reason is stated.
+
+What an engine does not hold stands in `test_schema_engines.yaml`, which must be true in both
+directions: `make test-schemas` judges by every engine of the machine, and `python
+tests/support/schemas/schema_table.py --write` writes the table anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from loops import not_empty
+from paths import REPOSITORY
+from schema_documents import breakers, followers
+from schema_engines import AJV, ENGINES, Engine, ajv_refusals, has_ajv, installed
+from schema_rules import RULES, claude_problems, gemini_problems, strict_problems, subschemas
+from schema_table import BAD, BEGIN, COLUMNS, END, GOOD, PAGE, judged, stated, table
+from sent_schemas import sent_schemas
+
+STATED = stated()
+CELLS: Mapping[str, Mapping[str, list[str]]] = STATED["cells"]
+REASONS: Mapping[str, Any] = STATED["reasons"]
+
+ORDER = {"stock_id": "S001", "side": "BUY", "confidence": 0.5, "reason": "a long enough reason"}
+BY_WEIGHT, BY_SHARES = {**ORDER, "target_weight": 0.1}, {**ORDER, "shares": 100}
+
+
+def is_of_the_services(name: str) -> bool:
+    return name.startswith(("upq_", "esp_", "pmb_")) or "qfinzero" in name
+
+
+# --- the table
+
+
+def test_every_schema_that_is_sent_has_a_row_and_every_row_is_of_one() -> None:
+    assert list(CELLS) == list(sent_schemas())
+    assert {tuple(row) for row in CELLS.values()} == {COLUMNS}
+
+
+@pytest.mark.slow
+def test_no_agent_sends_another_schema_on_any_task() -> None:
+    assert sent_schemas(is_whole=True) == sent_schemas()
+
+
+def test_every_engine_takes_every_schema_and_every_good_document() -> None:
+    families = {
+        (column, family)
+        for row in CELLS.values()
+        for column, cell in row.items()
+        for family in cell
+    }
+    assert not {each for each in families if each[1] in ("refused", "good", "unmeasured")}
+
+
+def test_every_cell_is_ok_or_has_a_reason_and_no_reason_is_left_over() -> None:
+    used = {
+        (column, family)
+        for row in CELLS.values()
+        for column, cell in row.items()
+        for family in cell
+    }
+    words = {each for each in used if each[1].startswith("word ")}
+    given = {(column, family) for column in COLUMNS for family in REASONS[column]}
+    assert used - words == given
+    assert {column for column, _ in words} <= RULES.keys()
+    assert REASONS["word"]
+
+
+def test_the_page_shows_the_table() -> None:
+    text = PAGE.read_text("utf-8")
+    assert text.partition(BEGIN)[2].partition(END)[0] == table(CELLS)
+
+
+# --- engines
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+@pytest.mark.parametrize(
+    "of_services", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["trading", "services"]
+)
+def test_an_engine_takes_good_documents_and_refuses_bad_ones_but_for_stated_reasons(
+    engine: Engine, of_services: bool
+) -> None:
+    installed(engine)
+    schemas = {
+        name: schema
+        for name, schema in sent_schemas().items()
+        if is_of_the_services(name) == of_services
+    }
+    assert {name: judged(engine, schema) for name, schema in schemas.items()} == {
+        name: CELLS[name][engine.name] for name in schemas
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_an_order_has_one_size_for_every_engine(engine: Engine) -> None:
+    judge = installed(engine).compile(sent_schemas()["submit_action in whole shares"])
+
+    def admits(*orders: Any) -> bool:
+        return judge(json.dumps({"orders": orders, "overall_reason": "x"}))
+
+    assert [admits(), admits(BY_WEIGHT), admits(BY_SHARES), admits(BY_WEIGHT, BY_SHARES)] == [
+        True
+    ] * 4
+    both = {**BY_WEIGHT, "shares": 100}
+    assert [
+        admits(bad)
+        for bad in (1, {}, ORDER, both, {**BY_SHARES, "side": "HOLD"}, {**BY_SHARES, "shares": "5"})
+    ] == [False] * 6
+    is_bounded = "range" not in CELLS["submit_action in whole shares"][engine.name]
+    assert admits({**BY_WEIGHT, "confidence": 7}) != is_bounded
+
+
+def test_schemas_have_20_good_and_40_bad_documents_or_all_that_there_are() -> None:
+    good, bad = {}, {}
+    for name, schema in sent_schemas().items():
+        if is_of_the_services(name):
+            continue
+        validator = Draft202012Validator(schema)
+        documents = followers(schema, GOOD)
+        broken = [each.document for each in breakers(schema, BAD)]
+        assert all(map(validator.is_valid, documents))
+        assert not any(map(validator.is_valid, broken))
+        good[name], bad[name] = len(documents), len(broken)
+    # No arguments at all, and one of two words.
+    few = {"get_market_context", "submit_answer of a choice"}
+    assert {name for name, count in good.items() if count < GOOD} == few
+    assert {name for name, count in bad.items() if count < BAD} == few
+
+
+# --- the portable subset
+
+
+def test_every_schema_is_of_the_portable_subset() -> None:
+    odd = []
+    for name, schema in not_empty(sent_schemas().items()):
+        Draft202012Validator.check_schema(schema)
+        for part in subschemas(schema):
+            odd += [
+                (name, word)
+                for word in part.keys()
+                & {"oneOf", "allOf", "not", "if", "then", "else", "patternProperties"}
+            ]
+            properties, required = list(part.get("properties", ())), part.get("required", [])
+            # llama.cpp writes required fields first.
+            if set(properties[: len(required)]) != set(required):
+                odd.append((name, "an optional field before a required one"))
+            if "pattern" in part and part.keys() & {"minLength", "maxLength"}:
+                odd.append((name, "a pattern and a length, of which engines read one"))
+            if properties and part.get("additionalProperties") is not False:
+                odd.append((name, "an open object"))
+            if not part.keys() & {"type", "anyOf"}:
+                odd.append((name, "no type"))
+            if any(
+                branch.get("type") == "object" and not branch.get("required")
+                for branch in part.get("anyOf", ())
+            ):
+                odd.append((name, "an alternative that is no whole object"))
+    assert not odd
+
+
+@pytest.mark.skipif(
+    not has_ajv(),
+    reason="ajv is not here: run `make test-schemas`, or `npm ci` in tests/support/schemas/ajv",
+)
+def test_ajv_in_strict_mode_takes_every_schema() -> None:
+    refused = ajv_refusals(sent_schemas())
+    assert refused == {}
+    assert {tuple(row[AJV]) for row in CELLS.values()} == {()}
+
+
+@pytest.mark.skipif(
+    not has_ajv(),
+    reason="ajv is not here: run `make test-schemas`, or `npm ci` in tests/support/schemas/ajv",
+)
+def test_ajv_in_strict_mode_takes_every_schema_of_a_file() -> None:
+    folders = ("ktdeval", "tasks", "leaderboards/practice/schemas")
+    paths = [path for folder in folders for path in (REPOSITORY / folder).rglob("*.json")]
+    texts = {str(path.relative_to(REPOSITORY)): path.read_text("utf-8") for path in paths}
+    schemas = {name: json.loads(text) for name, text in texts.items() if '"$schema"' in text}
+    assert len(schemas) > 15
+    assert ajv_refusals(schemas) == {}
+
+
+# --- the rules of providers
+
+
+def test_the_table_agrees_with_the_rules_of_providers() -> None:
+    for name, schema in not_empty(sent_schemas().items()):
+        assert {rule: problems(schema) for rule, problems in RULES.items()} == {
+            rule: CELLS[name][rule] for rule in RULES
+        }
+
+
+CLOSED = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+DEEP: dict[str, Any] = CLOSED
+for _ in range(10):
+    DEEP = {**CLOSED, "properties": {"a": DEEP}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "problems"),
+    [
+        (CLOSED, []),
+        ({**CLOSED, "required": []}, ["optional"]),
+        ({**CLOSED, "additionalProperties": True}, ["names"]),
+        (
+            {**CLOSED, "properties": {"a": {"type": "string", "minLength": 1, "default": "x"}}},
+            ["word default", "word minLength"],
+        ),
+        ({"anyOf": [CLOSED]}, ["root"]),
+        ({**CLOSED, "properties": {"a": {"anyOf": [CLOSED, CLOSED]}}}, ["first_field"]),
+        (
+            {
+                **CLOSED,
+                "properties": {
+                    "a": {"type": "string", "enum": [f"{each}" for each in range(1001)]}
+                },
+            },
+            ["size"],
+        ),
+        ({**CLOSED, "properties": {"a": {"type": "string", "enum": ["x" * 120_001]}}}, ["size"]),
+        (DEEP, ["size"]),
+        (DEEP["properties"]["a"], []),
+    ],
+)
+def test_the_rules_of_openais_strict_mode(schema: dict[str, Any], problems: list[str]) -> None:
+    assert strict_problems(schema) == problems
+
+
+def test_keywords_that_claude_and_gemini_ignore_are_named() -> None:
+    bounded = {**CLOSED, "properties": {"a": {"type": "string", "minLength": 1, "pattern": "^x"}}}
+    assert claude_problems(bounded) == ["word minLength"]
+    assert gemini_problems(bounded) == ["word minLength", "word pattern"]
+    assert claude_problems({"type": "object", "additionalProperties": {"type": "number"}}) == [
+        "names"
+    ]
+    many = {f"f{number}": {"type": "string"} for number in range(25)}
+    assert claude_problems(
+        {"type": "object", "properties": many, "additionalProperties": False}
+    ) == ["optional_24"]

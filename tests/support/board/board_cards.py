@@ -1,0 +1,191 @@
+"""Boards written by hand, as their layout says: rules, cards, submissions, records and verdicts,
+apart from what writes them in the suite; and typed cards made from JSON that has only what a test
+is about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from card_cases import typed
+from ktdeval.values.jsonio import content_hash
+from ktdeval_board.entries import Entry
+from ktdeval_board.layout import BoardFolder, CardFiles
+from ktdeval_board.selftest.specimen import (
+    put_card as put_card,
+    put_json as put_json,
+    put_records as put_records,
+)
+
+_DAY = "2024-01-01"
+_COUNTS = {"submitted": 0, "filled": 0, "partially_filled": 0, "rejected": 0, "rules": {}}
+_USAGE = dict.fromkeys(
+    (
+        "input_tokens",
+        "output_tokens",
+        "reasoning_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "tool_calls",
+        "tool_calls_valid",
+        "submissions",
+    ),
+    0,
+)
+_NONE = {"value": None, "reason": "not told here"}
+_FRAME: Mapping[str, Any] = {
+    "schema_version": 1,
+    "sent_as": None,
+    "drift": _NONE,
+    "artefacts": {},
+    "provenance": {
+        "created_at": f"{_DAY}T00:00:00",
+        "suite_version": "0",
+        "source_revision": None,
+        "wall_time_s": None,
+        "environment": {},
+        "calls": None,
+    },
+    "missing_episodes": [],
+    "calibration": {"bins": [], "n": 0, "no_fill": 0, "no_next_open": 0},
+    "certificate": _NONE,
+    "coverage": dict.fromkeys(
+        ("episodes_planned", "episodes_finished", "steps_planned", "steps", "steps_decided"), 1
+    ),
+    "usage": _USAGE,
+    "orders": _COUNTS,
+    "attribution": _NONE,
+}
+_MARKET = {
+    "name": "market",
+    "source": "a test",
+    "has_factor": True,
+    "repairs": [],
+    "benchmark": "000300",
+    "assets": 2,
+    "first_day": _DAY,
+    "last_day": _DAY,
+    "venues": ["a_shares"],
+    "currency": "CNY",
+    "minor_per_unit": 100,
+    "days_a_year": 252,
+}
+
+
+def framed(card: Mapping[str, Any]) -> dict[str, Any]:
+    """A trading card's JSON with the fields that a test does not tell."""
+    made = {**_FRAME, **card, "snapshot": {**_MARKET, **card["snapshot"]}}
+    made["episodes"] = [
+        {
+            "failures": {},
+            "final_nav_minor": 100,
+            "orders": _COUNTS,
+            **each,
+            "usage": {**_USAGE, **each["usage"]},
+        }
+        for each in card["episodes"]
+    ]
+    made["metrics"] = {
+        name: {"value": 0.0, "n": 1, "undefined": {}, **each}
+        for name, each in card["metrics"].items()
+    }
+    return made
+
+
+def changed(entry: Entry, change: Callable[[dict[str, Any]], object]) -> Entry:
+    """An entry whose card is changed; it keeps its id."""
+    plain = entry.card.plain
+    change(plain)
+    return replace(entry, card=typed(plain))
+
+
+def files_of(folder: BoardFolder, card: Mapping[str, Any], card_id: str = "") -> CardFiles:
+    """Where a card belongs, by its JSON."""
+    names = (str(card[part]["name"]) for part in ("task", "model", "agent"))
+    return folder.card_files(*names, card_id=card_id or content_hash(card))
+
+
+def card_of(run: Path) -> dict[str, Any]:
+    """The one card of a run."""
+    (path,) = (run / "cards").glob("*.json")
+    card: dict[str, Any] = json.loads(path.read_text())
+    return card
+
+
+def submission_of(card: Mapping[str, Any], card_id: str, **facts: Any) -> dict[str, Any]:
+    """The JSON of a submission with what one must say, and further `facts`."""
+    return {
+        "schema_version": 1,
+        "card": card_id,
+        "submitter": {"name": "A tester", "contact": "tester@example.org"},
+        "model": {
+            "name": card["model"]["name"],
+            "cutoff_date": "none",
+            "cutoff_source": "a fixed rule has none",
+        },
+        "agent": {"name": card["agent"]["name"]},
+        "attempts": {"runs": 1},
+        "submitted_on": "2026-03-01",
+        "statement": True,
+        **facts,
+    }
+
+
+def verdict_of(
+    card_id: str, division: str, tier: str = "re-executed", **facts: Any
+) -> dict[str, Any]:
+    """The JSON of a verdict of the board's check."""
+    return {
+        "schema_version": 1,
+        "card": card_id,
+        "division": division,
+        "tier": tier,
+        "checked_on": "2026-03-01",
+        "suite_version": "0.1.0",
+        "episodes": 1,
+        "steps": 1,
+        "notes": [],
+        "rerun": None,
+        **facts,
+    }
+
+
+def division_of(
+    card: Mapping[str, Any], name: str = "blinded", snapshot: str = "market", **facts: Any
+) -> dict[str, Any]:
+    """The division of a `board.yaml` that a card is of."""
+    task = {
+        "task": card["task"]["name"],
+        "version": card["task"]["version"],
+        "hash": card["task"]["hash"],
+    }
+    windows = [
+        {key: window[key] for key in ("name", "first", "last")} for window in card["windows"]
+    ]
+    return {
+        "id": name,
+        **task,
+        "snapshot": snapshot,
+        "windows": windows,
+        "seeds": list(card["seeds"]),
+        **facts,
+    }
+
+
+def rules_of(card: Mapping[str, Any], data: str, **facts: Any) -> dict[str, Any]:
+    """The content of a `board.yaml` whose one division a card is of; `data`: what its market is
+    read from.
+    """
+    return {
+        "name": "small",
+        "title": "A small board",
+        "market": "synthetic",
+        "snapshots": [{"name": "market", "id": card["snapshot"]["id"], "data": data}],
+        "divisions": [division_of(card)],
+        "baselines": [{"model": "builtin/equal_weight"}],
+        **facts,
+    }

@@ -1,0 +1,85 @@
+"""Small markets as literals, for the trading tests, and a task on a market as an episode has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ktdeval.market.snapshot import MarketSnapshot, SnapshotMeta
+from ktdeval.tasks import EpisodeSpec, Window
+
+CODES = {
+    "main": "600001.SH",
+    "main2": "000002.SZ",
+    "chinext": "300003.SZ",
+    "star": "688004.SH",
+    "bse": "830005.BJ",
+}
+
+
+def grid(rows: Sequence[Sequence[float | None]]) -> np.ndarray:
+    """[days, assets] floats; None is NaN."""
+    return np.array([[np.nan if value is None else float(value) for value in row] for row in rows])
+
+
+def make_market(
+    codes: Sequence[str],
+    opens: Sequence[Sequence[float | None]],
+    closes: Sequence[Sequence[float | None]] | None = None,
+    *,
+    factor: Sequence[Sequence[float]] | None = None,
+    volume: Sequence[Sequence[float | None]] | None = None,
+    member: Sequence[Sequence[bool]] | None = None,
+    first: str = "1970-01-01",
+    **more: Any,
+) -> MarketSnapshot:
+    """A snapshot from rows of days, from 1970 on; closes are the opens, the factor is 1, all trade
+    and all are members unless given otherwise. `more`: further fields of the snapshot.
+    """
+    open_ = grid(opens)
+    close = open_.copy() if closes is None else grid(closes)
+    order = np.argsort(np.array(codes))
+    assert list(order) == list(range(len(codes))), "codes must ascend, as in every snapshot"
+    volumes = np.where(np.isnan(open_), 0.0, 1e6) if volume is None else grid(volume)
+    n_days = len(open_)
+    return MarketSnapshot(
+        meta=SnapshotMeta("tiny", "literals of a test", True, True, "000300.SH"),
+        days=np.datetime64(first) + np.arange(n_days),
+        codes=tuple(codes),
+        names=tuple(codes),
+        industries=("unknown",) * len(codes),
+        open=open_,
+        high=np.fmax(open_, close),
+        low=np.fmin(open_, close),
+        close=close,
+        volume=volumes,
+        amount=volumes * close,
+        factor=np.ones_like(open_) if factor is None else grid(factor),
+        member=np.ones(open_.shape, dtype=bool) if member is None else np.array(member, dtype=bool),
+        indices={"000300.SH": np.full(n_days, 1000.0)},
+        index_names={"000300.SH": "CSI300"},
+        **more,
+    )
+
+
+def market_scene(
+    task: Any, market: MarketSnapshot, window: Window, seed: int = 0, name: str = ""
+) -> Any:
+    """The scene of an episode of a window; under another `name` it has that task's handles."""
+    spec = EpisodeSpec(
+        task=name or task.name,
+        task_version="1",
+        task_hash="",
+        snapshot="0" * 64,
+        mask=task.mask,
+        mode="market",
+        window=window,
+        model="builtin/hold",
+        model_args={},
+        agent="react",
+        agent_args={},
+        seed=seed,
+    )
+    return task.scene(spec, market)

@@ -1,0 +1,266 @@
+"""A real browser on pages, over HTTP or as files: whatever goes wrong in a page is remembered and
+told.
+
+Test modules have these as fixtures: `chromium`, one browser; and `session`:
+`session.open("index.html#sort=-sharpe")` opens a page of the module's `forged_site`,
+`session.open("file:///…")` any other; at the end nothing may have gone wrong.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local_server import Quiet, running
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+DRAWS = (
+    "new Promise(done => { requestAnimationFrame(() => done(true)); setTimeout(() => done(false),"
+    " 5000); })"
+)
+"""Whether a page gets frames: a browser without a screen now and then leaves a new page without any
+for good. Such a page can't be photographed either, and no script can wake it; loading it again
+helps.
+"""
+
+needs_browser = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason=f"needs a browser at {CHROMIUM}: apt-get install chromium"
+)
+
+PAGES = ("index.html", "task.html", "market.html", "history.html", "about.html")
+"""Pages that show something without being told what."""
+
+_READY = (
+    "document.getElementById('content')?.childElementCount &&"
+    " !document.getElementById('content').hasAttribute('aria-busy')"
+)
+_SERIOUS = ("serious", "critical")
+
+
+class Chromium:
+    """A browser with what tests share: a server of sites, and pages without listeners or storage,
+    to be used again.
+    """
+
+    def __init__(self, browser: Any, server: _SiteServer) -> None:
+        self.browser = browser
+        #: pages by width and scheme
+        self.free: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
+        self._server = server
+
+    def address_of(self, site: Path) -> str:
+        """Where a site is served."""
+        if site not in self._server.sites:
+            self._server.sites.append(site)
+        return f"http://127.0.0.1:{self._server.server_port}/{self._server.sites.index(site)}/"
+
+
+class Reader:
+    """Opens pages and remembers what went wrong in them."""
+
+    def __init__(self, chromium: Chromium, site: Path | None) -> None:
+        """Pages of `site`, unless another folder or a file's address is named."""
+        self._chromium, self._site = chromium, site
+        self._stack = ExitStack()
+        self.troubles: list[str] = []
+
+    def open(
+        self,
+        page: str,
+        *,
+        folder: Path | None = None,
+        as_file: bool = False,
+        ready: str = _READY,
+        width: int = 1280,
+        **screen: Any,
+    ) -> Any:
+        """A page of the site, or a file at its address, once it is ready; making one takes four
+        times as long as taking another test's.
+        """
+        root = ""
+        if not page.startswith("file:"):
+            site = folder or self._site
+            root = f"{site.as_uri()}/" if as_file else self._chromium.address_of(site)
+        free = (
+            None
+            if as_file or screen.keys() - {"color_scheme"}
+            else self._chromium.free[width, screen.get("color_scheme")]
+        )
+        if free:
+            tab = free.pop()
+        else:
+            tab = self._chromium.browser.new_context(
+                viewport={"width": width, "height": 900}, **screen
+            ).new_page()
+        listeners = self._listeners(root or "file:")
+        for event, listener in listeners.items():
+            tab.on(event, listener)
+        self._stack.callback(_leave, tab, listeners, free)
+        tab.goto(root + page)
+        keep_drawing(tab, ready)
+        return tab
+
+    def close(self) -> None:
+        """Leave all that was opened."""
+        self._stack.close()
+
+    def _listeners(self, root: str) -> dict[str, Callable[[Any], Any]]:
+        def say(kind: str, what: str) -> None:
+            self.troubles.append(f"{kind}: {what}")
+
+        def failed(request: Any) -> None:
+            # A page that is left while it still loads something does nothing wrong.
+            if request.failure != "net::ERR_ABORTED":
+                say("failed", request.url)
+
+        own = (root, "data:", "blob:")
+        return {
+            "console": lambda message: (
+                message.type in ("error", "warning") and say(message.type, message.text)
+            ),
+            "pageerror": lambda error: say("exception", str(error)),
+            "requestfailed": failed,
+            "dialog": lambda dialog: (say("dialog", dialog.message), dialog.dismiss()),
+            "request": lambda request: (
+                request.url.startswith(own) or say("left the site", request.url)
+            ),
+        }
+
+
+def _leave(tab: Any, listeners: dict[str, Callable[[Any], Any]], free: list[Any] | None) -> None:
+    """Make a page what it was when it was new, and put it back to the free ones; close it where
+    there is no such place.
+    """
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
+    if free is None:
+        tab.context.close()
+        return
+    tab.evaluate("localStorage.clear()")
+    tab.emulate_media(media="null")
+    tab.mouse.move(0, 0)
+    tab.goto("about:blank")
+    free.append(tab)
+
+
+class _SiteServer(ThreadingHTTPServer):
+    """A plain static server as a host of pages would be, of several sites: `/0/index.html`. What is
+    served stays as it is.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _SiteHandler)
+        self.sites: list[Path] = []
+
+
+class _SiteHandler(Quiet, SimpleHTTPRequestHandler):
+    server: _SiteServer
+
+    def translate_path(self, path: str) -> str:
+        number, _, rest = path.lstrip("/").partition("/")
+        self.directory = str(self.server.sites[int(number)])
+        return super().translate_path(f"/{rest}")
+
+
+@contextmanager
+def open_browser() -> Iterator[Chromium]:
+    """A headless Chromium; the test is skipped where playwright is not installed."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    server = _SiteServer()
+    with running(server), sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+        yield Chromium(browser, server)
+        browser.close()
+
+
+@contextmanager
+def watching(chromium: Chromium, site: Path | None) -> Iterator[Reader]:
+    """A session for pages of a site, in none of which anything may go wrong."""
+    session = Reader(chromium, site)
+    try:
+        yield session
+    finally:
+        session.close()
+    if session.troubles:
+        # As a message of its own: pytest explains no `assert` of a module that it did not rewrite.
+        pytest.fail("in the pages of this test: " + "; ".join(session.troubles))
+
+
+def wait_until(tab: Any, condition: str) -> None:
+    """Wait until an expression in a page is true (the page's policy stops playwright's own waiting,
+    which evaluates texts).
+
+    An element that is not there, as while a page fetches data and draws itself anew, makes it not
+    true yet.
+    """
+    deadline = time.monotonic() + 240
+    while not tab.evaluate(
+        f"(() => {{ try {{ return Boolean({condition}) }} catch {{ return false }} }})()"
+    ):
+        assert time.monotonic() < deadline, f"never true: {condition}"
+        time.sleep(0.02)
+
+
+def keep_drawing(tab: Any, ready: str = _READY) -> None:
+    """Wait for a page, and load it again where it gets no frames (`DRAWS`): what it shows is in its
+    address, so nothing is lost.
+    """
+    deadline = time.monotonic() + 240
+    wait_until(tab, ready)
+    while not tab.evaluate(f"() => {DRAWS}"):
+        assert time.monotonic() < deadline, "the browser draws no frame"
+        tab.reload()
+        wait_until(tab, ready)
+
+
+def axe_violations(tab: Any) -> list[str]:
+    """Serious and critical violations that axe-core finds in a page as it is shown: rule, what is
+    wrong, and the first element.
+    """
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    violations = axe.run(tab).response["violations"]
+    return [
+        f"{one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])} places)"
+        for one in violations
+        if one["impact"] in _SERIOUS
+    ]
+
+
+def is_shown(tab: Any, text: str) -> bool:
+    """Whether a text is on the page."""
+    return text in tab.inner_text("body")
+
+
+def tick(tab: Any, menu: str, *choices: str) -> None:
+    """Open a list of choices and tick some."""
+    tab.click(f"details.many summary:has-text('{menu}')")
+    for choice in choices:
+        tab.click(f"details.many[open] label:has-text('{choice}') input")
+    tab.keyboard.press("Escape")
+
+
+def press(tab: Any, *keys: str) -> None:
+    """Press keys one after the other, as a keyboard does."""
+    for key in keys:
+        tab.keyboard.press(key)
+
+
+def scrolls_sideways(tab: Any) -> bool:
+    """Whether the page, not a region of it, is wider than the window."""
+    return bool(tab.evaluate("document.documentElement.scrollWidth > window.innerWidth"))

@@ -1,0 +1,126 @@
+"""Every JSON Schema that is sent to a model: what each task, agent and mask asks for, by the
+requests of its first step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from ktdeval.calls import capability
+from ktdeval.errors import KtdevalError
+from ktdeval.harness.action import SUBMIT_TOOL, action_schema
+from ktdeval.harness.agent import HarnessConfig
+from ktdeval.harness.messages import ModelRequest
+from ktdeval.harness.protocols import encode
+from ktdeval.runner.preflight import first_requests
+from ktdeval.tasks.qa import QATask
+from ktdeval.values.jsonio import dumps_canonical
+from ktdeval.values.yamlio import load_yaml
+from planned_tasks import PLUGINS, TASKS, planned
+
+Schema = Mapping[str, Any]
+
+#: the exercise by which a run finds out how a model takes tools
+REHEARSAL = load_yaml(Path(capability.__file__).with_name("rehearsal.yaml"))
+
+AGENTS = ("react", *sorted({*PLUGINS.specs("agents")} - {"react"}))
+
+
+@cache
+def sent_schemas(is_whole: bool = False) -> Mapping[str, Schema]:
+    """Schemas by name, each once, under the first task that sends it: `submit_action of
+    market_blinded`.
+
+    Every task is asked with the agent `react`, and one task of each family with every agent;
+    `is_whole`: all with all, which takes a while, and finds no more.
+    """
+    named: dict[str, Schema] = {}
+    seen: set[str] = set()
+    for name, schema in _all_schemas(is_whole):
+        text = dumps_canonical(schema)
+        if text in seen:
+            continue
+        assert name not in named, f"two different schemas are called {name}"
+        seen.add(text)
+        named[name] = schema
+    return named
+
+
+def _all_schemas(is_whole: bool) -> Iterator[tuple[str, Schema]]:
+    yield from _actions()
+    yield from _questions()
+    yield from (
+        (f"{spec['name']} of the exercise", spec["parameters"]) for spec in REHEARSAL["tools"]
+    )
+    for name in sorted(PLUGINS.specs("tools")):
+        yield name, PLUGINS.tools((name,))[0].spec.parameters
+    families: set[str] = set()
+    for task in TASKS:
+        family = PLUGINS.spec("tasks", task).groups[0]
+        yield from _of_task(task, ("react",) if family in families and not is_whole else AGENTS)
+        families.add(family)
+
+
+def _actions() -> Iterator[tuple[str, Schema]]:
+    """Actions of every market, also of one that no task has yet: whole shares or fractions, with
+    and without short sales.
+    """
+    for whole, shorts in product((True, False), (False, True)):
+        schema = action_schema(HarnessConfig(), whole_shares=whole, shorts=shorts)
+        del schema["$schema"]
+        units = "whole shares" if whole else "fractions"
+        yield f"{SUBMIT_TOOL} in {units}{' with short sales' if shorts else ''}", schema
+
+
+def _questions() -> Iterator[tuple[str, Schema]]:
+    """Forms of a task of questions, of which no built-in one is left: with and without choices."""
+    samples = [
+        {"question": "Up?", "target": "yes"},
+        {"question": "Up?", "target": "yes", "choices": ["yes", "no"]},
+    ]
+    task = QATask(name="questions", samples=samples, score=lambda *_: True)
+    questions = task.samples(None, None, None)
+    for number, kind in enumerate(("a question", "a choice")):
+        form = questions.sample(number).form
+        yield f"{form.name} of {kind}", form.parameters
+
+
+def _of_task(task: str, agents: Sequence[str]) -> Iterator[tuple[str, Schema]]:
+    """Schemas of a task's tools, and the envelopes of a model that takes no tools, with each of the
+    agents that takes the task.
+    """
+    for agent, request in _requests(task, agents):
+        by = task if agent == "react" else f"{task} by {agent}"
+        for tool in request.tools:
+            is_form = tool.name == request.tool_choice
+            yield (f"{tool.name} of {by}" if is_form else tool.name), tool.parameters
+        if request.response_schema is not None:
+            yield f"reply of {by}", request.response_schema
+
+        asked = replace(request, params=replace(request.params, tool_protocol="json_schema"))
+        if (envelope := encode(asked).response_schema) is not None:
+            yield f"envelope of {request.tool_choice or 'tools'} of {by}", envelope
+
+
+def _requests(task: str, agents: Sequence[str]) -> Iterator[tuple[str, ModelRequest]]:
+    """Requests of the first step of a task, with each of the agents that takes it."""
+    plan = planned(task)
+    took = []
+    for agent in agents:
+        try:
+            requests = first_requests(
+                replace(plan.specs[0], agent=agent, agent_args={}),
+                plan.task,
+                plan.factory,
+                with_lessons=False,
+            )
+        except KtdevalError:  # not every agent takes every task
+            continue
+        took.append(agent)
+        yield from ((agent, request) for request in requests)
+    assert "react" in took, f"the agent react does not take {task}"

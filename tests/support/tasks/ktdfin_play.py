@@ -1,0 +1,96 @@
+"""Plays a KTD-Fin task on a small market with the real harness and executor, without a store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ktdeval.harness.action import ActionForm
+from ktdeval.harness.agent import Observation
+from ktdeval.harness.messages import CallParams, Model, ModelRequest, Reply
+from ktdeval.harness.session import GuardedSession
+from ktdeval.harness.session_parts import SessionParts
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.masking.identities import LeakGuard
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner.episode import Bookkeeper
+from ktdeval.runner.seen import SeenBooks
+from ktdeval.trading.ledger import StepRecord
+from ktdeval.trading.market_tape import MarketTape
+from ktdeval.trading.types import Account
+from ktdeval_builtin.react import ReactAgent
+from ktdfin_market import spec_of
+
+PLUGINS = load_plugins()
+
+
+class Scripted:
+    """A model that gives prepared replies in turn and remembers what it was asked."""
+
+    def __init__(self, *replies: Reply | BaseException) -> None:
+        self.replies = list(replies)
+        self.requests: list[ModelRequest] = []
+
+    def reply(self, request: ModelRequest) -> Reply:
+        self.requests.append(request)
+        answer = self.replies.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+class Play:
+    """An episode on a small market, step by step, without a store."""
+
+    def __init__(self, task: Any, model: Model, market: MarketSnapshot, seed: int = 0) -> None:
+        self.task, self.market, self.seed = task, market, seed
+        self.scene = task.scene(spec_of(task.name, task.mask, task.mode, seed), market)
+        lens = self.scene.lens
+        form, guard = ActionForm(task.harness, lens), LeakGuard(lens, market)
+        self.model = model
+        tools, params = PLUGINS.tools(task.tools), CallParams()
+        self.parts = SessionParts(model, lens, guard, tools, form, task.harness, params, seed)
+        self.tape = MarketTape.from_snapshot(market, task.trading)
+        self.books = Bookkeeper(market, self.tape, task.trading, lens.base_row)
+        self.seen = SeenBooks(lens, market, self.tape, task.trading)
+        self.records: list[StepRecord] = []
+
+    @property
+    def account(self) -> Account:
+        return self.books.account
+
+    def session(self, step: int) -> tuple[Observation, GuardedSession]:
+        """Observation and session of the present step."""
+        view = self.market.as_of(self.scene.lens.base_row + step)
+        observation = self.scene.observe(step, view, self.seen.account, self.seen.last)
+        context = self.scene.tool_context(step, view, self.seen.account)
+        return observation, GuardedSession(self.parts, step, context, self.seen.breaches)
+
+    def run(self, steps: int) -> list[StepRecord]:
+        """Play some steps with the react agent; returns the step records."""
+        for step in range(len(self.records), len(self.records) + steps):
+            observation, session = self.session(step)
+            outcome = session.decide(ReactAgent(), observation, None)
+            decision = replace(outcome.decision, action=self.seen.sized(outcome.decision.action))
+            self.records.append(self.books.book(step, decision, outcome.counts))
+            self.seen.follow(self.books.account, self.records[-1])
+        return self.records
+
+
+def trades(records: list[StepRecord]) -> list[Any]:
+    """Orders and fills in true identities."""
+    keys = (
+        "code",
+        "side",
+        "target_weight",
+        "shares",
+        "status",
+        "rule",
+        "filled_shares",
+        "price_ticks",
+        "fee_minor",
+    )
+    return [
+        [tuple(getattr(order, key) for key in keys) for order in record.orders]
+        for record in records
+    ]

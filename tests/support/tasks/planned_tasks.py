@@ -1,0 +1,80 @@
+"""The plan and the episodes of any task, on a market that it takes: no model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ktdeval.market.snapshot import MarketSnapshot
+from ktdeval.plugins.registry import load_plugins
+from ktdeval.runner import RunConfig
+from ktdeval.runner.data_source import open_snapshot
+from ktdeval.runner.execute import EpisodeFactory
+from ktdeval.runner.plan import choose_tasks, make_plan
+from ktdeval.tasks import EpisodeSpec
+
+PLUGINS = load_plugins()
+TASKS = sorted(PLUGINS.specs("tasks"))
+
+#: market of a family of tasks that does not take the embedded one
+MARKETS = {
+    "investorbench": "synthetic_investorbench",
+    "ama": "synthetic_arena",
+    "views": "synthetic_views",
+    "deepfund": "synthetic_deepfund",
+}
+EMBEDDED = "synthetic"
+WITH_MINUTES = "synthetic_mixed"
+OF_COINS = "synthetic_crypto"
+DAYS_OF_MINUTES = {"first": "2024-02-01", "last": "2024-04-10", "minute_days": 12}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One task's plan and episodes."""
+
+    task: Any
+    specs: Sequence[EpisodeSpec]
+    factory: EpisodeFactory
+
+
+def planned(name: str, agent: str = "react") -> Planned:
+    """Plan a task for a model of this process."""
+    family = PLUGINS.spec("tasks", name).groups[0]
+    has_market = "qfinzero" not in name
+    data = MARKETS.get(family, EMBEDDED)
+    if "minutes" in name:
+        data = WITH_MINUTES
+    if "coins" in name:
+        data = OF_COINS
+
+    windows: tuple[str, ...] = ("W1",)
+    if family in MARKETS or not has_market:
+        windows = ()
+    if family == "markets":
+        windows = ("2024-04-01:2024-04-05",)
+
+    config = RunConfig(
+        model="builtin/hold",
+        tasks=(name,),
+        agent=agent,
+        limit=3,
+        windows=windows,
+        data=data,
+        data_args=_arguments(data),
+    )
+    tasks = choose_tasks(config, PLUGINS)
+    snapshot = _opened(data) if has_market else None
+    specs = make_plan(config, PLUGINS, tasks, snapshot, None).specs
+    return Planned(tasks[name], specs, EpisodeFactory(tasks, PLUGINS, snapshot))
+
+
+@cache
+def _opened(data: str) -> MarketSnapshot:
+    return open_snapshot(PLUGINS, data, _arguments(data))
+
+
+def _arguments(data: str) -> dict[str, Any]:
+    return dict(DAYS_OF_MINUTES) if data == WITH_MINUTES else {}

@@ -1,0 +1,177 @@
+"""Prompts that do not fit the model's context are known before they are paid: by a real server that
+counts what it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapter_server import Prepared, prepared
+from call_clients import RunClients
+from ktdeval.calls.context import Context, ContextExceeded, ContextWindow
+from ktdeval.errors import ProviderError
+from ktdeval.harness.messages import CallParams, Message, ModelRequest, Usage
+from ktdeval_models.remote.openai import make_compatible
+from ktdeval_models.remote.params import CompatibleParams
+from stub_provider import skip_without_sdks
+
+skip_without_sdks()
+
+LIMIT = 1000  # tokens of the server's context
+ROOM = 100  # tokens of a reply
+BYTES_A_TOKEN = 4  # as the server counts
+
+
+def ask(tokens: int) -> ModelRequest:
+    """A request whose prompt the server counts as so many tokens."""
+    text = "x" * (tokens * BYTES_A_TOKEN)
+    return ModelRequest(
+        (Message("user", text),), params=CallParams(max_output_tokens=ROOM, timeout_s=60.0)
+    )
+
+
+@dataclass
+class Server:
+    """A server that refuses long prompts in its own words, and counts how often it was asked."""
+
+    refusal: Callable[[int], tuple[int, Any]]
+    counts: list[int] = field(default_factory=list)
+
+    def answer(self, body: Any) -> Prepared:
+        tokens = sum(len(message["content"]) for message in body["messages"]) // BYTES_A_TOKEN
+        self.counts.append(tokens)
+        if tokens + body["max_tokens"] > LIMIT:
+            status, error = self.refusal(tokens)
+            return Prepared(error, status)
+        message = {"role": "assistant", "content": "Fine."}
+        usage = {"prompt_tokens": tokens, "completion_tokens": 2, "total_tokens": tokens + 2}
+        return Prepared(
+            {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
+        )
+
+
+def of_openai(tokens: int) -> tuple[int, Any]:
+    words = (
+        f"This model's maximum context length is {LIMIT} tokens. However, your messages resulted in"
+        f" {tokens} tokens."
+    )
+    return 400, {"error": {"message": words, "code": "context_length_exceeded"}}
+
+
+def of_few_words(tokens: int) -> tuple[int, Any]:
+    return 400, {"error": {"message": "Your input exceeds the context window of this model."}}
+
+
+def of_llama_cpp_python(tokens: int) -> tuple[int, Any]:
+    return 500, {
+        "error": {"message": f"Requested tokens ({tokens}) exceed context window of {LIMIT}"}
+    }
+
+
+SERVERS = [of_openai, of_few_words, of_llama_cpp_python]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    clients = RunClients(tmp_path)
+    yield clients
+    clients.close()
+
+
+def asking(run: RunClients, address: str, **settings: Any) -> Any:
+    """What an episode asks through, of a run with few retries that goes on whatever fails."""
+    model = make_compatible("openai_compatible", "m", CompatibleParams(base_url=f"{address}/v1"))
+    model.connect()
+    return run.client(model, **{"max_failures": 100, **settings}).for_episode("e1")
+
+
+def is_refused(episode: Any, tokens: int) -> bool:
+    try:
+        episode.reply(ask(tokens))
+    except ContextExceeded:
+        return True
+    return False
+
+
+# ---- learnt from a refusal
+
+
+@pytest.mark.parametrize("refusal", SERVERS)
+def test_after_one_refusal_no_longer_prompt_is_sent(refusal: Any, run: RunClients) -> None:
+    server = Server(refusal)
+    with prepared(server.answer) as listening:
+        episode = asking(run, listening.address)
+        results = [
+            is_refused(episode, tokens) for tokens in (300, 1500, 1501, 1600, 4000, 400, 2000)
+        ]
+    assert results == [False, True, True, True, True, False, True]
+    assert server.counts == [300, 1500, 400], "one refusal, and no retry of it"
+    outcomes = [record.outcome for record in run.records()]
+    assert outcomes.count("context_exceeded") == 5, "one that is not sent is recorded, too"
+
+
+def test_the_numbers_of_a_refusal_tell_of_shorter_prompts(run: RunClients) -> None:
+    server = Server(of_openai)
+    with prepared(server.answer) as listening:
+        episode = asking(run, listening.address)
+        results = [is_refused(episode, tokens) for tokens in (1500, 950, 880, 920)]
+    assert results == [True, True, False, True]
+    assert server.counts == [1500, 880]
+
+
+def test_what_the_provider_counts_corrects_the_estimate(run: RunClients) -> None:
+    """By their bytes alone, 800 tokens of this server would be taken for at least 1,185."""
+    server = Server(of_openai)
+    with prepared(server.answer) as listening:
+        episode = asking(run, listening.address, context_tokens=LIMIT)
+        assert not is_refused(episode, 300)
+        assert not is_refused(episode, 800)
+        assert is_refused(episode, 950)
+    assert server.counts == [300, 800]
+
+
+def test_a_prompt_longer_than_the_users_limit_is_never_sent(run: RunClients) -> None:
+    server = Server(of_openai)
+    with prepared(server.answer) as listening:
+        episode = asking(run, listening.address, context_tokens=LIMIT)
+        with pytest.raises(ContextExceeded) as caught:
+            episode.reply(ask(4000))
+    assert server.counts == []
+    assert "openai_compatible/m: a prompt of about" in str(caught.value)
+    assert "the context is 1,000 tokens (--context-tokens); it was not sent" in str(caught.value)
+
+
+def test_prompts_that_never_fit_stop_the_run(run: RunClients) -> None:
+    server = Server(of_openai)
+    with prepared(server.answer) as listening:
+        episode = asking(run, listening.address, context_tokens=LIMIT, max_failures=3)
+        for _ in range(2):
+            assert is_refused(episode, 4000)
+        with pytest.raises(
+            ProviderError, match="3 calls in a row failed for good, the last with context_exceeded"
+        ):
+            episode.reply(ask(4000))
+    assert server.counts == []
+
+
+def test_a_refusal_that_contradicts_an_answer_teaches_nothing() -> None:
+    window = ContextWindow()
+    window.counted(ask(800), Usage(800, 10))
+    window.refused(ask(500), ContextExceeded("too long", Context(400, "as it says"), 500))
+    window.check(ask(700))
+    assert window.context is None
+
+
+def test_a_prompt_that_may_have_been_cut_is_judged_by_its_bytes() -> None:
+    """Ollama counts what it has left of a prompt."""
+    cutting = ContextWindow(
+        Context(1000, "(its server's /api/ps)", holds_reply=False, cuts_prompts=True)
+    )
+    cutting.counted(ask(3000), Usage(1000, 10))
+    with pytest.raises(ContextExceeded):
+        cutting.check(ask(3000))

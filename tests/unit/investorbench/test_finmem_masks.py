@@ -1,0 +1,48 @@
+"""What the agent with FinMem's memory tells of an asset under each mask: a model that names
+identities all the time, and every prompt read back.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from ktdeval.runner.journal import unpack_lines
+from run_support import PLUGIN, SAME_MASK, episodes, ktdeval
+from tables import on_each_row
+
+_IDENTITY = re.compile(r"microsoft|\bMSFT\b|\bTSLA\b", re.IGNORECASE)
+_DATE = re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}\b")
+
+
+def sent(run: Path) -> str:
+    """Return all that was sent to the model but its own words."""
+    (episode,) = episodes(run)
+    texts = []
+    for step in unpack_lines(episode / "transcript.jsonl.zst", dict[str, Any], "transcript"):
+        for call in step["exchanges"]:
+            texts += [message["content"] for message in call["sent"]]
+
+    return "\n".join(texts)
+
+
+@on_each_row
+def test_a_mask_hides_what_it_hides_from_memories_and_profile(
+    task: str, hides_assets: bool, hides_days: bool, texts: str, tmp_path: Path
+) -> None:
+    words = ("--plugin", PLUGIN, "--model", "test/member", "--agent", "finmem", *SAME_MASK)
+    where = ("--tasks", task, "--data", "synthetic_investorbench", "--limit", "5")
+    args = ("--agent-args", f"parameters=investorbench,texts={texts}")
+    done = ktdeval(*words, *args, *where, "--out", tmp_path / "run", cwd=tmp_path)
+    assert done.code == 0, done
+    prompts = sent(tmp_path / "run")
+
+    assert "# What you remember" in prompts
+    assert "your decision (" in prompts
+    assert bool(_IDENTITY.search(prompts)) != hides_assets
+    assert bool(_DATE.search(prompts)) != hides_days
+    # the profile of the asset is known by its name, and told where the name is shown
+    assert ("cloud services" in prompts) != hides_assets
+    assert ("- asset_" in prompts.partition("# What you trade")[2]) == hides_assets
+    assert ktdeval("card", "verify", tmp_path / "run", "--plugin", PLUGIN, cwd=tmp_path).code == 0

@@ -1,0 +1,259 @@
+"""The layered memory, rule by rule: scores, recall by asset, decay, purging, flow and credit."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.errors import ConfigError, StoreError
+from ktdeval_memory.embedding import HashingEmbedder
+from ktdeval_memory.layers import (
+    LayeredMemory,
+    Memory,
+    Query,
+    best,
+    parameter_set,
+    recency,
+    scaled_scores,
+    scores,
+)
+from loops import not_empty
+from tables import on_each_row
+
+SETS = ("paper", "finmem", "investorbench")
+
+
+def memory(name: str, **layers: list[Memory]) -> LayeredMemory:
+    """A memory that holds what is given."""
+    made = LayeredMemory(parameter_set(name))
+    for layer, memories in layers.items():
+        made.state.layers[layer].extend(memories)  # type: ignore[index]
+    return made
+
+
+def one(importance: float, age: int = 0, count: int = 0, text: str = "x") -> Memory:
+    return Memory("M1", text, importance, age, count)
+
+
+def where(held: LayeredMemory) -> dict[str, tuple[float, int]]:
+    """Importance and age of what is left, by layer."""
+    return {
+        layer: (round(memory.importance, 3), memory.age)
+        for layer, memories in held.state.layers.items()
+        for memory in memories
+    }
+
+
+def test_recency_halves_as_worked_out() -> None:
+    table = [
+        (1, 14, 0.931063),
+        (42, 14, 0.049787),
+        (1, 3, 0.716531),
+        (9, 3, 0.049787),
+        (90, 90, 0.367879),
+        (365, 365, 0.367879),
+    ]
+    for age, stability, expected in table:
+        assert recency(age, stability) == pytest.approx(expected, abs=5e-7)
+
+
+def test_a_score_is_recency_and_capped_importance_and_cosine() -> None:
+    ages, importances = np.array([0, 7, 14], np.float32), np.array([40, 100, 250], np.float32)
+    values = scores(ages, importances, np.array([0.25, -0.5, 1.0], np.float32), 14)
+    assert values == pytest.approx(
+        [1 + 0.4 + 0.25, 0.606531 + 1 - 0.5, 0.367879 + 1 + 1], abs=1.1e-5
+    )
+    assert best(values, 2) == [2, 0]
+    assert best(np.array([1, 2, 2, 0, 2], np.float32), 2) == [1, 2]  # of equal ones the earlier
+    assert best(np.zeros(0, np.float32), 5) == []
+
+
+def test_one_score_scales_each_part_over_all_memories() -> None:
+    # recency .995^age: 1, .9511, .9046; scaled 1, .4875, 0. Importance 4, 8, 6: 0, 1, .5. Cosine
+    # .2, .2, .7: 0, 0, 1
+    ages, importances = np.array([0, 10, 20], np.float32), np.array([4, 8, 6], np.float32)
+    rule = parameter_set("generative_agents").layers["stream"]
+    values = scaled_scores(ages, importances, np.array([0.2, 0.2, 0.7], np.float32), rule.stability)
+    assert values == pytest.approx([1.0, 1.48747, 1.5], abs=2e-5)
+    assert recency(1, rule.stability) == pytest.approx(0.995, abs=1e-12)
+    assert recency(20, rule.stability) == pytest.approx(0.904610, abs=5e-7)
+    # nothing to tell them apart
+    assert list(scaled_scores(ages[:1], importances[:1], importances[:1], 1)) == [0.0]
+    assert scaled_scores(ages[:0], importances[:0], importances[:0], 1).shape == (0,)
+
+
+def test_one_stream_forgets_and_credits_nothing_and_a_recall_makes_new_again() -> None:
+    held, layered = (
+        LayeredMemory(parameter_set("generative_agents"), seed=5),
+        LayeredMemory(parameter_set("paper"), seed=5),
+    )
+    for number in range(20):
+        for either in (held, layered):
+            either.add(("short", "mid", "long")[number % 3], f"weather report {number}")  # type: ignore[arg-type]
+    drawn = {
+        memory.id: memory.importance
+        for memories in layered.state.layers.values()
+        for memory in memories
+    }
+    assert {memory.id: memory.importance * 10 for memory in held.state.layers["stream"]} == drawn
+    held.end_step(700)  # .995^700 = .03
+    assert [memory.age for memory in held.state.layers["stream"]] == [700] * 20
+    recalled = held.recall([Query("weather report 19")])[0]["stream"]
+    assert len(recalled) == 15
+    held.credit([memory.id for memory in recalled], 1)
+    held.end_step()
+    ages = {memory.id: memory.age for memory in held.state.layers["stream"]}
+    assert [ages[memory.id] for memory in recalled] == [1] * 15
+    assert sorted(ages.values()) == [1] * 15 + [701] * 5
+    assert held.add_reflection("what came of it") is not None
+    assert held.state.counts == {"added": 21}
+
+
+@on_each_row
+def test_memories_decay_and_flow_between_layers(
+    name: str, layer: str, importance: float, age: int, expected: Any
+) -> None:
+    held = memory(name, **{layer: [one(importance, age)]})
+    held.end_step()
+    assert where(held) == {at: tuple(each) for at, each in expected.items()}
+
+
+@on_each_row
+def test_old_and_unimportant_memories_are_purged(
+    name: str, layer: str, importance: float, age: int, remains: bool
+) -> None:
+    held = memory(name, **{layer: [one(importance, age)]})
+    held.end_step()
+    assert bool(where(held)) is remains
+    assert held.state.counts.get("purged", 0) == (not remains)
+
+
+@on_each_row
+def test_named_memories_are_credited(name: str, signs: tuple[int, ...], expected: float) -> None:
+    held = memory(name, short=[one(50.0)], mid=[Memory("M2", "y", 70.0)])
+    for sign in signs:
+        held.credit(["M1", "M99"], sign)
+    assert where(held) == {"short": (expected, 0), "mid": (70.0, 0)}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_initial_importances_are_drawn_from_the_set(name: str) -> None:
+    held = LayeredMemory(parameter_set(name))
+    for number in range(3000):
+        held.add("short", f"text {number}")
+    drawn = Counter(memory.importance for memory in held.state.layers["short"])
+    wanted = {
+        "paper": {40: 0.8, 60: 0.15, 80: 0.05},
+        "finmem": {50: 0.5, 70: 0.45, 90: 0.05},
+        "investorbench": {50: 1.0},
+    }[name]
+    for value, chance in not_empty(wanted.items()):
+        assert drawn[value] / 3000 == pytest.approx(
+            chance, abs=4 * math.sqrt(chance * (1 - chance) / 3000) + 1e-12
+        )
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_recall_gives_the_best_of_each_layer_and_near_equal_reflections_are_dropped(
+    name: str,
+) -> None:
+    held = LayeredMemory(parameter_set(name))
+    for number in range(20):
+        held.add("mid", f"weather report {number}")
+    held.add("mid", "alpha raised its outlook")
+    recalled = held.recall([Query("alpha raised its outlook")])[0]
+    assert len(recalled["mid"]) == {"paper": 5, "finmem": 3, "investorbench": 5}[name]
+    if name == "investorbench":  # where all have one importance, what is meant comes first
+        assert recalled["mid"][0].text == "alpha raised its outlook"
+    assert held.add_reflection("the price rose because the outlook did") is not None
+    assert held.add_reflection("The price rose, because the outlook did!") is None
+    assert held.add_reflection("the price fell") is not None
+    layer = "long" if name == "paper" else "reflection"
+    assert len(held.state.layers[layer]) == 2  # type: ignore[index]
+
+
+def test_the_state_resumes_from_json_and_equal_steps_give_equal_states() -> None:
+    def played(break_at: int | None) -> Any:
+        held = LayeredMemory(parameter_set("finmem"), seed=3)
+        for step in range(30):
+            if step == break_at:
+                held = LayeredMemory(
+                    parameter_set("finmem"), json.loads(json.dumps(held.to_json())), seed=3
+                )
+            for number in range(4):
+                held.add(("short", "mid", "long", "short")[number], f"item {step} {number}")
+            (recalled,) = held.recall([Query("item 3")])
+            held.credit([memory.id for memory in recalled["short"][:1]], 1)
+            held.end_step()
+        return held.to_json()
+
+    assert played(None) == played(11) == played(29)
+    assert played(None)["counts"].keys() == {"added", "credited", "purged", "promoted", "demoted"}
+
+
+def test_vectors_have_unit_length_and_do_not_depend_on_what_else_is_embedded() -> None:
+    vectors = HashingEmbedder()(["one two three", "", "one two three four"])
+    assert vectors.shape == (3, 256)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx([1, 0, 1], abs=1e-6)
+    assert (HashingEmbedder()(["one two three"])[0] == vectors[0]).all()
+    # but for collisions
+    assert float(vectors[0] @ vectors[2]) == pytest.approx(5 / math.sqrt(5 * 7), abs=0.2)
+
+
+@pytest.mark.parametrize(
+    "state", [[], {"layers": {}}, {"layers": {"short": [{"id": 3}]}}, {"layers": {"deep": []}}]
+)
+def test_an_invalid_state_is_refused(state: Any) -> None:
+    with pytest.raises(StoreError, match=r"^layered memory: "):
+        LayeredMemory(parameter_set("paper"), state)
+    with pytest.raises(
+        ConfigError,
+        match="no parameter set 'x'; choose one of paper, finmem, investorbench, generative_agents",
+    ):
+        parameter_set("x")
+
+
+# ---- by asset
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_each_asset_has_the_best_of_its_own_memories(name: str) -> None:
+    held = LayeredMemory(parameter_set(name))
+    most = held.rules.top
+    for number in range(20):
+        held.add("short", f"alpha sold {number} ships", ["alpha"])
+    held.add("short", "beta lost a customer", ["beta"])
+    held.add("short", "alpha and beta signed a contract", ["alpha", "beta"])
+    held.add("short", "rates were raised")
+    queries = [
+        Query("alpha", "alpha"),
+        Query("beta", "beta"),
+        Query("prices", not_about={"alpha", "beta"}),
+    ]
+    alpha, beta, rest = (each["short"] for each in held.recall(queries))
+    assert len(alpha) == most
+    assert all("alpha" in memory.assets for memory in alpha)
+    # the many texts about another asset leave room for these
+    assert {memory.text for memory in beta} == {
+        "beta lost a customer",
+        "alpha and beta signed a contract",
+    }
+    assert [memory.text for memory in rest] == ["rates were raised"]
+
+
+def test_a_memory_that_two_queries_recall_is_scored_before_it_is_new_again() -> None:
+    held = LayeredMemory(parameter_set("generative_agents"))
+    held.add("short", "about both", ["alpha", "beta"])
+    held.add("short", "about beta", ["beta"])
+    held.end_step(300)
+    both = [Query("beta", about) for about in ("alpha", "beta")]
+    (_, together) = held.recall(both)
+    held.end_step(300)
+    (alone,) = held.recall(both[1:])
+    assert [memory.id for memory in together["stream"]] == [memory.id for memory in alone["stream"]]

@@ -1,0 +1,116 @@
+"""Schemas with bounds, for servers whose grammar holds a reply too loosely: what they admit is valid
+JSON, has an end, and follows the schema that the reply is checked against.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from ktdeval.harness.messages import ModelRequest, ToolSpec
+from ktdeval_models.remote.held_schemas import Bounds
+from loops import not_empty
+from schema_engines import Outlines, installed
+from schema_rules import subschemas
+from sent_schemas import sent_schemas
+
+TEXT = {"type": "string"}
+MOST_REPEATED = 2000  # more often llama.cpp's grammar repeats nothing
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize("text", ["two\nlines", "a\ttab", 'a "quote"', "a back\\slash", "x" * 21])
+def test_a_text_that_would_break_the_json_or_has_no_end_is_not_admitted(text: str) -> None:
+    held = Draft202012Validator(Bounds(longest_text=20).schema(closed(reason=TEXT)))
+    assert held.is_valid({"reason": "up 3 % in a day…"})
+    assert not held.is_valid({"reason": text})
+
+
+@pytest.mark.parametrize(
+    ("schema", "lengths"),
+    [
+        (TEXT, (0, 20)),
+        ({**TEXT, "minLength": 10}, (10, 20)),
+        ({**TEXT, "maxLength": 5}, (0, 5)),
+        ({**TEXT, "maxLength": 4000}, (0, 20)),
+        ({**TEXT, "minLength": 30}, (30, 10_000)),  # no limit: a shorter text would be refused
+    ],
+)
+def test_lengths_of_the_schema_hold_and_a_text_is_no_longer_than_its_bound(
+    schema: dict[str, Any], lengths: tuple[int, int]
+) -> None:
+    held = Draft202012Validator(Bounds(longest_text=20).schema(schema))
+    least, most = lengths
+    assert held.is_valid("x" * least)
+    assert held.is_valid("x" * most)
+    assert not held.is_valid("x" * (least - 1)) or least == 0
+    assert not held.is_valid("x" * (most + 1)) or most == 10_000
+
+
+def test_a_text_that_may_be_missing_is_bounded_too() -> None:
+    held = Bounds(longest_text=5).schema({"type": ["string", "null"], "description": "a day"})
+    assert held["description"] == "a day"
+    validator = Draft202012Validator(held)
+    assert [validator.is_valid(value) for value in (None, "short", "longer", 5)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("kept", [{"enum": ["BUY", "SELL"]}, {"pattern": "^[0-9]{4}$"}])
+def test_choices_and_patterns_stay_as_they_are(kept: dict[str, Any]) -> None:
+    assert Bounds(longest_text=5).schema({**TEXT, **kept}) == {**TEXT, **kept}
+
+
+def test_a_list_has_no_more_items_than_its_bound_but_as_many_as_it_must() -> None:
+    bounds = Bounds(longest_list=3)
+    assert bounds.schema({"type": "array"})["maxItems"] == 3
+    assert bounds.schema({"type": "array", "maxItems": 2})["maxItems"] == 2
+    assert bounds.schema({"type": "array", "minItems": 4})["maxItems"] == 4
+
+
+def test_without_bounds_a_request_is_sent_as_it_is() -> None:
+    request = ModelRequest((), (ToolSpec("submit", "Submit.", closed(reason=TEXT)),), "submit")
+    assert Bounds().request(request) is request
+
+
+def test_every_schema_that_is_sent_fits_the_grammar_and_still_asks_for_the_same() -> None:
+    bounds = Bounds(longest_text=1000)
+    for name, schema in not_empty(sent_schemas().items()):
+        held = bounds.schema(schema)
+        Draft202012Validator.check_schema(held)
+        for part in subschemas(held):
+            if part.get("type") != "string" or part.keys() & {"enum", "const"}:
+                continue
+            assert "pattern" in part, name
+            assert part.keys().isdisjoint({"minLength", "maxLength"}), name
+            assert part.get("maxItems", 0) <= MOST_REPEATED
+
+
+def test_an_order_that_the_bounds_admit_follows_the_schema_that_it_is_checked_against() -> None:
+    schema = sent_schemas()["submit_action in whole shares"]
+    order = {
+        "stock_id": "asset_0042",
+        "side": "BUY",
+        "confidence": 0.5,
+        "reason": "up 3 % in a day",
+        "shares": 100,
+    }
+    text = json.dumps({"orders": [order], "overall_reason": "Momentum."})
+
+    outlines = installed(Outlines())
+    assert outlines.compile(Bounds(1000, 4).schema(schema))(text)
+    assert Draft202012Validator(schema).is_valid(json.loads(text))

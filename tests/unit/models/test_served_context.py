@@ -1,0 +1,151 @@
+"""What servers state of a model's context, and what `plan` and `run` make of it before anything is
+paid.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.calls import Context
+from ktdeval_models.remote.openai import make_compatible
+from ktdeval_models.remote.params import CompatibleParams
+from local_server import Answering, running
+from stub_provider import skip_without_sdks
+from tables import on_each_row
+from terminal import Terminal
+
+skip_without_sdks()
+
+TASK = ["--tasks", "blinded_open_research", "--limit", "2"]
+
+
+@dataclass
+class Stating:
+    """A server that states things of its models, and what was asked of it."""
+
+    address: str
+    looked_up: list[str] = field(default_factory=list)
+    paid: list[Any] = field(default_factory=list)
+
+
+@contextmanager
+def stating(pages: dict[str, Any]) -> Iterator[Stating]:
+    """Serve these pages as JSON; every question to a model is counted, and fails."""
+
+    class Handler(Answering):
+        def do_GET(self) -> None:
+            asked.looked_up.append(self.path)
+            status = 200 if self.path in pages else 404
+            self.answer(json.dumps(pages.get(self.path)).encode(), status)
+
+        def do_POST(self) -> None:
+            asked.paid.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.answer(b"{}", 500)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    asked = Stating(f"http://127.0.0.1:{server.server_address[1]}")
+    with running(server):
+        yield asked
+
+
+def context_of(pages: dict[str, Any], provider: str = "openai_compatible") -> Context | None:
+    with stating(pages) as server:
+        model = make_compatible(provider, "qwen", CompatibleParams(base_url=f"{server.address}/v1"))
+        return model.served_context(60.0)
+
+
+@on_each_row
+def test_a_context_is_read_where_each_server_states_it(
+    server: str, pages: dict[str, Any], tokens: int | None, holds_reply: bool | None
+) -> None:
+    context = context_of(pages)
+    if tokens is None:
+        assert context is None, server
+    else:
+        assert context is not None, server
+        assert (context.tokens, context.holds_reply) == (tokens, holds_reply)
+
+
+def test_a_server_that_is_not_there_states_nothing() -> None:
+    model = make_compatible("vllm", "qwen", CompatibleParams(base_url="http://127.0.0.1:9/v1"))
+    assert model.served_context(60.0) is None
+
+
+def test_a_provider_with_a_key_is_not_asked() -> None:
+    with stating({"/v1/models": {"data": [{"id": "qwen", "max_model_len": 4096}]}}) as server:
+        model = make_compatible(
+            "deepseek", "qwen", CompatibleParams(base_url=f"{server.address}/v1")
+        )
+        assert model.served_context(60.0) is None
+    assert server.looked_up == []
+
+
+# ---- plan and run
+
+SHORT = {"/v1/models": {"data": [{"id": "qwen", "max_model_len": 5000}]}}
+LONG = {"/v1/models": {"data": [{"id": "qwen", "max_model_len": 200_000}]}}
+
+
+def words(server: Stating, *more: str) -> list[str]:
+    return ["--model", "vllm/qwen", "--base-url", f"{server.address}/v1", *TASK, *more]
+
+
+def test_plan_shows_the_largest_prompt_and_the_context(terminal: Terminal) -> None:
+    with stating(LONG) as server:
+        text = terminal.out("plan", *words(server))
+    assert "context   200,000 tokens (its server's list of models)" in text
+    assert "largest prompt" in text
+    assert "does not fit" not in text
+    assert server.paid == []
+
+
+def test_plan_reports_that_a_run_would_be_refused(terminal: Terminal) -> None:
+    with stating(SHORT) as server:
+        text = terminal.out("plan", *words(server))
+        estimate = json.loads(terminal.out("plan", *words(server, "--json")))
+    assert "warning: task blinded_open_research: a prompt of about" in text
+    assert (
+        "does not fit: the context is 5,000 tokens (its server's list of models); this run would be"
+        " refused" in text
+    )
+    assert estimate["context"]["tokens"] == 5000
+    largest = estimate["tasks"][0]["largest_prompt"]
+    assert 0 < largest["low"] < largest["typical"] < largest["high"]
+    assert server.paid == []
+
+
+def test_plan_of_a_context_that_research_may_exceed_names_the_case(terminal: Terminal) -> None:
+    with stating({}) as server:
+        text = terminal.out("plan", *words(server, "--context-tokens", "16000"))
+    assert "in the case high: a prompt of about" in text
+    assert "the context is 16,000 tokens (--context-tokens); such a prompt is not sent" in text
+
+
+def test_plan_without_a_known_context_reports_it(terminal: Terminal) -> None:
+    with stating({}) as server:
+        text = terminal.out("plan", *words(server))
+    assert "context   not known; give it with --context-tokens" in text
+
+
+@pytest.mark.parametrize(("pages", "more"), [(SHORT, []), ({}, ["--context-tokens", "5000"])])
+def test_a_run_whose_prompts_can_not_fit_is_refused_before_anything_is_paid(
+    pages: Any, more: list[str], terminal: Terminal, tmp_path: Path
+) -> None:
+    with stating(pages) as server:
+        line = terminal.refusal(*words(server, *more, "--out", str(tmp_path / "run")))
+        longer = terminal.refusal(
+            *words(server, *more, "--out", str(tmp_path / "run"), "--max-output-tokens", "4500")
+        )
+    assert server.paid == []
+    for message in (line, longer):
+        assert "task blinded_open_research: a prompt of about" in message
+        assert "a lower --max-output-tokens" in message
+    assert not (tmp_path / "run" / "manifest.json").exists()

@@ -1,0 +1,162 @@
+"""The description of fields: what a kind takes, its schema, and the one error line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+
+from ktdeval.errors import ConfigError, StoreError
+from ktdeval.harness import model_parts
+from ktdeval.plugins.contracts import CONTRACTS, contract_of
+from ktdeval.tasks import task_parts
+from ktdeval.values.fields import build, option
+from ktdeval.values.kinds import Bounds, Length, NoSchemaError, Reading
+from ktdeval.values.misfit import Misfit
+from ktdeval.values.records import Record, fields_of, kind_of
+from ktdeval.values.typed import Value, from_plain
+from ktdeval.values.undo import undone_on_error
+
+JSON = Reading(takes_whole_floats=True, quotes=False)
+
+
+@dataclass(frozen=True)
+class Inner:
+    names: tuple[str, ...] = option((), help="some names")
+
+
+@dataclass(frozen=True)
+class Options:
+    count: int = option(help="how many", minimum=1, maximum=9)
+    rule: Literal["strict", "paper"] = option("strict", help="which rule")
+    inner: Inner = option(Inner(), help="more")
+
+
+class Stored(Value):
+    count: int
+    parts: tuple[Options, ...] = ()
+
+
+class Whole(Value):
+    stored: dict[str, Stored]
+
+
+def test_one_description_gives_the_schema_of_options_with_help_bounds_choices_and_defaults():
+    assert Record(Options).schema() == {
+        "type": "object",
+        "properties": {
+            "count": {"type": "integer", "minimum": 1, "maximum": 9, "description": "how many"},
+            "rule": {
+                "type": "string",
+                "enum": ["strict", "paper"],
+                "description": "which rule",
+                "default": "strict",
+            },
+            "inner": {
+                "type": "object",
+                "properties": {
+                    "names": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "some names",
+                    }
+                },
+                "additionalProperties": False,
+                "description": "more",
+            },
+        },
+        "additionalProperties": False,
+        "required": ["count"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("mapping", "line"),
+    [
+        ({}, "here: field 'count' is missing"),
+        ({"cuont": 1}, "here: unknown field 'cuont'; did you mean 'count'?"),
+        ({"count": "3"}, "here: count: expected an integer, was '3'"),
+        ({"count": 10}, "here: count: expected a value from 1 to 9, was 10"),
+        ({"count": 1, "rule": "stict"}, "expected one of strict, paper, was 'stict'; did you mean"),
+        ({"count": 1, "inner": {"names": [1]}}, "here: inner: names[0]: expected a string, was 1"),
+        ({"count": 1, "inner": 5}, "here: inner: expected a mapping of fields, was 5"),
+    ],
+)
+def test_errors_of_options_name_the_field_valid_values_and_a_suggestion(mapping, line):
+    with pytest.raises(ConfigError) as caught:
+        build(Options, mapping, "here")
+    assert line in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ({"count": "3"}, "file: stored[...].count: expected `int`, was `str`"),
+        ({"cuont": 3}, "file: stored[...]: unknown field 'cuont'; did you mean 'count'?"),
+        ({}, "file: stored[...]: field 'count' is missing"),
+    ],
+)
+def test_typed_files_print_their_errors_alike(value, line):
+    with pytest.raises(StoreError) as caught:
+        from_plain({"stored": {"a": value}}, Whole, "file")
+    assert str(caught.value) == line
+
+
+def test_fields_of_a_struct_and_of_options_are_described_alike():
+    count, parts = fields_of(Stored).values()
+    assert (count.name, count.is_required, parts.is_required) == ("count", True, False)
+    assert fields_of(Options)["count"].is_required
+    assert isinstance(fields_of(Whole)["stored"].kind.item, Record)
+    assert issubclass(Stored, msgspec.Struct)
+
+
+def test_feedback_to_a_model_quotes_nothing_and_takes_whole_floats():
+    kind = kind_of(dict[str, Annotated[list[Annotated[int, Bounds(1, 5)]], Length(1, 2)]])
+    assert kind.read({"a": [2.0]}, "x", JSON) == {"a": [2]}
+    for value, line in (
+        ({"secret": [9]}, "x (value 1)[0]: expected a value from 1 to 5"),
+        ({"secret": []}, "x (value 1): expected 1 to 2 items"),
+        (["secret"], "x: expected an object"),
+    ):
+        with pytest.raises(Misfit) as caught:
+            kind.read(value, "x", JSON)
+        assert str(caught.value) == line
+
+
+def test_an_optional_choice_has_a_list_of_types_and_bytes_have_no_schema():
+    assert kind_of(Literal["a", "b"] | None).schema() == {
+        "type": ["string", "null"],
+        "enum": ["a", "b", None],
+    }
+    with pytest.raises(NoSchemaError):
+        kind_of(bytes).schema()
+
+
+@pytest.mark.parametrize("kind", CONTRACTS)
+def test_each_contract_declares_members_or_a_class(kind):
+    contract = contract_of(kind)
+    assert contract.members or contract.python is not None
+
+
+def test_contributors_are_shown_every_optional_part():
+    text = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
+    declared = [
+        name
+        for module in (model_parts, task_parts)
+        for name, part in vars(module).items()
+        if getattr(part, "__module__", "") == module.__name__
+    ]
+    assert len(declared) > 10
+    assert [name for name in declared if f".{name}`" not in text] == []
+
+
+def test_what_was_begun_is_undone_and_the_error_is_raised_again():
+    seen = []
+    with pytest.raises(KeyboardInterrupt), undone_on_error(seen.append):
+        raise KeyboardInterrupt
+    with undone_on_error(seen.append):
+        pass
+    assert len(seen) == 1

@@ -1,0 +1,22 @@
+"""Forward tests: agents decide on days to come, and a chain of hashes proves it afterwards."""
+
+from __future__ import annotations
+
+from ktdeval.hookspecs import Spec, hookimpl
+from ktdeval.values.lazy import later
+
+
+@hookimpl
+def ktdeval_cards() -> list[Spec]:
+    """Return the kind of cards of forward tests."""
+    summary = "One entrant's forward test on one market, as far as it has come."
+    return [Spec("live", later("ktdeval_live.card_kind:LIVE"), summary)]
+
+
+@hookimpl
+def ktdeval_commands() -> list[Spec]:
+    """Return the group of commands."""
+    summary = (
+        "Run forward tests that can be proved afterwards: init, step, settle, verify, publish."
+    )
+    return [Spec("live", later("ktdeval_live.commands:live"), summary)]

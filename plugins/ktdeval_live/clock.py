@@ -1,0 +1,67 @@
+"""Time of a forward test: that of the machine, or in a rehearsal that of a file.
+
+Clocks count whole seconds, as the record does: a time that was rounded for one entry only would
+contradict the others.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Protocol
+
+from msgspec import Meta
+
+from ktdeval.errors import UsageError
+
+Zoned = Annotated[datetime, Meta(tz=True)]
+"""Time with a zone, in a file."""
+
+
+class Clock(Protocol):
+    """Source of the present time."""
+
+    def now(self) -> datetime:
+        """Return the present time in UTC, in whole seconds."""
+
+
+class SystemClock:
+    """Time of this machine."""
+
+    def now(self) -> datetime:
+        """Return the present time in UTC, in whole seconds."""
+        return datetime.now(UTC).replace(microsecond=0)
+
+
+class FileClock:
+    """Time that a file states, read anew at each look: for rehearsals, in which other processes move
+    it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def now(self) -> datetime:
+        """Return the time in the file in UTC, in whole seconds. Raises UsageError: it has none with
+        a time zone.
+        """
+        try:
+            time = datetime.fromisoformat(self._path.read_text("utf-8").strip())
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"--clock {self._path}: expected a time such as 2026-01-05T21:30:00+00:00: {error}"
+            ) from error
+
+        if time.tzinfo is None:
+            raise UsageError(f"--clock {self._path}: the time needs a zone, such as +00:00")
+        return time.astimezone(UTC).replace(microsecond=0)
+
+
+def in_text(time: datetime) -> str:
+    """Return a time as records have it: UTC, to the second, with a Z."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def of_text(text: str) -> datetime:
+    """Return the time of a record."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -1,0 +1,307 @@
+"""`ktdeval live`: begin a forward test, take its steps, and see where it stands."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from ktdeval.cli import FilePath, OutputPath, grid_lines, open_plugins, plugin_option
+from ktdeval.errors import KtdevalError, StoreError, UsageError, VerificationError
+from ktdeval_live.ask import ask as ask_entry
+from ktdeval_live.begin import begin, join as join_test
+from ktdeval_live.clock import Clock, FileClock, SystemClock, in_text
+from ktdeval_live.entries import Entry
+from ktdeval_live.evidence import Level
+from ktdeval_live.folder import LiveFolder
+from ktdeval_live.page.build import live_page
+from ktdeval_live.page.write import site_folder, write_page
+from ktdeval_live.plan import load_entrant, load_plan
+from ktdeval_live.processes import ProcessAsker, end_after
+from ktdeval_live.publishing import publish as publish_chain, reveal
+from ktdeval_live.repeating import repeat_test
+from ktdeval_live.replaying import replay_plan
+from ktdeval_live.settling import differences, settle_test, shown_in_a_year, write_cards
+from ktdeval_live.status import agreement_row, market_rows, pair_row, settled_row, status_rows
+from ktdeval_live.step import AT_ONCE, LiveStep, StepReport
+from ktdeval_live.verifying import check_verified, verify_test
+
+_CLOCK = click.option(
+    "--clock",
+    type=FilePath(),
+    metavar="FILE",
+    help="rehearsals only: take the time from this file, such as 2026-01-05T21:30:00+00:00",
+)
+_PROVED: dict[Level, str] = {
+    "stamped": "each decision existed before its cutoff, by the stamps of the plan's authority",
+    "pushed": "the remote must attest when the commits came",
+    "claimed": "the times are those of the maintainer's own clock, and the whole record could have"
+    " been made afterwards",
+}
+_FOLDER = click.argument("folder", type=FilePath(), metavar="TEST")
+
+
+@click.group()
+def live() -> None:
+    """Run forward tests that can be proved afterwards."""
+
+
+@live.command()
+@click.argument("plan", type=FilePath(), metavar="PLAN.yaml")
+@click.option("--out", type=OutputPath("folder"), required=True, help="folder of the test")
+@_CLOCK
+@plugin_option
+def init(plan: Path, out: Path, clock: Path | None, extra: tuple[str, ...]) -> None:
+    """Begin a forward test from a plan."""
+    loaded = load_plan(plan)
+    folder = begin(loaded, out, open_plugins(extra), _clock(clock, loaded.kind))
+    click.echo(f"{folder.path}: {loaded.kind} test {loaded.name}, {loaded.first} to {loaded.last}")
+    for market in loaded.markets:
+        first = folder.schedule(market).sessions[0]
+        cutoff = "" if first.cutoff is None else in_text(first.cutoff)
+        click.echo(
+            f"{market}: first decision on {first.day}, data from {in_text(first.complete_at)} on,"
+            f" to be committed before {cutoff}"
+        )
+
+    for market in loaded.markets:
+        days_a_year = folder.base(market).days_a_year
+        width = shown_in_a_year(loaded, days_a_year)
+        click.echo(
+            f"{market}: after a year a mean difference is known to about ±{width:.0f} % a year, at a"
+            f" tracking error of {loaded.tracking_error_pct:g} %"
+        )
+
+
+@live.command()
+@_FOLDER
+@click.argument("entrant", type=FilePath(), metavar="ENTRANT.yaml")
+@_CLOCK
+@plugin_option
+def join(folder: Path, entrant: Path, clock: Path | None, extra: tuple[str, ...]) -> None:
+    """Let an entrant join a test that has begun, from the next day on: nothing is filled in."""
+    test = LiveFolder(folder)
+    with test.lock():
+        time = _clock(clock, test.plan.kind)
+        joined = join_test(test, load_entrant(entrant), open_plugins(extra), time)
+    click.echo(f"{joined.name} joins; its first fills are on {joined.first}")
+
+
+@live.command()
+@_FOLDER
+@click.option(
+    "--at-once",
+    type=click.IntRange(1, 1000),
+    default=AT_ONCE,
+    show_default=True,
+    help="entrants asked side by side, each in a process of its own",
+)
+@_CLOCK
+@plugin_option
+def step(folder: Path, at_once: int, clock: Path | None, extra: tuple[str, ...]) -> None:
+    """Do what is due now: freeze data, ask, commit, publish, record gaps.
+
+    Run it as often as you like, by cron or by hand; what is done is not done again.
+    """
+    test = LiveFolder(folder)
+    plugins = open_plugins(extra)
+    time = _clock(clock, test.plan.kind)
+
+    words = [] if clock is None else ["--clock", str(clock)]
+    for name in extra:
+        words += ["--plugin", name]
+
+    with test.lock():
+        report = LiveStep(test, plugins, time, ProcessAsker(test, words), at_once).run()
+
+    _print_report(report, time.now())
+    if report.problems:
+        raise StoreError(f"{len(report.problems)} problems; what is not done is tried again")
+
+
+def _print_report(report: StepReport, now: datetime) -> None:
+    kinds = {
+        "frozen": report.frozen,
+        "decided": report.decided,
+        "gap": report.gaps,
+        "problem": report.problems,
+    }
+    for kind, lines in kinds.items():
+        for line in lines:
+            click.echo(f"{kind}: {line}")
+    if not any(kinds.values()):
+        click.echo(f"nothing is due at {in_text(now)}")
+
+
+@live.command()
+@click.argument("plan", type=FilePath(), metavar="PLAN.yaml")
+@click.option("--out", type=OutputPath("folder"), required=True, help="folder of the rehearsal")
+@plugin_option
+def replay(plan: Path, out: Path, extra: tuple[str, ...]) -> None:
+    """Run a whole plan on past days, as a rehearsal.
+
+    The days of each market with the source `stored` come one after the other, each at its close.
+    A rehearsal is marked as such everywhere, and is never on a board's live page.
+    """
+    plugins = open_plugins(extra)
+    folder = replay_plan(load_plan(plan), out, plugins, lambda line: click.echo(line))
+    click.echo(f"{folder.path}: all days are done")
+
+
+@live.command()
+@_FOLDER
+@_CLOCK
+def status(folder: Path, clock: Path | None) -> None:
+    """Show where a test stands: days decided and missed, and what is due next."""
+    test = LiveFolder(folder)
+    now = _clock(clock, test.plan.kind).now()
+    columns = ("market", "days", "frozen", "next close", "next cutoff")
+    click.echo("\n".join(grid_lines(columns, market_rows(test, now), left=("market",))))
+    click.echo("")
+    columns = ("entrant", "market", "decided", "gaps", "last gap")
+    rows = status_rows(test)
+    click.echo("\n".join(grid_lines(columns, rows, left=("entrant", "market", "last gap"))))
+
+
+@live.command()
+@_FOLDER
+@plugin_option
+def settle(folder: Path, extra: tuple[str, ...]) -> None:
+    """Execute the whole chain again on the data as known now, and write its cards.
+
+    Returns are given with positions held on days without a decision, with those days flat, and as
+    bounds. Intervals hold however often one looks.
+    """
+    test = LiveFolder(folder)
+    plugins = open_plugins(extra)
+    with test.lock():
+        settled = settle_test(test, plugins, SystemClock().now())
+        paths = write_cards(test, settled.cards)
+
+    columns = ("entrant", "market", "days", "gaps", "held %", "flat %", "bounds %", "over index")
+    rows = [settled_row(card) for card in settled.cards]
+    click.echo("\n".join(grid_lines(columns, rows, left=("entrant", "market"))))
+    pairs = [pair_row(*pair) for pair in differences(test.plan, settled.results)]
+    if pairs:
+        click.echo("")
+        names = ("entrant", "minus", "market", "shared days", "difference")
+        click.echo("\n".join(grid_lines(names, pairs, left=names[:3])))
+
+    click.echo("\nmean differences in % a year, with intervals of 95 % that hold at all times")
+    for path, card in zip(paths, settled.cards, strict=True):
+        click.echo(f"{path}: {', '.join(card.labels) or 'no label'}")
+
+
+@live.command()
+@_FOLDER
+@plugin_option
+def verify(folder: Path, extra: tuple[str, ...]) -> None:
+    """Verify a test: chain, data, deadlines, evidence, and each decision from its replies."""
+    result = verify_test(LiveFolder(folder), open_plugins(extra), SystemClock().now())
+    for finding in result.findings:
+        click.echo(finding.line())
+
+    check_verified(result)
+    click.echo(
+        f"{result.entries} links hold; {result.decisions} decisions were made again from their"
+        f" replies; {result.sealed} are still sealed; {result.stamped} publications are stamped"
+    )
+    click.echo(f"as far as {result.until}; evidence: {result.level}: {_PROVED[result.level]}")
+
+
+@live.command()
+@_FOLDER
+@click.option(
+    "--out",
+    type=OutputPath("folder"),
+    help="folder of the page (default: site/ in the folder of the test)",
+)
+@_CLOCK
+@plugin_option
+def publish(folder: Path, out: Path | None, clock: Path | None, extra: tuple[str, ...]) -> None:
+    """Publish what the record has gained, and write the live page.
+
+    What could not be published before is tried again. The page is made from public data alone, as
+    static files that ask nothing of the network.
+    """
+    test = LiveFolder(folder)
+    site = site_folder(test, out)
+    plugins = open_plugins(extra)
+    time = _clock(clock, test.plan.kind)
+    with test.lock():
+        problem = _published(test, time)
+        path = write_page(live_page(test, plugins, time.now()), site)
+
+    click.echo(f"page: {path}")
+    if problem is not None:
+        raise problem
+
+
+def _published(test: LiveFolder, clock: Clock) -> KtdevalError | None:
+    """Publish a test; return why that failed, as the page can be made all the same."""
+    chain = test.chain()
+    reveal(test, chain, clock.now())
+    try:
+        publication = publish_chain(test, chain, clock)
+    except (StoreError, VerificationError) as error:
+        return error
+
+    if publication is None:
+        click.echo("published: nothing is new")
+    else:
+        click.echo(f"published: the record as far as entry {publication.seq}")
+    return None
+
+
+@live.command()
+@_FOLDER
+@click.option(
+    "--times", type=click.IntRange(1, 100), default=3, show_default=True, help="repeats of each day"
+)
+@_CLOCK
+@plugin_option
+def repeat(folder: Path, times: int, clock: Path | None, extra: tuple[str, ...]) -> None:
+    """Ask the entrants again on past days, and show how often they decide the same.
+
+    Each day is asked on the inputs that were frozen then. The calls cost as much as those of the
+    test. Repeats are no part of the record: they stay in its private folder.
+    """
+    test = LiveFolder(folder)
+    plugins = open_plugins(extra)
+    time = _clock(clock, test.plan.kind)
+    rows = [agreement_row(found) for found in repeat_test(test, plugins, time, times)]
+    columns = ("entrant", "market", "days", "repeats", "failed", "same sides %", "same orders %")
+    click.echo("\n".join(grid_lines(columns, rows, left=("entrant", "market"))))
+
+
+@live.command(hidden=True)
+@_FOLDER
+@click.argument("decision", nargs=3, metavar="ENTRANT MARKET DAY")
+@_CLOCK
+@click.option("--limit-s", type=float, help="end this process after so many seconds")
+@plugin_option
+def ask(
+    folder: Path,
+    decision: tuple[str, str, str],
+    clock: Path | None,
+    limit_s: float | None,
+    extra: tuple[str, ...],
+) -> None:
+    """Ask one entrant for one decision; `step` does this."""
+    if limit_s is not None:
+        end_after(limit_s)
+
+    entrant, market, day = decision
+    test = LiveFolder(folder)
+    entry = Entry(test.plan, test.plan.entrant(entrant), market)
+    ask_entry(test, entry, day, open_plugins(extra), _clock(clock, test.plan.kind))
+
+
+def _clock(path: Path | None, kind: str) -> Clock:
+    """Return the clock of a command. Raises UsageError: a live test has the machine's clock."""
+    if path is None:
+        return SystemClock()
+    if kind != "rehearsal":
+        raise UsageError("--clock: a live test takes the time of this machine; leave it out")
+    return FileClock(path)

@@ -1,0 +1,187 @@
+// The table of entrants of a market: what is filtered, sorted and highlighted here holds for all
+// charts below it.
+
+{
+  const {el, format} = kt;
+  const {percent, number, value} = live;
+
+  const interval = (excess) => excess.symmetric;
+
+  const KEYS = {
+    rank: (entry) => entry.rank,
+    entrant: (entry) => entry.entrant,
+    held: (entry) => value(entry.results.held),
+    flat: (entry) => value(entry.results.flat),
+    bounds: (entry) => value(entry.results.high),
+    excess: (entry) => interval(entry.results.over_index).mean,
+    over_hold: (entry) => interval(entry.results.over_buy_and_hold).mean,
+    sharpe: (entry) => value(entry.results.sharpe),
+    counted: (entry) => entry.days.counted,
+    gaps: (entry) => gapCount(entry),
+    activity: (entry) => value(entry.results.activity),
+  };
+
+  live.sortKey = (entry, key) => KEYS[key](entry);
+
+  const gapCount = (entry) => Object.values(entry.days.gaps).reduce((sum, count) => sum + count, 0);
+  live.gapCount = gapCount;
+
+  function columns() {
+    const words = live.words.entrants.columns;
+    const hasIndex = live.market().index !== null;
+    const hasGaps = live.entries().some((entry) => gapCount(entry));
+    const names = ["pick", "entrant", "labels", "held"];
+    if (live.page.kind === "live") names.splice(1, 0, "rank");
+    if (hasGaps) names.push("flat", "bounds");
+    if (hasIndex) names.push("excess");
+    names.push("over_hold", "sharpe", "counted", "gaps", "activity");
+    const plain = new Set(["pick", "entrant", "labels"]);
+    return names.map((key) => ({
+      key,
+      title: words[key].title,
+      unit: words[key].unit,
+      hint: words[key].hint,
+      n: !plain.has(key),
+      hidden: key === "pick",
+      className: key === "pick" || key === "entrant" ? key : null,
+      sorts: Object.hasOwn(KEYS, key),
+    }));
+  }
+
+  const PERCENT = {digits: 1, signed: true};
+  const RATIO = {digits: 2, signed: true};
+
+  function bare({value: fraction, reason}) {
+    const percentage = fraction === null ? null : 100 * fraction;
+    return el("td.n", {}, format.cell(percentage, "other", reason, PERCENT));
+  }
+
+  function bounds({low, high}) {
+    if (low.value === null || high.value === null) return bare(low);
+    return el("td.n", {}, `${number(100 * low.value)} … ${number(100 * high.value)}`);
+  }
+
+  function excess(one, ends) {
+    const found = interval(one);
+    if (!kt.known(found.mean)) return el("td.n", {}, format.cell(null, "", found.reason));
+    return el(
+      "td.n.with-whisker",
+      {},
+      el("span.figure", {}, number(found.mean)),
+      live.whisker(found, ends),
+      el("span.between", {}, live.range(found, 0)),
+    );
+  }
+
+  function pick(entry, paint, onPick) {
+    const colour = paint.get(entry.entrant);
+    const box = el("input", {
+      type: "checkbox",
+      "aria-label": `${live.words.entrants.highlight} ${entry.entrant}`,
+      checked: live.view.picked.has(entry.entrant),
+      change: () => onPick(entry.entrant, box.checked),
+    });
+    const key = el(colour ? `span.key.c${colour}` : "span.key.grey", {});
+    return el("td.pick", {}, el("label", {}, box, key));
+  }
+
+  /** Whole per cent of a part. */
+  const share = ({value: part}) => (kt.known(part) ? format.number(100 * part, 0) : format.NONE);
+
+  function labels(entry) {
+    return entry.labels.map((name) => {
+      const own = live.words.labels[name];
+      const chip = own ? kt.chip(name, own.tone, own.meaning) : kt.labelChip(name);
+      return [chip, " "];
+    });
+  }
+
+  function cells(entry, ends, paint, onPick) {
+    const {results, days} = entry;
+    const {activity, sharpe} = results;
+    return {
+      pick: pick(entry, paint, onPick),
+      rank: el("td.n.rank", {}, format.cell(entry.rank, "count", live.words.entrants.no_rank)),
+      entrant: el(
+        "th.entrant",
+        {scope: "row"},
+        el("span.name", {}, live.name(entry.entrant)),
+        el("span.about", {}, live.name(` ${entry.model} · ${entry.agent}`)),
+      ),
+      labels: el("td.labels-cell", {}, labels(entry)),
+      held: bare(results.held),
+      flat: bare(results.flat),
+      bounds: bounds(results),
+      excess: excess(results.over_index, ends),
+      over_hold: excess(results.over_buy_and_hold, ends),
+      sharpe: el("td.n", {}, format.cell(sharpe.value, "other", sharpe.reason, RATIO)),
+      counted: el("td.n", {}, format.count(days.counted)),
+      gaps: el("td.n", {}, format.count(gapCount(entry))),
+      activity: el("td.n", {}, share(activity)),
+    };
+  }
+
+  /** One scale for all whiskers: the reach of the means, and as much again. */
+  function whiskerEnds(entries) {
+    const means = entries.flatMap(({results}) =>
+      [results.over_index, results.over_buy_and_hold].map((one) => interval(one).mean),
+    );
+    const sizes = means.filter(kt.known).map(Math.abs);
+    const reach = Math.max(20, ...sizes) * 2;
+    return [-reach, reach];
+  }
+  live.whiskerEnds = whiskerEnds;
+
+  function hint() {
+    const words = live.words.entrants;
+    if (live.page.kind === "rehearsal") return words.hint_rehearsal;
+    const against = live.market().index === null ? words.against_hold : words.against_index;
+    const activity = `${format.number(100 * live.page.least_activity, 0)} %`;
+    return live.say(words.hint, {against, activity});
+  }
+
+  /** Build the table once; `update` draws what the view says. */
+  live.entrantsTable = ({onSort, onPick}) => {
+    const words = live.words.entrants;
+    const place = el("div", {});
+    const count = el("p.count", {role: "status"});
+    const note = el("p.quiet.hint", {});
+    let table = null;
+    let caption = "";
+
+    function update() {
+      const name = live.say(words.caption, {market: live.view.market});
+      if (name !== caption) {
+        caption = name;
+        table = kt.table.sortable({caption: name, onSort});
+        kt.replace(place, table.element);
+      }
+      const shown = live.shown();
+      const ends = whiskerEnds(live.entries());
+      const paint = live.paint();
+      const heads = columns();
+      table.head(heads, live.view.sort);
+      table.rows(
+        shown.map((entry) => {
+          const made = cells(entry, ends, paint, onPick);
+          const isUnranked = entry.rank === null && live.page.kind === "live";
+          return el(
+            `tr${isUnranked ? ".unranked" : ""}`,
+            {},
+            heads.map(({key}) => made[key]),
+          );
+        }),
+      );
+      const all = live.entries().length;
+      kt.replace(
+        count,
+        shown.length ? live.say(words.found, {shown: shown.length, all}) : words.nothing,
+      );
+      kt.replace(note, hint());
+    }
+
+    return {element: el("div", {}, count, place, note), update};
+  };
+
+  live.percentOf = (figure) => percent(value(figure));
+}

@@ -1,0 +1,100 @@
+// Mean excess returns as they went on, each with the band of its interval.
+
+{
+  const {el} = kt;
+  const {number} = live;
+  const MOST_MEDIANS = 2; // an interval that reaches further is cut
+  const ROOM = 1.25;
+  const LEAST_REACH = 10; // % a year
+
+  /** Ends of all panels. One wide interval does not make all others too narrow to read. */
+  function endsOf(series) {
+    const latest = series.map(({mean, low, high}) => [mean.at(-1), low.at(-1), high.at(-1)]);
+    const reaches = latest.map((ends) => Math.max(...ends.filter(kt.known).map(Math.abs)));
+    reaches.sort((one, other) => one - other);
+    const median = reaches[Math.ceil(reaches.length / 2) - 1];
+    const reach = Math.min(reaches.at(-1), MOST_MEDIANS * median);
+    const most = ROOM * Math.max(LEAST_REACH, reach);
+    return [-most, most];
+  }
+
+  function panel(entry, key, {ends, span}) {
+    const words = live.words.intervals;
+    const series = entry[key];
+    const excess = entry.results[key].symmetric;
+    const market = live.market();
+    const lines = [
+      {className: "line asymptotic", sessions: series.sessions, values: series.asymptotic_low},
+      {className: "line asymptotic", sessions: series.sessions, values: series.asymptotic_high},
+      {className: "line held", sessions: series.sessions, values: series.mean},
+    ];
+    const label = live.say(words.panel, {
+      entrant: entry.entrant,
+      mean: number(excess.mean),
+      against: words[key === "over_index" ? "index" : "hold"],
+      low: number(excess.low),
+      high: number(excess.high),
+      n: excess.n ?? 0,
+    });
+    const band = {className: "band", sessions: series.sessions, low: series.low, high: series.high};
+    const place = el("div.panel-plot", {});
+    const figures = kt.known(excess.mean)
+      ? [number(excess.mean), el("span.between", {}, ` ${live.range(excess, 0)}`)]
+      : words.none;
+    return {
+      element: el(
+        "figure.panel-figure",
+        {},
+        el("figcaption", {}, el("strong", {}, entry.entrant), el("span.n", {}, figures)),
+        place,
+      ),
+      draw: () =>
+        live.plot(place, {
+          lines,
+          band,
+          ends,
+          span,
+          days: market.days,
+          height: 150,
+          unit: "",
+          label,
+        }),
+    };
+  }
+
+  live.intervals = (place, key) => {
+    const words = live.words.intervals;
+    const entries = live.shown().filter((entry) => entry[key].sessions.length);
+    if (!entries.length) {
+      kt.replace(place, el("p.empty", {}, live.words.returns.no_days));
+      return;
+    }
+    const series = entries.map((entry) => entry[key]);
+    const firsts = series.map(({sessions}) => sessions[0]);
+    const lasts = series.map(({sessions}) => sessions.at(-1));
+    const span = [Math.min(...firsts), Math.max(...lasts)];
+    const common = {ends: endsOf(series), span};
+    const isBounded = series.some(({low}) => kt.known(low.at(-1)));
+    const hasAsymptotic = series.some(({asymptotic_low: low}) => kt.known(low.at(-1)));
+    const made = entries.map((entry) => panel(entry, key, common));
+    kt.replace(
+      place,
+      el(
+        "p.quiet",
+        {},
+        live.say(words.lead, {level: `${kt.format.number(100 * live.page.level, 0)} %`}),
+      ),
+      isBounded ? null : el("p.quiet", {}, words.nothing),
+      el(
+        "p.legend",
+        {},
+        live.key("held", words.mean),
+        live.key("area", words.band),
+        hasAsymptotic ? live.key("asymptotic", words.asymptotic) : null,
+      ),
+      live.panels(made),
+      el("p.quiet.hint", {}, words.note),
+    );
+    made.forEach(({draw}) => draw());
+  };
+}

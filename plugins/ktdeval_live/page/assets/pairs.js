@@ -1,0 +1,194 @@
+// Differences of two entrants, costs, the chain and the words: tables.
+
+{
+  const {el, svg, format} = kt;
+
+  // -- pairs
+
+  const turned = ({mean, low, high, n, reason}) => ({
+    mean: kt.known(mean) ? -mean : null,
+    low: kt.known(high) ? -high : null,
+    high: kt.known(low) ? -low : null,
+    n,
+    reason,
+  });
+
+  function differences(entrant) {
+    const own = live.page.pairs.filter(({market}) => market === live.view.market);
+    const found = [];
+    own.forEach(({entrant: one, minus, excess}) => {
+      if (one === entrant) found.push([minus, excess.symmetric]);
+      else if (minus === entrant) found.push([one, turned(excess.symmetric)]);
+    });
+    return found.sort(([, one], [, other]) => kt.table.compare(one.mean, other.mean, true));
+  }
+
+  function verdict({low, high}) {
+    const words = live.words.pairs.verdict;
+    if (kt.known(low) && low > 0) return kt.chip(words.above, "good");
+    if (kt.known(high) && high < 0) return kt.chip(words.below, "bad");
+    return el("span.quiet", {}, words.unclear);
+  }
+
+  live.pairs = (place, entrant) => {
+    const words = live.words.pairs;
+    const found = differences(entrant);
+    if (!found.length) {
+      kt.replace(place, el("p.quiet", {}, words.alone));
+      return;
+    }
+    const sizes = found.flatMap(([, {mean}]) => (kt.known(mean) ? [Math.abs(mean)] : []));
+    const reach = Math.max(20, ...sizes) * 2;
+    const numeric = new Set([1, 2, 4]);
+    kt.replace(
+      place,
+      el("p.quiet", {}, words.lead),
+      kt.table.plain({
+        caption: live.say(words.caption, {entrant}),
+        showCaption: true,
+        head: words.heads.map((text, at) => ({text, n: numeric.has(at)})),
+        rows: found.map(([name, one]) => [
+          el("th", {scope: "row"}, live.name(name)),
+          format.cell(one.mean, "other", one.reason, {digits: 1, signed: true}),
+          live.range(one),
+          el("td", {}, live.whisker(one, [-reach, reach])),
+          format.count(one.n ?? 0),
+          el("td", {}, verdict(one)),
+        ]),
+      }),
+    );
+  };
+
+  // -- costs
+
+  const SPARK = {width: 130, height: 22};
+
+  function spark(entry) {
+    const {usd, tokens} = entry.costs;
+    const values = usd.some(kt.known) ? usd : tokens;
+    const known = values.filter(kt.known);
+    if (!known.length) return format.NONE;
+    const most = Math.max(...known) || 1;
+    const cell = SPARK.width / Math.max(values.length, 1);
+    const bars = values.map((value, at) =>
+      kt.known(value)
+        ? svg("rect", {
+            x: kt.drawing.number(at * cell),
+            width: kt.drawing.number(Math.max(cell - (cell > 4 ? 1 : 0), 0.6)),
+            y: kt.drawing.number(SPARK.height * (1 - value / most)),
+            height: kt.drawing.number((SPARK.height * value) / most),
+          })
+        : null,
+    );
+    const label = live.say(live.words.costs.spark, entry);
+    return svg(
+      "svg",
+      {
+        viewBox: `0 0 ${SPARK.width} ${SPARK.height}`,
+        ...SPARK,
+        class: "spark",
+        role: "img",
+        "aria-label": label,
+      },
+      bars,
+    );
+  }
+
+  live.costs = (place) => {
+    const words = live.words.costs;
+    const entries = live.shown();
+    if (!entries.some(({costs}) => costs.calls)) {
+      kt.replace(place, el("p.quiet", {}, words.nothing));
+      return;
+    }
+    const usd = (value) => format.value(value, "usd");
+    const count = (value) => (kt.known(value) ? format.count(Math.round(value)) : format.NONE);
+    const [entrant, model, ...others] = words.heads;
+    const last = others.pop();
+    kt.replace(
+      place,
+      el("p.quiet", {}, words.lead),
+      kt.table.plain({
+        caption: live.say(words.caption, {market: live.view.market}),
+        head: [entrant, model, ...others.map((text) => ({text, n: true})), last],
+        rows: entries.map((entry) => {
+          const {costs} = entry;
+          return [
+            el("th", {scope: "row"}, live.name(entry.entrant)),
+            el("td", {}, live.name(entry.model)),
+            usd(costs.usd_total),
+            usd(costs.usd_a_day),
+            count(costs.tokens_a_day),
+            count(costs.calls),
+            count(costs.failed),
+            kt.known(costs.error_rate)
+              ? `${format.number(100 * costs.error_rate, 1)}\u202f%`
+              : format.NONE,
+            el("td", {}, spark(entry)),
+          ];
+        }),
+      }),
+    );
+  };
+
+  // -- chain
+
+  /** How many there are, and when the first and the last were written. */
+  function links(chain) {
+    const text = live.say(live.words.chain.links_value, {links: format.count(chain.links)});
+    const [before, between, after] = text.split(/\{first\}|\{last\}/);
+    return [before, live.time(chain.begun_at), between, live.time(chain.last_at), after];
+  }
+
+  live.chain = () => {
+    const {chain} = live.page;
+    const words = live.words.chain;
+    const evidence = live.words.evidence[chain.evidence];
+    const publications = live.say(words.publications_value, {
+      all: chain.publications,
+      pushed: chain.pushed,
+      stamped: chain.stamped,
+    });
+    const unpublished = live.say(words.unpublished_value, {links: chain.unpublished});
+    const yes = (value) => (value ? words.yes : words.no);
+    return kt.section(
+      words.title,
+      live.facts([
+        [words.evidence, [kt.chip(evidence.title, evidence.tone), " ", evidence.meaning]],
+        [words.links, links(chain)],
+        [words.head, el("code", {}, chain.head)],
+        [words.plan, el("code", {}, chain.plan)],
+        [words.publications, publications],
+        [words.unpublished, chain.unpublished ? unpublished : null],
+      ]),
+      chain.latest.length
+        ? kt.details(
+            words.caption,
+            kt.table.plain({
+              caption: words.caption,
+              head: words.heads.map((text, at) => ({text, n: at === 0})),
+              rows: chain.latest.map((one) => [
+                format.count(one.seq),
+                el("td", {}, live.time(one.at)),
+                el("td", {}, el("code", {}, one.commit.slice(0, 12))),
+                yes(one.pushed),
+                el("td", {}, one.stamped_at ? live.time(one.stamped_at) : format.NONE),
+              ]),
+            }),
+          )
+        : null,
+    );
+  };
+
+  live.terms = () =>
+    kt.section(
+      live.words.terms.title,
+      el(
+        "dl.terms",
+        {},
+        live.words.terms.list.map(([term, meaning]) =>
+          el("div", {}, el("dt", {}, term), el("dd", {}, meaning)),
+        ),
+      ),
+    );
+}

@@ -1,0 +1,219 @@
+"""Plan of a forward test: who decides on which markets, from when to when, by which deadlines.
+
+A plan is written once, before the first day. Its hash begins the chain of the record, so that no
+entrant, market or rule can be changed afterwards without a new record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from ktdeval.errors import ConfigError, KtdevalError
+from ktdeval.market import parse_day
+from ktdeval.values.fields import near_matches, user_path
+from ktdeval.values.jsonio import JsonValue, content_hash, read_plain
+from ktdeval.values.typed import Value, from_plain, to_plain
+from ktdeval.values.yamlio import load_yaml
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
+"""Name of an entrant, a market or a plan; it becomes part of paths."""
+
+Minutes = Annotated[float, msgspec.Meta(ge=0, le=100_000)]
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+Kind = Literal["live", "rehearsal"]
+"""`live`: days as they come, by the clock of the machine. `rehearsal`: past days or a clock of the
+user's own; marked as such everywhere, and never on a board's live page.
+"""
+
+
+class Stamping(Value):
+    """Time-stamping authority (RFC 3161) that stamps each commitment."""
+
+    url: str
+    #: root certificate of the authority: a file in PEM, relative to the plan; its text once the test
+    #: has begun
+    certificate: str
+    #: the authority's own certificate, likewise: its stamps are then asked for without any, as
+    #: those of some authorities (openssl's) have several in an order that DER does not allow
+    signer: str | None = None
+    required: bool = True  #: whether a decision without a stamp before its cutoff is a gap
+
+
+class Publishing(Value):
+    """Where commitments are published before they can be filled."""
+
+    remote: str | None = None  #: git remote to push to; null: only committed here
+    branch: str = "main"
+    stamp: Stamping | None = None
+
+
+class PlannedMarket(Value):
+    """One market of a plan."""
+
+    #: snapshot folder or data provider with the days before the test; copied when the test begins
+    data: str
+    task: str  #: trading task that is run on it
+    data_args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    #: where the days of the test come from: `drop`, a folder into which files are renamed, or the
+    #: name of a source by plugin
+    source: str = "drop"
+    source_args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    delay_minutes: Minutes = 15.0  #: after the last close of a day, before its data are asked for
+
+
+class Entrant(Value):
+    """One system that decides: a model, an agent and their settings."""
+
+    name: Name
+    model: str
+    agent: str = "react"
+    model_args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    agent_args: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    #: further options of `ktdeval run`, such as temperature or max_cost (of the whole test)
+    options: dict[str, JsonValue] = msgspec.field(default_factory=dict)
+    markets: tuple[Name, ...] = ()  #: none: all
+    first: str | None = None  #: first day of fills of an entrant who joined later; null: the plan's
+
+
+class LivePlan(Value):
+    """A whole forward test."""
+
+    name: Name
+    first: str  #: ISO day of the first session on which orders can fill
+    last: str  #: ISO day of the last one
+    markets: dict[Name, PlannedMarket]
+    entrants: tuple[Entrant, ...]
+    kind: Kind = "live"
+    shadow_days: Annotated[int, msgspec.Meta(ge=0, le=250)] = 0
+    """Sessions of each market at the start that are recorded and not counted."""
+    #: a decision is committed so long before the first moment at which it could fill
+    margin_minutes: Minutes = 10.0
+    #: time that one entrant has for one decision, retries included
+    deadline_minutes: Minutes = 60.0
+    #: entrants with an order or a position on fewer than this part of the counted days have no rank
+    least_activity: Fraction = 0.05
+    #: expected of the returns over a benchmark, in per cent a year: intervals are narrowest after a
+    #: year of it. Any value is valid; it can't be changed once the test has begun
+    tracking_error_pct: Annotated[float, msgspec.Meta(gt=0, le=1000)] = 10.0
+    #: texts stay sealed until their fills: only hashes are published before
+    sealed: bool = True
+    seed: int = 0
+    #: drawn when the test begins
+    mask_key: str | None = None
+    publish: Publishing = Publishing()
+
+    @property
+    def id(self) -> str:
+        """SHA-256 of the whole plan."""
+        return content_hash(to_plain(self))
+
+    def entrant(self, name: str) -> Entrant:
+        """Return an entrant by its name. Raises ConfigError: there is none."""
+        for entrant in self.entrants:
+            if entrant.name == name:
+                return entrant
+        names = [entrant.name for entrant in self.entrants]
+        raise ConfigError(f"no entrant {name!r} in this plan{near_matches(name, names)}")
+
+    def entries(self) -> Iterator[tuple[Entrant, str]]:
+        """Yield each entrant with each of its markets, in the order of the plan."""
+        for entrant in self.entrants:
+            for market in entrant.markets or self.markets:
+                yield entrant, market
+
+
+#: Options of a run that a plan sets by itself
+_OWN_OPTIONS = (
+    "model", "tasks", "agent", "model_args", "agent_args", "data", "data_args", "windows", "seeds",
+    "seed", "mask_key", "registration", "items", "limit", "certificate", "runner", "concurrency",
+    "dry_run", "out", "cache", "canary", "max_hours",
+)  # fmt: skip
+
+
+def load_plan(path: Path) -> LivePlan:
+    """Read a plan from YAML. Raises ConfigError with file and field."""
+    plan = from_plain(load_yaml(path), LivePlan, str(path), ConfigError)
+    check_plan(plan, str(path))
+    return _with_certificates(plan, path)
+
+
+def _with_certificates(plan: LivePlan, path: Path) -> LivePlan:
+    """Return the plan with the texts of the certificates that it names."""
+    stamp = plan.publish.stamp
+    if stamp is None:
+        return plan
+
+    texts = {"certificate": _certificate(path, "certificate", stamp.certificate)}
+    if stamp.signer is not None:
+        texts["signer"] = _certificate(path, "signer", stamp.signer)
+
+    stamp = msgspec.structs.replace(stamp, **texts)
+    publish = msgspec.structs.replace(plan.publish, stamp=stamp)
+    return msgspec.structs.replace(plan, publish=publish)
+
+
+def _certificate(plan: Path, field: str, name: str) -> str:
+    """Return the text of a certificate next to a plan. Raises ConfigError: it can't be read."""
+    file = plan.parent / user_path(name)
+    try:
+        return read_plain(file).decode("ascii")
+    except (KtdevalError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{plan}: publish.stamp.{field}: {error}") from error
+
+
+def load_entrant(path: Path) -> Entrant:
+    """Read one entrant from YAML. Raises ConfigError with file and field."""
+    return from_plain(load_yaml(path), Entrant, str(path), ConfigError)
+
+
+def check_plan(plan: LivePlan, where: str) -> None:
+    """Raise ConfigError, which `where` starts, if something does not go together."""
+    problem = next(_problems(plan), None)
+    if problem is not None:
+        raise ConfigError(f"{where}: {problem}")
+
+
+def _problems(plan: LivePlan) -> Iterator[str]:
+    """Yield what does not go together in a plan, one line each."""
+    first = parse_day(plan.first, "first: ", ConfigError)
+    last = parse_day(plan.last, "last: ", ConfigError)
+    if first > last:
+        yield "last: is before first; swap the days"
+    if not plan.markets:
+        yield "markets: name at least one"
+    if not plan.entrants:
+        yield "entrants: name at least one"
+
+    if plan.mask_key is not None and not re.fullmatch("[0-9a-f]{32}", plan.mask_key):
+        yield "mask_key: expected 32 hexadecimal digits; leave it out to have one drawn"
+
+    seen: set[str] = set()
+    for index, entrant in enumerate(plan.entrants):
+        where = f"entrants[{index}]"
+        if entrant.name in seen:
+            yield f"{where}.name: {entrant.name} is taken; give each entrant a name of its own"
+        seen.add(entrant.name)
+        yield from _entrant_problems(plan.markets, entrant, where, (plan.first, plan.last))
+
+
+def _entrant_problems(
+    markets: Mapping[str, PlannedMarket], entrant: Entrant, where: str, days: tuple[str, str]
+) -> Iterator[str]:
+    for market in entrant.markets:
+        if market not in markets:
+            yield f"{where}.markets: no market {market!r}{near_matches(market, markets)}"
+
+    for option in entrant.options:
+        if option in _OWN_OPTIONS:
+            yield f"{where}.options.{option}: is fixed by the plan; leave it out"
+
+    if entrant.first is not None:
+        parse_day(entrant.first, f"{where}.first: ", ConfigError)
+        if not days[0] <= entrant.first <= days[1]:
+            yield f"{where}.first: is outside of the test, {days[0]} to {days[1]}"

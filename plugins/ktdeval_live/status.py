@@ -1,0 +1,116 @@
+"""Where a forward test stands, as tables."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ktdeval.cards import UNDEFINED
+from ktdeval_live.card_types import Excess, LiveCard, LiveFigure, LiveInterval
+from ktdeval_live.chain import Frozen
+from ktdeval_live.clock import in_text
+from ktdeval_live.entries import Entry, answers
+from ktdeval_live.folder import LiveFolder
+from ktdeval_live.repeating import Agreement
+from ktdeval_live.results import EntryResult
+
+
+def market_rows(test: LiveFolder, now: datetime) -> list[tuple[str, ...]]:
+    """Return a row for each market: its sessions, how many are frozen, and what comes next."""
+    chain = test.chain()
+    rows: list[tuple[str, ...]] = []
+    for market in test.plan.markets:
+        sessions = test.schedule(market).sessions
+        frozen = set()
+        for link in chain.entries:
+            if isinstance(link.body, Frozen) and link.body.market == market:
+                frozen.add(link.body.day)
+
+        closes = [one.complete_at for one in sessions if one.complete_at > now]
+        cutoffs = [one.cutoff for one in sessions if one.cutoff is not None and one.cutoff > now]
+        row = (
+            market,
+            str(len(sessions)),
+            str(len(frozen)),
+            in_text(min(closes)) if closes else "-",
+            in_text(min(cutoffs)) if cutoffs else "-",
+        )
+        rows.append(row)
+
+    return rows
+
+
+def status_rows(test: LiveFolder) -> list[tuple[str, ...]]:
+    """Return a row for each entry: its days decided and missed, and the latest gap."""
+    chain = test.chain()
+    rows: list[tuple[str, ...]] = []
+    for entrant, market in test.plan.entries():
+        ended = answers(chain, Entry(test.plan, entrant, market))
+        gaps = [answer.gap for answer in ended.values() if answer.gap is not None]
+        last = "-"
+        if gaps:
+            last = f"{gaps[-1].day}: {gaps[-1].cause}"
+
+        decided = sum(answer.counts for answer in ended.values())
+        rows.append((entrant.name, market, str(decided), str(len(gaps)), last))
+
+    return rows
+
+
+def settled_row(card: LiveCard) -> tuple[str, ...]:
+    """Return the row of a settled entry; returns in per cent."""
+    results = card.results
+    return (
+        card.entrant,
+        card.market.name,
+        str(card.days.counted),
+        str(sum(card.days.gaps.values())),
+        _percent(results.held),
+        _percent(results.flat),
+        f"{_percent(results.low)} … {_percent(results.high)}",
+        _interval(results.over_index.symmetric),
+    )
+
+
+def pair_row(one: EntryResult, other: EntryResult, excess: Excess) -> tuple[str, ...]:
+    """Return the row of a pair of entrants of a market."""
+    return (
+        one.entry.entrant.name,
+        other.entry.entrant.name,
+        one.entry.market,
+        str(excess.symmetric.n or 0),
+        _interval(excess.symmetric),
+    )
+
+
+def agreement_row(found: Agreement) -> tuple[str, ...]:
+    """Return the row of an entry that was asked again; shares of its repeats in per cent."""
+    return (
+        found.entry.entrant.name,
+        found.entry.market,
+        str(found.days),
+        str(found.repeats),
+        str(found.failed),
+        _share(found.same_sides, found.repeats),
+        _share(found.same_orders, found.repeats),
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    if not whole:
+        return UNDEFINED
+    return f"{100 * part / whole:.0f}"
+
+
+def _interval(interval: LiveInterval) -> str:
+    if interval.mean is None:
+        return UNDEFINED
+
+    low = UNDEFINED if interval.low is None else f"{interval.low:+.1f}"
+    high = UNDEFINED if interval.high is None else f"{interval.high:+.1f}"
+    return f"{interval.mean:+.1f} ({low} … {high})"
+
+
+def _percent(figure: LiveFigure) -> str:
+    if figure.value is None:
+        return UNDEFINED
+    return f"{100 * figure.value:+.2f}"

@@ -1,0 +1,273 @@
+"""Steps of forward tests on a disk that is full, with a remote that refuses, and under cron."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ktdeval_live.chain import Chain
+from ktdeval_live.clock import FileClock
+from ktdeval_live.publishing import publications, publish
+from ktdeval_live.verifying import verify_test
+from live_drops import Drops, begin_drops, ends, ledger, plugins, replayed
+from run_support import error_line, ktdeval
+
+DAYS = ("2024-05-31", "2024-06-03", "2024-06-04")
+"""Sessions on which is decided."""
+SPAN = {"first": "2024-06-03", "last": "2024-06-05"}
+
+
+def assert_sound(drops: Drops) -> None:
+    """Everything that is on record holds."""
+    assert [finding.line() for finding in verify_test(drops.folder, plugins()).findings] == []
+
+
+def due(drops: Drops, day: str) -> None:
+    """Drop a day and set the clock to when its data are asked for."""
+    drops.drop(day)
+    drops.after_close(day)
+
+
+# ---- a disk that is full
+
+
+@pytest.mark.parametrize("more", [0, 500, 1500, 3000])
+def test_step_on_a_full_disk_ends_with_one_line_and_the_next_one_goes_on(
+    tmp_path: Path, more: int
+) -> None:
+    drops = begin_drops(tmp_path, **SPAN)
+    for day in DAYS:
+        due(drops, day)
+        room = (drops.path / "chain.jsonl").stat().st_size + more
+        full = ktdeval(*drops.words, cwd=tmp_path, most_file_bytes=room)
+        if full.code:
+            assert error_line(full)
+        done = ktdeval(*drops.words, cwd=tmp_path)
+        assert done.code == 0, done
+
+    due(drops, SPAN["last"])
+    assert ktdeval(*drops.words, cwd=tmp_path).code == 0
+    assert_sound(drops)
+    assert ledger(drops.folder, "momentum") == ledger(replayed(tmp_path, **SPAN), "momentum")
+
+
+def test_chain_without_room_stays_as_it_is(tmp_path: Path) -> None:
+    drops = begin_drops(tmp_path, **SPAN)
+    due(drops, DAYS[0])
+    before = (drops.path / "chain.jsonl").read_bytes()
+    done = ktdeval(*drops.words, cwd=tmp_path, most_file_bytes=len(before) + 50)
+    assert done.code == 2
+    assert (drops.path / "chain.jsonl").read_bytes() == before
+
+
+# ---- a remote that refuses
+
+
+REFUSES = "#!/bin/sh\necho 'no room left' >&2\nexit 1\n"
+ONCE = '#!/bin/sh\ntest -e "{mark}" && exit 1\ntouch "{mark}"\n'
+
+
+def begin_with_remote(folder: Path, hook: str) -> tuple[Drops, Path]:
+    """Begin a test with a remote that has a hook; return the test and the hook."""
+    remote = folder / "remote.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", str(remote)], check=True)
+    path = remote / "hooks" / "pre-receive"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(hook, "utf-8")
+    path.chmod(0o755)
+    drops = begin_drops(folder, **SPAN, publish={"remote": str(remote)})
+    return drops, path
+
+
+def test_nobody_is_asked_before_the_data_are_public(tmp_path: Path) -> None:
+    drops, hook = begin_with_remote(tmp_path, REFUSES)
+    first, second, third = DAYS
+    due(drops, first)
+    report = drops.step_here()
+    assert "no room left" in report.problems[0]
+    assert (report.decided, publications(drops.folder)) == ([], [])
+
+    hook.unlink()  # repaired in time
+    assert drops.step_here().decided == [f"momentum/us {first}: 6 orders"]
+    assert publications(drops.folder)[-1].pushed
+
+    hook.write_text(REFUSES, "utf-8")
+    hook.chmod(0o755)
+    due(drops, second)
+    drops.step_here()
+    drops.before_cutoff(second, minutes=-1)
+    hook.unlink()  # too late
+    assert drops.step_here().gaps == [f"momentum/us {second}: unpublished"]
+
+    due(drops, third)
+    drops.step_here()
+    assert ends(drops.folder) == {first: "decided", second: "unpublished", third: "decided"}
+    assert_sound(drops)
+
+
+def test_data_that_became_public_in_time_are_not_the_cause_of_a_gap(tmp_path: Path) -> None:
+    drops, hook = begin_with_remote(tmp_path, REFUSES)
+    due(drops, DAYS[0])
+    drops.step_here()
+    hook.unlink()
+    folder = drops.folder
+    assert publish(folder, folder.chain(), FileClock(drops.clock_file))  # and nobody steps after it
+
+    drops.before_cutoff(DAYS[0], minutes=-1)
+    assert drops.step_here().gaps == [f"momentum/us {DAYS[0]}: missed"]
+    assert_sound(drops)
+
+
+def test_decision_that_was_not_public_in_time_is_a_gap(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    drops, hook = begin_with_remote(tmp_path, ONCE.format(mark=mark))
+    first, second, _ = DAYS
+    due(drops, first)
+    report = drops.step_here()  # the data are public, and the decision is not
+    assert report.decided
+    assert len(report.problems) == 1
+
+    mark.unlink()  # repaired in time
+    drops.step_here()
+    drops.before_cutoff(first, minutes=-1)
+    assert drops.step_here().gaps == []
+
+    mark.unlink(missing_ok=True)
+    due(drops, second)
+    assert drops.step_here().decided
+    drops.before_cutoff(second, minutes=-1)
+    hook.unlink()  # too late
+    assert drops.step_here().gaps == [f"momentum/us {second}: unpublished"]
+    assert ends(drops.folder) == {first: "decided", second: "unpublished"}
+    assert_sound(drops)
+    filled = {record.decided_on: record for record in ledger(drops.folder, "momentum")}
+    assert not filled[second].orders
+
+
+def test_decision_that_came_to_nothing_is_not_in_the_account_of_the_next_day(
+    tmp_path: Path,
+) -> None:
+    mark = tmp_path / "mark"
+    drops, hook = begin_with_remote(tmp_path, ONCE.format(mark=mark))
+    first, second, _ = DAYS
+    due(drops, first)
+    assert drops.step_here().decided
+    hook.unlink()  # too late: the next step is that of the next close
+    due(drops, second)
+    report = drops.step_here()
+    assert report.gaps == [f"momentum/us {first}: unpublished"]
+    assert report.decided
+    assert_sound(drops)
+
+
+# ---- what killed processes leave
+
+
+@pytest.mark.parametrize("name", ["index.lock", "HEAD.lock", "refs/heads/main.lock"])
+def test_lock_that_a_killed_git_left_is_removed(tmp_path: Path, name: str) -> None:
+    drops = begin_drops(tmp_path, **SPAN)
+    due(drops, DAYS[0])
+    lock = drops.path / ".git" / name
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    os.utime(lock, (time.time() - 60, time.time() - 60))
+    assert drops.step_here().decided
+    assert not lock.exists()
+
+
+def test_lines_that_a_killed_process_left_are_cut_off(tmp_path: Path) -> None:
+    drops = begin_drops(tmp_path, **SPAN)
+    for day in DAYS[:2]:
+        due(drops, day)
+        drops.step_here()
+        for name in ("chain.jsonl", "published.jsonl"):
+            with (drops.path / name).open("ab") as file:
+                file.write(b'{"at":"2024-0')
+
+    assert len(drops.folder.chain().entries) == 5
+    assert_sound(drops)
+
+
+def test_line_that_is_read_while_it_is_written_is_left_alone(tmp_path: Path) -> None:
+    drops = begin_drops(tmp_path, **SPAN)
+    path = drops.path / "chain.jsonl"
+    with path.open("ab") as file:
+        file.write(b'{"at":"2024-0')
+    before = path.read_bytes()
+    assert len(Chain(path).entries) == 1
+    assert path.read_bytes() == before
+
+
+def test_test_that_was_killed_while_it_began_can_begin_again(tmp_path: Path) -> None:
+    drops = begin_drops(tmp_path, **SPAN)
+    shutil.rmtree(drops.path)
+    (tmp_path / ".test.new-abcdefgh" / "content" / "base").mkdir(parents=True)
+    again = begin_drops(tmp_path, **SPAN)
+    assert again.folder.chain().entries
+    assert not (tmp_path / ".test.new-abcdefgh").exists()
+
+
+# ---- surroundings
+
+
+def test_step_needs_neither_home_nor_terminal_nor_its_folder(tmp_path: Path) -> None:
+    drops = begin_drops(tmp_path, **SPAN)
+    due(drops, DAYS[0])
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "json.py").write_text("raise SystemExit('not ours')\n", "utf-8")
+    (elsewhere / "ktdeval").mkdir()
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ktdeval", *drops.words],
+        cwd=elsewhere,
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        start_new_session=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"decided: momentum/us 2024-05-31: 6 orders" in done.stdout
+    assert_sound(drops)
+
+
+def test_git_takes_no_other_repository_and_no_settings_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    subprocess.run(["git", "init", "--quiet", str(other)], check=True)
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / "pre-commit").write_text("#!/bin/sh\nexit 1\n", "utf-8")
+    (tmp_path / "hooks" / "pre-commit").chmod(0o755)
+    (tmp_path / "ignored").write_text("*.json\n*.jsonl\n", "utf-8")
+    settings = tmp_path / "settings"
+    settings.write_text(
+        f"[core]\nexcludesFile = {tmp_path}/ignored\nhooksPath = {tmp_path}/hooks\n"
+        "[commit]\ngpgSign = true\n",
+        "utf-8",
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
+
+    drops = begin_drops(tmp_path, **SPAN)
+    due(drops, DAYS[0])
+    assert drops.step_here().problems == []
+    assert_sound(drops)
+    assert not list((other / ".git" / "objects").glob("??"))
+
+
+def test_test_without_its_repository_takes_none_around_it(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    drops = begin_drops(tmp_path, **SPAN)
+    shutil.rmtree(drops.path / ".git")
+    due(drops, DAYS[0])
+    assert ".git: can't be opened" in drops.step_here().problems[0]
+    assert not list((tmp_path / ".git" / "objects").glob("??"))

@@ -1,0 +1,147 @@
+"""Files of a drop folder: read as spreadsheets and scripts write them, or refused on one line."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ktdeval.errors import DataError
+from ktdeval.market import MarketSnapshot
+from ktdeval.testing import random_snapshot
+from ktdeval_live.increments import Bar, Increment, check_increment, days_before, market_as_known
+from ktdeval_live.sources import DropFolder
+from tables import on_each_row
+
+DAY = "2026-01-05"
+NOW = datetime(2026, 1, 5, 21, 15, tzinfo=UTC)
+PLAIN = "code,open,high,low,close,volume\nAA,10,11,9.5,10.5,1000\n"
+BAR = Bar(code="AA", open=10.0, high=11.0, low=9.5, close=10.5, volume=1000.0)
+
+
+def day_of(folder: Path, bars: str | bytes = PLAIN, **others: str) -> Increment:
+    """Return what a folder with some files has of the day."""
+    content = bars if isinstance(bars, bytes) else bars.encode()
+    (folder / f"bars-{DAY}.csv").write_bytes(content)
+    for name, text in others.items():
+        suffix = "jsonl" if name == "documents" else "csv"
+        (folder / f"{name}-{DAY}.{suffix}").write_text(text, "utf-8")
+
+    found = DropFolder(folder).day("m", DAY, NOW)
+    assert found is not None
+    return found
+
+
+@on_each_row
+def test_file_as_programs_write_it_is_read(form: str, text: str, tmp_path: Path) -> None:
+    assert day_of(tmp_path, text).bars == (BAR,), form
+
+
+@on_each_row
+def test_file_that_can_not_be_read_is_refused_with_its_place(
+    form: str, text: str, words: str, tmp_path: Path
+) -> None:
+    content = text.encode("latin-1") if form == "not UTF-8" else text
+    with pytest.raises(DataError) as caught:
+        day_of(tmp_path, content)
+    message = str(caught.value)
+    assert message == f"{tmp_path}/bars-{DAY}.csv: {words}"
+    assert "\n" not in message
+
+
+def test_optional_cell_may_be_empty(tmp_path: Path) -> None:
+    text = (
+        "code,open,high,low,close,volume,amount,factor\n"
+        "AA,10,11,9.5,10.5,1000,,1.25\nBB,1,1,1,1,0,5,\n"
+    )
+    bars = day_of(tmp_path, text).bars
+    assert [(bar.amount, bar.factor) for bar in bars] == [(None, 1.25), (5.0, None)]
+
+
+def test_level_of_an_index_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"indices-.*csv: line 3: I is on line 2, too"):
+        day_of(tmp_path, indices="code,close\nI,1000\nI,1001\n")
+    with pytest.raises(DataError, match=r"indices-.*csv: line 2: close: '' is not a number"):
+        day_of(tmp_path, indices="code,close\nI,\n")
+
+
+# ---- documents
+
+
+def item(**changes: Any) -> str:
+    """Return a line with a document."""
+    fields = {
+        "published_at": "2026-01-05T15:00:00Z",
+        "known_at": "2026-01-05T15:00:00Z",
+        "source": "wire",
+        "kind": "news",
+        "assets": [],
+        "title": "Title",
+        "text": "Text",
+        **changes,
+    }
+    return json.dumps(fields)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", "line 2"),
+        (item(title=None), "line 2.*title"),
+        (item(known_at="2026-01-05T15:00:00"), "line 2.*known_at"),
+        (item(knwon_at="2026-01-05T15:00:00Z"), "line 2.*knwon_at"),
+        ("[1]", "line 2"),
+    ],
+    ids=["cut off", "null", "no time zone", "unknown field", "no object"],
+)
+def test_document_that_can_not_be_read_is_refused_with_its_line(
+    line: str, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        day_of(tmp_path, documents=f"{item()}\n{line}\n")
+    assert f"documents-{DAY}.jsonl" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def market() -> MarketSnapshot:
+    return random_snapshot(seed=3, n_days=60)
+
+
+def increment(market: MarketSnapshot, folder: Path, row: int, line: str, now: str) -> Increment:
+    """Return the increment of a day of the market with one document."""
+    (folder / f"bars-{market.days[row]}.csv").write_text("code,open,high,low,close,volume\n")
+    (folder / f"documents-{market.days[row]}.jsonl").write_text(line + "\n")
+    found = DropFolder(folder).day("m", str(market.days[row]), datetime.fromisoformat(now))
+    assert found is not None
+    return found
+
+
+def test_document_known_after_the_close_is_shown_from_the_next_day_on(
+    market: MarketSnapshot, tmp_path: Path
+) -> None:
+    days = [str(day) for day in market.days[50:]]
+    later = f"{days[0]}T20:00:00+00:00"  # long after the close in China
+    line = item(published_at=later, known_at=later)
+    found = increment(market, tmp_path, 50, line, f"{days[0]}T20:15:00+00:00")
+    check_increment(found, market)
+    known = market_as_known(days_before(market, 50), days, [found])
+    assert len(known.as_of(50).documents) == 0
+    assert len(known.as_of(51).documents) == 1
+
+
+def test_document_of_the_future_or_on_nobody_is_refused(
+    market: MarketSnapshot, tmp_path: Path
+) -> None:
+    day = str(market.days[50])
+    future = item(known_at="2030-01-01T00:00:00Z")
+    with pytest.raises(DataError, match="is known only from 2030-01-01"):
+        check_increment(increment(market, tmp_path, 50, future, f"{day}T20:15:00+00:00"), market)
+    nobody = item(
+        published_at="2020-01-01T00:00:00Z", known_at="2020-01-01T00:00:00Z", assets=["X"]
+    )
+    with pytest.raises(DataError, match="document on unknown X"):
+        check_increment(increment(market, tmp_path, 50, nobody, f"{day}T20:15:00+00:00"), market)

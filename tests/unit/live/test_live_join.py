@@ -1,0 +1,74 @@
+"""Entrants that join a test that has begun: from the next day on, and nothing is filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ktdeval.errors import ConfigError
+from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval_live.begin import begin, join
+from ktdeval_live.clock import of_text
+from ktdeval_live.entries import Entry, answers
+from ktdeval_live.folder import LiveFolder
+from ktdeval_live.plan import Entrant
+from ktdeval_live.replaying import InlineAsker, SetClock
+from ktdeval_live.settling import settle_test
+from ktdeval_live.step import LiveStep
+from ktdeval_live.verifying import verify_test
+from live_plans import plan_of
+
+NEW = Entrant(name="chance", model="builtin/random")
+
+
+@pytest.fixture
+def plugins() -> Plugins:
+    return load_plugins()
+
+
+def steps(folder: LiveFolder, plugins: Plugins, clock: SetClock, *times: str) -> None:
+    for time in times:
+        clock.time = of_text(time)
+        test = LiveFolder(folder.path)
+        with test.lock():
+            LiveStep(test, plugins, clock, InlineAsker(test, plugins, clock)).run()
+
+
+def test_joiner_decides_from_the_next_day_on(tmp_path: Path, plugins: Plugins) -> None:
+    clock = SetClock(of_text("2024-05-30T00:00:00Z"))
+    folder = begin(plan_of(), tmp_path / "week", plugins, clock)
+    steps(folder, plugins, clock, "2024-05-31T20:15:00Z", "2024-06-03T20:15:00Z")
+
+    clock.time = of_text("2024-06-04T14:00:00Z")  # the decision on 3 June was due at 13:20
+    joined = join(LiveFolder(folder.path), NEW, plugins, clock)
+    assert joined.first == "2024-06-05"
+    steps(folder, plugins, clock, "2024-06-04T20:15:00Z", "2024-06-05T20:15:00Z")
+
+    test = LiveFolder(folder.path)
+    entry = Entry(test.plan, test.plan.entrant("chance"), "us")
+    assert list(answers(test.chain(), entry)) == ["2024-06-04", "2024-06-05"]
+    assert verify_test(test, plugins).findings == ()
+
+    cards = {card.entrant: card for card in settle_test(test, plugins, clock.now()).cards}
+    assert cards["momentum"].days.counted == 3
+    assert (cards["chance"].days.counted, cards["chance"].days.shadow) == (1, 2)
+    results = cards["chance"].results  # the days before are no gaps, so that nothing is uncertain
+    assert results.low.value == results.held.value == results.high.value
+
+
+def test_nobody_joins_in_the_past(tmp_path: Path, plugins: Plugins) -> None:
+    clock = SetClock(of_text("2024-05-30T00:00:00Z"))
+    folder = begin(plan_of(), tmp_path / "week", plugins, clock)
+    clock.time = of_text("2024-06-04T14:00:00Z")
+    early = Entrant(name="early", model="builtin/random", first="2024-06-04")
+    with pytest.raises(ConfigError, match="has its fills on 2024-06-05"):
+        join(folder, early, plugins, clock)
+
+
+def test_name_that_is_taken_is_refused(tmp_path: Path, plugins: Plugins) -> None:
+    clock = SetClock(of_text("2024-05-30T00:00:00Z"))
+    folder = begin(plan_of(), tmp_path / "week", plugins, clock)
+    taken = Entrant(name="momentum", model="builtin/random")
+    with pytest.raises(ConfigError, match="momentum is taken"):
+        join(folder, taken, plugins, clock)

@@ -1,0 +1,63 @@
+"""Repository of a forward test: processes of git that outlive their step, and locks that they leave."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ktdeval.errors import StoreError
+from ktdeval_live.repository import Repository
+
+AT = "2026-01-05T21:30:00Z"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    found = Repository(tmp_path)
+    found.begin("main", "/private/\n")
+    (tmp_path / "one").write_text("1", "utf-8")
+    return found
+
+
+def test_commit_waits_for_git_of_a_step_that_was_killed(
+    repository: Repository, tmp_path: Path
+) -> None:
+    descriptor = os.open(tmp_path / ".git", os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    left = subprocess.Popen(["sleep", "1"], pass_fds=(descriptor,))
+    os.close(descriptor)  # as the end of the step does
+    commit = repository.commit("Add one", AT, ())
+    assert left.poll() == 0
+    assert repository.file_at(commit, "one") == b"1"
+
+
+def test_young_lock_is_left_to_its_owner_for_a_while(
+    repository: Repository, tmp_path: Path
+) -> None:
+    lock = tmp_path / ".git" / "index.lock"
+    lock.touch()
+    begun = time.monotonic()
+    repository.commit("Add one", AT, ())
+    assert time.monotonic() - begun > 3
+    assert not lock.exists()
+
+
+def test_file_of_no_commit_is_an_error(repository: Repository) -> None:
+    with pytest.raises(StoreError, match="is no commit"):
+        repository.file_at("--output=x", "one")
+    with pytest.raises(StoreError, match="git show failed"):
+        repository.file_at("0" * 40, "one")
+
+
+def test_what_is_private_is_not_committed(repository: Repository, tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "sealed").write_text("2", "utf-8")
+    commit = repository.commit("Add one", AT, ())
+    with pytest.raises(StoreError, match="git show failed"):
+        repository.file_at(commit, "private/sealed")
+    assert not repository.has_changes(())

@@ -1,0 +1,222 @@
+"""Results of forward tests: a gap by hand, days that count, comparisons, figures that are not known."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ktdeval.market import Instrument, MarketSnapshot, save_snapshot
+from ktdeval.testing.markets import Details, Rows, tiny_snapshot
+from ktdeval_live.begin import begin
+from ktdeval_live.card_kind import can_be_ranked
+from ktdeval_live.clock import of_text
+from ktdeval_live.entries import Entry
+from ktdeval_live.folder import LiveFolder
+from ktdeval_live.replaying import InlineAsker, SetClock
+from ktdeval_live.results import EntryResult, buy_and_hold, entry_result
+from ktdeval_live.settling import difference, excess_over, results_part, settle_test
+from ktdeval_live.step import LiveStep
+from live_drops import plugins
+from live_plans import plan_of
+
+# May 30 and 31, then the four days of the test, 3 to 6 June 2024
+CLOSES = {"AA": [10.0, 10.0, 10.0, 11.0, 12.0, 12.0], "BB": [20.0, 20.0, 20.0, 19.0, 18.0, 19.0]}
+OPENS = {"AA": [10.0, 10.0, 10.0, 10.0, 12.1, 12.0], "BB": [20.0, 20.0, 20.0, 20.0, 17.1, 18.0]}
+INDEX = [1000.0, 1000.0, 1010.0, 1020.0, 1010.0, 1030.0]
+CLOSE_TIMES = tuple(
+    f"2024-{day}T20:15:00Z" for day in ("05-31", "06-03", "06-04", "06-05", "06-06")
+)
+
+
+def market(details: Details | None = None, closes: Rows = CLOSES) -> MarketSnapshot:
+    """Return six days of two US stocks."""
+    details = details or Details(opens=OPENS, benchmark=INDEX)
+    bare = tiny_snapshot(closes, details, first_day="2024-05-30")
+    return dataclasses.replace(bare, instruments=(Instrument("stock", "USD", "us_equity"),) * 2)
+
+
+def stepped(
+    folder: Path,
+    skipped: tuple[str, ...] = (),
+    details: Details | None = None,
+    closes: Rows = CLOSES,
+    **changes: Any,
+) -> LiveFolder:
+    """Run a test on the market, with a step after each close that is not skipped."""
+    save_snapshot(market(details, closes), folder / "market")
+    planned = {"data": str(folder / "market"), "task": "market_bright", "source": "stored"}
+    fields = {
+        "last": "2024-06-06",
+        "markets": {"us": planned},
+        "entrants": [{"name": "parts", "model": "builtin/buy_and_hold"}],
+        **changes,
+    }
+    clock = SetClock(of_text("2024-05-30T00:00:00Z"))
+    test = begin(plan_of(**fields), folder / "test", plugins(), clock)
+    for time in CLOSE_TIMES:
+        if time not in skipped:
+            clock.time = of_text(time)
+            now = LiveFolder(test.path)
+            with now.lock():
+                LiveStep(now, plugins(), clock, InlineAsker(now, plugins(), clock)).run()
+    return LiveFolder(test.path)
+
+
+def result_of(test: LiveFolder, entrant: str = "parts") -> EntryResult:
+    """Return the results of an entrant as known now."""
+    entry = Entry(test.plan, test.plan.entrant(entrant), "us")
+    return entry_result(test, test.chain(), entry, plugins(), test.market("us"))
+
+
+@pytest.fixture(scope="module")
+def gapped(tmp_path_factory: pytest.TempPathFactory) -> LiveFolder:
+    """Return a test without a step between the close of 3 June and the cutoff of 4 June."""
+    return stepped(tmp_path_factory.mktemp("results"), skipped=(CLOSE_TIMES[1],))
+
+
+def test_gap_by_hand(gapped: LiveFolder) -> None:
+    found = result_of(gapped)
+    assert found.days == ("2024-06-03", "2024-06-04", "2024-06-05", "2024-06-06")
+    assert found.decided.tolist() == [True, False, True, True]
+    assert found.counted.all()
+
+    # A quarter in each: 2,500 shares at 10 for 12.50 and 1,250 shares at 20 for 6.25. They stay.
+    nav = [99981.25, 101231.25, 102481.25, 103731.25]
+    np.testing.assert_allclose(found.nav, nav, rtol=1e-12)
+    held = [-0.0001875, 101231.25 / 99981.25 - 1, 102481.25 / 101231.25 - 1, 1250 / 102481.25]
+    np.testing.assert_allclose(found.held, held, atol=1e-12)
+    np.testing.assert_allclose(found.flat, [held[0], 0.0, held[2], held[3]], atol=1e-12)
+
+    # 4 June: the account until the open, at which nothing moved; then A + 10 % and B - 5 %, at most
+    # a quarter in each, also short. 5 June: A + 10 % and B - 10 % until the open, then the account.
+    after_open = 102481.25 / (2500 * 12.1 + 1250 * 17.1 + 49981.25)
+    low = [held[0], -0.0375, 0.95 * after_open - 1, held[3]]
+    high = [held[0], 0.0375, 1.05 * after_open - 1, held[3]]
+    np.testing.assert_allclose(found.low, low, atol=1e-12)
+    np.testing.assert_allclose(found.high, high, atol=1e-12)
+
+    part = results_part(gapped.plan, found)
+    assert part.held.value == pytest.approx(0.0373125)
+    assert part.flat.value == pytest.approx(0.9998125 * 103731.25 / 101231.25 - 1)
+    assert part.low.value == pytest.approx(
+        0.9998125 * 0.9625 * 0.95 * after_open * (1 + held[3]) - 1
+    )
+    assert part.index.value == pytest.approx(0.03)
+    assert part.buy_and_hold.value == pytest.approx(0.075)  # A + 20 % and B - 5 %, half each
+    assert part.over_index.symmetric.n == 3  # not the day of the gap
+    mean = np.mean([held[0] - 0.01, held[2] - (1010 / 1020 - 1), held[3] - (1030 / 1010 - 1)])
+    assert part.over_index.symmetric.mean == pytest.approx(100 * 252 * mean)
+
+
+def test_without_gaps_all_answers_are_the_same(tmp_path: Path) -> None:
+    found = result_of(stepped(tmp_path))
+    for other in (found.flat, found.low, found.high):
+        np.testing.assert_array_equal(other, found.held)
+
+
+def test_shadow_days_are_recorded_and_not_counted(tmp_path: Path) -> None:
+    test = stepped(tmp_path, skipped=(CLOSE_TIMES[1],), shadow_days=2)
+    found = result_of(test)
+    assert found.counted.tolist() == [False, False, True, True]
+    assert results_part(test.plan, found).held.value == pytest.approx(103731.25 / 101231.25 - 1)
+
+    days = settle_test(test, plugins(), of_text("2024-06-07T00:00:00Z")).cards[0].days
+    assert (days.settled, days.shadow, days.counted, days.decided) == (4, 2, 2, 2)
+    assert days.gaps == {}  # the only one was on a shadow day
+
+
+def test_position_without_a_bar_keeps_its_last_price(tmp_path: Path) -> None:
+    closes = {**CLOSES, "AA": [10.0, 10.0, 10.0, 11.0, None, 12.0]}
+    details = Details(opens={**OPENS, "AA": [10.0, 10.0, 10.0, 10.0, None, 12.0]})
+    found = result_of(stepped(tmp_path, closes=closes, details=details))
+    assert found.nav[2] == pytest.approx(2500 * 11 + 1250 * 18 + 49981.25)
+    assert found.buy_and_hold[2] == pytest.approx((1.1 + 0.9) / (1.1 + 0.95) - 1)
+    assert found.nav[3] == pytest.approx(2500 * 12 + 1250 * 19 + 49981.25)
+
+
+def test_missing_level_of_the_index_is_null_with_its_reason_and_never_0(tmp_path: Path) -> None:
+    details = Details(opens=OPENS, benchmark=[*INDEX[:3], np.nan, *INDEX[4:]])
+    test = stepped(tmp_path, details=details)
+    part = results_part(test.plan, result_of(test))
+    assert (part.index.value, part.index.reason) == (None, "a day has no price")
+    assert part.over_index.symmetric.n == 2  # neither the day without it nor the day after
+    assert part.held.value is not None
+
+
+def test_index_that_never_came_has_no_interval(gapped: LiveFolder) -> None:
+    found = result_of(gapped)
+    unknown = excess_over(gapped.plan, found, np.full(4, np.nan), "")
+    assert unknown.symmetric.n is None
+    assert unknown.symmetric.reason == "no counted day on which both are known"
+    absent = excess_over(gapped.plan, found, None, "the market has no index")
+    assert (absent.asymptotic.n, absent.asymptotic.reason) == (None, "the market has no index")
+
+
+def test_equal_parts_leave_out_what_had_no_price_on_the_first_day() -> None:
+    closes = {"AA": [10.0, 11.0, 12.1], "BB": [None, 5.0, 50.0]}
+    np.testing.assert_allclose(buy_and_hold(market(Details(), closes), 0, 2), [0.1, 0.1])
+
+
+# ---- who is compared with whom
+
+
+def test_entrant_without_orders_and_positions_has_no_rank(tmp_path: Path) -> None:
+    entrants = [
+        {"name": "parts", "model": "builtin/buy_and_hold"},
+        {"name": "idle", "model": "builtin/hold"},
+    ]
+    test = stepped(tmp_path, entrants=entrants, least_activity=1.0)
+    cards = {
+        card.entrant: card
+        for card in settle_test(test, plugins(), of_text("2024-06-07T00:00:00Z")).cards
+    }
+    assert cards["idle"].results.activity.value == 0.0
+    assert "inactive" in cards["idle"].labels
+    assert not can_be_ranked(cards["idle"])
+    assert cards["parts"].results.activity.value == 1.0  # not below the least that is asked for
+    assert "inactive" not in cards["parts"].labels
+
+
+def days_of(
+    one: EntryResult, decided: list[bool], held: list[float], counted: list[bool]
+) -> EntryResult:
+    """Return results of the same days with other decisions."""
+    return dataclasses.replace(
+        one, decided=np.array(decided), held=np.array(held), counted=np.array(counted)
+    )
+
+
+def test_difference_counts_days_alone_on_which_both_decided(gapped: LiveFolder) -> None:
+    base = result_of(gapped)
+    one = days_of(base, [True, True, False, True], [0.01, 0.02, 0.9, 0.03], [True] * 4)
+    other = days_of(base, [False, True, True, True], [0.9, 0.01, 0.9, 0.00], [True] * 4)
+    found = difference(gapped.plan, one, other)
+    assert found.symmetric.n == 2
+    assert found.symmetric.mean == pytest.approx(100 * 252 * (0.01 + 0.03) / 2)
+    turned = difference(gapped.plan, other, one)
+    assert turned.symmetric.mean == pytest.approx(-100 * 252 * (0.01 + 0.03) / 2)
+
+
+def test_difference_to_a_joiner_leaves_out_the_days_before_it(gapped: LiveFolder) -> None:
+    base = result_of(gapped)
+    one = days_of(base, [True] * 4, [0.9, 0.9, 0.02, 0.03], [True] * 4)
+    joiner = days_of(
+        base, [False, False, True, True], [0.0, 0.0, 0.01, 0.01], [False, False, True, True]
+    )
+    found = difference(gapped.plan, one, joiner)
+    assert found.symmetric.n == 2
+    assert found.symmetric.mean == pytest.approx(100 * 252 * 0.015)
+
+
+def test_entrants_without_a_shared_day_have_no_difference(gapped: LiveFolder) -> None:
+    base = result_of(gapped)
+    one = days_of(base, [True, True, False, False], [0.0] * 4, [True] * 4)
+    other = days_of(base, [False, False, True, True], [0.0] * 4, [True] * 4)
+    found = difference(gapped.plan, one, other)
+    assert (found.symmetric.n, found.symmetric.mean) == (None, None)
+    assert found.symmetric.reason == "no counted day on which both are known"
+    assert found.skewness.value is None

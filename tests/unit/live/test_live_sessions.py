@@ -1,0 +1,75 @@
+"""Sessions of a forward test: closes and cutoffs by hand, over holidays, early closes and changes of
+the clock.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ktdeval.errors import ConfigError
+from ktdeval_live.sessions import Schedule, schedule
+
+MARGIN = timedelta(minutes=10)
+
+
+def utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def times(found: Schedule) -> dict[str, tuple[datetime, datetime | None]]:
+    return {one.day: (one.complete_at, one.cutoff) for one in found.sessions}
+
+
+def test_us_session_ends_at_the_close_and_is_due_before_the_next_open() -> None:
+    found = schedule("us", {"XNYS": "next_open"}, "2026-01-06", "2026-01-07", MARGIN)
+    assert times(found) == {
+        "2026-01-05": (utc("2026-01-05T21:00"), utc("2026-01-06T14:20")),
+        "2026-01-06": (utc("2026-01-06T21:00"), utc("2026-01-07T14:20")),
+        "2026-01-07": (utc("2026-01-07T21:00"), None),
+    }
+    assert [one.day for one in found.deciding] == ["2026-01-05", "2026-01-06"]
+
+
+def test_holidays_and_early_closes_are_those_of_the_exchange() -> None:
+    # Thanksgiving 2026 is 26 November; the day after closes at 13:00 in New York
+    found = schedule("us", {"XNYS": "next_open"}, "2026-11-27", "2026-11-30", MARGIN)
+    assert list(times(found)) == ["2026-11-25", "2026-11-27", "2026-11-30"]
+    assert times(found)["2026-11-25"][1] == utc("2026-11-27T14:20")
+    assert times(found)["2026-11-27"][0] == utc("2026-11-27T18:00")
+
+
+def test_daylight_saving_time_moves_closes_in_utc() -> None:
+    # clocks go forward in New York on 8 March 2026
+    found = times(schedule("us", {"XNYS": "next_open"}, "2026-03-06", "2026-03-10", MARGIN))
+    assert found["2026-03-06"] == (utc("2026-03-06T21:00"), utc("2026-03-09T13:20"))
+    assert found["2026-03-09"][0] == utc("2026-03-09T20:00")
+
+
+def test_coins_that_fill_at_closes_are_due_before_the_next_midnight() -> None:
+    found = schedule("coins", {"24/7": "next_close"}, "2026-01-03", "2026-01-04", MARGIN)
+    assert times(found) == {
+        "2026-01-02": (utc("2026-01-03T00:00"), utc("2026-01-03T23:50")),
+        "2026-01-03": (utc("2026-01-04T00:00"), utc("2026-01-04T23:50")),
+        "2026-01-04": (utc("2026-01-05T00:00"), None),
+    }
+
+
+def test_mixed_market_is_over_at_the_last_close_and_due_before_the_first_fill() -> None:
+    rules = {"XNYS": "next_open", "24/7": "next_close"}
+    found = times(schedule("both", rules, "2026-01-03", "2026-01-05", MARGIN))  # type: ignore[arg-type]
+    # Friday: coins close last; only coins fill on Saturday
+    assert found["2026-01-02"] == (utc("2026-01-03T00:00"), utc("2026-01-03T23:50"))
+    # Sunday: on Monday stocks fill first, at the open
+    assert found["2026-01-04"] == (utc("2026-01-05T00:00"), utc("2026-01-05T14:20"))
+
+
+def test_market_that_never_closes_can_not_fill_at_its_next_open() -> None:
+    with pytest.raises(ConfigError, match="fill: next_close"):
+        schedule("coins", {"24/7": "next_open"}, "2026-01-03", "2026-01-04", MARGIN)
+
+
+def test_test_without_a_session_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has no session from 2026-01-03 to 2026-01-04"):
+        schedule("us", {"XNYS": "next_open"}, "2026-01-03", "2026-01-04", MARGIN)

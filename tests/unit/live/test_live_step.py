@@ -1,0 +1,93 @@
+"""Entrants that are asked side by side: never more than allowed, and none after its cutoff."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from ktdeval.plugins.registry import Plugins, load_plugins
+from ktdeval_live.begin import begin
+from ktdeval_live.clock import of_text
+from ktdeval_live.folder import LiveFolder
+from ktdeval_live.replaying import InlineAsker, SetClock
+from ktdeval_live.step import Due, LiveStep, Problem, StepReport
+from live_plans import entrants, plan_of
+
+NAMES = ("one", "two", "three", "four", "five")
+CLOSE = "2024-05-31T20:15:00Z"
+AFTER_THE_CUTOFF = "2024-06-03T13:20:00Z"
+
+
+class Counting(InlineAsker):
+    """Asks in this process, one at a time, and counts those that wait for it."""
+
+    def __init__(self, folder: LiveFolder, plugins: Plugins, clock: SetClock) -> None:
+        super().__init__(folder, plugins, clock)
+        self.most = 0
+        self._waiting = 0
+        self._count = threading.Lock()
+        self._turn = threading.Lock()
+
+    def __call__(self, due: Due, limit_s: float) -> Problem | None:
+        with self._count:
+            self._waiting += 1
+            self.most = max(self.most, self._waiting)
+        with self._turn:
+            answer = self.answer(due, limit_s)
+        with self._count:
+            self._waiting -= 1
+        return answer
+
+    def answer(self, due: Due, limit_s: float) -> Problem | None:
+        return super().__call__(due, limit_s)
+
+
+class Slow(Counting):
+    """The first answer takes until after the cutoff."""
+
+    clock: SetClock
+
+    def answer(self, due: Due, limit_s: float) -> Problem | None:
+        problem = super().answer(due, limit_s)
+        self.clock.time = of_text(AFTER_THE_CUTOFF)
+        return problem
+
+
+@pytest.fixture
+def plugins() -> Plugins:
+    return load_plugins()
+
+
+def begun(path: Path, plugins: Plugins) -> tuple[LiveFolder, SetClock]:
+    clock = SetClock(of_text("2024-05-30T00:00:00Z"))
+    plan = plan_of(entrants=entrants(dict.fromkeys(NAMES, "builtin/random")))
+    folder = begin(plan, path, plugins, clock)
+    clock.time = of_text(CLOSE)
+    return folder, clock
+
+
+def step(
+    folder: LiveFolder, plugins: Plugins, clock: SetClock, asker: Counting, at_once: int
+) -> StepReport:
+    with folder.lock():
+        return LiveStep(folder, plugins, clock, asker, at_once).run()
+
+
+def test_no_more_than_allowed_are_asked_side_by_side(tmp_path: Path, plugins: Plugins) -> None:
+    folder, clock = begun(tmp_path / "week", plugins)
+    asker = Counting(folder, plugins, clock)
+    report = step(folder, plugins, clock, asker, at_once=2)
+    assert len(report.decided) == len(NAMES)
+    assert 1 <= asker.most <= 2
+
+
+def test_nobody_is_asked_after_its_cutoff(tmp_path: Path, plugins: Plugins) -> None:
+    folder, clock = begun(tmp_path / "week", plugins)
+    asker = Slow(folder, plugins, clock)
+    asker.clock = clock
+    report = step(folder, plugins, clock, asker, at_once=1)
+    assert report.decided == []
+    causes = [line.partition(": ")[2] for line in report.gaps]
+    assert sorted(causes) == ["deadline"] * 4 + ["late"]

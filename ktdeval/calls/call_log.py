@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ktdeval.calls.call_parts import LOG_FILE as LOG_FILE, call_parts_at, call_record
 from ktdeval.calls.database import RECORD, CallDatabase, LogIdentity, read_records
 from ktdeval.calls.prices import Price
 from ktdeval.calls.record import ANSWERED, CacheEntry, CallRecord, Spent, pack
@@ -24,8 +25,6 @@ from ktdeval.calls.tally import EpisodeCalls, tally_episode
 from ktdeval.errors import StoreError
 from ktdeval.harness.messages import Reply
 from ktdeval.values.jsonio import Closing
-
-LOG_FILE = "calls.sqlite"  #: Name of the record in a run's folder
 
 #: Position of a call in the record: its episode (or `canary`, `check`) and the first digits of its
 #: key
@@ -40,8 +39,9 @@ def read_calls(folder: Path) -> Iterator[CallRecord]:
 
     Raises StoreError if the record is unreadable.
     """
-    if (folder / LOG_FILE).exists():
-        yield from read_records(folder / LOG_FILE)
+    path = call_record(folder)
+    if path.exists():
+        yield from read_records(path)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,8 @@ class CallLog(Closing):
 
     One thread writes for all threads of a run. Calls that arrive while it writes go to disk in the
     next transaction. A call and its reply are written together, so a killed process leaves both or
-    neither. Replies are then copied to the cache that runs share; an interrupted copy is made when
+    neither. Where the run folder is at a URL, they are then put there, too, before anyone sees the
+    reply. Replies are then copied to the cache that runs share; an interrupted copy is made when
     the resumed run asks again. The thread is a daemon, since a durable call is on disk before
     `record` returns.
     """
@@ -90,6 +91,10 @@ class CallLog(Closing):
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         #: id of this record and when it was begun
         self.identity = self._own.identity(LogIdentity(secrets.token_hex(16), now))
+        self._parts = call_parts_at(folder)  # None where the run folder is of this machine
+        if self._parts is not None:
+            self._parts.identify(self.identity)
+
         self._keys = self._own.keys()
         self._openings: Counter[str] = Counter()  #: how often each episode was opened
 
@@ -234,6 +239,9 @@ class CallLog(Closing):
         try:
             if self._left.calls:
                 self._commit(_Group())  # try once more to write `_left`
+
+            if self._parts is not None:
+                self._parts.flush()
         finally:
             self._own.close()
 
@@ -284,7 +292,10 @@ class CallLog(Closing):
         replies = [pack(entry) for entry in self._left.entries]
         self._own.write(replies, self._left.calls)
         self._keys.update(entry.key for entry in self._left.entries)
+        calls = self._left.calls
         self._left = _Group()
+        if self._parts is not None:
+            self._parts.add(replies, calls)
 
         if self._cache is not None and replies:
             self._cache.write(replies, ())

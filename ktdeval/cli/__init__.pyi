@@ -7,6 +7,7 @@ from ktdeval.cli.options import (
     FilePath as FilePath,
     Number as Number,
     OutputPath as OutputPath,
+    RunPath as RunPath,
     config_option as config_option,
     open_plugins as open_plugins,
     plugin_option as plugin_option,

@@ -23,11 +23,12 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.plugins.registry import Plugins, load_plugins
 from ktdeval.runner.config import load_config, names_in
 from ktdeval.runner.run import DEFAULT_RUNS_FOLDER
+from ktdeval.runner.run_paths import local_run_path
 from ktdeval.runner.score import open_recorded_snapshot
 from ktdeval.runner.store import RunFolder
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger, OrderRecord
-from ktdeval.values.fields import near_matches, shown_path, user_path
+from ktdeval.values.fields import near_matches, shown_path
 from ktdeval.values.jsonio import loads_strict
 
 #: A model as a function: the whole conversation in, a reply or its text out
@@ -91,11 +92,11 @@ def evaluate(
 
 
 def load_run(folder: str | Path) -> Evaluation:
-    """Open a run folder, complete or not.
+    """Open a run folder, complete or not, at a path or a URL.
 
     Raises StoreError: there is no run; UsageError: `folder` is not a path.
     """
-    return Evaluation(RunFolder.load(user_path(folder).absolute()).path, load_plugins())
+    return Evaluation(RunFolder.load(local_run_path(folder).absolute()).path, load_plugins())
 
 
 @dataclass(frozen=True, repr=False)

@@ -19,6 +19,7 @@ from ktdeval.cli.options import grouped, open_plugins, run_options, write_groups
 from ktdeval.cli.table import terminal_width
 from ktdeval.errors import KtdevalError, PluginError, UsageError
 from ktdeval.plugins.registry import hint, hints
+from ktdeval.stores.shown import with_urls
 from ktdeval.values.fields import near_matches
 
 INTRO = "Can a language-model agent invest, or does it remember the market and ride factors?"
@@ -187,7 +188,8 @@ _ODD = re.compile(f"({_COLOUR})|{_UNSEEN}")
 
 
 class CleanStream:
-    """Text stream that replaces control and invisible characters by spaces.
+    """Text stream that replaces control and invisible characters by spaces, and the local copy of a
+    run by its URL.
 
     No foreign text can then move the cursor, hide text or reverse it. On a terminal, colours pass.
     `raw` is the stream behind it, for code that moves the cursor on purpose.
@@ -206,7 +208,7 @@ class CleanStream:
                 return colour
             return " "
 
-        self.raw.write(_ODD.sub(clean, text))
+        self.raw.write(_ODD.sub(clean, with_urls(text)))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

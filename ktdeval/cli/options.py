@@ -64,7 +64,25 @@ class FilePath(click.Path):
         """Return the path."""
         if value == "":
             self.fail("the path is empty", param, ctx)
+
+        if isinstance(value, str) and "://" in value:
+            self.fail(f"{value!r} is a URL, and this takes a path of this machine", param, ctx)
+
         return super().convert(user_path(value), param, ctx)  # type: ignore[return-value]  # as `path_type` says
+
+
+class RunPath(FilePath):
+    """Path or URL of a run, of a folder of runs, or of a card. A URL becomes its local copy."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path. Raises StoreError: there is no run at the URL."""
+        if isinstance(value, str) and "://" in value:
+            # Imported only for URLs, because most commands start without it.
+            from ktdeval.runner.run_paths import local_run_path
+
+            value = local_run_path(value)
+
+        return super().convert(value, param, ctx)
 
 
 class OutputPath(FilePath):

@@ -18,8 +18,8 @@ import click
 
 from ktdeval.cards import count, dollars
 from ktdeval.cli.options import (
-    FilePath,
     GroupedCommand,
+    RunPath,
     config_option,
     config_options,
     open_plugins,
@@ -187,7 +187,7 @@ def _print_next_commands(config: RunConfig, folder: Path, cards: Sequence[Path])
 
 
 @click.command("score")
-@click.argument("run_folder", type=FilePath(), metavar="RUN")
+@click.argument("run_folder", type=RunPath(), metavar="RUN")
 @config_option("data", "data_args", "metrics", "rules", "certificate", "items", "plugin")
 def score(run_folder: Path, **options: object) -> None:
     """Recompute the metrics and cards of RUN from its records, without any model."""
@@ -224,7 +224,7 @@ def _print_cards(paths: Sequence[Path]) -> None:
         click.echo(f"all     ktdeval card show {shlex.quote(str(path))} --all")
 
 
-_PATH = click.argument("path", type=FilePath())
+_PATH = click.argument("path", type=RunPath())
 
 
 @click.group()
@@ -236,7 +236,7 @@ def card() -> None:
 
 
 @card.command()
-@click.argument("paths", nargs=-1, required=True, type=FilePath(), metavar="PATH…")
+@click.argument("paths", nargs=-1, required=True, type=RunPath(), metavar="PATH…")
 @click.option(
     "--all",
     "whole",

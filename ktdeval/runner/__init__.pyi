@@ -54,6 +54,10 @@ from ktdeval.runner.run import (
     open_access as open_access,
     recorded_run as recorded_run,
 )
+from ktdeval.runner.run_paths import (
+    local_run_path as local_run_path,
+    paths_of_runs as paths_of_runs,
+)
 from ktdeval.runner.score import (
     describe_environment as describe_environment,
     open_recorded_snapshot as open_recorded_snapshot,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ktdeval.calls.call_log import LOG_FILE, read_calls
+from ktdeval.calls.call_parts import call_record
 from ktdeval.calls.database import read_identity
 from ktdeval.calls.tally import EpisodeCalls, tally_calls, tally_episode, transcript_difference
 from ktdeval.cards.card import ScoringCard, TradingCard
@@ -40,7 +41,7 @@ def log_problems(folder: RunFolder, specs: Sequence[EpisodeSpec]) -> Iterator[st
     say of it.
     """
     entry = folder.manifest.call_log
-    path = folder.path / LOG_FILE
+    path = call_record(folder.path)
     if entry is None:
         yield "the manifest does not say which record of calls the run was begun with"
         return

@@ -40,7 +40,8 @@ import msgspec
 from ktdeval.errors import ModelError, RunStop, StoreError
 from ktdeval.harness.messages import CallParams, Message, ModelRequest, Reply, encodable
 from ktdeval.runner.store import CANARY
-from ktdeval.values.jsonio import JsonValue, dumps_pretty, read_plain, write_atomic
+from ktdeval.stores.mirror import keep_file
+from ktdeval.values.jsonio import JsonValue, dumps_pretty, read_plain
 from ktdeval.values.seeds import derive_seed
 from ktdeval.values.typed import Value, decode_json, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
@@ -120,7 +121,7 @@ def ask_at_start(folder: Path, ask: Ask, count: int, params: CallParams) -> None
     """
     if count and load_record(folder) is None:
         record = start_record(ask, count, params)
-        write_atomic(folder / CANARY, dumps_pretty(to_plain(record)))
+        keep_file(folder / CANARY, dumps_pretty(to_plain(record)))
 
 
 def ask_at_end(folder: Path, ask: Ask, params: CallParams) -> None:
@@ -134,7 +135,7 @@ def ask_at_end(folder: Path, ask: Ask, params: CallParams) -> None:
 
     with contextlib.suppress(RunStop):
         finished = finish_record(record, ask, params)
-        write_atomic(folder / CANARY, dumps_pretty(to_plain(finished)))
+        keep_file(folder / CANARY, dumps_pretty(to_plain(finished)))
 
 
 def load_record(folder: Path) -> CanaryRecord | None:

@@ -148,7 +148,10 @@ class RunConfig:
     dry_run: bool = option(
         False, help="print what the run would ask, cost and take, as `ktdeval plan`, and stop"
     )
-    out: str | None = option(None, help="folder of the run; default: a new one in ktdeval-runs")
+    out: str | None = option(
+        None,
+        help="folder of the run, or a URL (s3://BUCKET/x); default: a new folder in ktdeval-runs",
+    )
     plugin: tuple[str, ...] = option((), help="further plugin, a module or a path to one")
     quiet: bool = option(False, help="no progress bar")
 

@@ -4,12 +4,9 @@ embedded market is cached).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-
-import platformdirs
 
 from ktdeval.errors import DataError, explained
 from ktdeval.market.documents import DOCUMENT_COLUMNS
@@ -18,6 +15,7 @@ from ktdeval.market.snapshot import MarketSnapshot
 from ktdeval.market.storage import load_snapshot, save_snapshot
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
+from ktdeval.stores.cache_folder import cache_folder as cache_folder
 from ktdeval.tasks.scoring import needs_market
 from ktdeval.tasks.task import Task
 from ktdeval.values.fields import build_params, near_matches, stored_market, user_path
@@ -86,13 +84,6 @@ def open_market(
         if any(map(needs_market, tasks))
         else None
     )
-
-
-def cache_folder() -> Path:
-    """Return the folder of generated snapshots: `$KTDEVAL_CACHE_DIR`, or the user's cache
-    folder.
-    """
-    return user_path(os.environ.get("KTDEVAL_CACHE_DIR") or platformdirs.user_cache_dir("ktdeval"))
 
 
 def store_snapshot(

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast, get_args
+from typing import Any, Generic, Protocol, TypeVar, cast, get_args
 
 import msgspec
 import zstandard
@@ -60,17 +60,37 @@ Record = StepRecord | AnswerRecord
 Entry = JournalEntry[Any]
 
 
+class JournalKeeper(Protocol):
+    """Keeps the entries of a journal elsewhere than on the disk of this machine."""
+
+    def append(self, number: int, line: bytes) -> None:
+        """Keep an entry, numbered from 1; it can't be lost once this returns. Raises StoreError."""
+
+
+class _NoKeeper:
+    """Of a journal that is on this machine alone."""
+
+    def append(self, number: int, line: bytes) -> None:
+        """Keep nothing."""
+
+
 class Journal(Closing, Generic[T]):
     """JSON lines of one type, each durable (fdatasync) before `append` returns; `is_own` says
     whether an entry can have its index. A crash can leave one torn line at the end; opening the
     journal cuts it off, so the step that it belonged to is simply run again. A line that is broken
-    anywhere else is corruption: StoreError, and the file is left as it is.
+    anywhere else is corruption: StoreError, and the file is left as it is. `keeper` keeps each
+    entry, too, before `append` returns.
     """
 
     def __init__(
-        self, path: Path, type_: type[T], is_own: Callable[[int, T], bool] | None = None
+        self,
+        path: Path,
+        type_: type[T],
+        is_own: Callable[[int, T], bool] | None = None,
+        keeper: JournalKeeper | None = None,
     ) -> None:
         self.path = path
+        self._keeper = _NoKeeper() if keeper is None else keeper
         self.recovered: list[T] = []
         created = not path.exists()
 
@@ -121,6 +141,7 @@ class Journal(Closing, Generic[T]):
 
         self._end += len(data)
         self._count += 1
+        self._keeper.append(self._count, data)
 
     def close(self) -> None:
         """Release the file."""

@@ -33,8 +33,11 @@ from ktdeval.runner.models import RunModel, choices, further_models, known_conte
 from ktdeval.runner.plan import Plan, choose_tasks, make_plan
 from ktdeval.runner.preflight import check_model
 from ktdeval.runner.registration import DrawnKey, check_registered, load_drawn_key
+from ktdeval.runner.remote_claim import RemoteClaim
+from ktdeval.runner.run_paths import local_copy
 from ktdeval.runner.score import keep_certificate, keep_task_files, write_cards
 from ktdeval.runner.store import MANIFEST, FolderClaim, FurtherFacts, RunFolder, RunManifest
+from ktdeval.stores.mirror import checked_url, is_url
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.values.fields import lasting_data, user_path
 from ktdeval.values.jsonio import JsonValue, check_output, content_hash
@@ -98,7 +101,7 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
     context = _check_fit(
         config, plugins, models.own, draft.specs, lambda: EpisodeFactory(tasks, plugins, snapshot)
     )
-    claim = FolderClaim(run_path(config, draft).absolute())  # absolute, because plugins may chdir
+    claim = _claim_folder(config, draft)
     # Whatever fails until the last line, files are closed and the folder is unlocked.
     with ExitStack() as undo:
         undo.callback(claim.release)
@@ -125,6 +128,13 @@ def prepare_run(config: RunConfig, plugins: Plugins, stop: StopSignal) -> Prepar
         undo.pop_all()
 
     return PreparedRun(config, plugins, snapshot, plan, folder, access, stop)
+
+
+def _claim_folder(config: RunConfig, plan: Plan) -> FolderClaim:
+    """Claim the folder of a run. Raises StoreError as `FolderClaim` does."""
+    if config.out and is_url(config.out):
+        return RemoteClaim(config.out)
+    return FolderClaim(run_path(config, plan).absolute())  # absolute, because plugins may chdir
 
 
 def open_access(
@@ -516,16 +526,23 @@ def mask_key_of(run: RunFolder | None) -> str | None:
 
 
 def check_run_output(config: RunConfig) -> None:
-    """Raise StoreError if the run's folder can't be written."""
+    """Raise StoreError if the run's folder can't be written. At a URL, the claim finds out."""
+    if config.out and is_url(config.out):
+        checked_url(config.out)
+        return
+
     path = user_path(config.out) if config.out else Path(DEFAULT_RUNS_FOLDER)
     check_output(path, "folder", "--out")
 
 
 def run_path(config: RunConfig, plan: Plan) -> Path:
-    """Return the folder of a run: `--out`, or `ktdeval-runs/<task>-<model>-<hash>`.
+    """Return the folder of a run, or the local copy of one at a URL: `--out`, or
+    `ktdeval-runs/<task>-<model>-<hash>`.
 
     The same command gives the same folder, and so resumes the run.
     """
+    if config.out and is_url(config.out):
+        return local_copy(config.out)
     if config.out:
         return user_path(config.out)
 

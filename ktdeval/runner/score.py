@@ -41,6 +41,7 @@ from ktdeval.runner.data_source import open_snapshot
 from ktdeval.runner.plan import describe_any, target_task_of
 from ktdeval.runner.scoring_episode import samples_of
 from ktdeval.runner.store import CERTIFICATE, TASK_FILES, DataSource, RunFolder
+from ktdeval.stores.mirror import keep_file
 from ktdeval.tasks.scoring import ScoringTask, is_scoring
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.tasks.task import Task
@@ -51,7 +52,6 @@ from ktdeval.values.jsonio import (
     dumps_pretty,
     read_plain,
     sha256_hex,
-    write_atomic,
 )
 from ktdeval.values.typed import from_plain
 
@@ -327,7 +327,7 @@ def keep_certificate(folder: Path, certificate: str | None) -> None:
         if problem is not None:
             raise StoreError(problem)
 
-        write_atomic(folder / CERTIFICATE, read_plain(user_path(certificate)))
+        keep_file(folder / CERTIFICATE, read_plain(user_path(certificate)))
 
 
 def certificate_problem(folder: Path, certificate: str) -> str | None:
@@ -346,7 +346,7 @@ def keep_task_files(folder: Path, plugins: Plugins, tasks: Collection[str]) -> N
         if set(names) & set(tasks):
             text = Path(path).read_bytes()
             (folder / TASK_FILES).mkdir(exist_ok=True)
-            write_atomic(folder / TASK_FILES / f"{sha256_hex(text)[:12]}.yaml", text)
+            keep_file(folder / TASK_FILES / f"{sha256_hex(text)[:12]}.yaml", text)
 
 
 def open_task_files(folder: Path, plugins: Plugins) -> None:
@@ -372,7 +372,7 @@ def write_cards(
     for task in tasks:
         path = folder.card_path(task.name)
         card = make_card(folder, task, snapshot, plugins, errors)
-        write_atomic(path, dumps_pretty(card.plain))
+        keep_file(path, dumps_pretty(card.plain))
         paths.append(path)
 
     return paths
@@ -413,7 +413,7 @@ def rescore(path: Path, plugins: Plugins, changes: Mapping[str, Any]) -> list[Pa
 
         path = _free_path(folder, task.name, _scored_name(changed), card)
         path.parent.mkdir(exist_ok=True)
-        write_atomic(path, dumps_pretty(card))
+        keep_file(path, dumps_pretty(card))
         paths.append(path)
 
     return paths

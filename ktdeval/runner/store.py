@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,21 @@ from ktdeval.runner.journal import (
 from ktdeval.runner.ledger_file import load_ledger
 from ktdeval.runner.marks import EpisodeMark, LogEntry
 from ktdeval.runner.registration import ContentHash
+from ktdeval.runner.remote_run import RemoteRun, remote_run_at
+from ktdeval.runner.run_files import (
+    ANSWERS as ANSWERS,
+    CANARY as CANARY,
+    CERTIFICATE as CERTIFICATE,
+    JOURNAL as JOURNAL,
+    LEDGER as LEDGER,
+    MANIFEST as MANIFEST,
+    MARK as MARK,
+    REPLIES as REPLIES,
+    TASK_FILES as TASK_FILES,
+    TRANSCRIPT as TRANSCRIPT,
+)
 from ktdeval.stats.metric import RuleSet
+from ktdeval.stores.mirror import keep_file
 from ktdeval.tasks.scoring import AnswerRecord
 from ktdeval.tasks.spec import EpisodeSpec
 from ktdeval.trading.ledger import Ledger
@@ -63,22 +77,6 @@ from ktdeval.values.temporary import try_lock
 from ktdeval.values.typed import Value, decode_json, from_plain, to_plain
 
 MANIFEST_VERSION = 2
-LEDGER, ANSWERS, TRANSCRIPT, MARK = (
-    "ledger.parquet",
-    "answers.jsonl.zst",
-    "transcript.jsonl.zst",
-    "episode.json",
-)
-"""Files of a finished episode, in its folder."""
-JOURNAL = "journal.jsonl"  #: Of an unfinished one
-MANIFEST = "manifest.json"
-#: File in the user's cache folder with the replies that runs share
-REPLIES = "replies.sqlite"
-CANARY = "canary.json"
-CERTIFICATE = "certificate.json"  #: The certificate that a run was given
-#: Folder of the task files that belong to no package, each named by its hash
-TASK_FILES = "task-files"
-
 ANOTHER_RUN = "holds another run ({}); choose another --out, or the command that began it"
 _ANEW = "restore it, or delete the episode's folder to run it anew"
 _LOCK = ".lock"
@@ -267,6 +265,8 @@ class RunFolder:
         self.path = path
         self.manifest = manifest
         self._claim: FolderClaim | None = None
+        #: the run at a URL whose local copy the folder is; None where it is of this machine alone
+        self._remote: RemoteRun | None = remote_run_at(path)
 
     @classmethod
     def create(cls, claim: FolderClaim, manifest: RunManifest) -> RunFolder:
@@ -324,7 +324,7 @@ class RunFolder:
         text = dumps_pretty(manifest.to_json())
         path = self.path / MANIFEST
         if not path.exists() or path.read_text() != text:
-            write_atomic(path, text)
+            keep_file(path, text)
 
     def release(self) -> None:
         """Let other processes run this folder."""
@@ -332,12 +332,30 @@ class RunFolder:
             self._claim.release()
 
     def episode_path(self, spec: EpisodeSpec) -> Path:
-        """Return the folder of one episode."""
+        """Return the folder of one episode, with its files as far as it has come."""
+        if self._remote is not None:
+            self._remote.bring_episode(spec.id)
+        return self._episode_folder(spec)
+
+    def _episode_folder(self, spec: EpisodeSpec) -> Path:
         return self.path / "episodes" / spec.id
+
+    def _episode_file(self, spec: EpisodeSpec, name: str) -> Path:
+        """Return the path of a file of a complete episode."""
+        if self._remote is not None:
+            self._remote.bring_file(spec.id, name)
+        return self._episode_folder(spec) / name
+
+    def _bring(self, specs: Iterable[EpisodeSpec], *names: str) -> None:
+        """Bring files of several complete episodes at once, where they are at a URL."""
+        if self._remote is not None:
+            self._remote.bring_files([spec.id for spec in specs], *names)
 
     def is_complete(self, spec: EpisodeSpec) -> bool:
         """True when the episode's ledger and transcript are final."""
-        return (self.episode_path(spec) / MARK).exists()
+        if self._remote is not None:
+            return self._remote.is_complete(spec.id)
+        return (self._episode_folder(spec) / MARK).exists()
 
     def open_journal(
         self,
@@ -348,10 +366,16 @@ class RunFolder:
         """Open the journal of an unfinished episode, holding what an earlier run recorded;
         arguments as of `Journal`.
         """
-        folder = self.episode_path(spec)
+        folder = self._episode_folder(spec)
         with explained(f"{folder}: can't make the episode's folder"):
             folder.mkdir(exist_ok=True)
-        return Journal(folder / JOURNAL, entry_type, is_own)
+
+        if self._remote is None:
+            return Journal(folder / JOURNAL, entry_type, is_own)
+
+        self._remote.begin_journal(spec.id)
+        keeper = self._remote.journal_keeper(spec.id)
+        return Journal(folder / JOURNAL, entry_type, is_own, keeper)
 
     def complete(
         self,
@@ -363,7 +387,7 @@ class RunFolder:
         """Compact a whole journal into the file of its records and the transcript; safe to repeat
         after a crash at any point.
         """
-        folder = self.episode_path(spec)
+        folder = self._episode_folder(spec)
         records, seconds, said, packed = compacted(folder / JOURNAL, entry_type)
         name, data = encode(records)
         files = {name: data, TRANSCRIPT: packed}
@@ -379,19 +403,32 @@ class RunFolder:
             said=said,
             calls=calls,
         )
-        write_atomic(folder / MARK, dumps_pretty(to_plain(mark)))
-        self._drop_journal(spec)
+        text = dumps_pretty(to_plain(mark))
+        write_atomic(folder / MARK, text)
+        if self._remote is not None:
+            self._check_claim()
+            self._remote.complete(spec.id, {**files, MARK: text.encode()})
 
-    def _drop_journal(self, spec: EpisodeSpec) -> None:
-        (self.episode_path(spec) / JOURNAL).unlink(missing_ok=True)
+        self._drop_journal(spec, len(records))
+
+    def _check_claim(self) -> None:
+        """Raise StoreError where another process has taken the run over."""
+        if self._claim is not None:
+            self._claim.check()
+
+    def _drop_journal(self, spec: EpisodeSpec, steps: int | None = None) -> None:
+        """Delete the journal of a complete episode; `steps` as of `RemoteRun.drop_journal`."""
+        (self._episode_folder(spec) / JOURNAL).unlink(missing_ok=True)
+        if self._remote is not None:
+            self._remote.drop_journal(spec.id, steps)
 
     def load_ledger(self, spec: EpisodeSpec) -> Ledger:
         """Read the ledger of a complete episode."""
-        return load_ledger(self.episode_path(spec) / LEDGER)
+        return load_ledger(self._episode_file(spec, LEDGER))
 
     def load_transcript(self, spec: EpisodeSpec) -> list[TranscriptEntry]:
         """Read the transcript of a complete episode: one entry a step."""
-        path = self.episode_path(spec) / TRANSCRIPT
+        path = self._episode_file(spec, TRANSCRIPT)
         entries = unpack_lines(path, TranscriptEntry, "transcript")
         for number, entry in enumerate(entries, 1):
             check_exchanges(entry, f"{path}: line {number}")
@@ -399,7 +436,8 @@ class RunFolder:
 
     def load_answers(self, spec: EpisodeSpec) -> list[AnswerRecord]:
         """Read the answer records of a complete episode of a scoring task."""
-        return unpack_lines(self.episode_path(spec) / ANSWERS, AnswerRecord, "record of answers")
+        path = self._episode_file(spec, ANSWERS)
+        return unpack_lines(path, AnswerRecord, "record of answers")
 
     def load_recorded(self, spec: EpisodeSpec) -> tuple[Sequence[Record], list[TranscriptEntry]]:
         """Records and transcript of any episode as far as it has come. Raises StoreError where one
@@ -423,10 +461,11 @@ class RunFolder:
         """SHA-256 by path of each ledger and transcript. Raises StoreError where one is missing or
         was changed since its end.
         """
+        self._bring(specs)
         digests = {}
         for spec in specs:
             for name, recorded in self.mark(spec).sha256.items():
-                path = self.episode_path(spec) / name
+                path = self._episode_file(spec, name)
                 with explained(f"{path}: can't read", _ANEW):
                     digest = file_sha256(path)
 
@@ -441,7 +480,7 @@ class RunFolder:
 
     def mark(self, spec: EpisodeSpec) -> EpisodeMark:
         """Read the mark of a complete episode. Raises StoreError where it is not readable."""
-        path = self.episode_path(spec) / MARK
+        path = self._episode_file(spec, MARK)
         with explained(f"{path}: can't read", _ANEW):
             mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
 
@@ -477,6 +516,13 @@ class FolderClaim:
         with explained(f"{path}: can't make the run folder", "choose another --out"):
             path.mkdir(parents=True, exist_ok=True)
             check_vacant(path)
+
+        self._lock_folder()
+
+    def _lock_folder(self) -> None:
+        """Take the lock, which ends with this process."""
+        path = self.path
+        with explained(f"{path}: can't lock the run folder", "choose another --out"):
             self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
             is_ours = try_lock(self._lock)
 
@@ -491,6 +537,11 @@ class FolderClaim:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def check(self) -> None:
+        """Raise StoreError where another process has taken the folder over, which only a claim at a
+        store can lose.
+        """
 
 
 def check_vacant(path: Path) -> None:

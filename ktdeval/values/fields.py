@@ -30,7 +30,6 @@ from ktdeval.values.user_input import (
     lasting_data as lasting_data,
     parse_assignments as parse_assignments,
     parse_scalar as parse_scalar,
-    paths_of_runs as paths_of_runs,
     shown_path as shown_path,
     split_list as split_list,
     stored_market as stored_market,

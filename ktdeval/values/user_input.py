@@ -69,20 +69,6 @@ def shown_path(path: Path) -> Path:
     return path.relative_to(here)
 
 
-def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
-    """Return paths of runs given one by one or as lists: texts, paths, or objects with a `folder`;
-    UsageError for others.
-    """
-    paths: list[Path] = []
-    for run in runs:
-        if isinstance(run, (list, tuple)):
-            paths += paths_of_runs(run)
-        else:
-            paths.append(user_path(getattr(run, "folder", run)))
-
-    return paths
-
-
 def parse_scalar(text: str) -> Any:
     """Return a number, `true`, `false` or `null` where the text is exactly that, else the text:
     `007`, and what no 64 bits hold.

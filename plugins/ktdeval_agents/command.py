@@ -21,7 +21,7 @@ from ktdeval.cards import (
     not_counted,
     usage_cost,
 )
-from ktdeval.cli import FilePath, grid_lines
+from ktdeval.cli import RunPath, grid_lines
 from ktdeval.errors import UsageError
 from ktdeval.harness import Reply, Usage
 from ktdeval.runner import RunFolder
@@ -131,7 +131,7 @@ def _prices(folder: RunFolder) -> dict[str, PriceEntry | None]:
 
 
 @click.command()
-@click.argument("run", type=FilePath(), metavar="RUN")
+@click.argument("run", type=RunPath(), metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="print the figures as JSON")
 def roles(run: Path, as_json: bool) -> None:
     """Count calls, tokens and cost of a run by the role that asked and the model that was asked.

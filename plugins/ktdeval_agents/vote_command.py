@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import card_files, load_evaluation, parse_cutoff
-from ktdeval.cli import FilePath, OutputPath, config_option, open_plugins, plugin_option
+from ktdeval.cli import OutputPath, RunPath, config_option, open_plugins, plugin_option
 from ktdeval.errors import (
     EpisodeFailure,
     StoreError,
@@ -39,12 +39,12 @@ _AGENT = "vote"
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=FilePath(), metavar="RUN RUN…")
+@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN RUN…")
 @click.option("--out", type=OutputPath("folder"), metavar="DIR", help="folder of the elected run")
 @click.option(
     "--verify",
     "elected_run",
-    type=FilePath(),
+    type=RunPath(),
     metavar="DIR",
     help="instead of electing, verify the elected run in DIR, and its ballots against these runs",
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ktdeval.cli import FilePath, Number
+from ktdeval.cli import Number, RunPath
 from ktdeval.errors import UsageError
 from ktdeval.values.fields import split_list
 from ktdeval.values.jsonio import dumps_pretty
@@ -23,7 +23,7 @@ from ktdeval_compare.power import Plan, plan_report, spreads_of_cards
 from ktdeval_compare.texts import cutoff_lines
 from ktdeval_compare.variance import NO_FACTOR
 
-_PATH = FilePath()
+_PATH = RunPath()
 _spread = Number(0, 1000)
 _level = Number(0.0001, 0.5)
 _cards = click.argument("cards", nargs=-1, required=True, type=_PATH, metavar="CARD…")

@@ -12,7 +12,8 @@ from typing import Any
 import pandas as pd
 
 from ktdeval.errors import CardError, UsageError
-from ktdeval.values.fields import build, paths_of_runs, split_list
+from ktdeval.runner import paths_of_runs
+from ktdeval.values.fields import build, split_list
 from ktdeval.values.jsonio import JsonValue
 from ktdeval.values.typed import to_object
 from ktdeval_compare.cohort import Options as CohortOptions, cohort as find_cohorts

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.cards import TradingCard, check_match, excess_return, figures_differ_in, system_labels
-from ktdeval.cli import FilePath, grid_lines, warn
+from ktdeval.cli import RunPath, grid_lines, warn
 from ktdeval.errors import CardError, UsageError
 from ktdeval.masking import MASK_KINDS
 from ktdeval.values.yamlio import load_yaml
@@ -51,7 +51,7 @@ _WHOLE = ("attackers", "agents", "funds")
 
 
 @click.command("table")
-@click.argument("cards", nargs=-1, required=True, type=FilePath(), metavar="CARD…")
+@click.argument("cards", nargs=-1, required=True, type=RunPath(), metavar="CARD…")
 @click.option(
     "--like",
     "name",

@@ -12,8 +12,8 @@ from msgspec import UNSET
 
 from ktdeval.errors import ModelError, ProviderError, UsageError
 from ktdeval.harness import ModelRequest, Reply, TranscriptEntry
-from ktdeval.runner import RunFolder
-from ktdeval.values.fields import build, user_path
+from ktdeval.runner import RunFolder, local_run_path
+from ktdeval.values.fields import build
 from ktdeval.values.jsonio import JsonValue, content_hash
 
 
@@ -28,7 +28,7 @@ class ReplayModel:
 
     def __init__(self, name: str) -> None:
         """Replay the run in folder `name`. Raises UsageError: there is no run."""
-        self._folder = folder = user_path(name)
+        self._folder = folder = local_run_path(name)
         if not (folder / "manifest.json").is_file():
             raise UsageError(
                 f"replay/{name}: {folder} is not a run folder (manifest.json is missing); name one"

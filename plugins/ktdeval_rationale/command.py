@@ -11,7 +11,7 @@ import click
 from msgspec import UNSET
 
 from ktdeval.cards import clean
-from ktdeval.cli import FilePath, grid_lines, open_plugins, plugin_option
+from ktdeval.cli import FilePath, RunPath, grid_lines, open_plugins, plugin_option
 from ktdeval.secrets.redaction import hide_secrets, secrets_of
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval.values.typed import to_plain
@@ -22,11 +22,10 @@ from ktdeval_rationale.similarity import SimilarityLinter, choose_encoder
 
 _UNDEFINED = "-"
 _HIDING_ROWS = ("stock", "calendar", "hindsight", "recognition")
-_PATH = FilePath()
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=_PATH, metavar="RUN…")
+@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
 @click.option("--json", "as_json", is_flag=True, help="print the whole report as JSON")
 @click.option(
     "--examples",
@@ -44,7 +43,7 @@ _PATH = FilePath()
 @click.option(
     "--embedding-model",
     "model",
-    type=_PATH,
+    type=FilePath(),
     metavar="DIR",
     help=(
         "folder of a model2vec model for --embeddings [default: letter groups, which know spelling"

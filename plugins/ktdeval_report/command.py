@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import FilePath, OutputPath, open_plugins, plugin_option, warn
+from ktdeval.cli import OutputPath, RunPath, open_plugins, plugin_option, warn
 from ktdeval.errors import UsageError, explained
-from ktdeval.values.fields import paths_of_runs, user_path
+from ktdeval.runner import paths_of_runs
+from ktdeval.values.fields import user_path
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.temporary import filling
 from ktdeval_report.canvas import plot_file, require_matplotlib
@@ -22,7 +23,7 @@ _FORMATS = ("png", "svg")
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=FilePath(), metavar="RUN…")
+@click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
 @click.option(
     "--out",
     type=OutputPath("file"),

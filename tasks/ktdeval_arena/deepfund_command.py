@@ -15,6 +15,7 @@ from ktdeval.cli import (
     FilePath,
     LazyCommand,
     LazyGroup,
+    RunPath,
     grid_lines,
     open_plugins,
     plugin_option,
@@ -58,7 +59,7 @@ _FORMAT = click.option(
     show_default=True,
     help="how it is written; CSV and JSON have every digit, shares as fractions",
 )
-_RUNS = click.argument("runs", nargs=-1, required=True, type=FilePath(), metavar="RUN…")
+_RUNS = click.argument("runs", nargs=-1, required=True, type=RunPath(), metavar="RUN…")
 _NONE = "-"
 _WEEK_FIGURES = {
     "nav": "{nav:,.2f}",

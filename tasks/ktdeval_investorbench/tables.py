@@ -18,7 +18,15 @@ import numpy as np
 import pandas as pd
 
 from ktdeval.cards import UNDEFINED, clean
-from ktdeval.cli import FilePath, LazyCommand, LazyGroup, grid_lines, open_plugins, print_json
+from ktdeval.cli import (
+    FilePath,
+    LazyCommand,
+    LazyGroup,
+    RunPath,
+    grid_lines,
+    open_plugins,
+    print_json,
+)
 from ktdeval.errors import CardError, UsageError
 from ktdeval.market import FloatArray, MarketSnapshot
 from ktdeval.runner import RunFolder, load_ledger, open_recorded_snapshot, run_of
@@ -397,7 +405,7 @@ investorbench = LazyGroup(
 
 
 @click.command()
-@click.argument("cards", nargs=-1, required=True, type=FilePath(), metavar="CARD…")
+@click.argument("cards", nargs=-1, required=True, type=RunPath(), metavar="CARD…")
 @click.option(
     "--show",
     type=click.Choice(["models", "types", "sizes", "tests"]),

@@ -9,7 +9,7 @@ import click
 
 import ktdeval
 from ktdeval.cards import ATTACHED, card_kinds, count
-from ktdeval.cli import FilePath, open_plugins, plugin_option, warn
+from ktdeval.cli import FilePath, RunPath, open_plugins, plugin_option, warn
 from ktdeval.errors import PluginError, UsageError, VerificationError, explained
 from ktdeval.runner import RunFolder
 from ktdeval.values.jsonio import dumps_pretty, file_sha256, read_plain, write_atomic
@@ -59,7 +59,7 @@ from ktdeval_board.rules import load_rules
     help="one of the board's markets, where it is not where board.yaml says: folder or provider",
 )
 @click.option(
-    "--rerun", type=FilePath(), metavar="RUN", help="your own run of the plan of a submitted card"
+    "--rerun", type=RunPath(), metavar="RUN", help="your own run of the plan of a submitted card"
 )
 @click.option("--by", "rerun_by", default="", metavar="NAME", help="who made the run of --rerun")
 @day_option("check")
@@ -120,7 +120,7 @@ def _print(report: CheckReport) -> None:
 @click.option(
     "--attackers",
     "runs",
-    type=FilePath(),
+    type=RunPath(),
     multiple=True,
     required=True,
     metavar="RUN",

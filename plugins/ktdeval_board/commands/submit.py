@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import count
-from ktdeval.cli import FilePath, open_plugins, plugin_option
+from ktdeval.cli import FilePath, RunPath, open_plugins, plugin_option
 from ktdeval.values.jsonio import dumps_pretty
 from ktdeval_board.bundle import Redactor
 from ktdeval_board.claims import Claims
@@ -22,7 +22,7 @@ _CLAIMS = Claims.__struct_fields__
 
 
 @click.command()
-@click.argument("run", type=FilePath(), metavar="RUN")
+@click.argument("run", type=RunPath(), metavar="RUN")
 @board_option("clone of the board")
 @click.option(
     "--card",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ktdeval.cards import card_lines, print_lines
-from ktdeval.cli import FilePath, OutputPath, config_option, open_plugins
+from ktdeval.cli import FilePath, OutputPath, RunPath, config_option, open_plugins
 from ktdeval.errors import UsageError, VerificationError, explained
 from ktdeval.values.jsonio import dumps_pretty, make_folder, write_atomic
 from ktdeval.values.temporary import filling
@@ -21,7 +21,6 @@ from ktdeval_deanon.certificate.certify import (
 )
 
 _FILE = FilePath(dir_okay=False)
-_FOLDER = FilePath(file_okay=False)
 
 
 @click.command("certify", short_help="Attack a mask and write its certificate, or verify one.")
@@ -49,7 +48,7 @@ _FOLDER = FilePath(file_okay=False)
 @click.option(
     "--attackers",
     "runs",
-    type=_FOLDER,
+    type=RunPath(),
     multiple=True,
     metavar="RUN",
     help="run of that scoring task; give it once for each model",

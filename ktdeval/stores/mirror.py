@@ -1,0 +1,272 @@
+"""Local copy of the files below a URL: a file is fetched when it is asked for, whole, and again only
+where its version at the store has changed.
+
+CACHE/remote/<hash of URL>/place.json       the URL
+CACHE/remote/<hash>/read/<name>/…           files, as commands read them
+CACHE/remote/<hash>/run/<name>/…            working folder of a run on this machine
+CACHE/remote/<hash>/read.sqlite             version of each file that was fetched
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from ktdeval.errors import StoreError, UsageError, explained
+from ktdeval.stores.cache_folder import cache_folder
+from ktdeval.stores.shown import show_as
+from ktdeval.stores.store import MissingKey, Stat, Store, open_store
+from ktdeval.stores.versions import FileVersions
+from ktdeval.values.jsonio import dumps_pretty, read_plain, sha256_hex, write_atomic
+from ktdeval.values.typed import Value, decode_json
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+Use = Literal["read", "run"]
+
+_AT_ONCE = 16  #: Requests under way at once: a request to an object store takes tens of ms
+_URL = re.compile(r"(?!file://)[a-zA-Z][a-zA-Z0-9+.-]*://")
+_PASSWORD = re.compile(r"[^/]*://[^/@]*:[^/@]*@")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_HASH_DIGITS = 24
+
+
+class Place(Value):
+    """Where the files of a local copy come from (`place.json`)."""
+
+    url: str
+
+
+_OPEN: dict[Path, Mirror] = {}
+_OPENING = threading.RLock()
+
+
+class Mirror:
+    """Files below one URL, and their local copies. Threads may share it."""
+
+    def __init__(self, url: str, path: Path, store: Store, use: Use = "read") -> None:
+        """Use a local folder for the copies; it is made where there is none."""
+        self.url = url
+        self.path = path
+        self.store = store
+        #: whether a run writes the local files first, so that the store has nothing newer
+        self.is_working = use == "run"
+        #: keys whose local file this process wrote itself, and put to the store
+        self._own: set[str] = set()
+        with explained(f"{path}: can't make the local copy of {url}", "set KTDEVAL_CACHE_DIR"):
+            path.mkdir(parents=True, exist_ok=True)
+
+        self._versions = FileVersions(path.parent.with_suffix(".sqlite"))
+
+    def stats(self, folder: str = "") -> dict[str, Stat]:
+        """Return what lies below a folder at this moment, by key."""
+        return {stat.key: stat for stat in self.store.list(folder)}
+
+    def fetch(self, stats: Iterable[Stat]) -> None:
+        """Bring files to the local folder, several at once; those of the same version are there
+        already. Raises StoreError; MissingKey: one has been deleted meanwhile.
+        """
+        stale = [stat for stat in stats if not self._is_current(stat)]
+        self.at_once(self._fetch, stale)
+
+    def fetch_below(self, folder: str) -> None:
+        """Bring all files below a folder, and delete local copies of those that are gone."""
+        stats = self.stats(folder)
+        self.fetch(stats.values())
+        for path in (self.path / folder).rglob("*"):
+            if path.is_file() and path.relative_to(self.path).as_posix() not in stats:
+                path.unlink(missing_ok=True)
+
+    def fetch_file(self, key: str) -> bool:
+        """Bring one file by reading it, without a listing; return whether there is one. Where there
+        is none, its local copy is deleted.
+        """
+        if self.owns(key):
+            return True
+        try:
+            data = self.store.read(key)
+        except MissingKey:
+            (self.path / key).unlink(missing_ok=True)
+            return False
+
+        version = sha256_hex(data)
+        if not self.has(key, version):
+            self.keep(key, version, data)
+
+        return True
+
+    def put(self, key: str, data: bytes) -> None:
+        """Replace a file at the store with what its local copy holds; durable once this returns."""
+        self.store.replace(key, data)
+        self._own.add(key)
+
+    def put_new(self, key: str, data: bytes, where: str) -> None:
+        """Create a file at the store; durable once this returns. Raises StoreError: another
+        process has written it, so that this one must not go on.
+        """
+        # A request that was repeated after a lost answer finds its own file.
+        if not self.store.create(key, data) and self.store.read(key) != data:
+            raise StoreError(
+                f"{self.url}: another process has gone on with {where} ({key}); this one stops, and"
+                " nothing is lost"
+            )
+
+    def keep(self, key: str, version: str, data: bytes) -> None:
+        """Write a local file that was made from files of the store; `version` says which."""
+        with self._versions.replacing(key, version):
+            self._write(key, data)
+
+    def replace_local(self, key: str, version: str, source: Path) -> None:
+        """Move a local file that was made from files of the store to its place."""
+        with self._versions.replacing(key, version):
+            source.replace(self.path / key)
+
+    def has(self, key: str, version: str) -> bool:
+        """Whether the local file is there in this version."""
+        return self._versions.get(key) == version and (self.path / key).is_file()
+
+    def owns(self, key: str) -> bool:
+        """Whether this process wrote the file."""
+        return key in self._own
+
+    def forget_own(self) -> None:
+        """Take no file for this process's own any more: others may have changed them."""
+        self._own.clear()
+
+    def remember(self, stats: Iterable[Stat]) -> None:
+        """Take the local files that this process wrote for copies of these versions."""
+        own = [stat for stat in stats if self.owns(stat.key)]
+        self._versions.add((stat.key, str(stat.version)) for stat in own)
+
+    def at_once(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Return the results of a function that waits for the store, several at once."""
+        if len(items) < 2:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(min(_AT_ONCE, len(items)), "ktdeval-store") as pool:
+            return list(pool.map(function, items))
+
+    def _is_current(self, stat: Stat) -> bool:
+        return self.owns(stat.key) or self.has(stat.key, str(stat.version))
+
+    def _fetch(self, stat: Stat) -> None:
+        self.keep(stat.key, str(stat.version), self.store.read(stat.key))
+
+    def _write(self, key: str, data: bytes) -> None:
+        path = self.path / key
+        with explained(f"{path}: can't keep the local copy", "free space"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+
+        write_atomic(path, data)
+
+
+def is_url(text: str | Path) -> bool:
+    """Whether a user's text is a URL, not a path of this machine."""
+    return _URL.match(str(text)) is not None
+
+
+def checked_url(text: str) -> str:
+    """Return a URL in the form that its local copy is found by. Raises UsageError: it holds a
+    password or a query, which would end in files and logs.
+    """
+    if _PASSWORD.match(text) or "?" in text:
+        raise UsageError(
+            "a URL with a password or a query is not taken, since it would be recorded; give"
+            " credentials as the driver reads them (environment or configuration file)"
+        )
+    return text.rstrip("/")
+
+
+def open_mirror(url: str, use: Use) -> Mirror:
+    """Return the local copy of a URL, to read or to run in. Raises StoreError: the store can't be
+    opened.
+    """
+    url = checked_url(url)
+    home = _homes() / sha256_hex(url)[:_HASH_DIGITS]
+    path = home / use / _name_of(url)
+    with _OPENING:
+        if path not in _OPEN:
+            store = open_store(url)
+            _OPEN[path] = Mirror(url, path, store, use)
+            show_as(str(path), url)
+            write_atomic(home / "place.json", dumps_pretty({"url": url}))
+
+        return _OPEN[path]
+
+
+def mirror_at(path: Path) -> Mirror | None:
+    """Return the local copy that a path lies in, also one that another process made; None for any
+    other path.
+    """
+    homes = _homes()
+    absolute = path.absolute()
+    if not absolute.is_relative_to(homes):
+        absolute = path.resolve()
+        homes = homes.resolve()
+        if not absolute.is_relative_to(homes):
+            return None
+
+    parts = absolute.relative_to(homes).parts
+    if len(parts) < 3 or parts[1] not in ("read", "run"):
+        return None
+
+    place = _homes() / parts[0] / "place.json"
+    with explained(f"{place}: can't read", "name the run by its URL"):
+        url = decode_json(read_plain(place), Place, str(place)).url
+
+    if sha256_hex(url)[:_HASH_DIGITS] != parts[0]:
+        raise StoreError(f"{place}: has been changed; delete the folder {place.parent}")
+
+    return open_mirror(url, "read" if parts[1] == "read" else "run")
+
+
+def key_at(mirror: Mirror, path: Path) -> str:
+    """Return the key of a local file or folder of a copy; empty for its root."""
+    root = mirror.path
+    if path.absolute().is_relative_to(root):
+        relative = path.absolute().relative_to(root)
+    else:
+        relative = path.resolve().relative_to(root.resolve())
+
+    key = relative.as_posix()
+    return "" if key == "." else key
+
+
+def keep_file(path: Path, data: bytes | str) -> None:
+    """Write a file atomically and durably: here, and at the store where its folder is the copy of a
+    URL. Raises StoreError.
+    """
+    write_atomic(path, data)
+    mirror = mirror_at(path)
+    if mirror is not None:
+        content = data.encode() if isinstance(data, str) else data
+        mirror.put(key_at(mirror, path), content)
+
+
+@contextlib.contextmanager
+def mirrors_forgotten() -> Iterator[None]:
+    """Open no copy that was opened before, as in a new process: for tests."""
+    with _OPENING:
+        before = dict(_OPEN)
+        _OPEN.clear()
+
+    try:
+        yield
+    finally:
+        with _OPENING:
+            _OPEN.update(before)
+
+
+def _homes() -> Path:
+    return cache_folder().absolute() / "remote"
+
+
+def _name_of(url: str) -> str:
+    """Return the last part of a URL as a folder's name."""
+    name = _UNSAFE.sub("-", url.rpartition("/")[2]).strip(".-")
+    return name[:100] or "root"

@@ -1,0 +1,25 @@
+"""How output names the local copies of this process: by the URLs that the user knows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class _Shown(NamedTuple):
+    folder: str
+    url: str
+
+
+_SHOWN: list[_Shown] = []
+
+
+def show_as(folder: str, url: str) -> None:
+    """Let output show a URL where the folder of its local copy stands."""
+    _SHOWN.append(_Shown(folder, url))
+
+
+def with_urls(text: str) -> str:
+    """Return a text with the folders of local copies replaced by their URLs."""
+    for shown in _SHOWN:
+        text = text.replace(shown.folder, shown.url)
+    return text

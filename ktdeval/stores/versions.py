@@ -1,0 +1,68 @@
+"""Versions of the files of a local copy, in one SQLite file that processes share."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ktdeval.errors import StoreError
+
+_BUSY_S = 60.0  #: Longest wait for another process that writes a file
+
+
+class FileVersions:
+    """Version by key. It is a cache: deleting the file only means that files are fetched again."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it. Raises StoreError."""
+        self.path = path
+        self._lock = threading.RLock()
+        with self._explained():
+            self._sql = sqlite3.connect(
+                path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            self._sql.execute("PRAGMA synchronous=NORMAL")
+            self._sql.execute(
+                "CREATE TABLE IF NOT EXISTS files (key TEXT PRIMARY KEY, version TEXT NOT NULL)"
+            )
+
+    def get(self, key: str) -> str | None:
+        """Return the version of a local file; None where it has none."""
+        with self._lock, self._explained():
+            rows = self._sql.execute("SELECT version FROM files WHERE key = ?", (key,)).fetchall()
+        return str(rows[0][0]) if rows else None
+
+    def add(self, versions: Iterable[tuple[str, str]]) -> None:
+        """Record the versions of several files."""
+        with self._lock, self._explained():
+            self._sql.execute("BEGIN IMMEDIATE")
+            self._sql.executemany("INSERT OR REPLACE INTO files VALUES (?, ?)", list(versions))
+            self._sql.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def replacing(self, key: str, version: str) -> Iterator[None]:
+        """Record a version while its file is written: no other process writes the file or its
+        version meanwhile, so that they agree. Where the block raises, neither counts.
+        """
+        with self._lock, self._explained():
+            self._sql.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._sql.execute("INSERT OR REPLACE INTO files VALUES (?, ?)", (key, version))
+            except BaseException:
+                self._sql.execute("ROLLBACK")
+                raise
+
+            self._sql.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"{self.path}: {error}; delete it, or set KTDEVAL_CACHE_DIR to another folder"
+            ) from error

@@ -167,10 +167,14 @@ class CallLog(Closing):
         return entry.reply
 
     def check_room(self) -> None:
-        """Raise StoreError if the disk has too little room for the replies of calls under way.
+        """Raise StoreError if the disk has too little room for the replies of calls under way, or
+        the store of the run does not take what it was given before.
 
         Call it before each model call.
         """
+        if self._parts is not None:
+            self._parts.flush()
+
         disk = os.statvfs(self.path.parent)
         free_bytes = disk.f_bavail * disk.f_frsize
         is_known = disk.f_blocks > 0  # some network file systems report 0 for everything

@@ -8,7 +8,9 @@ calls/000001-000120.bin        the first 120 groups, compacted
 
 from __future__ import annotations
 
+import contextlib
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -20,6 +22,7 @@ import msgspec
 from ktdeval.calls.database import RECORD, CallDatabase, LogIdentity
 from ktdeval.calls.record import CALL_COLUMNS, ReplyRow
 from ktdeval.errors import StoreError
+from ktdeval.stores.at_once import at_once
 from ktdeval.stores.mirror import Mirror, key_at, mirror_at
 from ktdeval.stores.store import MissingKey, Stat
 from ktdeval.values.jsonio import content_hash
@@ -80,11 +83,13 @@ class CallParts:
         self._record = f"{prefix}{LOG_FILE}"
         self._next: int | None = None  #: number of the next group
         self._pending: list[tuple[int, bytes]] = []  #: groups that the store does not have yet
+        self._putting = threading.Lock()
 
     def restore(self) -> None:
         """Make the local record of what the store has; where it has none, there is none. Raises
         StoreError: a file is missing or damaged.
         """
+        self._next = None
         identity = self._identity()
         parts, _ = self._parts()
         path = self._mirror.path / self._record
@@ -110,6 +115,44 @@ class CallParts:
 
             self._mirror.replace_local(self._record, version, built)
 
+    def restore_working(self) -> None:
+        """Do as `restore`, for the process that owns the run. Calls that a killed process of this
+        machine wrote here and could not put any more are put now: their replies are paid. Errors as
+        of `restore`.
+        """
+        path = self._mirror.path / self._record
+        left = path.with_name(f"left-{LOG_FILE}")
+        for name in ("", "-wal", "-shm"):
+            file = path.with_name(f"{path.name}{name}")
+            if file.exists():
+                file.replace(left.with_name(f"{left.name}{name}"))
+
+        self.restore()
+        # A file that is damaged is passed over: the run goes on from what the store has.
+        with contextlib.suppress(StoreError):
+            if left.exists() and path.exists():
+                self._put_left(left, path)
+
+        for file in path.parent.glob(f"{left.name}*"):
+            file.unlink()
+
+    def _put_left(self, left: Path, path: Path) -> None:
+        """Put what a record has more than the one at `path`, if it begins with all of that."""
+        with CallDatabase(left, RECORD) as before, CallDatabase(path, RECORD) as restored:
+            nobody = LogIdentity("", "")
+            if before.identity(nobody) != restored.identity(nobody):
+                return
+
+            had = before.rows()
+            has = restored.rows()
+            replies = before.replies(before.keys() - restored.keys())
+            if had[: len(has)] != has or (len(had) == len(has) and not replies):
+                return
+
+            new = had[len(has) :]
+            self.add(replies, new)
+            restored.write(replies, new)
+
     def identify(self, identity: LogIdentity) -> None:
         """Record at the store which record of calls it is. Raises StoreError: it has another."""
         data = encode_canonical(Identity(id=identity.id, begun_at=identity.begun_at)).encode()
@@ -119,22 +162,25 @@ class CallParts:
         """Put a group of calls to the store; durable once this returns. Where it raises StoreError,
         the group stays here and is put before the next one, or by `flush`.
         """
-        if self._next is None:
-            parts, _ = self._parts()
-            self._next = parts[-1].last + 1 if parts else 1
-
         data = _encoded(CallGroup(tuple(replies), tuple(calls)))
-        self._pending.append((self._next, data))
-        self._next += 1
+        with self._putting:
+            if self._next is None:
+                parts, _ = self._parts()
+                self._next = parts[-1].last + 1 if parts else 1
+
+            self._pending.append((self._next, data))
+            self._next += 1
+
         self.flush()
 
     def flush(self) -> None:
         """Put the groups that the store does not have yet. Raises StoreError."""
-        while self._pending:
-            number, data = self._pending[0]
-            key = f"{self._folder}/{number:06}.bin"
-            self._mirror.put_new(key, data, "the run's calls")
-            del self._pending[0]
+        with self._putting:
+            while self._pending:
+                number, data = self._pending[0]
+                key = f"{self._folder}/{number:06}.bin"
+                self._mirror.put_new(key, data, "the run's calls")
+                del self._pending[0]
 
     def state(self) -> CallPartsState:
         """Return what files there are. Raises StoreError: one is missing."""
@@ -179,7 +225,7 @@ class CallParts:
             self._mirror.put_new(key, data, "the run's calls")
             leftovers += [part.stat.key for part in batch]
 
-        self._mirror.at_once(self._mirror.store.delete, leftovers)
+        at_once(self._mirror.store.delete, leftovers)
         return before - after
 
     @property
@@ -216,7 +262,7 @@ class CallParts:
         for start in range(0, len(parts), ahead):
             batch = parts[start : start + ahead]
             keys = [part.stat.key for part in batch]
-            for key, data in zip(keys, self._mirror.at_once(self._mirror.store.read, keys)):
+            for key, data in zip(keys, at_once(self._mirror.store.read, keys)):
                 yield _decoded(data, key)
 
 

@@ -11,7 +11,7 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -280,6 +280,17 @@ class CallDatabase(Closing):
         """Return the keys of all replies. Errors as of `entry`."""
         with self._reading, self._reader.explained():
             return {str(key) for (key,) in self._reader.rows("SELECT key FROM replies")}
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the rows of all calls as they are stored, in their order. Errors as of `entry`."""
+        with self._reading, self._reader.explained():
+            return self._reader.rows(_ALL_CALLS)
+
+    def replies(self, keys: Collection[str]) -> list[ReplyRow]:
+        """Return the packed replies under some keys. Errors as of `entry`."""
+        with self._reading, self._reader.explained():
+            found = [self._reader.rows(_FIND_REPLY, key) for key in sorted(keys)]
+        return [ReplyRow(*rows[0]) for rows in found if rows]
 
     def records(self, episode: str) -> list[CallRecord]:
         """Return the calls of one episode, in their order. Errors as of `entry`."""

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ktdeval.calls.call_parts import LOG_FILE, CallParts
+from ktdeval.calls.call_parts import CallParts
 from ktdeval.errors import StoreError
 from ktdeval.runner.run_files import (
     CANARY,
@@ -28,6 +28,7 @@ from ktdeval.runner.run_files import (
     MARK,
     TASK_FILES,
 )
+from ktdeval.stores.at_once import at_once
 from ktdeval.stores.mirror import Mirror, key_at, mirror_at
 from ktdeval.stores.store import Stat
 from ktdeval.values.jsonio import content_hash
@@ -80,9 +81,9 @@ class RemoteRun:
         """
         names = [MANIFEST, CERTIFICATE, CANARY]
         keys = [f"{self.prefix}{name}" for name in names]
-        is_run, *_ = self.mirror.at_once(self.mirror.fetch_file, keys)
+        is_run, *_ = at_once(self.mirror.fetch_file, keys)
         folders = [f"{self.prefix}{CARDS}", f"{self.prefix}{TASK_FILES}"]
-        self.mirror.at_once(self.mirror.fetch_below, folders)
+        at_once(self.mirror.fetch_below, folders)
 
         return is_run
 
@@ -94,7 +95,7 @@ class RemoteRun:
         if self._episodes is None or not is_current:
             began = time.monotonic()
             stats = self.mirror.stats(f"{self.prefix}{EPISODES}")
-            self._episodes = _by_episode(stats.values(), f"{self.prefix}{EPISODES}/")
+            self._episodes = by_episode(stats.values(), f"{self.prefix}{EPISODES}/")
             took = time.monotonic() - began
             self._listed_until = time.monotonic() + max(_FRESH_S, took * _LISTING_SHARE)
 
@@ -147,7 +148,7 @@ class RemoteRun:
             (self.mirror.path / key).unlink(missing_ok=True)
         elif not self.mirror.has(key, version):
             keys = [part.stat.key for part in parts]
-            lines = self.mirror.at_once(self.mirror.store.read, keys)
+            lines = at_once(self.mirror.store.read, keys)
             self.mirror.keep(key, version, b"".join(lines))
 
     # -- running
@@ -158,14 +159,11 @@ class RemoteRun:
         """
         self._episodes = None
         self.mirror.forget_own()
-        for stray in self.path.glob(f"{LOG_FILE}*"):
-            stray.unlink()
-
         for journal in self.path.glob(f"{EPISODES}/*/{JOURNAL}"):
             journal.unlink()
 
         self.bring_head()
-        self.calls.restore()
+        self.calls.restore_working()
 
     def begin_journal(self, episode: str) -> None:
         """Bring the journal of an unfinished episode that is about to go on. Raises StoreError: a
@@ -188,7 +186,7 @@ class RemoteRun:
     def complete(self, episode: str, files: Mapping[str, bytes]) -> None:
         """Put the files of a complete episode; the mark comes last."""
         others = [name for name in files if name != MARK]
-        self.mirror.at_once(lambda name: self._put(episode, name, files[name]), others)
+        at_once(lambda name: self._put(episode, name, files[name]), others)
         self._put(episode, MARK, files[MARK])
 
     def drop_journal(self, episode: str, steps: int | None = None) -> None:
@@ -199,7 +197,7 @@ class RemoteRun:
         if steps is not None:
             keys = [_part_key(self._journal(episode), number + 1) for number in range(steps)]
 
-        self.mirror.at_once(self.mirror.store.delete, keys[::-1])
+        at_once(self.mirror.store.delete, keys[::-1])
 
     def end(self) -> None:
         """Compact what a run leaves, and keep its local files as copies of those at the store."""
@@ -248,7 +246,7 @@ def _part_key(folder: str, number: int) -> str:
     return f"{folder}/{number:06}.jsonl"
 
 
-def _by_episode(stats: Iterable[Stat], folder: str) -> dict[str, EpisodeFiles]:
+def by_episode(stats: Iterable[Stat], folder: str) -> dict[str, EpisodeFiles]:
     """Return the files of each episode from a listing of all."""
     files: dict[str, dict[str, Stat]] = {}
     journals: dict[str, list[JournalPart]] = {}

@@ -11,6 +11,7 @@ from typing import Any
 from ktdeval.errors import StoreError
 from ktdeval.runner.remote_run import RemoteRun, remote_run
 from ktdeval.runner.run_files import CARDS, MANIFEST
+from ktdeval.stores.at_once import at_once
 from ktdeval.stores.mirror import Mirror, is_url, open_mirror
 from ktdeval.values.user_input import user_path
 
@@ -96,4 +97,4 @@ def _bring_heads(mirror: Mirror) -> None:
     if not runs:
         raise StoreError(f"{mirror.url}: no run here (manifest.json is missing)")
 
-    mirror.at_once(RemoteRun.bring_head, runs)
+    at_once(RemoteRun.bring_head, runs)

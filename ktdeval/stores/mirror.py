@@ -12,25 +12,21 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 from ktdeval.errors import StoreError, UsageError, explained
+from ktdeval.stores.at_once import at_once
 from ktdeval.stores.cache_folder import cache_folder
 from ktdeval.stores.shown import show_as
-from ktdeval.stores.store import MissingKey, Stat, Store, open_store
+from ktdeval.stores.store import MissingKey, Stat, Store, checked_key, open_store
 from ktdeval.stores.versions import FileVersions
 from ktdeval.values.jsonio import dumps_pretty, read_plain, sha256_hex, write_atomic
 from ktdeval.values.typed import Value, decode_json
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 Use = Literal["read", "run"]
 
-_AT_ONCE = 16  #: Requests under way at once: a request to an object store takes tens of ms
 _URL = re.compile(r"(?!file://)[a-zA-Z][a-zA-Z0-9+.-]*://")
 _PASSWORD = re.compile(r"[^/]*://[^/@]*:[^/@]*@")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -73,7 +69,7 @@ class Mirror:
         already. Raises StoreError; MissingKey: one has been deleted meanwhile.
         """
         stale = [stat for stat in stats if not self._is_current(stat)]
-        self.at_once(self._fetch, stale)
+        at_once(self._fetch, stale)
 
     def fetch_below(self, folder: str) -> None:
         """Bring all files below a folder, and delete local copies of those that are gone."""
@@ -144,13 +140,6 @@ class Mirror:
         own = [stat for stat in stats if self.owns(stat.key)]
         self._versions.add((stat.key, str(stat.version)) for stat in own)
 
-    def at_once(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Return the results of a function that waits for the store, several at once."""
-        if len(items) < 2:
-            return [function(item) for item in items]
-        with ThreadPoolExecutor(min(_AT_ONCE, len(items)), "ktdeval-store") as pool:
-            return list(pool.map(function, items))
-
     def _is_current(self, stat: Stat) -> bool:
         return self.owns(stat.key) or self.has(stat.key, str(stat.version))
 
@@ -158,7 +147,7 @@ class Mirror:
         self.keep(stat.key, str(stat.version), self.store.read(stat.key))
 
     def _write(self, key: str, data: bytes) -> None:
-        path = self.path / key
+        path = self.path / checked_key(key)  # a listing is a store's word
         with explained(f"{path}: can't keep the local copy", "free space"):
             path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -194,7 +183,9 @@ def open_mirror(url: str, use: Use) -> Mirror:
             store = open_store(url)
             _OPEN[path] = Mirror(url, path, store, use)
             show_as(str(path), url)
-            write_atomic(home / "place.json", dumps_pretty({"url": url}))
+            place = home / "place.json"
+            if not place.exists():
+                write_atomic(place, dumps_pretty({"url": url}))
 
         return _OPEN[path]
 

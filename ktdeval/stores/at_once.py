@@ -1,0 +1,24 @@
+"""Requests to a store, several under way at once: each of them mostly waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_AT_ONCE = 16  #: A request to an object store takes tens of milliseconds
+
+
+def at_once(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Return the results of a function that waits for a store, in the order of the items. Raises
+    what the function raises.
+    """
+    every = list(items)
+    if len(every) < 2:
+        return [function(item) for item in every]
+
+    with ThreadPoolExecutor(min(_AT_ONCE, len(every)), "ktdeval-store") as pool:
+        return list(pool.map(function, every))

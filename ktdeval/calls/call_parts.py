@@ -39,7 +39,7 @@ _HEAD_BYTES = len(_MAGIC) + 32
 _PACK_BYTES = 32 * 1024 * 1024  #: Most bytes of groups that are compacted to one file
 _LISTINGS = 5  #: Most listings until one shows no gap: a file may be compacted during a listing
 
-Cell = str | int | float | bytes | None
+Cell = str | int | float | None
 
 
 class Identity(Value):
@@ -49,11 +49,29 @@ class Identity(Value):
     begun_at: str
 
 
+class PackedRow(msgspec.Struct, array_like=True, frozen=True):
+    """A row of `CALL_COLUMNS`; msgspec tells bytes from text by type only, so the reply is apart."""
+
+    values: tuple[Cell, ...]  #: all columns but the last
+    reply: bytes | None
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> PackedRow:
+        """Return the packed form of a row."""
+        *values, reply = row
+        return cls(tuple(values), reply)
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """The row as the record of calls has it."""
+        return (*self.values, self.reply)
+
+
 class CallGroup(msgspec.Struct, array_like=True, frozen=True):
-    """Calls that were written together: packed replies, and rows of `CALL_COLUMNS`."""
+    """Calls that were written together, and their packed replies."""
 
     replies: tuple[ReplyRow, ...]
-    calls: tuple[tuple[Cell, ...], ...]
+    calls: tuple[PackedRow, ...]
 
 
 class _Part(NamedTuple):
@@ -111,7 +129,7 @@ class CallParts:
             with CallDatabase(built, RECORD) as database:
                 database.identity(LogIdentity(identity.id, identity.begun_at))
                 for group in self._read_groups(parts):
-                    database.write(group.replies, group.calls)
+                    database.write(group.replies, [call.row for call in group.calls])
 
             self._mirror.replace_local(self._record, version, built)
 
@@ -157,16 +175,18 @@ class CallParts:
         """Record at the store which record of calls it is. Raises StoreError: it has another."""
         data = encode_canonical(Identity(id=identity.id, begun_at=identity.begun_at)).encode()
         self._mirror.put_new(f"{self._folder}/{_IDENTITY}", data, "the record of calls")
+        # From here on, a group that another process puts is a conflict.
+        with self._putting:
+            self._next = self._next_number()
 
     def add(self, replies: Sequence[ReplyRow], calls: Sequence[tuple[Any, ...]]) -> None:
         """Put a group of calls to the store; durable once this returns. Where it raises StoreError,
         the group stays here and is put before the next one, or by `flush`.
         """
-        data = _encoded(CallGroup(tuple(replies), tuple(calls)))
+        data = _encoded(CallGroup(tuple(replies), tuple(map(PackedRow.of, calls))))
         with self._putting:
             if self._next is None:
-                parts, _ = self._parts()
-                self._next = parts[-1].last + 1 if parts else 1
+                self._next = self._next_number()
 
             self._pending.append((self._next, data))
             self._next += 1
@@ -215,7 +235,7 @@ class CallParts:
                 continue
 
             replies: list[ReplyRow] = []
-            calls: list[tuple[Cell, ...]] = []
+            calls: list[PackedRow] = []
             for group in self._read_groups(batch):
                 replies += group.replies
                 calls += group.calls
@@ -255,6 +275,10 @@ class CallParts:
             f"{self._where}: group {gap:06} of the run's calls is missing, though later ones are"
             " there; restore it, or begin anew with another --out"
         )
+
+    def _next_number(self) -> int:
+        parts, _ = self._parts()
+        return parts[-1].last + 1 if parts else 1
 
     def _read_groups(self, parts: Sequence[_Part]) -> Iterator[CallGroup]:
         """Yield groups in their order; some are read ahead, not all, since they may be large."""
@@ -354,7 +378,7 @@ def _decoded(data: bytes, key: str) -> CallGroup:
     except msgspec.DecodeError as error:
         raise StoreError(f"{key}: not a group of calls: {error}") from error
 
-    if any(len(row) != len(CALL_COLUMNS) for row in group.calls):
+    if any(len(call.row) != len(CALL_COLUMNS) for call in group.calls):
         raise StoreError(f"{key}: not a group of calls: a row has other columns")
 
     return group

@@ -11,12 +11,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ktdeval.errors import StoreError
-from ktdeval.stores.store import Store, checked_key
+from ktdeval.stores.store import MissingKey, Store, checked_key
 from ktdeval.values.jsonio import Closing
-from ktdeval.values.typed import Value
+from ktdeval.values.typed import Value, decode_json, encode_canonical
 
 BEATS_PER_LEASE = 4
 

@@ -21,6 +21,7 @@ from ktdeval.stores.store import (
     Stat,
     checked_key,
     checked_prefix,
+    is_key,
 )
 from ktdeval.values.jsonio import open_plain, sync_folder
 
@@ -92,7 +93,7 @@ class LocalStore:
 
     def _list(self, folder: Path, prefix: str) -> Iterator[Stat]:
         try:
-            entries = [entry for entry in os.scandir(folder) if not entry.name.startswith(".")]
+            entries = [entry for entry in os.scandir(folder) if is_key(entry.name)]
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:

@@ -47,6 +47,7 @@ from ktdeval.runner.registration import (
     registered_call as registered_call,
     registered_options as registered_options,
 )
+from ktdeval.runner.remote_run import run_file as run_file
 from ktdeval.runner.run import (
     RunResult as RunResult,
     evaluate as evaluate,
@@ -57,6 +58,7 @@ from ktdeval.runner.run import (
 from ktdeval.runner.run_paths import (
     local_run_path as local_run_path,
     paths_of_runs as paths_of_runs,
+    runs_beside as runs_beside,
 )
 from ktdeval.runner.score import (
     describe_environment as describe_environment,

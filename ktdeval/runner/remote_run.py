@@ -121,6 +121,15 @@ class RemoteRun:
 
         self.mirror.fetch(stats)
 
+    def bring_named(self, name: str) -> None:
+        """Bring a file by its key below the run; nothing where there is none."""
+        top, _, rest = name.partition("/")
+        episode, _, file = rest.partition("/")
+        if top == EPISODES and file:
+            self.bring_file(episode, file)
+        else:
+            self.mirror.fetch_file(f"{self.prefix}{name}")
+
     def bring_episode(self, episode: str) -> None:
         """Bring all files of an episode, or of an unfinished one the journal so far."""
         if self.mirror.owns(self._key(episode, MARK)):
@@ -234,6 +243,16 @@ def remote_run_at(path: Path) -> RemoteRun | None:
 
     key = key_at(mirror, path)
     return remote_run(mirror, f"{key}/" if key else "")
+
+
+def run_file(folder: Path, name: str) -> Path:
+    """Return the path of a file of a run, by its name in a card's `artefacts`, after bringing it
+    here where the folder is the copy of a URL. There need not be such a file.
+    """
+    remote = remote_run_at(folder)
+    if remote is not None:
+        remote.bring_named(name)
+    return folder / name
 
 
 @lru_cache(maxsize=1024)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ktdeval.errors import StoreError
-from ktdeval.runner.remote_run import RemoteRun, remote_run
+from ktdeval.runner.remote_run import RemoteRun, remote_run, remote_run_at
 from ktdeval.runner.run_files import CARDS, MANIFEST
+from ktdeval.runner.store import RunFolder
 from ktdeval.stores.at_once import at_once
 from ktdeval.stores.mirror import Mirror, is_url, open_mirror
 from ktdeval.values.user_input import user_path
@@ -63,6 +64,30 @@ def paths_of_runs(runs: Iterable[Any]) -> list[Path]:
             paths.append(user_path(named))
 
     return paths
+
+
+def runs_beside(run: RunFolder) -> list[Path]:
+    """Return the paths of the folders with a manifest next to a run, its own included. At a URL
+    these are its siblings there, whose names take one listing of all that is below the parent.
+    """
+    remote = remote_run_at(run.path)
+    if remote is None:
+        manifests = run.path.resolve().parent.glob(f"*/{MANIFEST}")
+        return sorted(manifest.parent for manifest in manifests)
+
+    above, _, name = f"{remote.mirror.url}/{remote.prefix}".rstrip("/").rpartition("/")
+    if above.endswith("/") or not name:  # a bucket has no siblings
+        return [run.path]
+
+    mirror = open_mirror(above, "read")
+    folders = [key.partition("/")[0] for key in mirror.stats() if _is_manifest_of_child(key)]
+    siblings = [remote_run(mirror, f"{folder}/") for folder in folders]
+    at_once(RemoteRun.bring_head, siblings)
+    return [sibling.path for sibling in siblings]
+
+
+def _is_manifest_of_child(key: str) -> bool:
+    return key.count("/") == 1 and key.endswith(f"/{MANIFEST}")
 
 
 def _card_path(url: str) -> Path:

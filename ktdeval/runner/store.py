@@ -480,7 +480,7 @@ class RunFolder:
 
     def mark(self, spec: EpisodeSpec) -> EpisodeMark:
         """Read the mark of a complete episode. Raises StoreError where it is not readable."""
-        path = self._episode_file(spec, MARK)
+        path = self.mark_path(spec)
         with explained(f"{path}: can't read", _ANEW):
             mark = decode_json(read_plain(path), EpisodeMark, f"{path}: not readable; {_ANEW}")
 
@@ -491,6 +491,10 @@ class RunFolder:
             )
 
         return mark
+
+    def mark_path(self, spec: EpisodeSpec) -> Path:
+        """Return the path of the mark of a complete episode."""
+        return self._episode_file(spec, MARK)
 
     def card_path(self, task: str, scored: str = "") -> Path:
         """Return where a task's card goes, or that of having been `scored` again (words with `+`

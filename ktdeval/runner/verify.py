@@ -35,6 +35,7 @@ from ktdeval.runner.call_checks import call_findings, mark_difference
 from ktdeval.runner.episode import recorded_decision
 from ktdeval.runner.execute import Episode, EpisodeFactory
 from ktdeval.runner.journal import Entry, Record, count_said
+from ktdeval.runner.remote_run import run_file
 from ktdeval.runner.score import (
     check_ran,
     make_card,
@@ -372,7 +373,7 @@ def _artefact_findings(folder: RunFolder, artefacts: Mapping[str, str]) -> Itera
             yield f"{name}: is named by the card, but is no record of this run"
             continue
 
-        path = folder.path / name
+        path = run_file(folder.path, name)
         if not path.is_file():
             yield f"{name}: is missing"
             continue

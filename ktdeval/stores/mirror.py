@@ -182,7 +182,9 @@ def open_mirror(url: str, use: Use) -> Mirror:
         if path not in _OPEN:
             store = open_store(url)
             _OPEN[path] = Mirror(url, path, store, use)
-            show_as(str(path), url)
+            for folder in {str(path), str(path.resolve())}:
+                show_as(folder, url)
+
             place = home / "place.json"
             if not place.exists():
                 write_atomic(place, dumps_pretty({"url": url}))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from ktdeval.errors import KtdevalError
-from ktdeval.runner import RunFolder
+from ktdeval.runner import RunFolder, runs_beside
 from ktdeval.tasks import EpisodeSpec
 from ktdeval.values.jsonio import JsonValue, read_plain, sha256_hex
 from ktdeval.values.typed import Value
@@ -156,9 +156,9 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
     time.
     """
     seen: set[str] = set()
-    for manifest in sorted(run.path.resolve().parent.glob("*/manifest.json")):
+    for path in runs_beside(run):
         try:
-            other = RunFolder.load(manifest.parent)
+            other = RunFolder.load(path)
         except KtdevalError:
             continue  # another kind of manifest, or a damaged one: it shows no attempt
 
@@ -170,7 +170,8 @@ def count_runs(run: RunFolder, card: Card, division: Division) -> int:
 
 def _fingerprint(run: RunFolder) -> str:
     """Return what copies of a run share: its marks of complete episodes, which hold their times."""
-    marks = [read_plain(path) for path in sorted(run.path.glob("episodes/*/episode.json"))]
+    complete = sorted(filter(run.is_complete, run.manifest.specs), key=lambda spec: spec.id)
+    marks = [read_plain(run.mark_path(spec)) for spec in complete]
     if not marks:
         return str(run.path)
 

@@ -33,7 +33,7 @@ from ktdeval.cards import (
 )
 from ktdeval.cli import warn
 from ktdeval.errors import CardError, StoreError, UsageError
-from ktdeval.runner import load_ledger, run_of
+from ktdeval.runner import load_ledger, run_file, run_of
 from ktdeval.stats import left_out_windows
 from ktdeval.trading import Ledger
 from ktdeval.values.fields import near_matches
@@ -460,7 +460,7 @@ def recorded_ledger(entrant: Entrant, episode: str) -> Ledger | str:
     that changed since are not used.
     """
     name = f"episodes/{episode}/ledger.parquet"
-    path = entrant.run_folder / name
+    path = run_file(entrant.run_folder, name)
     if not path.is_file():
         return "no ledgers beside the card"
     if file_sha256(path) != entrant.card.artefacts.get(name):

@@ -13,7 +13,7 @@ import numpy as np
 from ktdeval import stats
 from ktdeval.cards import ScoreLine, ScoringCard, recorded_as
 from ktdeval.errors import CardError, UsageError
-from ktdeval.runner import RunFolder
+from ktdeval.runner import RunFolder, run_file
 from ktdeval.tasks import AnswerRecord, EpisodeSpec
 from ktdeval.values.fields import near_matches
 from ktdeval.values.jsonio import file_sha256
@@ -202,7 +202,7 @@ def _answers(member: Scored) -> _Figures | str:
             continue
 
         name = f"episodes/{spec.id}/answers.jsonl.zst"
-        if file_sha256(run.path / name) != member.card.artefacts.get(name):
+        if file_sha256(run_file(run.path, name)) != member.card.artefacts.get(name):
             return f"{member.label}: {name} is not the file that the card was made from"
 
         for score, by_sample in _figures_of(member.card, spec, run.load_answers(spec)).items():

@@ -26,7 +26,7 @@ from ktdeval.cards import (
 from ktdeval.errors import CardError, UsageError
 from ktdeval.market import MarketSnapshot
 from ktdeval.plugins.registry import Plugins
-from ktdeval.runner import RunFolder, load_ledger, recorded_market, run_of
+from ktdeval.runner import RunFolder, load_ledger, recorded_market, run_file, run_of
 from ktdeval.stats import RuleSet
 from ktdeval.trading import Ledger
 from ktdeval.values.jsonio import file_sha256
@@ -165,7 +165,7 @@ def _with_records(
 
 def _ledger(evaluation: Evaluation, folder: Path, episode: TradingEpisode) -> Ledger:
     name = f"episodes/{episode.id}/ledger.parquet"
-    path = folder / name
+    path = run_file(folder, name)
     if not path.is_file():
         raise CardError(
             f"{evaluation.path}: {name} is missing from the run folder; restore it, or score the"

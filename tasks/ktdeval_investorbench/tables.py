@@ -29,7 +29,13 @@ from ktdeval.cli import (
 )
 from ktdeval.errors import CardError, UsageError
 from ktdeval.market import FloatArray, MarketSnapshot
-from ktdeval.runner import RunFolder, load_ledger, open_recorded_snapshot, run_of
+from ktdeval.runner import (
+    RunFolder,
+    load_ledger,
+    open_recorded_snapshot,
+    run_file,
+    run_of,
+)
 from ktdeval.stats import holm, signed_rank
 from ktdeval.values.fields import build, near_matches
 from ktdeval.values.jsonio import file_sha256
@@ -368,7 +374,8 @@ def _rewards(
     """
     name = f"episodes/{epoch.episode.id}/ledger.parquet"
     run = run_of(epoch.path)
-    if not (run / name).is_file() or file_sha256(run / name) != epoch.card.artefacts.get(name):
+    ledger = run_file(run, name)
+    if not ledger.is_file() or file_sha256(ledger) != epoch.card.artefacts.get(name):
         raise CardError(
             f"{epoch.path}: {name}, the ledger that the card was made from, is not next to it; give"
             " the run folder"
@@ -377,7 +384,7 @@ def _rewards(
     market = markets.setdefault(
         epoch.card.snapshot.id, markets.get(epoch.card.snapshot.id) or market_of(run)
     )
-    returns = daily_returns(load_ledger(run / name), market, epoch.card.rules)
+    returns = daily_returns(load_ledger(ledger), market, epoch.card.rules)
     cumulative = epoch.episode.metrics[FIGURES[0]].value
     if (
         isinstance(returns, str)

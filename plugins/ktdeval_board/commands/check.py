@@ -11,7 +11,7 @@ import ktdeval
 from ktdeval.cards import ATTACHED, card_kinds, count
 from ktdeval.cli import FilePath, RunPath, open_plugins, plugin_option, warn
 from ktdeval.errors import PluginError, UsageError, VerificationError, explained
-from ktdeval.runner import RunFolder
+from ktdeval.runner import RunFolder, run_file
 from ktdeval.values.jsonio import dumps_pretty, file_sha256, read_plain, write_atomic
 from ktdeval.values.typed import to_plain
 from ktdeval_board.checking.check import CheckOptions, CheckReport, check_board
@@ -182,4 +182,4 @@ def _copy_answers(run: RunFolder, target: Path) -> None:
     # No other files: the run comes from outside and may hold anything.
     for name in names:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(target / name, read_plain(run.path / name))
+        write_atomic(target / name, read_plain(run_file(run.path, name)))

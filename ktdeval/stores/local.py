@@ -101,7 +101,7 @@ class LocalStore:
 
         for entry in sorted(entries, key=_place_in_order):
             key = prefix + entry.name
-            if entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 yield from self._list(folder / entry.name, f"{key}/")
                 continue
 
@@ -136,7 +136,7 @@ class LocalStore:
 
 def _place_in_order(entry: os.DirEntry[str]) -> str:
     """Sort key of an entry of a folder that gives its files in the order of their whole keys."""
-    return f"{entry.name}/" if entry.is_dir() else entry.name
+    return f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
 
 
 def _plain_stat(path: Path) -> os.stat_result | None:

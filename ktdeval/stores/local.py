@@ -118,6 +118,25 @@ class LocalStore:
         ):
             path.unlink()
 
+    def sweep(self, age_s: float = 86_400) -> int:
+        """Delete temporary files that are at least `age_s` seconds old, and return how many: killed
+        processes left them. Age is by the clock of the file system, not of this node.
+        """
+        now_s = self._file_system_time_s()
+        deleted = 0
+        for path in self.root.rglob(f".*{TEMPORARY_SUFFIX}"):
+            found = _plain_stat(path)
+            if found is not None and now_s - found.st_mtime >= age_s:
+                path.unlink(missing_ok=True)
+                deleted += 1
+
+        return deleted
+
+    def _file_system_time_s(self) -> float:
+        """Time at which the file system says a file was written now."""
+        with self._written(self.root / "now", b"") as temporary:
+            return temporary.stat().st_mtime
+
     @contextmanager
     def _written(self, path: Path, data: bytes) -> Iterator[Path]:
         """Give a durable temporary file with `data` next to a path, to be linked or renamed to it.

@@ -14,8 +14,8 @@ from store_places import memory_store
 def test_a_folder_is_a_mapping_of_keys_to_bytes() -> None:
     with tempfile.TemporaryDirectory() as folder:
         numbers = itertools.count()
-        check_store(lambda: LocalStore(Path(folder) / str(next(numbers))), examples=10, steps=15)
+        check_store(lambda: LocalStore(Path(folder) / str(next(numbers))), examples=8, steps=12)
 
 
 def test_memory_is_a_mapping_of_keys_to_bytes() -> None:
-    check_store(memory_store, examples=10, steps=15)
+    check_store(memory_store, examples=8, steps=12)

@@ -298,7 +298,7 @@ STEPS = lists(
 )
 
 
-@examples(25)
+@examples(15)
 @given(steps=STEPS)
 def test_any_order_of_changes_of_three_holders_gives_the_state_of_its_log(
     steps: list[tuple[str, int, int]],

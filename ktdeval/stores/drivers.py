@@ -173,7 +173,8 @@ class S3Driver(Driver):
         self.errors = (*Driver.errors, BotoCoreError, ClientError, aiohttp.ClientError)
         self.connection_errors = (
             *Driver.connection_errors,
-            aiohttp.ClientError,
+            aiohttp.ClientConnectionError,
+            aiohttp.ClientPayloadError,
             HTTPClientError,
             ResponseParserError,
         )
@@ -238,7 +239,11 @@ class GcsDriver(Driver):
 
         known = (gcsfs.retry.HttpError, GoogleAuthError, RuntimeError, aiohttp.ClientError)
         self.errors = (*Driver.errors, *known)
-        self.connection_errors = (*Driver.connection_errors, aiohttp.ClientError)
+        self.connection_errors = (
+            *Driver.connection_errors,
+            aiohttp.ClientConnectionError,
+            aiohttp.ClientPayloadError,
+        )
         super().__init__(url, options)
 
     def mark_in(self, found: Mapping[str, Any]) -> str | None:
@@ -305,12 +310,14 @@ DRIVERS: dict[str, tuple[type[Driver], str]] = {
 
 def is_transient(error: BaseException, driver: Driver) -> bool:
     """Whether the same request may succeed after a driver raised an error."""
+    if isinstance(error, driver.connection_errors):
+        return True
+
     status, code = _answer_of(error)
     if status is not None:
         return status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES
 
-    causes = (error, error.__cause__)
-    return any(isinstance(cause, driver.connection_errors) for cause in causes)
+    return isinstance(error.__cause__, driver.connection_errors)
 
 
 def _answer_of(error: BaseException) -> tuple[int | None, str]:

@@ -1,9 +1,10 @@
-"""An S3 server on loopback (moto's), which tells what was asked, fails on schedule, and calls back
-before or after a write: there a test kills the process that writes.
+"""An S3 server on loopback (moto's), which tells what was asked and calls back before or after a
+write: there a test kills the process that writes.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -37,18 +38,14 @@ class Asked:
 
 @dataclass
 class S3Place:
-    """A running server. `before` and `after` are called around each write to a run, with it;
-    `fault` returns an HTTP status to answer with instead of doing, or after doing, a request (0:
-    none).
+    """A running server. `before` and `after` are called around each write to a run, with it; where
+    `before` returns True, the write is dropped.
     """
 
     port: int = 0
     requests: list[Asked] = field(default_factory=list)
-    before: Callable[[Asked], None] = lambda _asked: None
-    after: Callable[[Asked], None] = lambda _asked: None
-    fault_before: Callable[[int], int] = lambda _number: 0
-    fault_after: Callable[[int], int] = lambda _number: 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    before: Callable[[Asked], bool] = lambda _asked: False
+    after: Callable[[Asked], bool] = lambda _asked: False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -66,10 +63,9 @@ class S3Place:
         return f"s3://{BUCKET}/{name}"
 
     def calm(self) -> None:
-        """Neither fail nor call back any more."""
+        """Call back no more."""
         nothing = S3Place()
         self.before, self.after = nothing.before, nothing.after
-        self.fault_before, self.fault_after = nothing.fault_before, nothing.fault_after
 
     def count(self, method: str = "") -> int:
         """Requests of a method, or all."""
@@ -81,44 +77,18 @@ class S3Place:
         def serve(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
             key = environ["PATH_INFO"].removeprefix(f"/{BUCKET}").lstrip("/")
             asked = Asked(environ["REQUEST_METHOD"], key)
-            with self._lock:
-                self.requests.append(asked)
-                number = len(self.requests)
+            self.requests.append(asked)
+            if asked.is_write and self.before(asked):
+                start("503 Dropped", [("Content-Length", "0")])
+                return []
 
-            if asked.is_write:
-                self.before(asked)
-            status = self.fault_before(number)
-            if status:
-                _drain(environ)
-                return _failed(status, start)
-
-            answer = app(environ, start if not self.fault_after(number) else _ignored)
+            answer: Iterable[bytes] = app(environ, start)
             if asked.is_write:
                 self.after(asked)
-            status = self.fault_after(number)
-            if status:
-                for _ in answer:
-                    pass
-                return _failed(status, start)
 
-            return answer  # type: ignore[no-any-return]
+            return answer
 
         return serve
-
-
-def _ignored(*_: object) -> Callable[[bytes], None]:
-    return lambda _data: None
-
-
-def _drain(environ: dict[str, Any]) -> None:
-    environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-
-
-def _failed(status: int, start: Any) -> Iterable[bytes]:
-    body = b"<Error><Code>InternalError</Code><Message>planted</Message></Error>"
-    head = [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
-    start(f"{status} Planted", head)
-    return [body]
 
 
 @contextmanager
@@ -132,6 +102,7 @@ def running_s3() -> Iterator[S3Place]:
     app = place.wrapped(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, app, threaded=True)
     place.port = server.server_port
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ktdeval.calls.call_parts import LOG_FOLDER
 from ktdeval.errors import ConfigError, StoreError, explained
+from ktdeval.runner.folder_claim import FolderClaim
 from ktdeval.runner.remote_run import RemoteRun, remote_run
-from ktdeval.runner.store import FolderClaim
 from ktdeval.stores.claims import Claim, ClaimBoard
 from ktdeval.stores.mirror import Mirror, open_mirror
 from ktdeval.values.jsonio import write_atomic

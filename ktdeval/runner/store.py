@@ -16,7 +16,6 @@ RUN/cards/<what was changed>/<task>.json     those of `score` with other rules o
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,6 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from ktdeval.calls.call_log import LOG_FILE
 from ktdeval.calls.prices import FREE, PriceEntry
 from ktdeval.calls.tally import EpisodeCalls
 from ktdeval.cards.fields.cutoff import CutoffEntry, NoCutoff
@@ -33,6 +31,13 @@ from ktdeval.errors import StoreError, explained
 from ktdeval.harness.session import TranscriptEntry
 from ktdeval.market.calendar import parse_day
 from ktdeval.plugins.plugin_import import is_file_name
+from ktdeval.runner.folder_claim import (
+    MANIFEST_VERSION,
+    FolderClaim as FolderClaim,
+    NotARunError as NotARunError,
+    check_head,
+    check_vacant as check_vacant,
+)
 from ktdeval.runner.journal import (
     Entry,
     Journal,
@@ -73,13 +78,10 @@ from ktdeval.values.jsonio import (
     sha256_hex,
     write_atomic,
 )
-from ktdeval.values.temporary import try_lock
 from ktdeval.values.typed import Value, decode_json, from_plain, to_plain
 
-MANIFEST_VERSION = 2
 ANOTHER_RUN = "holds another run ({}); choose another --out, or the command that began it"
 _ANEW = "restore it, or delete the episode's folder to run it anew"
-_LOCK = ".lock"
 
 
 class DataSource(Value):
@@ -165,7 +167,7 @@ class RunManifest:
         with explained(where):
             data = read_plain(path)
 
-        _check_head(data, path)
+        check_head(data, path)
         file = decode_json(data, ManifestFile, where)
         if not file.episodes:
             raise StoreError(f"{where}: episodes: expected at least one")
@@ -217,26 +219,6 @@ def _spec_problem(spec: EpisodeSpec, file: ManifestFile) -> str | None:
     if (spec.window is None) != (spec.snapshot is None):
         return "window: it and snapshot go together"
     return None if spec.limit is None or spec.limit > 0 else "limit: expected at least 1"
-
-
-class NotARunError(StoreError):
-    """A manifest.json does not describe a run."""
-
-
-def _check_head(data: bytes, path: Path) -> None:
-    """Raise StoreError where a manifest is not that of a run, or of another version."""
-    head = decode_json(data, dict[str, msgspec.Raw], f"{path}: not a readable manifest")
-    if "episodes" not in head:
-        raise NotARunError(
-            f"{path}: is not the manifest of a run; name a folder that `ktdeval run` made, or a"
-            " new one"
-        )
-
-    version = bytes(head.get("version", b"null")).decode()
-    if version != str(MANIFEST_VERSION):
-        raise StoreError(
-            f"{path}: version {version} is not {MANIFEST_VERSION}; use the ktdeval that wrote it"
-        )
 
 
 class ManifestFile(Value, omit_defaults=True):
@@ -504,65 +486,6 @@ class RunFolder:
             if not is_file_name(name):
                 raise StoreError(f"{name!r} can't be a file name")
         return self.path / "cards" / scored / f"{task}.json"
-
-
-class FolderClaim:
-    """Lock of this process on a run folder, which it makes where there is none. Until released no
-    other process can run it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        """Take the lock. Raises StoreError where the folder can't be made, is no run, or is another
-        process's.
-        """
-        self.path = path
-        self._lock: int | None = None
-        with explained(f"{path}: can't make the run folder", "choose another --out"):
-            path.mkdir(parents=True, exist_ok=True)
-            check_vacant(path)
-
-        self._lock_folder()
-
-    def _lock_folder(self) -> None:
-        """Take the lock, which ends with this process."""
-        path = self.path
-        with explained(f"{path}: can't lock the run folder", "choose another --out"):
-            self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-            is_ours = try_lock(self._lock)
-
-        if not is_ours:
-            self.release()
-            raise StoreError(
-                f"{path}: another process is running this; wait for it or choose another --out"
-            )
-
-    def release(self) -> None:
-        """Let other processes run the folder; safe to call again."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-    def check(self) -> None:
-        """Raise StoreError where another process has taken the folder over, which only a claim at a
-        store can lose.
-        """
-
-
-def check_vacant(path: Path) -> None:
-    """Raise StoreError where a folder holds something else than a run, or the traces of a start.
-    Raises OSError: not readable.
-    """
-    if (path / MANIFEST).exists():
-        _check_head(read_plain(path / MANIFEST), path / MANIFEST)
-    elif path.exists() and any(not _is_trace_of_a_start(entry.name) for entry in path.iterdir()):
-        raise StoreError(f"{path}: the folder is not empty and holds no run; choose another --out")
-
-
-def _is_trace_of_a_start(name: str) -> bool:
-    """Whether a run that was killed before it wrote its manifest can have left a file of this
-    name.
-    """
-    return name == _LOCK or name.startswith((f".{MANIFEST}.", LOG_FILE))
 
 
 _FACETS: Mapping[str, Callable[[EpisodeSpec], str]] = {

@@ -20,7 +20,7 @@ from fault_proxy import FAULTS, fault_proxy
 from ktdeval.calls.record import ANSWERED
 from ktdeval.runner import RunFolder, local_run_path
 from ktdeval.stores.mirror import mirrors_forgotten
-from run_support import Running, assert_same, error_line, start, wait_until
+from run_support import Running, assert_same, error_line, preload, start, wait_until
 from s3_place import Asked, S3Place, running_s3, skip_without_s3
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import WIRES, apart, book, environment_of, finished, words_of
@@ -28,7 +28,9 @@ from stub_runs import WIRES, apart, book, environment_of, finished, words_of
 skip_without_sdks()
 skip_without_s3()
 
-KILLS = int(os.environ.get("KTDEVAL_TEST_KILLS", "2"))
+preload("s3fs", "ktdeval.stores.remote", "ktdeval.runner.remote_claim")
+
+KILLS = int(os.environ.get("KTDEVAL_TEST_KILLS", "1"))
 STEPS, EPISODES = 3, 2
 WORDS = (*apart(EPISODES, STEPS), "--canary", 0, "--concurrency", 1)
 WIRE = WIRES["chat"]

@@ -124,6 +124,28 @@ def test_a_worker_that_was_taken_over_can_finish_and_release_nothing(of: Workers
     assert three.done_data("u") == b"by two"
 
 
+def test_a_process_can_claim_again_what_was_taken_from_it_and_its_old_claim_frees_nothing(
+    of: Workers,
+) -> None:
+    one, two = of.board("one"), of.board("two")
+    lost = one.claim("u")
+    two.claim("u")
+    of.clock.pass_s(LEASE_S)
+    taken = two.claim("u")
+    assert lost is not None
+    assert taken is not None
+    assert one.claim("u") is None  # a thread of it still holds the lost claim
+    assert not lost.is_ours()
+    taken.release()
+    again = one.claim("u")
+    assert again is not None
+    assert again.generation == 3
+    lost.release()
+    assert not lost.finish(b"")
+    assert one.claim("u") is None
+    assert again.is_ours()
+
+
 def test_two_takers_get_one_generation(of: Workers) -> None:
     of.board("one").claim("u")
     takers = [of.board("two"), of.board("three")]

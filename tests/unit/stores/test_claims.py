@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -325,3 +326,14 @@ def test_a_result_whose_answer_was_lost_is_found_by_finishing_again(
 def test_there_is_no_result_of_a_unit_that_is_not_done(of: Workers) -> None:
     with pytest.raises(MissingKey):
         of.board("one").done_data("u")
+
+
+def test_the_example_of_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    page = (repository / "docs/stores.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(example, {})
+    board = ClaimBoard(LocalStore(tmp_path / "grid"), "", "observer", LEASE_S)
+    assert board.done_data("episode-1") == b"result"

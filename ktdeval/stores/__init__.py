@@ -1,0 +1,7 @@
+"""Places that several processes share: files under keys, claims of units of work, shared sums.
+Public names are listed in `__init__.pyi`.
+"""
+
+from ktdeval.values.lazy import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

@@ -1,0 +1,19 @@
+"""Public names of stores: keys and files, claims with leases, shared sums."""
+
+from ktdeval.stores.beats import Heartbeats as Heartbeats, HolderId as HolderId
+from ktdeval.stores.claims import (
+    Claim as Claim,
+    ClaimBoard as ClaimBoard,
+    UnitState as UnitState,
+)
+from ktdeval.stores.local import LocalStore as LocalStore
+from ktdeval.stores.store import (
+    BadKey as BadKey,
+    MissingKey as MissingKey,
+    NoConditionalWrites as NoConditionalWrites,
+    Stat as Stat,
+    Store as Store,
+    StoreUnavailable as StoreUnavailable,
+    open_store as open_store,
+)
+from ktdeval.stores.sums import Grant as Grant, SharedSum as SharedSum, SumState as SumState

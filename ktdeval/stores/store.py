@@ -1,0 +1,145 @@
+"""Stores: files under keys, in a folder or an object store, shared by any number of processes.
+
+`create`, which succeeds for one caller only, is the base of all coordination: there is no server,
+no lock file and no clock to agree on. docs/stores.md lists what each kind of store guarantees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ktdeval.errors import StoreError
+from ktdeval.values.lazy import later
+
+MOST_KEY_BYTES = 900  #: of a key in UTF-8; object stores take 1,024 with the prefix of the store
+MOST_NAME_BYTES = 200  #: of one part of a key; file systems take 255
+_FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\?#*<>|"\[\]{}\ud800-\udfff]')
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+
+
+class BadKey(StoreError):
+    """A key is not a relative path of plain names."""
+
+
+class MissingKey(StoreError):
+    """There is nothing under a key."""
+
+
+class StoreUnavailable(StoreError):
+    """A store did not answer after all retries. What was being written may or may not be there."""
+
+
+class NoConditionalWrites(StoreError):
+    """A store cannot create a file only where none is, so that processes cannot coordinate
+    through it.
+    """
+
+
+@dataclass(frozen=True)
+class Stat:
+    """What a listing tells about a key. `size` is in bytes; `version` changes with the content."""
+
+    key: str
+    size: int
+    version: str
+
+
+class Store(Protocol):
+    """Files under keys. A key is a relative path of plain names, separated by `/`.
+
+    Every method raises BadKey for a malformed key, StoreUnavailable if the store does not answer
+    after retries, and StoreError for any other failure. A key is never also a folder of other keys.
+    """
+
+    place: str  #: path or URL that opens this store again
+
+    def read(self, key: str) -> bytes:
+        """Return the bytes under a key, whole. Raises MissingKey."""
+
+    def exists(self, key: str) -> bool:
+        """Return whether there is something under a key."""
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write a new key, and return True; return False if the key exists.
+
+        Of any number of callers one gets True. Readers see all of `data` or nothing. Raises
+        NoConditionalWrites.
+        """
+
+    def replace(self, key: str, data: bytes) -> None:
+        """Write a key, whether it exists or not. Readers see the old content or all of the new
+        one; the last writer wins.
+        """
+
+    def list(self, prefix: str = "") -> Iterator[Stat]:
+        """Yield the keys below a folder (`""`: all) in the order of their code points, lazily.
+
+        A key that was created before the call is listed, unless it is deleted meanwhile.
+        """
+
+    def delete(self, key: str) -> None:
+        """Remove a key, if it exists."""
+
+    def local_path(self, key: str) -> Path | None:
+        """Return the path of a key's file, existing or not; None for a store that is not a
+        folder.
+        """
+
+
+def open_store(place: str | Path) -> Store:
+    """Return the store of a folder, which need not exist, or of a URL such as
+    `s3://BUCKET/PREFIX`.
+
+    Raises StoreError: the URL's driver is unknown, not installed or refuses its settings.
+    """
+    text = str(place)
+    store: Store
+    if text.startswith("file://"):
+        store = later("ktdeval.stores.local:LocalStore")(Path(text.removeprefix("file://")))
+    elif isinstance(place, str) and _URL.match(text):
+        store = later("ktdeval.stores.remote:open_remote")(text)
+    else:
+        store = later("ktdeval.stores.local:LocalStore")(Path(text))
+
+    return store
+
+
+def checked_key(key: str) -> str:
+    """Return a key. Raises BadKey: it is no relative path of plain names."""
+    problem = _key_problem(key)
+    if problem:
+        raise BadKey(f"key {key[:100]!r}: {problem}; use plain names, separated by '/'")
+    return key
+
+
+def checked_prefix(prefix: str) -> str:
+    """Return a folder of keys without a slash at its end, or `""`. Raises BadKey."""
+    return checked_key(prefix.removesuffix("/")) if prefix else prefix
+
+
+def _key_problem(key: str) -> str:
+    """Return what is wrong with a key, or `""`.
+
+    Names that begin with a dot are kept for temporary files, which listings leave out; `.` and `..`
+    are among them.
+    """
+    if _FORBIDDEN.search(key):
+        return "has a character that not every store takes"
+    if len(key.encode()) > MOST_KEY_BYTES:
+        return f"is longer than {MOST_KEY_BYTES} bytes"
+
+    for name in key.split("/"):
+        if not name:
+            return "is empty or has an empty part"
+        if name.startswith("."):
+            return "has a part that begins with a dot"
+        if name != name.strip() or name.endswith("."):
+            return "has a part with a space or a dot at its end"
+        if len(name.encode()) > MOST_NAME_BYTES:
+            return f"has a part longer than {MOST_NAME_BYTES} bytes"
+
+    return ""

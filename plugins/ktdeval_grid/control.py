@@ -1,7 +1,9 @@
 """Control of a grid while it runs: pause, concurrency, dropped models, units to try again.
 
 `control.json` in the grid's store has the whole state; `ktdeval grid ctl` replaces it, and workers
-read it every second. What a command does to the state is a pure function, `apply`.
+read it every second. What a command does to the state is a pure function, `apply`. Each state is
+also kept under `controls/`, by number: whoever creates number n has seen number n - 1, so that no
+command of two at once is lost.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from typing import Annotated
 
 import msgspec
 
+from ktdeval.stores import MissingKey, Store
 from ktdeval.values.typed import Value, decode_json, encode_canonical
 
 CONTROL = "control.json"  #: key in the store of a grid
+_CONTROLS = "controls"
 
 Episodes = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
@@ -27,6 +31,7 @@ class Control(Value):
     dropped: tuple[str, ...] = ()  #: models, by name or label, whose units are not begun any more
     #: by unit, how often it was asked to be tried again
     requeued: dict[str, int] = msgspec.field(default_factory=dict)
+    serial: Annotated[int, msgspec.Meta(ge=0)] = 0  #: number of commands so far
 
     def drops(self, *names: str) -> bool:
         """Whether a model that has these names is dropped."""
@@ -102,11 +107,49 @@ def apply(control: Control, change: Change) -> Control:
             return msgspec.structs.replace(control, requeued=requeued)
 
 
-def decode_control(data: bytes, where: str = CONTROL) -> Control:
-    """Return the control that a file has. Raises StoreError with file and field."""
-    return decode_json(data, Control, where)
+def read_control(store: Store) -> Control:
+    """Return the control of a grid. Raises StoreError, with file and field."""
+    return _read(store, CONTROL) or Control()
 
 
-def encode_control(control: Control) -> bytes:
-    """Return a control as the bytes of its file."""
+def change_control(store: Store, change: Change) -> Control:
+    """Change the control of a grid, and return the new one. Raises StoreError."""
+    before = read_control(store)
+    while True:
+        after = msgspec.structs.replace(apply(before, change), serial=before.serial + 1)
+        if store.create(_numbered(after.serial), _encoded(after)):
+            break
+
+        # another command came first
+        before = _read(store, _numbered(after.serial)) or before
+
+    _publish(store, after)
+    return after
+
+
+def _publish(store: Store, control: Control) -> None:
+    """Replace `control.json`; if another command has come since, by that one's state, in case that
+    its writer was faster.
+    """
+    latest: Control | None = control
+    while latest is not None:
+        control = latest
+        store.replace(CONTROL, _encoded(control))
+        latest = _read(store, _numbered(control.serial + 1))
+
+
+def _read(store: Store, key: str) -> Control | None:
+    try:
+        data = store.read(key)
+    except MissingKey:
+        return None
+
+    return decode_json(data, Control, f"{store.place}: {key}")
+
+
+def _numbered(serial: int) -> str:
+    return f"{_CONTROLS}/{serial:06}.json"
+
+
+def _encoded(control: Control) -> bytes:
     return (encode_canonical(control) + "\n").encode()

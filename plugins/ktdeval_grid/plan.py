@@ -23,10 +23,10 @@ from ktdeval.values.typed import Value, from_plain, to_plain
 from ktdeval.values.yamlio import load_yaml
 from ktdeval_grid.pruning import PruneRule, shipped_rule
 
-GridName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")]
+GridName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9._-]{0,58}[a-z0-9])?$")]
 """Name of a grid; the folder of a grid is called so where no other is given."""
 
-Label = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]{0,59}$")]
+Label = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,58}[A-Za-z0-9])?$")]
 """Short name of a model or an agent; it becomes part of paths."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
@@ -120,7 +120,7 @@ def load_plan(path: Path) -> GridPlan:
     field.
     """
     values = load_yaml(path)
-    named = {"name": _UNSAFE.sub("-", path.stem).lower(), **values}
+    named = {"name": _UNSAFE.sub("-", path.stem).lower().strip("-.")[:60] or "grid", **values}
     return plan_of(named, str(path))
 
 
@@ -245,7 +245,7 @@ def _label(name: str, details: Sequence[object]) -> str:
     hash.
     """
     plain = _UNSAFE.sub("-", name).strip("-.")
-    label = plain[:_LABEL_CHARS]
+    label = plain[:_LABEL_CHARS].rstrip("-.")
     is_short = label == name.replace("/", "-") and plain == label
     if is_short and not any(details):
         return label

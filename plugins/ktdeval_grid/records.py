@@ -4,11 +4,13 @@ grid.json            `GridRecord`: resolved once, by `create`
 plans/0001.json …    `GridRecord` after each amendment, by `create`; the last one is in force
 done/<unit>.json     `UnitDone`, the claim board's one winner
 failed/<unit>.json   `UnitFailed`: the last failure of a unit; deleted when the unit is done
+launches/0001.json … `Launch`: each launch of a driver, by `create`, and `LaunchEnd` when it ended
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
@@ -21,6 +23,7 @@ GRID_VERSION = 1
 GRID = "grid.json"
 PLANS = "plans"
 FAILED = "failed"
+LAUNCHES = "launches"
 DONE = "done"
 
 
@@ -112,6 +115,44 @@ class UnitFailed(Value):
     failed_at: str = ""  #: time in UTC, ISO 8601, of the worker's own clock
     #: whether the launch stopped (a budget, an interrupt), so that this is no fault of the unit
     stopped: bool = False
+
+
+class Launch(Value):
+    """One launch: a driver that starts workers. Workers that belong to none, such as shards of a
+    scheduler, are told their plan instead.
+    """
+
+    id: str  #: four digits or more, counted up
+    plan: GridPlan  #: as the launch was given it: it amends that of the grid
+    #: `failed`: only units that have a record of a failure
+    only: Literal["all", "failed"] = "all"
+    workers: int  #: processes
+    runner: str  #: execution backend
+    begun_at: str  #: time in UTC, ISO 8601
+    host: str  #: machine of the driver
+    pid: int  #: of the driver
+
+
+class LaunchEnd(Value):
+    """How a launch ended."""
+
+    id: str
+    ended_at: str  #: time in UTC, ISO 8601
+    exit_code: int
+    done: int  #: units of the grid that are done
+    failed: int
+    left: int  #: units that are neither
+    stopped: str | None = None  #: why it stopped before its end; null: it did not
+
+
+def launch_key(launch: str) -> str:
+    """Key of the record of a launch."""
+    return f"{LAUNCHES}/{launch}.json"
+
+
+def launch_end_key(launch: str) -> str:
+    """Key of the record of a launch's end."""
+    return f"{LAUNCHES}/{launch}-end.json"
 
 
 def done_key(unit: str) -> str:

@@ -22,6 +22,7 @@ from ktdeval.runner.events import (
     StepFinished as StepFinished,
 )
 from ktdeval.runner.execute import EpisodeFactory as EpisodeFactory
+from ktdeval.runner.gather import Sources as Sources, gather_run as gather_run
 from ktdeval.runner.given_models import (
     PlannedEpisodes as PlannedEpisodes,
     evaluate_given as evaluate_given,
@@ -34,6 +35,13 @@ from ktdeval.runner.journal import (
 )
 from ktdeval.runner.ledger_file import load_ledger as load_ledger, load_table as load_table
 from ktdeval.runner.models import split_model as split_model
+from ktdeval.runner.part import (
+    CANARY_CALLS as CANARY_CALLS,
+    Progress as Progress,
+    RunPart as RunPart,
+    episode_progress as episode_progress,
+    recorded_calls as recorded_calls,
+)
 from ktdeval.runner.plan import (
     call_parameters as call_parameters,
     choose_tasks as choose_tasks,
@@ -58,6 +66,7 @@ from ktdeval.runner.registration import (
 )
 from ktdeval.runner.run import (
     RunResult as RunResult,
+    SharedRun as SharedRun,
     evaluate as evaluate,
     mask_key_of as mask_key_of,
     open_access as open_access,
@@ -70,6 +79,7 @@ from ktdeval.runner.score import (
     recorded_market as recorded_market,
     rescore as rescore,
     run_of as run_of,
+    write_cards as write_cards,
 )
 from ktdeval.runner.store import RunFolder as RunFolder
 from ktdeval.runner.trials import Trials as Trials, count_trials as count_trials

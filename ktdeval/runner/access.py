@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from ktdeval.calls.budget import Amount
 from ktdeval.calls.call_log import CallLog
 from ktdeval.calls.capability import choose_protocol
 from ktdeval.calls.client import ClientSettings, ModelClient
@@ -69,6 +70,7 @@ class ModelAccess:
         self.max_errors = max_errors
 
     log: CallLog | None = None  #: Record of the run's calls; None if there are none to record
+    drawn_and_unused: Amount = Amount(0.0, 0)  #: of an allowance
 
     def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:  # noqa: ARG002 - it emits nothing
         """Return the access of one episode."""
@@ -88,6 +90,11 @@ class ModelAccess:
 
     def finish(self) -> None:
         """Ask what a run asks after its last episode."""
+
+    def take_over(self, label: str, other: Path) -> None:
+        """Continue an episode, which is not being run here, with the calls and paid replies that
+        another run folder has of it.
+        """
 
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""
@@ -152,7 +159,10 @@ class RemoteAccess(ModelAccess):
                 raise ConfigError(f"{each.choice.name}: is not a model behind a network")
 
             client = self.client.beside(remote, each.price)
-            requested = requested_protocol(config, self._folder, each.choice.asked_as)
+            requested = each.choice.tool_protocol
+            if requested is None:
+                requested = requested_protocol(config, self._folder, each.choice.asked_as)
+
             protocol = self._choose_protocol(client, remote, requested)
             client.context.learn(known_context(config, remote))
             clients[each.choice.asked_as] = client
@@ -207,6 +217,19 @@ class RemoteAccess(ModelAccess):
                 secrets += each.remote.secrets()
 
         return super().redact(hide_keys(text, tuple(secrets)))
+
+    def take_over(self, label: str, other: Path) -> None:
+        """Continue an episode with the calls and paid replies that another run folder has of it.
+        Raises StoreError.
+        """
+        calls = self.log.take_over(label, other)
+        for client in (self.client, *self._further_clients.values()):
+            client.take_over(calls)
+
+    @property
+    def drawn_and_unused(self) -> Amount:
+        """What was drawn from the allowance of several processes, and not used."""
+        return self.client.drawn_and_unused
 
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""

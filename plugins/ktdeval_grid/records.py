@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+import msgspec
+
 from ktdeval.cards import PriceEntry
+from ktdeval.harness import ToolProtocol
 from ktdeval.values.typed import Value
 from ktdeval_grid.plan import GridPlan
 
@@ -53,10 +56,15 @@ class GridSystem(Value):
     model: str  #: label of the model
     agent: str  #: label of the agent
     #: how tools are offered to the model; null for a model of this machine
-    tool_protocol: str | None
+    tool_protocol: ToolProtocol | None
     price: PriceEntry | None  #: of the model's tokens; null where none is known
     units: tuple[GridUnit, ...]
     pruned: tuple[PrunedUnits, ...] = ()
+    #: tool protocols of further models, by the names that the agent asks them by
+    further_protocols: dict[str, ToolProtocol] = msgspec.field(default_factory=dict)
+    checked_by: str | None = None  #: worker whose part has the calls that found the protocols out
+    #: why the system could not be resolved, so that it has no units; the next launch tries again
+    problem: str | None = None
 
 
 class GridRecord(Value):

@@ -1,7 +1,7 @@
 """Where the files of a grid lie, as keys of its store and as paths.
 
-    parts/<worker>/<system>/   run folder of what one worker ran of one system
-    runs/<system>/             the gathered run of a system, with its cards
+parts/<worker>/<system>/   run folder of what one worker ran of one system
+runs/<system>/             the gathered run of a system, with its cards
 """
 
 from __future__ import annotations

@@ -56,9 +56,9 @@ def canary_part(place: GridPlace, system: str) -> Path | None:
 def continue_canary(place: GridPlace, system: str, part: RunPart) -> None:
     """Bring a part as far with the fixed questions as any worker has come. Raises StoreError."""
     best = canary_part(place, system)
-    if best is not None and best.resolve() != part.path.resolve():
-        if recorded_calls(best, CANARY_CALLS) > recorded_calls(part.path, CANARY_CALLS):
-            part.take_over_canary(best)
+    own = recorded_calls(part.path, CANARY_CALLS)
+    if best is not None and recorded_calls(best, CANARY_CALLS) > own:
+        part.take_over_canary(best)
 
 
 def _progress(place: GridPlace, worker: str, system: str, unit: str) -> Progress:

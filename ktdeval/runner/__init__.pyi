@@ -5,6 +5,13 @@ from ktdeval.runner.call_checks import check_call_log as check_call_log
 from ktdeval.runner.config import RunConfig as RunConfig, load_config as load_config
 from ktdeval.runner.data_source import cache_folder as cache_folder, open_snapshot as open_snapshot
 from ktdeval.runner.episode import DecidedStep as DecidedStep, TradingEpisode as TradingEpisode
+from ktdeval.runner.estimate import (
+    SCENARIOS as SCENARIOS,
+    Amount as Amount,
+    RunEstimate as RunEstimate,
+    TaskEstimate as TaskEstimate,
+    estimate_run as estimate_run,
+)
 from ktdeval.runner.events import (
     CallDelayed as CallDelayed,
     EpisodeFailed as EpisodeFailed,
@@ -38,6 +45,7 @@ from ktdeval.runner.part import (
 )
 from ktdeval.runner.plan import (
     call_parameters as call_parameters,
+    choose_tasks as choose_tasks,
     choose_windows as choose_windows,
     describe_any as describe_any,
     make_plan as make_plan,

@@ -9,7 +9,7 @@ import fnmatch
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -18,12 +18,41 @@ from ktdeval.values.fields import near_matches
 from ktdeval.values.typed import Value, from_plain
 from ktdeval.values.yamlio import load_yaml
 
-if TYPE_CHECKING:
-    from ktdeval.tasks import EpisodeSpec
-
 RULES = Path(__file__).parent / "rules.yaml"
 
 RuleName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,59}$")]
+
+
+class Cell(Protocol):
+    """What rules ask about an episode; an `EpisodeSpec` is one."""
+
+    @property
+    def model(self) -> str:
+        """Full name of the model."""
+
+    @property
+    def agent(self) -> str:
+        """Name of the agent."""
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+
+    @property
+    def mask(self) -> str | None:
+        """Mask of the task; None where it asks about no market."""
+
+    @property
+    def mode(self) -> str | None:
+        """Decision mode of the task, likewise."""
+
+    @property
+    def window_name(self) -> str | None:
+        """Name of the window, likewise."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
 
 
 class Cells(Value):
@@ -37,21 +66,21 @@ class Cells(Value):
     windows: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
 
-    def has(self, spec: EpisodeSpec) -> bool:
+    def has(self, cell: Cell) -> bool:
         """Whether an episode is in one of these cells."""
         named = (
-            (self.models, spec.model),
-            (self.agents, spec.agent),
-            (self.tasks, spec.task),
-            (self.masks, spec.mask),
-            (self.modes, spec.mode),
-            (self.windows, spec.window_name),
+            (self.models, cell.model),
+            (self.agents, cell.agent),
+            (self.tasks, cell.task),
+            (self.masks, cell.mask),
+            (self.modes, cell.mode),
+            (self.windows, cell.window_name),
         )
         for patterns, name in named:
             if patterns and not _fits(patterns, name):
                 return False
 
-        return not self.seeds or spec.seed in self.seeds
+        return not self.seeds or cell.seed in self.seeds
 
 
 class PruneRule(Value):
@@ -61,14 +90,14 @@ class PruneRule(Value):
     reason: Annotated[str, msgspec.Meta(min_length=10, max_length=1000)]
     cells: tuple[Cells, ...]
 
-    def prunes(self, spec: EpisodeSpec) -> bool:
+    def prunes(self, cell: Cell) -> bool:
         """Whether an episode is left out by this rule."""
-        return any(cells.has(spec) for cells in self.cells)
+        return any(cells.has(cell) for cells in self.cells)
 
 
-def pruned_by(rules: Iterable[PruneRule], spec: EpisodeSpec) -> PruneRule | None:
+def pruned_by(rules: Iterable[PruneRule], cell: Cell) -> PruneRule | None:
     """Return the first rule that leaves an episode out; None if it is to be run."""
-    return next((rule for rule in rules if rule.prunes(spec)), None)
+    return next((rule for rule in rules if rule.prunes(cell)), None)
 
 
 @cache

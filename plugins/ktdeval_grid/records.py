@@ -124,13 +124,13 @@ class Launch(Value):
 
     id: str  #: four digits or more, counted up
     plan: GridPlan  #: as the launch was given it: it amends that of the grid
-    #: `failed`: only units that have a record of a failure
-    only: Literal["all", "failed"] = "all"
     workers: int  #: processes
     runner: str  #: execution backend
     begun_at: str  #: time in UTC, ISO 8601
     host: str  #: machine of the driver
     pid: int  #: of the driver
+    #: `failed`: only units that have a record of a failure
+    only: Literal["all", "failed"] = "all"
 
 
 class LaunchEnd(Value):

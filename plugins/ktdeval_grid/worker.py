@@ -25,6 +25,9 @@ from ktdeval_grid.session import (
 )
 from ktdeval_grid.units import parse_shard
 
+WITH_PARENT = (
+    "KTDEVAL_WORKER_ENDS_WITH_STDIN"  #: environment: standard input is a pipe of the parent
+)
 LAUNCH_VARIABLE = "KTDEVAL_GRID_LAUNCH"  #: environment: id of the launch that a worker belongs to
 
 
@@ -44,12 +47,7 @@ LAUNCH_VARIABLE = "KTDEVAL_GRID_LAUNCH"  #: environment: id of the launch that a
     metavar="SECONDS",
     help="silence after which others take over what a worker holds; the same for all workers",
 )
-@click.option(
-    "--while-stdin", is_flag=True, hidden=True, help="stop when standard input ends, as its parent"
-)
-def worker(
-    plan: Path, out: str, shard: str | None, only: str | None, lease_s: float, while_stdin: bool
-) -> None:
+def worker(plan: Path, out: str, shard: str | None, only: str | None, lease_s: float) -> None:
     """Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
     Any number of workers, on any machines that see the folder, share a grid. Each takes what no
@@ -67,7 +65,7 @@ def worker(
         shared = replace(shared, shard=parse_shard(shard))
 
     session = GridSession(shared, open_plugins(loaded.plugin))
-    if while_stdin:
+    if os.environ.get(WITH_PARENT):
         threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
 
     try:

@@ -74,7 +74,7 @@ def _use(total: SharedSum | None, amount: int) -> bool:
 
 def _give_back(total: SharedSum | None, amount: int) -> None:
     if total is not None and amount > 0:
-        total.charge(-amount)
+        total.give_back(amount)
 
 
 def grid_allowance(plan: GridPlan, place: GridPlace, beats: Heartbeats) -> GridAllowance | None:

@@ -13,14 +13,16 @@ from typing import NamedTuple
 
 from ktdeval.calls.budget import Amount
 from ktdeval.calls.call_log import LOG_FILE
-from ktdeval.calls.database import count_calls
+from ktdeval.calls.database import count_calls, read_episode
 from ktdeval.calls.prices import PriceEntry
+from ktdeval.calls.record import ANSWERED, Spent
 from ktdeval.calls.stop import StopSignal
 from ktdeval.harness.messages import ToolProtocol
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner.config import RunConfig
 from ktdeval.runner.run import SharedRun, executor, in_turn, prepare_run
-from ktdeval.runner.store import CANARY, JOURNAL, MARK
+from ktdeval.runner.score import write_cards
+from ktdeval.runner.store import CANARY, JOURNAL, MARK, RunFolder
 from ktdeval.tasks.spec import EpisodeOutcome, EpisodeSpec
 from ktdeval.values.jsonio import Closing, read_plain, write_atomic
 
@@ -35,6 +37,16 @@ class Progress(NamedTuple):
     is_complete: bool = False
     steps: int = 0  #: that are journalled
     calls: int = 0  #: recorded calls
+
+
+class EpisodeUsage(NamedTuple):
+    """What a finished episode took."""
+
+    steps: int
+    seconds: float
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None  #: US dollars; None where no price is known
 
 
 def episode_progress(folder: Path, episode: str) -> Progress:
@@ -137,6 +149,32 @@ class RunPart(Closing):
     def run(self, spec: EpisodeSpec) -> EpisodeOutcome:
         """Run an episode to its end, from where its journal ends. Raises KeyboardInterrupt only."""
         return self._execute(spec)
+
+    def usage(self, spec: EpisodeSpec, holder: Path) -> EpisodeUsage:
+        """Return what an episode took that the part `holder` has finished. Raises StoreError."""
+        mark = RunFolder(holder, self._run.folder.manifest).mark(spec)
+        if not self.is_remote:
+            cost_usd = 0.0 if self._run.folder.manifest.is_free else None
+            return EpisodeUsage(mark.steps, mark.wall_s, 0, 0, cost_usd)
+
+        calls = read_episode(holder / LOG_FILE, spec.id).calls
+        spent = Spent()
+        for call in calls:
+            spent = spent.plus(call)
+
+        is_known = all(call.cost_usd is not None for call in calls if call.outcome == ANSWERED)
+        cost_usd = spent.cost_usd if is_known else None
+        return EpisodeUsage(
+            mark.steps, mark.wall_s, spent.input_tokens, spent.output_tokens, cost_usd
+        )
+
+    def write_card(self, run: RunFolder, task: str, errors: Mapping[str, str]) -> Path:
+        """Write the card of one task of the gathered run; `errors` says by id why episodes are not
+        finished. Raises KtdevalError.
+        """
+        own = self._run
+        (path,) = write_cards(run, [own.plan.tasks[task]], own.snapshot, own.plugins, errors)
+        return path
 
     def take_over(self, episode: str, other: Path) -> None:
         """Continue an episode, which is not being run here, where another run folder has left it.

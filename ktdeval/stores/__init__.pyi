@@ -16,4 +16,5 @@ from ktdeval.stores.store import (
     StoreUnavailable as StoreUnavailable,
     open_store as open_store,
 )
-from ktdeval.stores.sums import Grant as Grant, SharedSum as SharedSum, SumState as SumState
+from ktdeval.stores.sum_log import OpenGrant as OpenGrant, SumState as SumState
+from ktdeval.stores.sums import Grant as Grant, SharedSum as SharedSum

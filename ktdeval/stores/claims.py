@@ -7,30 +7,38 @@ later finds that generation, and knows that the unit is no longer its own.
 
 from __future__ import annotations
 
+import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ktdeval.stores.beats import HolderId
-from ktdeval.stores.store import Store
+import msgspec
+
+from ktdeval.stores.beats import Heartbeats, HolderId, below
+from ktdeval.stores.store import MissingKey, Store, StoreUnavailable, checked_key
 from ktdeval.values.jsonio import Closing
-from ktdeval.values.typed import Value
+from ktdeval.values.typed import Value, decode_json, encode_canonical
+
+_GENERATION = re.compile(r"(\d{4,})\.json")
 
 
 class ClaimRecord(Value):
-    """Content of a claim's file."""
+    """Content of a claim's file. `earlier`: holders of the generations before, the latest first."""
 
     unit: str
     generation: int
     holder: HolderId
+    earlier: list[HolderId]
     released: bool = False
 
 
 @dataclass(frozen=True)
 class UnitState:
-    """State of a unit: done or not, and its latest claim. `generation` is 0, and `holder` None, if
-    it was never claimed (or its claims were compacted after it was done). `expired`: the holder's
-    lease has run out by this observer's clock.
+    """State of a unit: done or not, and its latest claim.
+
+    `generation` is 0, and `holder` None, if it was never claimed, or if its claims were compacted
+    after it was done. `expired`: the holder's lease has run out by this observer's clock.
     """
 
     unit: str
@@ -44,9 +52,8 @@ class UnitState:
 class ClaimBoard(Closing):
     """Claims of one worker under `PREFIX/claims`, `PREFIX/done` and `PREFIX/beats`.
 
-    `worker` is a name that no other living process uses. `previous_ended`: the caller knows that no
-    earlier process of this name lives, so that its claims are taken over without waiting. `clock`
-    is a monotonic clock in seconds. Safe for threads: two of them never get the same unit.
+    Parameters are those of `Heartbeats`, which is `beats`. A unit is a key, such as an episode's id
+    or `card/MODEL/TASK`. Safe for threads: two of them never get the same unit.
     """
 
     def __init__(
@@ -58,62 +65,199 @@ class ClaimBoard(Closing):
         clock: Callable[[], float] = time.monotonic,
         previous_ended: bool = False,
     ) -> None:
-        raise NotImplementedError
+        self.store = store
+        self.beats = Heartbeats(store, prefix, worker, lease_s, clock, previous_ended)
+        self._claims = below(prefix, "claims")
+        self._done = below(prefix, "done")
+        self._ours: set[str] = set()  # units that threads of this process claim or hold
+        self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin the heartbeat, on a thread of its own until `close`."""
+        """Begin the heartbeat, on a thread of its own until `close`. Raises StoreError."""
+        self.beats.start()
 
     def close(self) -> None:
         """End the heartbeat. Claims that were not released expire after a lease."""
+        self.beats.close()
 
     def claim(self, unit: str) -> Claim | None:
-        """Claim a unit that is free, released or expired; None if it is done or another holds it."""
+        """Claim a unit that is free, released or expired; None if it is done or another holds it.
+
+        The first look at a holder starts its lease on this observer's clock: an expired holder is
+        found by asking again.
+        """
+        if not self._take(unit):
+            return None
+
+        claim = None
+        try:
+            claim = self._claimed(unit)
+        finally:
+            if claim is None:
+                self._give_back(unit)
+
+        return claim
 
     def state(self, unit: str) -> UnitState:
         """Return the state of a unit."""
-        raise NotImplementedError
+        latest = self._latest(unit)
+        is_done = self.is_done(unit)
+        if latest is None:
+            return UnitState(unit, is_done, 0, None, released=False, expired=False)
+
+        is_held = not is_done and not latest.released
+        is_expired = is_held and self.beats.is_expired(latest.holder)
+        return UnitState(
+            unit, is_done, latest.generation, latest.holder, latest.released, is_expired
+        )
 
     def done(self, unit: str, data: bytes) -> bool:
         """Record that a unit is done, and return True; False if it was already (then `data` is
         dropped).
         """
-        raise NotImplementedError
+        return self.store.create(self._done_key(unit), data)
 
     def is_done(self, unit: str) -> bool:
         """Return whether a unit is done."""
-        raise NotImplementedError
+        return self.store.exists(self._done_key(unit))
 
     def done_data(self, unit: str) -> bytes:
         """Return what `done` recorded. Raises MissingKey."""
-        raise NotImplementedError
+        return self.store.read(self._done_key(unit))
 
     def done_units(self) -> Iterator[str]:
         """Yield the units that are done, by one listing."""
-        raise NotImplementedError
+        for found in self.store.list(self._done):
+            yield found.key.removeprefix(f"{self._done}/").removesuffix(".json")
+
+    def _claimed(self, unit: str) -> Claim | None:
+        latest = self._latest(unit)
+        if latest is not None and (not self._is_free(latest) or self.is_done(unit)):
+            return None
+
+        if latest is not None and self._is_of_this_process(latest):
+            record = latest  # its claim raised StoreUnavailable, but the write had arrived
+        else:
+            record = self._next(unit, latest)
+            if not self.store.create(self._key(unit, record.generation), _encoded(record)):
+                return None
+
+        # It may have been done, and released or compacted, since its claims were listed.
+        claim = Claim(self, record)
+        if self.is_done(unit):
+            claim.release()
+            return None
+
+        return claim
+
+    def _next(self, unit: str, latest: ClaimRecord | None) -> ClaimRecord:
+        """Claim of this process that follows the latest one."""
+        generation = 1
+        earlier: list[HolderId] = []
+        if latest is not None:
+            generation = latest.generation + 1
+            earlier = [latest.holder, *latest.earlier]
+
+        return ClaimRecord(unit=unit, generation=generation, holder=self.beats.me, earlier=earlier)
+
+    def _is_free(self, latest: ClaimRecord) -> bool:
+        """Whether a unit with this latest claim may be claimed by this process."""
+        return (
+            latest.released
+            or self._is_of_this_process(latest)
+            or self.beats.is_expired(latest.holder)
+        )
+
+    def _is_of_this_process(self, latest: ClaimRecord) -> bool:
+        return latest.holder.session == self.beats.me.session and not latest.released
+
+    def _latest(self, unit: str) -> ClaimRecord | None:
+        """Claim of the highest generation that a listing shows."""
+        folder = f"{self._claims}/{checked_key(unit)}"
+        generations = [
+            int(match[1])
+            for found in self.store.list(folder)
+            if (match := _GENERATION.fullmatch(found.key.removeprefix(f"{folder}/")))
+        ]
+        if not generations:
+            return None
+
+        key = self._key(unit, max(generations))
+        try:
+            return decode_json(self.store.read(key), ClaimRecord, f"{self.store.place}: {key}")
+        except MissingKey:  # compacted since, or listed late
+            return None
+
+    def _take(self, unit: str) -> bool:
+        """Keep a unit from other threads of this process; False if one has it."""
+        with self._lock:
+            is_free = unit not in self._ours
+            self._ours.add(unit)
+
+        return is_free
+
+    def _give_back(self, unit: str) -> None:
+        with self._lock:
+            self._ours.discard(unit)
+
+    def _key(self, unit: str, generation: int) -> str:
+        return f"{self._claims}/{unit}/{generation:04}.json"
+
+    def _done_key(self, unit: str) -> str:
+        return f"{self._done}/{checked_key(unit)}.json"
 
 
 class Claim:
-    """A unit that this worker holds, until it is released, done or taken over. `previous` is the
-    holder that it was taken over from, if any.
-    """
+    """A unit that this worker holds, until it is released, done or taken over."""
 
-    unit: str
-    generation: int
-    previous: HolderId | None
+    def __init__(self, board: ClaimBoard, record: ClaimRecord) -> None:
+        self._board = board
+        self._record = record
+        self.unit = record.unit
+        self.generation = record.generation
+        self.earlier = tuple(record.earlier)  #: holders before, the latest first
+        self._may_be_recorded = False  # a call of `finish` failed, but its write may have arrived
 
     def is_ours(self) -> bool:
         """Return whether nobody has taken the unit over: ask before each write that others see."""
-        raise NotImplementedError
+        store = self._board.store
+        is_taken_over = store.exists(self._board._key(self.unit, self.generation + 1))
+        # without its own file the unit is done, and its claims compacted
+        return not is_taken_over and store.exists(self._board._key(self.unit, self.generation))
 
     def renew(self) -> bool:
         """Write this worker's heartbeat now; return `is_ours`."""
-        raise NotImplementedError
+        self._board.beats.beat()
+        return self.is_ours()
 
     def release(self) -> None:
-        """Let others claim the unit at once."""
+        """Let others claim the unit at once. Does nothing if it was taken over."""
+        if self.is_ours():
+            released = msgspec.structs.replace(self._record, released=True)
+            key = self._board._key(self.unit, self.generation)
+            self._board.store.replace(key, _encoded(released))
+
+        self._board._give_back(self.unit)
 
     def finish(self, data: bytes) -> bool:
         """Record the unit as done if it is still ours; False if it was taken over, or done by
-        another: then its result must be dropped.
+        another: then its result must be dropped. After StoreUnavailable, call it again with the
+        same data.
         """
-        raise NotImplementedError
+        is_recorded = self.is_ours() and self._is_recorded(data)
+        self._board._give_back(self.unit)
+        return is_recorded
+
+    def _is_recorded(self, data: bytes) -> bool:
+        try:
+            if self._board.done(self.unit, data):
+                return True
+        except StoreUnavailable:
+            self._may_be_recorded = True
+            raise
+
+        return self._may_be_recorded and self._board.done_data(self.unit) == data
+
+
+def _encoded(record: ClaimRecord) -> bytes:
+    return encode_canonical(record).encode()

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Protocol
 
 from ktdeval.errors import StoreError
-from ktdeval.values.lazy import later
+from ktdeval.values.lazy import maker
 
 MOST_KEY_BYTES = 900  #: of a key in UTF-8; object stores take 1,024 with the prefix of the store
 MOST_NAME_BYTES = 200  #: of one part of a key; file systems take 255
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f\\?#*<>|"\[\]{}\ud800-\udfff]')
+_FILE_URL = "file://"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
@@ -97,13 +98,14 @@ def open_store(place: str | Path) -> Store:
     Raises StoreError: the URL's driver is unknown, not installed or refuses its settings.
     """
     text = str(place)
+    is_url = isinstance(place, str) and _URL.match(text) is not None
+    is_remote = is_url and not text.startswith(_FILE_URL)
+
     store: Store
-    if text.startswith("file://"):
-        store = later("ktdeval.stores.local:LocalStore")(Path(text.removeprefix("file://")))
-    elif isinstance(place, str) and _URL.match(text):
-        store = later("ktdeval.stores.remote:open_remote")(text)
+    if is_remote:
+        store = maker("ktdeval.stores.remote:open_remote")(text)
     else:
-        store = later("ktdeval.stores.local:LocalStore")(Path(text))
+        store = maker("ktdeval.stores.local:LocalStore")(Path(text.removeprefix(_FILE_URL)))
 
     return store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 
-from ktdeval.calls import Allowance, StopSignal
+from ktdeval.calls import Allowance, Amount, StopSignal
 from ktdeval.errors import StoreError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.runner import RunConfig, RunPart, SharedRun
@@ -28,12 +28,19 @@ class Parts(Closing):
     _open: dict[str, RunPart] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def resolve(self, system: System, plan: GridPlan, mask_key: str) -> RunPart:
-        """Open the part of a system that no record has yet: its model is asked how it takes tools.
-        Raises KtdevalError.
+    def resolve(
+        self, system: System, plan: GridPlan, mask_key: str, before: GridSystem | None
+    ) -> RunPart:
+        """Open the part of a system that is being resolved. Its model is asked how it takes tools,
+        unless that is known from `before`. Raises KtdevalError.
         """
         config = self._config(system, plan, mask_key)
-        return self._opened(system.slug, config, SharedRun(allowance=self.allowance))
+        shared = SharedRun(allowance=self.allowance)
+        if before is not None:
+            config = _with_protocol(config, before)
+            shared = replace(shared, further_protocols=before.further_protocols)
+
+        return self._opened(system.slug, config, shared)
 
     def part(self, system: System, recorded: GridSystem, record: GridRecord) -> RunPart:
         """Return the part of a recorded system, opened at its first use. Raises KtdevalError: it
@@ -44,9 +51,7 @@ class Parts(Closing):
                 return self._open[recorded.slug]
 
             config = self._config(system, record.plan, record.mask_key)
-            if recorded.tool_protocol is not None:
-                config = replace(config, tool_protocol=recorded.tool_protocol)
-
+            config = _with_protocol(config, recorded)
             shared = SharedRun(recorded.further_protocols, self.allowance)
             part = self._opened(recorded.slug, config, shared)
             _check_same(part, recorded, record)
@@ -71,6 +76,10 @@ class Parts(Closing):
             quiet=True,
         )
 
+    def drawn_and_unused(self) -> list[Amount]:
+        """Return what each open part has drawn from the allowance, and not used."""
+        return [part.drawn_and_unused for part in self._open.values()]
+
     def interrupt(self) -> None:
         """Stop the episodes of all parts after the steps under way."""
         for part in list(self._open.values()):
@@ -86,6 +95,13 @@ class Parts(Closing):
         """Close all parts."""
         for slug in list(self._open):
             self.close_one(slug)
+
+
+def _with_protocol(config: RunConfig, recorded: GridSystem) -> RunConfig:
+    """Return a config with the tool protocol that was found for its model, if there is one."""
+    if recorded.tool_protocol is None:
+        return config
+    return replace(config, tool_protocol=recorded.tool_protocol)
 
 
 def _check_same(part: RunPart, recorded: GridSystem, record: GridRecord) -> None:

@@ -1,0 +1,115 @@
+"""`ktdeval grid worker`: one process that works on a grid, beside any number of others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from ktdeval.cli import FilePath, collector_held_back, open_plugins
+from ktdeval_grid.plan import load_plan
+from ktdeval_grid.session import (
+    LEASE_S,
+    GridSession,
+    WorkerOptions,
+    WorkerReport,
+    check_report,
+)
+from ktdeval_grid.units import parse_shard
+
+WITH_PARENT = (
+    "KTDEVAL_WORKER_ENDS_WITH_STDIN"  #: environment: standard input is a pipe of the parent
+)
+LAUNCH_VARIABLE = "KTDEVAL_GRID_LAUNCH"  #: environment: id of the launch that a worker belongs to
+
+
+@click.command()
+@click.argument("plan", type=FilePath(), metavar="PLAN.yaml")
+@click.option(
+    "--out", required=True, metavar="DIR", help="folder of the grid, which all workers share"
+)
+@click.option("--shard", metavar="i/n", help="take every n-th episode first, from number i on")
+@click.option("--only", type=click.Choice(["failed"]), help="run what failed before, and no more")
+@click.option(
+    "--lease",
+    "lease_s",
+    type=click.FloatRange(min=1, max=86_400),
+    default=LEASE_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="silence after which others take over what a worker holds; the same for all workers",
+)
+def worker(plan: Path, out: str, shard: str | None, only: str | None, lease_s: float) -> None:
+    """Work on a grid until nothing is left: run episodes, gather runs, make cards.
+
+    Any number of workers, on any machines that see the folder, share a grid. Each takes what no
+    other has; what a dead worker had is continued without repeating a step or a paid call.
+    """
+    loaded = load_plan(plan)
+    shared = WorkerOptions(
+        plan=loaded,
+        out=out,
+        lease_s=lease_s,
+        only_failed=only is not None,
+        launch=os.environ.get(LAUNCH_VARIABLE),
+    )
+    if shard is not None:
+        shared = replace(shared, shard=parse_shard(shard))
+
+    session = GridSession(shared, open_plugins(loaded.plugin))
+    if os.environ.get(WITH_PARENT):
+        threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
+
+    try:
+        with stopping_on_signals(session), collector_held_back():
+            report = session.run()
+    except KeyboardInterrupt as interrupt:
+        click.echo(f"stopped; finished steps are kept in {out}: run it again to resume", err=True)
+        raise click.Abort from interrupt
+
+    click.echo(_line(report), err=True)
+    check_report(report)
+
+
+def _line(report: WorkerReport) -> str:
+    return f"worker {report.name}: {report.done} of {report.planned} episodes of the grid are done"
+
+
+def _stop_at_end_of_input(session: GridSession) -> None:
+    """Stop a session when the process that holds the other end of standard input has ended."""
+    while sys.stdin.buffer.read(1):
+        pass
+
+    session.stop()
+
+
+@contextmanager
+def stopping_on_signals(session: GridSession) -> Iterator[None]:
+    """Stop a session between steps on the first interrupt or termination signal; end the process on
+    the second.
+    """
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        if session.is_stopping:
+            os._exit(130)
+
+        session.stop()
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, interrupt)
+
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -31,7 +31,7 @@ from ktdeval.errors import KtdevalError, UsageError
 from ktdeval.plugins.registry import Plugins
 from ktdeval.values.jsonio import make_folder, write_atomic
 from ktdeval.values.temporary import temporary_folder
-from ktdeval_grid.bundle import BundleCard, BundlePage, write_bundle
+from ktdeval_grid.bundle import INDEX, BundleCard, BundlePage, write_bundle
 from ktdeval_grid.outputs import CardFacts, Output, call_command, make_outputs
 from ktdeval_grid.records import GridRecord
 from ktdeval_grid.status import GridStatus
@@ -64,9 +64,9 @@ class CardOf:
 class Ending:
     """What was made at the end of a grid."""
 
-    cards: int = 0
+    cards: int
+    index: Path  #: page of the bundle
     tables: list[Path] = field(default_factory=list)
-    index: Path | None = None  #: page of the bundle
     problems: list[str] = field(default_factory=list)  #: what could not be made, a line each
 
 
@@ -78,7 +78,7 @@ def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plu
     if not cards:
         raise UsageError(f"{root}: no episode is gathered yet; tables follow the first card")
 
-    ending = Ending(cards=len(cards))
+    ending = Ending(len(cards), root / SITE / INDEX)
     runs = list(dict.fromkeys(each.run for each in cards))
     facts = CardFacts.of([each.card for each in cards], len(runs))
     outputs = list(make_outputs(runs, facts, record.plan.tables, plugins))
@@ -99,7 +99,6 @@ def make_ending(root: Path, record: GridRecord, status: GridStatus, plugins: Plu
         write_bundle(page, site)
         _replace(site, root / SITE)
 
-    ending.index = root / SITE / "index.html"
     return ending
 
 

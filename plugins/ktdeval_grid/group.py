@@ -17,17 +17,21 @@ COMMANDS = {
     LAUNCH: _in(
         "launching", "launch", "Run a plan; the same command again resumes, and amends it."
     ),
+    "worker": _in("worker", "worker", "Work on a grid, beside any number of other workers."),
     "status": _in("commands", "status", "Show where a grid stands, once or as long as it runs."),
     "ctl": _in(
-        "commands", "ctl", "Pause, resume, retune, drop a model, try failed episodes again."
+        "steering", "ctl", "Pause, resume, retune, drop a model, try failed episodes again."
     ),
     "estimate": _in(
         "commands", "estimate", "Print what a plan would ask, cost and take, and run nothing."
     ),
     "plans": _in("commands", "plans", "List the plans and rules that ship, or print one."),
-    "tables": _in(
-        "commands", "tables", "Make tables and pages of what is finished, now and again."
-    ),
+    "tables": _in("making", "tables", "Make tables and pages of what is finished, now and again."),
+}
+#: Commands that launches call
+_HIDDEN = {
+    "drive": _in("launching", "drive", "Drive a launch in the background."),
+    "forecast": _in("forecast", "forecast", "Estimate a launch."),
 }
 
 _EXAMPLES = """\
@@ -47,6 +51,15 @@ class GridGroup(LazyGroup):
         if args and args[0] not in own and args[0] not in self.lazy:
             args = [LAUNCH, *args]
         return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        """Names in the order of help, without those that launches call."""
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as click calls it
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write examples, commands, and the options of a launch."""
@@ -68,7 +81,7 @@ class GridGroup(LazyGroup):
 
 grid = GridGroup(
     "ktdeval grid",
-    COMMANDS,
+    COMMANDS | _HIDDEN,
     help=(
         "Run models × agents × tasks × windows × seeds as one command, on processes of this machine,"
         " shards, or a cluster. PLAN is a YAML file, or a plan that ships (`ktdeval grid plans`)."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,11 @@ from types import FrameType
 import click
 
 from ktdeval.cli import FilePath, collector_held_back, open_plugins
+from ktdeval.errors import UsageError
+from ktdeval.stores import open_store
+from ktdeval.values.typed import decode_json
 from ktdeval_grid.plan import load_plan
+from ktdeval_grid.records import Launch, launch_key
 from ktdeval_grid.session import (
     LEASE_S,
     GridSession,
@@ -25,17 +28,18 @@ from ktdeval_grid.session import (
 )
 from ktdeval_grid.units import parse_shard
 
+_STANDARD_INPUT = 0
 WITH_PARENT = (
     "KTDEVAL_WORKER_ENDS_WITH_STDIN"  #: environment: standard input is a pipe of the parent
 )
-LAUNCH_VARIABLE = "KTDEVAL_GRID_LAUNCH"  #: environment: id of the launch that a worker belongs to
 
 
 @click.command()
-@click.argument("plan", type=FilePath(), metavar="PLAN.yaml")
+@click.argument("plan", type=FilePath(), metavar="PLAN.yaml", required=False)
 @click.option(
     "--out", required=True, metavar="DIR", help="folder of the grid, which all workers share"
 )
+@click.option("--launch", metavar="ID", help="work on the plan of this launch of the grid")
 @click.option("--shard", metavar="i/n", help="take every n-th episode first, from number i on")
 @click.option("--only", type=click.Choice(["failed"]), help="run what failed before, and no more")
 @click.option(
@@ -47,24 +51,28 @@ LAUNCH_VARIABLE = "KTDEVAL_GRID_LAUNCH"  #: environment: id of the launch that a
     metavar="SECONDS",
     help="silence after which others take over what a worker holds; the same for all workers",
 )
-def worker(plan: Path, out: str, shard: str | None, only: str | None, lease_s: float) -> None:
+def worker(
+    plan: Path | None,
+    out: str,
+    launch: str | None,
+    shard: str | None,
+    only: str | None,
+    lease_s: float,
+) -> None:
     """Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
     Any number of workers, on any machines that see the folder, share a grid. Each takes what no
     other has; what a dead worker had is continued without repeating a step or a paid call.
     """
-    loaded = load_plan(plan)
-    shared = WorkerOptions(
-        plan=loaded,
-        out=out,
-        lease_s=lease_s,
-        only_failed=only is not None,
-        launch=os.environ.get(LAUNCH_VARIABLE),
-    )
+    options = _options(plan, out, launch)
+    options = replace(options, out=out, lease_s=lease_s)
     if shard is not None:
-        shared = replace(shared, shard=parse_shard(shard))
+        options = replace(options, shard=parse_shard(shard))
 
-    session = GridSession(shared, open_plugins(loaded.plugin))
+    if only is not None:
+        options = replace(options, only_failed=True)
+
+    session = GridSession(options, open_plugins(options.plan.plugin))
     if os.environ.get(WITH_PARENT):
         threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
 
@@ -79,13 +87,28 @@ def worker(plan: Path, out: str, shard: str | None, only: str | None, lease_s: f
     check_report(report)
 
 
+def _options(plan: Path | None, out: str, launch: str | None) -> WorkerOptions:
+    """Return options with the plan of a file, or of a launch. Raises UsageError, StoreError."""
+    if plan is not None and launch is None:
+        return WorkerOptions(load_plan(plan), out)
+    if plan is not None or launch is None:
+        raise UsageError("name a plan, PLAN.yaml, or a launch, --launch ID; one of the two")
+
+    store = open_store(out)
+    key = launch_key(launch)
+    recorded = decode_json(store.read(key), Launch, f"{store.place}: {key}")
+    is_partial = recorded.only == "failed"
+    return WorkerOptions(recorded.plan, out, only_failed=is_partial, launch=launch)
+
+
 def _line(report: WorkerReport) -> str:
     return f"worker {report.name}: {report.done} of {report.planned} episodes of the grid are done"
 
 
 def _stop_at_end_of_input(session: GridSession) -> None:
     """Stop a session when the process that holds the other end of standard input has ended."""
-    while sys.stdin.buffer.read(1):
+    # Not sys.stdin: a thread that waits in it keeps Python from ending.
+    while os.read(_STANDARD_INPUT, 1):
         pass
 
     session.stop()

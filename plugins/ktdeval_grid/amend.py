@@ -29,7 +29,7 @@ _LISTS: Mapping[str, Callable[[GridPlan], Sequence[str]]] = {
     "rule of pruning": lambda plan: [rule.name for rule in plan.prune],
 }
 #: Fields that change no unit
-_FREE = ("name", "tables", "concurrency", "max_cost", "max_tokens", "max_hours")
+_FREE = ("name", "tables", "pages", "concurrency", "max_cost", "max_tokens", "max_hours")
 #: Fields that a grid keeps
 _FIXED = ("data", "data_args", "options")
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -96,6 +96,9 @@ class GridPlan(Value):
     #: tables of papers to make at the end, as of `ktdeval table --like`; null: those that the cards
     #: have figures for
     tables: tuple[str, ...] | None = None
+    #: pages of the bundle besides its index: `report` draws all cards, `views` walks one episode of
+    #: each card
+    pages: tuple[Literal["report", "views"], ...] = ("report", "views")
     #: episodes at once over the whole grid; null: as many as the workers have threads
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     max_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None  #: US dollars of the whole grid
@@ -116,12 +119,14 @@ class System:
 
 
 def load_plan(path: Path) -> GridPlan:
-    """Read a plan from YAML; a file without `name` gives its own. Raises ConfigError with file and
-    field.
-    """
-    values = load_yaml(path)
-    named = {"name": _UNSAFE.sub("-", path.stem).lower().strip("-.")[:60] or "grid", **values}
-    return plan_of(named, str(path))
+    """Read a plan from YAML. Raises ConfigError with file and field."""
+    return plan_of(named_by(path, load_yaml(path)), str(path))
+
+
+def named_by(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a plan; one without a `name` is called as its file is."""
+    stem = _UNSAFE.sub("-", path.stem).lower()
+    return {"name": stem[:60].strip("-.") or "grid", **values}
 
 
 def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
@@ -134,7 +139,7 @@ def plan_of(values: Mapping[str, Any], where: str) -> GridPlan:
         if name in full:
             full[name] = [_entry(each) for each in _listed(full[name])]
 
-    for name in ("tasks", "windows", "plugin", "tables"):
+    for name in ("tasks", "windows", "plugin", "tables", "pages"):
         if isinstance(full.get(name), str):
             full[name] = list(split_list(full[name]))
 

@@ -57,7 +57,7 @@ def headline(status: GridStatus) -> str:
     if status.paused:
         parts.append("paused")
 
-    return f"grid {status.name}: {', '.join(parts)}"
+    return f"{status.name}: {', '.join(parts)}"
 
 
 def _rows(status: GridStatus) -> list[Sequence[str]]:
@@ -115,6 +115,9 @@ def _notes(status: GridStatus) -> Iterator[str]:
 
 def failure_lines(status: GridStatus) -> Iterator[str]:
     """Yield one line for each kind of failure."""
+    for slug, problem in status.unresolved.items():
+        yield f"not begun: {clean(problem)[:_MOST_WORDS]} ({slug})"
+
     for kind in status.failures:
         error = clean(kind.error)
         if len(error) > _MOST_WORDS:

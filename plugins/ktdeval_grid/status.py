@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import msgspec
+
 from ktdeval.errors import UsageError
 from ktdeval.stores import ClaimBoard, MissingKey, Store
 from ktdeval.values.typed import Value, decode_json
@@ -28,6 +30,7 @@ from ktdeval_grid.records import (
 
 RECENT = 50  #: finished units that the pace of a model is measured on
 _CLAIMS = "claims"
+_LEASE_S = 60.0  #: of an observer, which holds no claim
 _NUMBER = re.compile(r"\b[0-9a-f]*\d[0-9a-f]*\b")
 
 
@@ -71,11 +74,13 @@ class GridStatus(Value):
     total: Tally
     failures: tuple[FailureKind, ...]
     pruned: dict[str, str]  #: reason of each rule that leaves units out, by its name
+    #: systems that could not be resolved, and so have no units yet, each with the reason
+    unresolved: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def is_finished(self) -> bool:
         """Whether every unit is done."""
-        return self.total.done == self.total.planned
+        return self.total.done == self.total.planned and not self.unresolved
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,19 @@ class GridWatch:
                 yield unit
 
 
+def reader_of(store: Store, name: str = "observer") -> GridWatch:
+    """Return a reader of a grid. It observes, and so has no heartbeat."""
+    return GridWatch(store, ClaimBoard(store, "", name, _LEASE_S))
+
+
+def look(reader: GridWatch) -> tuple[Found, GridStatus]:
+    """Return what the store of a grid has now, and where it stands. Raises UsageError: there is no
+    grid; StoreError.
+    """
+    found = reader.look()
+    return found, summarise(found, reader.store.place, now_utc())
+
+
 def load_record(store: Store) -> GridRecord:
     """Return the record of a grid that is in force. Raises UsageError: there is no grid here;
     StoreError: a file of it is malformed.
@@ -187,6 +205,9 @@ def summarise(found: Found, place: str, now: datetime | None = None) -> GridStat
         total=total,
         failures=tuple(failure_kinds(found)),
         pruned={part.rule: part.reason for system in record.systems for part in system.pruned},
+        unresolved={
+            system.slug: system.problem for system in record.systems if system.problem is not None
+        },
     )
 
 

@@ -17,6 +17,7 @@ from ktdeval.cli import FilePath, collector_held_back, open_plugins
 from ktdeval.errors import UsageError
 from ktdeval.stores import open_store
 from ktdeval.values.typed import decode_json
+from ktdeval_grid.at_end import make_tables
 from ktdeval_grid.plan import load_plan
 from ktdeval_grid.records import Launch, launch_key
 from ktdeval_grid.session import (
@@ -72,7 +73,7 @@ def worker(
     if only is not None:
         options = replace(options, only_failed=True)
 
-    session = GridSession(options, open_plugins(options.plan.plugin))
+    session = GridSession(options, open_plugins(options.plan.plugin), make_tables)
     if os.environ.get(WITH_PARENT):
         threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from msgspec import structs
+
 import ktdeval
 from ktdeval.errors import ProviderError, StoreError
 from ktdeval.runner import RunPart
@@ -46,6 +48,10 @@ class Opening:
     board: ClaimBoard
     parts: Parts
     wait: Wait
+    launch: str  #: id of this worker's launch
+    may_retry: bool = (
+        True  #: whether systems that earlier launches could not resolve are tried again
+    )
 
 
 def open_grid(plan: GridPlan, opening: Opening) -> GridRecord:
@@ -56,7 +62,7 @@ def open_grid(plan: GridPlan, opening: Opening) -> GridRecord:
     """
     while True:
         before = recorded(opening.place)
-        if before is not None and not _needs_work(before, plan):
+        if before is not None and not _needs_work(before, plan, opening):
             return before
 
         if _resolve_as_job(plan, before, opening):
@@ -70,10 +76,13 @@ def recorded(place: GridPlace) -> GridRecord | None:
     return load_record(place.store) if place.store.exists(GRID) else None
 
 
-def _needs_work(before: GridRecord, plan: GridPlan) -> bool:
-    """Whether a plan amends a grid, or a system of it could not be resolved."""
+def _needs_work(before: GridRecord, plan: GridPlan, opening: Opening) -> bool:
+    """Whether a plan amends a grid, or a system of it could not be resolved by an earlier launch."""
     if not amendment(before.plan, plan).is_empty:
         return True
+    if before.launch == opening.launch or not opening.may_retry:
+        return False
+
     return any(system.problem is not None for system in before.systems)
 
 
@@ -91,6 +100,7 @@ def _resolve_as_job(plan: GridPlan, before: GridRecord | None, opening: Opening)
 
     try:
         record = resolve(plan, before, opening.parts)
+        record = structs.replace(record, launch=opening.launch)
         store.create(key, encode_canonical(record).encode() + b"\n")
         claim.finish(b"{}\n")
     except BaseException:

@@ -77,6 +77,7 @@ class GridRecord(Value):
     snapshot: str | None  #: id of the market; null where no task asks about one
     begun_at: str  #: time in UTC, ISO 8601
     systems: tuple[GridSystem, ...]
+    launch: str | None = None  #: launch that resolved it; of a worker on its own, its process
 
     def units(self) -> Iterator[tuple[GridSystem, GridUnit]]:
         """Yield each unit that is to be run, with its system."""

@@ -90,7 +90,8 @@ class GridSession:
             allowance = grid_allowance(options.plan, place, board.beats)
             parts = stack.enter_context(Parts(place, name, self._plugins, allowance))
             only = failed_units(place.store) if options.only_failed else None
-            opening = Opening(place, board, parts, self._wait)
+            is_first = options.shard.index == 1
+            opening = Opening(place, board, parts, self._wait, self._launch, may_retry=is_first)
             record = open_grid(options.plan, opening)
             while True:
                 report = self._work(record, place, board, parts, only)

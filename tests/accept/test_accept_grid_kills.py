@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from grid_runs import done_records, parts_of, recorded_answers, start_worker, worked, write_plan
+from grid_runs import done_records, parts_of, recorded_answers, start_worker, write_plan
 from run_support import Running, assert_same
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, environment_of, finished
@@ -23,7 +23,7 @@ skip_without_sdks()
 
 KILLS = int(os.environ.get("KTDEVAL_GRID_KILLS", "3"))
 STEPS = 4
-EPISODES = 8 + 2 * KILLS
+EPISODES = min(8 + 2 * KILLS, 36)
 AT_ONCE = 4
 WORKERS = 2
 REPEATED = 3  #: the one fixed question is asked twice at the start and twice at the end

@@ -75,3 +75,13 @@ def _calls(part: Path) -> list[CallRecord]:
 
 def _identity(call: CallRecord) -> tuple[Any, ...]:
     return (call.at, call.episode, call.key, call.opening, call.attempt, call.latency_s)
+
+
+def cost_usd(out: Path) -> float:
+    """US dollars that all parts of a grid record together."""
+    costs = {}
+    for part in parts_of(out):
+        for call in _calls(part):
+            costs[_identity(call)] = (call.cost_usd or 0.0) + call.held_usd
+
+    return sum(costs.values())

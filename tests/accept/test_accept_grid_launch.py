@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 MODELS = ("builtin/momentum", "test/mixed")
 TASKS = ("blinded_open_research", "bright_open_research")
 WINDOWS = ("2024-03-01:2024-03-14", "2024-03-15:2024-03-29")
-MOST_S = 120.0
+MOST_S = 280.0
 
 
 def plan_of(market: Path, path: Path, **changes: Any) -> Path:

@@ -78,6 +78,9 @@ class Driver:
         """Start workers, and watch them to their end. Raises KtdevalError; KeyboardInterrupt after
         an interrupt.
         """
+        if self._place.store.exists(GRID):
+            watcher.begin(self._reader.look())
+
         workers = start_workers(self._plugins, self._request.runner, self._job())
         codes = wait_for(workers, lambda: self._look_in_time(watcher))
         return self._ended(codes, self._look(watcher))

@@ -20,6 +20,9 @@ _PLAIN_REPORTS = 20  #: lines over a whole grid, without a terminal
 class Watcher(Protocol):
     """Shows a launch while it runs."""
 
+    def begin(self, found: Found) -> None:
+        """Take in what is there before the launch: it is no news."""
+
     def show(self, found: Found, status: GridStatus) -> None:
         """Show where the grid stands now."""
 
@@ -38,6 +41,9 @@ class LiveWatcher:
         self._console = Console(file=getattr(sys.stderr, "raw", sys.stderr))
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
+
+    def begin(self, _found: Found) -> None:
+        """Do nothing: the table shows all."""
 
     def show(self, _found: Found, status: GridStatus) -> None:
         """Draw the table."""
@@ -58,6 +64,10 @@ class PlainWatcher:
     def __init__(self) -> None:
         self._events = UnitEvents()
         self._reported = -1
+
+    def begin(self, found: Found) -> None:
+        """Pass over what is there before the launch."""
+        self._events.news(found)
 
     def show(self, found: Found, status: GridStatus) -> None:
         """Print what is new."""
@@ -85,6 +95,10 @@ class JsonWatcher:
 
     def __init__(self) -> None:
         self._events = UnitEvents()
+
+    def begin(self, found: Found) -> None:
+        """Pass over what is there before the launch."""
+        self._events.news(found)
 
     def show(self, found: Found, _status: GridStatus) -> None:
         """Print units with another state."""

@@ -60,10 +60,13 @@ def worker(
     only: str | None,
     lease_s: float,
 ) -> None:
-    """Work on a grid until nothing is left: run episodes, gather runs, make cards.
+    r"""Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
     Any number of workers, on any machines that see the folder, share a grid. Each takes what no
     other has; what a dead worker had is continued without repeating a step or a paid call.
+
+    \b
+      ktdeval grid worker PLAN.yaml --out lab --shard 2/8
     """
     options = _options(plan, out, launch)
     options = replace(options, out=out, lease_s=lease_s)

@@ -30,9 +30,8 @@ from ktdeval_grid.session import (
 from ktdeval_grid.units import parse_shard
 
 _STANDARD_INPUT = 0
-WITH_PARENT = (
-    "KTDEVAL_WORKER_ENDS_WITH_STDIN"  #: environment: standard input is a pipe of the parent
-)
+#: Variable that is set where standard input is a pipe of the process that started this one
+WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
 
 
 @click.command()
@@ -43,6 +42,9 @@ WITH_PARENT = (
 @click.option("--launch", metavar="ID", help="work on the plan of this launch of the grid")
 @click.option("--shard", metavar="i/n", help="take every n-th episode first, from number i on")
 @click.option("--only", type=click.Choice(["failed"]), help="run what failed before, and no more")
+@click.option(
+    "--no-tables", is_flag=True, help="leave tables and pages to `ktdeval grid tables`"
+)
 @click.option(
     "--lease",
     "lease_s",
@@ -58,6 +60,7 @@ def worker(
     launch: str | None,
     shard: str | None,
     only: str | None,
+    no_tables: bool,
     lease_s: float,
 ) -> None:
     r"""Work on a grid until nothing is left: run episodes, gather runs, make cards.
@@ -76,7 +79,8 @@ def worker(
     if only is not None:
         options = replace(options, only_failed=True)
 
-    session = GridSession(options, open_plugins(options.plan.plugin), make_tables)
+    at_end = None if no_tables else make_tables
+    session = GridSession(options, open_plugins(options.plan.plugin), at_end)
     if os.environ.get(WITH_PARENT):
         threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
 

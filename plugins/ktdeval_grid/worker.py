@@ -42,9 +42,7 @@ WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
 @click.option("--launch", metavar="ID", help="work on the plan of this launch of the grid")
 @click.option("--shard", metavar="i/n", help="take every n-th episode first, from number i on")
 @click.option("--only", type=click.Choice(["failed"]), help="run what failed before, and no more")
-@click.option(
-    "--no-tables", is_flag=True, help="leave tables and pages to `ktdeval grid tables`"
-)
+@click.option("--no-tables", is_flag=True, help="leave tables and pages to `ktdeval grid tables`")
 @click.option(
     "--lease",
     "lease_s",

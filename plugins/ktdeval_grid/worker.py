@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -52,15 +53,7 @@ WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
     metavar="SECONDS",
     help="silence after which others take over what a worker holds; the same for all workers",
 )
-def worker(
-    plan: Path | None,
-    out: str,
-    launch: str | None,
-    shard: str | None,
-    only: str | None,
-    no_tables: bool,
-    lease_s: float,
-) -> None:
+def worker(plan: Path | None, out: str, launch: str | None, **given: Any) -> None:
     r"""Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
     Any number of workers, on any machines that see the folder, share a grid. Each takes what no
@@ -70,14 +63,14 @@ def worker(
       ktdeval grid worker PLAN.yaml --out lab --shard 2/8
     """
     options = _options(plan, out, launch)
-    options = replace(options, out=out, lease_s=lease_s)
-    if shard is not None:
-        options = replace(options, shard=parse_shard(shard))
+    options = replace(options, lease_s=given["lease_s"])
+    if given["shard"] is not None:
+        options = replace(options, shard=parse_shard(given["shard"]))
 
-    if only is not None:
+    if given["only"] is not None:
         options = replace(options, only_failed=True)
 
-    at_end = None if no_tables else make_tables
+    at_end = None if given["no_tables"] else make_tables
     session = GridSession(options, open_plugins(options.plan.plugin), at_end)
     if os.environ.get(WITH_PARENT):
         threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()

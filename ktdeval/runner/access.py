@@ -70,7 +70,6 @@ class ModelAccess:
         self.max_errors = max_errors
 
     log: CallLog | None = None  #: Record of the run's calls; None if there are none to record
-    drawn_and_unused: Amount = Amount(0.0, 0)  #: of an allowance
 
     def for_episode(self, spec: EpisodeSpec, emit: Callable[[Event], None]) -> EpisodeAccess:  # noqa: ARG002 - it emits nothing
         """Return the access of one episode."""
@@ -95,6 +94,10 @@ class ModelAccess:
         """Continue an episode, which is not being run here, with the calls and paid replies that
         another run folder has of it.
         """
+
+    def drawn_and_unused(self) -> Amount:
+        """Return what was drawn from an allowance, and not used."""
+        return Amount(0.0, 0)
 
     def flush(self) -> None:
         """Make what was recorded readable from the run folder."""
@@ -159,7 +162,7 @@ class RemoteAccess(ModelAccess):
                 raise ConfigError(f"{each.choice.name}: is not a model behind a network")
 
             client = self.client.beside(remote, each.price)
-            requested = each.choice.tool_protocol
+            requested = each.protocol
             if requested is None:
                 requested = requested_protocol(config, self._folder, each.choice.asked_as)
 
@@ -226,9 +229,8 @@ class RemoteAccess(ModelAccess):
         for client in (self.client, *self._further_clients.values()):
             client.take_over(calls)
 
-    @property
     def drawn_and_unused(self) -> Amount:
-        """What was drawn from the allowance of several processes, and not used."""
+        """Return what was drawn from the allowance of several processes, and not used."""
         return self.client.drawn_and_unused
 
     def flush(self) -> None:

@@ -131,16 +131,14 @@ class RunPart(Closing):
         """Tool protocols of further models, by the names that the agent asks them by."""
         protocols: dict[str, ToolProtocol] = {}
         for each in self._run.access.further:
-            protocol = each.choice.tool_protocol
-            if protocol is not None:
-                protocols[each.choice.asked_as] = protocol
+            if each.protocol is not None:
+                protocols[each.choice.asked_as] = each.protocol
 
         return protocols
 
-    @property
     def drawn_and_unused(self) -> Amount:
-        """What was drawn from the shared budget, and not used."""
-        return self._run.access.drawn_and_unused
+        """Return what was drawn from the shared budget, and not used."""
+        return self._run.access.drawn_and_unused()
 
     def is_complete(self, spec: EpisodeSpec) -> bool:
         """Whether an episode is finished here."""

@@ -7,6 +7,13 @@ from ktdeval.stores.claims import (
     UnitState as UnitState,
 )
 from ktdeval.stores.local import LocalStore as LocalStore
+from ktdeval.stores.maintenance import (
+    Finding as Finding,
+    check_claims as check_claims,
+    check_sum as check_sum,
+    compact_claims as compact_claims,
+    remove_dead_beats as remove_dead_beats,
+)
 from ktdeval.stores.store import (
     BadKey as BadKey,
     MissingKey as MissingKey,

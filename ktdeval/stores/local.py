@@ -21,6 +21,7 @@ from ktdeval.stores.store import (
     Stat,
     checked_key,
     checked_prefix,
+    is_key,
 )
 from ktdeval.values.jsonio import open_plain, sync_folder
 
@@ -92,7 +93,7 @@ class LocalStore:
 
     def _list(self, folder: Path, prefix: str) -> Iterator[Stat]:
         try:
-            entries = [entry for entry in os.scandir(folder) if not entry.name.startswith(".")]
+            entries = [entry for entry in os.scandir(folder) if is_key(entry.name)]
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
@@ -100,7 +101,7 @@ class LocalStore:
 
         for entry in sorted(entries, key=_place_in_order):
             key = prefix + entry.name
-            if entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 yield from self._list(folder / entry.name, f"{key}/")
                 continue
 
@@ -116,6 +117,25 @@ class LocalStore:
             suppress(FileNotFoundError, NotADirectoryError),
         ):
             path.unlink()
+
+    def sweep(self, age_s: float = 86_400) -> int:
+        """Delete temporary files that are at least `age_s` seconds old, and return how many: killed
+        processes left them. Age is by the clock of the file system, not of this node.
+        """
+        now_s = self._file_system_time_s()
+        deleted = 0
+        for path in self.root.rglob(f".*{TEMPORARY_SUFFIX}"):
+            found = _plain_stat(path)
+            if found is not None and now_s - found.st_mtime >= age_s:
+                path.unlink(missing_ok=True)
+                deleted += 1
+
+        return deleted
+
+    def _file_system_time_s(self) -> float:
+        """Time at which the file system says a file was written now."""
+        with self._written(self.root / "now", b"") as temporary:
+            return temporary.stat().st_mtime
 
     @contextmanager
     def _written(self, path: Path, data: bytes) -> Iterator[Path]:
@@ -135,7 +155,7 @@ class LocalStore:
 
 def _place_in_order(entry: os.DirEntry[str]) -> str:
     """Sort key of an entry of a folder that gives its files in the order of their whole keys."""
-    return f"{entry.name}/" if entry.is_dir() else entry.name
+    return f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
 
 
 def _plain_stat(path: Path) -> os.stat_result | None:

@@ -118,6 +118,11 @@ def checked_key(key: str) -> str:
     return key
 
 
+def is_key(text: str) -> bool:
+    """Return whether a text is a key: listings leave out all other files."""
+    return not _key_problem(text)
+
+
 def checked_prefix(prefix: str) -> str:
     """Return a folder of keys without a slash at its end, or `""`. Raises BadKey."""
     return checked_key(prefix.removesuffix("/")) if prefix else prefix

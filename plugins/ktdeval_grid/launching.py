@@ -26,7 +26,7 @@ from ktdeval_grid.driver import (
     read_request,
 )
 from ktdeval_grid.estimate_types import GridEstimate
-from ktdeval_grid.layout import GridPlace, open_place
+from ktdeval_grid.layout import GridPlace, bytes_kept, open_place
 from ktdeval_grid.lines import LaunchLine, end_line
 from ktdeval_grid.own_command import own_command
 from ktdeval_grid.plan import GridPlan
@@ -219,12 +219,12 @@ def _drive_here(intent: _Intent) -> int:
     finally:
         watcher.close()
 
-    _tell_end(result, intent.as_json)
+    _tell_end(result, intent.place, intent.as_json)
     check_result(result)
     return result.exit_code
 
 
-def _tell_end(result: LaunchResult, as_json: bool) -> None:
+def _tell_end(result: LaunchResult, place: GridPlace, as_json: bool) -> None:
     if result.status is None:
         return
     if as_json:
@@ -235,6 +235,11 @@ def _tell_end(result: LaunchResult, as_json: bool) -> None:
 
     for text in status_lines(result.status):
         click.echo(text)
+
+    done = result.status.total.done
+    if done:
+        each = bytes_kept(place.root) // done
+        click.echo(f"kept    {each:,} bytes an episode, in {shown_path(place.root)}")
 
     if result.site is not None:
         click.echo(f"tables  {shown_path(result.site.parent.parent / 'tables')}")

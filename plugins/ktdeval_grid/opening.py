@@ -154,28 +154,29 @@ def _resolved(
     system: System, plan: GridPlan, mask_key: str, before: GridSystem | None, parts: Parts
 ) -> tuple[GridSystem, str | None]:
     """Return a system as recorded, and the id of its market."""
-    labels = {"slug": system.slug, "model": system.model.short, "agent": system.agent.short}
+    blank = GridSystem(
+        slug=system.slug,
+        model=system.model.short,
+        agent=system.agent.short,
+        tool_protocol=None,
+        price=None,
+        units=(),
+    )
     try:
         part = parts.resolve(system, plan, mask_key, before)
     except ProviderError as error:  # its server is down, or refuses the key
-        missing = GridSystem(
-            **labels, tool_protocol=None, price=None, units=(), problem=" ".join(str(error).split())
-        )
-        return missing, None
+        return structs.replace(blank, problem=" ".join(str(error).split())), None
 
+    checked_by = parts.worker if before is None else before.checked_by
     try:
-        return _system_of(part, plan, labels, before, parts.worker), part.snapshot
+        found = _with_units(blank, part, plan)
+        return structs.replace(found, checked_by=checked_by), part.snapshot
     finally:
         parts.close_one(system.slug)
 
 
-def _system_of(
-    part: RunPart,
-    plan: GridPlan,
-    labels: Mapping[str, str],
-    before: GridSystem | None,
-    worker: str,
-) -> GridSystem:
+def _with_units(blank: GridSystem, part: RunPart, plan: GridPlan) -> GridSystem:
+    """Return a system with its units, and what was found out of its model."""
     units: list[GridUnit] = []
     pruned: dict[str, list[GridUnit]] = {}
     for spec in part.specs.values():
@@ -185,14 +186,13 @@ def _system_of(
         else:
             pruned.setdefault(rule.name, []).append(_unit(spec))
 
-    return GridSystem(
-        **labels,
+    return structs.replace(
+        blank,
         tool_protocol=part.protocol,
         further_protocols=part.further_protocols,
         price=part.price,
         units=tuple(units),
         pruned=_pruned(pruned, plan),
-        checked_by=worker if before is None else before.checked_by,
     )
 
 

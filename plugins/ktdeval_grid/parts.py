@@ -78,7 +78,7 @@ class Parts(Closing):
 
     def drawn_and_unused(self) -> list[Amount]:
         """Return what each open part has drawn from the allowance, and not used."""
-        return [part.drawn_and_unused for part in self._open.values()]
+        return [part.drawn_and_unused() for part in self._open.values()]
 
     def interrupt(self) -> None:
         """Stop the episodes of all parts after the steps under way."""

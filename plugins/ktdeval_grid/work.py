@@ -118,9 +118,9 @@ class Worker:
     def _pieces(self) -> Iterator[Piece]:
         """Yield pieces of work, the most urgent first. Each is claimed when it is asked for."""
         for system in self.record.systems:
-            job = start_job(system.slug)
-            if self._is_wanted(system) and self.runner.has_questions(system) and self._left(system):
-                claim = self._claim(job)
+            asks = self.runner.has_questions(system) and self._is_wanted(system)
+            if asks and self._left(system):
+                claim = self._claim(start_job(system.slug))
                 if claim is not None:
                     yield partial(self.runner.ask_at_start, system.slug, claim)
 

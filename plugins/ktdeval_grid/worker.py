@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -30,9 +31,8 @@ from ktdeval_grid.session import (
 from ktdeval_grid.units import parse_shard
 
 _STANDARD_INPUT = 0
-WITH_PARENT = (
-    "KTDEVAL_WORKER_ENDS_WITH_STDIN"  #: environment: standard input is a pipe of the parent
-)
+#: Variable that is set where standard input is a pipe of the process that started this one
+WITH_PARENT = "KTDEVAL_WORKER_ENDS_WITH_STDIN"
 
 
 @click.command()
@@ -43,6 +43,7 @@ WITH_PARENT = (
 @click.option("--launch", metavar="ID", help="work on the plan of this launch of the grid")
 @click.option("--shard", metavar="i/n", help="take every n-th episode first, from number i on")
 @click.option("--only", type=click.Choice(["failed"]), help="run what failed before, and no more")
+@click.option("--no-tables", is_flag=True, help="leave tables and pages to `ktdeval grid tables`")
 @click.option(
     "--lease",
     "lease_s",
@@ -52,14 +53,7 @@ WITH_PARENT = (
     metavar="SECONDS",
     help="silence after which others take over what a worker holds; the same for all workers",
 )
-def worker(
-    plan: Path | None,
-    out: str,
-    launch: str | None,
-    shard: str | None,
-    only: str | None,
-    lease_s: float,
-) -> None:
+def worker(plan: Path | None, out: str, launch: str | None, **given: Any) -> None:
     r"""Work on a grid until nothing is left: run episodes, gather runs, make cards.
 
     Any number of workers, on any machines that see the folder, share a grid. Each takes what no
@@ -69,14 +63,15 @@ def worker(
       ktdeval grid worker PLAN.yaml --out lab --shard 2/8
     """
     options = _options(plan, out, launch)
-    options = replace(options, out=out, lease_s=lease_s)
-    if shard is not None:
-        options = replace(options, shard=parse_shard(shard))
+    options = replace(options, lease_s=given["lease_s"])
+    if given["shard"] is not None:
+        options = replace(options, shard=parse_shard(given["shard"]))
 
-    if only is not None:
+    if given["only"] is not None:
         options = replace(options, only_failed=True)
 
-    session = GridSession(options, open_plugins(options.plan.plugin), make_tables)
+    at_end = None if given["no_tables"] else make_tables
+    session = GridSession(options, open_plugins(options.plan.plugin), at_end)
     if os.environ.get(WITH_PARENT):
         threading.Thread(target=_stop_at_end_of_input, args=(session,), daemon=True).start()
 

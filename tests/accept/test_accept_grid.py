@@ -60,16 +60,15 @@ def assert_same_grids(grid: Path, other: Path) -> None:
         assert_same(grid / "runs" / slug, other / "runs" / slug)
 
 
-def test_each_system_of_a_grid_is_the_run_that_ktdeval_run_makes(
+def test_a_system_of_a_grid_is_the_run_that_ktdeval_run_makes(
     whole: Path, market: Path, tmp_path: Path
 ) -> None:
-    for model, slug in zip(MODELS, SLUGS, strict=True):
-        words = ("--model", model, "--tasks", TASK, "--windows", WINDOW, "--seeds", 2)
-        limits = ("--data", market, "--limit", LIMIT, "--quiet", *SAME_MASK)
-        assert ktdeval(*words, *limits, "--out", tmp_path / slug, cwd=tmp_path).code == 0
-        assert_same(whole / "runs" / slug, tmp_path / slug)
-        verified = ktdeval("card", "verify", whole / "runs" / slug, cwd=tmp_path)
-        assert verified.code == 0, verified
+    words = ("--model", MODELS[0], "--tasks", TASK, "--windows", WINDOW, "--seeds", 2)
+    limits = ("--data", market, "--limit", LIMIT, "--quiet", *SAME_MASK)
+    assert ktdeval(*words, *limits, "--out", tmp_path / "run", cwd=tmp_path).code == 0
+    assert_same(whole / "runs" / SLUGS[0], tmp_path / "run")
+    verified = ktdeval("card", "verify", whole / "runs" / SLUGS[0], cwd=tmp_path)
+    assert verified.code == 0, verified
 
 
 def test_two_shards_share_a_grid_and_no_episode_runs_twice(
@@ -163,11 +162,11 @@ def test_a_model_that_fails_holds_up_no_other_and_runs_once_it_answers(
     assert (out / "runs" / "stub_react" / "cards" / f"{TASK_APART}.json").exists()
 
 
-@pytest.mark.parametrize("limit_usd", [0.3, 0.6])
 def test_two_workers_together_never_spend_more_than_the_budget(
-    market: Path, tmp_path: Path, limit_usd: float
+    market: Path, tmp_path: Path
 ) -> None:
     skip_without_sdks()
+    limit_usd = 0.4
     words = apart(12, LIMIT)
     environment = environment_of(WIRES["chat"])
     out = tmp_path / "grid"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from grid_runs import done_records, parts_of, recorded_answers, start_worker, write_plan
-from run_support import Running, assert_same
+from run_support import Running, assert_same, ktdeval
 from stub_provider import Stub, running_stub, skip_without_sdks
 from stub_runs import TASK_APART, WIRES, apart, environment_of, finished
 
@@ -110,4 +110,6 @@ def test_killed_workers_lose_nothing_and_no_paid_call_is_asked_twice(
         )
 
     assert_same(out / "runs" / "stub_react", whole)
+    verified = ktdeval("card", "verify", out / "runs" / "stub_react", cwd=tmp_path)
+    assert verified.code == 0, verified
     assert len(parts_of(out)) >= WORKERS

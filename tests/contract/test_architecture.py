@@ -62,6 +62,7 @@ PUBLIC_PACKAGES = (
     "observation",
     "runner",
     "stats",
+    "stores",
     "tasks",
     "trading",
 )

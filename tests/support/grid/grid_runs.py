@@ -21,7 +21,7 @@ def write_plan(path: Path, **fields: Any) -> Path:
 
 def words_of(plan: Path, out: Path, *words: object) -> tuple[object, ...]:
     """Words of a worker; a dead one is replaced within seconds."""
-    return ("grid", "worker", plan, "--out", out, "--lease", 2, *words)
+    return ("grid", "worker", plan, "--out", out, "--lease", 2, "--no-tables", *words)
 
 
 def start_worker(

@@ -1,0 +1,246 @@
+"""Stores behind a URL, by fsspec: object stores, and memory for tests.
+
+Retries are made here, so that each request of a driver is one attempt. A `create` whose answer was
+lost is sent again and then finds its own object: a mark in each object tells whose it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from ktdeval.errors import StoreError, UsageError
+from ktdeval.secrets.redaction import redact_secrets
+from ktdeval.stores.drivers import DRIVERS, Driver, error_code, is_transient
+from ktdeval.stores.store import (
+    MissingKey,
+    NoConditionalWrites,
+    Stat,
+    StoreUnavailable,
+    checked_key,
+    checked_prefix,
+    is_key,
+)
+
+T = TypeVar("T")
+
+_LINE_BREAKS = re.compile(r"\s+")
+_MOST_SHOWN = 300  # characters of a driver's message
+
+
+@dataclass(frozen=True)
+class Retries:
+    """Attempts of a request, and the seconds between them: random, up to a bound that doubles from
+    `first_s` to `most_s`.
+    """
+
+    attempts: int = 8
+    first_s: float = 0.25
+    most_s: float = 20.0
+
+
+def open_remote(
+    url: str, options: Mapping[str, Any] | None = None, retries: Retries | None = None
+) -> FsspecStore:
+    """Return the store of a URL. `options` are the driver's, next to those of fsspec's own
+    configuration.
+
+    Makes no request. Raises UsageError: the URL holds a password, its scheme is unknown, the driver
+    is not installed or refuses its options.
+    """
+    scheme, _, rest = url.partition("://")
+    if "@" in rest.split("/")[0] and not scheme.startswith("abfs"):  # there: CONTAINER@ACCOUNT
+        raise UsageError(
+            f"{scheme}://…: must not hold a user or password; use the driver's environment variables"
+        )
+
+    make, extra = DRIVERS.get(scheme.lower(), (Driver, ""))
+    try:
+        driver = make(url, options or {})
+    except ImportError as error:
+        advice = f"pip install 'ktdeval[{extra}]'" if extra else "install it with pip"
+        raise UsageError(f"{url}: the driver is not installed ({error}); {advice}") from error
+    except (ValueError, TypeError) as error:
+        known = ", ".join(sorted(DRIVERS))
+        raise UsageError(
+            f"{url}: can't be opened: {_shown(error)}; known schemes: {known}"
+        ) from error
+
+    return FsspecStore(url, driver, retries or Retries())
+
+
+class FsspecStore:
+    """A store behind a URL."""
+
+    def __init__(self, url: str, driver: Driver, retries: Retries) -> None:
+        self.place = url
+        self._driver = driver
+        self._retries = retries
+        self._is_proved = False  # conditional writes were tried out
+        self._proving = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"FsspecStore({self.place!r})"
+
+    def local_path(self, key: str) -> None:
+        """Return None: nothing here has a path."""
+        checked_key(key)
+
+    def read(self, key: str) -> bytes:
+        """Return the bytes under a key. Raises MissingKey."""
+        path = self._path(key)
+        try:
+            return self._ask(key, lambda: self._driver.read(path))
+        except (FileNotFoundError, IsADirectoryError) as error:
+            self._check_bucket(key, error)
+            raise MissingKey(f"{self.place}: {key}: there is no such key") from None
+
+    def exists(self, key: str) -> bool:
+        """Return whether there is something under a key."""
+        path = self._path(key)
+        return self._ask(key, lambda: self._driver.head(path)) is not None
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Write a new key, and return True; return False if the key exists.
+
+        Raises NoConditionalWrites.
+        """
+        path = self._path(key)
+        try:
+            self._prove()
+            return self._create_at(path, data)
+        except FileNotFoundError as error:
+            self._fail(key, error)
+
+    def _create_at(self, path: str, data: bytes) -> bool:
+        key = path.removeprefix(self._driver.path("")).lstrip("/")
+        mark = uuid.uuid4().hex
+        try:
+            self._ask(key, lambda: self._driver.create(path, data, mark))
+        except FileExistsError:
+            # Perhaps by an earlier attempt of this call, whose answer was lost.
+            found = self._ask(key, lambda: self._driver.head(path))
+            return found is not None and found.mark == mark
+
+        return True
+
+    def replace(self, key: str, data: bytes) -> None:
+        """Write a key, whether it exists or not."""
+        path = self._path(key)
+        try:
+            self._ask(key, lambda: self._driver.replace(path, data))
+        except (FileNotFoundError, FileExistsError) as error:
+            self._fail(key, error)
+
+    def list(self, prefix: str = "") -> Iterator[Stat]:
+        """Yield the keys below a folder in the order of their code points."""
+        folder = checked_prefix(prefix)
+        root = self._driver.path("")
+        listing = self._driver.list(
+            self._driver.path(folder), lambda request: self._ask(folder, request)
+        )
+        try:
+            for found in listing:
+                key = found.key.removeprefix(root).lstrip("/")
+                if is_key(key):
+                    yield Stat(key, found.size, found.version)
+        except FileNotFoundError as error:
+            self._fail(folder, error)
+
+    def delete(self, key: str) -> None:
+        """Remove a key, if it exists."""
+        path = self._path(key)
+        try:
+            self._ask(key, lambda: self._driver.delete(path))
+        except FileNotFoundError as error:
+            self._check_bucket(key, error)
+
+    def _path(self, key: str) -> str:
+        return self._driver.path(checked_key(key))
+
+    def _ask(self, key: str, request: Callable[[], T]) -> T:
+        """Make a request, again after errors that may pass.
+
+        Raises FileNotFoundError and FileExistsError as they come, StoreUnavailable: no attempt was
+        answered, StoreError: the request is refused.
+        """
+        retrying = Retrying(
+            stop=stop_after_attempt(self._retries.attempts),
+            wait=wait_random_exponential(self._retries.first_s, self._retries.most_s),
+            retry=retry_if_exception(lambda error: is_transient(error, self._driver)),
+            reraise=True,
+        )
+        try:
+            return retrying(request)
+        except (FileNotFoundError, FileExistsError, IsADirectoryError):
+            raise
+        except self._driver.errors as error:
+            if is_transient(error, self._driver):
+                raise StoreUnavailable(
+                    f"{self._where(key)}: no answer after {self._retries.attempts} attempts:"
+                    f" {_shown(error)}; run the same command again when the store answers"
+                ) from error
+
+            self._fail(key, error)
+
+    def _fail(self, key: str, error: Exception) -> NoReturn:
+        raise StoreError(
+            f"{self._where(key)}: {_shown(error)}; check the address, the permissions and the"
+            " driver's settings"
+        ) from error
+
+    def _check_bucket(self, key: str, error: Exception) -> None:
+        """Raise StoreError if not the key is missing, but the bucket."""
+        if error_code(error) == "NoSuchBucket":
+            self._fail(key, error)
+
+    def _where(self, key: str) -> str:
+        return f"{self.place}: {key}" if key else self.place
+
+    def _prove(self) -> None:
+        """Try out conditional writes, once: servers that do not know the condition ignore it.
+
+        Raises NoConditionalWrites.
+        """
+        with self._proving:
+            if not self._is_proved:
+                self._try_conditional_writes()
+                self._is_proved = True
+
+    def _try_conditional_writes(self) -> None:
+        if self._driver.refusal:
+            self._refuse(self._driver.refusal)
+
+        path = self._driver.path(f".ktdeval-probe-{uuid.uuid4().hex}")
+        try:
+            if not self._create_at(path, b"first"):
+                self._refuse("a new object was said to exist")
+            if self._create_at(path, b"second"):
+                self._refuse("the server ignores the condition of a write and overwrites")
+
+            found = self._ask("", lambda: self._driver.head(path))
+            if self._driver.keeps_marks and (found is None or found.mark is None):
+                self._refuse("the server keeps no metadata of an object")
+        finally:
+            with suppress(FileNotFoundError):
+                self._ask("", lambda: self._driver.delete(path))
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise NoConditionalWrites(
+            f"{self.place}: processes can't claim work through this store: {reason}; use S3, Google"
+            " Cloud Storage, Azure or a folder that all processes see"
+        )
+
+
+def _shown(error: BaseException) -> str:
+    """Message of a driver's error, on one line, without secrets of the environment."""
+    text = _LINE_BREAKS.sub(" ", str(error)).strip() or type(error).__name__
+    return redact_secrets(text[:_MOST_SHOWN], os.environ)

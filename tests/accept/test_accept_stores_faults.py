@@ -1,0 +1,277 @@
+"""A store behind a network that fails: nothing is lost, nothing is read in part, one write wins."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fault_proxy import FAULTS, Fault, Faults, fault_proxy
+from ktdeval.errors import StoreError
+from ktdeval.stores import (
+    ClaimBoard,
+    Heartbeats,
+    MissingKey,
+    NoConditionalWrites,
+    SharedSum,
+    StoreUnavailable,
+)
+from ktdeval.stores.remote import FsspecStore, Retries, open_remote
+from store_model import check_store
+from store_places import BUCKET, Clock, driver_options, s3_server, s3_store
+from sum_replay import logged_changes, replayed
+from threads import in_threads
+
+BODY = bytes(range(256)) * 40
+REFUSED: tuple[Fault, ...] = ("500", "503", "429")
+LOST: tuple[Fault, ...] = ("lost answer", "cut answer")
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with s3_server() as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def proxied(port: int) -> Iterator[tuple[str, Faults]]:
+    with fault_proxy(port) as proxied:
+        yield proxied
+
+
+@pytest.fixture
+def faults(proxied: tuple[str, Faults]) -> Iterator[Faults]:
+    faults = proxied[1]
+    faults.made.clear()
+    faults.requests.clear()
+    faults.listings.clear()
+    yield faults
+    faults.choose = lambda _: None
+
+
+@pytest.fixture
+def url(proxied: tuple[str, Faults]) -> str:
+    return proxied[0]
+
+
+@pytest.fixture
+def direct(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="module")
+def store(proxied: tuple[str, Faults]) -> FsspecStore:
+    """One store for tests of single faults, which use keys of their own."""
+    return s3_store(proxied[0], "single-faults")
+
+
+def key_of(request: pytest.FixtureRequest) -> str:
+    return re.sub(r"\W+", "-", request.node.name)
+
+
+def test_s3_is_a_mapping_of_keys_to_bytes(direct: str) -> None:
+    check_store(lambda: s3_store(direct), examples=3, steps=8)
+
+
+@pytest.mark.parametrize("fault", [*REFUSED, *LOST, "cut request", "slow"])
+def test_a_write_that_met_a_fault_is_made_once_and_whole(
+    store: FsspecStore,
+    faults: Faults,
+    direct: str,
+    fault: Fault,
+    request: pytest.FixtureRequest,
+) -> None:
+    created, replaced = f"{key_of(request)}/a", f"{key_of(request)}/b"
+    faults.once(fault, "PUT", "/a")
+    assert store.create(created, BODY)
+    assert not store.create(created, b"another")
+    faults.once(fault, "PUT", "/b")
+    store.replace(replaced, BODY)
+    assert faults.made[fault] == 2
+    assert store.read(created) == store.read(replaced) == BODY
+    assert [found.key for found in store.list(key_of(request))] == [created, replaced]
+
+
+@pytest.mark.parametrize("fault", [*REFUSED, *LOST, "cut request", "slow"])
+def test_a_read_that_met_a_fault_gives_the_whole_content(
+    store: FsspecStore, faults: Faults, fault: Fault, request: pytest.FixtureRequest
+) -> None:
+    folder = key_of(request)
+    there, missing = f"{folder}/a", f"{folder}/b"
+    store.replace(there, BODY)
+    faults.once(fault, "GET", there)
+    assert store.read(there) == BODY
+    faults.once(fault, "GET", missing)
+    with pytest.raises(MissingKey):
+        store.read(missing)
+    for key in (there, missing):
+        faults.once(fault, "HEAD", key)
+        assert store.exists(key) == (key == there)
+    faults.once(fault, "GET", "list-type")
+    assert [found.key for found in store.list(folder)] == [there]
+    faults.once(fault, "DELETE")
+    store.delete(there)
+    assert not store.exists(there)
+    assert faults.made[fault] == 6
+
+
+def test_a_server_that_is_silent_is_asked_again_after_the_time_limit(
+    url: str, faults: Faults
+) -> None:
+    store = s3_store(url, read_timeout_s=1)
+    store.replace("a", BODY)
+    faults.once("silence", "GET", "/a")
+    assert store.read("a") == BODY
+    faults.once("silence", "PUT", "/b")
+    assert store.create("b", BODY)
+    assert faults.made["silence"] == 2
+
+
+def test_a_server_that_never_answers_is_one_typed_error(url: str, faults: Faults) -> None:
+    retries = Retries(attempts=3, first_s=0.001, most_s=0.01)
+    store = open_remote(f"s3://{BUCKET}/x", driver_options(url), retries)
+    faults.at_random(0, 1.0, ("503",))
+    for method in (store.read, store.exists, store.delete):
+        faults.requests.clear()
+        with pytest.raises(StoreUnavailable, match="no answer after 3 attempts"):
+            method("a")
+        assert faults.requests.total() == 3
+    with pytest.raises(StoreUnavailable):
+        list(store.list())
+
+
+def test_a_bucket_that_is_missing_is_never_an_empty_store(direct: str) -> None:
+    store = open_remote("s3://no-such-bucket/x", driver_options(direct))
+    for use in (store.read, lambda key: store.create(key, b""), lambda _: list(store.list())):
+        with pytest.raises(StoreError, match="bucket does not exist") as caught:
+            use("a")
+        assert not isinstance(caught.value, MissingKey)
+
+
+def test_of_many_creators_behind_a_failing_network_one_wins(url: str, faults: Faults) -> None:
+    prefix = "contested"
+    stores = [s3_store(url, prefix) for _ in range(3)]
+    faults.in_turn(4)
+    for number in range(4):
+        key = f"key-{number}"
+        won = in_threads(3, lambda who: stores[who].create(key, b"%d" % who))  # noqa: B023
+        winners = [who for who, is_won in enumerate(won) if is_won is True]
+        assert [type(is_won) for is_won in won] == [bool] * 3
+        assert len(winners) == 1
+        assert stores[0].read(key) == b"%d" % winners[0]
+    assert faults.made["lost answer"] > 0
+
+
+def test_nothing_is_lost_or_read_in_part_behind_a_failing_network(
+    url: str, direct: str, faults: Faults
+) -> None:
+    store = s3_store(url, "many")
+    faults.in_turn(3)
+    content = {f"folder/{number}": BODY[: number * 200] for number in range(24)}
+
+    def write_and_read(item: tuple[str, bytes]) -> bytes:
+        key, data = item
+        assert store.create(key, data)
+        return store.read(key)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(write_and_read, content.items())) == list(content.values())
+    assert set(FAULTS) - {"stale"} <= set(faults.made)
+    clear = s3_store(direct, "many")
+    assert {found.key: clear.read(found.key) for found in clear.list()} == content
+
+
+def test_workers_behind_a_failing_network_and_stale_listings_run_each_unit_once(
+    url: str, direct: str, faults: Faults
+) -> None:
+    units = [f"unit-{number}" for number in range(3)]
+    clock = Clock()
+    boards = [ClaimBoard(s3_store(url, "grid"), "", f"w{who}", 60, clock) for who in range(2)]
+    faults.at_random(3, 0.2)
+
+    def work(who: int) -> list[str]:
+        run = []
+        for unit in units:
+            claim = boards[who].claim(unit)
+            if claim is not None and claim.finish(b"%d" % who):
+                run.append(unit)
+        return run
+
+    runs = in_threads(2, work)
+    assert all(isinstance(run, list) for run in runs)
+    assert sorted(itertools.chain.from_iterable(runs)) == units  # type: ignore[arg-type]
+    faults.choose = lambda _: None
+    clear = ClaimBoard(s3_store(direct, "grid"), "", "observer", 60, clock)
+    assert list(clear.done_units()) == units
+    for who, run in enumerate(runs):
+        assert all(clear.done_data(unit) == b"%d" % who for unit in run)  # type: ignore[attr-defined]
+
+
+def test_a_stale_listing_never_gives_a_unit_twice(url: str, faults: Faults) -> None:
+    clock = Clock()
+    one, two = (ClaimBoard(s3_store(url, "stale"), "", name, 60, clock) for name in ("one", "two"))
+    assert two.state("u").generation == 0  # this listing will be answered again
+    assert one.claim("u") is not None
+    faults.at_random(4, 1.0, ("stale",))
+    assert two.claim("u") is None
+    assert faults.made["stale"] > 0
+    faults.choose = lambda _: None
+    clock.pass_s(60)
+    assert two.claim("u") is None
+    clock.pass_s(60)
+    assert two.claim("u") is not None
+    faults.at_random(4, 1.0, ("stale",))
+    assert one.claim("u") is None
+
+
+def test_a_sum_behind_a_failing_network_loses_no_change(
+    url: str, direct: str, faults: Faults
+) -> None:
+    limit = 40
+    clock = Clock()
+    stores = [s3_store(url, "sum") for _ in range(2)]
+    totals = [
+        SharedSum(stores[who], "sums/x", limit, Heartbeats(stores[who], "", f"w{who}", 60, clock))
+        for who in range(2)
+    ]
+    faults.at_random(5, 0.15)
+
+    def spend(who: int) -> int:
+        used = 0
+        for _ in range(2):
+            grant = totals[who].reserve(10)
+            if grant is not None:
+                totals[who].settle(grant, 7)
+                used += 7
+        return used
+
+    used = in_threads(2, spend)
+    faults.choose = lambda _: None
+    assert [type(part) for part in used] == [int, int]
+    changes = logged_changes(s3_store(direct, "sum"), "sums/x")
+    assert replayed(changes, limit) == (sum(used), {})  # type: ignore[arg-type]
+    assert totals[0].state().used == sum(used)  # type: ignore[arg-type]
+
+
+def test_a_server_that_ignores_the_condition_is_refused(
+    url: str, faults: Faults, proxied: tuple[str, Faults], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As older servers that speak like S3 do."""
+    import fault_proxy as module
+
+    headers = module._Handler._headers
+
+    def without_condition(self: module._Handler, request: module.Request) -> dict[str, str]:
+        kept = headers(self, request)
+        return {name: value for name, value in kept.items() if name.lower() != "if-none-match"}
+
+    monkeypatch.setattr(module._Handler, "_headers", without_condition)
+    store = s3_store(url)
+    with pytest.raises(NoConditionalWrites, match="ignores the condition"):
+        store.create("a", b"1")
+    store.replace("a", b"1")
+    assert store.read("a") == b"1"
+    assert [found.key for found in store.list()] == ["a"]

@@ -1,0 +1,114 @@
+"""A worker in a process of its own, which does what the lines of its input say: a command and its
+arguments. It answers each with a line.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from subprocess import PIPE, Popen
+from typing import Any
+
+LEASE_S = 3600.0
+
+
+class Worker:
+    """The other process, as a test sees it."""
+
+    def __init__(self, place: str, name: str, endpoint: str = "") -> None:
+        self.name = name
+        self.process = Popen(
+            [sys.executable, __file__, place, name, endpoint], stdin=PIPE, stdout=PIPE, text=True
+        )
+
+    def send(self, *words: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        """Next answer; empty if the process has ended."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def ask(self, *words: Any) -> str:
+        self.send(*words)
+        return self.answer()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.end()
+
+    def end(self) -> None:
+        """Let the process end, and wait for it."""
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+        self.process.wait()
+
+
+@contextmanager
+def workers(place: str, *names: str, endpoint: str = "") -> Iterator[list[Worker]]:
+    """Start workers over a store; they are ready when the block begins, and have ended after it."""
+    started = [Worker(place, name, endpoint) for name in names]
+    try:
+        for worker in started:
+            assert worker.answer() == "ready"
+        yield started
+    finally:
+        for worker in started:
+            worker.kill()
+
+
+def main(place: str, name: str, endpoint: str) -> None:
+    import random
+
+    from ktdeval.stores import Claim, ClaimBoard, SharedSum
+    from store_places import opened
+
+    board = ClaimBoard(opened(place, endpoint), "", name, LEASE_S)
+    board.beats.beat()
+    claims: dict[str, Claim] = {}
+    chance = random.Random(name)
+
+    def claim(unit: str, wait_us: str) -> object:
+        time.sleep(int(wait_us) / 1e6)
+        got = board.claim(unit)
+        if got is not None:
+            claims[unit] = got
+        return None if got is None else got.generation
+
+    def spend(limit: str, rounds: str) -> object:
+        """Reserve and settle; returns how much was settled."""
+        total = SharedSum(board.store, "sums/dollars", int(limit), board.beats)
+        settled = 0
+        for _ in range(int(rounds)):
+            grant = total.reserve(chance.randint(1, 20), "a unit")
+            if grant is not None:
+                print("reserved", grant.id, flush=True)
+                used = chance.randint(0, grant.amount)
+                total.settle(grant, used)
+                settled += used
+                print("settled", grant.id, used, flush=True)
+        return "end"
+
+    commands: dict[str, Callable[..., object]] = {
+        "claim": claim,
+        "is_ours": lambda unit: claims[unit].is_ours(),
+        "finish": lambda unit, text: claims[unit].finish(text.encode()),
+        "done": lambda unit, text: board.done(unit, text.encode()),
+        "release": lambda unit: claims[unit].release(),
+        "create": lambda key, text: board.store.create(key, text.encode()),
+        "spend": spend,
+    }
+    print("ready", flush=True)
+    for line in sys.stdin:
+        command, *words = line.split()
+        print(commands[command](*words), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,305 @@
+"""One worker gets a unit; when it is dead, another one takes over, and the first is fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ktdeval.errors import StoreError
+from ktdeval.stores import (
+    BadKey,
+    ClaimBoard,
+    Heartbeats,
+    LocalStore,
+    MissingKey,
+    Store,
+    StoreUnavailable,
+)
+from store_places import Clock, memory_store
+from threads import in_threads
+
+LEASE_S = 60.0
+
+
+@dataclass
+class Workers:
+    """Workers of one store, all on one clock."""
+
+    store: Store
+    clock: Clock
+
+    def board(self, name: str, **more: object) -> ClaimBoard:
+        board = ClaimBoard(self.store, "grid", name, LEASE_S, self.clock, **more)  # type: ignore[arg-type]
+        board.beats.beat()
+        return board
+
+
+@pytest.fixture
+def of() -> Workers:
+    return Workers(memory_store(), Clock())
+
+
+def test_a_claimed_unit_is_given_to_nobody_else(of: Workers) -> None:
+    first = of.board("one").claim("u")
+    assert first is not None
+    assert (first.unit, first.generation, first.earlier) == ("u", 1, ())
+    assert first.is_ours()
+    assert of.board("two").claim("u") is None
+
+
+def test_threads_of_one_worker_never_get_the_same_unit(tmp_path: Path) -> None:
+    board = ClaimBoard(LocalStore(tmp_path), "", "one", LEASE_S)
+    got = in_threads(8, lambda _: board.claim("u"))
+    assert sum(claim is not None for claim in got) == 1
+    assert not any(isinstance(claim, BaseException) for claim in got)
+
+
+def test_a_unit_whose_holder_beats_stays_its_own_for_any_time(of: Workers) -> None:
+    one, two = of.board("one"), of.board("two")
+    claim = one.claim("u")
+    assert claim is not None
+    for _ in range(10):
+        of.clock.pass_s(LEASE_S - 1)
+        assert claim.renew()
+        assert two.claim("u") is None
+
+
+def test_a_unit_is_taken_over_a_lease_after_the_observer_saw_the_last_beat(of: Workers) -> None:
+    one, two = of.board("one"), of.board("two")
+    claim = one.claim("u")
+    of.clock.pass_s(10 * LEASE_S)  # two has not looked yet
+    assert two.claim("u") is None
+    of.clock.pass_s(LEASE_S - 1)
+    assert two.claim("u") is None
+    assert not two.state("u").expired
+    of.clock.pass_s(1)
+    assert two.state("u").expired
+    taken = two.claim("u")
+    assert claim is not None
+    assert taken is not None
+    assert taken.generation == 2
+    assert taken.earlier == (one.beats.me,)
+    assert taken.is_ours()
+    assert not claim.is_ours()
+
+
+def test_a_holder_that_never_beat_expires_too(of: Workers) -> None:
+    silent = ClaimBoard(of.store, "grid", "silent", LEASE_S, of.clock)
+    assert silent.claim("u") is not None
+    two = of.board("two")
+    assert two.claim("u") is None
+    of.clock.pass_s(LEASE_S)
+    assert two.claim("u") is not None
+
+
+def test_the_holder_says_how_long_its_lease_is(of: Workers) -> None:
+    patient = ClaimBoard(of.store, "grid", "patient", 10 * LEASE_S, of.clock)
+    patient.beats.beat()
+    assert patient.claim("u") is not None
+    two = of.board("two")
+    assert two.claim("u") is None
+    of.clock.pass_s(9 * LEASE_S)
+    assert two.claim("u") is None
+    of.clock.pass_s(LEASE_S)
+    assert two.claim("u") is not None
+
+
+def test_a_worker_that_was_taken_over_can_finish_and_release_nothing(of: Workers) -> None:
+    one, two, three = of.board("one"), of.board("two"), of.board("three")
+    zombie = one.claim("u")
+    two.claim("u")
+    of.clock.pass_s(LEASE_S)
+    two.beats.beat()
+    taken = two.claim("u")
+    assert zombie is not None
+    assert taken is not None
+    assert not zombie.renew()
+    assert not zombie.finish(b"by one")
+    zombie.release()
+    assert three.claim("u") is None
+    assert taken.finish(b"by two")
+    assert three.done_data("u") == b"by two"
+
+
+def test_two_takers_get_one_generation(of: Workers) -> None:
+    of.board("one").claim("u")
+    takers = [of.board("two"), of.board("three")]
+    assert [taker.claim("u") for taker in takers] == [None, None]
+    of.clock.pass_s(LEASE_S)
+    for taker in takers:
+        taker.beats.beat()
+    got = [taker.claim("u") for taker in takers]
+    assert [claim is None for claim in got] == [False, True]
+
+
+def test_who_takes_over_learns_of_all_earlier_holders_the_latest_first(of: Workers) -> None:
+    boards = [of.board(name) for name in ("one", "two", "three")]
+    for before, board in enumerate(boards):
+        assert board.claim("u") is None or before == 0
+        of.clock.pass_s(LEASE_S)
+        last = board.claim("u")
+    assert last is not None
+    assert [holder.worker for holder in last.earlier] == ["two", "one"]
+
+
+def test_a_released_unit_is_free_at_once(of: Workers) -> None:
+    claim = of.board("one").claim("u")
+    assert claim is not None
+    claim.release()
+    two = of.board("two")
+    assert two.state("u").released
+    taken = two.claim("u")
+    assert taken is not None
+    assert taken.generation == 2
+
+
+def test_a_worker_can_claim_again_what_it_released(of: Workers) -> None:
+    one = of.board("one")
+    claim = one.claim("u")
+    assert claim is not None
+    claim.release()
+    again = one.claim("u")
+    assert again is not None
+    assert again.generation == 2
+    assert again.is_ours()
+    assert not claim.is_ours()
+
+
+def test_a_unit_that_is_done_is_never_claimed(of: Workers) -> None:
+    one, two = of.board("one"), of.board("two")
+    claim = one.claim("u")
+    assert claim is not None
+    assert claim.finish(b"result")
+    assert not claim.finish(b"result")
+    assert two.claim("u") is None
+    of.clock.pass_s(10 * LEASE_S)
+    assert two.claim("u") is None
+    state = two.state("u")
+    assert (state.done, state.expired) == (True, False)
+    assert list(two.done_units()) == ["u"]
+
+
+def test_a_claim_of_a_unit_that_was_done_and_compacted_meanwhile_is_given_back(of: Workers) -> None:
+    one = of.board("one")
+    one.done("u", b"result")
+    assert one.claim("u") is None
+    assert one.state("u").released
+
+
+def test_a_worker_takes_over_its_own_claims_at_once_if_its_previous_process_ended(
+    of: Workers,
+) -> None:
+    of.board("one").claim("u")
+    assert of.board("one").claim("u") is None
+    again = of.board("one", previous_ended=True).claim("u")
+    assert again is not None
+    assert again.generation == 2
+
+
+def test_beats_of_a_new_process_do_not_keep_claims_of_the_old_one(of: Workers) -> None:
+    of.board("one").claim("u")
+    new, two = of.board("one"), of.board("two")
+    assert two.claim("u") is None
+    of.clock.pass_s(LEASE_S)
+    new.beats.beat()
+    assert two.claim("u") is not None
+
+
+def test_units_may_be_folders_of_other_units(of: Workers) -> None:
+    one, two = of.board("one"), of.board("two")
+    assert one.claim("card/model/task") is not None
+    assert two.claim("card/model") is not None
+    assert one.claim("card/model") is None
+
+
+@pytest.mark.parametrize("unit", ["../u", "", "/u", "a//b", "a\\b", "a/.b"])
+def test_a_unit_that_is_no_key_is_refused(of: Workers, unit: str) -> None:
+    with pytest.raises(BadKey):
+        of.board("one").claim(unit)
+
+
+def test_a_live_worker_is_counted_until_its_lease_has_passed(of: Workers) -> None:
+    one = of.board("one")
+    two = of.board("two")
+    assert one.beats.live_workers() == 2
+    of.clock.pass_s(LEASE_S)
+    assert one.beats.live_workers() == 1
+    two.beats.beat()
+    assert one.beats.live_workers() == 2
+
+
+def test_a_lease_must_be_longer_than_nothing(of: Workers) -> None:
+    with pytest.raises(StoreError, match="must be above 0"):
+        Heartbeats(of.store, "", "one", 0)
+
+
+def test_the_thread_keeps_beating_until_it_is_closed(of: Workers) -> None:
+    board = ClaimBoard(of.store, "", "one", 0.01)
+    board.start()
+    try:
+        beats = {of.store.read("beats/one.json")}
+        while len(beats) < 3:
+            beats.add(of.store.read("beats/one.json"))
+    finally:
+        board.close()
+    last = of.store.read("beats/one.json")
+    assert of.store.read("beats/one.json") == last
+
+
+class _Forgetful:
+    """A store whose answers to `create` of some keys are lost for good."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.loses = ""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.store, name)
+
+    def create(self, key: str, data: bytes) -> bool:
+        is_created = self.store.create(key, data)
+        if self.loses and key.startswith(self.loses):
+            raise StoreUnavailable(f"{key}: no answer")
+        return is_created
+
+
+@pytest.fixture
+def forgetful(of: Workers) -> Iterator[_Forgetful]:
+    store = _Forgetful(of.store)
+    of.store = store  # type: ignore[assignment]
+    return store
+
+
+def test_a_claim_whose_answer_was_lost_is_found_by_asking_again(
+    of: Workers, forgetful: _Forgetful
+) -> None:
+    one = of.board("one")
+    forgetful.loses = "grid/claims"
+    with pytest.raises(StoreUnavailable):
+        one.claim("u")
+    forgetful.loses = ""
+    assert of.board("two").claim("u") is None
+    claim = one.claim("u")
+    assert claim is not None
+    assert claim.generation == 1
+    assert one.claim("u") is None
+
+
+def test_a_result_whose_answer_was_lost_is_found_by_finishing_again(
+    of: Workers, forgetful: _Forgetful
+) -> None:
+    claim = of.board("one").claim("u")
+    assert claim is not None
+    forgetful.loses = "grid/done"
+    with pytest.raises(StoreUnavailable):
+        claim.finish(b"result")
+    forgetful.loses = ""
+    assert claim.finish(b"result")
+
+
+def test_there_is_no_result_of_a_unit_that_is_not_done(of: Workers) -> None:
+    with pytest.raises(MissingKey):
+        of.board("one").done_data("u")
